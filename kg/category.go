@@ -2,8 +2,8 @@ package kg
 
 import "github.com/mquine/mquine/internal/text"
 
-// Category is the cardinality of a relation, heads first: a 1-N relation has one head per tail and
-// many tails per head.
+// Category is the cardinality of a relation, heads first: in a 1-N relation, each tail has one head
+// and each head has many tails.
 //
 // Many means more than 1.5 on average (Bordes et al., NIPS 2013). The averages are over the
 // distinct queries of the training split: tails of (head, relation, ?) and heads of (?, relation,

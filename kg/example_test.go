@@ -35,7 +35,7 @@ func Example() {
 		fmt.Println("note:", note)
 	}
 
-	// Which entities does (anna, parent_of, ?) have as known answers?
+	// Which entities are known answers to (anna, parent_of, ?)?
 	index := kg.NewIndex(g)
 	anna, _ := g.Entities.ID("anna")
 	parentOf, _ := g.Relations.ID("parent_of")
@@ -85,7 +85,7 @@ func ExampleGraph_Relabel() {
 	g := &kg.Graph{Name: "small", Entities: kg.NewVocabulary("a", "b"), Relations: kg.NewVocabulary("r")}
 	g.Splits[kg.Test] = []kg.Triple{{Head: 0, Relation: 0, Tail: 1}}
 
-	// A checkpoint numbers the same labels in another order, and has one more.
+	// A checkpoint numbers the same labels in a different order, and has one more label.
 	relabelled, err := g.Relabel(kg.NewVocabulary("c", "b", "a"), kg.NewVocabulary("r"))
 	if err != nil {
 		log.Fatal(err)

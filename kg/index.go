@@ -54,9 +54,10 @@ func (x *Index) Answers(q Query) Answers {
 }
 
 // adjacency holds the known answers to all queries of one side in CSR (compressed sparse row) form.
-// It has a row for each (anchor, relation) with an answer, grouped by anchor. A lookup is a binary
-// search among the relations of the anchor, which are few and adjacent in memory even for hubs. An
-// adjacency uses 5 bytes per triple, 8 per row and 4 per entity.
+// It contains a row for each pair (anchor, relation) with an answer. The rows are grouped by
+// anchor. A lookup is a binary search among the relations of the anchor. Even a hub has few
+// relations, which are adjacent in memory. An adjacency uses 5 bytes per triple, 8 per row and 4
+// per entity.
 type adjacency struct {
 	rowStart    []uint32 // the rows of anchor a are rowStart[a] to rowStart[a+1] − 1
 	relations   []int32  // the relation of each row, ascending within an anchor
@@ -72,8 +73,8 @@ func (a *adjacency) answers(row int) Answers {
 
 // newAdjacency sorts keys by relation, answer and split, which occupy these bits.
 const (
-	answerShift   = 2                // the split is below
-	relationShift = answerShift + 31 // the answer, a non-negative int32, is below
+	answerShift   = 2                // the split is in the bits below
+	relationShift = answerShift + 31 // the answer, a non-negative int32, is in the bits below
 )
 
 func newAdjacency(g *Graph, side Side) adjacency {
@@ -125,7 +126,7 @@ func newAdjacency(g *Graph, side Side) adjacency {
 // bucketByAnchor returns the keys of all triples, grouped by anchor but not sorted otherwise. The
 // keys of anchor a are at bounds[a] to bounds[a+1] − 1.
 func bucketByAnchor(g *Graph, side Side) (keys []uint64, bounds []uint32) {
-	// This is a counting sort. The counts are two places higher, so after the prefix sums
+	// This is a counting sort. The counts are stored two places higher, so after the prefix sums
 	// bounds[a+1] is the start of bucket a. Filling the bucket advances it to the end.
 	bounds = make([]uint32, g.Entities.Len()+2)
 	total := 0

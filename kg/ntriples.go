@@ -16,8 +16,8 @@ import (
 // different terms have different labels:
 //
 //   - the label of an IRI is the IRI without angle brackets and with its escapes resolved;
-//   - the label of a blank node is _:name, and a name means the same node in all files of a data
-//     set;
+//   - the label of a blank node is _:name, and a name identifies the same node in all files of a
+//     data set;
 //   - the label of a literal is its canonical N-Triples form, "text", "text"@language or
 //     "text"^^<datatype>, without the datatype xsd:string.
 func readNTriples(l *lines, add func(head, relation, tail []byte) error) error {
@@ -51,7 +51,7 @@ type statementParser struct {
 	subject, predicate, object []byte
 }
 
-// parse parses a line. It reports whether the line has no statement.
+// parse parses a line. It reports whether the line contains no statement.
 func (p *statementParser) parse(line []byte) (empty bool, err error) {
 	p.line, p.at = line, 0
 	if p.atEnd() {
@@ -206,8 +206,8 @@ func (p *statementParser) blankNode(label []byte) ([]byte, error) {
 	return append(label, p.line[start:end]...), nil
 }
 
-// nameStart is the production PN_CHARS_U. nameRest has the other characters of PN_CHARS, except
-// digits.
+// nameStart is the production PN_CHARS_U. nameRest contains the other characters of PN_CHARS,
+// except digits.
 var (
 	nameStart = &unicode.RangeTable{
 		R16: []unicode.Range16{
@@ -283,7 +283,7 @@ func (p *statementParser) literal(label []byte) ([]byte, error) {
 }
 
 // languageTag returns the length of the language tag at the start of s, or 0 if there is none. A
-// tag has letters, and then groups of letters and digits after hyphens.
+// tag starts with letters. Then come groups of letters and digits, each after a hyphen.
 func languageTag(s []byte) int {
 	n := 0
 	for n < len(s) && isLetter(s[n]) {

@@ -147,7 +147,7 @@ func TestLiteralLabelsAreCanonical(t *testing.T) {
 		require.NoError(rt, err)
 		assert.Equal(rt, got, again)
 
-		// JSON has all the canonical escapes, so encoding/json is an independent reader of the
+		// JSON includes all the canonical escapes, so encoding/json is an independent reader of the
 		// label.
 		var back string
 		require.NoError(rt, json.Unmarshal([]byte(label), &back))
@@ -172,7 +172,8 @@ func FuzzReadNTriples(f *testing.F) {
 		}
 		require.NoError(t, checkLabels(table.entities))
 		require.NoError(t, checkLabels(table.relations))
-		// With brackets around the IRIs, the labels are terms again, which have the same labels.
+		// With brackets around the IRIs, the labels are terms again, and these have the same
+		// labels.
 		term := func(label string) string {
 			if strings.HasPrefix(label, `"`) || strings.HasPrefix(label, "_:") {
 				return label

@@ -6,7 +6,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// published has the number of triples in each split of the public data sets. Package catalogue,
+// published gives the number of triples in each split of the public data sets. Package catalogue,
 // which imports this package, describes them in full.
 var published = map[string][NumSplits]int{
 	"fb15k":        {483_142, 50_000, 59_071},
@@ -25,8 +25,8 @@ var published = map[string][NumSplits]int{
 	"countries-s3": {985, 24, 24},
 }
 
-// comparePublished compares g with the public data set of the same name, if there is one. If a
-// split of g has a different number of triples, it returns a sentence that names the file; otherwise
+// comparePublished compares g with the public data set of the same name, if there is one. If the
+// number of triples in a split of g differs, it returns a sentence that names the file. Otherwise
 // it returns "".
 func (g *Graph) comparePublished(paths [NumSplits]string) (difference string) {
 	want, public := published[g.Name]

@@ -53,19 +53,20 @@ func Installed() ([]string, error) {
 // Open reads a data set. If dataset contains a path separator, it is the path of a folder;
 // otherwise it is the name of a folder in DataDir.
 //
-// The folder has at least one of the splits train, valid and test, as tab-separated text (.txt) or
-// N-Triples (.nt), and either may be compressed (.gz, .zst). Open numbers labels in the order of
-// their first appearance in train, valid and test, head before tail. If the folder has a vocabulary
-// file, Open uses its identifiers, and the file must have every label:
+// The folder contains at least one of the splits train, valid and test, as tab-separated text
+// (.txt) or N-Triples (.nt), and either may be compressed (.gz, .zst). Open numbers labels in the
+// order of their first appearance in train, valid and test, head before tail. If the folder
+// contains a vocabulary file, Open uses the identifiers in it, and the file must contain every
+// label:
 //
 //	entities.dict  entity_ids.del    id<TAB>label, as the RotatE repository and LibKGE write it
 //	entities.tsv                     id<TAB>label
 //	entities.txt                     one label per line, numbered from 0
 //
-// The same holds for relations. Vocabulary files may be compressed. In N-Triples, the label of
-// an IRI is the IRI without its angle brackets. The label of a blank node is _:name, and a name
-// means the same node in all files. The label of a literal is its canonical form, such as
-// "chat"@fr. Errors in a file name the file and the line.
+// The same holds for relations. Vocabulary files may be compressed. In N-Triples, the label of an
+// IRI is the IRI without its angle brackets. The label of a blank node is _:name, and a name
+// identifies the same node in all files. The label of a literal is its canonical form, such as
+// "chat"@fr. An error about the contents of a file names the file and the line.
 //
 // An empty split is an error. So is a split of a public data set in DataDir that does not have the
 // published number of triples, because filters would miss known answers.
@@ -91,7 +92,7 @@ func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, e
 		return nil, fmt.Errorf("%s: remove the file and run \"mquine data get %s\", "+
 			"or rename the folder if it is another data set", difference, g.Name)
 	}
-	// Looking for defects builds an index, which needs many seconds for a hundred million triples.
+	// Looking for defects builds an index, which takes many seconds for a hundred million triples.
 	if g.Notes, err = input.Await(ctx, func() ([]string, error) { return g.describeDefects(), nil }); err != nil {
 		return nil, fmt.Errorf("data set %s: %w", g.Name, err)
 	}
@@ -150,8 +151,8 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		}
 	}
 	all.Wait()
-	// Report the first split that fails, not the first goroutine, so that the error is always the
-	// same.
+	// Report the error of the first failing split, not of the first failing goroutine, so that the
+	// error is always the same.
 	for s, err := range errs {
 		if err == nil && paths[s] != "" && len(tables[s].triples) == 0 {
 			err = fmt.Errorf("%s has no triples: remove the file if the data set has no %v split, "+
@@ -172,7 +173,8 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		if paths[s] == "" {
 			continue
 		}
-		// With a given vocabulary, the table has the graph's vocabulary, and no identifier changes.
+		// With a given vocabulary, the table uses the graph's vocabulary, and no identifier
+		// changes.
 		entities, relations := addAll(g.Entities, table.entities), addAll(g.Relations, table.relations)
 		if n := max(g.Entities.Len(), g.Relations.Len()); n > o.labels {
 			return fmt.Errorf("data set %s has more than %s labels, which is the limit", g.Name, text.Comma(o.labels))
@@ -250,8 +252,8 @@ func listFolder(dir string) (folder, error) {
 	return f, nil
 }
 
-// find returns the path of the only file of the given names, with or without compression, or "" if
-// there is none. Two such files are an error.
+// find returns the path of the only file with one of the given names, with or without compression,
+// or "" if there is no such file. Two such files are an error.
 func (f folder) find(names []string) (string, error) {
 	found := ""
 	for _, name := range names {
@@ -336,7 +338,7 @@ func findFiles(dataset string) (datasetFiles, error) {
 	return d, nil
 }
 
-// isInstalled reports whether the path dir leads to the folder of that name in DataDir.
+// isInstalled reports whether the path dir leads to the folder with the given name in DataDir.
 func isInstalled(dir, name string) bool {
 	parent, err := DataDir()
 	if err != nil {

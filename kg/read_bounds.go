@@ -18,11 +18,11 @@ type limits struct {
 }
 
 // defaultLimits keeps the number of triples below the limit of an Index, 2³² − 1. The ratio is far
-// above the ratios of real data sets, whose files gzip makes 3 to 20 times smaller.
+// above the ratios of real data sets, which gzip compresses 3 to 20 times.
 var defaultLimits = limits{triples: 1 << 30, labels: math.MaxInt32, expanded: 1 << 28, ratio: 100}
 
-// bound returns a reader of the text of a compressed file that fails with an expansionError if the
-// text is too long. A negative size is unknown and has no limit.
+// bound returns a reader of a compressed file's text. The reader fails with an expansionError if
+// the text is too long. A negative size is unknown and sets no limit.
 func (l limits) bound(text io.Reader, path string, size int64) io.Reader {
 	if !isCompressed(path) || size < 0 {
 		return text

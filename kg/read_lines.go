@@ -23,15 +23,15 @@ import (
 // compressions lists the extensions of compressed text files. The first one means no compression.
 var compressions = []string{"", ".gz", ".zst"}
 
-// maxLine is the length of the longest line, in bytes, that a reader accepts.
+// maxLine is the length in bytes of the longest line that a reader accepts.
 const maxLine = 1 << 18
 
-// maxWindow is the window, in bytes, that a Zstandard file may ask for. The zstd command has the
-// same limit.
+// maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command
+// has the same limit.
 const maxWindow = 1 << 27
 
-// lines reads a text file line by line. Lines end with LF or CRLF; after the last line, it is
-// optional. lines skips a UTF-8 byte order mark at the start.
+// lines reads a text file line by line. Lines end with LF or CRLF, which is optional after the last
+// line. lines skips a UTF-8 byte order mark at the start.
 type lines struct {
 	ctx  context.Context
 	path string // for messages
@@ -81,11 +81,11 @@ func (c *counter) take() int64 {
 // lfsPointer begins the small file that Git stores in place of a file in Git LFS.
 const lfsPointer = "version https://git-lfs.github.com/spec/"
 
-// decompress returns a reader of the text of a file. The extension of the path names the
+// decompress returns a reader of a file's text. The extension of the path determines the
 // compression.
 func decompress(f io.Reader, path string) (io.ReadCloser, error) {
 	stored := bufio.NewReaderSize(f, 1<<16)
-	start, err := stored.Peek(len(lfsPointer)) // the next read returns other errors
+	start, err := stored.Peek(len(lfsPointer)) // the next read returns any other error
 	if string(start) == lfsPointer {
 		return nil, errors.New("it is a Git LFS pointer, not the file itself: " +
 			"run \"git lfs pull\" in its repository and copy it again")
@@ -155,8 +155,8 @@ func (l *lines) next() ([]byte, error) {
 	return line, nil
 }
 
-// record is next for formats in which every line is a record. A blank line is an error unless it is
-// the last line.
+// record is like next, but serves formats in which every line is a record. A blank line is an error
+// unless it is the last line.
 func (l *lines) record() ([]byte, error) {
 	line, err := l.next()
 	if err != nil || len(line) > 0 {

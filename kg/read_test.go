@@ -266,7 +266,7 @@ func TestOpenStopsWhenCancelled(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// Reading the splits in parallel gives the same graph as reading the three files in turn.
+// Reading the splits in parallel gives the same graph as reading the three files one after another.
 func TestOpenEqualsASequentialReading(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,14 +15,14 @@ type tripleTable struct {
 	triples             []Triple
 	entities, relations *Vocabulary
 	// givenEntities and givenRelations report whether the vocabulary comes from a vocabulary file.
-	// It must then have every label.
+	// The vocabulary must then contain every label.
 	givenEntities, givenRelations bool
-	// limit is the largest number of triples.
+	// limit is the maximum number of triples.
 	limit int
 }
 
-// newTripleTable returns an empty table. A nil vocabulary is made from the labels in the order of
-// their appearance, head before tail.
+// newTripleTable returns an empty table. If a vocabulary is nil, the table numbers the labels in
+// the order of their appearance, head before tail.
 func newTripleTable(entities, relations *Vocabulary, limit int) tripleTable {
 	t := tripleTable{[]Triple{}, entities, relations, entities != nil, relations != nil, limit}
 	if !t.givenEntities {
@@ -34,7 +34,7 @@ func newTripleTable(entities, relations *Vocabulary, limit int) tripleTable {
 	return t
 }
 
-// add appends a triple, given by its labels, which may be in a read buffer.
+// add appends the triple with the given labels, which may be in a read buffer.
 func (t *tripleTable) add(head, relation, tail []byte) error {
 	h, err := number(t.entities, head, t.givenEntities)
 	if err != nil {

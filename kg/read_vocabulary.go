@@ -19,7 +19,7 @@ func ReadVocabulary(ctx context.Context, path string) (v *Vocabulary, err error)
 	return v, err
 }
 
-// ParseVocabulary is ReadVocabulary for uncompressed text. Errors call the text name.
+// ParseVocabulary is like ReadVocabulary, but reads uncompressed text. Errors call the text name.
 func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabulary, error) {
 	return readNumbered(newLines(ctx, name, text))
 }
@@ -53,7 +53,7 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 		entries = append(entries, entry{id, string(fields[1])})
 	}
 
-	// No line is blank, so entry i is in line i+1. at has the line of each identifier.
+	// No line is blank, so entry i is in line i+1. at holds the line of each identifier.
 	labels, at := make([]string, len(entries)), make([]int, len(entries))
 	for i, e := range entries {
 		l.n = i + 1

@@ -38,8 +38,8 @@ func realData(tb testing.TB) string {
 	return dir
 }
 
-// Counts, loops and unseen entities of every complete data set equal the manifest's, which another
-// program counted.
+// The manifest gives the counts, loops and unseen entities that another program found. The
+// statistics of every complete data set equal them.
 func TestRealDatasetsHaveTheirPublishedCounts(t *testing.T) {
 	type properties struct {
 		Loops  map[string]int `json:"loops"`
@@ -101,7 +101,7 @@ func TestIncompleteRealDatasetsOpen(t *testing.T) {
 	}
 }
 
-// The protocols of other tools publish these lengths.
+// The evaluation protocols of other tools state the lengths of these longest lists.
 func TestLongestKnownAnswersOfRealData(t *testing.T) {
 	for name, want := range map[string][2]int{
 		"fb15k-237": {Tail: 954, Head: 4364},

@@ -17,8 +17,8 @@ type Statistics struct {
 	Training *TrainingStatistics `json:"training,omitempty"`
 }
 
-// SplitStatistics describes one split. All its counts include repeated triples, except the counts
-// of distinct queries.
+// SplitStatistics describes one split. All counts except the counts of distinct queries include
+// repeated triples.
 type SplitStatistics struct {
 	Split   Split `json:"split"`
 	Triples int   `json:"triples"`
@@ -58,7 +58,7 @@ type Degrees struct {
 	Max    int     `json:"max"`
 	Median float64 `json:"median"`
 	Mean   float64 `json:"mean"`
-	// TopShare is the share, from 0 to 1, of all heads and tails that belongs to the 5% of the
+	// TopShare is the share of all heads and tails, from 0 to 1, that falls on the 5% of the
 	// entities (rounded up) with the largest degrees.
 	TopShare float64 `json:"top_5_percent_share"`
 }

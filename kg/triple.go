@@ -1,8 +1,8 @@
-// Package kg holds knowledge graphs: vocabularies, triples and splits, the index of known answers,
-// and readers and writers of data sets.
+// Package kg represents knowledge graphs by vocabularies, triples and splits. It indexes known
+// answers, and reads and writes data sets.
 //
 // Begin with [Open], which reads a data set into a [Graph], and [NewIndex], which finds the known
-// answers of a [Query]. The packages below fetch public data sets (catalogue), generate graphs
+// answers to a [Query]. The packages below fetch public data sets (catalogue), generate graphs
 // (synth) and count Z-patterns (zpattern). docs/datasets.md describes the files.
 package kg
 
@@ -17,9 +17,9 @@ type Triple struct {
 type Side uint8
 
 const (
-	// Tail asks (h, r, ?).
+	// Tail asks for the tail: (h, r, ?).
 	Tail Side = iota
-	// Head asks (?, r, t).
+	// Head asks for the head: (?, r, t).
 	Head
 )
 

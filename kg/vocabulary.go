@@ -22,7 +22,8 @@ func NewVocabulary(labels ...string) *Vocabulary {
 	return v
 }
 
-// Add returns the identifier of label. It gives a label that is not in the vocabulary the next one.
+// Add returns the identifier of label. A label that is not in the vocabulary gets the next
+// identifier.
 func (v *Vocabulary) Add(label string) int32 {
 	if id, ok := v.ids[label]; ok {
 		return id
@@ -33,13 +34,13 @@ func (v *Vocabulary) Add(label string) int32 {
 	return id
 }
 
-// ID returns the identifier of label and reports whether the vocabulary has the label.
+// ID returns the identifier of label and reports whether the vocabulary contains the label.
 func (v *Vocabulary) ID(label string) (int32, bool) {
 	id, ok := v.ids[label]
 	return id, ok
 }
 
-// lookup is ID for a label in a read buffer. It does not allocate.
+// lookup is like ID, but takes a label in a read buffer. It does not allocate.
 func (v *Vocabulary) lookup(label []byte) (int32, bool) {
 	id, ok := v.ids[string(label)]
 	return id, ok
@@ -63,7 +64,8 @@ func checkLabel[T string | []byte](label T) error {
 	case !utf8.ValidString(s):
 		return errors.New("label is not valid UTF-8; convert the file to UTF-8")
 	case strings.HasPrefix(s, "\ufeff"):
-		// Readers skip the mark at the start of a file. Elsewhere it remains from joining files.
+		// Readers skip the mark at the start of a file. Elsewhere, the mark is left over from
+		// joining files.
 		return errors.New("label starts with a byte order mark: remove it")
 	case strings.ContainsAny(s, "\x00\t\r\n"):
 		return errors.New("label contains a NUL, tab, carriage return or line feed")

@@ -26,7 +26,7 @@ func Gzip() WriteOption { return func(w *graphWriter) { w.gzip = true } }
 // Write writes g to the new folder dir, from which Open reads the same splits with the same
 // identifiers. Each split becomes a .txt file. Write adds entities.tsv or relations.tsv if the
 // order of appearance in the splits does not give the identifiers of g. The folder is written
-// atomically: after an error or a cancelled context it does not exist.
+// atomically: after an error or a cancellation, it does not exist.
 func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) error {
 	w := graphWriter{ctx: ctx, graph: g}
 	for _, o := range options {

@@ -112,8 +112,8 @@ func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOpt
 	return runs, err
 }
 
-// buildError returns the error of ctx if it is cancelled, which made the build fail, and err
-// otherwise.
+// buildError returns the error of ctx if ctx is cancelled, because the cancellation made the build
+// fail. Otherwise it returns err.
 func buildError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

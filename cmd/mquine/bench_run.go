@@ -51,8 +51,8 @@ takes up to a minute. It keeps the checkpoints in your cache.`,
 	return cmd
 }
 
-// runBenchmarks runs the benchmarks, prints the results, and writes them below the folder results
-// unless it is empty.
+// runBenchmarks runs the benchmarks, prints the results, and writes them below the folder results,
+// unless results is "".
 func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	machine, err := bench.ThisMachine()
 	if err != nil {

@@ -52,7 +52,7 @@ func TestChangingCheckpoint(t *testing.T) {
 	json, ranks := w.path("report.json"), w.path("ranks.tsv")
 	commands := map[string]struct {
 		args []string
-		mark string // in a message between opening and results
+		mark string // in a message after the opening and before the results
 	}{
 		"eval": {[]string{"eval", "--model", opened, "--data", w.data, "--json", json, "--ranks", ranks},
 			"with mquine,"},

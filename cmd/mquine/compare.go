@@ -113,7 +113,7 @@ to standard error.`,
 	return cmd
 }
 
-// run ranks the checkpoints one after another, and compares them.
+// run ranks the checkpoints one after another and compares them.
 func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.ComparisonReport, error) {
 	var (
 		all   []metrics.ComparedCheckpoint
@@ -146,13 +146,13 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 // competitor is a checkpoint with its ranks.
 type competitor struct {
 	metrics.ComparedCheckpoint
-	// graph has the same identifiers as the ranks.
+	// graph uses the same identifiers as the ranks.
 	graph *kg.Graph
 	// candidates is the number of candidates, or 0 for a ranks file, which does not record it.
 	candidates int
 }
 
-// open ranks the checkpoint with the given number, or reads the ranks file that replaces it.
+// open ranks the checkpoint with the given number, or reads the ranks file that was given instead.
 func (c *comparison) open(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
 	if info, err := os.Stat(c.models[number]); err == nil && !info.IsDir() {
 		return c.read(ctx, log, number, name)

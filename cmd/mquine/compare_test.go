@@ -52,7 +52,7 @@ type compareJSON struct {
 	} `json:"comparisons"`
 }
 
-// another makes a second, bad checkpoint for a workplace.
+// another creates a second, bad checkpoint in a workplace.
 func (w workplace) another(t *testing.T) string {
 	t.Helper()
 	path := w.path("other")

@@ -33,7 +33,7 @@ func atOnce(t *testing.T, n int, args ...string) []outcome {
 	return outcomes
 }
 
-// If several commands make the same folder at once, one succeeds and the others report an error.
+// If several commands create the same folder at once, one succeeds and the others report an error.
 func TestOneMakesTheFolder(t *testing.T) {
 	w := newWorkplace(t)
 	space := spaceFile(t, smallSpace)
@@ -64,7 +64,7 @@ func TestOneMakesTheFolder(t *testing.T) {
 	}
 }
 
-// If several evaluations write the same file at once, the file of one of them remains, complete.
+// If several evaluations write the same file at once, the complete file of one of them remains.
 func TestOneFileOfSeveralEvaluations(t *testing.T) {
 	w := newWorkplace(t)
 	path := w.path("o.json")

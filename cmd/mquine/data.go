@@ -173,8 +173,8 @@ type transferBar struct {
 	bar     *progressbar.ProgressBar
 }
 
-// show reports that done of total bytes have been downloaded from an address. total is −1 if it is
-// unknown.
+// show reports that done of total bytes have been downloaded from an address. total is −1 if the
+// size is unknown.
 func (b *transferBar) show(address string, done, total int64) {
 	if b.bar == nil || b.address != address {
 		b.clear()

@@ -93,7 +93,7 @@ The columns of the table of splits:
 	return cmd
 }
 
-// completeDatasets completes the names of installed and public data sets, and folders.
+// completeDatasets completes the names of installed and public data sets, and paths of folders.
 func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

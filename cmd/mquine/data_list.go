@@ -37,7 +37,8 @@ type listedData struct {
 	Present   bool   `json:"present"`
 	// Missing lists the files of a public data set that are not installed.
 	Missing []string `json:"missing,omitempty"`
-	// Differing lists the files whose number of lines differs from the catalogue.
+	// Differing lists the files that cannot be read or whose number of lines differs from the
+	// catalogue's.
 	Differing []string `json:"differing,omitempty"`
 }
 
@@ -138,7 +139,7 @@ func (l dataList) print(w *bytes.Buffer) {
 	fmt.Fprintln(w, `"mquine data info NAME" describes a data set, "mquine data get NAME" downloads one.`)
 }
 
-// state returns the text of the column state.
+// state returns the text for the column "state".
 func (d listedData) state() string {
 	switch {
 	case !d.Present:

@@ -76,7 +76,7 @@ func demo(ctx context.Context, out, log io.Writer, keep string, start time.Time)
 	return nil
 }
 
-// makeDemo makes the data set and the checkpoint that e ranks.
+// makeDemo generates the data set and trains the checkpoint that e ranks.
 func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 	g, _, err := synth.Families(ctx, synth.Config{Seed: demoSeed})
 	if err != nil {

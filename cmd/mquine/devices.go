@@ -18,7 +18,7 @@ import (
 
 const cudaBackend = "cuda"
 
-// gpus holds the flag that chooses GPUs.
+// gpus holds the flag that selects GPUs.
 type gpus struct {
 	indices []int
 }
@@ -35,7 +35,8 @@ func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
 }
 
-// deviceList is a flag whose value is a list of distinct GPU numbers from 0, separated by commas.
+// deviceList is a flag whose value is a comma-separated list of distinct GPU numbers, which start
+// at 0.
 type deviceList struct{ indices *[]int }
 
 func (d deviceList) String() string { return strings.Join(names(*d.indices), ",") }
@@ -57,7 +58,7 @@ func (d deviceList) Set(list string) error {
 	return nil
 }
 
-// check refuses --devices with an instruction set.
+// check refuses --devices if --backend names an instruction set.
 func (g *gpus) check(c compute) error {
 	if len(g.indices) > 0 && c.backend != autoBackend && c.backend != cudaBackend {
 		return fmt.Errorf("--devices needs --backend auto or cuda: --backend %s uses the processor", c.backend)
@@ -65,7 +66,7 @@ func (g *gpus) check(c compute) error {
 	return nil
 }
 
-// open opens the GPUs that the flags choose, and returns a nil engine if they choose none. With
+// open opens the GPUs that the flags select. It returns a nil engine if they select none. With
 // --backend cuda, a GPU that cannot be used is an error. With --devices alone, the processor
 // computes instead, and open prints a note to log. The caller must call close.
 func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close func(), err error) {

@@ -31,7 +31,7 @@ func process(t *testing.T, args ...string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// TestGPUs runs the command on the stand-in driver. One GPU and two GPUs give the ranks of the
+// TestGPUs runs the command on the stand-in driver. One GPU and two GPUs give the same ranks as the
 // processor, and errors are reported.
 func TestGPUs(t *testing.T) {
 	library := standin.Library(t)

@@ -44,8 +44,8 @@ func TestEvalSameRanks(t *testing.T) {
 	assert.Equal(t, 1+2*40, lines)
 }
 
-// TestEvalScreens ranks with every screen for dot products. Other comparisons have no choice of
-// screens.
+// TestEvalScreens ranks with every screen for dot products. For other comparisons, there is no
+// choice of screens.
 func TestEvalScreens(t *testing.T) {
 	w := newWorkplace(t)
 	var first string
@@ -68,7 +68,8 @@ func TestEvalScreens(t *testing.T) {
 			"--screen int8 is for dot products, but model transe-l1 uses comparison l1: leave out --screen")
 }
 
-// TestEvalFixture compares the ranks with those that an independent program computed in float64.
+// TestEvalFixture compares the ranks with the ranks that an independent program computed in
+// float64.
 func TestEvalFixture(t *testing.T) {
 	fixtures, datasets := os.Getenv("MQUINE_FIXTURES"), os.Getenv("MQUINE_DATA")
 	if fixtures == "" || datasets == "" {
@@ -96,7 +97,7 @@ func sortedLines(t *testing.T, path string) []string {
 	return lines
 }
 
-// evalReport reads the JSON of an evaluation as users do.
+// evalReport decodes the JSON of an evaluation in the way that users do.
 type evalReport struct {
 	Schema           string        `json:"schema"`
 	Data             string        `json:"data"`
@@ -289,7 +290,7 @@ func TestEvalCollapsed(t *testing.T) {
 	rewriteCheckpoint(t, w.model, collapsed, func(tensor string, values []float32) {
 		if tensor == "entity" {
 			for i := range values {
-				values[i] = math.Nextafter32(1, 2+float32(values[i])) // changes by one ulp at most
+				values[i] = math.Nextafter32(1, 2+float32(values[i])) // changes by at most one ulp
 			}
 		}
 	})

@@ -93,7 +93,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	return errors.Join(err, e.print(out, report, r.peak))
 }
 
-// openEngine opens the GPUs that the flags choose, or returns a nil engine for the processor. It
+// openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. It
 // refuses flags that apply only to the processor.
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
@@ -144,7 +144,8 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	return t, t.prepare(ctx, e.jsonFile != "")
 }
 
-// prepare builds the index of known answers and, concurrently, computes the checksum if asked for.
+// prepare builds the index of known answers. If checksum is set, it computes the checksum of the
+// parameters at the same time.
 func (t *task) prepare(ctx context.Context, checksum bool) error {
 	var (
 		hashing sync.WaitGroup
@@ -220,7 +221,7 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	return report, nil
 }
 
-// writeFiles writes the files of --ranks and --json.
+// writeFiles writes the files that --ranks and --json name.
 func (e *evaluation) writeFiles(
 	ctx context.Context, stdout io.Writer, g *kg.Graph, ranks []rank.Rank, report *metrics.Report,
 ) (err error) {

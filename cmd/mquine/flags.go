@@ -18,7 +18,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// choice is a flag whose value is one of from, by name.
+// choice is a flag whose value names one element of from.
 type choice[T any] struct {
 	value *T
 	from  []T
@@ -32,8 +32,7 @@ func (c choice[T]) Set(name string) (err error) {
 	return err
 }
 
-// choices is a flag whose value is a list of distinct elements of from, by name and separated by
-// commas.
+// choices is a flag whose value is a comma-separated list of names of distinct elements of from.
 type choices[T any] struct {
 	values *[]T
 	from   []T
@@ -102,8 +101,8 @@ func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from
 	})
 }
 
-// positive is a flag whose value is a whole number from 1 to most. A most of 0 stands for
-// math.MaxInt32.
+// positive is a flag whose value is a whole number from 1 to most, or to math.MaxInt32 if most is
+// 0.
 type positive struct {
 	n    *int
 	most int
@@ -123,7 +122,7 @@ func (p positive) Set(s string) error {
 func parsePositive(s string, most int) (int, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
-	case n > int64(most): // also if the number overflows int64: ParseInt then returns the largest one
+	case n > int64(most): // even if the number overflows int64: ParseInt then returns the largest int64
 		return 0, fmt.Errorf("must be at most %d", most)
 	case err != nil || n < 1:
 		return 0, errors.New("must be a whole number of at least 1")
@@ -131,10 +130,10 @@ func parsePositive(s string, most int) (int, error) {
 	return int(n), nil
 }
 
-// longestTime is the longest time.Duration in whole hours.
+// longestTime is the longest time.Duration that is a whole number of hours.
 const longestTime = 2562047 * time.Hour
 
-// timeSyntax matches the positive durations of time.ParseDuration, including those that overflow.
+// timeSyntax matches positive durations in the syntax of time.ParseDuration, even if they overflow.
 var timeSyntax = regexp.MustCompile(`^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
 // parseTime parses a duration above 0. wanted is the error for anything else.
@@ -149,7 +148,7 @@ func parseTime(s, wanted string) (time.Duration, error) {
 	return d, nil
 }
 
-// cutoffs is a flag whose value is a list of distinct k of Hits@k, separated by commas.
+// cutoffs is a flag whose value is a comma-separated list of distinct values of k for Hits@k.
 type cutoffs struct{ ks *[]int }
 
 func (c cutoffs) String() string { return strings.Join(names(*c.ks), ",") }
@@ -203,7 +202,7 @@ func addData(cmd *cobra.Command, data *string) {
 }
 
 // compute holds the flags that choose the instruction set and the number of threads. They affect
-// the speed, never a result.
+// speed, but never results.
 type compute struct {
 	backend string
 	threads int
@@ -211,7 +210,7 @@ type compute struct {
 
 const (
 	autoBackend = "auto"
-	// maxThreads bounds the memory for threads. It exceeds the threads of any machine.
+	// maxThreads limits the memory that threads use. No machine has more threads.
 	maxThreads = 4096
 )
 
@@ -227,7 +226,7 @@ func (c *compute) setDefaults() {
 	c.backend, c.threads = autoBackend, min(runtime.GOMAXPROCS(0), maxThreads)
 }
 
-// resolve returns the backend that the flags choose.
+// resolve returns the backend that the flags select.
 func (c *compute) resolve() (*kernel.Backend, error) {
 	tier, err := kernel.Best()
 	if err == nil && c.backend != autoBackend && c.backend != cudaBackend {

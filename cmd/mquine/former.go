@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// formerNames accepts the names that training options had in earlier versions as flags, and collects
-// a note about each one that is used.
+// formerNames lets users give flags the names that training options had in earlier versions. It
+// collects a note about each former name in use.
 type formerNames struct {
 	current map[string]string // flag by its former name
 	notes   []string
@@ -42,7 +42,8 @@ func (f *formerNames) note(former, current string) {
 	}
 }
 
-// value returns the value of an option's flag, which also accepts former words.
+// value returns the value of an option's flag. The value also accepts the words of earlier
+// versions.
 func (f *formerNames) value(o recipe.Option) pflag.Value {
 	if o.FormerWords == nil {
 		return o.Value
@@ -50,7 +51,7 @@ func (f *formerNames) value(o recipe.Option) pflag.Value {
 	return &formerWords{o.Value, o, f}
 }
 
-// formerWords is the value of a flag that also accepts former words.
+// formerWords is a flag's value that also accepts the words of earlier versions.
 type formerWords struct {
 	pflag.Value
 	option recipe.Option

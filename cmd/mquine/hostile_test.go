@@ -29,12 +29,12 @@ const (
 	// characters. In a document, it could become a script, a link, code and two table cells.
 	hostileLabel = "\x1b]52;c;cm0gLXJmIH4=\a\b\x7f\u009b31m\u202e\u2066\u200b\u2028" +
 		"<script>alert(1)<-script>|`[x](javascript:alert(1))"
-	// hostileName also starts a new line, which a label cannot.
+	// hostileName also starts a new line, which a label cannot do.
 	hostileName = hostileLabel + "\nINJECTED\r\t\x1b[2J"
 )
 
-// hostileWorkplace has a data set and checkpoints in which every label, name, metadata entry and
-// folder is hostile.
+// hostileWorkplace contains a data set and checkpoints in which every label, name, metadata entry
+// and folder is hostile.
 type hostileWorkplace struct {
 	workplace
 	head, relation, tail string // a training triple
@@ -61,7 +61,7 @@ func newHostileWorkplace(t *testing.T) hostileWorkplace {
 	first := g.Splits[kg.Train][0]
 	w.head, w.relation, w.tail = g.Entities.Label(first.Head), g.Relations.Label(first.Relation), g.Entities.Label(
 		first.Tail)
-	g.Splits[kg.Train] = append(g.Splits[kg.Train], first) // a repeat, for a note
+	g.Splits[kg.Train] = append(g.Splits[kg.Train], first) // a duplicate, so there is a note
 	require.NoError(t, kg.Write(t.Context(), w.data, g))
 
 	made := w.path("made")
@@ -85,7 +85,7 @@ func rewriteMetadata(t *testing.T, from, to string, change func(map[string]strin
 	rewriteSafetensors(t, filepath.Join(from, "model.safetensors"), filepath.Join(to, "model.safetensors"), change)
 }
 
-// rewriteSafetensors copies a file, changes its metadata and adds a tensor for each of names.
+// rewriteSafetensors copies a file, changes its metadata and adds a tensor with each of the names.
 func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]string), names ...string) {
 	t.Helper()
 	file, err := safetensors.Open(from)
@@ -106,7 +106,7 @@ func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]st
 	require.NoError(t, safetensors.WriteFile(t.Context(), to, metadata, tensors...))
 }
 
-// requireHarmless checks that shown has no control characters except line feeds and tabs, no
+// requireHarmless checks that shown contains no control characters except line feeds and tabs, no
 // invisible characters, and no line that hostileName started.
 func requireHarmless(t *testing.T, shown string) {
 	t.Helper()
@@ -271,7 +271,7 @@ func requireWellFormed(t *testing.T, file []byte) {
 	}
 }
 
-// TestHostileTraining trains on hostile data and resumes the run, including from a state with a hostile
+// TestHostileTraining trains on hostile data and resumes the run, even from a state with a hostile
 // reason for its end.
 func TestHostileTraining(t *testing.T) {
 	w := newHostileWorkplace(t)
@@ -327,7 +327,7 @@ func TestRealLabels(t *testing.T) {
 	}
 }
 
-// TestExactForPrograms checks that machine-readable output to a pipe has the exact labels.
+// TestExactForPrograms checks that machine-readable output to a pipe contains the exact labels.
 func TestExactForPrograms(t *testing.T) {
 	w := newHostileWorkplace(t)
 	queries := w.path("queries.tsv")

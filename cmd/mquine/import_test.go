@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// writeRotate writes a checkpoint folder of the RotatE repository with random parameters for the
-// data of the workplace. It returns the folder and the folder with the vocabularies.
+// writeRotate writes a checkpoint folder as the RotatE repository does, with random parameters for
+// the workplace's data set. It returns this folder and the folder with the vocabularies.
 func (w workplace) writeRotate(t *testing.T, model string, d int, doubleEntity, doubleRelation bool) (dir,
 	vocabulary string) {
 	t.Helper()

@@ -89,7 +89,7 @@ type machineInfo struct {
 	// --threads.
 	Cores   int `json:"cores,omitempty"`
 	Threads int `json:"threads"`
-	// Caches has the size of each cache in bytes. Several cores may share a cache.
+	// Caches gives the size of each cache in bytes. Several cores may share a cache.
 	Caches cacheInfo `json:"caches"`
 	// Features lists all features of the processor.
 	Features []string `json:"features"`
@@ -104,7 +104,7 @@ type machineInfo struct {
 	NoGPU string    `json:"no_gpu,omitempty"`
 }
 
-// cacheInfo holds the sizes of the caches in bytes, 0 if unknown.
+// cacheInfo holds the sizes of the caches in bytes. A size is 0 if it is unknown.
 type cacheInfo struct {
 	L1I int `json:"l1i_bytes"`
 	L1D int `json:"l1d_bytes"`
@@ -112,7 +112,8 @@ type cacheInfo struct {
 	L3  int `json:"l3_bytes"`
 }
 
-// tierInfo holds the measured rates of fused multiply-adds in GFLOP/s, on one thread and on all.
+// tierInfo holds the measured rates of fused multiply-adds in GFLOP/s, on one thread and on all
+// threads.
 type tierInfo struct {
 	Tier         string  `json:"tier"`
 	FMAGFLOPS1   float64 `json:"fma_gflops_1"`

@@ -21,7 +21,8 @@ import (
 type checkpointInfo struct {
 	Schema string `json:"schema"`
 	*checkpoint.Inspection
-	// VocabularyDir is the folder with the labels, if the checkpoint can be evaluated.
+	// VocabularyDir is the folder with the labels. It is empty if the checkpoint cannot be
+	// evaluated.
 	VocabularyDir string `json:"vocabulary_dir,omitempty"`
 	// Problem says why the checkpoint cannot be evaluated. It is empty if it can.
 	Problem string `json:"problem,omitempty"`
@@ -61,7 +62,7 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
-	// Minimum, maximum and rms are over finite values, and the norms are over finite rows.
+	// Minimum, maximum and rms cover the finite values, and the norms cover the finite rows.
 	t = text.NewTable(3, 4, 5, 6, 7, 8, 9, 10, 11)
 	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median",
 		"max"})

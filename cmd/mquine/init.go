@@ -20,7 +20,7 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// The kinds of checkpoint that init makes.
+// The kinds of checkpoint that init creates.
 const (
 	randomKind    = "random"
 	clusteredKind = "clustered"
@@ -69,7 +69,7 @@ median rank and the number of pairs that float32 and float64 left undecided.`,
 	return cmd
 }
 
-// initialisation makes a checkpoint. It holds the flags of init.
+// initialisation creates a checkpoint. It holds the flags of init.
 type initialisation struct {
 	compute
 	model, data, out, kind string
@@ -121,7 +121,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	return i.rank(ctx, out, log, m, g, test, options)
 }
 
-// make returns the model.
+// make creates the model.
 func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b *kernel.Backend) (model.Model, error) {
 	c := model.Config{
 		Model: i.model, Dim: i.dim, Entities: g.Entities.Len(), Relations: g.Relations.Len(), Hyper: i.hyper(),
@@ -135,7 +135,7 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 	return clustered.New(ctx, c, g, i.seed, train.Machine{Backend: b, Threads: i.threads, Progress: meter.fitting()})
 }
 
-// rank ranks the test split and prints the median rank and the undecided pairs.
+// rank ranks the test split and prints the median rank and the numbers of undecided pairs.
 func (i *initialisation) rank(
 	ctx context.Context, out, log io.Writer, m model.Model, g *kg.Graph, test []kg.Triple, o rank.Options,
 ) error {

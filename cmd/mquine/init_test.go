@@ -49,7 +49,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// init makes every model, and stores its hyper-parameters in the checkpoint.
+// init creates every model, and stores its hyper-parameters in the checkpoint.
 func TestInitEveryModel(t *testing.T) {
 	w := newWorkplace(t)
 	for _, name := range model.Names() {
@@ -88,7 +88,7 @@ func TestInitHyperParameters(t *testing.T) {
 	}
 }
 
-// TestInitMedian compares the medians of init and eval.
+// TestInitMedian compares the medians that init and eval report.
 func TestInitMedian(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("again")

@@ -17,12 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// within bounds the time that a signal takes to end the command, on a busy machine under the race
-// detector too.
+// within bounds the time that a signal takes to end the command, even on a busy machine under the
+// race detector.
 const within = 5 * time.Second
 
-// interrupt starts the command, waits for a line with the text on its standard error, or for none
-// if the text is empty, sends the signal a little later and returns how the command ended.
+// interrupt starts the command and waits until its standard error shows a line with the text. If
+// the text is empty, it does not wait. It sends the signal a little later and returns how the
+// command ended.
 func interrupt(t *testing.T, cmd *exec.Cmd, text string, signal os.Signal) outcome {
 	t.Helper()
 	var stdout strings.Builder
@@ -80,7 +81,7 @@ func TestInterrupt(t *testing.T) {
 		requireFiles(t, dir, "zipf", "checkpoint")
 	})
 	t.Run("random init", func(t *testing.T) {
-		// 400 MB take seconds to draw and to write.
+		// Drawing and writing 400 MB takes seconds.
 		init := []string{"init", "--model", "mquine", "--dim", "128", "--data", data, "--out",
 			filepath.Join(dir, "other")}
 		o := interrupt(t, command(t, init...), "", os.Interrupt)

@@ -17,14 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longKills names the environment variable with the number of kills. The default is 50.
+// longKills is the name of the environment variable that sets the number of kills. The default is
+// 50.
 const longKills = "MQUINE_KILLS"
 
 // victim is a command that is killed and then run to its end.
 type victim struct {
 	name string
 	args []string // writes only to the working folder
-	// folder, if not empty, is made in several steps. Once it exists, the command again continues.
+	// folder, if not empty, is created in several steps. Once it exists, a command with the
+	// arguments in again continues the work.
 	folder string
 	again  []string
 	// prepare, if not nil, fills the working folder first.
@@ -100,7 +102,7 @@ func newVictims(t *testing.T) []victim {
 	return victims
 }
 
-// in returns the command with dir as working folder and dir/data as MQUINE_DATA.
+// in returns the command with dir as its working folder and dir/data as MQUINE_DATA.
 func in(t *testing.T, dir string, args ...string) *exec.Cmd {
 	cmd := command(t, args...)
 	cmd.Dir = dir
@@ -158,8 +160,8 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 	}
 }
 
-// killOnce kills the command at a call, if it reaches the call, checks the files and runs the
-// command to its end.
+// killOnce kills the command if it reaches a call. It then checks the files and runs the command to
+// its end.
 func (v victim) killOnce(t *testing.T, strace, call string, at int, want map[string]string) bool {
 	dir := v.workFolder(t)
 	defer os.RemoveAll(dir)

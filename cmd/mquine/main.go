@@ -62,14 +62,14 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	root.SetIn(stdin)
 	root.SetOut(shown)
 	root.SetErr(stderr)
-	root.InitDefaultCompletionCmd() // after SetOut, because it keeps the output that is set now
+	root.InitDefaultCompletionCmd() // after SetOut, because it keeps the output that is set at this point
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	_ = shown.Flush() // out records the error
 	switch {
 	case errors.Is(out.err, syscall.EPIPE) && (err == nil || onlyPipe(err)):
 		return exitPipe // silently, like other commands
-	case out.err != nil && !errors.As(err, new(workError)): // cobra printed the text, such as --help
+	case out.err != nil && !errors.As(err, new(workError)): // cobra itself printed the text, for example for --help
 		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), text.Cause(out.err))
 		return exitFailed
 	case err == nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asCommand names the environment variable that makes the test binary run as the command.
+// asCommand is the name of the environment variable that makes the test binary run as the command.
 const asCommand = "MQUINE_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// mquine runs the command in the process of the test.
+// mquine runs the command in the test's process.
 func mquine(t *testing.T, args ...string) outcome { return mquineReading(t, "", args...) }
 
 func mquineReading(t *testing.T, stdin string, args ...string) outcome {
@@ -73,10 +73,10 @@ func (o outcome) requireSentence(t *testing.T, status int, text string) {
 	}
 }
 
-// workplace is a folder with a small data set and checkpoints of it.
+// workplace is a folder with a small data set and checkpoints for it.
 type workplace struct{ dir, data, model string }
 
-// newWorkplace makes a graph of families and a clustered checkpoint with some good ranks.
+// newWorkplace creates a graph of families and a clustered checkpoint with some good ranks.
 func newWorkplace(t *testing.T) workplace {
 	t.Helper()
 	dir := t.TempDir()

@@ -30,7 +30,7 @@ func TestAddressSpaceLimit(t *testing.T) {
 		}
 		return string(text), cmd.ProcessState.ExitCode()
 	}
-	if text, status := limited("--version"); status != 0 { // for example under the race detector
+	if text, status := limited("--version"); status != 0 { // for example, under the race detector
 		t.Skipf("the command does not start under the limit: %s", text)
 	}
 	for _, args := range [][]string{

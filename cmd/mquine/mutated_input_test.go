@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longMutations names the environment variable with the number of mutations per file. The default
-// is 12.
+// longMutations is the name of the environment variable that sets the number of mutations per file.
+// The default is 12.
 const longMutations = "MQUINE_MUTATIONS"
 
 // For any change to the bytes of an input, the command ends with a result or with one error line.
@@ -111,8 +111,8 @@ func mutate(t *testing.T, w workplace, path string, args []string) {
 	}
 }
 
-// mutation returns the bytes with a few of them changed, or a part repeated, removed, or set to a
-// byte.
+// mutation returns the data after changing a few bytes, or after repeating, removing or overwriting
+// a part.
 func mutation(rng *rand.Rand, data []byte) []byte {
 	data = slices.Clone(data)
 	for range 1 + rng.IntN(3) {

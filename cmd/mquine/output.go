@@ -50,7 +50,7 @@ func writeFile(cmd *cobra.Command, file string, data []byte) error {
 	})
 }
 
-// writeTo is like writeFile, but calls write for the data.
+// writeTo is like writeFile, but calls write to produce the data.
 func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 	if file != "-" {
 		return atomicfile.Write(file, write)
@@ -87,7 +87,7 @@ func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*b
 	return writeOutput(cmd, tables.Bytes())
 }
 
-// sizes returns a text such as "14,541 entities, 237 relations".
+// sizes returns text such as "14,541 entities, 237 relations".
 func sizes(entities, relations int) string {
 	return text.Plural(entities, "entity") + ", " + text.Plural(relations, "relation")
 }

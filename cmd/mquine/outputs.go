@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Annotations of flags that name files, and of commands whose arguments name checkpoints or data
+// Annotations on flags that name files, and on commands whose arguments name checkpoints or data
 // sets.
 const (
 	outputFlag     = "mquine-output"
@@ -40,7 +40,7 @@ func addOutput(cmd *cobra.Command, file *string, flag, usage string) {
 	}
 }
 
-// markInput says that a flag names a file or folder that the command reads.
+// markInput marks a flag whose value names a file or folder that the command reads.
 func markInput(cmd *cobra.Command, flag string) {
 	must(cmd.Flags().SetAnnotation(flag, inputFlag, nil))
 }
@@ -61,8 +61,8 @@ func outputs(cmd *cobra.Command) []output {
 	return files
 }
 
-// checkPaths refuses paths that are wrong on any file system: empty ones, such as from an unset
-// shell variable, and the same file for two outputs.
+// checkPaths refuses paths that are wrong on any file system: an empty path, for example from an
+// unset shell variable, and the same path for two outputs.
 func checkPaths(cmd *cobra.Command, args []string) error {
 	empty := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -88,7 +88,8 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkNew returns an error if a folder to be created exists. Checking early saves the user a wait.
+// checkNew returns an error if a folder to be created already exists. Checking early saves the user
+// a wait.
 func checkNew(dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return &atomicfile.ExistsError{Path: dir}
@@ -96,7 +97,7 @@ func checkNew(dir string) error {
 	return nil
 }
 
-// sameOutput reports whether two paths lead to the same file, which need not exist.
+// sameOutput reports whether two paths lead to the same file. The file need not exist.
 func sameOutput(a, b string) bool {
 	if a == "-" || b == "-" {
 		return a == b
@@ -168,7 +169,7 @@ func (o output) check(read []string, force bool) error {
 	case err == nil && info.IsDir():
 		return fmt.Errorf("cannot write %s: it is a folder; name a file", o.path)
 	case inPlace:
-		return nil // a pipe or a device: opening it might block
+		return nil // opening a pipe or a device might block
 	case err == nil:
 		if i := slices.IndexFunc(read, func(path string) bool { return sameFile(target, path) }); i >= 0 {
 			return fmt.Errorf("--%s %s would replace %s, which the command reads: choose another file",
@@ -193,7 +194,7 @@ var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|` +
 	`config\.(yaml|json)|(search|space|best)\.yaml|(log|trials)\.jsonl|` +
 	`((entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt))(\.gz|\.zst)?)$`)
 
-// guardError says why a file needs --force to be replaced.
+// guardError says why replacing a file needs --force.
 type guardError struct{ error }
 
 // guard refuses to replace a file that is read-only or looks like part of a checkpoint, run or data
@@ -214,7 +215,7 @@ func (o output) guard(target string, info fs.FileInfo) error {
 func inputFiles(cmd *cobra.Command, args []string) []string {
 	var named []string
 	addData := func(dataset string) {
-		if folder, err := kg.Folder(dataset); err == nil { // the command itself reports an error
+		if folder, err := kg.Folder(dataset); err == nil { // the command itself reports any error
 			named = append(named, folder)
 		}
 	}
@@ -236,14 +237,14 @@ func inputFiles(cmd *cobra.Command, args []string) []string {
 		}
 	}
 	if _, ok := cmd.Annotations[allData]; ok {
-		installed, _ := kg.Installed() // the command itself reports an error
+		installed, _ := kg.Installed() // the command itself reports any error
 		for _, name := range installed {
 			addData(name)
 		}
 	}
 	var files []string
 	for _, path := range named {
-		const levels = 2 // bench/results has a folder for each class of machine
+		const levels = 2 // bench/results contains a folder for each class of machine
 		files = appendFiles(files, path, levels)
 	}
 	return files

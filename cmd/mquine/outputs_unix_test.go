@@ -152,7 +152,8 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		}
 	}
 
-	// Replacing a file of a run or a checkpoint that the command does not read needs --force.
+	// If the command does not read a file of a run or checkpoint, it may replace the file, but only
+	// with --force.
 	config := w.path("config.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("mine"), 0o644))
 	for _, args := range [][]string{
@@ -202,7 +203,7 @@ func TestReadOnlyOutput(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o444), must1(os.Stat(path)).Mode())
 }
 
-// An empty path, such as from an unset shell variable, is wrong usage.
+// An empty path, for example from an unset shell variable, is wrong usage.
 func TestEmptyPaths(t *testing.T) {
 	w := newWorkplace(t)
 	t.Chdir(w.dir)
@@ -269,7 +270,7 @@ func TestLitterIsSwept(t *testing.T) {
 	w := newWorkplace(t)
 	cmd := command(t, "init", "--model", "mquine", "--dim", "500", "--data", w.data, "--out", w.path("big"))
 	require.NoError(t, cmd.Start())
-	for { // wait until the command has begun the folder
+	for { // wait until the command has begun to write the folder
 		entries := must1(os.ReadDir(w.dir))
 		if len(entries) > 2 {
 			break
@@ -287,7 +288,7 @@ func TestLitterIsSwept(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint", "z.json", ".mine")
 }
 
-// Paths of open descriptors, such as /dev/stdout, are appended to, before the table.
+// Output to the path of an open descriptor, such as /dev/stdout, is appended, before the table.
 func TestOutputToDescriptors(t *testing.T) {
 	w := newWorkplace(t)
 	for _, device := range []string{"/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// scoreHelp returns a line for the score of each model.
+// scoreHelp returns text with one line for each model, which gives the model's score.
 func scoreHelp() string {
 	var list strings.Builder
 	for _, s := range model.Specs() {
@@ -179,7 +179,7 @@ func (p *prediction) checkSplits(g *kg.Graph) (complete bool, err error) {
 	return complete, nil
 }
 
-// queries returns the queries of the flags or of the file, in the identifiers of g.
+// queries returns the queries that the flags or the file give, in the identifiers of g.
 func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g *kg.Graph) ([]kg.Query, error) {
 	if p.in == "" {
 		fields := [3]string{p.head, p.relation, unknown}
@@ -206,7 +206,7 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	return readQueries(name, file, g)
 }
 
-// writeList prints the answers to one query as a table. complete is as for knownText.
+// writeList prints the answers to one query as a table. It passes complete to knownText.
 func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, complete bool) error {
 	fields := queryFields(g, q)
 	t := text.NewTable(1, 3)
@@ -219,7 +219,7 @@ func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, com
 	return err
 }
 
-// writeLists writes the answers to many queries as tab-separated lines. complete is as for
+// writeLists writes the answers to many queries as tab-separated lines. It passes complete to
 // knownText.
 func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Prediction, complete bool) error {
 	buf := newLineWriter(w)
@@ -234,8 +234,8 @@ func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Pre
 	return buf.flush()
 }
 
-// knownText returns the text of the column known. complete says that the data set has all three
-// splits. Only then is an answer that is in no split certain to be unknown.
+// knownText returns the text for the column "known". complete says whether the data set has all
+// three splits. If it lacks one, an answer that is in no split may still be known.
 func knownText(known, complete bool) string {
 	switch {
 	case known:

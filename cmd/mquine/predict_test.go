@@ -96,7 +96,7 @@ func TestPredictOne(t *testing.T) {
 	o = succeed(t, append(predict, "--tail", tail, "--relation", relation)...)
 	assert.Contains(t, o.stdout, "(?, "+relation+", "+tail+")")
 
-	// More answers than candidates.
+	// Ask for more answers than there are candidates.
 	o = succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "1000")...)
 	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))
 }

@@ -40,8 +40,8 @@ func addProfiling(root *cobra.Command) {
 	must(root.MarkPersistentFlagDirname("profile-dir"))
 }
 
-// profiled does the work of a command and writes the profile of --profile, if given, even if the
-// work fails.
+// profiled runs the work of a command. With --profile, it also writes the profile, even if the work
+// fails.
 func profiled(cmd *cobra.Command, work func() error) (err error) {
 	kind, ok := profileKinds[cmd.Flag("profile").Value.String()]
 	folder := cmd.Flag("profile-dir").Value.String()
@@ -84,7 +84,7 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 	return err
 }
 
-// phase does a part of a command's work under a label that profiles show.
+// phase runs a part of a command's work under a label that profiles show.
 func phase(ctx context.Context, name string, work func(context.Context) error) (err error) {
 	pprof.Do(ctx, pprof.Labels("phase", name), func(ctx context.Context) { err = work(ctx) })
 	return err

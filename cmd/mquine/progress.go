@@ -18,7 +18,7 @@ import (
 // lineEvery is the time between two lines of progress if standard error is not a terminal.
 const lineEvery = 10 * time.Second
 
-// meter shows the progress of long work: a bar on a terminal, and otherwise a line every lineEvery.
+// meter shows the progress of long work: a bar on a terminal, otherwise a line every lineEvery.
 type meter struct {
 	w        io.Writer
 	terminal bool
@@ -34,7 +34,7 @@ func newMeter(w io.Writer) *meter {
 	return &meter{w: w, terminal: text.OnTerminal(w), nextLine: lineEvery, slow: time.Second}
 }
 
-// ranking shows the progress of a ranking. It is a rank.Options.Progress.
+// ranking shows the progress of a ranking. It serves as rank.Options.Progress.
 func (m *meter) ranking(p rank.Progress) {
 	if p.Done == 0 {
 		m.packing = p.Elapsed
@@ -77,8 +77,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 	}
 }
 
-// reading returns a function for kg.ReportProgress that shows one reading of a data set, or several
-// in turn.
+// reading returns a function for kg.ReportProgress that shows the progress of reading a data set,
+// once or several times in succession.
 func (m *meter) reading(data string) func(kg.OpenProgress) {
 	var start time.Time
 	return func(p kg.OpenProgress) {
@@ -124,8 +124,8 @@ func (m *meter) draw(done, total int64, line string) {
 	_ = m.bar.Set64(done) // an error here must not end the work
 }
 
-// fit shortens the text beside a bar to a terminal of the given width, 0 if it is unknown. A longer
-// line would wrap, and every redraw would add a line.
+// fit shortens the text beside a bar so that both fit on a terminal of the given width. A width of
+// 0 means that the width is unknown. A longer line would wrap, and every redraw would add a line.
 func fit(line string, width int) string {
 	const bar, shortest = 34, 10 // columns
 	runes := []rune(line)
@@ -145,16 +145,15 @@ func (m *meter) clear() {
 
 const collapsedNote = "most candidates have almost the same score, as in a collapsed model, and need slow exact scores"
 
-// collapsed reports whether most pairs of a target and a candidate are undecided after the first
-// stage.
+// collapsed reports whether the first stage leaves most (target, candidate) pairs undecided.
 func collapsed(undecided, pairs int64) bool { return undecided > pairs/2 }
 
-// pairRate returns the number of pairs of a distinct query and a candidate per second.
+// pairRate returns a speed in pairs per second. A pair is a distinct query with a candidate.
 func pairRate(pairs int64, t time.Duration) string {
 	return quantity(float64(pairs)/max(t.Seconds(), 1e-9)) + " pairs/s"
 }
 
-// timeLeft estimates the remaining time, if done of total items took the time t.
+// timeLeft estimates the remaining time, given that done of total items took the time t.
 func timeLeft(done, total int64, t time.Duration) time.Duration {
 	return time.Duration(float64(t) * float64(total-done) / float64(done)).Round(time.Second)
 }

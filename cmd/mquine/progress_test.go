@@ -65,7 +65,7 @@ func TestProgressReading(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)
 	report := m.reading("umls")
-	for range 2 { // two readings in turn
+	for range 2 { // two readings, one after the other
 		report(kg.OpenProgress{Total: 4e6})
 		report(kg.OpenProgress{Bytes: 1e6, Total: 4e6, Lines: 5000})
 		assert.Empty(t, log.String(), "before it is slow, and before a line is due")

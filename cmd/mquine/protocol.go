@@ -22,8 +22,8 @@ func protocolNames() []string {
 	return names
 }
 
-// follow sets the sides, filters and ties of the protocol. It refuses flags that would set them
-// too.
+// follow sets the sides, filters and ties of the protocol. It refuses flags that would also set
+// them.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
 	i := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == e.protocol })
 	if i < 0 {

@@ -18,8 +18,8 @@ const unknown = "?"
 // maxQueryLine is the maximum length of a line of queries in bytes.
 const maxQueryLine = 1 << 18
 
-// readQueries reads queries in the identifiers of g, one per line: head<TAB>relation<TAB>? or
-// ?<TAB>relation<TAB>tail. name is the name of the file in errors.
+// readQueries reads queries, one per line, as head<TAB>relation<TAB>? or ?<TAB>relation<TAB>tail.
+// It returns them in the identifiers of g. Errors call the file name.
 func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxQueryLine)
@@ -87,8 +87,8 @@ func queryFields(g *kg.Graph, q kg.Query) [3]string {
 // similarLabels is the number of labels that find suggests for an unknown one.
 const similarLabels = 3
 
-// find returns the identifier of a label in a vocabulary. The error for an unknown label says that
-// owner has no such kind, an entity or a relation, and suggests similar labels.
+// find returns the identifier of a label in a vocabulary. kind is "entity" or "relation". If the
+// label is unknown, the error says that owner does not contain it, and suggests similar labels.
 func find(owner string, v *kg.Vocabulary, kind, label string) (int32, error) {
 	if id, ok := v.ID(label); ok {
 		return id, nil

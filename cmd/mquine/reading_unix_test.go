@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A command can be interrupted while it waits for a named pipe without a writer, in place of any
-// file that it reads. If not, this test does not end.
+// A named pipe without a writer replaces each file that a command reads. The command can be
+// interrupted while it waits for the pipe. Otherwise this test would not end.
 func TestInterruptAtANamedPipe(t *testing.T) {
 	w := newWorkplace(t)
 	pipe := w.path("pipe")

@@ -4,5 +4,5 @@ package main
 
 import "io/fs"
 
-// readOnly reports whether no user may write to a file.
+// readOnly reports whether the permissions of a file let no user write to it.
 func readOnly(_ string, info fs.FileInfo) bool { return info.Mode().Perm()&0o222 == 0 }

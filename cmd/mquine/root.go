@@ -75,7 +75,8 @@ Exit status:
 	return root
 }
 
-// workError is an error of a command's work. Every other error of a command line is wrong usage.
+// workError is an error in a command's work. Every other error means that the command line is
+// wrong.
 type workError struct{ error }
 
 func (e workError) Unwrap() error { return e.error }
@@ -158,7 +159,7 @@ func checkRequired(cmd *cobra.Command) error {
 	}
 }
 
-// flagError rewrites an error of the flag parser as a plain sentence.
+// flagError rewrites an error from the flag parser as a plain sentence.
 func flagError(cmd *cobra.Command, err error) error {
 	var (
 		unknown *pflag.NotExistError
@@ -181,7 +182,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// unknownFlag returns the error for a flag that cmd lacks, with the most similar flag that it has.
+// unknownFlag returns the error for a flag that cmd lacks. The error suggests the most similar flag
+// of cmd.
 func unknownFlag(cmd *cobra.Command, name string) error {
 	message := "unknown flag " + dashed(name)
 	var flags []string

@@ -53,7 +53,7 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	return &subject{c, g}, nil
 }
 
-// openData reads a data set, and shows its progress on log if that takes long.
+// openData reads a data set, and shows its progress on log if reading takes long.
 func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {
 	meter := newMeter(log)
 	defer meter.clear()
@@ -91,7 +91,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// writeVocabularyNote prints a note if the labels of a checkpoint come from another folder.
+// writeVocabularyNote prints a note if the labels of a checkpoint come from a different folder.
 func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
 	if c.VocabularyDir != c.Path {
 		printLine(w, "note: the labels of %s come from %s", c.Path, c.VocabularyDir)

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// openTerminal opens a new terminal and returns the end of its reader and the end of the command.
+// openTerminal opens a new terminal. It returns one end for the reader and one end for the command.
 func openTerminal(t *testing.T) (reader, terminal *os.File) {
 	t.Helper()
 	reader, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -39,7 +39,7 @@ func showOnTerminal(t *testing.T, args ...string) string {
 	var shown, stderr bytes.Buffer
 	read := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(&shown, reader) // closing the terminal ends it with an error
+		_, _ = io.Copy(&shown, reader) // when the terminal closes, Copy returns an error
 		close(read)
 	}()
 	cmd := command(t, args...)

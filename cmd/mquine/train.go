@@ -112,7 +112,7 @@ type training struct {
 	compute
 	data, out, resume, preset, configFile string
 	printConfig                           bool
-	// given holds the options that are set by flags.
+	// given holds the options that flags set.
 	given  recipe.Recipe
 	former *formerNames
 }
@@ -242,7 +242,7 @@ func (t *training) folder(
 	return dir, run.Create(dir, t.data, g, c)
 }
 
-// train trains the run in dir to its end and prints the result to out.
+// train completes the run in dir and prints the result to out.
 func (t *training) train(ctx context.Context, dir string, machine train.Machine, out, log io.Writer) error {
 	meter := newMeter(log)
 	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
@@ -268,7 +268,7 @@ func (t *training) train(ctx context.Context, dir string, machine train.Machine,
 	return printLine(out, "%s: %s; %s", dir, r.Finished(), describeBest(r))
 }
 
-// describeBest returns a text about the best epoch of a run.
+// describeBest describes the best epoch of a run.
 func describeBest(r *run.Run) string {
 	epoch, value := r.Best()
 	if epoch == 0 {
@@ -287,7 +287,7 @@ type trainingLog struct {
 	log    io.Writer
 	run    *run.Run
 	start  time.Time
-	before int // epochs that were done before start
+	before int // epochs that were complete before start
 }
 
 // begin prints what the run trains.
@@ -302,7 +302,7 @@ func (l *trainingLog) begin(r *run.Run, dir string) {
 	}
 }
 
-// step shows the progress within an epoch. It is a train.Machine.Progress.
+// step shows the progress within an epoch. It serves as train.Machine.Progress.
 func (l *trainingLog) step(p train.Progress) {
 	rate := float64(p.Done) / p.Elapsed.Seconds()
 	epochs := float64(p.Epoch-1-l.before) + float64(p.Done)/float64(p.Total)

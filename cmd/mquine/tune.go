@@ -104,7 +104,7 @@ func (s *timeSpan) Set(text string) error {
 	return err
 }
 
-// tuning starts or continues a search, as the flags of tune say.
+// tuning starts or continues a search. It holds the flags of tune.
 type tuning struct {
 	compute
 	plan                       search.Plan
@@ -132,8 +132,8 @@ func (t *tuning) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// readSpace reads the space. Options that it leaves out come from the preset or from the defaults
-// of its model.
+// readSpace reads the space. Options that the space leaves out come from the preset or from the
+// defaults of the space's model.
 func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 	file, err := input.ReadFile(ctx, t.space)
 	if err != nil {
@@ -222,7 +222,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 // maxShown is the maximum number of trials in the table.
 const maxShown = 10
 
-// result returns a table of the best trials, and commands to continue with.
+// result returns a table of the best trials, followed by commands that continue from them.
 func (t *tuning) result(s *search.Folder, stopped bool) []byte {
 	var out bytes.Buffer
 	trials := s.Ranked()
@@ -312,7 +312,7 @@ func (l *tuningLog) begin(job search.Job, r *run.Run) {
 	printLine(l.log, "trial %d%s to epoch %d: %s", job.Trial, from, job.Epochs, strings.Join(options, ", "))
 }
 
-// step shows the progress within an epoch. It is a train.Machine.Progress.
+// step shows the progress within an epoch. It serves as train.Machine.Progress.
 func (l *tuningLog) step(p train.Progress) {
 	left := ""
 	if !l.deadline.IsZero() {

@@ -36,7 +36,7 @@ func TestTune(t *testing.T) {
 		"trial-002", "trial-003")
 	assert.Equal(t, 4, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl")))), "\n"))
 
-	// The commands that it prints work.
+	// The commands that tune prints work.
 	run := filepath.Join(t.TempDir(), "run")
 	succeed(t, "train", "--data", data, "--config", filepath.Join(dir, "best.yaml"), "--out", run)
 	requireFiles(t, run, trainingFiles...)
@@ -47,7 +47,7 @@ func TestTune(t *testing.T) {
 	again := succeed(t, "tune", "--resume", dir, "--budget", "1h")
 	assert.Equal(t, o.stdout, again.stdout)
 
-	// It does not name a checkpoint that was removed.
+	// The output does not name a checkpoint that was removed.
 	best := regexp.MustCompile(`trial-\d+`).FindString(o.stdout)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, best)))
 	again = succeed(t, "tune", "--resume", dir, "--budget", "1h")
@@ -71,7 +71,7 @@ func TestTuneDefaults(t *testing.T) {
 	assert.Contains(t, options("--preset", "best:codex-s"), "\ndropout: 0.5\n")
 }
 
-// On any machine, a search ends soon after its budget, and continues with the next budget.
+// On any machine, a search ends soon after its budget is spent, and continues with the next budget.
 func TestTuneBudget(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
 	space := strings.Replace(smallSpace, "epochs: 4", "epochs: 100000", 1)

@@ -29,9 +29,8 @@ func addInGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// printUsage prints the usage of a command, its examples, subcommands and flags. It replaces
-// cobra's, which does not wrap the descriptions of flags and lists the global flags with every
-// command.
+// printUsage prints the usage of a command, its examples, subcommands and flags. Cobra's own usage
+// text does not wrap the descriptions of flags, and lists the global flags with every command.
 func printUsage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
 	usage := cmd.UseLine()

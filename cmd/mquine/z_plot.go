@@ -47,7 +47,7 @@ func barChart(histograms ...zpattern.Histogram) (*plot.Plot, error) {
 	labels := names(longestBins(histograms))
 	p := plot.New()
 	p.Y.Label.Text = "triples"
-	p.Legend.Top, p.Legend.XOffs = true, -300 // over bars that are rarely high
+	p.Legend.Top, p.Legend.XOffs = true, -300 // above bars that are rarely tall
 	p.NominalX(labels...)
 	const barWidth = vg.Length(12)
 	for i, h := range histograms {

@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/kg/zpattern"
 )
 
-// zShow lists the Z-patterns of a triple, as the flags of z show say.
+// zShow lists the Z-patterns of a triple. It holds the flags of z show.
 type zShow struct {
 	data                 string
 	head, relation, tail string

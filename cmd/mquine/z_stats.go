@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// zStats counts the Z-values of a split, as the flags of z stats say.
+// zStats counts the triples of a split by Z-value. It holds the flags of z stats.
 type zStats struct {
 	data       string
 	split      kg.Split
@@ -90,7 +90,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	}
 	report := values.Report()
 	// Do not lose results that took long to compute: write the files even if the tables cannot be
-	// printed, and the other way round.
+	// printed, and vice versa.
 	if z.tsvFile != "" {
 		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}
@@ -170,7 +170,7 @@ func longestBins(histograms []zpattern.Histogram) []zpattern.Bin {
 	return slices.MaxFunc(histograms, byLength).Bins
 }
 
-// relationTable returns a table of relations, those with the most triples first.
+// relationTable returns a table of relations. Relations with the most triples come first.
 func relationTable(r *zpattern.Report) string {
 	relations := slices.Clone(r.Relations)
 	slices.SortStableFunc(relations, func(a, b zpattern.RelationCounts) int { return b.N - a.N })

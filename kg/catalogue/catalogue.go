@@ -1,4 +1,4 @@
-// Package catalogue describes the public benchmarks of link prediction: their sizes, licences,
+// Package catalogue describes the public benchmarks for link prediction: their sizes, licences,
 // checksums and origins. [Fetcher.Get] fetches them into the folder of the data sets, and [Import]
 // copies other data sets there.
 //
@@ -37,17 +37,18 @@ type Dataset struct {
 type File struct {
 	// Name is the file's name without extension, such as "train".
 	Name string
-	// Lines is the number of lines, which have a triple each.
+	// Lines is the number of lines, each of which is a triple.
 	Lines int
 	// Sums lists the known checksums. All of them must match.
 	Sums []Sum
 }
 
-// maxBytes returns the largest size of a download of the file: 256 bytes per line, three times the
-// longest average of the catalogue, and enough for a server's page about a missing file.
+// maxBytes returns the largest allowed size of a download of the file: 256 bytes per line, three
+// times the longest average in the catalogue. It is at least 64 KiB, enough for a server's page
+// about a missing file.
 func (f File) maxBytes() int64 { return max(1<<16, 256*int64(f.Lines)) }
 
-// maxArchive returns the largest size of an archive of the data set and other files.
+// maxArchive returns the largest allowed size of an archive with the data set and other files.
 func (d Dataset) maxArchive() (n int64) {
 	for _, f := range d.Files {
 		n += 2 * f.maxBytes()
@@ -55,7 +56,7 @@ func (d Dataset) maxArchive() (n int64) {
 	return n
 }
 
-// Required reports whether a data set needs the file. It needs its splits.
+// Required reports whether a data set needs the file. It needs its splits and no other files.
 func (f File) Required() bool {
 	_, err := kg.ParseSplit(f.Name)
 	return err == nil
@@ -106,7 +107,7 @@ func (d Dataset) Missing(dir string) ([]File, error) {
 // All returns the catalogue in display order.
 func All() []Dataset { return slices.Clone(datasets) }
 
-// Find returns the data set of that name and reports whether the catalogue has it.
+// Find returns the data set with the given name and reports whether the catalogue contains it.
 func Find(name string) (Dataset, bool) {
 	i := slices.IndexFunc(datasets, func(d Dataset) bool { return d.Name == name })
 	if i < 0 {

@@ -55,7 +55,7 @@ func newClient() *http.Client {
 	}
 }
 
-// statusError is a server's answer without a file.
+// statusError is a server's response without a file.
 type statusError struct {
 	address string
 	code    int
@@ -65,12 +65,13 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%s: the server answers %d %s", e.address, e.code, http.StatusText(e.code))
 }
 
-// transientError is worth another attempt.
+// transientError is an error that is worth another attempt.
 type transientError struct{ error }
 
 func (e transientError) Unwrap() error { return e.error }
 
-// resumption describes the file that a download has a part of. It is a JSON file next to the part.
+// resumption describes the file of which a part has been downloaded. It is a JSON file next to the
+// part.
 type resumption struct {
 	URL string `json:"url"`
 	// Validator identifies the version of the file: a strong entity tag or a date for If-Range
@@ -82,7 +83,7 @@ func resumptionFile(part string) string { return part + ".json" }
 
 // download fetches an address into the file part. It resumes a partial download if the server can,
 // and retries after transient errors. After an error, part stays for the next call. A file larger
-// than most bytes is an error and does not stay.
+// than most bytes is an error, and no part of it stays.
 func (f *Fetcher) download(ctx context.Context, address, part string, most int64) error {
 	var reached int64 // size at the last progress; an attempt that adds f.least bytes resets the failures
 	failures := 0
@@ -218,7 +219,7 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, why(err))}
 }
 
-// resumePoint returns the number of bytes that part has of the address and the validator for a
+// resumePoint returns how many bytes of the file at address are in part, and the validator for a
 // range request. It returns 0 if the download cannot be resumed.
 func resumePoint(part, address string) (int64, string) {
 	info, err := os.Stat(part)
@@ -261,8 +262,9 @@ func discardPart(part string) error {
 	return nil
 }
 
-// validatorOf returns a validator for If-Range: the entity tag unless it is weak, otherwise the date.
-// It returns "" if the server gives neither; downloads from that server start again.
+// validatorOf returns a validator for If-Range: the entity tag unless it is weak, otherwise the
+// date. If the server gives neither, it returns "", and an interrupted download from this server
+// starts again.
 func validatorOf(response *http.Response) string {
 	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
 		return tag
@@ -270,7 +272,7 @@ func validatorOf(response *http.Response) string {
 	return response.Header.Get("Last-Modified")
 }
 
-// rangeStart returns the first byte of a Content-Range, or −1 if it has none.
+// rangeStart returns the position of the first byte of a Content-Range, or −1 if it gives none.
 func rangeStart(contentRange string) int64 {
 	var first int64
 	if _, err := fmt.Sscanf(contentRange, "bytes %d-", &first); err != nil {
@@ -279,7 +281,8 @@ func rangeStart(contentRange string) int64 {
 	return first
 }
 
-// withoutAddress removes the address from the error of a request whose message names it already.
+// withoutAddress removes the address from a request's error, because the caller's message already
+// names it.
 func withoutAddress(err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
 		return e.Err
@@ -287,7 +290,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// hopeless reports whether a request that failed without an answer would always fail.
+// hopeless reports whether a request that failed without a response would always fail.
 func hopeless(err error) bool {
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
 		return dns.IsNotFound
@@ -295,7 +298,7 @@ func hopeless(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(redirectError))
 }
 
-// onDisk reports whether an error is about a local file and not about the network.
+// onDisk reports whether an error is about a local file, not about the network.
 func onDisk(err error) bool {
 	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError))
 }

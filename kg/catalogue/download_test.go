@@ -26,8 +26,8 @@ func endless(w http.ResponseWriter) {
 	}
 }
 
-// Get rejects a body that is larger than the file can be, as soon as the length is announced or
-// exceeded, and tries the next origin.
+// Get rejects a body that exceeds the limit, as soon as the server announces or sends too many
+// bytes, and tries the next origin.
 func TestGetBoundsBodies(t *testing.T) {
 	bound := toy().Files[0].maxBytes()
 	for name, body := range map[string]func(http.ResponseWriter){

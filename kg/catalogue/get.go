@@ -20,10 +20,11 @@ import (
 type Fetcher struct {
 	// Dir is the folder of the data sets. Get creates it if necessary.
 	Dir string
-	// Progress, if not nil, is called often with the bytes received from an address and the size of
-	// the file, which is −1 if the server does not give it.
+	// Progress, if not nil, is called often with the number of bytes received from an address and
+	// the size of the file. The size is −1 if the server does not give it.
 	Progress func(address string, done, total int64)
-	// Log, if not nil, is called with messages for the user, such as retries. Each is one sentence.
+	// Log, if not nil, is called with messages for the user, such as retries. Each message is one
+	// sentence.
 	Log func(string)
 
 	client  *http.Client
@@ -31,7 +32,7 @@ type Fetcher struct {
 	stall   time.Duration   // the longest silence of a server
 	window  time.Duration   // in this time,
 	least   int64           // a server must send this many bytes
-	// opened is called between the opening of a folder and its locking. Tests set it.
+	// opened is called after a folder is opened and before it is locked. Tests set it.
 	opened func()
 }
 
@@ -74,9 +75,9 @@ func (r *Result) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Get installs a data set in the folder Dir/name. It verifies the files that the folder already has
-// and fetches the missing ones, from the origins of the data set or, if from is not empty, from
-// there. The value of from is the path or the http(s) address of a folder, an archive (.tar.gz,
+// Get installs a data set in the folder Dir/name. It verifies the files that the folder already
+// contains and fetches the missing ones. It uses the origins of the data set, or only the origin
+// from if that is not empty: the path or the http(s) address of a folder, an archive (.tar.gz,
 // .tgz) or a single file.
 //
 // Get stores a file only if its checksums match. Stored files are compressed with gzip and have LF
@@ -103,8 +104,8 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		return result, err
 	}
 	defer s.close()
-	// Look again, because another process may have fetched the data set before this one had the
-	// lock.
+	// Look again, because another process may have fetched the data set before this one obtained
+	// the lock.
 	if missing, err = d.Missing(result.Dir); err != nil || len(missing) == 0 {
 		return result, err
 	}
@@ -147,7 +148,7 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 	return result, err
 }
 
-// verifyPresent verifies the files that dir already has.
+// verifyPresent verifies the files that dir already contains.
 func (d Dataset) verifyPresent(ctx context.Context, dir string) error {
 	for _, file := range d.Files {
 		path, err := file.Find(dir)
@@ -177,7 +178,7 @@ type staging struct {
 // folder. The name therefore always leads to the locked folder while the lock is held.
 func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	dir := filepath.Join(f.Dir, "."+d.Name+".part")
-	const attempts = 100 // far more than processes that finish at the same moment
+	const attempts = 100 // far more processes than finish at the same moment
 	for range attempts {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, fmt.Errorf("cannot create a folder for %s: %w", d.Name, err)

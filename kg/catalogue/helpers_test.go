@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// toyTexts holds the splits of a data set in the form of the checksums. The training split is long
-// enough for tests that cut it.
+// toyTexts holds the splits of a data set in the form that checksums are computed from. The
+// training split is long enough for tests that cut it.
 var toyTexts = map[string]string{
 	"train": manyTriples(20_000),
 	"valid": "a\tr0\tb\n",
@@ -64,7 +64,7 @@ func zstandard(tb testing.TB, text string) string {
 	return string(z.EncodeAll([]byte(text), nil))
 }
 
-// tarred returns an uncompressed archive. Readers detect compression by the first bytes.
+// tarred returns an uncompressed archive. Readers detect compression from the first bytes.
 func tarred(tb testing.TB, members map[string]string) string {
 	tb.Helper()
 	var out bytes.Buffer

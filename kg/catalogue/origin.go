@@ -25,8 +25,8 @@ import (
 // storedExtension is the extension of the files that Get stores.
 const storedExtension = ".txt.gz"
 
-// fetch stages the files that the origin has. It returns errors of ctx and of the disk, which other
-// origins cannot avoid, and records all other errors in s.problems.
+// fetch stages the files that the origin provides. It returns errors of ctx and of the disk, which
+// other origins cannot avoid, and records all other errors in s.problems.
 func (s *staging) fetch(ctx context.Context, files []File, origin string) error {
 	if strings.Contains(origin, "://") {
 		return s.fetchRemote(ctx, files, origin)
@@ -50,7 +50,7 @@ func (s *staging) fetch(ctx context.Context, files []File, origin string) error 
 	return s.tolerate(ctx, s.storeLocal(ctx, file, origin, origin))
 }
 
-// only returns the file of an origin that is a single file, according to its path, and records the
+// only returns the file that a single-file origin contains, according to its path, and records the
 // other files as missing.
 func (s *staging) only(files []File, path, origin string) (file File, ok bool) {
 	file, ok = fileCalled(files, path)
@@ -146,8 +146,8 @@ func (s *staging) fetchFile(ctx context.Context, file File, address string) erro
 	return s.done(ctx, part, s.storeLocal(ctx, file, part, address))
 }
 
-// done removes a download after its use and returns err, the error of the use. It keeps the
-// download if the use was interrupted, because the next process needs it.
+// done removes a download that was used and returns err, the error from using it. If the use was
+// interrupted, done keeps the download for the next process.
 func (s *staging) done(ctx context.Context, part string, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -155,7 +155,7 @@ func (s *staging) done(ctx context.Context, part string, err error) error {
 	return errors.Join(err, discardPart(part))
 }
 
-// unpack stages the files that the archive at path has. Messages name the origin.
+// unpack stages the files that the archive at path contains. Messages name the origin.
 func (s *staging) unpack(ctx context.Context, files []File, path, origin string) error {
 	archive, err := input.Open(ctx, path) // ctx also interrupts the skipping of a long member
 	if err != nil {
@@ -248,7 +248,7 @@ func isArchive(name string) bool {
 	return strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
 }
 
-// isAbsent reports whether a server answered that it does not have the file.
+// isAbsent reports whether a server responded that it does not have the file.
 func isAbsent(err error) bool {
 	status := (*statusError)(nil)
 	return errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusGone)

@@ -56,8 +56,8 @@ func TestVerify(t *testing.T) {
 	require.ErrorIs(t, known.Verify(ctx, filepath.Join(dir, "lf.txt")), context.Canceled)
 }
 
-// FuzzCopyText compares copies of any text, compressed in every way, with a simple implementation.
-// It also reads the text as compressed data.
+// FuzzCopyText compares copies of any text, compressed in every way, with the results of a simple
+// implementation. It also reads the text as compressed data.
 func FuzzCopyText(f *testing.F) {
 	for _, text := range []string{
 		"", "a\tb\tc\n", "a\r\nb\r\n\r\n", "\r", "a\rb\r\r\n", "a\nb", "\x1f\x8b", "\x28\xb5\x2f\xfd",
@@ -97,7 +97,7 @@ func FuzzCopyText(f *testing.F) {
 	})
 }
 
-// FuzzArchive stages hostile archives, of which only correct files may be stored.
+// FuzzArchive stages hostile archives. Only their correct files may be stored.
 func FuzzArchive(f *testing.F) {
 	valid := toyTexts["valid"]
 	f.Add([]byte(tarred(f, map[string]string{"valid.txt": valid})))

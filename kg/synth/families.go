@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Every graph of families and films has these relations.
+// Every graph of families and films contains these relations.
 const (
 	hasParent      int32 = iota // N-N
 	hasChild                    // N-N, inverse of has_parent
@@ -24,7 +24,7 @@ const (
 	core
 )
 
-// Graphs with fewer than 17 relations lack the last of these.
+// A graph with fewer than 17 relations omits relations from the end of this list.
 const (
 	actedIn        = core + iota // inverse of has_actor
 	producedIn                   // N-1, composed: the director's country
@@ -111,7 +111,7 @@ func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	return g, planted, nil
 }
 
-// familiesSizes sets the default sizes, except sizes of splits, and rejects impossible sizes.
+// familiesSizes sets the default sizes, except the sizes of splits, and rejects impossible sizes.
 func familiesSizes(cfg Config) (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err
@@ -164,7 +164,7 @@ func (w *world) film(i int) int32    { return int32(w.people + i) }
 func (w *world) genre(i int) int32   { return int32(w.people + w.films + i) }
 func (w *world) country(i int) int32 { return int32(w.people + w.films + genresOfStyle*w.styles + i) }
 
-// state adds a fact, unless the graph lacks the relation or already has the fact.
+// state adds a fact, unless the graph lacks the relation or already contains the fact.
 func (w *world) state(head, relation, tail int32) {
 	t := kg.Triple{Head: head, Relation: relation, Tail: tail}
 	if _, known := w.known[t]; known || relation >= w.relations {
@@ -239,7 +239,7 @@ func (w *world) populate(ctx context.Context) error {
 }
 
 // family states the facts about the members of a family: two couples of grandparents, the two
-// children of each couple, and the children of the couple that the first children form.
+// children of each couple, and at least three grandchildren, whose parents are the first children.
 func (w *world) family(members []int32) {
 	couples := [2][]int32{members[0:2], members[2:4]}
 	middle := [2][]int32{members[4:6], members[6:8]}
@@ -308,8 +308,8 @@ func (w *world) troupe(director int32) []int32 {
 	return members[1:]
 }
 
-// split divides the facts into splits. It keeps a fact of every entity and every relation for
-// training.
+// split divides the facts into splits. It keeps at least one fact about every entity and every
+// relation for training.
 func (w *world) split(cfg Config) (splits [kg.NumSplits][]kg.Triple, err error) {
 	facts := w.facts
 	setDefault(&cfg.Valid, max(1, len(facts)/20))

@@ -236,7 +236,7 @@ func TestFamiliesPlanted(t *testing.T) {
 }
 
 // The planted Z-patterns of has_genre are between a film of one genre and a film of three genres of
-// the same style. Every such pair has two.
+// the same style. Every such pair has two patterns.
 func TestFamiliesZPatterns(t *testing.T) {
 	g, planted, err := Families(context.Background(), Config{Seed: 5})
 	require.NoError(t, err)

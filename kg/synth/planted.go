@@ -10,7 +10,8 @@ import (
 // Kind is a kind of regularity.
 type Kind string
 
-// A kind lists the relations of its patterns in this order.
+// The kinds of regularity. A pattern lists its relations in the order of the letters p, q, r, s
+// below.
 const (
 	Symmetric Kind = "symmetric" // r: facts (a, r, b) with (b, r, a)
 	Inverse   Kind = "inverse"   // r, s: facts (a, r, b) with (b, s, a)
@@ -88,7 +89,7 @@ func findPlanted(ctx context.Context, g *kg.Graph) (*Planted, error) {
 	return planted, nil
 }
 
-// within reports whether a graph with the given number of relations has all relations of p.
+// within reports whether a graph with the given number of relations contains all relations of p.
 func (p Pattern) within(relations int) bool {
 	for _, r := range p.Relations {
 		if int(r) >= relations {

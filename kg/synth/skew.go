@@ -15,10 +15,10 @@ type skew struct {
 // entities (2,158,080 heads and tails) and to the sizes of its 37 relations (1,079,040 triples).
 //
 // The shares in top are taken from YAGO3-10. The constants of a curve minimise the root mean square
-// difference of the logarithms. For entities, the fit samples ranks evenly in log(rank), except
-// the last 3%, and its objective adds ten times the root mean square difference of the cumulative
-// shares. Logarithms differ by 0.11 (entities) and 0.25 (relations), cumulative shares by at most
-// 0.011 and 0.014.
+// difference of the logarithms. For entities, the fit samples ranks evenly in log(rank), except the
+// last 3%, and its objective adds ten times the root mean square difference of the cumulative
+// shares. Logarithms differ by 0.11 (entities) and 0.25 (relations), and cumulative shares differ
+// by at most 0.011 and 0.014.
 //
 // [Zipf] rejects known triples, which mostly join large entities. To compensate, the hyperbola of
 // the entities is 7% higher than fitted (0.0055), and the line is 5% lower (1.1). In a graph with

@@ -1,8 +1,8 @@
 // Package synth generates knowledge graphs for demonstrations, tests and benchmarks.
 //
-// A graph of [Families] is small and has regularities to learn: symmetric, inverse and composed
-// relations, relations of all categories, and Z-patterns. A graph of [Zipf] has any size, by
-// default the size and the skew of YAGO3-10.
+// A graph of [Families] is small and contains regularities to learn: symmetric, inverse and
+// composed relations, relations of all categories, and Z-patterns. A graph of [Zipf] has any size,
+// by default the size and the skew of YAGO3-10.
 //
 // The same configuration gives the same graph, triple by triple, on every platform. All choices
 // come from one PCG stream and use integers. The few floating-point expressions use only operations
@@ -55,7 +55,7 @@ func setDefault(size *int, n int) {
 	}
 }
 
-// random returns a source of random numbers. Every generator has its own stream, so that graphs of
+// random returns a source of random numbers. Every generator uses its own stream, so graphs of
 // different generators with the same seed are independent.
 func random(seed, stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, stream))

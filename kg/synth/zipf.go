@@ -22,21 +22,21 @@ const (
 )
 
 // Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
-// relations have most of the triples. It also returns the planted group of each entity, which is
-// also in the label of the entity ([Group] parses it).
+// relations occur in most of the triples. It also returns the planted group of each entity. The
+// label of the entity contains the group, too ([Group] parses it).
 //
-// There are about √N groups. Group 0 has the hubs, the largest 0.1% of the entities. Hubs are tails
-// of every relation and never heads, except in very sparse or dense graphs. The other groups form a
-// ring, and each relation leads from a group to the group a fixed number of places further along
-// the ring. Rotations, and hence matrix embeddings, can represent this structure. Within a group,
-// Zipf draws entities by their weights alone. If the graph already has most of the possible
-// triples, as in dense graphs, it also draws from neighbouring groups, and finally from all
-// entities.
+// There are about √N groups. Group 0 contains the hubs, the largest 0.1% of the entities. Hubs are
+// tails of every relation and never heads, except in very sparse or dense graphs. The other groups
+// form a ring, and each relation leads from a group to the group that is a fixed number of places
+// further along the ring. Rotations, and hence matrix embeddings, can represent this structure.
+// Within a group, Zipf draws entities by their weights alone. If the graph already contains most of
+// the possible triples, as in dense graphs, it also draws from neighbouring groups, and finally
+// from all entities.
 //
 // The default sizes are YAGO3-10's: 123,182 entities, 37 relations, and 1,079,040 training, 5,000
 // validation and 5,000 test triples. If only the number of entities is given, the numbers of
-// triples are proportional. The skew holds for graphs about as dense as YAGO3-10. It is flatter in
-// much denser graphs, where the largest entities are linked with all others.
+// triples are proportional to it. The skew holds for graphs about as dense as YAGO3-10. It is
+// flatter in much denser graphs, where the largest entities are linked to all others.
 func Zipf(ctx context.Context, cfg Config) (g *kg.Graph, groups []int32, err error) {
 	cfg, err = zipfSizes(cfg)
 	if err != nil {
@@ -119,8 +119,8 @@ func zipfSizes(cfg Config) (Config, error) {
 	return cfg, nil
 }
 
-// perRelation returns the largest number of triples of a relation, half of the pairs of different
-// entities. A uniform choice then finds a new triple after few attempts.
+// perRelation returns the maximum number of triples per relation, which is half the number of pairs
+// of different entities. A uniform choice then finds a new triple after few attempts.
 func perRelation(entities int) int {
 	n := int64(entities)
 	return int(min(n*(n-1)/2, Largest))
@@ -132,7 +132,8 @@ type zipf struct {
 	groups []int32
 	// places is the number of groups in the ring. Group p+1 is at place p.
 	places int
-	// ring has all entities except hubs. The entities of place p are ring[first[p]:first[p+1]].
+	// ring contains all entities except hubs. The entities of place p are
+	// ring[first[p]:first[p+1]].
 	ring  urn
 	first []int
 	hubs  urn
@@ -180,8 +181,8 @@ func newZipf(cfg Config) *zipf {
 		z.first[p+1] = len(z.ring.entities)
 	}
 
-	// Hubs are only tails, so they are tails twice as often. The other entities are at least half
-	// of the tails even in the smallest graphs.
+	// Hubs are never heads, so they are tails twice as often as their weights say. Even in the
+	// smallest graphs, at least half of the tails are other entities.
 	z.allTails = z.hubs.total() + z.ring.total()
 	z.hubTails = min(2*z.hubs.total(), z.allTails/2)
 	for r := range z.step {
@@ -242,8 +243,8 @@ func (z *zipf) relations(cfg Config) []int32 {
 	return relations
 }
 
-// next returns the first entity of the list that has no triple, and removes the entity and all
-// before it.
+// next returns the first entity of the list that has no triple, and removes that entity and all
+// entities before it.
 func (z *zipf) next(list *[]int32) int32 {
 	for {
 		e := (*list)[0]
@@ -273,9 +274,9 @@ func (z *zipf) fresh(t kg.Triple) bool {
 // patience is the number of rejected triples after which triple draws from twice as many groups.
 const patience = 8
 
-// triple draws a new triple of relation r. After a rejection, it keeps the hub or otherwise the
-// head, and draws only the other entity again. Drawing both again would flatten the skew, because
-// triples of the largest entities are rejected most often.
+// triple draws a new triple of relation r. After a rejection, it keeps the tail if that is a hub,
+// and otherwise the head. It draws only the other entity again. Drawing both again would flatten
+// the skew, because triples of the largest entities are rejected most often.
 func (z *zipf) triple(r int32) kg.Triple {
 	t := kg.Triple{Head: z.ring.pick(z.rng), Relation: r}
 	toHub := z.toHub()

@@ -70,8 +70,8 @@ func TestZipfAtItsLimits(t *testing.T) {
 	}
 }
 
-// requireGroups checks that there are about √N groups, all with members, and that labels have the
-// groups.
+// requireGroups checks that there are about √N groups, all with members, and that labels contain
+// the groups.
 func requireGroups(t require.TestingT, g *kg.Graph, groups []int32) {
 	n := g.Entities.Len()
 	require.Len(t, groups, n)
@@ -145,8 +145,8 @@ func TestZipfStructure(t *testing.T) {
 	}
 }
 
-// The default has YAGO3-10's sizes and skew, according to its published figures and, if the data
-// set is installed, to its own tables.
+// The default has YAGO3-10's sizes and skew, according to its published figures and, if it is
+// installed, to the data set itself.
 func TestZipfSkew(t *testing.T) {
 	g, groups, err := Zipf(context.Background(), Config{Seed: 1})
 	require.NoError(t, err)

@@ -10,7 +10,8 @@ import (
 	"github.com/mquine/mquine/kg/zpattern"
 )
 
-// actors returns a graph of films and actors. Both films have Bert, and only the second has Clara.
+// actors returns a graph of films and actors. Bert acts in both films, and Clara only in the
+// second.
 //
 //	film1 → bert ← film2 → clara
 //

@@ -11,7 +11,8 @@ import (
 )
 
 // Index holds the training triples by relation. It is immutable and safe for concurrent use. It
-// needs about 8 bytes per training triple, and 12 per relation, side and entity on that side.
+// needs about 8 bytes per training triple, and 12 bytes for each entity on each side of each
+// relation.
 type Index struct {
 	entities  int
 	relations []relation
@@ -120,8 +121,8 @@ func newAdjacency(edges []edge, entities int) adjacency {
 }
 
 // members numbers a set of entities in ascending order. It divides the range of identifiers into
-// buckets of equal width, about one per member, so that a look-up reads little more than the bounds
-// of a bucket.
+// buckets of equal width, about one per member. A look-up therefore reads little more than the
+// bounds of a bucket.
 type members struct {
 	ids     []int32
 	shift   uint8

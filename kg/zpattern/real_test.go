@@ -19,8 +19,9 @@ func countCases(values []Value) (n [NumCases]int) {
 	return n
 }
 
-// The cases equal the published table, which exchanges two digits of WN18RR's neutral cases: it
-// prints 2,679 instead of 2,697, although the cases add up to the 3,134 test triples.
+// The cases equal the published table, apart from two transposed digits in its neutral cases of
+// WN18RR: the table prints 2,679 instead of 2,697, although the cases must add up to the 3,134 test
+// triples.
 func TestPublishedCases(t *testing.T) {
 	for _, want := range []struct {
 		data       string
@@ -98,8 +99,8 @@ func BenchmarkValues(b *testing.B) {
 	}
 }
 
-// BenchmarkSample draws 256 triples for training triples with 256 uniform unobserved candidates
-// each.
+// BenchmarkSample draws 256 triples for each training triple, with 256 uniformly drawn unobserved
+// candidates.
 func BenchmarkSample(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "wn18rr"} {
 		b.Run(name, func(b *testing.B) {
@@ -123,7 +124,7 @@ func BenchmarkSample(b *testing.B) {
 				}
 			}
 			s, dst := x.NewSampler(), make([]kg.Triple, 0, k)
-			// The minimum of several times excludes most noise of the machine.
+			// The minimum of several times excludes most of the machine's noise.
 			took := slices.Repeat([]time.Duration{time.Hour}, positives)
 			empty, i := 0, 0
 			b.ReportAllocs()

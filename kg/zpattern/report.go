@@ -11,7 +11,8 @@ import (
 // Schema names the version of Report's JSON. Incompatible changes increase the number.
 const Schema = "mquine.z-stats/1"
 
-// Report counts the triples of a split by their Z-values. Its JSON has the fields in this order.
+// Report counts the triples of a split by their Z-values. Its JSON contains the fields in this
+// order.
 type Report struct {
 	Schema  string   `json:"schema"`
 	Data    string   `json:"data"`
@@ -20,8 +21,8 @@ type Report struct {
 	// Z counts the triples by n_Z, which is the same on both sides, and RankZ by rank_Z.
 	Z     Histogram   `json:"z"`
 	RankZ []Histogram `json:"rank_z"`
-	// Cases has an item for each side. Relations has an item for each side and relation, including
-	// relations without triples.
+	// Cases contains an item for each side. Relations contains an item for each side and relation,
+	// including relations without triples.
 	Cases     []CaseCounts     `json:"cases"`
 	Relations []RelationCounts `json:"relations"`
 }
@@ -63,15 +64,15 @@ type Histogram struct {
 	Bins    []Bin  `json:"bins"`
 }
 
-// Bin counts the triples whose n_Z or rank_Z is From to To. The bins are 0, 1, 2–3, 4–7, and so on
-// up to the bin of the largest value.
+// Bin counts the triples whose n_Z or rank_Z is between From and To, inclusive. The bins are 0, 1,
+// 2–3, 4–7, and so on up to the bin of the largest value.
 type Bin struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
 	N    int    `json:"n"`
 }
 
-// emptyBin returns the bin of the values with the given number of binary digits.
+// emptyBin returns the bin for the values with the given number of binary digits.
 func emptyBin(digits int) Bin {
 	if digits == 0 {
 		return Bin{}

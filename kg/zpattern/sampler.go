@@ -10,7 +10,7 @@ import (
 )
 
 // Sampler draws the additional positive triples of Z-sampling (Algorithm 1 of the paper). Only one
-// goroutine may use it at a time. It does not allocate after its largest query.
+// goroutine may use it at a time. Once it has processed its largest query, it no longer allocates.
 //
 // For a tail query (h, r, ?) and unobserved candidates t₁, …, t_m, the set S_Z is the union of the
 // triples of all Z-patterns of the candidates, including patterns with e₂ = e₃. It has three parts:
@@ -18,13 +18,13 @@ import (
 //	(h, r, e₂)    (e₃, r, e₂)    (e₃, r, t_i)
 //
 // The parts are disjoint. Since (h, r, t_i) is not observed, t_i is not an e₂, so the second and
-// the third part differ. For the same reason h is not an e₃, so the first part differs from both.
-// The size of S_Z is therefore the sum of three counts, and Sample finds a triple of S_Z by its
-// number without listing the others.
+// the third part share no triple. For the same reason h is not an e₃, so the first part shares no
+// triple with the others. The size of S_Z is therefore the sum of three counts, and Sample finds a
+// triple of S_Z by its number without listing the others.
 type Sampler struct {
 	index *Index
 	flags []uint8 // by answer
-	// candidates counts, for every e₃ that leads to a candidate, its candidates, and shared counts
+	// For every e₃ that leads to a candidate, candidates counts its candidates, and shared counts
 	// its known answers to the query.
 	candidates, shared sparse
 	marked             []int32  // answers with a flag
@@ -50,11 +50,11 @@ func (x *Index) NewSampler() *Sampler {
 	}
 }
 
-// Sample appends k different triples of S_Z to dst, or all of S_Z if it has at most k. All sets of
-// k triples have the same probability. Sample returns the extended slice and the size of S_Z, which
-// is often 0.
+// Sample appends k different triples of S_Z to dst, or all of S_Z if it contains at most k. All
+// sets of k triples have the same probability. Sample returns the extended slice and the size of
+// S_Z, which is often 0.
 //
-// Candidates may repeat, but must not be known answers of q in the training split; otherwise Sample
+// Candidates may repeat, but must not be known answers to q in the training split; otherwise Sample
 // panics.
 func (s *Sampler) Sample(
 	dst []kg.Triple, q kg.Query, candidates []int32, k int, rng *rand.Rand,
@@ -114,8 +114,8 @@ func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
 	}
 }
 
-// share counts the known answers of every e₃ that leads to a candidate. It reads the edges of the
-// e₃ or the edges of the known answers, whichever are fewer.
+// share counts, for every e₃ that leads to a candidate, its known answers to the query. It reads
+// the edges of the e₃ or of the known answers, whichever are fewer.
 func (s *Sampler) share(from, back *adjacency, known []int32) {
 	middle := s.candidates.used
 	if edges(from, middle) <= edges(back, known) {
@@ -139,7 +139,7 @@ func (s *Sampler) share(from, back *adjacency, known []int32) {
 	}
 }
 
-// edges returns the total number of answers of the anchors.
+// edges returns the total number of answers in the rows of the anchors.
 func edges(a *adjacency, anchors []int32) int {
 	n := 0
 	for _, i := range anchors {
@@ -148,8 +148,8 @@ func edges(a *adjacency, anchors []int32) int {
 	return n
 }
 
-// draw sets s.numbers to k different numbers below size in ascending order, or to all if size is
-// smaller.
+// draw sets s.numbers to k different numbers below size, in ascending order. If size is less than
+// k, it sets s.numbers to all numbers below size.
 func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 	switch want := uint64(max(k, 0)); {
 	case size <= want:
@@ -165,7 +165,7 @@ func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 			}
 		}
 	default:
-		// Draw as many numbers as are missing, and again after duplicates are removed.
+		// Draw as many numbers as are missing, remove duplicates, and repeat.
 		for uint64(len(s.numbers)) < want {
 			for range want - uint64(len(s.numbers)) {
 				s.numbers = append(s.numbers, rng.Uint64N(size))
@@ -176,8 +176,8 @@ func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 	}
 }
 
-// look appends the triples with the numbers s.numbers to dst. The triples (h, r, e₂) have the first
-// numbers. The triples from each e₃ to known answers and candidates follow, one e₃ after another.
+// look appends the triples with the numbers s.numbers to dst. The triples (h, r, e₂) come first.
+// The triples from each e₃ to known answers and candidates follow, one e₃ after another.
 func (s *Sampler) look(dst []kg.Triple, q kg.Query, from, back *adjacency) []kg.Triple {
 	numbers := s.numbers
 	for len(numbers) > 0 && numbers[0] < uint64(len(s.first)) {
@@ -206,7 +206,7 @@ func (s *Sampler) look(dst []kg.Triple, q kg.Query, from, back *adjacency) []kg.
 	return dst
 }
 
-// triple returns the triple of an anchor and an answer with the side and relation of q.
+// triple combines an anchor and an answer into a triple, with the side and relation of q.
 func triple(q kg.Query, anchor, answer int32) kg.Triple {
 	if q.Side == kg.Tail {
 		return kg.Triple{Head: anchor, Relation: q.Relation, Tail: answer}

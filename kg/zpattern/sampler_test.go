@@ -61,7 +61,8 @@ func TestSampleReturnsTheSet(t *testing.T) {
 	assert.Greater(t, sizes[false], 100)
 }
 
-// Sample draws all triples of S_Z equally often, by a chi-square test on sets of different shapes.
+// According to a chi-square test on sets of different shapes, Sample draws all triples of S_Z
+// equally often.
 func TestSampleIsUniform(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	const entities = 40

@@ -16,13 +16,13 @@ type SplitValues struct {
 	Split      kg.Split
 	Sides      []kg.Side
 	Convention Convention
-	// Values has a slice for each of Sides, in the order of the triples.
+	// Values contains a slice for each of Sides, in the order of the triples.
 	Values [][]Value
 }
 
 // NewSplitValues computes the values of a split of g on at least one side with [Index.Values]. It
-// fails if the memory is too small ([CheckMemory]). If progress is not nil, NewSplitValues calls it
-// with the index of the current side and the amount of this side's work that is done.
+// fails if there is not enough memory ([CheckMemory]). If progress is not nil, NewSplitValues calls
+// it with the index of the current side and the amount of this side's work that is done.
 func NewSplitValues(
 	ctx context.Context, g *kg.Graph, split kg.Split, sides []kg.Side, c Convention, threads int,
 	progress func(side int, done, total int64),
@@ -54,7 +54,7 @@ func NewSplitValues(
 }
 
 // Write writes tab-separated values with a header: side, head, relation, tail, z, rank_z and case.
-// Each line has the value of a triple on one side.
+// Each line gives the value of a triple on one side.
 func (s *SplitValues) Write(w io.Writer) error {
 	lines := bufio.NewWriter(w) // keeps its first error for Flush
 	write := func(fields ...string) { _, _ = lines.WriteString(strings.Join(fields, "\t") + "\n") }

@@ -10,8 +10,8 @@ import (
 // TripleSchema names the version of TripleReport's JSON. Incompatible changes increase the number.
 const TripleSchema = "mquine.z-show/1"
 
-// TripleReport describes the exposure of a triple, known or not, to the Z-paradox. Its JSON has the
-// fields in this order.
+// TripleReport describes the exposure of a triple, known or not, to the Z-paradox. Its JSON
+// contains the fields in this order.
 type TripleReport struct {
 	Schema     string     `json:"schema"`
 	Data       string     `json:"data"`
@@ -19,16 +19,16 @@ type TripleReport struct {
 	Head       string     `json:"head"`
 	Relation   string     `json:"relation"`
 	Tail       string     `json:"tail"`
-	// Splits lists the splits with the triple.
+	// Splits lists the splits that contain the triple.
 	Splits []kg.Split `json:"splits"`
 	Z      uint64     `json:"z"`
-	// Sides has the rank of the Z-value among the candidates of each side, tail first.
+	// Sides gives the rank of the Z-value among the candidates on each side, tail first.
 	Sides []SideRank `json:"sides"`
 	// Patterns lists the first patterns, in the order of their entities' identifiers.
 	Patterns []PatternLabels `json:"patterns"`
 }
 
-// SideRank is the rank of a Z-value among the candidates of one side.
+// SideRank is the rank of a Z-value among the candidates on one side.
 type SideRank struct {
 	Side  string `json:"side"`
 	RankZ int    `json:"rank_z"`

@@ -14,11 +14,10 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Values returns n_Z and rank_Z of every triple among the candidates of one side, in the order of
-// the triples. It uses at most threads goroutines, or GOMAXPROCS if threads is 0; the values do not
-// depend on their number. Values returns ctx's error soon after ctx ends. If progress is not nil,
-// Values calls it from one goroutine, about five times a second, with the amount of work done so
-// far.
+// Values returns n_Z and rank_Z of every triple on one side, in the order of the triples. It uses
+// at most threads goroutines, or GOMAXPROCS if threads is 0; the values do not depend on their
+// number. Values returns ctx's error soon after ctx ends. If progress is not nil, Values calls it
+// from one goroutine, about five times a second, with the amount of work done so far.
 //
 // A distinct query reads the training triples of its relation at most twice, because a row of
 // A·Aᵀ·A is two products of a sparse vector with a sparse matrix.
@@ -64,7 +63,7 @@ func (x *Index) Values(
 	return values, ctx.Err()
 }
 
-// cost estimates the work of a query of relation r, in arbitrary units.
+// cost estimates the work for a query with relation r, in arbitrary units.
 func (x *Index) cost(r int32) int64 { return int64(len(x.relations[r][kg.Tail].answers)) + 1 }
 
 // query is a distinct query. Its triples are order[first:last].
@@ -112,7 +111,8 @@ func newCounter(x *Index, c Convention) *counter {
 	return &counter{index: x, convention: c, middle: newSparse(x.widest), end: newSparse(x.widest)}
 }
 
-// value computes the values of the triples of a query, which have the given indices.
+// value computes the values of the triples of query q. of lists their indices in triples and
+// values.
 func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Value) {
 	defer w.end.clear()
 	from, back := &w.index.relations[q.Relation][q.Side], &w.index.relations[q.Relation][1-q.Side]
@@ -163,7 +163,7 @@ func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Va
 	}
 }
 
-// place returns the index in the tally of a Z-value.
+// place returns the index of a Z-value in the tally.
 func (w *counter) place(z uint32) int {
 	i, found := slices.BinarySearch(w.thresholds, z)
 	if found {
@@ -172,7 +172,7 @@ func (w *counter) place(z uint32) int {
 	return 2 * i
 }
 
-// count adds to w.end the Z-values of all answers of an anchor with the given known answers. The
+// count takes the known answers of an anchor and adds the Z-values of all its answers to w.end. The
 // sums fit in 32 bits, because a Z-value is at most the number of training triples.
 func (w *counter) count(from, back *adjacency, known []int32) {
 	for _, e2 := range known {
@@ -190,7 +190,7 @@ func (w *counter) count(from, back *adjacency, known []int32) {
 	if w.convention == Paper {
 		return
 	}
-	// Subtract the patterns with e₂ = e₃, which have a loop in the middle.
+	// Subtract the patterns with e₂ = e₃, whose middle triple is a loop.
 	for _, e2 := range known {
 		e3, ok := from.find(back.ids[e2])
 		if !ok {

@@ -7,8 +7,9 @@
 //	(h, r, e₂)   (e₃, r, e₂)   (e₃, r, t)
 //
 // The Z-value n_Z(h, r, t) is the number of Z-patterns of (h, r, t). If A is the 0/1 matrix of the
-// training triples of r, it is the entry (h, t) of A·Aᵀ·A. The middle triple (e₃, r, e₂) determines
-// the pattern, so a Z-value never exceeds the number of training triples of its relation.
+// training triples of r, n_Z(h, r, t) is the entry (h, t) of A·Aᵀ·A. The middle triple (e₃, r, e₂)
+// determines the pattern, so a Z-value never exceeds the number of training triples of its
+// relation.
 //
 // On the tail side, rank_Z(h, r, t) is the number of candidates t' such that (h, r, t') is not a
 // training triple and n_Z(h, r, t') ≥ n_Z(h, r, t). On the head side, the candidates are the h' of
@@ -95,7 +96,7 @@ func (c Convention) caseOf(rank, above int) Case {
 type Value struct {
 	// Z is n_Z of the triple.
 	Z uint64
-	// Rank is rank_Z. Above counts its candidates with a strictly larger Z-value.
+	// Rank is rank_Z. Above counts the unobserved candidates with a strictly larger Z-value.
 	Rank, Above int
 	Case        Case
 }
