@@ -20,7 +20,7 @@ import (
 
 // File is an open .npy file, mapped into memory where the system supports it and read into memory
 // elsewhere. It is safe for concurrent use, except for Mark and Close. A program that writes to the
-// open file changes its elements: call Mark before and Verify after using them.
+// open file changes the elements: call Mark before using them and Verify afterwards.
 type File struct {
 	mapped *mapped.File
 	data   []byte // the file without its header
@@ -37,7 +37,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Shape returns the extents of the array, none for a scalar. Do not modify it.
+// Shape returns the extents of the array. It is empty for a scalar. Do not modify it.
 func (f *File) Shape() []int { return f.shape }
 
 // Bytes returns the whole file. It is read-only and valid until Close.
