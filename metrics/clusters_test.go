@@ -31,7 +31,7 @@ func TestClustersByHand(t *testing.T) {
 		kg.Triple{Head: 1, Relation: 0, Tail: 9}, // three triples of (?, 0, 9)
 		kg.Triple{Head: 2, Relation: 0, Tail: 9},
 		kg.Triple{Head: 3, Relation: 0, Tail: 9},
-		kg.Triple{Head: 3, Relation: 0, Tail: 8}, // two triples of (3, 0, ?), but the one above belongs to a larger query
+		kg.Triple{Head: 3, Relation: 0, Tail: 8}, // two of (3, 0, ?), but one of them is in a larger query
 		kg.Triple{Head: 3, Relation: 1, Tail: 9}, // two of (?, 1, 9) and two of (3, 1, ?)
 		kg.Triple{Head: 4, Relation: 1, Tail: 9},
 		kg.Triple{Head: 3, Relation: 1, Tail: 7},

@@ -174,7 +174,7 @@ func TestExact(t *testing.T) {
 						if sameTwin(b, o.Screen) {
 							continue
 						}
-						if b.Tier == kernel.Generic && d > 12 { // the reference scores of this tier take half of the test's time
+						if b.Tier == kernel.Generic && d > 12 { // half of the test's time
 							continue
 						}
 						o.Backend = b

@@ -260,7 +260,7 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c engine.Candidates) error {
 	blocks := s.job.Blocks(p, c.QueryBlock())
 	parts := 1
-	if threads := s.job.Threads; threads > 1 { // if there are few blocks, split the candidates so that every thread has work
+	if threads := s.job.Threads; threads > 1 { // split the candidates if there are few blocks
 		parts = max(1, min((4*threads+len(blocks)-1)/len(blocks), c.MostParts()))
 	}
 	return s.eachBlock(ctx, blocks, parts, func(ctx context.Context, w int, _ engine.Span, b *engine.Block) error {

@@ -58,7 +58,8 @@ func (f *File) Close() error { return f.mapped.Close() }
 
 const (
 	magic = "\x93NUMPY"
-	// maxHeader limits the length of the header, in bytes. The header of a float32 array is much shorter.
+	// maxHeader limits the length of the header, in bytes. The header of a float32 array is much
+	// shorter.
 	maxHeader = 1 << 16
 )
 
