@@ -17,10 +17,10 @@ import (
 )
 
 // Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
-// chapter 13). A resample draws whole clusters of test triples with replacement, so that dependent
-// ranks, such as both of a triple, stay together. The same resamples serve every side, filter, tie
-// rule and group. In a resample, a group consists of its drawn ranks, so its size varies. A
-// resample without any rank of a group does not count for that group.
+// chapter 13). A resample draws whole clusters of test triples with replacement, so dependent
+// ranks, such as the two ranks of a triple, stay together. The same resamples serve every side,
+// filter, tie rule and group. In a resample, a group consists of its drawn ranks, so its size
+// varies. A resample without any rank of a group does not count for that group.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521

@@ -13,7 +13,7 @@ import (
 const ComparisonSchema = "mquine.compare/1"
 
 // ComparisonReport holds the results of checkpoints for the same queries, and compares each with
-// the first, the base. The JSON has the fields in this order.
+// the first, the base. The JSON lists the fields in this order.
 type ComparisonReport struct {
 	Schema string      `json:"schema"`
 	Data   string      `json:"data"`

@@ -154,11 +154,11 @@ func (c *NamedComparison) changedTable() *text.Table {
 	return t
 }
 
-// writeCSV writes a line for each difference. It does not escape names, so that programs can
-// compare them.
+// writeCSV writes a line for each difference. It leaves names unescaped, so programs can compare
+// them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	lines := csv.NewWriter(w)
-	// lines keeps its first error.
+	// lines writes lines and remembers the first error.
 	_ = lines.Write([]string{
 		"data", "split", "filter", "ties", "base", "other", "by", "group", "side", "queries", "wins", "losses", "equal",
 		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",

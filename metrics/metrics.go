@@ -2,10 +2,11 @@
 // intervals and paired comparisons of checkpoints, for all queries or by group, as reports, tables
 // and files.
 //
-// Begin reading with Measure, which computes the metrics of one list of ranks. Summarize does so
-// for every side, filter, tie rule and group, with intervals, and fills in a Report. Compare and
-// CompareAll compare checkpoints by their ranks of the same queries. WriteRanks and ReadRanks store
-// ranks, so that later comparisons need not rank again. docs/intervals.md explains the intervals.
+// Begin reading with Measure, which computes the metrics of one list of ranks. Summarize computes
+// metrics with intervals for every side, filter, tie rule and group, and fills in a Report. Compare
+// and CompareAll compare checkpoints by their ranks of the same queries. WriteRanks and ReadRanks
+// store ranks, so that later comparisons need not rank again. docs/intervals.md explains the
+// intervals.
 package metrics
 
 import (

@@ -16,7 +16,7 @@ import (
 // Schema is the version of Report's JSON. An incompatible change increases the number.
 const Schema = "mquine.eval/1"
 
-// Report is the result of an evaluation. The JSON has the fields in this order.
+// Report is the result of an evaluation. The JSON lists the fields in this order.
 type Report struct {
 	Schema string `json:"schema"`
 

@@ -206,7 +206,7 @@ func newTable(textColumns int, header []any) *text.Table {
 	return t
 }
 
-// printer prints lines until the first error, which it keeps.
+// printer prints lines until the first error, which it remembers.
 type printer struct {
 	out io.Writer
 	err error

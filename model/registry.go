@@ -9,8 +9,8 @@ import (
 // specs are the registered models.
 var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE}
 
-// Register adds a model of another package. Call it before any model is used. It panics if the name
-// is taken.
+// Register adds a model that another package defines. Call it before any model is used. It panics
+// if the name is taken.
 func Register(s *Spec) {
 	if _, err := Lookup(s.Name); err == nil {
 		panic("model: " + s.Name + " is already registered")

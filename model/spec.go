@@ -21,7 +21,7 @@ type Config struct {
 	Hyper map[string]float64
 }
 
-// Spec declares a model. Each model's file has a variable of this type.
+// Spec declares a model. Each model's file declares a variable of this type.
 type Spec struct {
 	Name string
 	// Score is the formula of the printed score, in one line.

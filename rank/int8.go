@@ -61,8 +61,8 @@ func (x *int8Screen) pack(ctx context.Context, j *engine.Job) error {
 	return x.packPanels(ctx, j, func(_, position int) []uint32 { return x.rows()[position*x.layout.stride:] })
 }
 
-// packQueries also stores the codes of the queries as [fine, coarse], for comparison with a
-// candidate's [coarse, fine].
+// packQueries stores the codes of the queries both in strips and as rows [fine, coarse], for
+// comparison with a candidate's [coarse, fine].
 func (x *int8Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	x.reserve(q)
 	mr, l, terms := x.kernels.MR, x.layout, ascending(x.layout.terms)

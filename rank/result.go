@@ -31,7 +31,7 @@ const (
 	None Filter = iota
 	// Train removes the answers known from the training split.
 	Train
-	// All removes the answers known from the training, validation or test split.
+	// All removes the answers known from the training, validation and test splits.
 	All
 	// NumFilters is the number of filters.
 	NumFilters

@@ -148,7 +148,7 @@ type Stats struct {
 	Dropped float64
 }
 
-// Rescored counts pairs of a target and another candidate.
+// Rescored counts pairs of a target and a different candidate, by the stage that they reached.
 type Rescored struct {
 	// Int8 counts the pairs that the panels of the int8 screen left to two bytes for each
 	// coordinate.

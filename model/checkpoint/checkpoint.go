@@ -262,10 +262,10 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 // covers its result.
 func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }
 
-// Verify returns an error that names the file if another program changed a file with parameters
-// since Open. Results computed while a file changed belong to no checkpoint. Call Verify after the
-// last use of Model, and show or keep results only if it returns nil. It reads all parameters
-// again. Replacing a file, as Replace does, is not a change: Model still uses the old file.
+// Verify returns an error that names the file if another program has changed a parameter file since
+// Open. Results computed while a file changed belong to no checkpoint. Call Verify after the last
+// use of Model, and show or keep results only if it returns nil. It reads all parameters again.
+// Replacing a file, as Replace does, is not a change: Model still uses the old file.
 func (c *Checkpoint) Verify(ctx context.Context) error { return c.source.verify(ctx) }
 
 // Close releases the memory of the parameters.

@@ -285,7 +285,7 @@ func TestRotateVocabularies(t *testing.T) {
 	assert.ErrorContains(t, err, "differ from them: omit --vocab")
 }
 
-// Saving a folder as mquine/1 keeps the model.
+// Saving a folder as mquine/1 does not change the model.
 func TestRotateSaved(t *testing.T) {
 	c, err := Open(t.Context(), rotateSmall().write(t))
 	require.NoError(t, err)

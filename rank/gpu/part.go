@@ -41,8 +41,8 @@ type part struct {
 
 const stagingBytes = 8 << 20
 
-// reserve reserves the part's memory. It also loads the kernels and the model's parameters, unless
-// the part shares them with a part of another buffer.
+// reserve reserves the part's memory. Unless the part shares the kernels and the model's parameters
+// with a part of another buffer, reserve loads them too.
 func (p *part) reserve() (err error) {
 	if p.stream, err = newStream(p.device); err != nil {
 		return err

@@ -130,7 +130,7 @@ func (c *Counts) Add(better, equal int32) {
 	}
 }
 
-// Job is a ranking or a prediction for which an engine is made.
+// Job is the ranking or the prediction that an engine works on.
 type Job struct {
 	Model   model.Model
 	Backend *kernel.Backend

@@ -22,8 +22,8 @@ type File struct {
 	path     string
 	contents []byte
 	unmap    func() error // nil if the contents are not mapped
-	// file stays open, so that Verify can check it even after another file has taken its name. It
-	// is nil if the contents are a copy. opened describes file before the first read.
+	// file stays open so that Verify can check it even after another file has taken its name. It is
+	// nil if the contents are a copy. opened describes file before the first read.
 	file   *os.File
 	opened fs.FileInfo
 	hashes []uint64 // set by Mark
