@@ -140,9 +140,9 @@ type Stats struct {
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
-	// Pack is the time for features and panels, and Rank is the other time from the first query on.
-	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
-	// threads.
+	// Pack is the time for features and panels, and Rank is the time from the first query on,
+	// without Pack. Decide is the part of Rank for pairs that the first stage left undecided,
+	// averaged over the threads.
 	Pack, Rank, Decide time.Duration
 	// Dropped is the share of all terms that early exit skipped.
 	Dropped float64
@@ -150,8 +150,7 @@ type Stats struct {
 
 // Rescored counts pairs of a target and a different candidate, by the stage that they reached.
 type Rescored struct {
-	// Int8 counts the pairs that the panels of the int8 screen left to two bytes for each
-	// coordinate.
+	// Int8 counts the pairs that the panels of the int8 screen left to the fine codes.
 	Int8 int64 `json:"int8"`
 	// Float64 counts the pairs that reached the float64 scores of the features.
 	Float64 int64 `json:"float64"`
