@@ -158,7 +158,7 @@ func (c *NamedComparison) changedTable() *text.Table {
 // them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	lines := csv.NewWriter(w)
-	// lines writes lines and remembers the first error.
+	// The writer remembers its first error, and Error returns it.
 	_ = lines.Write([]string{
 		"data", "split", "filter", "ties", "base", "other", "by", "group", "side", "queries", "wins", "losses", "equal",
 		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
