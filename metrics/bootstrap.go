@@ -17,10 +17,10 @@ import (
 )
 
 // Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
-// chapter 13). A resample draws whole clusters of test triples with replacement, so that dependent
-// ranks, such as both of a triple, stay together. The same resamples serve every side, filter, tie
-// rule and group. In a resample a group consists of its drawn ranks, so its size varies. Resamples
-// without a rank of the group do not count for it.
+// chapter 13). A resample draws whole clusters of test triples with replacement, so dependent
+// ranks, such as the two ranks of a triple, stay together. The same resamples serve every side,
+// filter, tie rule and group. In a resample, a group consists of its drawn ranks, so its size
+// varies. A resample without any rank of a group does not count for that group.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521
@@ -44,8 +44,8 @@ func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
 	return i.ci[p.Sides][p.Filter][p.Ties], i.clusters[p.Sides]
 }
 
-// weights holds the weight of each cluster in each draw of a batch: how often a resample has the
-// cluster.
+// weights holds the weight of each cluster in each draw of a batch: how often the resample contains
+// the cluster.
 type weights [][batch]float64
 
 // bootstrap returns the intervals of each group. They have the same bits for any number of threads.
@@ -99,8 +99,9 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	return numbers, len(known)
 }
 
-// draw computes the means of groups for all draws, whose number is a multiple of batch. fill sets
-// the weights of draw number, which is the k-th of its batch; they are 0 before.
+// draw computes the means of groups for all draws. Their number must be a multiple of batch. fill
+// sets the weights, which are 0 before the call, of the draw with the given number, the k-th of its
+// batch.
 func draw(
 	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, k, number int),
 ) error {
@@ -144,18 +145,19 @@ func drawClusters(w weights, k, resample int) {
 // selection of sides.
 type drawnMeans struct {
 	sides []rank.Sides
-	// clusters[side] holds the cluster of each rank, and series[side][i] its number in series i.
+	// clusters[side] holds the cluster of each rank, and series[side][i] the number of each rank in
+	// series i.
 	clusters [2][]int32
 	series   [2][][]float64
-	// signed means that weights are signs. Means are then over the whole group.
+	// signed means that the weights are signs. Each mean then includes the whole group.
 	signed bool
-	// means[s·n+i][draw] is the mean of series i of n over sides[s]. It is NaN if the draw has no
-	// rank.
+	// means[s·n+i][draw] is the mean of series i of n over sides[s]. It is NaN if the draw contains
+	// no rank.
 	means [][]float64
 }
 
-// newDrawnMeans returns means over a group m, still without values, of count series. series returns
-// the numbers of series i for ranks of one side.
+// newDrawnMeans returns the means of count series over group m, without values yet. series returns
+// the numbers of series i for the ranks of one side.
 func newDrawnMeans(
 	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {
@@ -175,8 +177,8 @@ func newDrawnMeans(
 	return d
 }
 
-// add computes the group's means for a batch of draws, of which first is the first. cached is
-// scratch memory.
+// add computes the group's means for the batch of draws that begins at first. cached is scratch
+// memory.
 func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float64) {
 	count := len(d.series[kg.Tail])
 	var drawn [2][batch]float64
@@ -218,8 +220,8 @@ func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float
 // resampledGroup holds the resampled MRRs of one group.
 type resampledGroup struct {
 	drawnMeans
-	// rules are the series. Usually a group has no ties under a filter; then one tie rule
-	// represents all.
+	// rules holds the tie rule of each series. Usually a group has no ties under a filter, and one
+	// tie rule then represents all.
 	rules []rule
 	out   *intervals
 }
@@ -290,8 +292,8 @@ func (g *resampledGroup) finish() {
 }
 
 // percentileInterval returns the tail/1,000 and the 1 − tail/1,000 quantile of the values that are
-// not NaN: the 25th and the 975th of 1,000 for tail 25. It sorts values. The interval is undefined
-// for tail 0.
+// not NaN: the 25th and the 975th of 1,000 for tail 25. It sorts values. If tail is 0, the interval
+// is undefined.
 func percentileInterval(values []float64, tail int) [2]Number {
 	values = slices.DeleteFunc(values, math.IsNaN)
 	n := len(values)

@@ -38,9 +38,9 @@ func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	return ranks
 }
 
-// plainInterval resamples the ranks that keep selects in the plainest way: list the clusters, draw
-// the same number of them, and average over all their ranks. It returns NaN if there are too few
-// clusters.
+// plainInterval resamples, in the plainest way, the ranks that keep selects: it lists the clusters,
+// draws the same number of them, and averages over all their ranks. It returns NaN if there are too
+// few clusters.
 func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.Filter, ties rank.Ties) [2]float64 {
 	var all, squares float64
 	for _, ranks := range clusters {
@@ -84,7 +84,7 @@ func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.
 	}
 }
 
-// expandedTail returns the share of resampled means below an interval of n clusters, in whole
+// expandedTail returns the share of resampled means below an interval from n clusters, in whole
 // thousandths.
 func expandedTail(n float64) float64 {
 	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
@@ -232,13 +232,14 @@ func TestPercentileInterval(t *testing.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 2100).Draw(t, "values")
 		sorted := slices.Sorted(slices.Values(values))
 		tail := rapid.IntRange(1, 25).Draw(t, "tail")
-		// Resamples without the group occur anywhere and do not count.
+		// Resamples without the group may occur anywhere and do not count.
 		for range rapid.IntRange(0, 3).Draw(t, "resamples without the group") {
 			at := rapid.IntRange(0, len(values)).Draw(t, "at")
 			values = slices.Insert(values, at, math.NaN())
 		}
 		got := percentileInterval(values, tail)
-		// By counting, because a product such as 0.975·n is not always exact in floating point.
+		// The test counts values, because a product such as 0.975·n is not always exact in floating
+		// point.
 		at := func(thousandths int) Number {
 			k := 1
 			for 1000*k < thousandths*len(sorted) {
@@ -276,8 +277,8 @@ func TestSummarizeThreads(t *testing.T) {
 	}
 }
 
-// The two ranks of a triple are resampled together. If they always have the same mean, the mean of
-// both sides does not vary.
+// The two ranks of a triple are resampled together. If the two ranks of every triple have the same
+// mean, the mean over both sides does not vary.
 func TestBootstrapDrawsTriples(t *testing.T) {
 	var tails, heads []rank.Rank
 	for i := range int32(40) {

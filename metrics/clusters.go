@@ -12,7 +12,7 @@ import (
 
 // Clustering groups test triples into clusters. Intervals resample whole clusters, and permutations
 // swap whole clusters. docs/intervals.md says which clustering answers which question, and compares
-// them on real splits.
+// the clusterings on real splits.
 type Clustering uint8
 
 const (
@@ -55,8 +55,8 @@ type ClusterCount struct {
 // intervals contain the mean too rarely.
 const leastClusters = 10
 
-// cluster is the query, the entity or the relation of a cluster. Fields that it does not need are
-// −1.
+// cluster is the query, the entity or the relation of a cluster. Fields that the clustering does
+// not need are −1.
 type cluster kg.Query
 
 // of returns the two clusters to which a triple could belong. They may be equal.

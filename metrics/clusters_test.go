@@ -31,7 +31,7 @@ func TestClustersByHand(t *testing.T) {
 		kg.Triple{Head: 1, Relation: 0, Tail: 9}, // three triples of (?, 0, 9)
 		kg.Triple{Head: 2, Relation: 0, Tail: 9},
 		kg.Triple{Head: 3, Relation: 0, Tail: 9},
-		kg.Triple{Head: 3, Relation: 0, Tail: 8}, // two of (3, 0, ?), but the one above is in a larger query
+		kg.Triple{Head: 3, Relation: 0, Tail: 8}, // two of (3, 0, ?), but one of them is in a larger query
 		kg.Triple{Head: 3, Relation: 1, Tail: 9}, // two of (?, 1, 9) and two of (3, 1, ?)
 		kg.Triple{Head: 4, Relation: 1, Tail: 9},
 		kg.Triple{Head: 3, Relation: 1, Tail: 7},
@@ -114,7 +114,7 @@ func TestCountClusters(t *testing.T) {
 	assert.True(t, math.IsNaN(float64(none.Effective)))
 }
 
-// Few clusters widen an interval. With fewer there is none.
+// Few clusters widen an interval. With too few, there is none.
 func TestTail(t *testing.T) {
 	for _, c := range []struct {
 		effective Number
@@ -124,7 +124,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// Every clustering gives the intervals of the plainest resampling of whole clusters.
+// For every clustering, the intervals equal the result of the plainest resampling of whole
+// clusters.
 func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	ranks := benchRanks(200, 14, true, 7)
@@ -181,7 +182,7 @@ func groupedMean() Number {
 var groupedTriples = map[string]func(group, i int32) kg.Triple{
 	"tail query": func(group, i int32) kg.Triple { return kg.Triple{Head: group, Tail: 1e6 + 9*group + i} },
 	"head query": func(group, i int32) kg.Triple { return kg.Triple{Head: 1e6 + 9*group + i, Tail: group} },
-	// Heads and tails of several relations, which no query has in common.
+	// Heads and tails of several relations, so no two triples of an entity share a query.
 	"entity": func(group, i int32) kg.Triple {
 		other := 1e6 + 9*group + i
 		if i%2 == 0 {
@@ -192,7 +193,7 @@ var groupedTriples = map[string]func(group, i int32) kg.Triple{
 }
 
 // A 95% interval should contain the true mean in about 95% of samples. It does if whole clusters
-// are resampled. Intervals from smaller units contain it less often.
+// are resampled. Intervals from smaller units contain the mean less often.
 func TestClusteredCoverage(t *testing.T) {
 	const samples, groups = 400, 60
 	margin := 3 * math.Sqrt(0.95*0.05/samples)
@@ -232,7 +233,7 @@ func TestClusteredCoverage(t *testing.T) {
 }
 
 // Intervals of few clusters contain the true mean as often as intervals of many. With the 2.5% and
-// 97.5% quantiles, 12 clusters contain it in 90% of samples.
+// 97.5% quantiles, intervals from 12 clusters contain it in 90% of samples.
 func TestFewClustersCoverage(t *testing.T) {
 	const samples, n = 1000, 12
 	rng := rand.New(rand.NewPCG(20, 0))
@@ -256,8 +257,8 @@ func TestFewClustersCoverage(t *testing.T) {
 	assert.InDelta(t, 0.95, float64(held)/samples, 3*math.Sqrt(0.95*0.05/samples))
 }
 
-// If two checkpoints differ by chance alone, cluster by cluster, p ≤ 0.05 should occur in about 5%
-// of samples.
+// If two checkpoints differ in each cluster by chance alone, p ≤ 0.05 should occur in about 5% of
+// samples.
 func TestClusteredPermutations(t *testing.T) {
 	const samples, groups = 150, 30
 	rejected := func(by Clustering) float64 {

@@ -22,9 +22,9 @@ type CompareOptions struct {
 	Ties   rank.Ties
 	// Hits are the cut-offs k of Hits@k, at least 1.
 	Hits []int
-	// Keys divide the base's queries into groups to report.
+	// Keys divide the queries of the base into groups to report.
 	Keys []Key
-	// Changed bounds the number of changed queries to list.
+	// Changed bounds the number of listed queries whose ranks changed.
 	Changed int
 	// CIBy is the unit that intervals resample and permutations swap.
 	CIBy Clustering
@@ -34,7 +34,8 @@ type CompareOptions struct {
 
 // Comparison compares the ranks of a checkpoint with the ranks of a base for the same queries.
 type Comparison struct {
-	// Whole has a contrast for each selection of sides, Groups one for each group and selection.
+	// Whole contains a contrast for each selection of sides, Groups one for each group and
+	// selection.
 	Whole  []Contrast
 	Groups []Contrast
 	// Changed lists the queries whose 1/rank changed most, the largest change first.
@@ -49,8 +50,8 @@ type Contrast struct {
 	Side  rank.Sides `json:"side"`
 	N     int        `json:"n"`
 	ClusterCount
-	// Wins counts the queries with a better rank than the base's, Losses the queries with a worse
-	// rank, and Equal the others.
+	// Wins counts the queries whose rank is better than the base's, Losses those whose rank is
+	// worse, and Equal all others.
 	Wins    int                `json:"wins"`
 	Losses  int                `json:"losses"`
 	Equal   int                `json:"equal"`
@@ -70,7 +71,7 @@ type MetricDifference struct {
 	P Number `json:"p"`
 }
 
-// Change is a query with different ranks.
+// Change is a query whose two ranks differ.
 type Change struct {
 	Triple      kg.Triple
 	Side        kg.Side
@@ -82,16 +83,16 @@ const (
 	permutationSeed = 20240522
 )
 
-// Compare compares the ranks of another checkpoint with the ranks of a base. Both have the same
-// queries in the same order. If their identifiers differ, the result has the base's.
+// Compare compares the ranks of another checkpoint with the ranks of a base. Both must contain the
+// same queries in the same order. If their identifiers differ, the result uses the base's.
 //
-// Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with
-// their ranks of both checkpoints. The p-value comes from a permutation test (Noreen,
-// Computer-Intensive Methods for Testing Hypotheses, 1989). Each of 10,000 permutations swaps the
-// two checkpoints' ranks of a cluster with probability ½. The p-value is the share of permutations,
-// with the observation as one more, whose difference is at least as far from 0 as the observed one.
-// It is not corrected for multiple testing. Seeds are fixed, and results do not depend on the
-// number of threads.
+// Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with their
+// ranks of both checkpoints. The p-value comes from a permutation test (Noreen, Computer-Intensive
+// Methods for Testing Hypotheses, 1989). Each of 10,000 permutations swaps the two checkpoints'
+// ranks of a cluster with probability ½. The p-value is the share of permutations whose difference
+// is at least as far from 0 as the observed one. The observation itself counts as one of the
+// permutations. It is not corrected for multiple testing. Seeds are fixed, and results do not
+// depend on the number of threads.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if len(base) != len(other) {
 		return Comparison{}, fmt.Errorf(

@@ -38,7 +38,7 @@ func TestCompareObserves(t *testing.T) {
 			Head:     3 - base[i].Triple.Head,
 			Relation: base[i].Triple.Relation,
 			Tail:     0,
-		} // another vocabulary
+		} // a different vocabulary
 	}
 	// Ranks of the base are 1 2 1 2 on both sides.
 	other[1].Better[rank.All] = 0 // 2 → 1
@@ -154,7 +154,8 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	assert.Equal(t, 9, tested)
 }
 
-// Computed by hand. Equal sums may differ by rounding errors if they add in another order.
+// Computed by hand. Equal sums may differ by rounding errors if their terms are added in different
+// orders.
 func TestPValue(t *testing.T) {
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, 1))
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, -1))
@@ -163,7 +164,7 @@ func TestPValue(t *testing.T) {
 	assert.Equal(t, Number(3)/4, pValue([]float64{rest, -rest, 0}, tenth+fifth))
 }
 
-// The interval of a difference is the one of the plainest resampling.
+// The interval of a difference equals the result of the plainest resampling.
 func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 	const n = 60
 	base := benchRanks(n, 3, false, 6)

@@ -13,27 +13,27 @@ import (
 const ComparisonSchema = "mquine.compare/1"
 
 // ComparisonReport holds the results of checkpoints for the same queries, and compares each with
-// the first, the base. The JSON has the fields in this order.
+// the first, the base. The JSON lists the fields in this order.
 type ComparisonReport struct {
 	Schema string      `json:"schema"`
 	Data   string      `json:"data"`
 	Split  kg.Split    `json:"split"`
 	Filter rank.Filter `json:"filter"`
 	Ties   rank.Ties   `json:"ties"`
-	// CIBy is the unit that intervals resample and permutations swap. In reports without it, of
-	// earlier versions, the unit is a triple.
+	// CIBy is the unit that intervals resample and permutations swap. Reports of earlier versions
+	// lack it; their unit is a triple.
 	CIBy Clustering `json:"ci_by"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
-	// Checkpoints begins with the base. Comparisons has an item for each of the others.
+	// Checkpoints begins with the base. Comparisons contains an item for each of the others.
 	Checkpoints []ComparedCheckpoint `json:"checkpoints"`
 	Comparisons []NamedComparison    `json:"comparisons"`
 }
 
 // ComparedCheckpoint is one of the checkpoints of a comparison.
 type ComparedCheckpoint struct {
-	// Name is the name of the checkpoint in tables. Path is its folder or ranks file. A ranks file
-	// has no Model, Dim and SHA256.
+	// Name is the name of the checkpoint in tables. Path is its folder or ranks file. For a ranks
+	// file, Model, Dim and SHA256 are empty.
 	Name   string `json:"name"`
 	Path   string `json:"path"`
 	Model  string `json:"model,omitempty"`
@@ -64,8 +64,9 @@ type ChangedQuery struct {
 	OtherRank float64 `json:"other_rank"`
 }
 
-// CompareAll compares checkpoints with the first, the base, by their ranks of a split of g
-// (Compare). g has the base's identifiers. The checkpoints have all fields except Results.
+// CompareAll compares checkpoints with the first one, the base, by their ranks on a split of g (see
+// Compare). g uses the base's identifiers. All fields of the checkpoints except Results must be
+// set.
 func CompareAll(
 	ctx context.Context, g *kg.Graph, split kg.Split, checkpoints []ComparedCheckpoint, o CompareOptions,
 ) (*ComparisonReport, error) {

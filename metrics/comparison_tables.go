@@ -20,9 +20,9 @@ const (
 	PlainText TableFormat = iota
 	// Markdown is GitHub Flavored Markdown.
 	Markdown
-	// LaTeX needs the package booktabs.
+	// LaTeX is a LaTeX table, which needs the package booktabs.
 	LaTeX
-	// CSV has a line for each difference, with exact names, and no changed queries.
+	// CSV gives a line for each difference, with exact names, and omits changed queries.
 	CSV
 )
 
@@ -31,8 +31,8 @@ func (f TableFormat) String() string {
 	return text.Name([]string{"table", "md", "latex", "csv"}, f, "TableFormat")
 }
 
-// Write writes tables of the checkpoints, and for each comparison tables of all queries, of the
-// groups of each key, and of the queries that changed most.
+// Write writes a table of the checkpoints. For each comparison it adds tables for all queries, for
+// the groups of each key, and for the queries that changed most.
 func (r *ComparisonReport) Write(w io.Writer, f TableFormat) error {
 	if f == CSV {
 		return r.writeCSV(w)
@@ -116,8 +116,8 @@ func (c *NamedComparison) wholeTable(by Clustering) *text.Table {
 	return t
 }
 
-// groupTable has a line for each group with the MRR and the last Hits@k, for the last selection of
-// sides.
+// groupTable gives a line for each group with the MRR and the last Hits@k, for the last selection
+// of sides.
 func groupTable(by Clustering, contrasts []Contrast) *text.Table {
 	metrics, side := contrasts[0].Metrics, contrasts[len(contrasts)-1].Side
 	shown := []int{0}
@@ -154,11 +154,11 @@ func (c *NamedComparison) changedTable() *text.Table {
 	return t
 }
 
-// writeCSV writes a line for each difference. It does not escape names, so that programs can
-// compare them.
+// writeCSV writes a line for each difference. It leaves names unescaped, so programs can compare
+// them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	lines := csv.NewWriter(w)
-	// lines keeps its first error.
+	// The writer remembers its first error, and Error returns it.
 	_ = lines.Write([]string{
 		"data", "split", "filter", "ties", "base", "other", "by", "group", "side", "queries", "wins", "losses", "equal",
 		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",

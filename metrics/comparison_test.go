@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyComparison compares the ranks of the family graph with a copy that improves one rank:
-// ann's spouse, from 2 to 1.
+// familyComparison compares the ranks on the family graph with a copy that improves one rank, the
+// rank of ann's spouse, from 2 to 1.
 func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	g := familyGraph()
 	base := familyRanks(g)
@@ -149,7 +149,7 @@ func TestComparisonOfHostileNames(t *testing.T) {
 	assert.ErrorContains(t, r.Write(brokenWriter{}, PlainText), "pipe is closed")
 }
 
-// TestAlign shuffles ranks. Align finds the ranks of each triple, also of repeated ones.
+// TestAlign shuffles ranks. Align finds the ranks of each triple, including repeated ones.
 func TestAlign(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := someRanks(t)

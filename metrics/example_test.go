@@ -12,7 +12,7 @@ import (
 )
 
 // Rank the test split of a data set with a checkpoint, and print the MRR. This is the README's
-// example. It has no output to test, because it needs a data set and a checkpoint.
+// example. It lacks an output comment, because it needs a data set and a checkpoint.
 func Example() {
 	ctx := context.Background()
 	c, err := checkpoint.Open(ctx, "ckpt")
@@ -43,7 +43,7 @@ func Example() {
 	fmt.Printf("MRR %.4f of %d queries\n", m.MRR, m.N)
 }
 
-// Three targets with 0, 1 and 9 better candidates of 20. The last one has two equals.
+// Three targets with 0, 1 and 9 better candidates of 20. The last target has two equals.
 func ExampleMeasure() {
 	ranks := make([]rank.Rank, 3)
 	for i, better := range []int32{0, 1, 9} {

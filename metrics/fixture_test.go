@@ -88,7 +88,7 @@ func TestMetricsOfFixture(t *testing.T) {
 }
 
 // TestMetricsOfRotateRepository measures the ranks that the code of the RotatE repository printed,
-// and compares the metrics with the ones that it printed, to six decimals.
+// and compares the metrics, to six decimals, with the metrics that the code printed.
 func TestMetricsOfRotateRepository(t *testing.T) {
 	for _, name := range []string{"distmult", "complex", "transe", "rotate"} {
 		dir := fixture(t, "rotate-repo-"+name+"-umls")

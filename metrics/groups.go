@@ -15,7 +15,7 @@ import (
 // Key divides queries into groups for a report. Every query belongs to exactly one group.
 type Key struct {
 	Name string
-	// Labels names all groups, also groups without queries.
+	// Labels names all groups, including groups without queries.
 	Labels []string
 	// Ordered keeps the groups in the order of Labels. Otherwise a report lists the largest groups
 	// first.
@@ -26,7 +26,7 @@ type Key struct {
 	Group func(r *rank.Rank) int
 }
 
-// keys lists the keys of reports. make takes the graph that is ranked.
+// keys lists the keys of reports. The argument of make is the graph that is ranked.
 var keys = []struct {
 	name string
 	make func(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error)
@@ -39,7 +39,7 @@ var keys = []struct {
 
 // KeyOptions holds the inputs of keys besides the graph.
 type KeyOptions struct {
-	// Triples and Sides are the queries that are ranked. The key z-case knows only these.
+	// Triples and Sides determine the ranked queries. The key z-case covers only these queries.
 	Triples []kg.Triple
 	Sides   rank.Sides
 	// Convention is the convention of the key z-case.
@@ -57,7 +57,7 @@ func KeyNames() []string {
 	return names
 }
 
-// NewKeys returns the keys of the given names for queries of g.
+// NewKeys returns the keys with the given names for queries of g.
 func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]Key, error) {
 	var made []Key
 	for i, name := range names {
@@ -88,7 +88,7 @@ func relationKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 
 // categoryKey groups queries by the category of their relation.
 func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
-	// Without training triples every relation would count as 1-1.
+	// Without training triples, every relation would count as 1-1.
 	if _, err := g.Triples(kg.Train); err != nil {
 		return Key{}, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // familyGraph has a relation of each category (spouse 1-1, childOf N-1, parentOf 1-N, likes N-N)
-// and one without triples, unused.
+// and the relation unused, which has no triples.
 func familyGraph() *kg.Graph {
 	g := &kg.Graph{
 		Name:      "family",

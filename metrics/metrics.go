@@ -1,11 +1,12 @@
 // Package metrics turns the ranks of package rank into results: metrics such as MRR, bootstrap
-// intervals, paired comparisons of checkpoints, all of these by groups of queries, and reports,
-// tables and files of them.
+// intervals and paired comparisons of checkpoints, for all queries or by group, as reports, tables
+// and files.
 //
-// Begin reading with Measure, which computes the metrics of one list of ranks. Summarize does so
-// for every side, filter, tie rule and group, with intervals, and fills in a Report. Compare and
-// CompareAll compare checkpoints by their ranks of the same queries. WriteRanks and ReadRanks store
-// ranks, for comparisons without another ranking. docs/intervals.md explains the intervals.
+// Begin reading with Measure, which computes the metrics of one list of ranks. Summarize computes
+// metrics with intervals for every side, filter, tie rule and group, and fills in a Report. Compare
+// and CompareAll compare checkpoints by their ranks of the same queries. WriteRanks and ReadRanks
+// store ranks, so that later comparisons need not rank again. docs/intervals.md explains the
+// intervals.
 package metrics
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Number is the value of a metric. A metric that is undefined, such as the mean of no ranks, is
-// NaN, and null in JSON.
+// Number is the value of a metric. An undefined metric, such as the mean of no ranks, is NaN, and
+// null in JSON.
 type Number float64
 
 var undefined = Number(math.NaN())
@@ -38,9 +39,9 @@ type Hits []HitsAt
 //	AMR = MR / mean (C_i+1)/2            AMRI = 1 − 2 Σ(r_i−1) / Σ(C_i−1)
 //
 // AMR (1 is chance, lower is better) and AMRI (0 is chance, 1 is perfect) are the adjusted mean
-// rank and the adjusted mean rank index of Berrendorf et al., https://arxiv.org/abs/2002.06914.
-// Chance is exact only for realistic ties. Both are undefined for ranks without candidate counts.
-// AMRI is also undefined if the target is the only candidate of every query.
+// rank and the adjusted mean rank index of Berrendorf et al., https://arxiv.org/abs/2002.06914. The
+// values for chance are exact only for realistic ties. Both metrics are undefined for ranks without
+// candidate counts. AMRI is also undefined if the target is the only candidate of every query.
 type Result struct {
 	Side   rank.Sides  `json:"side"`
 	Filter rank.Filter `json:"filter"`
@@ -144,7 +145,7 @@ func ratio(a, b float64) Number {
 	return Number(a / b)
 }
 
-// members are the indices of some ranks, by side.
+// members holds indices of ranks, by side.
 type members [2][]int32
 
 // allOf returns the indices of all ranks.
@@ -163,7 +164,7 @@ func (m *members) add(ranks []rank.Rank, i int) {
 
 func (m members) len() int { return len(m[kg.Tail]) + len(m[kg.Head]) }
 
-// on returns the indices on the selected sides, tail before head.
+// on returns the indices of the ranks on the selected sides, tail before head.
 func (m members) on(sides rank.Sides) []int32 {
 	var of []int32
 	for _, side := range sides.List() {

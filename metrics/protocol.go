@@ -9,7 +9,7 @@ import (
 
 // Protocol selects the queries, the filter and the tie rule of one set of metrics.
 type Protocol struct {
-	// Name is the name of the tool with this protocol, or empty.
+	// Name is the name of the tool that uses this protocol, or empty.
 	Name   string
 	Sides  rank.Sides
 	Filter rank.Filter
@@ -18,7 +18,7 @@ type Protocol struct {
 
 // Protocols lists the protocols of other tools.
 var Protocols = []Protocol{
-	// In the RotatE repository ties depend on an unstable sort.
+	// In the RotatE repository, the order of ties depends on an unstable sort.
 	{Name: "rotate", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
 }
 

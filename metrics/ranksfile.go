@@ -15,16 +15,16 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// A ranks file has one line for each query, with fields separated by tabs. The first line names
-// them: side, head, relation, tail, and for each filter <filter>_better and <filter>_equal, the
+// A ranks file has one line for each query, with fields separated by tabs. The first line names the
+// fields: side, head, relation, tail and, for each filter, <filter>_better and <filter>_equal, the
 // counts of rank.Rank.
 var queryColumns = []string{"side", "head", "relation", "tail"}
 
 // maxRanksLine bounds the length of a line in bytes, and so the memory of ReadRanks.
 const maxRanksLine = 1 << 20
 
-// WriteRanks writes ranks of queries of g as a ranks file, in their order, with columns for the
-// given filters.
+// WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns
+// for the given filters.
 func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
@@ -62,9 +62,9 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 // ReadRanks reads a ranks file. It returns the ranks in the order of the file, and the filters that
 // have columns. name is for error messages.
 //
-// ReadRanks adds new labels to the two vocabularies. Start with empty ones, and pass them again to
-// read a second file with the same identifiers. Rank.Candidates is 0, because the file does not
-// hold it.
+// ReadRanks adds new labels to the two vocabularies. Start with empty vocabularies, and pass the
+// same ones again to read a second file with the same identifiers. Rank.Candidates is 0, because
+// ranks files do not contain it.
 func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]rank.Rank, []rank.Filter, error) {
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)

@@ -42,7 +42,7 @@ func TestRanksFileRoundTrip(t *testing.T) {
 		)
 		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[^\t\n]{1,12}`), 5, 5, rapid.ID).Draw(t, "labels")
 		g := &kg.Graph{Entities: kg.NewVocabulary(labels...), Relations: kg.NewVocabulary("r0", "r1", "r2", "r3", "r4")}
-		for i := range ranks { // what the file does not have
+		for i := range ranks { // the file does not contain these
 			ranks[i].Candidates = [rank.NumFilters]int32{}
 			for f := range rank.NumFilters {
 				if !slices.Contains(filters, f) {
@@ -125,7 +125,7 @@ func FuzzReadRanks(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Writing what ReadRanks returned gives the same file.
+		// Writing the ranks that ReadRanks returned gives the same file.
 		var again bytes.Buffer
 		require.NoError(t, WriteRanks(&again, read, filters, ranks))
 		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, read.Entities, read.Relations)

@@ -16,40 +16,42 @@ import (
 // Schema is the version of Report's JSON. An incompatible change increases the number.
 const Schema = "mquine.eval/1"
 
-// Report is the result of an evaluation. The JSON has the fields in this order.
+// Report is the result of an evaluation. The JSON lists the fields in this order.
 type Report struct {
 	Schema string `json:"schema"`
 
-	// Data and Split name the queries. Candidates is the number of candidates before a filter.
+	// Data and Split name the data set and the split that the queries come from. Candidates is the
+	// number of candidates before a filter.
 	Data       string `json:"data"`
 	Split      string `json:"split"`
 	Candidates int    `json:"candidates"`
 	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rules of the
 	// options. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`
-	// CIBy is the unit that the intervals resample. Reports without it, of earlier versions,
+	// CIBy is the unit that the intervals resample. Reports of earlier versions lack it; they
 	// resampled triples.
 	CIBy Clustering `json:"ci_by"`
-	// Model is the name of the model, Dim its dimension d.
+	// Model is the name of the model, and Dim is its dimension d.
 	Model string `json:"model"`
 	Dim   int    `json:"dim"`
 	// CheckpointSHA256 is the SHA-256 digest of the file with the parameters, in hexadecimal
 	// digits.
 	CheckpointSHA256 string `json:"checkpoint_sha256"`
 
-	// Tier is the instruction set of the kernels, Machine the name of the processor.
+	// Tier is the instruction set of the kernels, and Machine is the name of the processor.
 	Tier    string `json:"tier"`
 	Threads int    `json:"threads"`
 	Machine string `json:"machine"`
 
-	// Results and Groups come from Summarize. They have all tie rules unless Protocol.Apply was
+	// Results and Groups come from Summarize. They include all tie rules unless Protocol.Apply was
 	// called.
 	Results []Result      `json:"results"`
 	Groups  []GroupResult `json:"groups"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
 
-	// Queries counts the ranks, UniqueQueries the distinct queries (h, r, ?) and (?, r, t).
+	// Queries counts the ranks, and UniqueQueries counts the distinct queries (h, r, ?) and (?, r,
+	// t).
 	Queries       int `json:"queries"`
 	UniqueQueries int `json:"unique_queries"`
 	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto if several were
@@ -63,14 +65,14 @@ type Report struct {
 	// PeakRSSBytes is the peak resident memory of the process, or 0 if it is unknown.
 	PeakRSSBytes int64 `json:"peak_rss_bytes"`
 
-	// FMAGFLOPSAll is the measured fused multiply-add ceiling of all cores in 10⁹ operations per
-	// second, and Share the share of it that the ranking reached. Both are absent from the JSON if
-	// the ceiling was not measured.
+	// FMAGFLOPSAll is the measured fused multiply-add ceiling of all cores, in 10⁹ operations per
+	// second. Share is the share of this ceiling that the ranking reached. Both are absent from the
+	// JSON if the ceiling was not measured.
 	FMAGFLOPSAll float64 `json:"fma_gflops_all,omitempty"`
 	Share        float64 `json:"share,omitempty"`
 	// GtermsAll is the ceiling of the comparison on all cores, in 10⁹ terms per second.
-	// ComparisonShare is the share of it that the ranking reached, counting the terms that early
-	// exit skipped. Both are absent like Share.
+	// ComparisonShare is the share of this ceiling that the ranking reached, counting the terms
+	// that early exit skipped. Like Share, both are absent if the ceiling was not measured.
 	GtermsAll       float64 `json:"comparison_gterms_all,omitempty"`
 	ComparisonShare float64 `json:"comparison_share,omitempty"`
 }
@@ -79,7 +81,7 @@ type Report struct {
 type Timing struct {
 	// Load is the time to read the graph and the checkpoint.
 	Load float64 `json:"load_s"`
-	// Pack is the time to make the candidates' features and to pack them into panels.
+	// Pack is the time to compute the candidates' features and to pack them into panels.
 	Pack float64 `json:"pack_s"`
 	// Rank is the time from the first query vector to the last count.
 	Rank float64 `json:"rank_s"`
@@ -104,7 +106,7 @@ func (r *Report) SetStats(s rank.Stats) {
 	r.Timing.Pack, r.Timing.Rank, r.Timing.Decide = s.Pack.Seconds(), s.Rank.Seconds(), s.Decide.Seconds()
 }
 
-// WriteJSON writes the report as JSON. It sets the schema.
+// WriteJSON sets the schema and writes the report as JSON.
 func (r *Report) WriteJSON(w io.Writer) error {
 	filled := *r
 	filled.Schema = Schema

@@ -14,7 +14,7 @@ type SummaryOptions struct {
 	Sides rank.Sides
 	// Filters are the filters to report, in this order.
 	Filters []rank.Filter
-	// Hits are the cut-offs k of Hits@k: different numbers that are at least 1.
+	// Hits are the cut-offs k of Hits@k, which must be distinct and at least 1.
 	Hits []int
 	// Keys divide the queries into groups to report.
 	Keys []Key
@@ -38,14 +38,14 @@ type GroupResult struct {
 	Hits Hits `json:"hits"`
 }
 
-// Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, of all
-// queries and of each group. Results are sorted by filter, side and ties, groups by key, group,
+// Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, for all
+// queries and for each group. It sorts results by filter, side and ties, and groups by key, group,
 // filter, side and ties.
 //
 // The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters, from
-// 1,000 resamples of the clusters that CIBy names. The seed is fixed, so that the same ranks give
-// the same bits on any machine and for any number of threads. There is no interval if there are too
-// few clusters (ClusterCount).
+// 1,000 resamples of the clusters that CIBy names. The seed is fixed, so the same ranks give the
+// same bits on any machine and for any number of threads. There is no interval if there are too few
+// clusters (ClusterCount).
 func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
 	if err := checkHits(o.Hits); err != nil {
 		return nil, nil, err
@@ -89,7 +89,7 @@ func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Resu
 	return results, grouped, nil
 }
 
-// checkHits returns an error unless the cut-offs are different and at least 1.
+// checkHits returns an error unless the cut-offs are distinct and at least 1.
 func checkHits(ks []int) error {
 	for i, k := range ks {
 		if k < 1 {

@@ -62,7 +62,7 @@ func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 		header = append(header, hitsHeader(rest[0].Hits)...)
 		t := newTable(1, header)
 		for len(rest) > 0 && rest[0].By == by {
-			// The selections of sides of a group follow each other. The line shows the last one.
+			// The selections of sides for a group are consecutive. The line shows the last one.
 			n := 1
 			for n < len(rest) && rest[n].By == by && rest[n].Group == rest[0].Group {
 				n++
@@ -152,8 +152,8 @@ func (r *Report) switches() (filters []rank.Filter, sides []rank.Sides) {
 	return filters, sides
 }
 
-// format formats the number with the given decimals, or with as many as it needs for −1. An
-// undefined number is a dash.
+// format formats the number with the given number of decimals, or with as many as the number needs
+// if decimals is −1. An undefined number is a dash.
 func (n Number) format(decimals int) string {
 	if math.IsNaN(float64(n)) {
 		return "-"
@@ -206,7 +206,7 @@ func newTable(textColumns int, header []any) *text.Table {
 	return t
 }
 
-// printer prints lines until the first error, which it keeps.
+// printer prints lines until the first error, which it remembers.
 type printer struct {
 	out io.Writer
 	err error

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyReport has intervals under filter all only. Under the other filters its four triples are
-// too few.
+// familyReport contains intervals only under filter all. Under the other filters, its four triples
+// are too few.
 func familyReport(t *testing.T) *Report {
 	r := tinyReport()
 	r.Results, r.Groups = familySummary(t, "relation", "category")

@@ -36,7 +36,7 @@ func (m *complExModel) Tower(kg.Side) Tower {
 
 func (m *complExModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Feature copies the entity's row. The size is its norm.
+// Feature copies the entity's row. The size is the norm of the row.
 func (m *complExModel) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := m.Row(entityTable, e)
 	copy(phi, row)
@@ -78,8 +78,9 @@ func (m *complExModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple, with moduli of complex numbers, are frobenius ‖h‖² + ‖r‖² + ‖t‖², n3,
-// the same with Σ|x|³, and dura ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖conj(r)∘t‖².
+// The penalties of a triple, where |x| is the modulus of a complex number: frobenius is ‖h‖² + ‖r‖²
+// + ‖t‖², n3 is the same with Σ|x|³ in place of ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖h∘r‖² +
+// ‖conj(r)∘t‖².
 
 func (m *complExModel) Training() Training {
 	return Training{Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
@@ -104,8 +105,8 @@ func (w *complExTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return 0, w.queryPenalty(psi)
 }
 
-// QueryGradient uses ψ = a∘r: ∂a = ∂ψ∘conj(r) and ∂r = ∂ψ∘conj(a), with conj(r) for r in head
-// queries.
+// QueryGradient uses ψ = a∘r: ∂a = ∂ψ∘conj(r) and ∂r = ∂ψ∘conj(a), with conj(r) in place of r for
+// head queries.
 func (w *complExTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
 	slope, sign := w.duraSlope(dPenalty), w.sign()
 	aRe, aIm := halves(anchor)

@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/model/modeltest"
 )
 
-// definitions holds the reference score of each model of vectors: a function of the rows of head,
+// definitions holds the reference score of each vector model, as a function of the rows of head,
 // relation and tail, in the order of operations that the model's file states.
 var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"transe-l1": func(c model.Config, h, r, t []float64) float64 {
@@ -138,7 +138,7 @@ func plain(m model.Model, h, r, t int32) float64 {
 	return -s
 }
 
-// Every registered model keeps the promises of the package.
+// Every registered model satisfies the contract of the package.
 func TestConform(t *testing.T) {
 	for _, spec := range model.Specs() {
 		t.Run(spec.Name, func(t *testing.T) {

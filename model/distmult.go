@@ -34,7 +34,7 @@ func (m *distMultModel) Tower(kg.Side) Tower {
 
 func (m *distMultModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Feature copies the entity's row. The size is its norm.
+// Feature copies the entity's row. The size is the norm of the row.
 func (m *distMultModel) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := m.Row(entityTable, e)
 	copy(phi, row)
@@ -64,8 +64,8 @@ func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple are frobenius ‖h‖² + ‖r‖² + ‖t‖², n3, the same with Σ|x|³, and dura
-// ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖r∘t‖².
+// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖², n3 is the same with Σ|x|³ in place of
+// ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖r∘t‖².
 
 func (m *distMultModel) Training() Training {
 	return Training{Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// HyperParameter declares a number that a model has besides its parameters, such as a margin. A
+// HyperParameter declares a number that belongs to a model but is not trained, such as a margin. A
 // switch is 0 or 1.
 type HyperParameter struct {
-	// Key is the name in a checkpoint's metadata. The command line uses it with dashes for
+	// Key is the name in a checkpoint's metadata. The command line uses it with dashes in place of
 	// underscores.
 	Key string
 	// Help describes the hyper-parameter in one line, with the kind of value in backquotes.
 	Help string
-	// Default is the value if neither a configuration nor a checkpoint has one. Checkpoints omit a
-	// value that equals Default, so Default must never change.
+	// Default is the value if neither a configuration nor a checkpoint contains one. Checkpoints
+	// omit a value that equals Default, so Default must never change.
 	Default float64
 	// Initial returns the value for a new model whose configuration has none. The configuration
 	// already has the hyper-parameters declared before this one. Nil means Default.
@@ -25,7 +25,7 @@ type HyperParameter struct {
 	Least, Most float64
 }
 
-// Of returns the value in a configuration.
+// Of returns the value of the hyper-parameter in a configuration.
 func (h *HyperParameter) Of(c Config) float64 {
 	if v, given := c.Hyper[h.Key]; given {
 		return v
@@ -33,7 +33,7 @@ func (h *HyperParameter) Of(c Config) float64 {
 	return h.Default
 }
 
-// Flag returns the name of the command-line flag, without dashes in front.
+// Flag returns the name of the command-line flag, without leading dashes.
 func (h *HyperParameter) Flag() string { return strings.ReplaceAll(h.Key, "_", "-") }
 
 func (h *HyperParameter) check(c Config) error {

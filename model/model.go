@@ -8,7 +8,8 @@
 //
 // Each model declares itself in one file as a [Spec]; docs/models has a page for each, and
 // docs/adding-a-model.md shows how to write one. Begin with [Lookup] and [New], or with package
-// checkpoint for trained models, and compute with [Model.NewWorker].
+// checkpoint for trained models. [Model.NewWorker] returns a worker that computes vectors and
+// scores.
 //
 // A larger score means a more plausible triple.
 package model
@@ -40,10 +41,12 @@ type Tower struct {
 }
 
 // Dependence says what the features of a candidate depend on besides the entity. A ranking prepares
-// candidates once for each side, relation or pair of both that their features depend on.
+// the candidates once, or once for each side, each relation or each pair of both, as their features
+// require.
 type Dependence uint8
 
-// The dependences. OnEntity, the zero value, means that features depend on nothing else.
+// The possible dependences. OnEntity, the zero value, means that features depend on the entity
+// alone.
 const (
 	OnEntity       Dependence = 0
 	OnSide         Dependence = 1 << 0
@@ -58,7 +61,7 @@ func (d Dependence) Shares(sameSide, sameRelation bool) bool {
 }
 
 // Model is a score function with its parameters. It is safe for concurrent use. Each goroutine
-// computes with a Worker of its own.
+// computes with its own Worker.
 type Model interface {
 	Config() Config
 	// Tensors returns the parameters, in the order of Parameters.
@@ -69,8 +72,8 @@ type Model interface {
 	// HashEntity returns a hash of the bits of the stored parameters of e.
 	HashEntity(e int32) uint64
 	// Score converts a reference score to the score that the model's authors print, such as γ − D
-	// for a distance D. Score is monotone but may map two reference scores to one, so rankings
-	// compare reference scores.
+	// for a distance D. Score is monotone but may map two reference scores to the same number, so
+	// rankings compare reference scores.
 	Score(reference float64) float64
 	Tower(side kg.Side) Tower
 	NewWorker(b *kernel.Backend) Worker
@@ -80,8 +83,8 @@ type Model interface {
 // for concurrent use, and does not allocate.
 type Worker interface {
 	// Features writes φ of the entities, as candidates on the given side of relation, to the rows
-	// of phi. It writes their sizes n ≥ 0, in which Queries expresses its slacks, to sizes.
-	// Features uses side and relation only if the tower depends on them.
+	// of phi. It also writes their sizes n ≥ 0 to sizes; the slacks of Queries are polynomials in
+	// n. Features uses side and relation only if the tower depends on them.
 	Features(side kg.Side, relation int32, entities []int32, phi Rows, sizes []float64)
 	// Queries writes ψ of the queries with the given anchors to the rows of psi, and their slacks
 	// to slacks.
@@ -91,7 +94,7 @@ type Worker interface {
 	Reference(q kg.Query, e int32) float64
 }
 
-// Rows is a list of vectors of one width, Stride entries apart in memory.
+// Rows is a list of vectors of the same width, which begin Stride entries apart in memory.
 type Rows struct {
 	Values        []float32
 	Width, Stride int
@@ -106,7 +109,7 @@ type SingleWorker interface {
 	Feature(side kg.Side, relation, e int32, phi []float32) (size float64)
 	// Query writes ψ of q to psi and returns its slack.
 	Query(q kg.Query, psi []float32) Slack
-	// Reference is Worker.Reference.
+	// Reference is like Worker.Reference.
 	Reference(q kg.Query, e int32) float64
 }
 
@@ -141,9 +144,9 @@ func (w oneByOne) Queries(side kg.Side, relation int32, anchors []int32, psi Row
 	}
 }
 
-// Slack bounds the distance between the comparison of ψ and φ and the reference score, apart from a
-// constant of the query (docs/numerics.md, "From ψ and φ to the reference score"). For a candidate
-// of size n the bound is Slack[0] + Slack[1]·n + Slack[2]·n².
+// Slack bounds the distance between two scores: the comparison of ψ and φ, and the reference score
+// minus a constant of the query (docs/numerics.md, "From ψ and φ to the reference score"). For a
+// candidate of size n the bound is Slack[0] + Slack[1]·n + Slack[2]·n².
 //
 // For the comparison Dot, the slack refers to ψ and φ before their rounding to float32; rankings
 // add the effect of that rounding. For every other comparison it refers to the exact comparison of

@@ -32,7 +32,7 @@ func entityRow(m Model, e int32) []float32 {
 	}).Row(0, e)
 }
 
-// random returns a model with normal entries of the given scale, which is also its embedding range.
+// random returns a model with normal entries of the given scale, which is also the embedding range.
 func random(t testing.TB, name string, d, n, r int, scale float64, seed uint64) Model {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	c := Config{Model: name, Dim: d, Entities: n, Relations: r, Hyper: rangeOf(name, scale)}
@@ -52,7 +52,7 @@ func random(t testing.TB, name string, d, n, r int, scale float64, seed uint64) 
 }
 
 // If float32 holds ψ and φ exactly, the slack alone must cover the roundings of the reference. Here
-// every coordinate has numbers of 10 bits and its own scale.
+// the entries of every coordinate are 10-bit numbers times the coordinate's scale.
 func TestSlackOfReference(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ var (
 // ignores the option for the cross matrix.
 var matrixStart = Starting{Scaled: matrixEntity, Cross: crossMatrix}
 
-// maxMatrixDim bounds the duration of a call of a d × d kernel.
+// maxMatrixDim bounds the duration of a call to a d × d kernel.
 const maxMatrixDim = 512
 
 // The names of the entity parameter and of Rᶜ.
@@ -63,7 +63,7 @@ const (
 func Triangle(d int) int { return d * (d + 1) / 2 }
 
 // EntityDeviation is the initial standard deviation of the entries of A in E = A + Aᵀ. The paper
-// gives N(0, 0.01), read here as a variance.
+// gives N(0, 0.01); this package reads 0.01 as a variance.
 const EntityDeviation = 0.1
 
 // matrixParameters lists the triangles of the entities and the named d × d matrices of the
@@ -124,7 +124,7 @@ type matrixWorker struct {
 
 	entity, square []float64
 	a, b, bt, ba   []float64
-	// The matrices of Reference. The matrices that depend on the query alone belong to the last
+	// The matrices that Reference computes. Those that depend on the query alone belong to the last
 	// query.
 	anchor, p, q, s, x []float64
 	columns            []float64

@@ -170,13 +170,13 @@ func TestIdentities(t *testing.T) {
 	})
 }
 
-// If (h, r1, m) and (m, r2, t) hold exactly, (h, r1∘r2, t) does too.
+// If (h, r1, m) and (m, r2, t) hold exactly, so does (h, r1∘r2, t).
 func TestComposition(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		h, mid := diag(1, 2, 4, 8), diag(2, 1, 4, 2)
 		tail := diag(1, 1, 2, 4)
 		zero := diag(0, 0, 0, 0)
-		// For diagonal matrices H Rʰ − Rᵗ M + H Rᶜ M = 0 if Rʰ = M² and Rᵗ = H M + H Rᶜ, for any
+		// For diagonal matrices, H Rʰ − Rᵗ M + H Rᶜ M = 0 if Rʰ = M² and Rᵗ = H M + H Rᶜ, for any
 		// Rᶜ.
 		rc1, rc2 := diag(1, -1, 2, 3), diag(2, 1, 1, -1)
 		rh1, rt1 := mul(mid, mid), add(mul(h, mid), mul(h, rc1))

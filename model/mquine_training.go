@@ -60,8 +60,8 @@ type matrixTraining struct {
 
 	side     kg.Side
 	relation int32
-	// queryReady and gradientReady report whether a tower has read the matrices of side and
-	// relation. It does so on first use.
+	// queryReady and gradientReady report whether the query tower and the gradient tower have read
+	// the matrices of side and relation. Each tower reads them on first use.
 	queryReady, gradientReady bool
 }
 
@@ -330,9 +330,9 @@ func (w *gradientTower) end(out []float32) {
 	}
 }
 
-// readRelation writes matrix i of relation r to dst, or of its inverse for head queries. It negates
-// the matrix if negative is set. Nothing else may write to temp, because a transpose turns the zero
-// padding of its rows into the padding of dst.
+// readRelation writes matrix i of relation r or, for head queries, of its inverse to dst. It
+// negates the matrix if negative is set. No other function may write to temp, because a transpose
+// turns the zero padding of temp's rows into the padding of dst.
 func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, tensors [][]float32, i int, r int32, side kg.Side,
 	negative bool) {
 	d, to := dst.Rows, dst

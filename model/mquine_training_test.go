@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Queries and their gradients follow the formulas of docs/models/mquine.md, computed by gonum in
-// float64: with two and three matrices a relation, on both sides, and after other uses of the
+// Queries and their gradients follow the formulas of docs/models/mquine.md, which gonum computes in
+// float64: with two or three matrices per relation, on both sides, and after other uses of the
 // towers.
 func TestTowers(t *testing.T) {
 	backends, err := kernel.Available()
@@ -143,8 +143,8 @@ func sum(a float64, x mat.Matrix, b float64, y mat.Matrix) *mat.Dense {
 	return &u
 }
 
-// nearTriangle compares want, with entries off the diagonal multiplied by factor, with a packed
-// lower triangle.
+// nearTriangle compares a packed lower triangle with want, whose entries off the diagonal it
+// multiplies by factor.
 func nearTriangle(t *testing.T, want *mat.Dense, factor float64, got []float32, what string) {
 	t.Helper()
 	want.Apply(func(i, j int, v float64) float64 {

@@ -2,7 +2,7 @@ package model
 
 import "github.com/mquine/mquine/model/initial"
 
-// Axis says what the rows of a parameter belong to.
+// Axis says whether the rows of a parameter belong to entities, to relations or to neither.
 type Axis uint8
 
 const (
@@ -22,8 +22,8 @@ type Parameter struct {
 	Row []int
 	// Initial draws the values of a new model. Nil means zeros.
 	Initial initial.Distribution
-	// Scatter places the entities of a cluster around its centre (package train/clustered); nil
-	// means initial.Nearby. Only PerEntity parameters use it.
+	// Scatter places the entities of a cluster around the cluster's centre (package
+	// train/clustered); nil means initial.Nearby. Only PerEntity parameters use it.
 	Scatter initial.Scatter
 	// Frozen marks a parameter without gradients, such as the running means of batch normalisation.
 	Frozen bool
@@ -43,8 +43,8 @@ func (p Parameter) Width() int {
 // Len returns the number of elements.
 func (p Parameter) Len() int { return p.Rows * p.Width() }
 
-// Dims returns the shape of the tensor: Rows and the extents of a row, or only the latter for a
-// Global parameter.
+// Dims returns the shape of the tensor: Rows followed by the extents of a row or, for a Global
+// parameter, the extents alone.
 func (p Parameter) Dims() []int {
 	if p.Axis == Global {
 		return p.Row

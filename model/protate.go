@@ -31,7 +31,7 @@ var pRotatE = &Spec{
 		list[entityTable].Scatter = initial.NearbyPhases(phaseRange.Of(c))
 		return list
 	},
-	// Training does not change the modulus. A larger γ gives a larger modulus, which makes scores
+	// Training does not change the modulus. A larger γ gives a larger modulus, and scores then
 	// differ enough for a softmax.
 	Recipe: vectorRecipe(map[string]string{"dim": "128", "gamma": "40"}),
 	Build:  func(t Tables) Model { return &pRotatEModel{phaseTable{t, mistypedPi / phaseRange.Of(t.config)}} },
@@ -76,13 +76,13 @@ type pRotatEWorker struct {
 	*pRotatEModel
 	rotation rotation
 	entity   phases // scratch
-	// anchor belongs to the last query. sum holds x and y of a head and a relation. After a tail
-	// query, the head is the query's.
+	// anchor holds the phases of the last query's anchor. sum holds x and y of a head and a
+	// relation; after a tail query, it holds x and y of that query's head.
 	last        lastQuery
 	anchor, sum phases
 }
 
-// Feature writes cosines and sines. The size is the sum of the changes to φ when it is rounded to
+// Feature writes cosines and sines. The size is the sum of the changes when φ is rounded to
 // float32.
 func (w *pRotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	w.entity.set(w.Row(entityTable, e), w.unit)
@@ -149,7 +149,7 @@ func (p phases) add(a, b phases) {
 	}
 }
 
-// Training uses the φ of ranking, and its ψ multiplied by the modulus m, so the score is −m
+// Training uses the same φ as ranking, and multiplies ψ by the modulus m, so the score is −m
 // Σ|sin(θ_h + θ_r − θ_t)|. The modulus stays fixed. Phases have no penalty.
 
 func (m *pRotatEModel) Training() Training {

@@ -9,8 +9,8 @@ import (
 )
 
 // Random returns a model with randomly initialised parameters, drawn in the order of Parameters. It
-// completes the hyper-parameters as InitialConfig does. The model must have at least one entity and
-// one relation.
+// completes the hyper-parameters as InitialConfig does. c must have at least one entity and one
+// relation.
 func Random(ctx context.Context, c Config, seed uint64) (Model, error) {
 	c, err := InitialConfig(c)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 // specs are the registered models.
 var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE}
 
-// Register adds a model of another package. Call it before any model is used. It panics if the name
-// is taken.
+// Register adds a model that another package defines. Call it before any model is used. It panics
+// if the name is taken.
 func Register(s *Spec) {
 	if _, err := Lookup(s.Name); err == nil {
 		panic("model: " + s.Name + " is already registered")
@@ -18,7 +18,7 @@ func Register(s *Spec) {
 	specs = append(specs, s)
 }
 
-// Specs returns the registered models, in the order of their registration.
+// Specs returns the registered models, in the order of registration.
 func Specs() []*Spec { return slices.Clone(specs) }
 
 // Names returns the names of the registered models, in the order of Specs.
@@ -39,7 +39,7 @@ func Lookup(name string) (*Spec, error) {
 	return specs[i], nil
 }
 
-// HyperParameters returns the hyper-parameters of all registered models, one for each key.
+// HyperParameters returns the hyper-parameters of all registered models, without repeated keys.
 func HyperParameters() []*HyperParameter {
 	var list []*HyperParameter
 	for _, s := range specs {

@@ -48,7 +48,7 @@ func (m *rotatEModel) NewWorker(*kernel.Backend) Worker {
 type rotatEWorker struct {
 	*rotatEModel
 	rotation rotation
-	re, im   []float64 // h∘r: after a tail query, of its head
+	re, im   []float64 // h∘r; after a tail query, of that query's h
 	last     lastQuery
 }
 
@@ -103,7 +103,7 @@ func (w *rotatEWorker) product(h []float32, r phases) {
 	}
 }
 
-// distance returns the reference score of h∘r, which is in re and im, and t.
+// distance returns the reference score, given t and the product h∘r in re and im.
 func (w *rotatEWorker) distance(t []float32) float64 {
 	tRe, tIm := halves(t)
 	var sum float64
@@ -114,8 +114,8 @@ func (w *rotatEWorker) distance(t []float32) float64 {
 	return -sum
 }
 
-// Training uses the ψ and φ of ranking. The penalties of a triple are sums over its entities only,
-// because |r_i| = 1: frobenius is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³.
+// Training uses the same ψ and φ as ranking. The penalties of a triple are sums over its entities
+// only, because |r_i| = 1: frobenius is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³.
 
 func (m *rotatEModel) Training() Training {
 	return distanceTraining(linalg.DistanceGroupNorm, 2*m.config.Dim, NoPenalty, Frobenius, N3)

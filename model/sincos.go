@@ -7,8 +7,8 @@ import (
 
 // sinCos returns the sine and the cosine of x, each to within one unit in the last place, for all
 // finite x. Unlike math.Sincos, it returns the same bits on every build and processor. It reduces
-// angles in integers and uses only float64 operations that IEEE 754 defines, with explicit
-// conversions where a compiler could fuse two of them.
+// angles with integer arithmetic and uses only float64 operations that IEEE 754 defines, with
+// explicit conversions where a compiler could fuse two operations.
 func sinCos(x float64) (sin, cos float64) {
 	a := math.Abs(x)
 	r, low, quadrant := a, 0.0, uint64(0)
@@ -58,15 +58,15 @@ func sinCosOctant(r, low float64) (sin, cos float64) {
 }
 
 // reduce returns r, low and quadrant with x = r + low + quadrant·π/2 modulo 2π and |r + low| ≤ π/4,
-// for x > 2⁻¹⁰. It is the algorithm of Payne and Hanek: in units of π/2 the angle is x·2/π, and
-// only two bits before its binary point and some after it matter. They depend on the 53 bits of x
-// and a window of the bits of 2/π.
+// for x > 2⁻¹⁰. It implements the algorithm of Payne and Hanek: in units of π/2 the angle is x·2/π,
+// of which only the two bits before the binary point and some bits after it matter. These bits
+// depend on the 53 bits of x and on a window of the bits of 2/π.
 func reduce(x float64) (r, low float64, quadrant uint64) {
 	b := math.Float64bits(x)
 	mantissa := b&(1<<52-1) | 1<<52
 	exponent := int(b>>52) - 1075 // x = mantissa · 2^exponent
 
-	// The window has 192 bits. The first has weight 2^(1−exponent), and its product with x is
+	// The window has 192 bits. The first bit has weight 2^(1−exponent), so its product with x is
 	// 2·mantissa. Bits before the window contribute multiples of 4 quarter turns.
 	first := 64 + exponent - 2
 	word, shift := first/64, uint(first%64)

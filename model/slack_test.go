@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// The tests of this file compare slacks with exact errors, computed in math/big. Their parameters
-// bring the two close, so the tests fail if a term of a slack is halved or missing
+// The tests of this file compare slacks with exact errors, computed in math/big. The parameters
+// bring the errors close to the slacks, so the tests fail if a term of a slack is halved or missing
 // (docs/numerics.md, "Tests of the bounds"). One tier is enough, because the float64 kernels are
 // equal on all tiers.
 
@@ -37,7 +37,7 @@ func vector(n int, first, rest float64) []float32 {
 	return x
 }
 
-// slackError compares the errors of both queries of the triple (0, 0, 1) with their slacks. For a
+// slackError compares the errors for both queries of the triple (0, 0, 1) with the slacks. For a
 // dot product, float32 must hold ψ and φ exactly. c must be 0.
 func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	w, triple := single(m, someBackend(t)), kg.Triple{Head: 0, Tail: 1}
@@ -51,8 +51,8 @@ func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	}
 }
 
-// The reference loses half a unit in the last place in every sum. The first term is 1, and each
-// other term is a tie that rounds to the even 1.
+// The reference loses half a unit in the last place in every sum. The first term is 1, and every
+// other term produces a tie that rounds to the even 1.
 func TestSlackOfSums(t *testing.T) {
 	const d = 512
 	zero := make([]float32, d)
@@ -62,7 +62,7 @@ func TestSlackOfSums(t *testing.T) {
 		least                float64
 	}{
 		{"distmult", vector(d, 1, 0x1p-26), vector(d, 1, 1), vector(d, 1, 0x1p-27), 0.99},
-		// The bound of |e_re| + |e_im| is √2 times too large here.
+		// The bound on |e_re| + |e_im| is √2 times too large here.
 		{"complex", append(vector(d, 1, 0x1p-26), zero...), append(vector(d, 1, 1), zero...),
 			append(vector(d, 1, 0x1p-27), zero...), 0.69},
 		{"transe-l1", vector(d, 1, 0x1p-53), zero, vector(d, -0x1p-53, 0), 0.99},
@@ -122,11 +122,11 @@ func TestSlackOfSquares(t *testing.T) {
 		m := rows(t, Config{Model: "transe-l2", Dim: d}, [][]float32{anchor, candidate},
 			[][]float32{relation}).(*transEL2)
 		var ratio exactly.Ratio
-		for _, side := range []kg.Side{kg.Tail, kg.Head} { // the same, as the relation is 0
+		for _, side := range []kg.Side{kg.Tail, kg.Head} { // both sides are the same, because the relation is 0
 			psi, phi := make([]float32, d+1), make([]float32, d+1)
 			q := kg.Query{Side: side}
 			slack, size := m.Query(q, psi), m.Feature(side, 0, 1, phi)
-			var squares float64 // the last entry of φ before its rounding is b times that
+			var squares float64 // the last entry of φ, before rounding, is b times this sum
 			for _, v := range candidate {
 				squares += float64(float64(v) * float64(v))
 			}
@@ -146,7 +146,7 @@ func TestSlackOfSquares(t *testing.T) {
 //
 // The first entry of anchor, candidate and Rᶜ is 1, and the other entries of the first row and
 // column are nearly ω = √u. Every summand after the first is therefore nearly u, half a unit. The
-// small diagonals decide on which side of u it lies, and so whether it is lost or gained.
+// small diagonals decide on which side of u a summand lies, and so whether it is lost or gained.
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100
@@ -199,8 +199,8 @@ func TestSlackOfMatrices(t *testing.T) {
 	ratio.Check(t, 0.95)
 }
 
-// packed returns the packed triangle of an entity. first is its first entry, row fills the first
-// row and column, and diagonal the diagonal.
+// packed returns the packed triangle of an entity. first is its first entry, row fills the other
+// entries of the first row and column, and diagonal fills the other entries of the diagonal.
 func packed(d int, first, row, diagonal float64) []float32 {
 	x := make([]float32, Triangle(d))
 	x[0] = float32(first / 2)
@@ -215,7 +215,7 @@ func TestSlackOfMatrixNorms(t *testing.T) {
 	for _, name := range []string{"mquine", "mquade"} {
 		for _, d := range []int{1, 5, 18} {
 			m := random(t, name, d, 2, 1, 1, 3)
-			for i, tensor := range m.Tensors()[1:] { // norms apart
+			for i, tensor := range m.Tensors()[1:] { // with different norms
 				for j := range tensor {
 					tensor[j] *= float32(1 + 2*i)
 				}
@@ -248,7 +248,7 @@ func TestSlackOfMatrixNorms(t *testing.T) {
 				a0 := exactly.Mul(entity(0), first)
 				a1 := exactly.Add(last, exactly.Mul(entity(0), norms[2]))
 				for _, n := range []*big.Float{exactly.Of(0), exactly.Quo(a0, a1),
-					entity(1)} { // the terms alone, and alike
+					entity(1)} { // each term alone, and all terms equal
 					at, _ := n.Float64()
 					if n.Cmp(exactly.Of(at)) > 0 {
 						at = math.Nextafter(at, math.Inf(1))

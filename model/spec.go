@@ -21,7 +21,7 @@ type Config struct {
 	Hyper map[string]float64
 }
 
-// Spec declares a model. Each model's file has a variable of this type.
+// Spec declares a model. Each model's file declares a variable of this type.
 type Spec struct {
 	Name string
 	// Score is the formula of the printed score, in one line.
@@ -29,7 +29,7 @@ type Spec struct {
 	// MaxDim is the largest dimension.
 	MaxDim int
 	Hyper  []*HyperParameter
-	// Tensors lists the parameters of a model with a checked configuration. It leaves
+	// Tensors lists the parameters of a model, given a valid configuration. It leaves
 	// Parameter.Rows unset.
 	Tensors func(Config) []Parameter
 	// Build returns the model with the given tensors, which have been checked.
@@ -91,7 +91,7 @@ func (s *Spec) Initial(c Config) Config {
 	return c
 }
 
-// Parameters describes the tensors of a model, in their order.
+// Parameters describes the tensors of a model, in the order that New expects.
 func (s *Spec) Parameters(c Config) ([]Parameter, error) {
 	if err := s.Check(c); err != nil {
 		return nil, err

@@ -18,16 +18,17 @@ type Start struct {
 	Cross bool
 }
 
-// Starting declares what the options of a Start mean for a model. The zero value ignores them:
-// training begins with the Initial distributions of the parameters.
+// Starting declares what the options of a Start mean for a model. The zero value ignores the
+// options: training begins with the Initial distributions of the parameters.
 type Starting struct {
 	// Hyper returns the hyper-parameters that a Start determines. Nil means none.
 	Hyper func(Start) map[string]float64
-	// SpreadByHyper reports whether Hyper gives all parameters the deviation of the Start.
+	// SpreadByHyper reports whether the hyper-parameters of Hyper give all parameters the deviation
+	// of the Start.
 	SpreadByHyper bool
-	// Scaled names the parameter that is drawn with EntityDeviation and scaled to the deviation of
-	// the Start, or is empty. A model with such a parameter can begin at deviation 0, because its
-	// other parameters do not begin at zero.
+	// Scaled names the parameter that is drawn with EntityDeviation and then scaled to the
+	// deviation of the Start. It is empty if there is none. A model with such a parameter can begin
+	// at deviation 0, because its other parameters do not begin at zero.
 	Scaled string
 	// Cross names the cross matrix. It is empty for models without one.
 	Cross string
@@ -36,10 +37,10 @@ type Starting struct {
 // Deviates reports whether Start.Deviation has an effect.
 func (s Starting) Deviates() bool { return s.SpreadByHyper || s.Scaled != "" }
 
-// marginStart is the Starting of distances, whose parameters begin as in the RotatE code.
+// marginStart is the Starting of distance models, whose parameters begin as in the RotatE code.
 var marginStart = Starting{Hyper: func(s Start) map[string]float64 { return map[string]float64{Gamma: s.Gamma} }}
 
-// uniformStart is the Starting of dot products of vectors: uniform parameters of the given
+// uniformStart is the Starting of vector models with a dot product: uniform parameters of the given
 // deviation, and no margin.
 var uniformStart = Starting{
 	Hyper: func(s Start) map[string]float64 {
@@ -131,7 +132,7 @@ func Unfilled(c Config) (Trainable, error) {
 	return unfilled{t, c}, err
 }
 
-// unfilled is an empty model that reports the sizes of a different configuration.
+// unfilled is an empty model that reports the sizes of the configuration it was made for.
 type unfilled struct {
 	Trainable
 	config Config

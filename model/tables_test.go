@@ -20,7 +20,7 @@ func doubles(row []float32) (out []float64) {
 	return out
 }
 
-// rows returns a model with the given rows.
+// rows returns a model whose parameters are the given rows.
 func rows(t *testing.T, c Config, entities, relations [][]float32) Model {
 	c.Entities, c.Relations = len(entities), len(relations)
 	var tensors [2][]float32

@@ -6,7 +6,7 @@ import (
 )
 
 // tableTraining is the common part of the TrainingWorkers of models with one row for each entity
-// and each relation. φ is the entity's row, and penalties are sums over rows. A model adds Query
+// and each relation. φ is the entity's row, and penalties are sums over rows. Each model adds Query
 // and QueryGradient.
 type tableTraining struct {
 	*Tables
@@ -20,7 +20,7 @@ type tableTraining struct {
 	sum  []float32 // of the relation's gradients
 }
 
-// distanceTraining describes a model that compares by a distance.
+// distanceTraining describes a model whose comparison is a distance.
 func distanceTraining(d linalg.DistanceKind, width int, p ...Penalty) Training {
 	return Training{Width: width, Distance: &d, Penalties: p}
 }

@@ -27,10 +27,10 @@ type Training struct {
 	Penalties []Penalty
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
 	Scratch int
-	// Features is the number of products of small matrices in a call of TrainingWorker.Features or
-	// FeatureGradient. Query and QueryGradient are the numbers of products in a call of
-	// TrainingWorker.Query and QueryGradient. Rows is the number of rows of each product. The
-	// trainer spreads its software prefetch over the rows.
+	// Features is the number of products of small matrices in a call to TrainingWorker.Features or
+	// FeatureGradient. Query and QueryGradient are the numbers of products in calls to the methods
+	// of the same names. Rows is the number of rows of each product. The trainer spreads its
+	// software prefetch over these rows.
 	Features, Query, QueryGradient, Rows int
 }
 
@@ -49,8 +49,8 @@ type TrainingWorker interface {
 	// Begin prepares Query and QueryGradient for queries of one side and relation, and clears the
 	// sum of the relation's gradients.
 	Begin(side kg.Side, relation int32)
-	// Query writes ψ of the query whose anchor has the given row. It returns the constant c of the
-	// query's scores, which is 0 for a distance, and the query's share of the penalty.
+	// Query writes ψ of the query whose anchor has the given row. It returns the constant c in the
+	// query's scores (0 for a distance) and the query's share of the penalty.
 	Query(psi, anchor []float32) (c, penalty float64)
 	// QueryGradient writes dAnchor, given dPsi, dc and the derivative of L with respect to the
 	// query's penalty, and adds to the sum of the relation's gradients. It may modify dPsi, and
@@ -66,8 +66,8 @@ type TrainingWorker interface {
 	RelationPenalty(dRelation []float32, r int32, weight float64) float64
 }
 
-// Penalty names a regulariser: a sum over the head, the tail and the relation of a triple and over
-// its two queries. The models' pages in docs/models give the formulas.
+// Penalty names a regulariser: a sum of terms for the head, the tail and the relation of a triple
+// and for its two queries. The models' pages in docs/models give the formulas.
 type Penalty string
 
 // The penalties.
@@ -78,12 +78,13 @@ const (
 	// N3 is the sum of the cubes of the absolute values of all parameters (Lacroix et al., 2018). A
 	// complex number counts as one parameter.
 	N3 Penalty = "n3"
-	// Dura is the sum of the squares of both entities and both query vectors (Zhang et al., 2020).
+	// Dura is the sum of the squares of the entries of both entities and both query vectors (Zhang
+	// et al., 2020).
 	Dura Penalty = "dura"
 )
 
-// add returns weight times the sum of |x|², or of |x|³ for N3, over the entries of x, and adds the
-// gradient.
+// add returns weight times the sum of |x|², or of |x|³ for N3, over the entries x of a row, and
+// adds its gradient.
 func (p Penalty) add(gradient, x []float32, weight float64) float64 {
 	var sum float64
 	for i, v := range x {
@@ -102,7 +103,8 @@ func (p Penalty) entry(v float64) (value, slope float64) {
 	return v * v, 2 * v
 }
 
-// addComplex is add for a row of complex numbers, real parts first, with their moduli for |x|.
+// addComplex is like add but takes a row of complex numbers, real parts first, and uses their
+// moduli as |x|.
 func (p Penalty) addComplex(gradient, row []float32, weight float64) float64 {
 	if p != N3 {
 		return p.add(gradient, row, weight)

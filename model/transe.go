@@ -12,8 +12,9 @@ import (
 // TransE (Bordes et al., 2013; docs/models/transe.md): score γ − ‖h + r − t‖ with the L1 norm, as
 // in the RotatE code, or with the L2 norm.
 //
-// Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i; for L1 minus the
-// chain over i from 0 of |v_i|; for L2 minus the chain of v_i², without the root.
+// Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i. The score is, for
+// L1, minus the chain over i from 0 of |v_i| and, for L2, minus the chain of v_i², without the
+// root.
 //
 // Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2: −‖q −
 // e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same score. b is
@@ -42,7 +43,7 @@ func transE(name, score string, build func(Tables) Model) *Spec {
 	}
 }
 
-// translation is the part of TransE that does not depend on the norm.
+// translation is the part of TransE that both norms share.
 type translation struct {
 	Tables
 	distance linalg.DistanceKind // of training
@@ -74,7 +75,7 @@ func (m *transEL1) Score(reference float64) float64 { return margin.Of(m.config)
 
 func (m *transEL1) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Feature copies the entity's row. The size is its L1 norm.
+// Feature copies the entity's row. The size is the L1 norm of the row.
 func (m *transEL1) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := m.Row(entityTable, e)
 	copy(phi, row)
@@ -169,8 +170,8 @@ func (m *transEL2) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// Training compares ψ = q and φ = e by the distance in the model's norm. The penalties of a triple
-// are frobenius ‖h‖² + ‖r‖² + ‖t‖², and n3, the same with Σ|x|³.
+// Training compares ψ = q and φ = e by the distance in the model's norm. The penalties of a triple:
+// frobenius is ‖h‖² + ‖r‖² + ‖t‖², and n3 is the same with Σ|x|³ in place of ‖·‖².
 
 func (t *translation) Training() Training {
 	return distanceTraining(t.distance, t.config.Dim, NoPenalty, Frobenius, N3)

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// This file has the common parts of the models of the RotatE code (Sun et al., 2019), the vector
-// models. They have one row of numbers for each entity and one for each relation.
+// This file contains the common parts of the vector models, the models of the RotatE code (Sun et
+// al., 2019). They store one row of numbers for each entity and one for each relation.
 
 // vectors returns a Spec.Tensors function for rows of entity·d and relation·d entries. As in the
 // RotatE code, initial entries are uniform up to the embedding range.
@@ -23,9 +23,9 @@ func vectors(entity, relation int) func(Config) []Parameter {
 	}
 }
 
-// vectorRecipe returns default training options for vector models: a softmax over all entities with
-// all answers to a query at once, and an average of the parameters over epochs. changes adds or
-// replaces options.
+// vectorRecipe returns default training options for vector models: a softmax over all entities,
+// with all answers to a query as targets at once, and an average of the parameters over epochs.
+// changes adds or replaces options.
 func vectorRecipe(changes map[string]string) map[string]string {
 	recipe := map[string]string{
 		"negatives": "kvsall", "answer_weights": "true", "batch": "128", "dropout": "0", "learning_rate": "2e-3",
@@ -71,7 +71,7 @@ func DefaultRange(gamma float64, dim int) float64 { return (gamma + 2) / float64
 
 func initialRange(c Config) float64 { return DefaultRange(margin.Of(c), c.Dim) }
 
-// maxVectorDim is larger than any model needs and small enough for the sums of the bounds.
+// maxVectorDim is larger than any model needs and small enough for the error bounds of sums.
 const maxVectorDim = 1 << 15
 
 // halves splits a row of k complex numbers into its k real and k imaginary parts.
@@ -86,7 +86,7 @@ func interleave(pairs, row []float32) {
 	}
 }
 
-// phases holds the cosines and sines of a row of scaled phases.
+// phases holds the cosines and sines of the phases in a row.
 type phases struct{ cos, sin []float64 }
 
 func newPhases(n int) phases { return phases{make([]float64, n), make([]float64, n)} }
@@ -99,13 +99,13 @@ func (p phases) set(values []float32, unit float64) {
 	}
 }
 
-// phaseTable is a model with scaled phases as relations.
+// phaseTable holds the parameters of a model whose relations are scaled phases.
 type phaseTable struct {
 	Tables
 	unit float64 // the phase of the value 1
 }
 
-// rotation caches the phases of the relation that was used last.
+// rotation caches the phases of the most recently used relation.
 type rotation struct {
 	phases
 	relation int32

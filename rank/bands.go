@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// This file has the bands of panel scores and the thresholds that follow from them
+// This file computes the bands of panel scores and the thresholds that follow from them
 // (docs/numerics.md, "Panel scores").
 
 // panelInterval bounds the reference score of a candidate, given its float32 score for row and its
@@ -19,17 +19,17 @@ func (f *features) panelInterval(b *engine.Block, row, group int, score float32)
 }
 
 // margins bounds the differences between the scores of a panel group and the exact comparisons with
-// a query. It also has the units of these scores.
+// a query. It also holds the units of these scores.
 type margins struct {
 	relative, absolute float64 // to widen an interval by
-	rounding           float64 // the largest intermediate result beside the ends of the interval
+	rounding           float64 // the largest intermediate result, apart from the ends of the interval
 	units              units
-	fine               float64 // the same as absolute for scores of fine codes, if the screen has them
+	fine               float64 // absolute for the scores of fine codes, if the screen has them
 }
 
 // scores returns the interval of panel scores for an interval of exact comparisons. A score below
-// it proves that the comparison is below the interval, and a score above it that the comparison is
-// above.
+// the result proves that the comparison is below the given interval, and a score above the result
+// proves that the comparison is above it.
 func (m *margins) scores(low, high float64) (lo, hi float64) {
 	// Distances: D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
 	// proves D > X. Scores are negative distances.

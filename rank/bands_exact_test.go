@@ -19,9 +19,9 @@ import (
 )
 
 // The tests of this file and of codes_exact_test.go compare bands with exact errors, which math/big
-// computes. Their inputs make one term of a band dominate and bring the error close to it, so that
-// a test fails if the term is halved or missing (docs/numerics.md, "Tests of the bounds"). If all
-// tiers compute the same bits, one tier is tested.
+// computes. The inputs make one term of a band dominate and bring the error close to this term, so
+// a test fails if the term is halved or missing (docs/numerics.md, "Tests of the bounds").
+// Arithmetic with the same bits on all tiers is tested on one tier.
 
 // testBlock is a block of queries with the memory of the stages that count it.
 type testBlock struct {
@@ -29,8 +29,8 @@ type testBlock struct {
 	*engine.Block
 }
 
-// oneQuery returns a block with one query and its one target, and features with one panel group,
-// for tests of bands.
+// oneQuery returns a block with one query and one target, and features with one panel group, for
+// tests of bands.
 func oneQuery(b *kernel.Backend, tower model.Tower) testBlock {
 	f := &features{nr: b.NR, groupNorms: make([]float64, 1), groupSizes: make([]float64, 1)}
 	f.Tower = tower
@@ -48,7 +48,7 @@ func oneQuery(b *kernel.Backend, tower model.Tower) testBlock {
 	}
 }
 
-// oneCodedQuery is oneQuery with a screen of codes for dot products.
+// oneCodedQuery is like oneQuery but adds a screen of codes for dot products.
 func oneCodedQuery(b *kernel.Backend, width int, format *codeFormat) (testBlock, *codes) {
 	s := oneQuery(b, model.Tower{Compare: kernel.Dot, Psi: width, Phi: width})
 	s.f.use(format.new(codes{
@@ -58,7 +58,7 @@ func oneCodedQuery(b *kernel.Backend, width int, format *codeFormat) (testBlock,
 	return s, codesOf(s.f.screen)
 }
 
-// codesOf returns the part of a screen that all screens of codes share.
+// codesOf returns the common part of a screen of codes.
 func codesOf(x screen) *codes {
 	if x, ok := x.(*int16Screen); ok {
 		return &x.codes
@@ -76,8 +76,8 @@ func someBackend(t *testing.T) *kernel.Backend {
 // product returns the exact product of numbers.
 func product(x ...float64) *big.Float { return exactly.Mul(exactly.All(x)...) }
 
-// contain compares the distances of a score from the ends of an interval, with those that are
-// needed.
+// contain compares the distances of a score from the ends of an interval with the required
+// distances.
 func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, high float64) {
 	for _, end := range []struct{ needed, room *big.Float }{
 		{below, exactly.Sub(exactly.Of(score), exactly.Of(low))},
@@ -109,7 +109,7 @@ func exactBand(s testBlock, score, relative, absolute, norm float64) *big.Float 
 	return band
 }
 
-// exactSlack returns the slack of candidates of a size.
+// exactSlack returns the slack for candidates of the given size.
 func exactSlack(slack model.Slack, n float64) *big.Float {
 	return exactly.Add(exactly.Of(slack[0]), product(slack[1], n), product(slack[2], n, n))
 }
@@ -164,7 +164,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// The thresholds of a target leave room for all errors that the bounds allow.
+// The thresholds of a target cover all errors that the bounds allow.
 func TestEnds(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
 	for _, c := range kernel.Comparisons() {
@@ -175,7 +175,7 @@ func TestEnds(t *testing.T) {
 			for i := range 5000 {
 				score := drawBands(rng, s)
 				if i%2 == 0 {
-					score = float64(float32(score)) // the rounding to float32 gives no room
+					score = float64(float32(score)) // rounding to float32 leaves no margin
 				}
 				if c.Distance() {
 					score = -math.Abs(score)
@@ -232,9 +232,9 @@ func TestPairInterval(t *testing.T) {
 }
 
 // MQuinE and MQuadE of one dimension without Rʰ have the score −(RᵗT)². Both factors lose nearly
-// half a unit in the last place when they become float32 entries of ψ and φ.
+// half a unit in the last place when they are rounded to float32 entries of ψ and φ.
 func TestIntervalOfSquares(t *testing.T) {
-	// root returns a number whose square loses most.
+	// root returns a number whose square loses the most.
 	root := func(from float64) (x float32) {
 		var worst float64
 		for v, i := float32(from), 0; i < 1<<12; v, i = math.Nextafter32(v, math.MaxFloat32), i+1 {
@@ -279,7 +279,7 @@ func TestOverflowGuards(t *testing.T) {
 				s.Norms[0], s.f.groupNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
 				score := panelScore(b, b.Panels(c), kernel.Words(query), kernel.Words(candidate))
 				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {
-					continue // farther than all that is finite, rightly
+					continue // correctly below every finite threshold
 				}
 				if math.IsInf(float64(score), 0) || math.IsNaN(float64(score)) {
 					overflows++

@@ -25,8 +25,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// meddled is a model that calls meddle before the n-th time that it or one of its workers reads
-// parameters.
+// meddled is a model that calls meddle before it or one of its workers reads parameters for the
+// n-th time.
 type meddled struct {
 	model.Model
 	calls  atomic.Int64
@@ -79,7 +79,7 @@ func (w meddledWorker) Reference(q kg.Query, e int32) float64 {
 type meddling struct {
 	name string
 	do   func(t *testing.T, path string, other []byte)
-	// harmless: the checkpoint that was opened is still there.
+	// harmless means that the opened checkpoint is unchanged.
 	harmless bool
 }
 
@@ -93,7 +93,7 @@ func overwrite(t *testing.T, path string, contents []byte, at int64) {
 	require.NoError(t, file.Close())
 }
 
-// longAgo is the time at which the tests' files were written, so that a change has another time.
+// longAgo is the modification time of the tests' files, so every change sets a different time.
 var longAgo = time.Date(2020, 1, 2, 3, 4, 5, 6, time.UTC)
 
 var meddlings = []meddling{
@@ -108,7 +108,7 @@ var meddlings = []meddling{
 		require.NoError(t, os.Truncate(path, int64((len(other)-1)/os.Getpagesize()*os.Getpagesize())))
 	}},
 	{name: "copied over", do: func(t *testing.T, path string, other []byte) {
-		require.NoError(t, os.WriteFile(path, other, 0o644)) // cuts it first
+		require.NoError(t, os.WriteFile(path, other, 0o644)) // truncates it first
 	}},
 	{name: "written in place", do: func(t *testing.T, path string, other []byte) { overwrite(t, path, other, 0) }},
 	{name: "NaN written in place", do: func(t *testing.T, path string, other []byte) {
@@ -140,8 +140,8 @@ var meddlings = []meddling{
 	}},
 }
 
-// changing is a kind of checkpoint. write writes one to a folder, with parameters by the seed. file
-// is the name of the file to change.
+// changing is a kind of checkpoint. write writes such a checkpoint to a folder, with parameters
+// that depend on the seed. file is the name of the file to change.
 type changing struct {
 	name, file string
 	entities   int
@@ -158,7 +158,7 @@ func mquineChanging(name string, entities, d int) changing {
 	}}
 }
 
-// The kinds are a checkpoint of less than a page, one of many pages, and folders of the RotatE
+// The kinds are a checkpoint smaller than a page, one of many pages, and folders of the RotatE
 // repository.
 var changingKinds = []changing{
 	mquineChanging("small", 40, 4),
@@ -208,7 +208,7 @@ func TestChangingCheckpoint(t *testing.T) {
 	}
 }
 
-// CheckChanging is checkChanging for two kinds of checkpoints. Tests of other engines call it.
+// CheckChanging calls checkChanging for two kinds of checkpoints. Tests of other engines use it.
 func CheckChanging(t *testing.T, o Options) {
 	for _, kind := range []changing{
 		mquineChanging("model", 100, 8),
@@ -218,8 +218,8 @@ func CheckChanging(t *testing.T, o Options) {
 	}
 }
 
-// checkChanging checks that every change of the mapped file is an error that names the file, and
-// that harmless operations change no result.
+// checkChanging checks that every change to the mapped file causes an error that names the file,
+// and that harmless operations change no result.
 func checkChanging(t *testing.T, kind changing, options ...Options) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
 	index := kg.NewIndex(g)
@@ -296,7 +296,7 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 	}
 }
 
-// If a file is cut after Open, every later reader returns an error.
+// If a file is truncated after Open, every later reader returns an error.
 func TestChangingCheckpointHash(t *testing.T) {
 	for _, kind := range changingKinds {
 		g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)

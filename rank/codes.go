@@ -8,23 +8,24 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// This file has the common parts of the int8 and int16 screens (docs/numerics.md, "Int8 and int16
-// screens"). They turn the coordinates of ψ and φ into coarse and fine codes. int8.go and int16.go
-// have the panels and the bands.
+// This file contains the common parts of the int8 and int16 screens (docs/numerics.md, "Int8 and
+// int16 screens"). They turn the coordinates of ψ and φ into coarse and fine codes. int8.go and
+// int16.go implement the panels and the bands.
 
 // codeFormat describes a screen of codes.
 type codeFormat struct {
 	screen Screen
-	// feature is the instruction set that makes the format fast.
+	// feature is the processor feature that makes the format fast.
 	feature kernel.Features
-	// fits reports whether the sums for a width stay in int32.
+	// fits reports whether the sums for a width fit into int32.
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips returns the number of words for the codes of queries, in strips of mr and by rows
-	// together.
+	// strips returns the number of words for the codes of queries: in strips of mr queries and by
+	// rows, added up.
 	strips func(l codeLayout, queries, mr int) int
-	// sampleBand bounds the error of the score of two vectors. norm belongs to the candidate.
+	// sampleBand bounds the error of the score of two vectors. norm is the norm of the candidate's
+	// vector.
 	sampleBand func(query, candidate kernel.Int8Code, norm float64) float64
 	// mostUndecided is the share of sampled pairs that the format may leave undecided under
 	// AutoScreen.
@@ -32,7 +33,7 @@ type codeFormat struct {
 	new           func(codes) screen
 }
 
-// codeFormats lists the formats, the best first.
+// codeFormats lists the formats, best first.
 var codeFormats = []*codeFormat{&int16Format, &int8Format}
 
 // codeLayout describes a row of codes. It has stride words: the first len are the coarse codes, and
@@ -42,7 +43,7 @@ type codeLayout struct {
 	offset                   uint8 // of the candidates' bytes
 }
 
-// codes is the common part of the int8 and int16 screens: everything except their bands and memory
+// codes is the common part of the int8 and int16 screens: everything except bands and memory
 // layouts.
 type codes struct {
 	f           *features
@@ -59,23 +60,23 @@ func (x *codes) panels() kernel.Panels { return x.kernels }
 func (x *codes) terms() int            { return x.layout.terms }
 
 // codeGroup describes a panel group: the step of its codes, and upper bounds on ‖b‖, ‖b − coarse‖,
-// ‖fine‖ and ‖b − coarse − fine‖ for all its candidates.
+// ‖fine‖ and ‖b − coarse − fine‖ over all its candidates.
 type codeGroup struct {
 	step, norm, residual, fineNorm, fineResidual float64
 }
 
-// codedQuery describes the codes of a row: their step, and upper bounds on ‖a‖, ‖coarse‖, ‖a −
-// coarse‖, ‖fine‖ and ‖a − coarse − fine‖.
+// codedQuery describes the codes of a row: the step of the codes, and upper bounds on ‖a‖,
+// ‖coarse‖, ‖a − coarse‖, ‖fine‖ and ‖a − coarse − fine‖.
 type codedQuery struct {
 	step, size, norm, residual, fineNorm, fineResidual float64
 	// offset and fineOffset are the amounts that the offset of the candidates' bytes adds to a
-	// coarse and to a fine sum.
+	// coarse sum and to a fine sum.
 	offset, fineOffset float64
 	// center is ψ·μ, and centerError bounds its rounding errors.
 	center, centerError float64
 }
 
-// units are the units of the panels' sums: ψ·φ ≈ center + step·(sum − offset).
+// units converts between sums of the panels and dot products: ψ·φ ≈ center + step·(sum − offset).
 type units struct{ center, step, offset float64 }
 
 // sums returns an interval of sums for an interval of ψ·φ, rounded outwards.
@@ -101,7 +102,7 @@ func (x *codes) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
 	return x.peaks, err
 }
 
-// buffers returns memory for coordinates, for each goroutine.
+// buffers returns memory for coordinates, one buffer for each goroutine.
 func (x *codes) buffers(j *engine.Job) [][]float64 {
 	buffers := make([][]float64, j.Threads)
 	for w := range buffers {
@@ -145,7 +146,7 @@ func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, pos
 	})
 }
 
-// codedQueries holds the codes of a block of queries, and memory to compute and compare them.
+// codedQueries holds the codes of a block of queries, and memory for computing and comparing them.
 type codedQueries struct {
 	coded     []codedQuery
 	rows      []uint32 // fine and coarse codes, by rows of the layout's stride; behind the strips
@@ -165,12 +166,12 @@ func (x *codes) reserve(q *packedQueries) {
 	q.rows = q.strips[q.most*x.layout.terms:]
 }
 
-// code writes the codes of ψ in a row of v to coarse and fine, which are parts of all.
+// code writes the codes of ψ in the given row of v to coarse and fine, which are parts of all.
 func (x *codes) code(q *packedQueries, v *engine.Vectors, row int, all, coarse, fine []uint32) {
 	clear(all)
 	c := &q.coded[row]
 	*c = codedQuery{step: 1}
-	if !(v.Norms[row] < 0x1p60) { // its thresholds are infinite
+	if !(v.Norms[row] < 0x1p60) { // its thresholds will be infinite
 		c.norm, c.size = math.Inf(1), math.Inf(1)
 		return
 	}
@@ -193,7 +194,7 @@ func (x *codes) centerError(norm float64) float64 {
 	return float64(x.f.Tower.Phi) * kernel.U64 * norm * x.coordinates.norm
 }
 
-// margins returns the margins of scores of codes that are within band of ψ·φ.
+// margins returns the margins for scores of codes that differ from ψ·φ by at most band.
 func (x *codes) margins(c *codedQuery, v *engine.Vectors, row, group int, band float64) margins {
 	both := v.Product(row, 0, band, x.f.groupNorms[group]) * engine.Outward
 	return margins{

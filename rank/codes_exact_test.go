@@ -20,9 +20,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// codedSlice returns a block of queries with the given ψ, and a slice of candidates with the given
-// φ, of a DistMult model and in a screen of codes. If set is not nil, the coordinates have no
-// weights, and no center unless set gives them one.
+// codedSlice returns a block of queries with the given ψ and a slice of candidates with the given
+// φ, for a DistMult model and a screen of codes. If set is not nil, the coordinates have no
+// weights, and no center unless set adds one.
 func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32,
 	set func(*coordinates)) testBlock {
 	n, d := len(phi), len(psi[0])
@@ -65,7 +65,7 @@ func loadAll(t *testing.T, m model.Model, b *kernel.Backend, screen Screen, rank
 	return e
 }
 
-// repack packs the candidates again, after a change of coordinates.
+// repack packs the candidates again after a change to the coordinates.
 func repack(ctx context.Context, e *cpuEngine) error {
 	f := e.features
 	key, err := f.screen.sortKey(ctx, e.job)
@@ -107,7 +107,7 @@ func exactCoordinates(c *coordinates, x []float32, candidate bool) []*big.Float 
 	return out
 }
 
-// The norms and residuals of the codes of queries and panel groups are upper bounds, with the
+// The norms and residuals for the codes of queries and panel groups are upper bounds, including the
 // rounding errors of the coordinates.
 func TestCodeNorms(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(3, 9))
@@ -125,7 +125,7 @@ func TestCodeNorms(t *testing.T) {
 		return rows
 	}
 	// Every sum of a rotation loses half a unit in the last place. All results are equal, so they
-	// are whole codes.
+	// are integer codes.
 	lossy := func(n int) (rows [][]float32) {
 		for range n {
 			x := make([]float32, d)
@@ -202,7 +202,7 @@ func TestCodeNorms(t *testing.T) {
 }
 
 // The bands cover the errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The
-// candidate is so close to the center that no other term matters.
+// candidate is so close to the center that no other term of the bands matters.
 func TestCenterBands(t *testing.T) {
 	b := someBackend(t)
 	var coarse, fine, int16, last exactly.Ratio
@@ -234,8 +234,8 @@ func TestCenterBands(t *testing.T) {
 	fine.Check(t, 0.99)
 	int16.Check(t, 0.99)
 
-	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and what is added to it
-	// are ties.
+	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and the sum with it are
+	// ties.
 	rng := rand.New(rand.NewPCG(4, 9))
 	for range 100 {
 		psi := float32(129+2*rng.IntN(60)) / 128
@@ -261,7 +261,7 @@ func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (
 	return coarse, out[0]
 }
 
-// codeRatios holds a ratio for each score of codes.
+// codeRatios holds a ratio for each kind of score of codes.
 type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
 
 // see compares the errors of scores with their bands, for coordinates a and b and the steps of
@@ -320,7 +320,7 @@ func TestCodeBands(t *testing.T) {
 		a, b                func() float64
 		stepA, stepB        float64
 		change              func(a []float64)
-		coarse, fine, int16 float64 // the least ratios
+		coarse, fine, int16 float64 // the smallest ratios
 	}{
 		{"residuals of queries", 512, 1, constant(100.5), constant(127), 1, 1, nil, 0.999, 0, 0},
 		{"residuals of candidates", 512, 1, constant(127), constant(100.5), 1, 1, nil, 0.999, 0, 0},
@@ -334,7 +334,7 @@ func TestCodeBands(t *testing.T) {
 			}
 		}, 0, 0, 0.97},
 		{"fine sum of the int16 screen", 1056, 100, rarely(127, 1), rarely(127, 1), 254, 1, func(a []float64) {
-			a[0] = 254 // there is a coarse sum
+			a[0] = 254 // for a coarse sum that is not 0
 		}, 0, 0, 0.6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -356,8 +356,8 @@ func TestCodeBands(t *testing.T) {
 	}
 }
 
-// The thresholds of a target in units of codes leave room for the roundings of the change of units
-// and for all terms of the bands. So does the band of fine scores.
+// The thresholds of a target in units of codes cover the roundings of the change of units and all
+// terms of the bands. So does the band of fine scores.
 func TestCodeEnds(t *testing.T) {
 	const width = 32
 	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))

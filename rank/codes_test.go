@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The largest sums of coarse and fine codes, for widths up to the last one that fits into int32,
-// and for the next one.
+// The largest sums of coarse and fine codes, for widths up to the largest whose sums fit into
+// int32, and for the next width.
 func TestCodeWidths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("wide models")
@@ -39,8 +39,8 @@ func TestCodeWidths(t *testing.T) {
 					ts[1][i] = 1
 				}
 				for e := range config.Entities {
-					// One entry in each rotated run makes all coordinates the same size: codes of 126
-					// and 0.49 steps, below a run of 127, all of one sign.
+					// One entry in each rotated run gives all coordinates the same absolute value:
+					// codes of 126 and 0.49 steps, below a run of 127, all of one sign.
 					scale := 126.49 * (1 - 0.02*rng.Float64())
 					if e%2 == 1 {
 						scale = -scale
@@ -70,7 +70,7 @@ func TestCodeWidths(t *testing.T) {
 func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	const offset = 1 << 25 // where float32 has every fourth number
+	const offset = 1 << 25 // where float32 represents every fourth integer
 	s, x := oneCodedQuery(backends[0], spread, &int8Format)
 	s.queries.coded[0], x.groups[0] = codedQuery{step: 1, offset: offset}, codeGroup{step: 1}
 	for score := range 32 {

@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The int8 and int16 screens compare ψ and φ in coordinates in which bytes represent both well
+// The int8 and int16 screens compare ψ and φ in coordinates that bytes represent well
 // (docs/numerics.md, "Int8 and int16 screens"):
 //
 //	a = R(ψ ∘ 1/w),   b = R((φ − μ) ∘ w),   ψ·φ = ψ·μ + a·b
@@ -23,7 +23,7 @@ const spread = 16
 type coordinates struct {
 	at      []int32
 	center  []float64 // μ
-	forward []float64 // ±w/√spread: with random signs, and the norm of R's rows divided out
+	forward []float64 // ±w/√spread: random signs, divided by the norm of R's rows
 	inverse []float64 // ±1/(w·√spread)
 	norm    float64   // upper bound on ‖μ‖
 }
@@ -38,7 +38,7 @@ func (c *coordinates) candidate(out []float64, x []float32) {
 	rotate(out)
 }
 
-// query writes R(x ∘ 1/w) to out, as candidate does.
+// query writes R(x ∘ 1/w) to out, with the padding and the error of candidate.
 func (c *coordinates) query(out []float64, x []float32) {
 	clear(out)
 	for t, v := range x {
@@ -47,9 +47,9 @@ func (c *coordinates) query(out []float64, x []float32) {
 	rotate(out)
 }
 
-// rotate multiplies every run of spread entries with the Hadamard matrix of ±1.
+// rotate multiplies every run of spread entries by the Hadamard matrix of ±1.
 func rotate(x []float64) {
-	// Each call does two of the four rounds for four numbers, in registers.
+	// Each call computes two of the four rounds for four numbers, in registers.
 	four := func(a, b, c, d float64) (float64, float64, float64, float64) {
 		a, b, c, d = a+b, a-b, c+d, c-d
 		return a + c, b + d, a - c, b - d
@@ -76,7 +76,7 @@ func newCoordinates(psi, phi [][]float32, width int) *coordinates {
 	}
 	runs := int8Width(width) / spread
 	for t := range width {
-		// Neighbours, which are often similar, go to different runs.
+		// Neighbouring entries, which are often similar, go to different runs.
 		c.at[t] = int32(t%runs*spread + t/runs)
 		w := signOf(t) * math.Ldexp(1, balance.Exponent[t])
 		c.forward[t], c.inverse[t] = w/4, 1/(4*w) // √spread = 4
@@ -94,7 +94,7 @@ func signOf(t int) float64 {
 	return 1
 }
 
-// step returns the step of codes for entries of at most the given size.
+// step returns the step of codes for entries with absolute values up to the given size.
 func step(largest float64) float64 {
 	if largest == 0 {
 		return 1

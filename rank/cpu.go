@@ -15,7 +15,7 @@ import (
 type cpuEngine struct {
 	job      *engine.Job
 	asked    Screen // from Options
-	used     Screen // of all slices so far, AutoScreen if they differ
+	used     Screen // of all slices so far; AutoScreen if they differ
 	loaded   bool
 	features *features
 	workers  *engine.Workers // of Load
@@ -29,7 +29,7 @@ func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 	}
 }
 
-// cpuSlice returns the number of candidates whose features fit into memory together.
+// cpuSlice returns the largest number of candidates whose features fit into memory together.
 func cpuSlice(j *engine.Job) int {
 	nr := j.Backend.NR
 	n := int(min(j.FeatureMemory/featureBytes(engine.WidestTower(j.Model)), math.MaxInt32)) / nr * nr
@@ -43,8 +43,8 @@ func (e *cpuEngine) Room() (queries, entries int) {
 	return queries, entries
 }
 
-// blockSizes returns the most queries in a block, the most entries of their ψ by rows, and the most
-// words of their strips.
+// blockSizes returns the largest number of queries in a block, of entries of their ψ by rows, and
+// of words of their strips.
 func blockSizes(m model.Model, b *kernel.Backend, asked Screen) (queries, entries, strips int) {
 	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
 	for _, t := range towers {

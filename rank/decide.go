@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// screened holds the results of the kernel for one panel and a block of queries.
+// screened holds the kernel's results for one panel and a block of queries.
 type screened struct {
 	panel  int
 	scores []float32 // [row][NR]
@@ -17,8 +17,8 @@ type screened struct {
 	known     []knownAnswer // in this panel
 }
 
-// duplicates describes candidates of a panel with the same parameters. Their common score is in
-// [low, high].
+// duplicates describes candidates of a panel that have the same parameters. Their common score is
+// in [low, high].
 type duplicates struct {
 	entity    int32 // the first entity with these parameters
 	lanes     uint64
@@ -27,7 +27,7 @@ type duplicates struct {
 
 // decider orders the pairs that panels leave undecided, by increasingly precise scores.
 type decider struct {
-	// The undecided candidates of a row. rows[i] is the row of features of open[i].
+	// The undecided candidates of a row of queries. rows[i] is the row of the features of open[i].
 	open   []duplicates
 	rows   []int32
 	scores []float64
@@ -48,7 +48,7 @@ func (d *decider) decide(b *engine.Block, f *features, q *packedQueries, fineBan
 	start := time.Now()
 	known := s.known
 	for pairs := s.undecided; len(pairs) > 0; {
-		// The pairs of one row follow each other.
+		// The pairs of a row are consecutive.
 		row := b.Rows[pairs[0]]
 		n, lanes := 0, uint64(0)
 		for n < len(pairs) && b.Rows[pairs[n]] == row {
@@ -81,7 +81,7 @@ func (d *decider) decide(b *engine.Block, f *features, q *packedQueries, fineBan
 	progress.Deciding.Add(int64(time.Since(start)))
 }
 
-// withoutTarget returns the lanes without the lane of target t itself.
+// withoutTarget returns lanes without the lane of target t itself.
 func withoutTarget(b *engine.Block, f *features, panel int, t, lanes uint64) uint64 {
 	at := f.Position(b.Targets[t].Answer)
 	if lane := at - panel*f.nr; at >= 0 && lane >= 0 && lane < f.nr {
@@ -143,8 +143,8 @@ func (d *decider) decideRow(
 }
 
 // settle counts the open candidates whose interval decides a pair, and clears their lanes in the
-// pair. Candidates that are undecided for any target stay open. It returns the number of pairs that
-// were undecided before.
+// pair. Candidates that remain undecided for some target stay open. settle returns the number of
+// pairs that were undecided before the call.
 func (d *decider) settle(b *engine.Block, p rowPairs) (asked int64) {
 	open := 0
 	for i, c := range d.open {
@@ -176,7 +176,7 @@ func (d *decider) settle(b *engine.Block, p rowPairs) (asked int64) {
 	return asked
 }
 
-// lanesByFilter holds the lanes of a panel that each filter removes.
+// lanesByFilter holds, for each filter, the lanes of a panel that it removes.
 type lanesByFilter [NumFilters]uint64
 
 // remaining returns how many of the lanes each filter leaves.

@@ -17,16 +17,17 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// These checkpoints test single decisions of a ranking that random ones hardly ever need.
+// These checkpoints test single decisions of a ranking, which random checkpoints hardly ever
+// require.
 var decisionKinds = []struct {
 	ranktest.Kind
 	models []string
 }{
 	// Entities of size 0 have intervals that are points and touch the target's. Rows of zeros with
-	// other signs are different parameters, so they are compared.
+	// different signs are different parameters, so they are compared.
 	{ranktest.Kind{Name: "zeros of both signs", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		ranktest.Normal(rng, ts[1], 0.3)
-		clear(ts[1][:len(ts[1])/c.Relations]) // one relation too
+		clear(ts[1][:len(ts[1])/c.Relations]) // of one relation too
 		for i := range ts[0] {
 			ts[0][i] = float32(math.Copysign(0, float64(rng.IntN(2))-0.5))
 		}
@@ -70,7 +71,7 @@ var decisionKinds = []struct {
 		}
 		width := len(ts[0]) / c.Entities
 		for i := range ts[1] {
-			ts[1][i] *= 1e12 // so that only references tell candidates apart
+			ts[1][i] *= 1e12 // so that only reference scores distinguish candidates
 		}
 		a, b := rowsWithOneHash(rng, width)
 		for e := range c.Entities {
@@ -154,7 +155,7 @@ func TestPanelGroupsBoundTheirCandidates(t *testing.T) {
 	for _, c := range []struct {
 		model  string
 		screen Screen
-	}{{"transe-l1", Float32Screen}, {"transe-l2", Int8Screen}} { // sizes and norms in another order than the panels'
+	}{{"transe-l1", Float32Screen}, {"transe-l2", Int8Screen}} { // sizes and norms not in panel order
 		m := ranktest.Model(t, c.model, 8, g, 1, ranktest.VectorKinds[0])
 		e := loadAll(t, m, backends[0], c.screen, ranks, 3000)
 		f := e.features

@@ -17,8 +17,8 @@ import (
 // plausibility scores a candidate of a query. Larger is better.
 type plausibility = func(q kg.Query, e int32) float64
 
-// bruteForce ranks without the package. It computes every score with score, and scans the splits
-// for known answers.
+// bruteForce ranks without the package. It computes every score by calling score, and scans the
+// splits for known answers.
 func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility) []Rank {
 	type key struct {
 		side      kg.Side
@@ -174,7 +174,7 @@ func TestExact(t *testing.T) {
 						if sameTwin(b, o.Screen) {
 							continue
 						}
-						if b.Tier == kernel.Generic && d > 12 { // its reference scores take half of the test's time
+						if b.Tier == kernel.Generic && d > 12 { // half of the test's time
 							continue
 						}
 						o.Backend = b
@@ -191,15 +191,15 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// sameTwin reports whether a tier screens with the portable twin, which the test of the generic
-// tier covers.
+// sameTwin reports whether a tier screens with the portable twin, which the tests of the generic
+// tier cover.
 func sameTwin(b *kernel.Backend, s Screen) bool {
 	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
-// This tests the counting for all other models against their own reference scores.
-// modeltest.Conform checks those against plain formulas, bit for bit. Some of the models have
-// features that depend on the side, reciprocal relations, or a tensor that all triples share.
+// This tests the counting for all other models against the models' reference scores, which
+// modeltest.Conform compares with plain formulas, bit for bit. Some of the models have features
+// that depend on the side, reciprocal relations, or a tensor that all triples share.
 func TestExactVectors(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

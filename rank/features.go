@@ -6,14 +6,14 @@ import (
 )
 
 // features holds φ of a slice of the candidates twice: by rows for single scores, and in panels for
-// the screen. Panels hold the candidates in ascending order of the screen's sort key, so that a few
-// large candidates do not widen the bands of all others.
+// the screen. Panels hold the candidates in ascending order of the screen's sort key, so a few
+// large candidates do not widen the bands of the others.
 type features struct {
 	engine.Features
 	nr     int
 	screen screen
 	finer  refiner  // the screen, if it is one
-	panels []uint32 // packed for the screen, which may keep codes behind them
+	panels []uint32 // packed for the screen, which may store codes behind them
 	// The largest norm and size in each panel group.
 	groupNorms, groupSizes []float64
 }
@@ -49,12 +49,12 @@ func (f *features) use(s screen) {
 	f.finer, _ = s.(refiner)
 }
 
-// queryBlock returns the number of queries whose strips fit into the caches beside a panel.
+// queryBlock returns the number of queries whose strips fit into the caches together with a panel.
 func (f *features) queryBlock() int { return f.screen.panels().QueryBlock(f.screen.terms()) }
 
 func (f *features) panelCount() int { return (f.N + f.nr - 1) / f.nr }
 
-// aim sets the panel of a call, and the next panel to prefetch.
+// aim sets the panel that a call scores, and the panel to prefetch for the next call.
 func (f *features) aim(call *kernel.PanelCall, p int) {
 	size := f.nr * f.screen.terms()
 	call.Panel, call.ValidLanes = f.panel(p)

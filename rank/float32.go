@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// float32Screen compares ψ and φ in float32, by any comparison.
+// float32Screen compares ψ and φ in float32 and supports every comparison.
 type float32Screen struct {
 	f       *features
 	backend *kernel.Backend

@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/rank/gpu"
 )
 
-// If another program changes the file of a checkpoint, a ranking on devices ends as on the
+// If another program changes the file of a checkpoint, a ranking on devices ends as it does on the
 // processor, and frees the devices' memory.
 func TestDevicesChangingCheckpoint(t *testing.T) {
 	driver := standin.Use(t)

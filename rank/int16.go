@@ -8,8 +8,8 @@ import (
 )
 
 // int16Format puts coarse and fine codes into the panels. The scores omit only the products of two
-// fine codes. It leaves about a hundred times fewer pairs undecided than int8Format; float64 scores
-// decide them.
+// fine codes. The format leaves about one hundredth of the pairs that int8Format leaves undecided;
+// float64 scores decide them.
 var int16Format = codeFormat{
 	screen:  Int16Screen,
 	feature: kernel.FeatureAMX,
@@ -70,8 +70,8 @@ func (x *int16Screen) margins(q *packedQueries, v *engine.Vectors, row, group in
 func (x *int16Screen) band(q *codedQuery, g *codeGroup) float64 {
 	coarse := q.norm * (g.norm + g.residual)
 	fine := q.norm*g.fineNorm + q.fineNorm*(g.norm+g.residual)
-	// The kernel rounds the two sums to float32, then the quotient of the fine sum, then their
-	// total. The float32 number nearest to 1/Fine is within a tenth of a unit roundoff.
+	// The kernel rounds the two sums to float32, then the quotient of the fine sum, then the total.
+	// The float32 number nearest to 1/Fine is within a tenth of a unit roundoff.
 	rounding := kernel.U32 * (2*coarse + 3.1*fine) * (1 + 1e-6)
 	codes := q.fineNorm*g.fineNorm + q.fineResidual*g.norm + (q.size+q.fineResidual)*g.fineResidual
 	return (codes + q.centerError + rounding) * engine.Outward

@@ -23,8 +23,8 @@ func TestInt16Band(t *testing.T) {
 	require.NoError(t, err)
 	const n, queries = 1000, 20
 	plain := func(rng *rand.Rand, x []float32) { ranktest.Normal(rng, x, 0.3) }
-	// The rotation turns these rows into whole codes of one sign: no residuals, and sums beyond
-	// 2²⁴.
+	// The rotation turns these rows into integer codes of one sign, with no residuals and with sums
+	// beyond 2²⁴.
 	whole := func(rng *rand.Rand, x []float32) {
 		codes := make([]float64, len(x))
 		for i := range codes {
@@ -108,7 +108,7 @@ func TestInt16Band(t *testing.T) {
 					f.aim(&call, p)
 					x.kernels.Score(s.panel, &call)
 					for row := range s.Queries {
-						// Only some of the lanes, in turn, because sums of big numbers are slow.
+						// Each panel tests only some lanes, because sums of big numbers are slow.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
 							q := s.queries.coded[row]
 							score := exactSum(q.center, q.step, x.groups[block].step,

@@ -9,9 +9,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// int8Format puts coarse codes into the panels. They leave many times more pairs undecided than
-// float32, and fine codes, stored beside the panels, decide those pairs. The format pays if few
-// candidates score close to a target.
+// int8Format puts coarse codes into the panels. They leave many times as many pairs undecided as
+// float32 scores, and fine codes, stored behind the panels, decide most of these pairs. The format
+// is worthwhile if few candidates score close to a target.
 var int8Format = codeFormat{
 	screen:  Int8Screen,
 	feature: kernel.FeatureVNNI,
@@ -27,17 +27,18 @@ var int8Format = codeFormat{
 	sampleBand: func(q, e kernel.Int8Code, norm float64) float64 {
 		return q.Residual*norm + q.Norm*e.Residual
 	},
-	// For a pair that the panels leave, the next stage takes about three times as long as a float32
-	// score in a panel, of which bytes save three quarters. Panels leave more pairs than the sample
-	// does, because a panel group shares one step.
+	// For a pair that the panels leave undecided, the next stage takes about three times as long as
+	// a float32 score in a panel; a score from bytes saves three quarters of the float32 score's
+	// time. Panels leave more pairs undecided than the sample does, because a panel group shares
+	// one step.
 	mostUndecided: 0.15,
 	new:           func(c codes) screen { return &int8Screen{c} },
 }
 
-// int8Width returns a width, rounded up to a multiple of spread.
+// int8Width returns a width rounded up to a multiple of spread.
 func int8Width(width int) int { return (width + spread - 1) / spread * spread }
 
-// int8Words returns the number of words of codes for a width.
+// int8Words returns the number of words that the coarse codes of a width need.
 func int8Words(width int) int { return int8Width(width) / kernel.WordBytes }
 
 // int8Stride returns the length in words of a row of coarse and fine codes for kernel.PairInt8.
@@ -60,8 +61,8 @@ func (x *int8Screen) pack(ctx context.Context, j *engine.Job) error {
 	return x.packPanels(ctx, j, func(_, position int) []uint32 { return x.rows()[position*x.layout.stride:] })
 }
 
-// packQueries keeps the codes of the queries as [fine, coarse], to be compared with a candidate's
-// [coarse, fine].
+// packQueries stores the codes of the queries both in strips and as rows [fine, coarse], for
+// comparison with a candidate's [coarse, fine].
 func (x *int8Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	x.reserve(q)
 	mr, l, terms := x.kernels.MR, x.layout, ascending(x.layout.terms)
@@ -88,11 +89,11 @@ func (x *int8Screen) band(q *codedQuery, g *codeGroup) float64 {
 	return (q.residual*g.norm + q.norm*g.residual + q.centerError) * engine.Outward
 }
 
-// fineBand is band for fineScore.
+// fineBand is like band but bounds the error of fineScore.
 func (x *int8Screen) fineBand(q *codedQuery, g *codeGroup) float64 {
 	width := float64(int8Width(x.f.Tower.Phi))
-	// The fifth term bounds the rounding of the coarse sum to float32, with room for the roundings
-	// of fineScore except its last sum, which the last term bounds.
+	// The fifth term bounds the rounding of the coarse sum to float32. It also covers the roundings
+	// of fineScore, except the rounding of its last sum, which the last term bounds.
 	return (q.fineNorm*g.fineNorm + q.fineResidual*g.norm + (q.size+q.fineResidual)*g.fineResidual + q.centerError +
 		q.step*g.step*kernel.U32*127*255*width + kernel.U64*math.Abs(q.center)) * engine.Outward
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// filtersOf holds, for every set of splits, the filters that remove an answer known from them.
+// filtersOf holds, for every set of splits, the filters that remove an answer known from these
+// splits.
 var filtersOf = func() (table [1 << kg.NumSplits]uint8) {
 	for splits := range table {
 		for f := range NumFilters {
@@ -20,7 +21,7 @@ var filtersOf = func() (table [1 << kg.NumSplits]uint8) {
 	return table
 }()
 
-// countCandidates sets the number of candidates that each filter leaves to every rank. A target
+// countCandidates sets, for every rank, the number of candidates that each filter leaves. A target
 // among the candidates always stays.
 func countCandidates(ctx context.Context, j *engine.Job, x *kg.Index, ranks []Rank) error {
 	return engine.InChunks(ctx, j.Threads, len(j.Queries), 64, func(_, first, last int) {
@@ -54,7 +55,7 @@ func addFilters(counts *[NumFilters]int32, filters uint8, n int32) {
 	}
 }
 
-// findKnown appends the known answers of the block's queries among the candidates of f to b.Known.
+// findKnown appends to b.Known the candidates of f that are known answers to the block's queries.
 func findKnown(b *engine.Block, f *engine.Features, x *kg.Index) {
 	for row, q := range b.Queries {
 		known := x.Answers(q.Query)
@@ -67,9 +68,9 @@ func findKnown(b *engine.Block, f *engine.Features, x *kg.Index) {
 	}
 }
 
-// knownAnswer is a known answer of a row in a panel.
+// knownAnswer is a candidate of a panel that is a known answer to the query of a row.
 type knownAnswer struct {
-	panel         int32 // from the first panel of knownByPanel on
+	panel         int32 // counted from the first panel of knownByPanel
 	row           uint16
 	lane, filters uint8
 }
@@ -101,8 +102,8 @@ func (k *knownByPanel) sort(known []engine.Known, first, last, nr int) {
 		k.unsorted = append(k.unsorted, knownAnswer{p, uint16(a.Row), uint8(a.Position % int32(nr)), a.Filters})
 		ends[p+1]++
 	}
-	// A stable counting sort: ends[p] becomes the start of panel p and then moves to its end, so
-	// that k.start, one element before, ends up with the starts.
+	// This is a stable counting sort. ends[p] becomes the start of panel p and then moves to its
+	// end, so k.start, which begins one element earlier, finally holds the starts.
 	for p := range panels {
 		ends[p+1] += ends[p]
 	}
@@ -122,9 +123,9 @@ func (k *knownByPanel) in(panel int) []knownAnswer {
 	return k.answers[k.start[p]:k.start[p+1]]
 }
 
-// subtractKnown subtracts the known answers that the scores of a panel count as better from
-// b.Counts, under the filters that remove them. decide handles those that the scores leave
-// undecided.
+// subtractKnown subtracts from b.Counts the known answers that the scores of a panel count as
+// better, under the filters that remove them. decide handles the known answers that the scores
+// leave undecided.
 func subtractKnown(b *engine.Block, known []knownAnswer, scores []float32, nr int, ends []float32) {
 	for _, k := range known {
 		score := scores[int(k.row)*nr+int(k.lane)]

@@ -19,8 +19,8 @@ import (
 )
 
 // largeGraph has enough entities for several panel groups on every tier. One query has more targets
-// than a microtile's row can count together, half of them known from training. Some targets repeat
-// or are known from training. There are loops, and entities without triples.
+// than one row of a microtile can count together, half of them known from training. Some targets
+// repeat or are known from training. There are loops, and entities without triples.
 func largeGraph() *kg.Graph {
 	rng := rand.New(rand.NewPCG(17, 8))
 	g := ranktest.Graph(rng, 1700, 3, 600, 20, 25)
@@ -37,7 +37,7 @@ func largeGraph() *kg.Graph {
 	return g
 }
 
-// largeKinds fill the entities' rows on top of normal relations.
+// largeKinds fill the rows of the entities; relations are normally distributed.
 var largeKinds = []ranktest.Kind{
 	{Name: "norms over six orders of magnitude", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		width := len(ts[0]) / c.Entities
@@ -45,7 +45,7 @@ var largeKinds = []ranktest.Kind{
 			ranktest.Normal(rng, ts[0][e*width:(e+1)*width], math.Pow(10, 6*rng.Float64()-3))
 		}
 	}},
-	{Name: "one ulp apart", Fill: ranktest.VectorKinds[1].Fill}, // more pending candidates than wait at a time
+	{Name: "one ulp apart", Fill: ranktest.VectorKinds[1].Fill}, // more pending candidates than a block holds at a time
 	{Name: "few distinct rows", Fill: ranktest.VectorKinds[2].Fill},
 	{Name: "any bits", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for i := range ts[0] {
@@ -76,7 +76,8 @@ var largeKinds = []ranktest.Kind{
 	}},
 }
 
-// newLargeModel is ranktest.Model with relations of ordinary size, unless the kind fills them.
+// newLargeModel is like ranktest.Model but gives relations entries of ordinary size, unless the
+// kind fills them.
 func newLargeModel(t *testing.T, name string, d int, g *kg.Graph, kind ranktest.Kind) model.Model {
 	return ranktest.Model(t, name, d, g, 3, ranktest.Kind{Name: kind.Name,
 		Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
@@ -133,8 +134,8 @@ func TestExactLarge(t *testing.T) {
 	}
 }
 
-// The lists of every model, with enough terms and candidates for early exit and several panel
-// groups.
+// The lists of every model are exact, with enough terms and candidates for early exit and several
+// panel groups.
 func TestPredictLarge(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -14,16 +14,17 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// leastFeatureMemory is the least memory that Fit chooses for features. Making smaller slices would
-// take longer than ranking them.
+// leastFeatureMemory is the least memory for features that Fit chooses. Preparing smaller slices
+// would take longer than ranking them.
 const leastFeatureMemory = 64 << 20
 
-// sliceReserve is the memory that Fit leaves free when it makes slices smaller, for allocations
-// that it does not count and because the heap grows by 64 MiB of address space at a time.
+// sliceReserve is the memory that Fit leaves free when it makes slices smaller. It covers
+// allocations that Fit does not count, and the growth of the heap, by 64 MiB of address space at a
+// time.
 const sliceReserve = 128 << 20
 
-// Memory returns the bytes that a ranking allocates for features and for its threads, and the
-// number of slices of the candidates. Fit must have returned o.
+// Memory returns the memory that a ranking allocates for features and for its threads, in bytes,
+// and the number of slices of the candidates. o must be a result of Fit.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	j := o.job(m, engine.Plan{})
 	if o.Engine != nil {
@@ -35,8 +36,8 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	return proc.Total(scoringNeeds(m, o, o.Threads)), (j.Last - j.First + n - 1) / n
 }
 
-// scoringNeeds lists what a ranking on the processor allocates beside its results, with the given
-// number of threads.
+// scoringNeeds lists the memory that a ranking on the processor with the given number of threads
+// allocates in addition to its results.
 func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
 	n := cpuSlice(o.job(m, engine.Plan{}))
 	_, entries, strips := blockSizes(m, o.Backend, o.Screen)
@@ -47,14 +48,14 @@ func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
 	}
 }
 
-// LeastMemory lists what Run certainly allocates for the given number of triples, with slices as
-// small as Fit makes them. o must have a backend and a number of threads.
+// LeastMemory lists the memory that Run certainly allocates for the given number of triples, with
+// the smallest slices that Fit chooses. o must have a backend and a number of threads.
 func LeastMemory(m model.Model, triples int, o Options) []proc.Need {
 	o.FeatureMemory = cmp.Or(o.FeatureMemory, leastFeatureMemory)
 	return append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
 }
 
-// rankNeed is the memory for the results of Run, with its plan.
+// rankNeed is the memory for the results and the plan of Run.
 func rankNeed(triples int, o Options) proc.Need {
 	sides := 2
 	if o.Sides != nil {
@@ -65,7 +66,7 @@ func rankNeed(triples int, o Options) proc.Need {
 }
 
 // Fit returns the resolved options with which Run ranks the given number of triples. Unless o sets
-// FeatureMemory, Fit chooses as much as fits into the memory of the machine and its limits, at most
+// FeatureMemory, Fit chooses as much memory for features as the machine and its limits allow, up to
 // DefaultFeatureMemory. It returns an error if the ranking does not fit. Run calls Fit itself.
 func Fit(ctx context.Context, m model.Model, triples int, o Options) (Options, error) {
 	o, err := o.Resolve(ctx, m)
@@ -76,7 +77,8 @@ func Fit(ctx context.Context, m model.Model, triples int, o Options) (Options, e
 	return fit(m, o, o.Threads, "ranking", needs, "use fewer threads, or make more memory available")
 }
 
-// fit is Fit for any work on the given number of threads. outcome is the memory for its results.
+// fit is like Fit but serves any work on the given number of threads. outcome is the memory for the
+// results.
 func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need, advice string) (Options, error) {
 	if o.Engine != nil {
 		return o, nil // features are in the engine's memory
@@ -96,7 +98,7 @@ func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need
 	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o, threads), outcome...)...)
 }
 
-// fitPredict is Fit for Predict, which lists k answers to distinct queries.
+// fitPredict is like Fit but serves Predict, which lists k answers to each distinct query.
 func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKnown bool, o Options) (Options, error) {
 	panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
 	block := predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, len(distinct), o.Threads)
@@ -105,8 +107,8 @@ func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKn
 		"ask for fewer answers or fewer queries, or make more memory available")
 }
 
-// answersNeeds lists the memory of Predict's results, and of the lists of the queries that the
-// threads work on: listed of them.
+// answersNeeds lists the memory for Predict's results, and for the lists of the queries that the
+// threads work on, whose number is listed.
 func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, k, listed int, filterKnown bool) []proc.Need {
 	var answers int64
 	for _, q := range distinct {

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbered returns a model with one relation and n entities, whose parameters differ but do not
-// matter otherwise.
+// numbered returns a model with one relation and n entities with distinct, otherwise arbitrary
+// parameters.
 func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	c := model.Config{Model: name, Dim: dim, Entities: entities, Relations: 1}
 	parameters, err := model.Parameters(c)
@@ -94,8 +94,8 @@ func numberedVocabulary(n int) *kg.Vocabulary {
 	return v
 }
 
-// With little memory, slices are smaller and the ranks are the same. With too little, there is an
-// error.
+// With little memory, slices are smaller and the ranks are the same. With too little memory, Run
+// returns an error.
 func TestTooLittleMemory(t *testing.T) {
 	const entities = 40_000
 	m, asked, o := numbered(t, "mquine", 20, entities), someTriples(40, entities), memoryOptions(t)

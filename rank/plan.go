@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// newPlan returns the distinct queries of ranks, with their targets. Queries of one relation follow
-// each other, so that a model.Worker prepares the relation once.
+// newPlan returns the distinct queries of ranks, with their targets. Queries with the same relation
+// are consecutive, so a model.Worker prepares the relation once.
 func newPlan(m model.Model, ranks []Rank) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {
@@ -55,7 +55,7 @@ func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
 	return p
 }
 
-// checkTowers returns an error if ψ and φ differ in length: no comparison of package kernel
+// checkTowers returns an error if ψ and φ differ in length, because no comparison of package kernel
 // supports that.
 func checkTowers(m model.Model) error {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
@@ -85,7 +85,7 @@ func newPasses(m model.Model, queries []engine.Query) []engine.Pass {
 }
 
 // queryOrder returns a comparison that sorts queries by side, then by relation. If features depend
-// on the relation but not on the side, it sorts by relation first, so that both sides of a relation
+// on the relation but not on the side, it sorts by relation first, so both sides of a relation
 // share a pass.
 func queryOrder(m model.Model) func(a, b kg.Query) int {
 	byRelation := m.Tower(kg.Tail) == m.Tower(kg.Head) && m.Tower(kg.Tail).Features == model.OnRelation

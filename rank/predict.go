@@ -21,10 +21,11 @@ type Prediction struct {
 	Known bool
 }
 
-// Predict returns the k candidates with the highest reference scores for each query, or all if
-// there are fewer. The best comes first; candidates with equal scores are in the order of their
-// identifiers. filterKnown leaves out the answers that x knows. The lists are exact, as Run's ranks
-// are, and a mapped checkpoint must be verified as there.
+// Predict returns, for each query, the k candidates with the highest reference scores, or all
+// candidates if there are fewer than k. The best comes first; candidates with equal scores are in
+// the order of their identifiers. If filterKnown is true, Predict leaves out the known answers in
+// x. The lists are exact, as Run's ranks are, and a mapped checkpoint must be verified as described
+// there.
 func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
 	o Options) ([][]Prediction, error) {
 	lists, err := predict(ctx, m, x, queries, k, filterKnown, o)
@@ -95,7 +96,7 @@ type predictor struct {
 	lists []engine.Lists // by goroutine
 }
 
-// predict makes all lists.
+// predict computes all lists.
 func (p *predictor) predict(ctx context.Context, j *engine.Job, o Options) (err error) {
 	s, err := o.begin(ctx, j)
 	if err != nil {
@@ -112,7 +113,7 @@ func (p *predictor) predict(ctx context.Context, j *engine.Job, o Options) (err 
 	return err
 }
 
-// maxShortlisted bounds the contenders of a block of queries if k is large.
+// maxShortlisted bounds the number of contenders in a block of queries if k is large.
 const maxShortlisted = 1 << 20
 
 // predictBlock returns the number of queries in a block: at most size, in whole strips. It is

@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// This measures the ten best answers of 2,000 queries at the size of FB15k-237, for random
-// checkpoints.
+// This measures the time to predict the ten best answers to 2,000 queries at the size of FB15k-237,
+// for random checkpoints.
 func BenchmarkPredict(b *testing.B) {
 	backends, err := kernel.Available()
 	require.NoError(b, err)

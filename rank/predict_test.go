@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every list equals the beginning of all candidates sorted by brute force.
+// Every list equals the beginning of the list of all candidates, sorted by brute force.
 func TestPredict(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestPredict(t *testing.T) {
 }
 
 // The same holds for hundreds of queries among thousands of candidates, with every model. Many
-// candidates have the score of the k-th best, with the same parameters or with others.
+// candidates have the score of the k-th best, with the same parameters or with different ones.
 func TestPredictMany(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestPredictMany(t *testing.T) {
 	}
 }
 
-// brutePredictions sorts all candidates of each query.
+// brutePredictions sorts all candidates for each query.
 func brutePredictions(g *kg.Graph, queries []kg.Query, score func(kg.Query, int32) float64) [][]Prediction {
 	known := map[kg.Triple]bool{}
 	for _, split := range g.Splits {
@@ -107,7 +107,7 @@ func brutePredictions(g *kg.Graph, queries []kg.Query, score func(kg.Query, int3
 	return all
 }
 
-// checkPredictions compares Predict with the first candidates of the sorted lists.
+// checkPredictions compares Predict's lists with the first candidates of the sorted lists.
 func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Query, all [][]Prediction, k int,
 	filter bool, o Options, kind string) {
 	t.Helper()

@@ -47,8 +47,8 @@ const (
 	Optimistic Ties = iota
 	// Pessimistic ranks the target after its equals: 1 + b + e.
 	Pessimistic
-	// Realistic is the mean of both, and the expected rank in random order: 1 + b + e/2, which may
-	// end in .5.
+	// Realistic is the mean of both, and the expected rank if equal candidates are in random order:
+	// 1 + b + e/2, which may end in .5.
 	Realistic
 	// NumTies is the number of tie rules.
 	NumTies

@@ -24,7 +24,7 @@ type projected struct {
 	depends model.Dependence
 	entity  []float32
 	u, v    []float32
-	visited *[][2]int32 // the relations and sides that features were made for
+	visited *[][2]int32 // the relations and sides for which features were computed
 }
 
 func (m projected) Config() model.Config {
@@ -74,8 +74,8 @@ func (m projected) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// Candidates that depend on the relation are prepared once for each relation, or for each relation
-// and side. Their ranks and predictions are exact.
+// Candidates whose features depend on the relation are prepared once for each relation, or for each
+// relation and side. Their ranks and predictions are exact.
 func TestRelationalTower(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func (m narrow) Tower(side kg.Side) model.Tower {
 	return t
 }
 
-// No comparison supports vectors of two widths: Run returns an error and not a wrong rank.
+// No comparison supports vectors of two widths, so Run returns an error, not a wrong rank.
 func TestTowerWidths(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
 	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}

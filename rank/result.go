@@ -1,18 +1,18 @@
-// Package rank ranks the true answers to queries among all entities, exactly. Run returns how many
-// other candidates beat each target and how many tie with it, on both sides and under every filter
-// at once. Predict returns the best answers to queries. Package metrics turns ranks into MRR,
-// Hits@k, intervals and comparisons.
+// Package rank ranks the true answers to queries among all entities, exactly. For each target, Run
+// returns how many other candidates beat it and how many tie with it, on both sides and under every
+// filter at once. Predict returns the best answers to queries. Package metrics turns ranks into
+// MRR, Hits@k, intervals and comparisons.
 //
 // Begin reading with Run in run.go. newPlan sorts the distinct queries into passes whose candidates
 // share features. eachSlice loads the candidates of a pass, slice by slice, and eachBlock divides
 // the queries into blocks for the goroutines. countBlock takes a block through the stages: find the
 // known answers, count (Candidates.Count), order pending pairs by reference scores (Block.Decide),
-// and add the counts to the ranks. Package rank/internal/engine has the types that the stages
+// and add the counts to the ranks. Package rank/internal/engine defines the types that the stages
 // share.
 //
-// On the processor, Count is sweeper.count in sweep.go. It makes query vectors and the intervals of
-// the targets, packs them for the screen of the slice (screen.go), sets the thresholds of a panel
-// group (bands.go), and lets the kernel score and count one panel after the other. It then
+// On the processor, Count is sweeper.count in sweep.go. It computes query vectors and the intervals
+// of the targets, packs the vectors for the screen of the slice (screen.go), sets the thresholds of
+// a panel group (bands.go), and lets the kernel score and count one panel after the other. It then
 // subtracts known answers (known.go) and orders pairs that a panel leaves undecided (decide.go).
 // Package rank/gpu counts on GPUs.
 package rank
@@ -31,7 +31,7 @@ const (
 	None Filter = iota
 	// Train removes the answers known from the training split.
 	Train
-	// All removes the answers known from training, validation and test split.
+	// All removes the answers known from the training, validation and test splits.
 	All
 	// NumFilters is the number of filters.
 	NumFilters
@@ -69,15 +69,16 @@ func (f Filter) Check(g *kg.Graph) error {
 	return nil
 }
 
-// Rank is the result of one query: the numbers of other candidates that are better than the target
-// and that have exactly its reference score, under each filter. Ties.Rank turns them into a rank.
+// Rank is the result for one query: under each filter, the number of other candidates that are
+// better than the target and the number of those with exactly its reference score. Ties.Rank turns
+// them into a rank.
 type Rank struct {
 	Triple kg.Triple
 	// Side is the side of the target.
 	Side          kg.Side
 	Better, Equal [NumFilters]int32
-	// Candidates counts the candidates that each filter leaves. It includes the target, if that is
-	// a candidate.
+	// Candidates counts the candidates that each filter leaves. The count includes the target if it
+	// is a candidate.
 	Candidates [NumFilters]int32
 }
 
@@ -88,8 +89,8 @@ func (r *Rank) add(better, equal [NumFilters]int32) {
 	}
 }
 
-// Add adds the counts of a shard to ranks. The shard has the same queries among other candidates
-// (Options.Candidates).
+// Add adds the counts of a shard to ranks. The shard must rank the same queries among different
+// candidates (Options.Candidates).
 func Add(ranks, shard []Rank) error {
 	if len(ranks) != len(shard) {
 		return fmt.Errorf("rank: cannot add a shard of %d queries to %d: rank the same triples and sides",

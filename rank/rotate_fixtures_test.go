@@ -17,9 +17,10 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// TestRotateFixtures ranks folders that the code of the RotatE repository wrote, under its
-// protocol, and compares with the ranks that it printed. That code ranks in float32, so a rank may
-// differ by candidates whose exact scores float32 cannot tell from the target's.
+// TestRotateFixtures ranks with the checkpoints that the code of the RotatE repository wrote, under
+// its protocol, and compares the ranks with the ranks that the code printed. That code computes in
+// float32, so a rank may differ by the number of candidates whose exact scores float32 cannot
+// distinguish from the target's.
 func TestRotateFixtures(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -19,12 +19,12 @@ import (
 type Options struct {
 	// Sides are the sides to rank; nil means tail and head.
 	Sides []kg.Side
-	// Candidates are the entities that compete with the targets; the zero value means all. Add adds
-	// the ranks of other ranges.
+	// Candidates are the entities that compete with the targets; the zero value means all. Add
+	// combines the ranks of several ranges.
 	Candidates Range
-	// Engine counts instead of the backend; nil means the backend. Package rank/gpu has an engine.
-	// Its ranks are the same, and the backend still makes the reference scores, and for most models
-	// ψ and φ. An engine that fails may leave the ranking to the processor.
+	// Engine counts in place of the backend; nil means the backend. Package rank/gpu provides an
+	// engine. Its ranks are the same. The backend still computes the reference scores and, for most
+	// models, ψ and φ. An engine that fails may leave the ranking to the processor.
 	Engine Engine
 	// Backend runs the kernels; nil means the best one of this machine.
 	Backend *kernel.Backend
@@ -32,8 +32,9 @@ type Options struct {
 	// on it.
 	Threads int
 	// FeatureMemory bounds the memory for candidate features, in bytes; 0 means
-	// DefaultFeatureMemory, or less if the machine has less (Fit). Candidates that need more are
-	// ranked slice by slice. With an Engine, its device memory is a second bound.
+	// DefaultFeatureMemory, or less if the machine has less memory (Fit). If the features of all
+	// candidates need more, the candidates are ranked slice by slice. With an Engine, its device
+	// memory is a second bound.
 	FeatureMemory int64
 	// Screen is the first stage for dot products on the backend.
 	Screen Screen
@@ -41,8 +42,7 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// withDefaults replaces zero values by what they mean, except in Candidates and
-// FeatureMemory.
+// withDefaults replaces zero values by the defaults, except in Candidates and FeatureMemory.
 func (o Options) withDefaults() (Options, error) {
 	if o.Threads < 0 {
 		return o, fmt.Errorf("rank: %d threads: set Threads to at least 1, or to 0 for all processors", o.Threads)
@@ -65,12 +65,12 @@ func (o Options) withDefaults() (Options, error) {
 // Engine is hardware that ranks instead of the processor.
 type Engine = engine.Provider
 
-// Range is the entities First ≤ e < Last. The zero value means all entities.
+// Range holds the entities First ≤ e < Last. The zero value means all entities.
 type Range struct{ First, Last int }
 
-// Resolve returns the options that Run and Predict use: zero values are replaced by what they mean,
-// except FeatureMemory, and Engine has passed its test for models like m, or is nil if the
-// processor takes its place. Run and Predict call it themselves.
+// Resolve returns the options that Run and Predict use. Zero values, except in FeatureMemory, are
+// replaced by the defaults. Engine has passed its test for models like m, or is nil if the
+// processor takes its place. Run and Predict call Resolve themselves.
 func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -107,15 +107,15 @@ func (o Options) job(m model.Model, p engine.Plan) *engine.Job {
 	}
 }
 
-// DefaultFeatureMemory is the bound of feature memory unless Options sets another.
+// DefaultFeatureMemory is the bound on feature memory unless Options sets a different one.
 const DefaultFeatureMemory = 1 << 30
 
 // Progress is the state of a ranking that is running.
 type Progress struct {
-	// Done of Total pairs of a distinct query and a candidate are counted.
+	// Done of Total pairs of a distinct query and a candidate have been counted.
 	Done, Total int64
-	// Compared is Done in pairs of a target and a candidate. Of these, Undecided reached the
-	// float64 scores and Referenced the reference scores.
+	// Compared is like Done but counts pairs of a target and a candidate. Of these pairs, Undecided
+	// reached the float64 scores and Referenced reached the reference scores.
 	Compared, Undecided, Referenced int64
 	// Elapsed is the time since the ranking began.
 	Elapsed time.Duration
@@ -123,35 +123,34 @@ type Progress struct {
 
 // Ranking is the result of Run.
 type Ranking struct {
-	// Ranks holds the ranks of all triples in their order, for one side after the other.
+	// Ranks holds the ranks of all triples, one side after the other, each in the order of the
+	// triples.
 	Ranks []Rank
 	Stats Stats
 }
 
 // Stats describes the work of a ranking.
 type Stats struct {
-	// Queries counts the ranked triples over all sides, UniqueQueries the distinct queries among
-	// them.
+	// Queries counts the queries over all sides, and UniqueQueries counts the distinct ones.
 	Queries, UniqueQueries int
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
-	// Screen is the arithmetic of the first stage, or AutoScreen if slices of the candidates had
-	// different ones.
+	// Screen is the arithmetic of the first stage, or AutoScreen if it differed between slices of
+	// the candidates.
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
-	// Pack is the time for features and panels, Rank the rest of the time from the first query on.
-	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
-	// threads.
+	// Pack is the time for features and panels, and Rank is the time from the first query on,
+	// without Pack. Decide is the part of Rank for pairs that the first stage left undecided,
+	// averaged over the threads.
 	Pack, Rank, Decide time.Duration
 	// Dropped is the share of all terms that early exit skipped.
 	Dropped float64
 }
 
-// Rescored counts pairs of a target and another candidate.
+// Rescored counts pairs of a target and a different candidate, by the stage that they reached.
 type Rescored struct {
-	// Int8 counts the pairs that the panels of the int8 screen left to two bytes for each
-	// coordinate.
+	// Int8 counts the pairs that the panels of the int8 screen left to the fine codes.
 	Int8 int64 `json:"int8"`
 	// Float64 counts the pairs that reached the float64 scores of the features.
 	Float64 int64 `json:"float64"`
@@ -160,8 +159,8 @@ type Rescored struct {
 }
 
 // Run ranks the targets of triples among the candidates, on all sides of o and under every filter
-// at once. The target of a triple is its entity on the side that is ranked. Known answers come from
-// x, in m's identifiers.
+// at once. The target of a triple is its entity on the ranked side. Known answers come from x, in
+// m's identifiers.
 //
 // The ranks are exact. They follow the model's reference scores, whatever the engine, the backend
 // and the number of threads (docs/numerics.md). If m reads a checkpoint from a mapped file, check
@@ -199,7 +198,7 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	return res, r.rank(ctx, j, o, &res.Stats)
 }
 
-// newRanks returns ranks without counts for triples on each side.
+// newRanks returns ranks with zero counts for triples on each side.
 func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side) ([]Rank, error) {
 	c := m.Config()
 	ranks := make([]Rank, 0, len(sides)*len(triples))
@@ -260,7 +259,7 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c engine.Candidates) error {
 	blocks := s.job.Blocks(p, c.QueryBlock())
 	parts := 1
-	if threads := s.job.Threads; threads > 1 { // few blocks: split the candidates, so that every thread has work
+	if threads := s.job.Threads; threads > 1 { // split the candidates if there are few blocks
 		parts = max(1, min((4*threads+len(blocks)-1)/len(blocks), c.MostParts()))
 	}
 	return s.eachBlock(ctx, blocks, parts, func(ctx context.Context, w int, _ engine.Span, b *engine.Block) error {

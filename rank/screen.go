@@ -14,34 +14,34 @@ import (
 type Screen uint8
 
 const (
-	// AutoScreen chooses Int16Screen, otherwise Int8Screen, if the machine has fast kernels for the
-	// screen and a sample suggests that the screen decides enough pairs. Otherwise it chooses
+	// AutoScreen chooses the first of Int16Screen and Int8Screen for which the machine has fast
+	// kernels and which decides enough pairs of a sample. If there is none, it chooses
 	// Float32Screen.
 	AutoScreen Screen = iota
 	// Float32Screen compares in float32.
 	Float32Screen
-	// Int8Screen compares one byte for each coordinate, times a scale.
+	// Int8Screen compares integer codes with one byte for each coordinate.
 	Int8Screen
-	// Int16Screen compares two bytes for each coordinate, times a scale.
+	// Int16Screen compares integer codes with two bytes for each coordinate.
 	Int16Screen
 )
 
 // String returns "auto", "float32", "int8" or "int16".
 func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16"}[s] }
 
-// Fits reports whether Options may ask for the screen with a comparison. Only dot products have a
+// Fits reports whether Options may request the screen for a comparison. Only dot products offer a
 // choice.
 func (s Screen) Fits(c kernel.Comparison) bool { return s == AutoScreen || c == kernel.Dot }
 
-// screen is the first stage for the candidates of a slice, in one format. It says how candidates
-// and queries are packed, and what a panel's score proves.
+// screen is the first stage for the candidates of a slice, in one format. It packs candidates and
+// queries, and bounds the errors of a panel's scores.
 type screen interface {
 	name() Screen
-	// panels returns the kernels. They take terms() coordinates of each candidate.
+	// panels returns the kernels, which read terms() coordinates of each candidate.
 	panels() kernel.Panels
 	terms() int
-	// sortKey returns the key of each row by which the panels hold the candidates, in ascending
-	// order.
+	// sortKey returns a key for each row. Panels hold the candidates in ascending order of their
+	// keys.
 	sortKey(ctx context.Context, j *engine.Job) ([]float64, error)
 	// pack packs the candidates into the panels.
 	pack(ctx context.Context, j *engine.Job) error
@@ -66,7 +66,7 @@ type packedQueries struct {
 	codedQueries
 }
 
-// codeFormats lists the formats of codes that may be used for a tower, the best first.
+// codeFormats lists the formats of codes that may be used for a tower, best first.
 func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
 	for _, c := range codeFormats {
 		if t.Compare == kernel.Dot && c.fits(t.Phi) && (s == c.screen || s == AutoScreen && b.Features.Has(c.feature)) {
@@ -79,7 +79,7 @@ func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeForma
 // chooseScreen returns the screen for the candidates of f in a pass. w computes the ψ of a sample
 // of queries.
 func chooseScreen(j *engine.Job, w model.Worker, f *features, asked Screen, p engine.Pass) screen {
-	const fewest = 64 // queries that are worth the preparation
+	const fewest = 64 // fewer queries do not repay the preparation
 	width, inFloat32 := f.Tower.Phi, &float32Screen{f, j.Backend}
 	formats := asked.codeFormats(f.Tower, j.Backend)
 	if len(formats) == 0 || asked == AutoScreen && p.Last-p.First < fewest {
@@ -110,7 +110,7 @@ type sample struct {
 	rows    []int32 // of the candidates
 }
 
-// samplePairs draws queries of a pass and candidates. small is false if a norm is so large that a
+// samplePairs draws queries of a pass, and candidates. small is false if a norm is so large that a
 // score might overflow.
 func samplePairs(j *engine.Job, w model.Worker, f *features, p engine.Pass) (pairs sample, small bool) {
 	const queries, candidates = 128, 1024
@@ -142,7 +142,8 @@ func samplePairs(j *engine.Job, w model.Worker, f *features, p engine.Pass) (pai
 }
 
 // decidesMost returns the first format that leaves less than its mostUndecided share of a sample's
-// pairs undecided, or nil. A format decides a pair if the score is far enough from the target's.
+// pairs undecided, or nil if there is none. A format decides a pair if the candidate's score is far
+// enough from the target's.
 func decidesMost(
 	formats []*codeFormat, b *kernel.Backend, f *features, coordinates *coordinates, pairs sample,
 ) *codeFormat {

@@ -15,8 +15,7 @@ import (
 )
 
 // The ranks of ranges of the candidates add up to the ranks of all candidates, whatever engine
-// counts a range. The ranks of ranges of the triples follow each other. The best candidates of a
-// range are among the best of all.
+// counts a range. The triples can be ranked in two halves.
 func TestShards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

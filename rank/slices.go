@@ -18,7 +18,7 @@ type session struct {
 	blocks []*engine.Block // by goroutine
 }
 
-// begin starts the engine of a job. The caller closes it.
+// begin starts the engine of a job. The caller must close the session.
 func (o Options) begin(ctx context.Context, j *engine.Job) (_ *session, err error) {
 	if j.Representatives, err = engine.FindRepresentatives(ctx, j.Model, j.Threads); err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ type loadedSlice struct {
 }
 
 // eachSlice calls do for every slice of the candidates of every pass. If the engine has several
-// buffers, it loads the next slice meanwhile. eachSlice returns the time spent waiting for slices
-// and the time spent in do.
+// buffers, it loads the next slice while do runs. eachSlice returns the time spent waiting for
+// slices and the time spent in do.
 func (s *session) eachSlice(
 	ctx context.Context, do func(context.Context, engine.Pass, engine.Candidates) error,
 ) (waiting, working time.Duration, err error) {
@@ -78,7 +78,7 @@ func (s *session) eachSlice(
 	return waiting, working, cmp.Or(ctx.Err(), context.Cause(inner))
 }
 
-// loadSlices loads one slice after the other into free buffers.
+// loadSlices loads one slice after another into free buffers.
 func (s *session) loadSlices(
 	ctx context.Context, size int, free <-chan int, ready chan<- loadedSlice,
 ) (err error) {
@@ -105,8 +105,8 @@ func (s *session) loadSlices(
 	return nil
 }
 
-// eachBlock calls do for every block and each of its parts, on the job's threads. worker numbers
-// the goroutine.
+// eachBlock calls do for every block and each of its parts, on the job's threads. worker is the
+// number of the goroutine.
 func (s *session) eachBlock(
 	ctx context.Context, blocks []engine.Span, parts int,
 	do func(ctx context.Context, worker int, queries engine.Span, b *engine.Block) error,

@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// fakeEngine loads slices that are only their first candidate.
+// fakeEngine loads slices that contain only their first candidate.
 type fakeEngine struct {
 	engine.Engine
 	buffers int
@@ -41,8 +41,8 @@ func (e *fakeEngine) Load(_ context.Context, buffer int, _ engine.Pass, first, _
 	return fakeCandidates{first: first, buffer: buffer}, nil
 }
 
-// With two buffers the next slice is loaded while a slice is counted. No more than that is loaded
-// ahead.
+// With two buffers, the next slice is loaded while a slice is counted, and no further slice is
+// loaded ahead.
 func TestSlicesAreLoadedAhead(t *testing.T) {
 	for _, buffers := range []int{1, 2} {
 		e := &fakeEngine{buffers: buffers, loads: make(chan int, 10), busy: make([]atomic.Bool, buffers), fail: -1}
@@ -71,8 +71,8 @@ func TestSlicesAreLoadedAhead(t *testing.T) {
 	}
 }
 
-// The first error of a load or of the work on a slice ends a session, and so does the end of the
-// context.
+// The first error from loading a slice or from working on it ends a session, and so does the end of
+// the context.
 func TestSlicesEndWithTheFirstError(t *testing.T) {
 	j := &engine.Job{Last: 100, Plan: engine.Plan{Passes: make([]engine.Pass, 1)}}
 	newSession := func(fail int) *session {

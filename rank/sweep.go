@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// sweeper compares blocks of queries with one panel after the other. It holds the memory of the
-// stages for one goroutine: each stage fills one part from the parts before it.
+// sweeper compares blocks of queries with one panel after another. It holds the memory of the
+// stages for one goroutine: each stage fills one field from the fields before it.
 type sweeper struct {
 	f          *features
 	queries    packedQueries        // written by screen.packQueries, read by the kernel
@@ -78,7 +78,7 @@ func (s *sweeper) count(ctx context.Context, b *engine.Block) error {
 
 // contend adds the candidates that may be among the best to the lists. It passes the threshold of a
 // list as a target whose upper end is infinite: the kernel counts no candidate as better and leaves
-// the candidates undecided that may reach the threshold.
+// undecided the candidates that may reach the threshold.
 func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Lists) error {
 	f, phases := s.f, b.Job.Phases
 	phases.Enter(engine.QueryPhase)
@@ -157,8 +157,8 @@ func (s *sweeper) score(b *engine.Block, call *kernel.PanelCall, p int) {
 	b.Job.Progress.Done.Add(int64(len(b.Queries)) * int64(bits.OnesCount64(call.ValidLanes)))
 }
 
-// undecided returns the pairs of a target and a mask of lanes that the panel scored last left, in
-// the order of the targets.
+// undecided returns the pairs that the most recently scored panel left undecided, each as a target
+// and a mask of lanes, in the order of the targets.
 func (s *sweeper) undecided() []uint64 { return s.panel.Undecided[:2*s.panel.Pairs] }
 
 // reportExits adds the chains that early exit skipped to the progress.

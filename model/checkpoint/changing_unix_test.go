@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// meddling is a context that calls do at the n-th check of the context.
+// meddling is a context that calls do when it is checked for the n-th time.
 type meddling struct {
 	context.Context
 	n     int64
@@ -34,8 +34,8 @@ func (m meddling) Err() error {
 	return nil
 }
 
-// TestChangingFile changes a file with parameters at every point at which Open, Inspect and Save
-// check their context. Each must report the change, at once or when verified.
+// TestChangingFile changes a parameter file at every point at which Open, Inspect and Save check
+// their context. Each must report the change, either at once or when the checkpoint is verified.
 func TestChangingFile(t *testing.T) {
 	m := newTrained(t, model.Config{Model: "mquine", Dim: 16, Entities: 2000, Relations: 2}, counting())
 	dir := filepath.Join(t.TempDir(), "ckpt")

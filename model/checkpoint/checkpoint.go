@@ -6,8 +6,8 @@
 //	entities.tsv        the labels of the entities: lines id<TAB>label
 //	relations.tsv       the labels of the relations
 //
-// docs/checkpoint.md describes the metadata of model.safetensors. Package checkpoint also reads the
-// folders that the RotatE repository's training code writes (format rotate).
+// docs/checkpoint.md describes the metadata of model.safetensors. Package checkpoint can also read
+// the folders that the RotatE repository's training code writes (format rotate).
 //
 // Begin with [Open] and [Save]. [Inspect] describes checkpoints that may be damaged.
 package checkpoint
@@ -37,10 +37,10 @@ type Checkpoint struct {
 	Path string
 	// Format is mquine/1 or rotate.
 	Format string
-	// Model has the parameters. They are memory-mapped files, so do not use Model after Close. A
-	// program that writes to the files changes the model; Verify detects that. A program that
-	// truncates them makes reads of the model fail. rank.Run, rank.Predict and Save then return an
-	// error. Any other read of the parameters crashes the process, as with every mapped file.
+	// Model holds the parameters, which are memory-mapped files, so do not use Model after Close. A
+	// program that writes to the files changes the model; Verify detects the change. If a program
+	// truncates the files, reads of the model fault: rank.Run, rank.Predict and Save then return an
+	// error, but any other read crashes the process, as with every mapped file.
 	Model               model.Model
 	Entities, Relations *kg.Vocabulary
 	// VocabularyDir is the folder of the vocabularies, which may differ from Path.
@@ -62,12 +62,12 @@ type options struct {
 
 // VocabularyFolder names the folder with the vocabularies for a checkpoint that has none:
 // entities.dict and relations.dict, or entities.tsv and relations.tsv. If the checkpoint has its
-// own vocabularies, they must equal the ones in the folder.
+// own vocabularies, they must equal the vocabularies in the folder.
 func VocabularyFolder(dir string) Option { return func(o *options) { o.vocabulary = dir } }
 
-// Open opens the checkpoint in the folder dir and checks it: the parameters have the model's names
-// and shapes, every parameter is finite, and the vocabularies have one label for each row. An error
-// names the file and what is wrong with it.
+// Open opens the checkpoint in the folder dir and checks that the parameters have the model's names
+// and shapes, that every parameter is finite, and that the vocabularies have one label for each
+// row. An error names the file and says what is wrong with it.
 //
 // Results that were computed with the checkpoint are valid only if Verify, called afterwards,
 // returns nil.
@@ -94,7 +94,7 @@ type format struct {
 	name string
 	// marker is the file that identifies a folder of this format.
 	marker string
-	// open opens and marks the files with parameters. It checks only that they can be read.
+	// open opens and marks the parameter files. It checks only that they can be read.
 	open func(ctx context.Context, dir string) (*source, error)
 	// read completes a checkpoint whose files are open.
 	read func(c *Checkpoint, ctx context.Context, o options) error
@@ -105,14 +105,14 @@ var formats = []format{
 	{rotateName, rotateEntities, openRotate, (*Checkpoint).readRotate},
 }
 
-// source holds the open files with the parameters of a checkpoint.
+// source holds the open parameter files of a checkpoint.
 type source struct {
-	// path is the file, or the folder if there are several files.
+	// path is the parameter file, or its folder if there are several.
 	path     string
 	metadata map[string]string
 	tensors  []tensor
-	// files holds the files in the order of hashing. They are marked before their first use. Close
-	// sets files to nil.
+	// files lists the files in the order in which sha256 hashes them. They are marked before their
+	// first use. Close sets files to nil.
 	files []mappedFile
 }
 
@@ -170,7 +170,7 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s", dir, strings.Join(markers, " and no "))
 }
 
-// sha256 returns the hash of the files' contents, one after another, in hex.
+// sha256 returns the hash of the files' concatenated contents, in hex.
 func (s *source) sha256(ctx context.Context) (_ string, err error) {
 	if s.files == nil {
 		panic("checkpoint: SHA256 after Close")
@@ -188,9 +188,8 @@ func (s *source) sha256(ctx context.Context) (_ string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// verify returns an error if a file was changed since it was opened. It goes through the files in
-// the reverse order of opening, so the periods in which the files are known to be unchanged are
-// nested.
+// verify returns an error if a file has changed since it was opened. It checks the files in the
+// reverse order of opening, so the periods in which the files are known to be unchanged are nested.
 func (s *source) verify(ctx context.Context) error {
 	if s.files == nil {
 		panic("checkpoint: Verify after Close")
@@ -219,8 +218,8 @@ func (s *source) Close() error {
 	return errors.Join(errs...)
 }
 
-// build makes the model of c from its files. The vocabularies must be known. named describes the
-// expected sizes in error messages.
+// build creates the model of c from its files. The vocabularies must already be read. named
+// describes the expected sizes in error messages.
 func (c *Checkpoint) build(ctx context.Context, config model.Config, named string) error {
 	config.Entities, config.Relations = c.Entities.Len(), c.Relations.Len()
 	parameters, err := model.Parameters(config)
@@ -263,9 +262,9 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 // covers its result.
 func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }
 
-// Verify returns an error that names the file if another program changed a file with parameters
-// since Open. Results from changing files belong to no checkpoint. Call Verify after the last use
-// of Model, and show or keep results only if it returns nil. It reads all parameters once more.
+// Verify returns an error that names the file if another program has changed a parameter file since
+// Open. Results computed while a file changed belong to no checkpoint. Call Verify after the last
+// use of Model, and show or keep results only if it returns nil. It reads all parameters again.
 // Replacing a file, as Replace does, is not a change: Model still uses the old file.
 func (c *Checkpoint) Verify(ctx context.Context) error { return c.source.verify(ctx) }
 

@@ -64,7 +64,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change  func(*folder)
-		file    string // that the message names
+		file    string // the file that the message names
 		message string
 	}{
 		"no metadata": {func(f *folder) { f.metadata = map[string]string{} }, parametersName,
@@ -219,7 +219,7 @@ func TestFixture(t *testing.T) {
 	assert.NotEqual(t, row("disease_or_syndrome"), row("acquired_abnormality"))
 }
 
-// FuzzOpen checks that for any files Open returns an error or a valid checkpoint.
+// FuzzOpen checks that Open, given any files, returns an error or a valid checkpoint.
 func FuzzOpen(f *testing.F) {
 	add := func(s folder) { f.Add(s.parameters(f), []byte(s.entities), []byte(s.relations)) }
 	add(small())
@@ -232,7 +232,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte{}, []byte{}, []byte{})
 	dir := filepath.Join(f.TempDir(), "ckpt")
 	f.Fuzz(func(t *testing.T, parameters, entities, relations []byte) {
-		require.NoError(t, os.RemoveAll(dir)) // much faster than to truncate the files
+		require.NoError(t, os.RemoveAll(dir)) // much faster than truncating the files
 		writeFiles(t, dir, parameters, entities, relations)
 		c, err := Open(t.Context(), dir)
 		if err != nil {

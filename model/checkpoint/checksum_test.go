@@ -28,7 +28,7 @@ func checksumOf(data []byte, sizes ...int) string {
 	return fmt.Sprintf("%x", all.Sum(nil))
 }
 
-// Tensors of less than one MiB, of exactly two MiB, and of two and a part.
+// Tensors of less than one MiB, of exactly two MiB, and of slightly more than two MiB.
 func TestChecksumOfPieces(t *testing.T) {
 	for entities, want := range map[int]int{10: 1, 1 << 15: 2, 1<<15 + 1: 3} {
 		m := newTrained(t, model.Config{Model: "distmult", Dim: 16, Entities: entities, Relations: 3}, counting())
@@ -45,7 +45,7 @@ func TestChecksumOfPieces(t *testing.T) {
 }
 
 // Open detects a flipped bit in any byte of the parameters. It still reads checkpoints without a
-// checksum, as earlier versions wrote them.
+// checksum, which earlier versions wrote.
 func TestOpenRefusesDamage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ckpt")
 	require.NoError(t, toy(t).save(dir))

@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// Save a model with its labels, open it again and read it. Results count only after Verify.
+// Save a model with its labels, open it again and read it. Results are valid only after Verify.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "checkpoint")
@@ -48,7 +48,7 @@ func Example() {
 	// [ada charles] [1 2 3 4]
 }
 
-// Inspect describes the tensors of a checkpoint, also of one that Open refuses.
+// Inspect describes the tensors of a checkpoint, even one that Open refuses.
 func ExampleInspect() {
 	ctx := context.Background()
 	i, err := checkpoint.Inspect(ctx, "../../testdata/checkpoints/complex")

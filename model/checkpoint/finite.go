@@ -13,7 +13,7 @@ import (
 )
 
 // checkFinite returns an error for the first value of a tensor that is NaN or infinite. The message
-// begins with where. Its column is an index into the elements of a row.
+// begins with where. The column in the message is an index into the elements of a row.
 func checkFinite(ctx context.Context, where string, p model.Parameter, values []float32) (err error) {
 	defer fault.Guard().Catch(&err)
 	at, err := firstNonFinite(ctx, values)
@@ -48,7 +48,8 @@ func firstNonFinite(ctx context.Context, values []float32) (int, error) {
 	return i*chunk + at, nil
 }
 
-// finite reports whether v is neither NaN nor infinite. Those have every bit of the exponent set.
+// finite reports whether v is neither NaN nor infinite. NaN and infinities have every bit of the
+// exponent set.
 func finite(v float32) bool {
 	const exponent = 0x7f800000
 	return math.Float32bits(v)&exponent != exponent

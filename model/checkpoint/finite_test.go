@@ -30,7 +30,7 @@ func TestAllFinite(t *testing.T) {
 }
 
 func TestFirstNonFinite(t *testing.T) {
-	values := make([]float32, 1<<20+5) // several chunks and a rest
+	values := make([]float32, 1<<20+5) // several chunks and a remainder
 	at, err := firstNonFinite(t.Context(), values)
 	require.NoError(t, err)
 	assert.Equal(t, -1, at)

@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// folder is a checkpoint that the tests write with encoding/json and encoding/binary only.
+// folder is a checkpoint that the tests write with nothing but encoding/json and encoding/binary.
 type folder struct {
 	metadata            map[string]string
 	names               []string // of the tensors, in the order of their data
@@ -80,7 +80,7 @@ func writeFiles(t testing.TB, dir string, parameters, entities, relations []byte
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "relations.tsv"), relations, 0o644))
 }
 
-// files returns the names of all files and folders below dir, hidden ones included.
+// files returns the names of all files and folders below dir, including hidden ones.
 func files(t testing.TB, dir string) []string {
 	t.Helper()
 	var names []string
@@ -110,7 +110,7 @@ func (m trained) replace(dir string) error {
 	return Replace(context.Background(), dir, m.model, m.entities, m.relations, m.metadata)
 }
 
-// newTrained makes a model with values from next.
+// newTrained returns a model with values from next.
 func newTrained(t require.TestingT, c model.Config, next func() float32) trained {
 	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func drawTrained(t *rapid.T) trained {
 	require.NoError(t, err)
 	for _, h := range spec.Hyper {
 		v := rapid.Float64Range(h.Least, h.Most).Draw(t, h.Key)
-		if v == h.Default { // which is not stored
+		if v == h.Default { // checkpoints omit a default value
 			continue
 		}
 		if c.Hyper == nil {

@@ -11,8 +11,8 @@ import (
 
 // Inspection describes the parameters of a checkpoint, valid or not.
 type Inspection struct {
-	// Path is the inspected file, or the folder if it has several files. Bytes is their total size
-	// and SHA256 their hash in hex.
+	// Path is the inspected file, or the folder if there are several files. Bytes is their total
+	// size and SHA256 their hash in hex.
 	Path     string            `json:"path"`
 	Bytes    int64             `json:"bytes"`
 	SHA256   string            `json:"sha256"`
@@ -44,8 +44,8 @@ type ValueStatistics struct {
 	RowNorms NormQuantiles `json:"row_norms"`
 }
 
-// NormQuantiles holds quantiles of the Euclidean norms of rows. Each is the norm of one row. They
-// are 0 if there are no rows.
+// NormQuantiles holds quantiles of the Euclidean norms of rows. Each quantile is the norm of one
+// row, or 0 if there are no rows.
 type NormQuantiles struct {
 	Min    float64 `json:"min"`
 	Q25    float64 `json:"q25"`
@@ -93,7 +93,7 @@ func inspectTensor(ctx context.Context, shape []int, values []float32) (*ValueSt
 	width := len(values) / len(norms)
 
 	// The division into parts does not depend on the number of threads, and the parts are merged in
-	// order, so neither does the result.
+	// order, so the result does not depend on it either.
 	perPart := max(1, 1<<18/width)
 	parts := make([]tally, (len(norms)+perPart-1)/perPart)
 	err := kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {

@@ -154,7 +154,7 @@ func (c *Checkpoint) readVocabulary(ctx context.Context, name, key string) (*kg.
 		return nil, fmt.Errorf("reading %s: %w", path, mapped.Reason(err))
 	}
 	defer file.Close()
-	// Hash the bytes that are parsed, even if the file changes meanwhile.
+	// Hash the same bytes that are parsed, because the file may change meanwhile.
 	h := sha256.New()
 	v, err := kg.ParseVocabulary(ctx, path, io.TeeReader(file, h))
 	if err != nil {

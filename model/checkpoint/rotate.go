@@ -27,8 +27,8 @@ import (
 //
 // The vocabularies, entities.dict and relations.dict, belong to the data set. Open looks for them
 // in the folder itself, then in the folder that VocabularyFolder names, then in data_path of
-// config.json. It does not read the file "checkpoint", which is a pickle. Only that file has
-// pRotatE's modulus, and ranks do not depend on it.
+// config.json. It does not read the file "checkpoint", which is a pickle. Only that file contains
+// pRotatE's modulus, on which no rank depends.
 const (
 	rotateName      = "rotate"
 	rotateConfig    = "config.json"
@@ -72,7 +72,7 @@ func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 		}
 		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32()})
 	}
-	// readRotate reports an unreadable configuration. Inspect needs only the tables.
+	// readRotate reports an unreadable configuration, because Inspect needs only the tables.
 	if config, err := readRotateConfig(filepath.Join(dir, rotateConfig)); err == nil {
 		f.metadata = config.text()
 	}
@@ -162,7 +162,7 @@ func readRotateConfig(path string) (_ *rotateOptions, err error) {
 	d.UseNumber()
 	o := &rotateOptions{path: path}
 	switch err := d.Decode(&o.values); {
-	case errors.As(err, new(*json.UnmarshalTypeError)): // JSON of another kind
+	case errors.As(err, new(*json.UnmarshalTypeError)): // a JSON value of a different kind
 		return nil, fmt.Errorf("%s is not one JSON object", path)
 	case err != nil:
 		return nil, fmt.Errorf("%s is not a JSON object: %w", path, err)
@@ -216,7 +216,7 @@ func (o *rotateOptions) fail(format string, args ...any) {
 	}
 }
 
-// wrong records that an option does not have the wanted kind of value.
+// wrong records that the value of an option is of the wrong kind.
 func (o *rotateOptions) wrong(key, want string) {
 	if v, given := o.values[key]; given {
 		o.fail("option %q is %.40q, not %s", key, fmt.Sprint(v), want)

@@ -23,8 +23,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// rotateFolder is a folder of the RotatE repository that the tests write with encoding/json and
-// encoding/binary only. It leaves out files without contents.
+// rotateFolder is a folder of the RotatE repository that the tests write with nothing but
+// encoding/json and encoding/binary. Files without contents are not written.
 type rotateFolder struct {
 	options             map[string]any
 	entity, relation    []byte
@@ -123,7 +123,7 @@ func TestOpenRotate(t *testing.T) {
 	assert.Equal(t, "relation", i.Tensors[1].Name)
 }
 
-// Every model of the repository opens, with all options that it may have.
+// Every model of the repository opens, with all possible options.
 func TestOpenRotateModels(t *testing.T) {
 	for _, c := range []struct {
 		model                         string
@@ -159,7 +159,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change  func(*rotateFolder)
-		file    string // that the message names
+		file    string // the file that the message names
 		message string
 	}{
 		"no config": {func(f *rotateFolder) { f.options = nil }, rotateConfig,
@@ -285,7 +285,7 @@ func TestRotateVocabularies(t *testing.T) {
 	assert.ErrorContains(t, err, "differ from them: omit --vocab")
 }
 
-// Saving a folder as mquine/1 keeps the model.
+// Saving a folder as mquine/1 does not change the model.
 func TestRotateSaved(t *testing.T) {
 	c, err := Open(t.Context(), rotateSmall().write(t))
 	require.NoError(t, err)
@@ -305,8 +305,8 @@ func TestRotateSaved(t *testing.T) {
 	assert.NotContains(t, saved.Metadata, "modulus")
 }
 
-// TestRotateFixtures opens folders that the repository's code wrote and compares scores with its
-// printed scores, which are float32 sums.
+// TestRotateFixtures opens folders that the repository's code wrote and compares the scores with
+// the scores that the code printed, which are float32 sums.
 func TestRotateFixtures(t *testing.T) {
 	for name, want := range map[string]model.Config{
 		"transe":   {Model: "transe-l1", Dim: 32, Hyper: map[string]float64{"gamma": 6, "embedding_range": 0.25}},
@@ -379,7 +379,7 @@ func readScores(t *testing.T, path string, c *Checkpoint) []printedScore {
 	return scores
 }
 
-// FuzzOpenRotate checks that for any files Open returns an error or a valid checkpoint.
+// FuzzOpenRotate checks that Open, given any files, returns an error or a valid checkpoint.
 func FuzzOpenRotate(f *testing.F) {
 	s := rotateSmall()
 	config, err := json.Marshal(s.options)

@@ -20,7 +20,7 @@ import (
 // folder appears only once it is complete and synced to disk; after an error or a cancelled context
 // it does not exist.
 //
-// metadata must have "dataset". Save itself sets "format", "model", "dim", the model's
+// metadata must contain "dataset". Save itself sets "format", "model", "dim", the model's
 // hyper-parameters, the hashes of the vocabularies and the checksum of the parameters. A parameter
 // that is NaN or infinite is an error, because Open would refuse it.
 func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
@@ -63,8 +63,8 @@ func saveVerified(ctx context.Context, dir string, m model.Model, entities, rela
 
 // Replace replaces the model of the checkpoint in the folder dir. It writes only model.safetensors,
 // atomically: after an error or a cancelled context, the old file is still there. The vocabularies
-// must equal the checkpoint's. Programs that have the checkpoint open keep the old model. For
-// metadata see Save.
+// must equal the checkpoint's. Programs that have the checkpoint open keep the old model. Save
+// describes metadata.
 func Replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
 	metadata map[string]string) error {
 	dir = filepath.Clean(dir)

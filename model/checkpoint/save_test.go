@@ -136,7 +136,7 @@ func TestSaveNeverOverwrites(t *testing.T) {
 	}
 }
 
-// countdown is a context that is cancelled after a number of checks.
+// countdown is a context that is cancelled after the given number of checks.
 type countdown struct {
 	context.Context
 	left *atomic.Int64

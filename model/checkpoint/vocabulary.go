@@ -17,7 +17,7 @@ import (
 // is id<TAB>label.
 var vocabularyFiles = [][2]string{{"entities.dict", "relations.dict"}, {entitiesName, relationsName}}
 
-// errNoVocabulary means that a folder holds none of these files.
+// errNoVocabulary means that a folder contains none of these pairs of files.
 var errNoVocabulary = errors.New("no vocabulary")
 
 // readVocabularies reads the vocabularies in the folder dir.
@@ -48,8 +48,8 @@ func readVocabularies(ctx context.Context, dir string) (entities, relations *kg.
 	return nil, nil, errNoVocabulary
 }
 
-// checkRegular returns an error if path exists and is not a regular file. Reading a named pipe, for
-// example, might never end, and a checkpoint from elsewhere may name any folder.
+// checkRegular returns an error if path exists and is not a regular file. A checkpoint from
+// elsewhere may name any folder, and reading a named pipe, for example, might never end.
 func checkRegular(ctx context.Context, path string) error {
 	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
 	if err == nil && !info.Mode().IsRegular() {

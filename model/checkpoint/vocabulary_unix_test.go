@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open refuses a named pipe in place of a vocabulary, without waiting for it, wherever the folder's
-// name comes from.
+// Open refuses a named pipe in place of a vocabulary without waiting for a writer, wherever the
+// folder's name comes from.
 func TestOpenRefusesANamedPipe(t *testing.T) {
 	replaceByPipe := func(path string) {
 		require.NoError(t, os.RemoveAll(path))
@@ -35,7 +35,7 @@ func TestOpenRefusesANamedPipe(t *testing.T) {
 		replaceByPipe(filepath.Join(own, name))
 		refused(own, filepath.Join(own, name))
 
-		// In a folder that the user names, and in one that only the checkpoint names.
+		// The pipe is in a folder that the user names, or in one that only the checkpoint names.
 		f.entities, f.relations = "", ""
 		refused(f.write(t), filepath.Join(own, name), VocabularyFolder(own))
 		f.options["data_path"] = own

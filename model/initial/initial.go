@@ -19,7 +19,7 @@ func Normal(deviation float64) Distribution {
 	}
 }
 
-// Uniform returns the distribution of independent entries that are uniform in [−bound, bound).
+// Uniform returns the distribution of independent entries, uniform in [−bound, bound).
 func Uniform(bound float64) Distribution {
 	return func(ctx context.Context, s *Source, _ []int, values []float32) error {
 		return fill(ctx, values, func() float32 { return float32(bound * s.Uniform()) })

@@ -3,17 +3,18 @@ package initial
 import "math"
 
 const (
-	// nearbyDistance is the distance from Nearby's centre as a multiple of its norm.
+	// nearbyDistance is the distance by which Nearby moves from the centre, as a multiple of the
+	// centre's norm.
 	nearbyDistance = 0.3
 	// phaseDeviation is the standard deviation of NearbyPhases as a fraction of the circle.
 	phaseDeviation = 0.05
 )
 
-// Scatter writes a random point near centre to row, the row of an entity. Clustered checkpoints use
-// it to place the entities of a cluster.
+// A Scatter writes a random point near centre to row, which is the row of an entity. Clustered
+// checkpoints use it to place the entities of a cluster.
 type Scatter func(s *Source, row, centre []float32)
 
-// Nearby is the Scatter that moves by 30% of the centre's norm, in a direction that is uniform on
+// Nearby is the Scatter that moves by 30% of the centre's norm, in a direction drawn uniformly from
 // the sphere.
 func Nearby(s *Source, row, centre []float32) {
 	nearby(s, row, centre, func(int) float64 { return 1 })
@@ -23,7 +24,7 @@ func Nearby(s *Source, row, centre []float32) {
 // lower triangles of A, row by row.
 func NearbySymmetric(s *Source, row, centre []float32) {
 	nearby(s, row, centre, func(i int) float64 {
-		// Diagonal entries have the indexes n(n+3)/2.
+		// The n-th diagonal entry, from 0, has the index n(n+3)/2.
 		if n := math.Sqrt(float64(8*i + 9)); n == math.Trunc(n) {
 			return 4 // (2A_ii)²
 		}
@@ -31,8 +32,8 @@ func NearbySymmetric(s *Source, row, centre []float32) {
 	})
 }
 
-// NearbyPhases returns the Scatter that adds independent normal deviations of 5% of the circle to
-// phases. The value half represents the phase π.
+// NearbyPhases returns the Scatter that adds independent normal deviates, with a standard deviation
+// of 5% of the circle, to phases. The value half represents the phase π.
 func NearbyPhases(half float64) Scatter {
 	return func(s *Source, row, centre []float32) {
 		for i, x := range centre {

@@ -15,7 +15,8 @@ type Source struct {
 	ready bool
 }
 
-// NewSource returns a stream of a seed. Streams of one seed with different numbers are independent.
+// NewSource returns the stream of a seed with the given number. The streams of a seed are
+// independent.
 func NewSource(seed, stream uint64) *Source { return &Source{rng: rand.New(rand.NewPCG(seed, stream))} }
 
 // Uniform returns a uniform multiple of 2⁻⁵² in [−1, 1).

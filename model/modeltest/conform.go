@@ -1,6 +1,6 @@
 // Package modeltest checks that a model satisfies the contract of package model. Begin with
-// [Conform]. The package also has two small models with features that the models of package model
-// lack: φ that depends on the side, reciprocal relations, and global tensors.
+// [Conform]. The package also contains two small models, CP and TuckER. They cover features that no
+// model of package model has: φ that depends on the side, reciprocal relations, and global tensors.
 package modeltest
 
 import (
@@ -26,12 +26,12 @@ import (
 type Subject struct {
 	// Spec must be registered.
 	Spec *model.Spec
-	// Definition computes the reference score of a triple for queries of a side. It must share no
-	// code with the model: float64, from the stored parameters, in the order of operations that the
-	// model's file states.
+	// Definition computes the reference score of a triple for queries of a side, in float64, from
+	// the stored parameters, in the order of operations that the model's file states. It must share
+	// no code with the model.
 	Definition func(m model.Model, side kg.Side, t kg.Triple) float64
-	// Hyper returns hyper-parameters that suit parameters of the given size. Nil means the
-	// values of a new model.
+	// Hyper returns hyper-parameters that suit parameters of the given size. If it is nil, Conform
+	// uses the values of a new model.
 	Hyper func(size float64) map[string]float64
 }
 
@@ -53,8 +53,8 @@ func Row(tensor []float32, n int, i int32) []float64 {
 }
 
 // Conform checks a model on every backend of this machine: the bits of its reference score, its
-// slack, what its vectors depend on, and that it does not allocate. It also checks sizes, initial
-// parameters and checkpoints.
+// slack, what its vectors depend on, and that its workers do not allocate. It also checks sizes,
+// initial parameters and checkpoints.
 func Conform(t *testing.T, s Subject) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func (s Subject) dims() (list []int) {
 	return list
 }
 
-// filling draws parameters of about the given size.
+// filling draws parameters of roughly the given size.
 type filling struct {
 	name string
 	size float64
@@ -126,7 +126,7 @@ func (s Subject) model(t testing.TB, d int, f filling) (model.Model, []model.Par
 	return m, parameters
 }
 
-// each calls check with models of all dimensions and fillings.
+// each calls check with a model of every dimension and filling.
 func (s Subject) each(t *testing.T, check func(m model.Model, f filling, name string)) {
 	for _, d := range s.dims() {
 		for _, f := range fillings {
@@ -200,7 +200,8 @@ func (v vectors) feature(side kg.Side, relation, e int32) ([]float32, float64) {
 	return phi.Row(0), sizes[0]
 }
 
-// rows returns n rows with the given number of entries between them. Every entry is a canary.
+// rows returns n rows with the given number of unused entries between them. Every entry is a
+// canary.
 func rows(n, width, between int) model.Rows {
 	r := model.Rows{Values: make([]float32, n*(width+between)), Width: width, Stride: width + between}
 	for i := range r.Values {
@@ -209,7 +210,7 @@ func rows(n, width, between int) model.Rows {
 	return r
 }
 
-// canary is a number that no model computes.
+// canary is a value that no model computes.
 const canary = 0x1.234567p+99
 
 // slack checks that the comparison of ψ and φ equals the reference score minus a constant of the
@@ -232,7 +233,7 @@ func (s Subject) slack(t *testing.T, b *kernel.Backend) {
 					underflow := 0x1p-148 * float64(len(psi)) * (1 + fmath.Norm(psi) + fmath.Norm(phi))
 					band += magnitude*2.01*kernel.U32 + underflow
 				}
-				// The constant lies within the band around this.
+				// The constant lies within the band around this difference.
 				at, _ := exactly.Sub(exactly.Of(v.worker.Reference(q, e)), compared).Float64()
 				lowest, highest = min(lowest, at+band), max(highest, at-band)
 			}
@@ -413,8 +414,8 @@ func (s Subject) initial(t *testing.T) {
 	}
 }
 
-// checkpoint checks that a checkpoint keeps parameters and hyper-parameters, and that Save rejects
-// NaN in any tensor.
+// checkpoint checks that a checkpoint preserves parameters and hyper-parameters, and that Save
+// rejects NaN in every tensor.
 func (s Subject) checkpoint(t *testing.T) {
 	m, parameters := s.model(t, 4, fillings[0])
 	v := vocabularies(m.Config())

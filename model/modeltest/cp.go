@@ -12,8 +12,8 @@ import (
 
 // CP (Hitchcock, 1927; with reciprocal relations, Lacroix et al., 2018): score Σ a_i r_i b_i. An
 // entity has a row a as a head and a row b as a tail, so φ depends on the side. With reciprocal
-// relations a query (?, r, t) is (t, r⁻¹, ?), where r⁻¹ has its own row. Then φ is b on both sides,
-// and the sides score a triple differently.
+// relations, a query (?, r, t) becomes (t, r⁻¹, ?), where r⁻¹ has its own row. Then φ is b on both
+// sides, and the two sides score a triple differently.
 //
 // Reference, in float64: the chain over i from 0 of (a_i r_i) b_i. The first product is exact; the
 // second and the sum are rounded.

@@ -51,8 +51,8 @@ func (m *tuckER) NewWorker(*kernel.Backend) model.Worker {
 	return &tuckERWorker{tuckER: m, projection: make([]float64, d*d), query: make([]float64, d)}
 }
 
-// tuckERWorker computes queries in batches, because all queries of a relation share its projection
-// M.
+// tuckERWorker computes queries in batches, because all queries of a relation share the relation's
+// projection M.
 type tuckERWorker struct {
 	*tuckER
 	projection, query []float64 // M and q

@@ -14,8 +14,8 @@ import (
 // as better and lists the candidates that may reach the threshold. The device then computes their
 // float64 scores.
 //
-// The first launch screens one tile. Each later launch screens as many candidates as all before it,
-// so that about k of them reach the threshold.
+// The first launch screens one tile. Each later launch screens as many candidates as all launches
+// before it, so about k of them reach the threshold.
 func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	p, b := w.part, w.block
 	w.sendQueries()
@@ -45,7 +45,7 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 			span, most = fewer, fewer
 			continue
 		}
-		// About k candidates of each query reach the threshold with any screen.
+		// For each query, about k candidates reach the threshold, whatever the screen.
 		if float64(listed) > float64(len(b.Queries))*(maxUndecided*float64(n)+float64(lists.K)) && from > 0 {
 			p.useSingle.Store(true)
 		}
@@ -58,7 +58,7 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	return nil
 }
 
-// enter adds listed candidates to the lists. Their positions count from the position from.
+// enter adds listed candidates to the lists. Their positions are relative to from.
 func (w *worker) enter(ctx context.Context, lists *engine.Lists, from, listed int) error {
 	const pair = int64(unsafe.Sizeof(cuda.Pair{}))
 	for at := 0; at < listed; at += pairChunk {

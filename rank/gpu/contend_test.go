@@ -18,9 +18,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every list equals the processor's, which TestPredict compares with sorting all candidates. The
-// cases have one device and two, all candidates in memory and slices, ties, and lists of pairs that
-// overflow.
+// Every list equals the processor's, which TestPredict compares with all candidates, sorted. The
+// cases cover one and two devices, candidates in one slice and in several, ties, and lists of pairs
+// that overflow.
 func TestDevicesPredict(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -73,7 +73,7 @@ func TestDevicesPredict(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
-// A device that fails at any launch ends the prediction with its error, and frees its memory.
+// If a device fails at any launch, the prediction returns its error and frees the device's memory.
 func TestDevicesPredictFaults(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)

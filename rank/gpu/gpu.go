@@ -1,16 +1,16 @@
 // Package gpu ranks and predicts on NVIDIA GPUs (docs/decisions/0006-gpus-rank-in-three-stages.md).
-// Open the devices and set rank.Options.Engine to the Engine. The Engine tests each GPU on a small
-// graph before it ranks with a new kind of model. With OrProcessor, the processor ranks if a GPU
+// Open the devices and set rank.Options.Engine to the Engine. Before it ranks with a new kind of
+// model, the Engine tests each GPU on a small graph. With OrProcessor, the processor ranks if a GPU
 // fails. Only programs that import this package load the CUDA driver.
 //
 // Begin reading with Engine.Start and the type ranking, which is the engine of one ranking. Package
-// engine has the plan and its blocks. Load divides a slice of the candidates among the devices
+// engine defines the plan and its blocks. Load divides a slice of the candidates among the devices
 // (buffer, part). Count gives a block of queries to a goroutine's workers, one for each device. A
 // worker screens its part, decides most of the pairs that the screen leaves by float64 scores, and
 // leaves the others pending for the reference scores (worker.count). The same stages score the
-// known answers, which are subtracted (worker.subtractKnown): unfiltered counts and known answers
-// are each exact, whichever stage decided. The ranking then decides what is pending and adds the
-// counts, as it does on the processor.
+// known answers, and worker.subtractKnown subtracts them. The unfiltered counts and the counts of
+// known answers are both exact, whichever stage decides. The ranking then decides the pending pairs
+// and adds the counts, as it does on the processor.
 //
 // The processor computes ψ and φ, except for MQuinE and MQuadE, whose vectors the devices may
 // compute from the parameters.
@@ -30,15 +30,15 @@ const (
 	blockQueries = 512
 	// maxUndecided is the share of undecided pairs above which the float32 screen takes over.
 	maxUndecided = 1.0 / 16
-	// listRoom is the room for undecided pairs. A tile of candidates and a block of queries leave
-	// at most 256 · engine.BlockTargets pairs, which fit.
+	// listRoom is the capacity of a list of undecided pairs. A tile of candidates and a block of
+	// queries leave at most 256 · engine.BlockTargets pairs, which fit.
 	listRoom = 5 << 18
-	// remoteTargets is the number of remote targets whose φ a device makes at a time. A target is
-	// remote if it is not among the device's candidates.
+	// remoteTargets is the number of remote targets whose φ a device computes at a time. A target
+	// is remote if it is not among the device's candidates.
 	remoteTargets = 512
 )
 
-// Engine is a rank.Engine of GPUs.
+// Engine is a rank.Engine that counts on GPUs.
 type Engine struct {
 	devices  []*cuda.Device
 	fallback func(error)
@@ -47,7 +47,7 @@ type Engine struct {
 	passed map[string]bool // kinds of models that passed the self-test
 	failed error           // the first failure; the GPUs are closed after it
 
-	// For tests.
+	// Tests set these.
 	untested                bool
 	listRoom, remoteTargets int
 }
@@ -66,14 +66,14 @@ func Open(indices ...int) (*Engine, error) {
 	return New(devices...), nil
 }
 
-// New returns an engine of open GPUs, which divide the candidates among them. Closing the engine
-// closes them.
+// New returns an engine that divides the candidates among open GPUs. Closing the engine closes
+// them.
 func New(devices ...*cuda.Device) *Engine {
 	return &Engine{devices: devices, passed: map[string]bool{}, listRoom: listRoom, remoteTargets: remoteTargets}
 }
 
-// OrProcessor makes the processor rank if the GPUs fail, after a call of note with the error.
-// Without it, a ranking fails with the GPUs.
+// OrProcessor makes the processor rank if the GPUs fail, after calling note with the error. Without
+// it, the ranking fails too.
 func (e *Engine) OrProcessor(note func(error)) { e.fallback = note }
 
 // Close closes the GPUs.
@@ -107,7 +107,7 @@ func (e *Engine) Fallback(err error) bool {
 	return true
 }
 
-// Memory returns the bytes of device memory for the candidates, and the number of slices.
+// Memory returns the device memory for the candidates, in bytes, and the number of slices.
 func (e *Engine) Memory(j *engine.Job) (bytes int64, slices int, err error) {
 	x, err := e.slicing(j)
 	if err != nil {

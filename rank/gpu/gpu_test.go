@@ -41,7 +41,7 @@ func trusted(devices ...*cuda.Device) *Engine {
 }
 
 // The ranks of every kind of checkpoint equal the processor's, on one device and on two, with all
-// candidates in memory and in slices.
+// candidates in one slice and in several.
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -87,7 +87,7 @@ func TestDevicesExact(t *testing.T) {
 }
 
 // Tensor cores that round as badly as assumed pass the self-test for every kind of model. Tensor
-// cores that add with ten bits fail it.
+// cores that add with ten bits fail the test.
 func TestSelfTest(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
@@ -122,8 +122,8 @@ func TestSelfTest(t *testing.T) {
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 
-// If GPUs fail the self-test or a ranking, the processor ranks if it may, with one note. Otherwise
-// the ranking returns their error.
+// If GPUs fail the self-test or a ranking, the processor ranks if it is allowed to, with one note.
+// Otherwise the ranking returns the error of the GPUs.
 func TestFallback(t *testing.T) {
 	driver := standin.Use(t)
 	driver.Set("devices", 1)
@@ -181,7 +181,7 @@ func TestFallback(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no GPU 1")
 }
 
-// Targets are candidates of another device or another slice, and there are more of them than
+// The targets are candidates of a different device or slice, and there are more of them than
 // remoteTargets.
 func TestDevicesConstruct(t *testing.T) {
 	driver := standin.Use(t)
@@ -221,7 +221,7 @@ func TestConstructs(t *testing.T) {
 	} {
 		m := ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0])
 		driver.Reset("memory")
-		if c.d == tooLarge { // one byte less than twice its parameters
+		if c.d == tooLarge { // one byte less than twice the size of the parameters
 			bytes := 0
 			for _, x := range m.Tensors() {
 				bytes += 4 * len(x)
@@ -297,8 +297,8 @@ func TestDevicesStream(t *testing.T) {
 	}
 }
 
-// The ranks of three ranges of the candidates add up: two devices count one in slices, one device
-// another, and the processor the third.
+// The ranks of three ranges of the candidates add up: two devices count the first range in slices,
+// one device the second, and the processor the third.
 func TestDevicesShards(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -357,7 +357,7 @@ func TestDeviceListOverflow(t *testing.T) {
 	}
 }
 
-// A device that fails at any point ends the ranking with its error, and frees its memory.
+// If a device fails at any point, the ranking returns its error and frees the device's memory.
 func TestDeviceFaults(t *testing.T) {
 	driver := standin.Use(t)
 	backends, err := kernel.Available()

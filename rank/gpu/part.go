@@ -29,7 +29,7 @@ type part struct {
 
 	staging *cuda.Pinned
 	copied  [2]*cuda.Event // for each half of staging: its last copy is done
-	// Device memory of the candidates, of the operands' factors, and of the bounds for each
+	// Device memory for the candidates, for the factors of the operands, and for the bounds of each
 	// cuda.CandidateBlock of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory
 	entity, representative                    *cuda.Memory
@@ -41,8 +41,8 @@ type part struct {
 
 const stagingBytes = 8 << 20
 
-// reserve reserves the part's memory. It also loads the kernels and the model's parameters, unless
-// the part shares them with another buffer.
+// reserve reserves the part's memory. Unless the part shares the kernels and the model's parameters
+// with a part of another buffer, reserve loads them too.
 func (p *part) reserve() (err error) {
 	if p.stream, err = newStream(p.device); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (p *part) reserve() (err error) {
 	return nil
 }
 
-// sendModel uploads the model's parameters and loads the kernels that make φ and ψ from them.
+// sendModel uploads the model's parameters and loads the kernels that compute φ and ψ from them.
 func (p *part) sendModel(m model.Model) (err error) {
 	if p.towers, err = cuda.NewTowers(p.device, m.Config().Dim); err != nil {
 		return err
@@ -114,12 +114,12 @@ func (p *part) close() {
 	}
 }
 
-// sync waits for the part's stream. It does not wait long, because the staging memory bounds the
-// queued work.
+// sync waits for the part's stream. The wait is short, because the staging memory bounds the queued
+// work.
 func (p *part) sync() error { return p.stream.wait(context.Background()) }
 
-// feed uploads n rows of rowBytes that fill writes. It writes to one half of the staging memory
-// while the other half is copied.
+// feed uploads n rows of rowBytes bytes each, which fill writes to one half of the staging memory
+// while the other half is being copied.
 func (p *part) feed(
 	ctx context.Context, dst *cuda.Memory, n int, rowBytes int64, fill func(values []float32, from int),
 ) error {
@@ -224,7 +224,7 @@ func (p *part) construct(context.Context, *engine.Features) (norms, sizes []floa
 	return norms, slices.Clone(cuda.View[float64](p.staging, bytes, p.n)), nil
 }
 
-// permute writes the entries of row in the order of terms, and zeros behind them.
+// permute writes the entries of row in the order of terms, followed by zeros.
 func permute(dst, row []float32, terms []int32) {
 	for at, t := range terms {
 		dst[at] = row[t]
@@ -232,8 +232,8 @@ func permute(dst, row []float32, terms []int32) {
 	clear(dst[len(terms):])
 }
 
-// quantise computes the operands of the tensor cores from φ, centred and balanced, and their bounds
-// for each block.
+// quantise centres and balances φ and computes from it the operands of the tensor cores, with their
+// bounds for each block.
 func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b operands) error {
 	at := int64(0)
 	for _, v := range []struct {

@@ -13,8 +13,8 @@ import (
 )
 
 // slicing says how candidates pass through device memory: size candidates at a time, in one buffer
-// if all fit. Otherwise there are two buffers, and one is filled while the candidates in the other
-// are screened.
+// if all candidates fit. Otherwise there are two buffers, and one is filled while the candidates in
+// the other are screened.
 type slicing struct {
 	size, buffers int
 	// constructs means that the devices compute φ and ψ. kappa is then the κ of the model's slack.
@@ -25,11 +25,11 @@ type slicing struct {
 // pad returns the length of a row of features on a device.
 func pad(width int) int { return max(64, engine.PairPad(width)) }
 
-// candidateBytes returns the device memory for a candidate: φ in float32 and fp16, with its norms,
-// sizes and identifiers.
+// candidateBytes returns the device memory for a candidate, in bytes: φ in float32 and fp16, norms,
+// size and identifier.
 func candidateBytes(k int) int64 { return int64(6*k) + 64 }
 
-// slicing fits the slices into the devices' free memory and the job's FeatureMemory.
+// slicing chooses slices that fit into the devices' free memory and the job's FeatureMemory.
 func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	var x slicing
 	var err error
@@ -70,8 +70,8 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	return x, err
 }
 
-// constructs reports whether the devices make the model's φ and ψ from its parameters, and returns
-// κ of the slack. They do if the parameters need at most half of the free memory of each device.
+// constructs reports whether the devices compute φ and ψ from the model's parameters, and returns κ
+// of the slack. They do if the parameters need at most half of the free memory of each device.
 func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
 	kappa, ok = model.MatrixTowers(m)
 	if !ok || m.Config().Dim > cuda.MaxTowerDim {
@@ -90,7 +90,7 @@ func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, 
 	return kappa, true, nil
 }
 
-// tensorBytes returns the size of the model's parameters.
+// tensorBytes returns the size of the model's parameters in bytes.
 func tensorBytes(m model.Model) (bytes int64) {
 	for _, t := range m.Tensors() {
 		bytes += 4 * int64(len(t))
@@ -193,8 +193,8 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) 
 	return b, err
 }
 
-// measureRows uses norms of the entities' parameters as the norms of φ, if the devices construct φ.
-// They only determine the order of the candidates, so any key is correct.
+// measureRows replaces the norms of φ by norms of the entities' parameters, if the devices
+// construct φ. The norms only determine the order of the candidates, so any values are correct.
 func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, first, n int) error {
 	f.Tower, f.First, f.N = p.Tower, first, n
 	table, width := r.job.Model.Tensors()[0], model.Triangle(r.job.Model.Config().Dim)
@@ -205,8 +205,8 @@ func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.
 	})
 }
 
-// operands are the factors of the tensor cores' operands, in the order of terms: μ, and the weight
-// of each term with its inverse (engine.Balance).
+// operands holds the factors of the tensor cores' operands, in the order of terms: μ, and the
+// weight of each term with the inverse of the weight (engine.Balance).
 type operands struct {
 	mean, factor, inverse []float32
 }
@@ -281,8 +281,8 @@ func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) 
 	return nil
 }
 
-// Contend adds the candidates of one device after the other to the lists, because each raises the
-// thresholds.
+// Contend adds the candidates of one device after another to the lists, because each device raises
+// the thresholds for the next.
 func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block, lists *engine.Lists) error {
 	workers, err := b.begin(ctx, goroutine, block)
 	if err != nil {

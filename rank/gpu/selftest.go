@@ -14,10 +14,10 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Test ranks and predicts for a small graph with random parameters, on each GPU and on the backend.
-// The model has m's kind, dimension and hyper-parameters; each such kind is tested once. Test
-// returns an error if any result differs: the GPU then rounds worse than docs/numerics.md, "GPU
-// screens", assumes, and must not rank.
+// Test ranks and predicts on a small graph with random parameters, on each GPU and on the backend.
+// The model has m's kind, dimension and hyper-parameters; each combination is tested once. Test
+// returns an error if any result differs: the GPU's rounding errors are then larger than
+// docs/numerics.md, "GPU screens", assumes, and the GPU must not rank.
 //
 // Most candidates lie near one of a few rows of parameters, at distances from half a row to a few
 // units in the last place. Score differences of all sizes, down to rounding errors, therefore
@@ -79,7 +79,7 @@ func (p *probe) results(ctx context.Context, o rank.Options) ([]rank.Rank, [][]r
 	return ranking.Ranks, best, err
 }
 
-// newProbe returns a probe with the kind of model, the dimension and the hyper-parameters of c.
+// newProbe returns a probe whose model has the kind, the dimension and the hyper-parameters of c.
 func newProbe(c model.Config) (*probe, error) {
 	const (
 		entities, relations = 2*cuda.CandidateTile + 44, 3
@@ -119,7 +119,7 @@ func newProbe(c model.Config) (*probe, error) {
 			switch e / centres % 8 {
 			case 0: // equal
 				copy(row, centre)
-			case 1: // of another size
+			case 1: // a multiple of the row
 				scale := math.Ldexp(1, rng.IntN(13)-6)
 				for i := range row {
 					row[i] *= float32(scale)

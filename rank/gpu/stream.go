@@ -45,12 +45,12 @@ func (s *stream) zero(m *cuda.Memory, at, bytes int64) {
 	s.do(func(q *cuda.Stream) error { return q.Fill(m, at, bytes, 0) })
 }
 
-// copyTo queues an upload from p, which must not change before wait.
+// copyTo queues an upload from p, which must not change before wait returns.
 func (s *stream) copyTo(dst *cuda.Memory, at int64, p *cuda.Pinned, from, bytes int64) {
 	s.do(func(q *cuda.Stream) error { return q.CopyTo(dst, at, p, from, bytes) })
 }
 
-// copyFrom queues a download to p, which is complete after wait.
+// copyFrom queues a download to p, which is complete once wait has returned.
 func (s *stream) copyFrom(p *cuda.Pinned, to int64, m *cuda.Memory, at, bytes int64) {
 	s.do(func(q *cuda.Stream) error { return q.CopyFrom(p, to, m, at, bytes) })
 }
@@ -81,8 +81,8 @@ func (s *stream) close() {
 	_ = s.queue.Close()
 }
 
-// send uploads n values that fill writes, through the bytes of p from at on. It returns the offset
-// behind them.
+// send uploads n values, which fill writes to the bytes of p that begin at offset at. It returns
+// the offset after them.
 func send[T any](s *stream, dst *cuda.Memory, p *cuda.Pinned, at int64, n int, fill func([]T)) int64 {
 	var v T
 	size := int64(unsafe.Sizeof(v)) * int64(n)

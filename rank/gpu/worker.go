@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// worker is one goroutine's work on one device.
+// worker does one goroutine's work on one device.
 type worker struct {
 	*ranking
 	// The block of queries to count, and the device's part of a buffer.
@@ -24,23 +24,23 @@ type worker struct {
 	in     *cuda.Pinned // staging memory for uploads
 	out    *cuda.Pinned // staging memory for downloads
 	used   int64        // length of the prefix of in that pending copies may still read
-	span   int          // the most candidates for a launch: more made a list overflow
+	span   int          // the most candidates for a launch; a larger number made a list overflow
 	single bool         // screen the block in float32
 
-	// Device memory of the block: ψ, its operands for the tensor cores, targets with their
-	// intervals, and results.
+	// Device memory for the block: ψ, its operands for the tensor cores, the targets with their
+	// intervals, and the results.
 	psi, halves, scales, sizes, rows, pairRows, targetStart, targetRow *cuda.Memory
 	thresholds, interval, answer, representative                       *cuda.Memory
 	counts, list, unresolved, known                                    *cuda.Memory
-	// Device memory to construct ψ and φ: the block's queries, and remote targets.
+	// Device memory for constructing ψ and φ: the block's queries, and remote targets.
 	queries, remote, remotePhi, remoteNorms, remoteSizes *cuda.Memory
 	memory                                               []*cuda.Memory
 }
 
 const (
-	// knownChunk is the number of known answers that are uploaded together.
+	// knownChunk is the largest number of known answers that are uploaded together.
 	knownChunk = 1 << 15
-	// pairChunk is the number of pairs that are downloaded together.
+	// pairChunk is the largest number of pairs that are downloaded together.
 	pairChunk = 1 << 15
 )
 
@@ -54,8 +54,8 @@ const (
 	countsN      = unresolvedAt + 1
 )
 
-// newWorker reserves a worker's memory for parts like p. The caller must close the worker, even
-// after an error.
+// newWorker reserves a worker's memory for parts of the same shape as p. The caller must close the
+// worker, even after an error.
 func newWorker(r *ranking, p *part) (w *worker, err error) {
 	w = &worker{ranking: r, span: math.MaxInt32}
 	if w.stream, err = newStream(p.device); err != nil {
@@ -93,8 +93,8 @@ type piece struct {
 	bytes int64
 }
 
-// pieces lists the memory of a worker, for vectors of length k. The device makes φ of remoteTargets
-// targets at a time.
+// pieces lists the memory of a worker, for vectors of length k. The device computes φ of
+// remoteTargets targets at a time.
 func (w *worker) pieces(k, remoteTargets int) []piece {
 	rows, targets, remote, width := int64(blockQueries), int64(engine.BlockTargets), int64(remoteTargets), int64(k)
 	pair, room := int64(unsafe.Sizeof(cuda.Pair{})), int64(w.listRoom)
@@ -112,7 +112,7 @@ func (w *worker) pieces(k, remoteTargets int) []piece {
 	}
 }
 
-// workerBytes returns the device memory of a worker.
+// workerBytes returns the device memory of a worker in bytes.
 func (e *Engine) workerBytes(k, remoteTargets int) (sum int64) {
 	w := worker{ranking: &ranking{Engine: e}}
 	for _, p := range w.pieces(k, remoteTargets) {
@@ -237,7 +237,7 @@ func (w *worker) constructPsi() {
 	})
 }
 
-// scoreTargets computes φ of remote targets and then the targets' intervals, on the device.
+// scoreTargets computes φ of remote targets and then the intervals of all targets, on the device.
 func (w *worker) scoreTargets() {
 	p, targets := w.part, w.block.Targets
 	var local, remote []cuda.Pair
@@ -272,7 +272,8 @@ func (w *worker) scoreTargets() {
 	}
 }
 
-// position returns the position of an entity in the part. ok is false if the entity is not in it.
+// position returns the position of an entity in the part. ok is false if the part does not contain
+// the entity.
 func (w *worker) position(entity int32) (at int, ok bool) {
 	position := w.f.Position(entity)
 	at = position - w.part.first
@@ -299,7 +300,8 @@ func (w *worker) prepareRows() {
 	launch(w.stream, p.stages.Rows, a)
 }
 
-// decide returns the argument of the float64 stage for the part's candidates from a position on.
+// decide returns the argument of the float64 stage for the part's candidates from the given
+// position on.
 func (w *worker) decide(from int) cuda.Decide {
 	p, c := w.part, w.f.Tower.Compare
 	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
@@ -318,8 +320,8 @@ func (w *worker) decide(from int) cuda.Decide {
 	return a
 }
 
-// screen starts the screen for n of the part's candidates from a position on. capacity bounds the
-// undecided pairs.
+// screen starts the screen for n of the part's candidates, from the given position on. capacity
+// bounds the undecided pairs.
 func (w *worker) screen(from, n, capacity int) {
 	p := w.part
 	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
@@ -340,7 +342,8 @@ func (w *worker) screen(from, n, capacity int) {
 	w.stream.do(func(s *cuda.Stream) error { return p.screens.Half(s, p.device.HalfVariant(), a, queries) })
 }
 
-// narrower returns the number of candidates to screen next if the list of n candidates overflowed.
+// narrower returns the number of candidates to screen next after the list for n candidates has
+// overflowed.
 func narrower(n, queries, listed int) (int, error) {
 	if n <= cuda.CandidateTile {
 		return 0, fmt.Errorf("rank: a GPU left %d undecided pairs of %d candidates and %d queries, "+
@@ -369,7 +372,7 @@ func (w *worker) count(ctx context.Context) error {
 		if !w.single && float64(listed) > maxUndecided*float64(len(b.Targets))*float64(n) && n > cuda.CandidateTile {
 			p.useSingle.Store(true)
 		}
-		itself := 0 // pairs of a target with itself
+		itself := 0 // pairs of a target and itself
 		for t, target := range b.Targets {
 			b.Counts[t].Add(counts[betterAt+t], counts[equalAt+t])
 			if at, ok := w.position(target.Answer); ok && at >= from && at < from+n {
@@ -388,8 +391,8 @@ func (w *worker) count(ctx context.Context) error {
 	return nil
 }
 
-// counted returns the counters of a launch, and the lengths of its lists: pairs that the screen
-// left undecided, and pairs that the float64 stage left unresolved.
+// counted returns the counters of a launch, and the lengths of its two lists: the pairs that the
+// screen left undecided, and the pairs that the float64 stage left unresolved.
 func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolved int, err error) {
 	w.stream.copyFrom(w.out, 0, w.counts, 0, w.counts.Bytes())
 	if err := w.wait(ctx); err != nil {
@@ -399,7 +402,7 @@ func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolve
 	return counts, int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt])), nil
 }
 
-// addPending leaves a pair to its reference scores. left is the number of candidates under each
+// addPending leaves a pair to the reference scores. left is the number of candidates under each
 // filter.
 func (w *worker) addPending(target uint32, position int, left [engine.NumFilters]int8) {
 	b := w.block

@@ -23,7 +23,7 @@ const maxRank = 64
 //
 //	{'descr': '<f4', 'fortran_order': False, 'shape': (135, 32), }
 //
-// with its three keys in any order and any spaces. It accepts only headers of arrays without
+// with its three keys in any order and with any spacing. It accepts only headers of arrays without
 // fields.
 func parseHeader(text []byte) (h header, err error) {
 	p := parser{rest: text}

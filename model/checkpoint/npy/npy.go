@@ -1,7 +1,7 @@
-// Package npy reads NumPy's .npy files of float32 numbers. A file has a magic string, the format
-// version, the length of the header, the header (element type, order and shape, as a Python
-// dictionary) and the elements. Reading never executes anything in a file, and checks everything in
-// its header.
+// Package npy reads NumPy's .npy files of float32 numbers. A file contains a magic string, the
+// format version, the length of the header, the header (element type, order and shape, as a Python
+// dictionary) and the elements. Reading a file never executes anything in it and checks everything
+// in its header.
 //
 // The format is described at
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
@@ -20,7 +20,7 @@ import (
 
 // File is an open .npy file, mapped into memory where the system supports it and read into memory
 // elsewhere. It is safe for concurrent use, except for Mark and Close. A program that writes to the
-// open file changes its elements: call Mark before and Verify after using them.
+// open file changes the elements: call Mark before using them and Verify afterwards.
 type File struct {
 	mapped *mapped.File
 	data   []byte // the file without its header
@@ -37,7 +37,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Shape returns the extents of the array, none for a scalar. Do not modify it.
+// Shape returns the extents of the array. It is empty for a scalar. Do not modify it.
 func (f *File) Shape() []int { return f.shape }
 
 // Bytes returns the whole file. It is read-only and valid until Close.
@@ -58,7 +58,8 @@ func (f *File) Close() error { return f.mapped.Close() }
 
 const (
 	magic = "\x93NUMPY"
-	// maxHeader limits the length of the header, in bytes. The header of a float32 array is much shorter.
+	// maxHeader limits the length of the header, in bytes. The header of a float32 array is much
+	// shorter.
 	maxHeader = 1 << 16
 )
 

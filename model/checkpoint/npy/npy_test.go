@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// encode makes a file by hand, padded as NumPy does.
+// encode builds a file by hand, with NumPy's padding.
 func encode(version byte, header string, data ...float32) []byte {
 	file := append([]byte("\x93NUMPY"), version, 0)
 	width := 2
@@ -153,7 +153,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that for any file parse returns an error or elements that fit the shape.
+// FuzzParse checks that parse, given any file, returns an error or elements that fit the shape.
 func FuzzParse(f *testing.F) {
 	f.Add(encode(1, good, 1, 2, 3, 4, 5, 6))
 	f.Add(encode(3, `{"shape": (2L,), 'fortran_order':False,'descr':'<f4'}`, 1, 2))

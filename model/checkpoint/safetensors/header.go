@@ -18,10 +18,11 @@ const (
 	// prefixSize is the size of the header's length, in bytes.
 	prefixSize = 8
 	// maxHeaderSize limits the header, in bytes, and with it the memory for reading and showing it.
-	// The format allows six times as many, far more than a model needs.
+	// The format allows headers six times as long, far more than a model needs.
 	maxHeaderSize = 16 << 20
 	// maxEntries limits the number of tensors and of metadata entries, and maxRank the number of
-	// extents of a tensor. No model needs as many, and a hostile header cannot fill the memory.
+	// extents of a tensor. No model needs that many, and the limits keep a hostile header from
+	// filling the memory.
 	maxEntries = 1 << 16
 	maxRank    = 32
 

@@ -1,7 +1,7 @@
-// Package safetensors reads and writes safetensors files. A file has the length of the header (8
-// bytes, little-endian), the header (JSON with the tensors' names, element types, shapes and
-// positions, and text metadata) and the tensors' data, little-endian and row-major. Reading never
-// executes anything in a file, and checks everything in its header.
+// Package safetensors reads and writes safetensors files. A file contains the length of the header
+// (8 bytes, little-endian), the header (JSON with the tensors' names, element types, shapes and
+// positions, and text metadata) and the tensors' data, little-endian and row-major. Reading a file
+// never executes anything in it and checks everything in its header.
 //
 // The format is described at https://github.com/huggingface/safetensors.
 package safetensors
@@ -27,10 +27,10 @@ type Tensor struct {
 // File is an open safetensors file, mapped into memory where the system supports it and read into
 // memory elsewhere. It is safe for concurrent use, except for Mark and Close.
 //
-// A program that writes to the open file changes its tensors: call Mark before and Verify after
-// using them. If a program truncates the file, the next access crashes this process with a bus
-// error, as with every mapped file. WriteFile replaces the file, which does not affect programs
-// that have the old one open.
+// A program that writes to the open file changes its tensors: call Mark before using them and
+// Verify afterwards. If a program truncates the file, the next access crashes this process with a
+// bus error, as with every mapped file. WriteFile replaces the file, so programs that have the old
+// file open are not affected.
 type File struct {
 	path     string
 	mapped   *mapped.File
@@ -50,10 +50,10 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Metadata returns the text metadata, empty if the file has none. Do not modify it.
+// Metadata returns the text metadata. It is empty if the file has none. Do not modify it.
 func (f *File) Metadata() map[string]string { return f.metadata }
 
-// Tensors returns the tensors in the order of their data. Do not modify it.
+// Tensors returns the tensors in the order of their data. Do not modify the slice.
 func (f *File) Tensors() []Tensor { return f.tensors }
 
 // Bytes returns the whole file. It is read-only and valid until Close.

@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// encode makes a file by hand: the header's length, the header unchanged, the data.
+// encode builds a file by hand: the header's length, the unchanged header, and the data.
 func encode(header string, data ...float32) []byte {
 	file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	file = append(file, header...)
@@ -43,8 +43,8 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 		"a":{"data_offsets":[0,4],"shape":[],"dtype":"F32"},
 		"half":{"dtype":"BF16","shape":[2],"data_offsets":[20,24]}}  `
 	values := []float32{7, 1.5, -2, float32(math.Inf(1)), math.SmallestNonzeroFloat32, 0}
-	// The headers put the data at every remainder modulo 4, so that it is aligned once and copied
-	// otherwise.
+	// The headers put the data at every offset modulo 4, so it is aligned once and copied in the
+	// other cases.
 	for pad := range 4 {
 		f, err := Open(writeTemp(t, encode(header+strings.Repeat(" ", pad), values...)))
 		require.NoError(t, err)
@@ -256,8 +256,8 @@ func bitsOf(values []float32) []uint32 {
 	return bits
 }
 
-// TestWriteAgainstIndependentDecoder reads the output of Write with encoding/json and
-// encoding/binary only.
+// TestWriteAgainstIndependentDecoder reads the output of Write with nothing but encoding/json and
+// encoding/binary.
 func TestWriteAgainstIndependentDecoder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tensors := drawTensors(t)
@@ -361,7 +361,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// assertOnly asserts that the file is the only one in its folder and has the contents.
+// assertOnly asserts that the file is the only one in its folder and has the given contents.
 func assertOnly(t *testing.T, path, contents string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -372,7 +372,7 @@ func assertOnly(t *testing.T, path, contents string) {
 	assert.Equal(t, contents, string(got))
 }
 
-// limited is a writer with room for a number of bytes.
+// limited is a writer that accepts a limited number of bytes.
 type limited struct{ room int }
 
 func (d *limited) Write(p []byte) (int, error) {
@@ -413,8 +413,8 @@ func TestWriteFileLeavesReadersAlone(t *testing.T) {
 	assert.Equal(t, []float32{1, 2}, got, "an open file is the old one")
 }
 
-// FuzzSafetensors checks that for any bytes parse returns an error, or tensors that lie within the
-// data and survive being written and read.
+// FuzzSafetensors checks that parse, given any bytes, returns an error, or tensors that lie within
+// the data and do not change when they are written and read again.
 func FuzzSafetensors(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(encode(`{}`))

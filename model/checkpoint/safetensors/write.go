@@ -21,8 +21,8 @@ type Float32 struct {
 	Values []float32
 }
 
-// WriteFile writes a file atomically, replacing an existing one, with the contents of Write. After
-// an error or a cancelled context, path is unchanged.
+// WriteFile atomically writes the output of Write to the file path, which it replaces if it exists.
+// After an error or a cancelled context, path is unchanged.
 func WriteFile(ctx context.Context, path string, metadata map[string]string, tensors ...Float32) error {
 	return atomicfile.Write(path, func(w io.Writer) error {
 		return Write(stoppable{ctx, w}, metadata, tensors...)
@@ -42,8 +42,9 @@ func (s stoppable) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// Write writes the contents of a file, the same bytes for the same arguments. The tensors' data
-// follow in the given order. The header is padded so that the data begins at a multiple of 8 bytes.
+// Write writes the contents of a file: the header, then the tensors' data in the given order. The
+// same arguments give the same bytes. The header is padded so that the data begins at a multiple of
+// 8 bytes.
 func Write(w io.Writer, metadata map[string]string, tensors ...Float32) (err error) {
 	defer fault.Guard().Catch(&err) // tensors may be mapped
 	header, err := encodeHeader(metadata, tensors)
@@ -123,7 +124,7 @@ func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error)
 func writeMember(b *bytes.Buffer, key string, value any) {
 	object, err := json.Marshal(map[string]any{key: value})
 	if err != nil {
-		panic(err) // strings, numbers and lists of them only
+		panic(err) // only strings, numbers and lists of them occur
 	}
 	if b.Len() > prefixSize+1 {
 		b.WriteByte(',')

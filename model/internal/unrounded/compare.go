@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Compare returns the exact score of a comparison, computed from its definition. For a dot product,
-// magnitude is the sum of the absolute values of its terms.
+// Compare returns the exact score of ψ and φ, computed from the comparison's definition. For a dot
+// product, magnitude is the sum of the absolute values of its terms.
 func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitude float64) {
 	sum := exactly.Of(0)
 	difference := func(i int) *big.Float {

@@ -2,24 +2,24 @@ package engine
 
 import "math"
 
-// Balance moves and scales φ, and scales ψ, so that low-precision formats represent both well. For
+// Balance shifts and scales φ, and scales ψ, so that low-precision formats represent both well. For
 // any μ and any weights,
 //
 //	ψ·φ = ψ·μ + Σ_t (ψ_t / w_t) · ((φ_t − μ_t) · w_t)
 //
-// so a Balance affects only how many pairs a screen decides, not what it decides. Weights are
-// powers of two, so that scaling is exact.
+// so a Balance affects how many pairs a screen decides but not the decisions. Weights are powers of
+// two, so scaling is exact.
 type Balance struct {
 	Mean     []float64 // μ
 	Exponent []int     // w_t = 2^Exponent[t]
 }
 
 // NewBalance returns the balance for samples of ψ and φ. μ is the mean of φ. The weight of an entry
-// is about the square root of its size in ψ over its size in φ − μ, root mean squares both, because
-// that minimises the product of the norms ‖ψ/w‖·‖(φ − μ)w‖ in the screens' bands.
+// is about √(p/q), where p and q are the root mean squares of the entry in ψ and in φ − μ. This
+// choice minimises the product of the norms ‖ψ/w‖·‖(φ − μ)w‖ in the screens' bands.
 func NewBalance(psi, phi [][]float32, width int) Balance {
 	const (
-		least = 1e-3 // of the mean size: entries that hardly occur in the samples get a sensible weight
+		least = 1e-3 // of the mean size: a sensible weight for entries that are almost always 0 in the samples
 		limit = 0x1p60
 	)
 	mean, candidates := moments(phi, width, true)
@@ -28,15 +28,15 @@ func NewBalance(psi, phi [][]float32, width int) Balance {
 	b := Balance{Mean: mean, Exponent: make([]int, width)}
 	for t := range width {
 		w := math.Sqrt(max(queries[t], floorQ) / max(candidates[t], floorC))
-		if !math.IsNaN(w) { // a sample that is not finite
+		if !math.IsNaN(w) { // w is NaN if a sample is not finite
 			b.Exponent[t] = int(math.Round(math.Log2(min(max(w, 1/limit), limit))))
 		}
 	}
 	return b
 }
 
-// moments returns the mean of rows if centred is true, else zeros, and the root mean square of
-// their difference from it.
+// moments returns the mean of rows, or zeros unless centred is true, and the root mean square of
+// the rows' differences from it.
 func moments(rows [][]float32, width int, centred bool) (mean, rms []float64) {
 	mean, rms = make([]float64, width), make([]float64, width)
 	n := float64(len(rows))
@@ -59,7 +59,7 @@ func moments(rows [][]float32, width int, centred bool) (mean, rms []float64) {
 	return mean, rms
 }
 
-// average returns the mean of x, and a little more than 0 for zeros.
+// average returns the mean of x, or a small positive number if x is all zeros.
 func average(x []float64) float64 {
 	sum := math.SmallestNonzeroFloat32
 	for _, v := range x {

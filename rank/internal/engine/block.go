@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// MostTargets bounds the targets of a query. A query with more becomes several, because a
-	// kernel cannot be interrupted while it compares a panel with them.
+	// MostTargets bounds the targets of a query. A query with more targets becomes several queries,
+	// because a kernel cannot be interrupted while it compares a panel with the targets.
 	MostTargets = 512
-	// blockTargets bounds the targets of a block up to its last query, and so the scratch memory.
+	// blockTargets bounds the targets of a block of several queries, and so bounds the scratch
+	// memory.
 	blockTargets = 4096
 	// BlockTargets is the most targets in a block.
 	BlockTargets = blockTargets + MostTargets
@@ -27,7 +28,7 @@ const (
 // ranking reads from it and writes to it. A goroutine reuses one Block.
 type Block struct {
 	Job *Job
-	// Worker computes ψ, single φ and reference scores.
+	// Worker computes ψ, single vectors φ and reference scores.
 	Worker model.Worker
 
 	// Begin and the ranking set these.
@@ -38,9 +39,9 @@ type Block struct {
 	Part, Parts int      // the engine counts part Part of Parts of the candidates
 	Known       []Known  // known answers among the candidates, by row
 
-	// An engine that needs them computes these first (Vectors.Compute, BoundTargets).
+	// An engine that needs these computes them first (Vectors.Compute, BoundTargets).
 	Vectors
-	Low, High []float64 // bounds of the targets' reference scores
+	Low, High []float64 // bounds on the targets' reference scores
 
 	// An engine adds to these.
 	Counts  []Counts
@@ -75,7 +76,7 @@ func NewBlock(j *Job, e Engine) *Block {
 	}
 }
 
-// Begin starts a block of queries, with the counts at 0.
+// Begin starts a block of queries and sets the counts to 0.
 func (b *Block) Begin(s Span) {
 	b.Queries = b.Job.Queries[s.First:s.Last]
 	base := b.Queries[0].First
@@ -101,8 +102,8 @@ func (b *Block) ComputeVectors(ctx context.Context, f *Features) error {
 	return b.Compute(ctx, b.Worker, f.Tower, b.Queries)
 }
 
-// BoundTargets computes the intervals of the targets from ψ. It reads φ from f if the target is in
-// the slice.
+// BoundTargets computes the intervals of the targets from ψ. It reads φ of a target from f if the
+// target is in the slice.
 func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 	for t, target := range b.Targets {
 		if err := ctx.Err(); err != nil {
@@ -130,7 +131,7 @@ func (b *Block) feature(q Query, e int32) (size float64) {
 	return b.size[0]
 }
 
-// pairScore returns the float64 score of the query of row and row i of table.
+// pairScore returns the float64 score of the query in row and the vector φ in row i of table.
 func (b *Block) pairScore(row int, table []float32, i int32) float64 {
 	b.entity[0] = i
 	b.Job.Backend.Pair(b.Tower.Compare, b.score[:], b.Row(row), table, b.Stride(), b.entity[:])
@@ -145,7 +146,7 @@ func (b *Block) DecideMany(ctx context.Context) {
 }
 
 // Decide orders the pending pairs by reference scores and adds them to the counts. It computes each
-// score once for a query. It returns early if ctx ends.
+// candidate's score once for each query. It returns early if ctx ends.
 func (b *Block) Decide(ctx context.Context) {
 	if len(b.Pending) == 0 {
 		return

@@ -4,12 +4,12 @@
 // Begin reading with Engine and Candidates. A Job holds the Plan: distinct queries with their
 // targets, in passes of queries whose candidates share features. The ranking loads each pass slice
 // by slice (Engine.Load) and divides its queries into blocks (Job.Blocks). Candidates.Count counts
-// a slice for a Block and leaves undecided pairs pending, Block.Decide orders those by reference
-// scores, and the ranking adds the block's Counts to the ranks.
+// a slice for a Block and leaves undecided pairs pending, Block.Decide orders the pending pairs by
+// reference scores, and the ranking adds the block's Counts to the ranks.
 //
-// The package holds these types and the stages that all engines share: features (Features), query
-// vectors with their error bands (Vectors), intervals of targets (Block.BoundTargets), the last
-// decision (Block.Decide), and the lists of the best candidates (Lists).
+// The package contains these types and the stages that all engines share: features (Features),
+// query vectors with their error bands (Vectors), intervals of targets (Block.BoundTargets), the
+// last decision (Block.Decide), and the lists of the best candidates (Lists).
 package engine
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// NumFilters is the number of filters (rank.Filter). An engine counts under all of them at once;
+// NumFilters is the number of filters (rank.Filter). An engine counts under all filters at once;
 // filter 0 removes no candidate.
 const NumFilters = 3
 
-// Provider makes an engine for each ranking.
+// Provider creates an engine for each ranking.
 type Provider interface {
 	// Test returns an error if the engine must not rank models of m's kind and size, because its
 	// ranks differ from the backend's.
@@ -34,9 +34,10 @@ type Provider interface {
 	// Fallback reports whether the processor should rank in place of an engine that failed with
 	// err. If so, the provider is not used again.
 	Fallback(err error) bool
-	// Memory returns the bytes that a ranking holds for candidates, and the number of slices.
+	// Memory returns the memory that a ranking uses for candidates, in bytes, and the number of
+	// slices.
 	Memory(j *Job) (bytes int64, slices int, err error)
-	// Start makes the engine of a ranking.
+	// Start creates the engine of a ranking.
 	Start(j *Job) (Engine, error)
 	// String names the hardware, for reports.
 	String() string
@@ -46,8 +47,8 @@ type Provider interface {
 type Engine interface {
 	// Slices returns the number of candidates in a slice, and the number of buffers for slices.
 	Slices() (size, buffers int)
-	// Room returns the largest number of queries in a block, and of entries of their ψ. The number
-	// of entries is 0 if the engine computes ψ itself.
+	// Room returns the largest number of queries in a block, and the largest number of entries of
+	// their ψ, which is 0 if the engine computes ψ itself.
 	Room() (queries, entries int)
 	// Load prepares the candidates first ≤ e < first+n of a pass in a buffer that is no longer in
 	// use. Meanwhile other goroutines may count the candidates in other buffers.
@@ -64,17 +65,17 @@ type Candidates interface {
 	Features() *Features
 	// QueryBlock returns the best number of queries in a block.
 	QueryBlock() int
-	// Strip returns the number of queries that are scored together. A smaller block takes the same
-	// time.
+	// Strip returns the number of queries that are scored together. A block with fewer queries
+	// takes the same time.
 	Strip() int
 	// MostParts returns the largest number of parts into which Count can divide a slice.
 	MostParts() int
-	// Count compares the candidates of the block's part with every target. It adds the candidates
-	// that are certainly better or equal to b.Counts, without the target itself and the answers
-	// that filters remove (b.Known). It appends the candidates that only reference scores can order
-	// to b.Pending. Counts over ranges of candidates add up.
+	// Count compares the candidates of the block's part with every target. To b.Counts, it adds the
+	// candidates that are certainly better or certainly equal, without the target itself and the
+	// answers that filters remove (b.Known). It appends the candidates that only reference scores
+	// can order to b.Pending. Counts over ranges of candidates add up.
 	Count(ctx context.Context, worker int, b *Block) error
-	// Contend adds to the lists of the block's queries all candidates that may be among the best.
+	// Contend adds all candidates that may be among the best to the lists of the block's queries.
 	Contend(ctx context.Context, worker int, b *Block, lists *Lists) error
 }
 
@@ -89,7 +90,7 @@ type Target struct {
 	Answer, Rank int32
 }
 
-// Pass is a run of queries whose candidates have the same features. There is one pass, unless
+// Pass is a run of queries whose candidates have the same features. There is only one pass, unless
 // features depend on the side or the relation.
 type Pass struct {
 	Side        kg.Side
@@ -106,7 +107,7 @@ type Plan struct {
 	Unique  int // number of distinct queries; Queries is longer if a query has too many targets for one entry
 }
 
-// Span is the queries First ≤ i < Last of a plan.
+// Span is the range First ≤ i < Last of a plan's queries.
 type Span struct{ First, Last int }
 
 // Known is an answer that some filters remove from the candidates of a row.
@@ -115,8 +116,8 @@ type Known struct {
 	Filters       uint8 // bit f is set if filter f removes the answer
 }
 
-// Counts holds, under each filter, the numbers of other candidates that are better than a target
-// and that have exactly its score.
+// Counts holds, under each filter, the number of other candidates that are better than a target and
+// the number of those that have exactly its score.
 type Counts struct {
 	Better, Equal [NumFilters]int32
 }
@@ -129,7 +130,7 @@ func (c *Counts) Add(better, equal int32) {
 	}
 }
 
-// Job is a ranking or a prediction for which an engine is made.
+// Job is the ranking or the prediction that an engine works on.
 type Job struct {
 	Model   model.Model
 	Backend *kernel.Backend
@@ -149,19 +150,22 @@ type Job struct {
 
 // Progress counts finished work. Goroutines update it concurrently.
 type Progress struct {
-	// Done counts pairs of a query and a candidate, Compared pairs of a target and a candidate.
+	// Done counts pairs of a query and a candidate. Compared counts pairs of a target and a
+	// candidate.
 	Done, Compared atomic.Int64
-	// Coarse, Undecided and Referenced count pairs of a target and another candidate that reached
-	// the fine codes of the int8 screen, the float64 scores and the reference scores.
+	// Coarse, Undecided and Referenced count the pairs of a target and another candidate that
+	// reached, respectively, the fine codes of the int8 screen, the float64 scores and the
+	// reference scores.
 	Coarse, Undecided, Referenced atomic.Int64
-	// Strips counts chains of terms over all strips, Dropped those that early exit skipped.
+	// Strips counts the chains of terms over all strips. Dropped counts those that early exit
+	// skipped.
 	Strips, Dropped atomic.Int64
 	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in
 	// nanoseconds.
 	Deciding atomic.Int64
 }
 
-// Rep returns the first entity with the parameters of e.
+// Rep returns the first entity that has the same parameters as e.
 func (j *Job) Rep(e int32) int32 {
 	if j.Representatives == nil {
 		return e
@@ -183,13 +187,13 @@ func (j *Job) Blocks(p Pass, n int) (blocks []Span) {
 	return blocks
 }
 
-// Workers are a model's workers, one for each goroutine, made when first used.
+// Workers holds a model's workers, one for each goroutine. Each is created on first use.
 type Workers struct {
 	job  *Job
 	list []model.Worker
 }
 
-// NewWorkers returns the workers of the job's threads.
+// NewWorkers returns the workers for the job's threads.
 func NewWorkers(j *Job) *Workers { return &Workers{j, make([]model.Worker, j.Threads)} }
 
 // Get returns the worker of a goroutine.
@@ -211,8 +215,8 @@ func InChunks(ctx context.Context, threads, n, size int, work func(worker, first
 	})
 }
 
-// Parallel is kernel.Parallel for work that can fail. It returns the first error and starts no more
-// work after it.
+// Parallel is like kernel.Parallel, for work that can fail. It returns the first error and starts
+// no more work after it.
 func Parallel(ctx context.Context, threads, n int, do func(ctx context.Context, worker, item int) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -11,7 +11,7 @@ import (
 )
 
 // Features holds the candidates First ≤ e < First+N. Row i belongs to entity First+i. An engine
-// counts the candidates in another order, by position.
+// counts the candidates in a different order, by position.
 type Features struct {
 	Tower      model.Tower
 	First, N   int
@@ -23,10 +23,11 @@ type Features struct {
 	TermOrder  []int32   // φ's entries in the order in which the engine adds their terms
 }
 
-// vectorBatch is the largest number of vectors that a worker computes before it checks the context.
+// vectorBatch is the largest number of vectors that a worker computes between checks of the
+// context.
 const vectorBatch = 16
 
-// PairPad returns width, rounded up to a multiple of kernel.PairWidth.
+// PairPad returns width rounded up to a multiple of kernel.PairWidth.
 func PairPad(width int) int {
 	return (width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
 }
@@ -81,7 +82,7 @@ func (f *Features) Fill(ctx context.Context, j *Job, workers *Workers, p Pass, f
 	})
 }
 
-// SortBy sets the positions by a key of each row, in ascending order.
+// SortBy sets the positions of the rows, in ascending order of their keys.
 func (f *Features) SortBy(key []float64) {
 	for i := range f.N {
 		f.RowAt[i] = int32(i)

@@ -8,11 +8,11 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Lists finds the K best candidates of each query of a block. Engines add contenders. A list that
-// is full narrows their intervals, stage by stage, until enough contenders drop out.
+// Lists finds the K best candidates of each query of a block. Engines add contenders. A full list
+// narrows the intervals of its contenders, stage by stage, until enough contenders drop out.
 type Lists struct {
 	K int
-	// Index has the known answers. FilterKnown leaves them out.
+	// Index holds the known answers. If FilterKnown is true, the lists leave them out.
 	Index       *kg.Index
 	FilterKnown bool
 
@@ -27,7 +27,7 @@ type Lists struct {
 type Kept struct{ list shortlist }
 
 // Open starts the lists of a block for the candidates of f. kept[row] is the list of a row after
-// the slices before.
+// the previous slices.
 func (l *Lists) Open(b *Block, f *Features, kept []Kept) {
 	l.block, l.features = b, f
 	for len(l.lists) < len(b.Queries) {
@@ -51,8 +51,8 @@ func (l *Lists) Keep(kept []Kept) {
 	}
 }
 
-// Best returns the best candidates of a row by reference score. The best comes first; equal ones
-// are in the order of their identifiers. The next call of Open reuses the memory.
+// Best returns the best candidates of a row by reference score. The best comes first; candidates
+// with equal scores are in the order of their identifiers. The next call to Open reuses the memory.
 func (l *Lists) Best(ctx context.Context, row int) ([]Contender, error) {
 	list := l.narrowed(row)
 	err := l.decide(ctx, row, list)
@@ -153,8 +153,8 @@ func (l *Lists) decide(ctx context.Context, row int, list *shortlist) error {
 	return nil
 }
 
-// copyToDuplicates puts candidates with the same parameters side by side and gives each the latest
-// stage of any.
+// copyToDuplicates puts candidates with the same parameters side by side and gives all of them the
+// latest stage that any has reached.
 func (l *Lists) copyToDuplicates(items []Contender) {
 	j := l.block.Job
 	if j.Representatives == nil {

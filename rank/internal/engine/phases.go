@@ -5,14 +5,14 @@ import (
 	"runtime/pprof"
 )
 
-// Phase is the work that a goroutine of a ranking is doing. Profiles show it as the label "phase"
-// (docs/tuning.md).
+// Phase is the kind of work that a goroutine of a ranking is doing. Profiles show it as the label
+// "phase" (docs/tuning.md).
 type Phase uint8
 
 const (
-	FeaturesPhase Phase = iota // making φ of the candidates
+	FeaturesPhase Phase = iota // computing φ of the candidates
 	PackPhase                  // packing panels
-	QueryPhase                 // making ψ and thresholds
+	QueryPhase                 // computing ψ and thresholds
 	KnownPhase                 // finding and subtracting known answers
 	KernelPhase                // scoring panels
 	DecidePhase                // ordering pairs that the first stage left undecided
@@ -21,11 +21,11 @@ const (
 
 var phaseNames = [numPhases]string{"features", "pack", "query", "known", "kernel", "decide"}
 
-// Phases labels goroutines. A nil *Phases labels none.
+// Phases labels goroutines with their phases. A nil *Phases does nothing.
 type Phases [numPhases]context.Context
 
-// NewPhases adds the phases to the labels of ctx. It returns nil if ctx has no labels, because a
-// label costs about ten nanoseconds, several times for each panel.
+// NewPhases adds the phases to the labels of ctx. It returns nil if ctx has no labels, because
+// setting a label takes about ten nanoseconds and happens several times for each panel.
 func NewPhases(ctx context.Context) *Phases {
 	labelled := false
 	pprof.ForLabels(ctx, func(string, string) bool { labelled = true; return false })
@@ -39,7 +39,7 @@ func NewPhases(ctx context.Context) *Phases {
 	return p
 }
 
-// Enter labels the calling goroutine.
+// Enter labels the calling goroutine with p.
 func (p *Phases) Enter(phase Phase) {
 	if p != nil {
 		pprof.SetGoroutineLabels(p[phase])

@@ -12,7 +12,7 @@ type Contender struct {
 	Entity    int32
 	Stage     Stage
 	Low, High float64
-	Score     float64 // the reference score, at stage Referenced
+	Score     float64 // the reference score, if the stage is Referenced
 }
 
 // Stage says how the interval of a contender was computed.
@@ -27,17 +27,17 @@ const (
 	Referenced
 )
 
-// shortlist finds the k best of any number of candidates in memory for about 2k. It keeps the
+// shortlist finds the k best of any number of candidates with memory for about 2k. It keeps the
 // candidates that fewer than k others certainly surpass. At least k candidates certainly reach
 // threshold.
 type shortlist struct {
 	k         int
 	items     []Contender
-	lows      []float64 // a heap of the k largest lower ends so far, the least first
+	lows      []float64 // a heap of the k largest lower ends so far, smallest first
 	threshold float64
 }
 
-// spare returns the number of contenders that a list holds beyond k before it must shrink.
+// spare returns the number of contenders beyond k that a list may hold before it must shrink.
 func (l *shortlist) spare() int { return max(l.k, 64) }
 
 func (l *shortlist) full() bool { return len(l.items) >= l.k+l.spare() }
@@ -59,7 +59,7 @@ func (l *shortlist) add(c Contender) {
 	l.count(c.Low)
 }
 
-// count updates the threshold for one more lower end.
+// count updates the threshold after one more lower end.
 func (l *shortlist) count(low float64) {
 	h := l.lows
 	switch {
@@ -98,7 +98,7 @@ func (l *shortlist) prune() {
 	l.items = slices.DeleteFunc(l.items, func(c Contender) bool { return c.High < l.threshold })
 }
 
-// truncate sorts contenders that have reference scores, the best first, and keeps k.
+// truncate sorts contenders that have reference scores, best first, and keeps k.
 func (l *shortlist) truncate() {
 	slices.SortFunc(l.items, func(a, b Contender) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entity, b.Entity))

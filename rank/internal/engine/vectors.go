@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Outward is a factor that covers the rounding errors in computing a band.
+// Outward is a factor that covers the rounding errors of computing a band.
 const Outward = 1 + 1e-9
 
 // Vectors holds ψ of the queries of a block, by row, with the norms and slacks for their error
@@ -21,7 +21,7 @@ type Vectors struct {
 	Norms  []float64 // upper bounds on ‖ψ‖
 	Slacks []model.Slack
 
-	anchors []int32 // of a batch of queries with one relation and side
+	anchors []int32 // of a batch of queries with the same relation and side
 }
 
 // NewVectors reserves memory for up to n queries. entries is the total length of their ψ.
@@ -69,9 +69,9 @@ func (v *Vectors) Interval(row int, score, norm, size float64) (low, high float6
 	return v.Around(row, score, relative, 0, norm, size)
 }
 
-// Around bounds the reference scores of candidates whose norm and size are at most the given ones.
-// relative and absolute bound the error of score. The interval is infinite if score is infinite or
-// NaN.
+// Around bounds the reference scores of candidates with the given score whose norm and size are at
+// most the given values. relative and absolute bound the error of score. The interval is infinite
+// if score is infinite or NaN.
 func (v *Vectors) Around(row int, score, relative, absolute, norm, size float64) (low, high float64) {
 	var band float64
 	if v.Tower.Compare.Distance() {

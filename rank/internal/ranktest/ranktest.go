@@ -143,7 +143,8 @@ var MatrixKinds = []Kind{
 		}
 	}},
 	{"aligned", func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		// All terms of a dot product have one sign and nearly one size, so rounding errors add up.
+		// All terms of a dot product have the same sign and nearly the same size, so rounding
+		// errors add up.
 		for i, x := range ts {
 			for j := range x {
 				x[j] = 0.3 * float32(1+1e-6*rng.NormFloat64())
@@ -187,7 +188,7 @@ func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind
 	return ModelOf(t, c, seed, kind)
 }
 
-// ModelOf is Model for a configuration with hyper-parameters.
+// ModelOf is like Model but takes a configuration with hyper-parameters.
 func ModelOf(t testing.TB, c model.Config, seed uint64, kind Kind) model.Model {
 	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
@@ -301,7 +302,7 @@ func init() {
 	model.Register(modeltest.TuckER)
 }
 
-// VectorConfigs returns configurations of all models without matrices that support dimension d.
+// VectorConfigs returns configurations of all vector models that support dimension d.
 func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 	for _, spec := range model.Specs()[2:] {
 		if d > spec.MaxDim {

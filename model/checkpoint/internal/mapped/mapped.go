@@ -15,14 +15,15 @@ import (
 )
 
 // File holds the contents of an open file. If they are mapped, a program that writes to the file
-// changes them; Verify detects that. If a program truncates the file, reads fault, which package
-// fault turns into errors. Replacing the file with a new one of the same name has no effect.
+// changes them; Verify detects the change. If a program truncates the file, reads fault, and
+// package fault turns the faults into errors. Replacing the file with a new one of the same name
+// has no effect.
 type File struct {
 	path     string
 	contents []byte
 	unmap    func() error // nil if the contents are not mapped
-	// file stays open, so that Verify can check it even after another file has taken its name. It
-	// is nil if the contents are a copy. opened describes file before the first read.
+	// file stays open so that Verify can check it even after another file has taken its name. It is
+	// nil if the contents are a copy. opened describes file before the first read.
 	file   *os.File
 	opened fs.FileInfo
 	hashes []uint64 // set by Mark
@@ -35,7 +36,7 @@ func Open(path string) (*File, error) {
 }
 
 func open(path string) (*File, error) {
-	// Opening a named pipe would wait for its writer, so check first.
+	// Opening a named pipe would block until it has a writer, so check first.
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is not a regular file")

@@ -17,8 +17,8 @@ func (f *File) Mark(ctx context.Context) (err error) {
 }
 
 // Verify returns an error if the contents have changed since Mark: if their hash, the file's size
-// or its modification time differs. The last two also reveal a change that was undone. Call Verify
-// after the last use of the contents.
+// or its modification time differs. The size and the time reveal even a change that was undone.
+// Call Verify after the last use of the contents.
 func (f *File) Verify(ctx context.Context) error {
 	if f.file == nil { // the contents are a copy
 		return nil
