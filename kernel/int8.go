@@ -15,9 +15,9 @@ const WordBytes = 4
 const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 
 // Int8Panels returns the panels that score Σ ψ_i φ_i over one-byte codes (CodeInt8). The codes of ψ
-// are signed, with offset 0, and the codes of φ unsigned, with offset 128. A coordinate is a word
-// of four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32.
-// The kernel is in assembly with FeatureVNNI. The portable kernel gives the same scores but is slower
+// are signed, with offset 0, and the codes of φ are unsigned, with offset 128. K counts words of
+// four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32. The
+// kernel is in assembly with FeatureVNNI. The portable kernel gives the same scores but is slower
 // than Dot.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
@@ -38,10 +38,10 @@ type Int8Code struct {
 // Fine is the ratio of the quantum of coarse codes to the quantum of fine codes.
 const Fine = 254
 
-// CodeInt8 quantises x, which is finite: c_i is x_i/quantum rounded and clamped to ±127, and f_i
-// likewise rounds the remainder x_i − c_i·quantum in units of quantum/Fine. It adds offset to every
-// code, 0 for ψ and 128 for φ, and writes them to coarse and fine, which have room for len(x)
-// codes. quantum is positive.
+// CodeInt8 quantises x, which must be finite: c_i is x_i/quantum, rounded and clamped to ±127, and
+// f_i is the remainder x_i − c_i·quantum in units of quantum/Fine, rounded and clamped likewise. It
+// adds offset to every code, 0 for ψ and 128 for φ, and writes them to coarse and fine, which have
+// room for len(x) codes. quantum must be positive.
 func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) Int8Code {
 	coarse, fine = coarse[:len(x)], fine[:len(x)]
 	var r Int8Code
