@@ -64,8 +64,8 @@ func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) 
 	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
 		*n = math.Sqrt(*n) * (1 + 1e-9)
 	}
-	// These cover the roundings of back, and of fineQuantum, fineBack and rest. All other rounding
-	// errors are relative to the measured norms; the factor above covers them.
+	// These terms cover the rounding errors of back, fineQuantum, fineBack and rest. All other
+	// rounding errors are relative to the measured norms and are covered by the factor above.
 	r.Residual += U64 * r.Norm
 	r.FineResidual += U64 * (r.Norm + 3*r.FineNorm)
 	return r
@@ -88,12 +88,13 @@ func Codes(words []uint32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))
 }
 
-// Int8PairWidth is a number of words. Zeros pad the rows of PairInt8 to a multiple of it.
+// Int8PairWidth is a number of words. The rows of PairInt8 are padded with zeros to a multiple of
+// it.
 const Int8PairWidth = 64
 
 // PairInt8 sets out[i] to the dot product of the signed codes of x and the unsigned codes of
-// table[ids[i]*stride:][:len(x)]. It is exact if it fits in int32. len(x), in words, must be a
-// positive multiple of Int8PairWidth.
+// table[ids[i]*stride:][:len(x)]. The product is exact if it fits in int32. len(x), in words, must
+// be a positive multiple of Int8PairWidth.
 func (b *Backend) PairInt8(out []int32, x, table []uint32, stride int, ids []int32) {
 	checkPair(len(out), Int8PairWidth, x, table, stride, ids)
 	for len(ids) > 0 {

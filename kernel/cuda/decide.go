@@ -35,8 +35,8 @@ type Decide struct {
 	// Better and Equal (int32) contain the counts that the kernels increment. Their shape is
 	// [Targets], or [Filters][Targets] for Known.
 	Better, Equal Pointer
-	// List contains the pairs to decide. Listed (uint32) points to their number; the kernels
-	// process at most Count.
+	// List contains the pairs to decide. Listed (uint32) contains their number; the kernels process
+	// at most Count.
 	List, Listed Pointer
 	// Known contains Count known answers to decide.
 	Known Pointer
