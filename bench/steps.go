@@ -140,7 +140,7 @@ func (t *stepTimes) add(took, elapsed float64) {
 }
 
 func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph) error {
-	const steps = 16 // in a round
+	const steps = 16 // per round
 	list, ofProducts, err := x.work(backend)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 type softmaxKernels struct {
 	// maximum sets each lane to the maximum of itself and its entries of x.
 	maximum func(x *float32, n int, lanes *[sumLanes]float32)
-	// exp replaces x by exp(a·x − shift) and adds the results to lanes.
+	// exp replaces x by exp(a·x − shift) and sets lanes to the sums of the results.
 	exp func(x *float32, n int, a, shift float32, lanes *[sumLanes]float32)
 	// logistic does the work of Backend.Logistic.
 	logistic func(x, w *float32, n int, shift, target float32, lanes *[sumLanes]float32)
