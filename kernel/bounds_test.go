@@ -43,7 +43,7 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	return x, y
 }
 
-// panelError returns the error of a panel's score of x and y, and the bound on it.
+// panelError records in ratio the error of a panel's score of x and y, and the bound on it.
 func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
 	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
 	p.q[0], p.e[0] = Words(x), Words(y)
