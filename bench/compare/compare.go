@@ -33,7 +33,7 @@ func metricOf(base, head []bench.Result) string {
 
 // Compare compares the benchmarks that base and head have in common, by the given metric or, if it
 // is empty, by the metric that disturbances of the machine change least. Ratios are ratios of
-// times: those of rates and shares are inverted. control contains the results of a second
+// times: ratios of rates and shares are inverted. control contains the results of a second
 // measurement of the base and may be empty. missing names the benchmarks that only one of base and
 // head has.
 func Compare(base, head, control []bench.Result, metric string, minEffect float64) (rows []Row, missing []string) {
