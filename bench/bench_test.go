@@ -37,8 +37,8 @@ func BenchmarkSplitTrainStep(b *testing.B) { family(b) }
 
 var all = sync.OnceValues(bench.All)
 
-// family runs the benchmarks of the family that b is named after, with -short only the quick
-// subset.
+// family runs the benchmarks of the family after which b is named. With -short, it runs only the
+// quick subset.
 func family(b *testing.B) {
 	list, err := all()
 	require.NoError(b, err)

@@ -1,7 +1,7 @@
-// Package bench measures kernels and whole jobs, as shares of the machine's limits.
-// `go test -bench . ./bench` and `mquine bench run` run the same benchmarks, which All lists; Run
-// runs them and writes the results. Package compare compares results, and package report draws
-// them. docs/benchmarks.md explains the names and metrics.
+// Package bench measures the speed of kernels and whole jobs, and compares kernels to the machine's
+// limits. All lists the benchmarks, and Run runs them and writes the results; `go test -bench .
+// ./bench` runs the same benchmarks as `mquine bench run`. Package compare compares results, and
+// package report draws them. docs/benchmarks.md explains the names and metrics.
 package bench
 
 import (
@@ -31,14 +31,15 @@ func (x Benchmark) Family() string {
 	return family
 }
 
-// Run measures with b. It fails b on an error or when ctx is cancelled.
+// Run runs the benchmark with b. It fails b if there is an error or ctx is cancelled.
 func (x Benchmark) Run(ctx context.Context, b *testing.B) {
 	if err := x.run(ctx, b); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// families are the functions that list the benchmarks, in the order in which these run.
+// families contains the functions that list the benchmarks, in the order in which the benchmarks
+// run.
 var families = []func(*suite) []Benchmark{
 	ceilings,
 	panels, pairs, matrices, packing, // kernels of rankings
@@ -57,9 +58,9 @@ type suite struct {
 	reading  map[ceiling.Level]func(int)
 }
 
-// All lists the benchmarks of this machine, for the tiers that kernel.TierEnv allows. They share
-// data and are not safe for concurrent use. Graphs and checkpoints are created on first use.
-// Checkpoints stay in the user's cache folder.
+// All lists the benchmarks for this machine and the tiers that kernel.TierEnv allows. The
+// benchmarks share data and are not safe for concurrent use. Graphs and checkpoints are created on
+// first use. Checkpoints stay in the user's cache folder.
 func All() ([]Benchmark, error) {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -76,8 +77,8 @@ func All() ([]Benchmark, error) {
 // best reports whether b is the machine's best backend.
 func (s *suite) best(b *kernel.Backend) bool { return b == s.backends[0] }
 
-// read returns the loop that reads a level of the memory on one thread, or nil if the machine has
-// no such level.
+// read returns the loop that reads a level of memory on one thread, or nil if the machine has no
+// such level.
 func (s *suite) read(l ceiling.Level) *limit {
 	size := l.Reading(1)
 	if size == 0 {
@@ -90,7 +91,7 @@ func (s *suite) read(l ceiling.Level) *limit {
 	return &limit{c.PerRound, s.reading[l], 1}
 }
 
-// name joins a family and alternating keys and values.
+// name joins a family with alternating keys and values.
 func name(family string, pairs ...any) string {
 	for i := 0; i < len(pairs); i += 2 {
 		family += fmt.Sprintf("/%v=%v", pairs[i], pairs[i+1])

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// ceilings measures the machine's limits: operations on registers and reads from each level of the
-// memory, on one thread and on all.
+// ceilings measures the machine's limits: operations on registers and reads from each level of
+// memory, on one thread and on all threads.
 func ceilings(s *suite) []Benchmark {
 	var list []Benchmark
 	counts := slices.Compact([]int{1, threads()})
@@ -26,7 +26,7 @@ func ceilings(s *suite) []Benchmark {
 	type loop struct {
 		of      string
 		ceiling ceiling.Ceiling
-		flops   float64 // floating-point operations for each that the ceiling counts
+		flops   float64 // floating-point operations for each one that the ceiling counts
 	}
 	for _, backend := range s.backends {
 		loops := []loop{
@@ -66,7 +66,8 @@ func ceilings(s *suite) []Benchmark {
 	return list
 }
 
-// measureCeiling reports the best rate of many short runs, because disturbances only lower a rate.
+// measureCeiling reports the best rate of many short runs, because disturbances can only lower a
+// rate.
 func measureCeiling(b *testing.B, c ceiling.Ceiling, threads int, unit string, scale float64) {
 	var run func() float64
 	if threads == 1 {

@@ -15,15 +15,15 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// shape is a graph to measure on: synth.Zipf's graph of the given size, which is as skewed as a
-// real one, or with real the installed data set of that name.
+// shape describes a graph for benchmarks. If real is set, it is the installed data set of that
+// name. Otherwise it is synth.Zipf's graph of the given size, which is as skewed as a real one.
 type shape struct {
 	name string
 	size synth.Config
 	real bool
 }
 
-// shapes are a small graph for the quick subset and graphs of the size of the paper's data sets,
+// shapes lists a small graph for the quick subset, and graphs as large as the paper's data sets but
 // with fewer test triples.
 var shapes = []shape{
 	newShape("small", 2000, 20, 20_000, 500),
@@ -64,7 +64,8 @@ type subject struct {
 	checkpoint *checkpoint.Checkpoint
 }
 
-// fixtures keeps the last graph and the last subject. Benchmarks on the same one are neighbours.
+// fixtures keeps the last graph and the last subject, because benchmarks on the same graph run one
+// after another.
 type fixtures struct {
 	shape   string
 	graph   *kg.Graph
@@ -127,7 +128,7 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 
 // cachedCheckpoint returns the folder of a checkpoint in the user's cache, and creates it if it is
 // missing. Fitting takes seconds, and two compared revisions should use the same checkpoint. The
-// name has the tier and clustered.Version, because the bytes depend on them.
+// name contains the tier and clustered.Version, because the bytes depend on them.
 func cachedCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Config) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -148,7 +149,7 @@ func cachedCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Co
 	}
 	if err := checkpoint.Save(ctx, dir, m, g.Entities, g.Relations, map[string]string{"dataset": g.Name}); err != nil {
 		if _, other := os.Stat(dir); other == nil {
-			return dir, nil // another process was faster
+			return dir, nil // another process created it first
 		}
 		return "", err
 	}

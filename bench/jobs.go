@@ -68,8 +68,8 @@ type job struct {
 	dim   int
 }
 
-// jobs lists MQuinE with the paper's dimensions on every shape, and a model of each comparison on
-// one.
+// jobs lists MQuinE with the paper's dimensions on every shape, and a model for each comparison on
+// one shape.
 func jobs() []job {
 	var list []job
 	dims := map[string]int{"small": 20, "fb15k-237": 38, "wn18rr": 35, "yago3-10": 18}
@@ -90,7 +90,7 @@ func (j job) name(family string, pairs ...any) string {
 	return name(family, append(pairs, "data", j.shape.name, "model", j.model, "dim", j.dim)...)
 }
 
-// opens measures opening a checkpoint: mapping it, checking every parameter, reading the
+// opens measures opening a checkpoint: mapping it, checking every parameter and reading the
 // vocabularies.
 func opens(s *suite) []Benchmark {
 	var list []Benchmark
@@ -119,11 +119,11 @@ func opens(s *suite) []Benchmark {
 }
 
 // evaluations ranks test triples on both sides under every filter, on all threads. Pack is the part
-// before the first query: the features and panels of all candidates.
+// before the first query: computing and packing the features of all candidates.
 //
-// pct-peak is the rate of the terms of all distinct queries' scores, as a share of the comparison's
-// ceiling on all threads, measured before and after. Terms that early exit skips count too, so the
-// share may exceed 100.
+// pct-peak is the rate of the terms in the scores of all distinct queries, as a share of the
+// comparison's ceiling on all threads. The ceiling is measured before and after. Terms that early
+// exit skips count too, so the share may exceed 100.
 func evaluations(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -194,7 +194,7 @@ func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kerne
 	return nil
 }
 
-// predictions measures the ten best answers to a few queries.
+// predictions measures finding the ten best answers to each of a few queries.
 func predictions(s *suite) []Benchmark {
 	const queries, best = 32, 10
 	var list []Benchmark
@@ -229,7 +229,7 @@ func predictions(s *suite) []Benchmark {
 	return list
 }
 
-// perSecond reports a rate, given the amount of one iteration.
+// perSecond reports a rate, given the amount of work in one iteration.
 func perSecond(b *testing.B, unit string, amount float64) {
 	b.ReportMetric(amount*float64(b.N)/b.Elapsed().Seconds(), unit)
 }
@@ -249,7 +249,7 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// folderSize returns the size of the files directly in a folder.
+// folderSize returns the total size of the files directly in a folder.
 func folderSize(dir string) (bytes int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// pairs scores a query against scattered rows of a table beyond the caches, as the float64 stage
-// does with undecided pairs. With int8 it uses 48 rows of coarse and fine codes, as the second int8
-// stage does with the undecided pairs of a panel. GB/s counts the rows.
+// pairs scores a query against scattered rows of a table that exceeds the caches, as the float64
+// stage does with undecided pairs. With int8 it uses 48 rows of coarse and fine codes, as the
+// second int8 stage does with the undecided pairs of a panel. GB/s counts the rows.
 func pairs(s *suite) []Benchmark {
 	const rows = 256 // of a call
 	var list []Benchmark
@@ -76,7 +76,7 @@ func pairs(s *suite) []Benchmark {
 }
 
 // matrices measures the float64 kernels of the matrix models, on operands in the L1 cache, or in L2
-// for d = 64. Padding does not count.
+// for d = 64. GFLOP/s does not count padding.
 func matrices(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -123,14 +123,14 @@ func matrices(s *suite) []Benchmark {
 	return list
 }
 
-// packing interleaves rows of a table beyond the caches into panels, as before a ranking. GB/s
-// counts reads and writes.
+// packing interleaves rows of a table that exceeds the caches into panels, as a ranking does before
+// the first query. GB/s counts reads and writes.
 func packing(s *suite) []Benchmark {
 	var list []Benchmark
 	widths := map[int]bool{}
 	for _, backend := range s.backends {
 		if widths[backend.NR] {
-			continue // another tier runs the same Go code
+			continue // this tier runs the same Go code as another one
 		}
 		widths[backend.NR] = true
 		for _, k := range []int{342, 1482} {

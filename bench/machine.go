@@ -22,8 +22,8 @@ type Machine struct {
 	// Features are the processor features that the tier's kernels use.
 	Features kernel.Features
 	Threads  int
-	// Commit is the revision of the code, with +dirty if files were changed, and CommitTime its
-	// time. Both are empty if the build does not have them.
+	// Commit is the revision of the code, with +dirty if files were changed, and CommitTime is its
+	// time. Both are empty if the build does not contain them.
 	Commit     string
 	CommitTime string
 	// Ceiling is the best rate of float32 multiply-adds on one thread, in GFLOP/s.
@@ -64,7 +64,7 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// Class returns the name of the folder for results of comparable machines. It has the tier,
+// Class returns the name of the folder for results from comparable machines. It contains the tier,
 // because virtual machines often hide the processor's exact name.
 func (m Machine) Class() string {
 	var slug strings.Builder

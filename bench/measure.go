@@ -12,15 +12,15 @@ import (
 // operation is a kernel call to measure on one thread.
 type operation struct {
 	call func()
-	// flops is the number of floating-point operations of a call, bytes the number of bytes that it
-	// must read or write at least once. Zeros are not reported.
+	// flops is the number of floating-point operations in a call. bytes is the number of bytes that
+	// a call must read or write at least once. Rates are not reported for zeros.
 	flops, bytes float64
-	// others has further amounts of a call by the unit of their rate, such as "queries/s".
+	// others contains further amounts per call by the unit of their rate, such as "queries/s".
 	others map[string]float64
 	limits []share
 }
 
-// share is a metric in percent: the rate of an amount per call, relative to a limit of that rate.
+// share is a metric in percent: the rate of an amount per call, relative to a limit on that rate.
 type share struct {
 	unit   string
 	amount float64
@@ -31,7 +31,7 @@ type share struct {
 type limit struct {
 	perRound float64
 	loop     func(rounds int)
-	n        int // rounds for one call of loop
+	n        int // rounds in one call of loop
 }
 
 func newLimit(c ceiling.Ceiling) *limit { return &limit{c.PerRound, c.Loop(), 1} }
@@ -50,17 +50,17 @@ func (l *limit) sample() float64 {
 	}
 }
 
-// slice is the time that the operation runs between two samples of its limits. It is short, so
-// both run at the same frequency and beside the same other programs.
+// slice is how long the operation runs between two samples of its limits. It is short, so the
+// operation and the samples run at the same frequency and beside the same other programs.
 const slice = 4 * time.Millisecond
 
 // measure reports the rates of an operation.
 //
 // Rates are per second of the thread's processor time, where the system reports it, because time
 // that other processes use is not a property of the kernel. They are medians over short slices. A
-// share is the median of the slices' shares, each relative to the limit right before and after the
-// slice. ns/op is mean wall-clock time, as in every benchmark, and cpu-ns/op is median processor
-// time.
+// share is the median of the slices' shares, each relative to the limit as measured right before
+// and after the slice. ns/op is mean wall-clock time, as in every benchmark, and cpu-ns/op is
+// median processor time.
 func (o operation) measure(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -69,7 +69,7 @@ func (o operation) measure(b *testing.B) {
 	for i, s := range o.limits {
 		before[i] = s.limit.sample()
 	}
-	var perCall []float64 // seconds, of each slice
+	var perCall []float64 // seconds, for each slice
 	shares := make([][]float64, len(o.limits))
 	calls, want := 0, 1
 	start := threadTime()

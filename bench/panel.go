@@ -9,12 +9,13 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// outOfCache is a size in bytes that exceeds every cache.
+// outOfCache is a size in bytes that is larger than any cache.
 const outOfCache = 64 << 20
 
-// panels scores a query block against panel after panel, as a ranking does, with features beyond
-// the caches and two targets a query. pct-peak is a share of the rate of the same operations on
-// registers alone. GB/s counts the panels only: the queries stay in the L2 cache.
+// panels scores a query block against panel after panel, as a ranking does, with features that
+// exceed the caches and two targets per query. pct-peak is a share of the rate of the same
+// operations on registers alone. GB/s counts only the panels, because the queries stay in the L2
+// cache.
 func panels(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -63,9 +64,9 @@ func int8Panel(b *kernel.Backend, k int) operation {
 
 func int16Panel(b *kernel.Backend, k int) operation {
 	p := b.Int16Panels()
-	words := roundUp(2*k/kernel.WordBytes, p.Multiple) // two codes of a byte each
+	words := roundUp(2*k/kernel.WordBytes, p.Multiple) // two one-byte codes per coordinate
 	o := panel(b, p, words, randomWords)
-	const products = 3 // of coarse and fine codes
+	const products = 3 // products of coarse and fine codes per coordinate
 	ops := products * 2 * comparedBy(p, words) * float64(words*kernel.WordBytes/2)
 	o.others = map[string]float64{"GOP/s": ops / 1e9}
 	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8Tiles(b))}}
@@ -75,7 +76,7 @@ func int16Panel(b *kernel.Backend, k int) operation {
 // comparedBy returns the number of pairs that one call of panel scores.
 func comparedBy(p kernel.Panels, k int) float64 { return float64(p.QueryBlock(k) * p.NR) }
 
-// panel calls p with k words a candidate, on values that vectors makes.
+// panel calls p with k words per candidate, on values from vectors.
 func panel(b *kernel.Backend, p kernel.Panels, k int, vectors func(n int) []uint32) operation {
 	block, size := p.QueryBlock(k), k*p.NR
 	panels := max(2, outOfCache/(4*size))
@@ -115,8 +116,8 @@ func randoms(n int) []float32 {
 	return fill(kernel.AlignedFloat32(n), func() float32 { return float32(rng.Float64()) })
 }
 
-// fill repeats a few thousand drawn values in x. Drawing all of them would take longer than a
-// benchmark.
+// fill fills x by repeating a few thousand drawn values. Drawing every value would take longer than
+// a benchmark.
 func fill[T any](x []T, draw func() T) []T {
 	const drawn = 9973 // a prime, so that rows and lanes differ
 	for i := range x[:min(len(x), drawn)] {

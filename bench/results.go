@@ -16,9 +16,9 @@ import (
 type Result struct {
 	// Name is the benchmark's name without "Benchmark" and the number of threads.
 	Name string
-	// Config has the configuration lines above the result.
+	// Config contains the configuration lines above the result.
 	Config map[string]string
-	// Values are by unit. Times are in seconds where the file has ns.
+	// Values are indexed by unit. Times are in seconds where the file uses nanoseconds.
 	Values map[string]float64
 }
 
@@ -42,8 +42,8 @@ func ReadResults(ctx context.Context, path string) ([]Result, error) {
 	return all, err
 }
 
-// ParseResults reads results in the Go benchmark format and skips other lines. name is for error
-// messages.
+// ParseResults reads results in the Go benchmark format and skips other lines. name appears in
+// error messages.
 func ParseResults(r io.Reader, name string) ([]Result, error) {
 	reader := benchfmt.NewReader(r, name)
 	var all []Result

@@ -15,9 +15,9 @@ import (
 )
 
 // BenchmarkProductAndCount counts, for a query block, the candidates whose dot product exceeds a
-// threshold. The panel kernel counts in the microtile, gonum's sgemm needs a pass over its result,
-// and the third is a plain loop. All have the same operands and use all threads. Rivals outside Go
-// are in bench/rivals.
+// threshold. It compares the panel kernel, which counts in the microtile, gonum's sgemm, which
+// needs a separate pass over its result, and a plain loop. All three have the same operands and use
+// all threads. Rivals outside Go are in bench/rivals.
 func BenchmarkProductAndCount(b *testing.B) {
 	backends, err := kernel.Available()
 	require.NoError(b, err)
@@ -43,8 +43,8 @@ func BenchmarkProductAndCount(b *testing.B) {
 	}
 }
 
-// counting holds m queries and n candidates of k small integers. Their float32 sums are exact, so
-// every order of summation gives the same counts.
+// counting holds m queries and n candidates of k small integers. Float32 sums of their products are
+// exact, so every order of summation gives the same counts.
 type counting struct {
 	backend            *kernel.Backend
 	m, n, k            int
@@ -94,7 +94,7 @@ func newCounting(backend *kernel.Backend, k int) *counting {
 	return c
 }
 
-// pack interleaves n rows in strips of the given width.
+// pack interleaves n rows into strips of the given width.
 func (c *counting) pack(dst []uint32, rows []float32, n, width int) {
 	ids := make([]int32, width)
 	for at := 0; at < n; at += width {
@@ -105,10 +105,10 @@ func (c *counting) pack(dst []uint32, rows []float32, n, width int) {
 	}
 }
 
-// each calls work for n items on all threads.
+// each calls work for every one of n items, on all threads.
 func (c *counting) each(n int, work func(worker, item int)) {
 	if err := kernel.Parallel(context.Background(), c.threads, n, work); err != nil {
-		panic(err) // the context never ends
+		panic(err) // the context is never cancelled
 	}
 }
 

@@ -16,18 +16,18 @@ import (
 type Options struct {
 	// Match selects benchmarks by their whole name; nil selects all.
 	Match *regexp.Regexp
-	// Quick selects the quick subset only.
+	// Quick selects only the quick subset.
 	Quick bool
 	// Count is the number of results of each benchmark.
 	Count int
-	// Time is the least time that a benchmark runs for a result.
+	// Time is the minimum time that a benchmark runs for one result.
 	Time time.Duration
 	// Progress, if not nil, is called before each run.
 	Progress func(done, total int, name string)
 }
 
 // registerFlags registers the settings of package testing as flags of package flag. The command
-// does not parse these.
+// does not parse these flags.
 var registerFlags = sync.OnceFunc(testing.Init)
 
 // Run runs the selected benchmarks and writes the results in the Go benchmark format, each as soon

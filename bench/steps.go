@@ -22,15 +22,15 @@ import (
 // trainingSteps measures training steps on a graph of FB15k-237's size: 14,541 entities, 237
 // relations, 1,024 positives from both sides, 1,024 shared negatives for each side. With Z-samples
 // the graph is FB15k-237 itself, because a random graph has no Z-patterns. MQuinE has d = 38; the
-// vector models have 400 values for an entity.
+// vector models have 400 values per entity.
 //
-// cpu-ms/step is the median processor time of a step on all threads. pct-peak is the share of it
-// that the step's terms would need at the rates of their operations on all threads, measured
-// between the steps. The terms are the multiply-adds of the three products, B·C·F each for a side,
-// or the terms of a distance's scores and gradients. Sampling, features, queries, their gradients
-// and Adam count as lost time. The share is called pct-fma if the products do not use float32
-// multiply-adds. pct-clock is the same share of the median wall-clock time, which idle threads and
-// other programs lengthen. GFLOP/s counts the products alone.
+// cpu-ms/step is the median processor time of a step on all threads. pct-peak is the share of this
+// time that the step's terms would need at the ceilings of their operations on all threads, which
+// are measured between the steps. The terms are the multiply-adds of the three products, B·C·F for
+// each product and side, or the terms of a distance's scores and gradients. Sampling, features,
+// queries, their gradients and Adam count as lost time. The share is called pct-fma if the products
+// do not use float32 multiply-adds. pct-clock is the same share of the median wall-clock time,
+// which idle threads and other programs lengthen. GFLOP/s counts the products alone.
 func trainingSteps(s *suite) []Benchmark {
 	shapes := map[int]*kg.Graph{}
 	backend := s.backends[0]
@@ -85,13 +85,14 @@ func newStepShape(name string, dim int) stepShape {
 	return stepShape{c}
 }
 
-// work is an amount of terms of a step with the ceiling of their rate.
+// work is a number of terms in a step, with the ceiling of their rate.
 type work struct {
 	terms float64
 	limit threadsLimit
 }
 
-// work returns the work that is quadratic in the batch, and whether it is matrix products.
+// work returns the work that is quadratic in the batch size, and reports whether it consists of
+// matrix products.
 func (x stepShape) work(backend *kernel.Backend) (list []work, ofProducts bool, err error) {
 	c := model.Config{Model: x.config.Model, Dim: x.config.Dim, Entities: 1, Relations: 1}
 	m, err := model.Random(context.Background(), c, 1)
@@ -113,7 +114,7 @@ func (x stepShape) work(backend *kernel.Backend) (list []work, ofProducts bool, 
 // stepTimes collects the times and shares of a benchmark's steps.
 type stepTimes struct {
 	work                       []work
-	rates                      []float64 // of the work, before the next step
+	rates                      []float64 // rates of the work, measured before the next step
 	times, shares, clockShares []float64
 }
 
@@ -127,7 +128,7 @@ func newStepTimes(list []work) *stepTimes {
 
 // add records the processor and wall-clock seconds of a step, and then measures the ceilings.
 func (t *stepTimes) add(took, elapsed float64) {
-	least := 0.0 // seconds of one thread at the ceilings
+	least := 0.0 // seconds that one thread needs at the ceilings
 	for i, w := range t.work {
 		after := w.limit.sample()
 		least += w.terms / ((t.rates[i] + after) / 2)
@@ -139,7 +140,7 @@ func (t *stepTimes) add(took, elapsed float64) {
 }
 
 func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph) error {
-	const steps = 16 // in a round
+	const steps = 16 // per round
 	list, ofProducts, err := x.work(backend)
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func newThreadsLimit(c ceiling.Ceiling, threads int) threadsLimit {
 	return l
 }
 
-// sample returns the mean rate of the threads, per second of processor time of one thread.
+// sample returns the mean rate of the threads, per second of one thread's processor time.
 func (l threadsLimit) sample() float64 {
 	rates := make([]float64, len(l))
 	var wg sync.WaitGroup
@@ -225,8 +226,8 @@ func (l threadsLimit) sample() float64 {
 	return sum / float64(len(l))
 }
 
-// skewedGraph returns a graph of random training triples. Few entities and relations have most of
-// them.
+// skewedGraph returns a graph of random training triples. A few entities and relations occur in
+// most of them.
 func skewedGraph(entities, relations, triples int) *kg.Graph {
 	rng := rand.New(rand.NewPCG(1, 1))
 	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}

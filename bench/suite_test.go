@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		if machine.Commit == "" { // go test builds have no commit
+		if machine.Commit == "" { // builds by go test contain no commit
 			machine.Commit, machine.CommitTime = gitLog("%H"), gitLog("%cd")
 			if exec.Command("git", "diff", "--quiet", "HEAD").Run() != nil {
 				machine.Commit += "+dirty"

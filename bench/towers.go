@@ -13,8 +13,9 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// dimOf returns the dimension at which a model is measured: for matrix models the MQuinE paper's on
-// FB15k-237, for others the largest with which an entity has at most 1,000 parameters.
+// dimOf returns the dimension at which a model is measured: for matrix models, the MQuinE paper's
+// dimension on FB15k-237; for other models, the largest dimension with which an entity has at most
+// 1,000 parameters.
 func dimOf(name string) int {
 	if name == "mquine" || name == "mquade" {
 		return 38
@@ -46,8 +47,9 @@ func entityWidth(name string, d int) int {
 }
 
 // towers measures a model's work for one entity, one query and one reference score. GFLOP/s counts
-// matrix products and norms, and is not reported for vector models. GB/s counts the entity's
-// parameters and the vector that is written; the relation's parameters stay in the caches.
+// matrix products and norms and is not reported for vector models. GB/s counts the entity's
+// parameters and the vector that is written, but not the relation's parameters, which stay in the
+// caches.
 func towers(s *suite) []Benchmark {
 	const entities, relations = 4096, 16
 	var list []Benchmark
@@ -85,7 +87,7 @@ func tower(part string, m model.Model, backend *kernel.Backend) operation {
 	worker := m.NewWorker(backend)
 	rng := rand.New(rand.NewPCG(1, 1))
 	triples := make([]kg.Triple, 4096)
-	for i := range triples { // of one relation, as in a ranking
+	for i := range triples { // all of one relation, as in a ranking
 		triples[i] = kg.Triple{Head: rng.Int32N(int32(c.Entities)), Tail: rng.Int32N(int32(c.Entities))}
 	}
 	tower := m.Tower(kg.Tail)

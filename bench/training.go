@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// products measures the matrix products of a training step with their packing: the scores of a
-// batch of queries against shared candidates, and the two products of the gradients.
+// products measures the matrix products of a training step, including their packing: the scores of
+// a batch of queries against shared candidates, and the two products for the gradients.
 func products(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -24,9 +24,9 @@ func products(s *suite) []Benchmark {
 	return list
 }
 
-// splitProducts measures the products in two bfloat16. pct-peak counts the three bfloat16 products
-// of a term, as a share of the matrix unit's ceiling. pct-fma counts a term once, as a share of the
-// float32 multiply-add ceiling.
+// splitProducts measures split products. pct-peak counts the three bfloat16 products of a term and
+// is a share of the matrix unit's ceiling. pct-fma counts a term once and is a share of the float32
+// multiply-add ceiling.
 func splitProducts(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -43,8 +43,8 @@ func splitProducts(s *suite) []Benchmark {
 	return list
 }
 
-// productsOf lists the benchmarks of one arithmetic: scores [queries][n], and the gradients of
-// queries and candidates.
+// productsOf lists the benchmarks for one arithmetic: scores, [queries][n], and the gradients with
+// respect to queries and candidates.
 func productsOf(
 	s *suite, family string, backend *kernel.Backend, newProduct func(threads int) *linalg.Product,
 	limits func(terms float64) []share,
@@ -79,10 +79,10 @@ func productsOf(
 	return list
 }
 
-// distances measures the scores and the gradients of a training step's block of 512 queries with
-// their packing, and of pairs, 64 feature rows for each query. A gradient of a block has two terms
-// for each term of a score, one for the query and one for the feature; a gradient of a pair has
-// one.
+// distances measures the scores and the gradients for a training step's block of 512 queries,
+// including their packing, and for pairs, with 64 feature rows for each query. A gradient of a
+// block has two terms for each term of a score, one for the query and one for the feature; a
+// gradient of a pair has one.
 func distances(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -107,7 +107,7 @@ func distances(s *suite) []Benchmark {
 	return list
 }
 
-// distance measures the scores, or the gradients, of a block or of pairs.
+// distance measures the scores or the gradients, of a block or of pairs.
 func distance(
 	ctx context.Context, b *testing.B, backend *kernel.Backend, kind linalg.DistanceKind, of string, n, k int,
 ) error {
@@ -154,7 +154,7 @@ func distance(
 }
 
 // smallProducts measures products of d × d float32 matrices in L1, the features of entities, and
-// their gradients. GFLOP/s counts whole products without padding.
+// the gradients of those features. GFLOP/s counts whole products without padding.
 func smallProducts(s *suite) []Benchmark {
 	const entities = 64
 	var list []Benchmark

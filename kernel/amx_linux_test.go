@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// TestAMXPermission checks that a backend with AMX asks Linux for AMX, and that neither importing
-// the package nor a backend without AMX does.
+// TestAMXPermission checks that creating a backend with AMX requests permission from Linux, and
+// that neither importing the package nor creating a backend without AMX does.
 func TestAMXPermission(t *testing.T) {
 	const child = "MQUINE_TEST_AMX_CHILD"
 	if os.Getenv(child) == "" {

@@ -2,5 +2,5 @@
 
 package kernel
 
-// requestAMX reports false: mquine knows how to ask for AMX on Linux only.
+// requestAMX reports false: mquine can request permission for AMX only on Linux.
 func requestAMX() bool { return false }

@@ -5,36 +5,37 @@ import (
 	"unsafe"
 )
 
-// Backend holds the kernels of one tier with its features. It is immutable and safe for concurrent
+// Backend holds the kernels for a tier and its features. It is immutable and safe for concurrent
 // use.
 //
 // The float64 kernels and the panels of codes give the same bits on every backend. The float32
 // scores of Panels may differ; PanelError bounds their errors.
 type Backend struct {
 	Tier Tier
-	// Features are the features that the kernels use.
+	// Features is the set of features that the kernels use.
 	Features Features
 	// NR is the number of candidates in a panel.
 	NR int
 
-	int8      comparer // panels of codes: in assembly with FeatureVNNI, otherwise portable and slow
-	int16     comparer // the same with FeatureAMX
+	int8      comparer // panels of one-byte codes: assembly with FeatureVNNI, otherwise portable and slow
+	int16     comparer // panels of two-byte codes: assembly with FeatureAMX, otherwise portable and slow
 	matMul    func(c, a, b *float64, k, ld, eights int)
 	matMulFMA func(c, a, b *float64, k, ld, eights int)
 	frobenius func(p, q, x, out *float64, rows, ld, eights int)
 	pairInt8  func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 }
 
-// Peak returns a loop that does only the arithmetic of c's panels, on 64 operands in registers, and
-// the number of score terms that one round of it computes. Package ceiling measures its rate.
+// Peak returns a loop that does only the arithmetic of c's panels, on 64 operands in registers. It
+// also returns the number of score terms that one round of the loop computes. Package ceiling
+// measures its rate.
 func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), terms int) {
 	k := b.comparer(c)
 	return k.peak, k.peakTerms
 }
 
-// Pair scores x against the rows of table that ids lists, in float64 from the float32 entries:
-// out[i] is the score of x and table[ids[i]*stride:][:len(x)]. len(x) must be a positive multiple
-// of PairWidth. Comparison.PairError bounds the error.
+// Pair scores x against the rows of table that ids lists, computing in float64 from the float32
+// entries: out[i] is the score of x and table[ids[i]*stride:][:len(x)]. len(x) must be a positive
+// multiple of PairWidth. Comparison.PairError bounds the error.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
 	checkPair(len(out), PairWidth, x, table, stride, ids)
 	kernel := b.comparer(c).pair
@@ -43,7 +44,7 @@ func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride i
 		kernel(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
 		if c.group > 1 {
 			for i := range out[:n] {
-				out[i] /= float64(c.group) // the kernels add the term of a group once for each of its coordinates
+				out[i] /= float64(c.group) // the kernels add a group's term once for each of its coordinates
 			}
 		}
 		ids, out = ids[n:], out[n:]
@@ -61,16 +62,17 @@ func checkPair[T any](out, width int, x, table []T, stride int, ids []int32) {
 	}
 }
 
-// MatMul computes the product c = a·b of d × d matrices in float64. Every entry is one chain from 0
-// over ascending terms, with products and sums rounded separately. The matrices are stored as LD(d)
-// × LD(d) matrices in row-major order, with zeros beyond d. c must not overlap a or b.
+// MatMul computes the product c = a·b of d × d matrices in float64. Every entry is one chain that
+// starts at 0 and adds its terms in ascending order; products and sums are rounded separately. The
+// matrices are stored as LD(d) × LD(d) matrices in row-major order, with zeros beyond d. c must not
+// overlap a or b.
 func (b *Backend) MatMul(c, a, bm []float64, d int) { b.product(b.matMul, c, a, bm, d, false) }
 
 // MatMulFMA is MatMul with fused multiply-adds.
 func (b *Backend) MatMulFMA(c, a, bm []float64, d int) { b.product(b.matMulFMA, c, a, bm, d, false) }
 
-// MatMulFMALower is MatMulFMA for the entries on and below the diagonal. The entries above it are
-// unspecified.
+// MatMulFMALower is MatMulFMA for the entries on and below the diagonal of c. The entries above the
+// diagonal are unspecified.
 func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
 	b.product(b.matMulFMA, c, a, bm, d, true)
 }
@@ -109,6 +111,6 @@ func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64
 // multiple of 8.
 func LD(d int) int { return (d + 7) &^ 7 }
 
-// ptr returns the address of the first element of s, which may be empty. Kernels do not dereference
-// it then.
+// ptr returns the address of the first element of s. If s is empty, kernels do not dereference the
+// address.
 func ptr[T any](s []T) *T { return unsafe.SliceData(s) }

@@ -55,8 +55,8 @@ func pairInt8AVX512(f Features) func(x *uint32, n int, table *uint32, stride int
 	return asm.PairInt8AVX512VNNI
 }
 
-// detectFeatures returns the features of the processor: those whose kernels find every extension
-// that they use.
+// detectFeatures returns the features of the processor. It includes a feature only if the processor
+// has every extension that the feature's kernels use.
 func detectFeatures() Features {
 	var f Features
 	for i, extensions := range [len(features)][]cpuid.FeatureID{

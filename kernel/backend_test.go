@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// eachBackend runs f on every tier of this machine, and without the features that panels of codes
-// use.
+// eachBackend runs f on every tier of this machine, with and without the features that panels of
+// codes use.
 func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 	kerneltest.Each(t, FeatureVNNI|FeatureAMX, f)
 }
@@ -33,7 +33,7 @@ func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)
 type panelCase struct {
 	t      testing.TB
 	b      *Backend
-	c      Comparison // zero for codes
+	c      Comparison // the zero value for codes
 	panels Panels
 	twin   func(q, e []uint32) float32
 	tiles  bool // PackTiles packed the strips
@@ -42,12 +42,12 @@ type panelCase struct {
 	call   PanelCall  // without Counts and ExitBelow
 }
 
-// numbers returns the float32 values whose bits are words.
+// numbers returns the float32 values whose bit patterns are words.
 func numbers(words []uint32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
-// newComparisonCase returns a case of float32 values. value draws a term.
+// newComparisonCase returns a case with float32 values. value draws a coordinate.
 func newComparisonCase(
 	t testing.TB, rng *rand.Rand, b *Backend, c Comparison, k, queries, candidates int, value func(t int) float32,
 ) *panelCase {
@@ -57,7 +57,7 @@ func newComparisonCase(
 	return p
 }
 
-// newInt8Case and newInt16Case make cases of codes. value draws a word.
+// newInt8Case and newInt16Case return cases with codes. value draws a word.
 func newInt8Case(
 	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
 ) *panelCase {
@@ -74,7 +74,8 @@ func newInt16Case(
 	return p
 }
 
-// draw makes strips of queries, the last one incomplete, and an incomplete panel of candidates.
+// draw creates strips of queries, the last of which is incomplete, and an incomplete panel of
+// candidates.
 func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(t int) uint32) {
 	mr, nr := p.panels.MR, p.panels.NR
 	p.strips = (queries + mr - 1) / mr
@@ -140,7 +141,7 @@ func (p *panelCase) pack() {
 	}
 }
 
-// run calls Score on poisoned memory. Counts begin at 7.
+// run calls Score with poisoned memory. Counts start at 7.
 func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []int32) {
 	targets := int(p.call.TargetStart[len(p.q)])
 	scratch = p.b.NewPanelScratch(len(p.q), targets)
@@ -154,8 +155,8 @@ func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []in
 	return scratch, append([]int32{}, call.Counts...)
 }
 
-// TestPanel requires that the assembly has the bits of its twin, or keeps its error bound if it has
-// none, and that it counts correctly.
+// TestPanel requires that the scores of the assembly equal its twin's bit for bit, or are within
+// the error bound if there is no twin, and that the counts are correct.
 func TestPanel(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -197,7 +198,7 @@ func TestPanel(t *testing.T) {
 	})
 }
 
-// countPlainly counts from the scores as the definition says. Counters begin at 7.
+// countPlainly counts from the scores according to the definition. Counts start at 7.
 func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []uint64) {
 	counts, undecided = []int32{}, []uint64{}
 	for i := range p.q {
@@ -224,8 +225,8 @@ func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []
 	return counts, undecided
 }
 
-// TestDrop requires that early exit changes no count: it skips no strip that matters and counts
-// nothing for a skipped strip.
+// TestDrop requires that early exit changes no count: it skips only strips that do not matter, and
+// nothing is counted for a skipped strip.
 func TestDrop(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		if !Falling(c) {
@@ -237,7 +238,7 @@ func TestDrop(t *testing.T) {
 			k := 2 * (1 + rng.IntN(400))
 			p := newComparisonCase(t, rng, b, c, k, 3*b.Panels(c).MR-1, b.NR,
 				func(int) float32 { return float32(rng.NormFloat64()) })
-			for i := range p.q { // a few queries are near candidates, so that their strips matter
+			for i := range p.q { // a few queries are near candidates, so their strips matter
 				if round%2 == 0 && i%(2*b.Panels(c).MR) == 0 {
 					copy(p.q[i], p.e[0])
 				}
@@ -288,8 +289,8 @@ func (p *panelCase) checkBound(t *testing.T, scores []float32) {
 	}
 }
 
-// TestPanelError checks the bounds for sums with much cancellation, for tiny sums, and for long
-// sums of one sign.
+// TestPanelError checks the bounds for sums with heavy cancellation, for tiny sums, and for long
+// sums of terms with one sign.
 func TestPanelError(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(5, 1))
@@ -314,7 +315,7 @@ func TestPanelError(t *testing.T) {
 					for t := 1; t < k; t += 2 {
 						e[t] = e[t-1]
 					}
-					if j%2 == 0 { // near the query, all on one side
+					if j%2 == 0 { // near the query, with all differences of one sign
 						for t := range k {
 							e[t] = q[t] * (1 + 0x1p-19*float32(rng.Float64()))
 						}
@@ -387,7 +388,7 @@ func TestPair(t *testing.T) {
 	})
 }
 
-// padded returns a random d × d matrix with padding, flush against a guard page.
+// padded returns a random d × d matrix with padding that ends at a guard page.
 func padded(t testing.TB, rng *rand.Rand, d int) []float64 {
 	ld := LD(d)
 	m := kerneltest.Guarded[float64](t, ld*ld)

@@ -8,7 +8,7 @@ const (
 	U64 = 1.0 / (1 << 53)
 )
 
-// Gamma returns nu/(1 − nu), which bounds the relative error of n roundings with unit roundoff u
+// Gamma returns nu/(1 − nu), a bound on the relative error of n roundings with unit roundoff u
 // (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 func Gamma(n int, u float64) float64 {
 	nu := float64(n) * u

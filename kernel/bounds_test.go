@@ -11,14 +11,14 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// The tests of this file compare bounds with exact errors, computed in math/big. Their inputs bring
-// the two close together, so that a test fails if a term of a bound is halved or missing
+// The tests in this file compare bounds to exact errors computed with math/big. The inputs bring
+// the errors close to the bounds, so a test fails if a term of a bound is halved or missing
 // (docs/numerics.md, "Tests of the bounds").
 
-// lossy returns vectors of k terms whose score, in arithmetic with the given unit roundoff, loses
-// half a unit in the last place in every addition to a nonzero sum. The first term is 1, and the
-// terms at the given positions are ties that round to the even 1. The first term loses as much,
-// unless its product is exact.
+// lossy returns vectors of k terms. In arithmetic with the given unit roundoff, their score loses
+// half a unit in the last place in every addition to a nonzero sum. The first term is 1. The terms
+// at the given positions cause ties that round to the even 1. Computing the first term loses half a
+// unit too, unless its product is exact.
 func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	x, y = make([]float32, k), make([]float32, k)
 	_, exponent := math.Frexp(unit)
@@ -43,7 +43,7 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	return x, y
 }
 
-// panelError compares the error of a panel's score of x and y with its bound.
+// panelError records in ratio the error of a panel's score of x and y, and the bound on it.
 func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
 	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
 	p.q[0], p.e[0] = Words(x), Words(y)
@@ -72,7 +72,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 		}
 		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98}[c]
 		if c == GroupNorm && b.Tier != Generic {
-			least = 0 // the error of the root exceeds the others: see TestRootError
+			least = 0 // the error of the root is larger than all others: see TestRootError
 		}
 		ratio.Check(t, least)
 	})
@@ -87,9 +87,9 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 			x, y := make([]float32, k), make([]float32, k)
 			for t := range x {
 				switch c {
-				case Dot, Phase: // ties of products that go to 0
+				case Dot, Phase: // products that are ties and round to 0
 					x[t], y[t] = 0x1p-75, 0x1p-75
-				case GroupNorm: // the root of the value that the kernel adds
+				case GroupNorm: // the root of the value that the kernel adds to the squares
 					x[t], y[t] = 1, 1
 					if b.Tier == Generic { // squares that vanish
 						x[t], y[t] = 0x1p-75, 0
@@ -132,7 +132,7 @@ func TestPairErrorIsReached(t *testing.T) {
 }
 
 // TestCodeInt8Bounds checks that the norms and residuals of CodeInt8 are upper bounds, even if a
-// residual is only the rounding error of the value of a code.
+// residual consists only of the rounding error in a code's value.
 func TestCodeInt8Bounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	const n = 8
@@ -176,8 +176,8 @@ func TestCodeInt8Bounds(t *testing.T) {
 	fine.fineResidual.Check(t, 0.55)
 }
 
-// TestRoundOutward checks that RoundUp32 and RoundDown32 return the next float32 values, including at
-// the ends of their range.
+// TestRoundOutward checks that RoundUp32 and RoundDown32 return the nearest float32 values in their
+// direction, including at the ends of the range.
 func TestRoundOutward(t *testing.T) {
 	infinity := float32(math.Inf(1))
 	numbers := []float32{0, math.SmallestNonzeroFloat32, 0x1p-126, 1, 1 + 0x1p-23, 3, math.MaxFloat32}

@@ -32,30 +32,32 @@ type spec struct {
 	kind Kind
 	name string
 	// group is the number of coordinates that are compared together. psi and phi are the numbers of
-	// values that ψ and φ have per coordinate.
+	// values per coordinate in ψ and φ.
 	group, psi, phi int
 	// falling says that a score never rises as coordinates are added.
 	falling bool
 	// distance says that the score is a sum of terms of one sign, so its computed value has a
 	// small relative error. The errors of other scores are relative to ‖ψ‖‖φ‖.
 	distance bool
-	// rounding says that bounds must cover the rounding of ψ and φ to float32. Otherwise a model's
-	// slack covers it.
+	// rounding says that bounds must cover the rounding of ψ and φ to float32. If it is false, the
+	// model's slack covers that rounding.
 	rounding bool
-	// limit bounds ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance: below it, nothing overflows in a panel.
+	// limit is a bound on ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, below which nothing overflows in a
+	// panel.
 	limit float64
 	// flops is the number of floating-point operations per coordinate: additions, multiplications
 	// and roots, but no sign changes. portOperations is the number of operations that compete with
 	// fused multiply-adds for their ports, counting a multiply-add as two. It is 0 if the two have
 	// no common measure.
 	flops, portOperations float64
-	// panelError bounds the error of a panel's score over k coordinates if a term meets n roundings
-	// in sums and the square root has the given relative error (docs/numerics.md, "Panel scores").
+	// panelError bounds the error of a panel's score over k coordinates if each term passes through
+	// n rounded additions and the square root has the given relative error (docs/numerics.md,
+	// "Panel scores").
 	panelError func(n, k int, root float64) (relative, absolute float64)
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
 	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
-	// strip, [k][genericMR], with all candidates of a panel, [k][genericNR]. terms adds the float64
+	// strip, [k][genericMR], with all candidates in a panel, [k][genericNR]. terms adds the float64
 	// terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do.
 	scores func(psi, phi []float32, query int) [genericNR]float32
 	terms  func(x, row []float32) [32]float64
@@ -68,7 +70,7 @@ type (
 	pairFunc  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 )
 
-// comparer holds the kernels of a comparison in one tier.
+// comparer holds a comparison's kernels for one tier.
 type comparer struct {
 	mr        int // queries in a strip
 	panel     panelFunc
@@ -98,8 +100,8 @@ func (c Comparison) String() string { return c.name }
 // and φ.
 func (c Comparison) Group() int { return c.group }
 
-// Distance reports whether the score is a sum of terms of one sign, so its computed value has
-// a small relative error. That holds for L1 and GroupNorm.
+// Distance reports whether the score is a sum of terms of one sign, so its computed value has a
+// small relative error. It is true for L1 and GroupNorm.
 func (c Comparison) Distance() bool { return c.distance }
 
 // Flops returns the number of floating-point operations per coordinate: additions, multiplications
@@ -111,13 +113,13 @@ func (c Comparison) Flops() float64 { return c.flops }
 // common measure, as for square roots.
 func (c Comparison) PortOperations() float64 { return c.portOperations }
 
-// Limit returns a bound: while ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, is less, nothing overflows in a
+// Limit returns a bound on ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, below which nothing overflows in a
 // panel.
 func (c Comparison) Limit() float64 { return c.limit }
 
 // MayOverflow reports whether a square or a sum of products may overflow float32 in a panel of
-// vectors with at most the given norms. It ignores L1 distances that overflow: they exceed every
-// distance that they are compared with.
+// vectors with at most the given norms. It ignores L1 distances that overflow, because they exceed
+// every distance to which they are compared.
 func (c Comparison) MayOverflow(psi, phi float64) bool {
 	if c.distance {
 		return !(psi+phi < c.limit)
@@ -125,9 +127,9 @@ func (c Comparison) MayOverflow(psi, phi float64) bool {
 	return !(psi*phi < c.limit)
 }
 
-// InputError bounds the change of a score when vectors of the given width are rounded to float32,
-// by relative·‖ψ‖‖φ‖ + absolute·(‖ψ‖ + ‖φ‖ + 1). It is 0 for all comparisons except
-// Dot, because the slack of the model includes that rounding.
+// InputError bounds the change in a score when vectors of the given width are rounded to float32.
+// The bound is relative·‖ψ‖‖φ‖ + absolute·(‖ψ‖ + ‖φ‖ + 1). It is 0 for all comparisons except Dot,
+// because the slack of the model includes that rounding.
 func (c Comparison) InputError(width int) (relative, absolute float64) {
 	if !c.rounding {
 		return 0, 0
@@ -136,12 +138,13 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 }
 
 // PanelError bounds the error of a score that is a sum of float32 chains of Chunk coordinates,
-// compared with the exact score of the same float32 entries: relative·M + absolute, where M is
-// ‖ψ‖‖φ‖, or the exact distance for a distance (docs/numerics.md, "Panel scores"). root is the relative
-// error of a square root. The bound holds below Limit. Above it, the bound holds for finite scores,
-// because an overflow on the way stays infinite or becomes NaN.
+// relative to the exact score of the same float32 entries. The bound is relative·M + absolute,
+// where M is ‖ψ‖‖φ‖, or the exact distance if the comparison is a distance (docs/numerics.md,
+// "Panel scores"). root is the relative error of a square root. The bound holds for all scores
+// below Limit. Above Limit, it holds for finite scores, because an intermediate overflow stays
+// infinite or becomes NaN.
 func (c Comparison) PanelError(k int, root float64) (relative, absolute float64) {
-	sums := min(k, Chunk)/c.group + (k+Chunk-1)/Chunk - 1 // roundings that a term meets in sums
+	sums := min(k, Chunk)/c.group + (k+Chunk-1)/Chunk - 1 // rounded additions per term
 	return c.panelError(sums, k, root)
 }
 

@@ -25,7 +25,8 @@ func ExamplePanels_Score() {
 	panel := kernel.AlignedWords(k * p.NR)
 	kernel.PackRows(panel, kernel.Words(candidates), k, []int32{0, 1, 2}, []int32{0, 1}, p.NR)
 
-	// Query 0 has target 0, query 1 has target 1, and the queries that fill up the strip have none.
+	// Query 0 has target 0, query 1 has target 1, and the queries that fill up the strip have no
+	// targets.
 	targetStart := make([]int32, p.MR+1)
 	for i := range targetStart {
 		targetStart[i] = int32(min(i, 2))
@@ -33,7 +34,7 @@ func ExamplePanels_Score() {
 	call := kernel.PanelCall{
 		K: k, Strips: strip, Panel: panel, ValidLanes: 0b111,
 		TargetStart: targetStart,
-		Thresholds:  []float32{2.9, 3.1, 3.9, 4.1}, // the intervals around 3 and around 4
+		Thresholds:  []float32{2.9, 3.1, 3.9, 4.1}, // an interval around 3 and one around 4
 		Counts:      make([]int32, 2),
 	}
 	s := b.NewPanelScratch(p.MR, 2)

@@ -5,5 +5,5 @@ package kernel
 // Falling reports whether scores of c never rise as coordinates are added.
 func Falling(c Comparison) bool { return c.falling }
 
-// ProductLimit is the Limit of Dot and Phase.
+// ProductLimit is the limit of Dot and Phase.
 const ProductLimit = productLimit

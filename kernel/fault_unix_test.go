@@ -19,8 +19,8 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// TestParallelFault reads the pages of a truncated file in the goroutines of Parallel, in Go and in
-// the assembly of every tier.
+// TestParallelFault reads the pages of a truncated file in the goroutines of Parallel, both in Go
+// and in the assembly of every tier.
 func TestParallelFault(t *testing.T) {
 	const n = 1 << 16
 	path := filepath.Join(t.TempDir(), "file")

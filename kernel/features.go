@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Features is a set of instruction set extensions that kernels use. Some features need others:
+// Features is a set of the instruction-set extensions that kernels use. Some features need others:
 // AVX-512 needs AVX2, VNNI and AMX need AVX-512, and BF16 needs AMX.
 type Features uint8
 
@@ -76,7 +76,7 @@ func (f Features) String() string {
 // Has reports whether the set has all features of g.
 func (f Features) Has(g Features) bool { return f&g == g }
 
-// Without returns the set without the features of g and without those that need them.
+// Without returns the set without the features of g and without features that need any of them.
 func (f Features) Without(g Features) Features {
 	f &^= g
 	for i, feature := range features {

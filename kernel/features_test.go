@@ -27,8 +27,8 @@ func TestFeatureNames(t *testing.T) {
 	}
 }
 
-// TestFeaturesWithout checks that Without leaves no feature without its prerequisites, and removes
-// no more than that.
+// TestFeaturesWithout checks that Without leaves no feature whose prerequisites are missing, and
+// removes no other features.
 func TestFeaturesWithout(t *testing.T) {
 	needs := map[Features]Features{
 		FeatureAVX512: FeatureAVX2, FeatureVNNI: FeatureAVX2 | FeatureAVX512,

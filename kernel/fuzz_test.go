@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// fuzzedValues are ways to draw the terms of vectors.
+// fuzzedValues are ways to draw the coordinates of vectors.
 var fuzzedValues = []func(rng *rand.Rand) float32{
 	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64()) },
 	func(rng *rand.Rand) float32 { return float32(rng.IntN(3) - 1) }, // ties
@@ -32,9 +32,9 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 	},
 }
 
-// FuzzPanel compares the counts of the panels of every tier with a brute force in float64. Each
-// byte of targets makes a target: it selects the candidate whose score the target has, or nearly
-// has, or the best candidate, and whether the next target belongs to the same query.
+// FuzzPanel compares the panel counts of every tier with a brute-force computation in float64. Each
+// byte of targets defines a target. It selects the candidate whose score the target equals or
+// nearly equals, or the best candidate, and whether the next target belongs to the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {
@@ -86,7 +86,7 @@ func FuzzPanel(f *testing.F) {
 				x = math.Nextafter(x, math.Inf(1))
 			case 1:
 				x = math.Nextafter(x, math.Inf(-1))
-			case 2: // the kernel leaves most strips early
+			case 2: // the kernel skips most strips after the first chunks
 				x = slices.Max(score[i])
 			}
 			at[i] = append(at[i], x)
@@ -100,9 +100,10 @@ func FuzzPanel(f *testing.F) {
 	})
 }
 
-// checkCounts gives targets with the scores at[i] intervals that b's error bound widens. It
-// requires that candidates that Score counts are better than the target, that candidates that it
-// neither counts nor leaves undecided are worse, and that none is missing.
+// checkCounts gives the targets, whose scores are at[i], intervals that are widened by b's error
+// bound. It requires that every candidate that Score counts is better than the target, that every
+// candidate that Score neither counts nor leaves undecided is worse, and that no candidate is
+// missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
 	panels, k := b.Panels(c), len(q[0])
 	mr := panels.MR
@@ -118,7 +119,7 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 		return words
 	}
 	relative, absolute := b.PanelError(c, k)
-	relative += 4 * Gamma(k+8, U64) // the error of the brute force
+	relative += 4 * Gamma(k+8, U64) // the error of the brute-force computation
 	for first := 0; first < len(e); first += b.NR {
 		lanes := e[first:min(first+b.NR, len(e))]
 		p := &panelCase{t: t, b: b, c: c, panels: panels, strips: strips, q: padded(q, strips*mr),
@@ -183,8 +184,8 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 	}
 }
 
-// FuzzPair compares the float64 scores of every tier with the portable kernels, bit for bit, and
-// with a brute force.
+// FuzzPair compares the float64 scores of every tier with the portable kernels' bit for bit, and
+// with a brute-force computation.
 func FuzzPair(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// The functions named …Generic are the portable twins of the kernels. Explicit conversions keep the
-// compiler from fusing a product with a sum.
+// The functions named …Generic are the portable twins of the kernels. Explicit conversions prevent
+// the compiler from fusing a product with a sum.
 
 func newGeneric(Features) *Backend {
 	return &Backend{

@@ -11,7 +11,7 @@ import (
 const genericMR, genericNR = 4, 16
 
 // panelGeneric returns the portable panel kernel of a comparison whose ψ and φ have the given
-// numbers of values per coordinate. It rounds products and sums separately.
+// numbers of values per coordinate. The kernel rounds products and sums separately.
 func panelGeneric(psi, phi int, scores func(psi, phi []float32, query int) [genericNR]float32) panelFunc {
 	return func(a *asm.PanelArgs) int {
 		queries := unsafe.Slice((*float32)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*psi*genericMR)
@@ -98,7 +98,8 @@ func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
 	return pairs
 }
 
-// pairGeneric returns the portable pair kernel of a comparison. It has the bits of the assembly.
+// pairGeneric returns the portable pair kernel of a comparison. Its results equal the assembly's
+// bit for bit.
 func pairGeneric(terms func(x, row []float32) [32]float64) pairFunc {
 	return func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64) {
 		xs, sums := unsafe.Slice(x, n), unsafe.Slice(out, count)

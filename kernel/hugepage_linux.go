@@ -7,7 +7,7 @@ import (
 )
 
 // hugePages asks Linux to back a large allocation with huge pages, because a strip or a panel spans
-// dozens of small ones. It is best effort: failure only costs speed.
+// dozens of small ones. Failure is ignored because it only costs speed.
 func hugePages(p unsafe.Pointer, bytes int) {
 	const huge = 2 << 20
 	from := (uintptr(p) + huge - 1) &^ (huge - 1)

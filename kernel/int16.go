@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// tileWords is the number of words in a row of a tile, a register of AMX.
+	// tileWords is the number of words in a row of an AMX tile.
 	tileWords = 16
 	// int16MR is the MR of Int16Panels in every tier: the number of rows of a tile.
 	int16MR = 16
@@ -17,16 +17,15 @@ const (
 	maxNR = 48
 )
 
-// Int16Multiple divides the K of Int16Panels, in words.
+// Int16Multiple is a number of words. The K of Int16Panels must be a multiple of it.
 const Int16Multiple = 2 * tileWords
 
-// Int16Panels returns the panels that score dot products of two-byte codes: a coarse and a fine
-// code per coordinate of each vector (CodeInt8 with offset 0). The first half of the K words holds
-// the coarse codes c, the second half the fine codes f. The score is Σ c c' + (Σ c f' + f c')/Fine,
-// without the products of two fine codes. Both sums, the quotient and the total are rounded to
-// float32. The sums must fit in int32 (MaxInt16). PackTiles packs the strips.
-// The kernel is in assembly with FeatureAMX. The portable kernel gives the same scores but is slower
-// than Dot.
+// Int16Panels returns the panels that score dot products of two-byte codes: each coordinate of a
+// vector has a coarse and a fine code (CodeInt8 with offset 0). The first half of the K words holds
+// the coarse codes c, and the second half holds the fine codes f. The score is Σ c c' + (Σ c f' + f
+// c')/Fine, without the products of two fine codes. Both sums, the quotient and the total are
+// rounded to float32. The sums must fit in int32 (MaxInt16). PackTiles packs the strips. The kernel
+// is in assembly with FeatureAMX. The portable kernel gives the same scores but is slower than Dot.
 func (b *Backend) Int16Panels() Panels {
 	return Panels{
 		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple,
@@ -35,12 +34,13 @@ func (b *Backend) Int16Panels() Panels {
 }
 
 // MaxInt16 is the largest K of Int16Panels whose sums always fit in int32. The sum of the mixed
-// products has K words of four products, and every code is at most 127 in magnitude.
+// products is the longest: it covers K words of four products each. Every code is at most 127 in
+// magnitude.
 const MaxInt16 = math.MaxInt32 / (127 * 127 * WordBytes)
 
-// PackTiles packs a strip of Int16Panels, [k/16][MR][16], from the rows of k words that ids lists,
-// at most MR of them: word t of row i, rows[ids[i]*stride+t], goes to dst[t/16*16*MR+16*i+t%16].
-// Missing rows become zeros. k is a multiple of 16.
+// PackTiles packs a strip for Int16Panels, [k/16][MR][16], from at most MR rows of k words that ids
+// lists: word t of row i, rows[ids[i]*stride+t], goes to dst[t/16*16*MR+16*i+t%16]. Missing rows
+// become zeros. k is a multiple of 16.
 func PackTiles(dst, rows []uint32, stride int, ids []int32, k int) {
 	if len(ids) > int16MR || k%tileWords != 0 || len(dst) < k*int16MR {
 		panic(fmt.Sprintf("kernel: PackTiles: %d rows of %d: room for %d words", len(ids), k, len(dst)))

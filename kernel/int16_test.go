@@ -17,7 +17,7 @@ import (
 )
 
 // TestInt16Panel requires that every tier computes the exact sums of products of coarse and fine
-// codes, combines them alike and counts correctly.
+// codes, combines them in the same way and counts correctly.
 func TestInt16Panel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 16))
@@ -57,7 +57,8 @@ func TestInt16Panel(t *testing.T) {
 	})
 }
 
-// TestMaxInt16 checks that sums of the largest products and the most words fit in int32.
+// TestMaxInt16 checks that sums of the largest products over the largest number of words fit in
+// int32.
 func TestMaxInt16(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 16))
@@ -75,8 +76,8 @@ func TestMaxInt16(t *testing.T) {
 	})
 }
 
-// TestInt16PanelParallel checks that tiles keep their values while goroutines share threads that
-// signals and the garbage collector interrupt.
+// TestInt16PanelParallel checks that AMX tiles keep their values while goroutines share threads and
+// are interrupted by signals and the garbage collector.
 func TestInt16PanelParallel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		kerneltest.SkipWithout(t, b, FeatureAMX)

@@ -15,9 +15,9 @@ const WordBytes = 4
 const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 
 // Int8Panels returns the panels that score Σ ψ_i φ_i over one-byte codes (CodeInt8). The codes of ψ
-// are signed, with offset 0, and the codes of φ unsigned, with offset 128. A coordinate is a word
-// of four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32.
-// The kernel is in assembly with FeatureVNNI. The portable kernel gives the same scores but is slower
+// are signed, with offset 0, and the codes of φ are unsigned, with offset 128. K counts words of
+// four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32. The
+// kernel is in assembly with FeatureVNNI. The portable kernel gives the same scores but is slower
 // than Dot.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
@@ -38,10 +38,10 @@ type Int8Code struct {
 // Fine is the ratio of the quantum of coarse codes to the quantum of fine codes.
 const Fine = 254
 
-// CodeInt8 quantises x, which is finite: c_i is x_i/quantum rounded and clamped to ±127, and f_i
-// likewise rounds the remainder x_i − c_i·quantum in units of quantum/Fine. It adds offset to every
-// code, 0 for ψ and 128 for φ, and writes them to coarse and fine, which have room for len(x)
-// codes. quantum is positive.
+// CodeInt8 quantises x, which must be finite: c_i is x_i/quantum, rounded and clamped to ±127, and
+// f_i is the remainder x_i − c_i·quantum in units of quantum/Fine, rounded and clamped likewise. It
+// adds offset to every code, 0 for ψ and 128 for φ, and writes them to coarse and fine, which have
+// room for len(x) codes. quantum must be positive.
 func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) Int8Code {
 	coarse, fine = coarse[:len(x)], fine[:len(x)]
 	var r Int8Code
@@ -64,8 +64,8 @@ func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) 
 	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
 		*n = math.Sqrt(*n) * (1 + 1e-9)
 	}
-	// These cover the roundings of back, and of fineQuantum, fineBack and rest. All other rounding
-	// errors are relative to the measured norms; the factor above covers them.
+	// These terms cover the rounding errors of back, fineQuantum, fineBack and rest. All other
+	// rounding errors are relative to the measured norms and are covered by the factor above.
 	r.Residual += U64 * r.Norm
 	r.FineResidual += U64 * (r.Norm + 3*r.FineNorm)
 	return r
@@ -88,12 +88,13 @@ func Codes(words []uint32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))
 }
 
-// Int8PairWidth is a number of words. Zeros pad the rows of PairInt8 to a multiple of it.
+// Int8PairWidth is a number of words. The rows of PairInt8 are padded with zeros to a multiple of
+// it.
 const Int8PairWidth = 64
 
 // PairInt8 sets out[i] to the dot product of the signed codes of x and the unsigned codes of
-// table[ids[i]*stride:][:len(x)]. It is exact if it fits in int32. len(x), in words, must be a
-// positive multiple of Int8PairWidth.
+// table[ids[i]*stride:][:len(x)]. The product is exact if it fits in int32. len(x), in words, must
+// be a positive multiple of Int8PairWidth.
 func (b *Backend) PairInt8(out []int32, x, table []uint32, stride int, ids []int32) {
 	checkPair(len(out), Int8PairWidth, x, table, stride, ids)
 	for len(ids) > 0 {

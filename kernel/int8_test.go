@@ -59,8 +59,8 @@ func TestInt8Panel(t *testing.T) {
 	})
 }
 
-// TestMaxInt8 checks that sums at the limits of int32 are exact, and that sums of MaxInt8 words
-// fit.
+// TestMaxInt8 checks that sums at the limits of int32 are exact, and that sums over MaxInt8 words
+// fit in int32.
 func TestMaxInt8(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 8))

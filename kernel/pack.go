@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// PackRows interleaves the rows that ids lists, at most width of them, into dst,
-// [len(terms)][width]: word terms[t] of row ids[i], rows[ids[i]*stride+terms[t]], goes to
-// dst[t*width+i]. Missing rows become zeros. With width NR it packs a panel, with width MR a strip.
+// PackRows interleaves at most width rows, which ids lists, into dst, [len(terms)][width]: word
+// terms[t] of row ids[i], rows[ids[i]*stride+terms[t]], goes to dst[t*width+i]. Missing rows become
+// zeros. With width NR, PackRows packs a panel; with width MR, it packs a strip.
 func PackRows(dst, rows []uint32, stride int, ids, terms []int32, width int) {
 	if len(ids) > width || len(dst) < len(terms)*width {
 		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d words",
@@ -31,7 +31,7 @@ func PackRows(dst, rows []uint32, stride int, ids, terms []int32, width int) {
 			out[4], out[5], out[6], out[7] = r[4][from], r[5][from], r[6][from], r[7][from]
 		}
 	}
-	// Six rows are a strip of the dot product in AVX2.
+	// A strip for dot products with AVX2 has six rows.
 	for ; i+6 <= len(ids); i += 6 {
 		row := func(j int) []uint32 { return rows[int(ids[i+j])*stride:][:stride] }
 		r0, r1, r2, r3, r4, r5 := row(0), row(1), row(2), row(3), row(4), row(5)
@@ -53,8 +53,8 @@ func Words(x []float32) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// AlignedWords returns n zeros that begin at a multiple of 64 bytes: memory for panels and strips,
-// whose words are float32 values or four codes.
+// AlignedWords returns n zeros that begin at a multiple of 64 bytes. It allocates memory for panels
+// and strips, whose words are float32 values or four codes.
 func AlignedWords(n int) []uint32 { return aligned[uint32](n) }
 
 // AlignedFloat32 returns n zeros that begin at a multiple of 64 bytes.

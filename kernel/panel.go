@@ -12,14 +12,14 @@ import (
 // (Backend.Panels) or a dot product of codes (Backend.Int8Panels, Backend.Int16Panels). A word is a
 // float32 value or four codes.
 type Panels struct {
-	// MR is the number of queries in a strip, NR the number of candidates in a panel.
+	// MR is the number of queries in a strip, and NR is the number of candidates in a panel.
 	MR, NR int
-	// Multiple divides the number of coordinates of every call.
+	// Multiple is a number of coordinates. PanelCall.K must be a multiple of it.
 	Multiple int
 
 	name     string
-	psi, phi int // words of a coordinate in ψ and in φ
-	chunk    int // coordinates of a call of the kernel; 0 means all
+	psi, phi int // words per coordinate in ψ and in φ
+	chunk    int // coordinates per call of the kernel; 0 means all
 	spare    int // rows of scores after the last query that the kernel uses as scratch memory
 	falling  bool
 	kernel   panelFunc
@@ -38,19 +38,19 @@ func (b *Backend) Panels(c Comparison) Panels {
 // which reuses it.
 type PanelScratch struct {
 	// Scores[i*NR+j] is the float32 score of query i and candidate j. In a strip that Score left
-	// early it is an upper bound on the score that lies below the query's ExitBelow.
+	// early, it is an upper bound on the score, and it is below the query's ExitBelow.
 	Scores []float32
-	// Undecided holds Pairs pairs (target, mask) in the order of the targets. Bit j of a mask is
-	// set if candidate j is undecided: neither certainly better than the target nor certainly
-	// worse.
+	// Undecided holds pairs (target, mask) in the order of the targets; Pairs is their number. Bit
+	// j of a mask is set if candidate j is undecided: neither certainly better than the target nor
+	// certainly worse.
 	Undecided []uint64
 	Pairs     int
-	// Strips counts the strips of all calls, once for every chain of Chunk coordinates. Dropped
-	// counts those that the kernel skipped because of ExitBelow.
+	// Strips counts the strips in all calls, once for every chain of Chunk coordinates. Dropped
+	// counts the strips that the kernel skipped because of ExitBelow.
 	Strips, Dropped int64
 
 	active []uint8
-	args   asm.PanelArgs // a field, because a local variable escapes: kernels are called through a variable
+	args   asm.PanelArgs // a field, because a local variable would escape: kernels are called through a variable
 }
 
 // NewPanelScratch returns scratch memory for calls with at most the given numbers of queries and
@@ -62,28 +62,28 @@ func (b *Backend) NewPanelScratch(queries, targets int) *PanelScratch {
 	}
 }
 
-// PanelCall is the input of Panels.Score: strips of queries, a panel of candidates, and the targets
-// to count for.
+// PanelCall is the input to Panels.Score: strips of queries, a panel of candidates, and the targets
+// to compare with.
 type PanelCall struct {
 	// K is the number of coordinates, a positive multiple of Panels.Multiple.
 	K int
-	// Strips holds the packed queries, [strips][K][MR] words (PackRows, PackTiles), and Panel the
-	// packed candidates, [K][NR] words. The comparison determines how many words a coordinate has.
-	// Bit j of ValidLanes is set if candidate j counts.
+	// Strips holds the packed queries, [strips][K][MR] words (PackRows, PackTiles), and Panel holds
+	// the packed candidates, [K][NR] words. The comparison determines how many words a coordinate
+	// has. Bit j of ValidLanes is set if candidate j counts.
 	Strips, Panel []uint32
 	ValidLanes    uint64
-	// TargetStart has one entry per query and one more: query i has the targets TargetStart[i] ≤ t
-	// < TargetStart[i+1]. The number of queries is a multiple of MR; queries that only fill a strip
-	// have no targets.
+	// TargetStart has one entry per query and a final one: query i has the targets TargetStart[i] ≤
+	// t < TargetStart[i+1]. The number of queries is a multiple of MR; queries that only fill up a
+	// strip have no targets.
 	TargetStart []int32
 	// Thresholds holds an interval lo ≤ hi for each target; lo may be −Inf and hi +Inf. Score adds
 	// to Counts[t] the number of valid candidates with score > hi. Valid candidates with neither
 	// score > hi nor score < lo, such as NaN, become a pair in PanelScratch.Undecided.
 	Thresholds []float32
 	Counts     []int32
-	// ExitBelow holds a score for each query, at most the lowest lo of its targets, or is nil.
-	// Score stops computing a strip when all its scores are below. Comparisons whose scores may
-	// rise with more coordinates ignore it.
+	// ExitBelow holds a score for each query, which is at most the lowest lo of the query's
+	// targets. It may be nil. Score stops computing a strip when all the strip's scores are below
+	// ExitBelow. Comparisons whose scores may rise with more coordinates ignore ExitBelow.
 	ExitBelow []float32
 	// Ahead is the memory that the next call reads. Score prefetches it into the L2 cache. It may
 	// be empty.
@@ -106,8 +106,9 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 			s.active[i] = 1
 		}
 	}
-	// An address rather than a pointer, because it may run past the end. The prefetches are spread
-	// evenly: a burst would occupy all of the few line buffers, which hits in L2 need too.
+	// This is an address rather than a pointer because it may run past the end. The prefetches are
+	// spread evenly because a burst would occupy all of the few line buffers, which hits in L2 also
+	// need.
 	a.Ahead = uintptr(unsafe.Pointer(&c.Panel[0]))
 	if len(c.Ahead) > 0 {
 		a.Ahead = uintptr(unsafe.Pointer(&c.Ahead[0]))

@@ -20,8 +20,8 @@ type Options struct {
 	Without Features
 }
 
-// New returns the backend with all features that this machine, this build, TierEnv, CPUEnv and o
-// allow. It returns an error if an environment variable names an unknown tier or feature.
+// New returns the backend with every feature that this machine, this build, TierEnv, CPUEnv and o
+// all allow. It returns an error if an environment variable names an unknown tier or feature.
 func New(o Options) (*Backend, error) {
 	f, err := allowedFeatures()
 	if err != nil {
@@ -77,8 +77,8 @@ func Restrictions() string {
 	return strings.Join(set, " ")
 }
 
-// newBackend returns the backend with these features. It drops AMX if the system does not let this
-// process use it.
+// newBackend returns the backend with these features. It drops AMX if the system does not allow
+// this process to use AMX.
 func newBackend(f Features) *Backend {
 	if f.Has(FeatureAMX) && !requestAMX() {
 		f = f.Without(FeatureAMX)

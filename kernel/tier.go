@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Tier is a level of instruction sets; each includes those below it.
+// Tier is a level of instruction sets; each tier includes all lower ones.
 type Tier uint8
 
 const (

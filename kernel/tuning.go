@@ -7,24 +7,24 @@ import "github.com/klauspost/cpuid/v2"
 // codes in backend_*.go.
 const (
 	// Chunk is the number of coordinates that a panel kernel adds up in one chain. The sums of the
-	// chains are added in order. Short chains keep the error bound narrow (PanelError). A chunk of
-	// a panel is at most 128 × 48 × 4 bytes = 24 KiB, which stays in the L1 cache while strip after
+	// chains are added in order. Short chains keep the error bound small (PanelError). A chunk of a
+	// panel is at most 128 × 48 × 4 bytes = 24 KiB, which stays in the L1 cache while strip after
 	// strip passes over it. Chains of 256 gain up to 3% for short vectors and leave twice as many
 	// undecided pairs (docs/decisions/0004-chains-of-128-terms.md).
 	Chunk = 128
 
-	// PairWidth is a number of entries. Zeros pad the rows of Pair to a multiple of it. It is the
-	// number of float64 values in four AVX-512 accumulators, which hide the latency of an addition.
-	// All tiers add in 32 chains and so round alike.
+	// PairWidth is a number of entries. The rows of Pair are padded with zeros to a multiple of it.
+	// Four AVX-512 accumulators hold 32 float64 values and hide the latency of an addition. All
+	// tiers add in 32 chains, so they round alike.
 	PairWidth = 32
 
 	// mostPairs is the number of rows in one call of a pair kernel. The scheduler cannot interrupt
-	// assembly, and the garbage collector waits for it. 256 rows of 1,504 terms take a fraction of
-	// a millisecond from memory.
+	// assembly, and the garbage collector waits for it. Scoring 256 rows of 1,504 terms from memory
+	// takes a fraction of a millisecond.
 	mostPairs = 256
 
-	// mostQueries bounds the queries of a block if they are short. A panel that comes from memory
-	// is then used 512 times, and there are still enough blocks for all goroutines.
+	// mostQueries bounds the number of queries in a block if queries are short. With 512 queries, a
+	// panel from memory is used 512 times, and there are still enough blocks for all goroutines.
 	mostQueries = 512
 
 	// defaultL2 is the assumed size of the L2 cache, in bytes, if the processor does not report it.
@@ -32,7 +32,7 @@ const (
 )
 
 // QueryBlock returns the number of queries of k words to score against one panel after another. It
-// is a multiple of MR, and the queries fill half of the L2 cache. The panel and the scores use the
+// is a multiple of MR. The queries fill half of the L2 cache; the panel and the scores use the
 // other half.
 func (p Panels) QueryBlock(k int) int {
 	l2 := cpuid.CPU.Cache.L2

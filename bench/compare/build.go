@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// Build compiles the benchmarks of a package at a git revision into dir. An empty revision is the
-// working tree. For another one dir also gets a git worktree, which the binary runs in; call remove
-// when the binary is no longer needed. The current folder must be in the repository.
+// Build compiles the benchmarks of a package at a git revision into dir. An empty revision means
+// the working tree. For any other revision, Build also adds a git worktree to dir, in which the
+// binary runs; call remove when the binary is no longer needed. The current folder must be in the
+// repository.
 func Build(ctx context.Context, revision, pkg, dir, label string) (b Binary, remove func() error, err error) {
 	remove = func() error { return nil }
 	root, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
@@ -30,13 +31,13 @@ func Build(ctx context.Context, revision, pkg, dir, label string) (b Binary, rem
 			return b, remove, fmt.Errorf("%q is not a revision of this repository", revision)
 		}
 		tree := filepath.Join(dir, label)
-		// The worktree must also be removed after an interrupt, when ctx is cancelled.
+		// The worktree must be removed even after an interrupt, when ctx is cancelled.
 		remove = func() error {
 			ctx := context.WithoutCancel(ctx)
 			if _, err := output(ctx, root, "git", "worktree", "remove", "--force", tree); err == nil {
 				return nil
 			}
-			// git worktree add was interrupted, and git does not know the worktree.
+			// git worktree add was interrupted, so git does not know the worktree.
 			err := os.RemoveAll(tree)
 			_, prune := output(ctx, root, "git", "worktree", "prune")
 			return errors.Join(err, prune)

@@ -17,9 +17,9 @@ type Row struct {
 	Judgement
 }
 
-// metricOf returns the metric that disturbances of the machine change least: for kernels on one
-// thread, which report processor time, the share of the ceiling, otherwise that time; for others
-// wall-clock time.
+// metricOf returns the metric that disturbances of the machine change least. Kernels on one thread
+// report processor time; for them, the metric is the share of the ceiling, or the processor time if
+// there is no share. For other benchmarks it is wall-clock time.
 func metricOf(base, head []bench.Result) string {
 	both := func(unit string) bool { return len(points(base, unit)) > 0 && len(points(head, unit)) > 0 }
 	switch {
@@ -32,9 +32,10 @@ func metricOf(base, head []bench.Result) string {
 }
 
 // Compare compares the benchmarks that base and head have in common, by the given metric or, if it
-// is empty, by the one that disturbances of the machine change least. Ratios are of times: ratios
-// of rates and shares are inverted. control has results of the base measured again, and may be
-// empty. missing names the benchmarks that only one of base and head has.
+// is empty, by the metric that disturbances of the machine change least. Ratios are ratios of
+// times: ratios of rates and shares are inverted. control contains the results of a second
+// measurement of the base and may be empty. missing names the benchmarks that only one of base and
+// head has.
 func Compare(base, head, control []bench.Result, metric string, minEffect float64) (rows []Row, missing []string) {
 	heads := byName(head)
 	controls := byName(control)
@@ -72,7 +73,7 @@ func moreIsBetter(unit string) bool {
 	return strings.HasSuffix(unit, "/s") || strings.HasPrefix(unit, "pct-")
 }
 
-// points returns the measurements in a unit, inverted if more is better.
+// points returns the measurements in the given unit, inverted if more is better.
 func points(results []bench.Result, unit string) []Point {
 	var list []Point
 	for _, r := range results {
@@ -96,7 +97,7 @@ func byName(results []bench.Result) map[string][]bench.Result {
 	return m
 }
 
-// names returns the names in the order of their first appearance.
+// names returns the names in order of first appearance.
 func names(results []bench.Result) []string {
 	var list []string
 	seen := map[string]bool{}

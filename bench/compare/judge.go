@@ -21,22 +21,23 @@ const (
 	Inconclusive Verdict = "inconclusive"
 )
 
-// DefaultMinEffect is the default of the smallest change that matters.
+// DefaultMinEffect is the smallest change that matters by default.
 const DefaultMinEffect = 0.02
 
-// Point is one measurement of a benchmark: a time, or another value of which less is better. Points
-// of one round, numbered from 1, were measured right after each other. Round 0 means none.
+// Point is one measurement of a benchmark: a time, or another value for which less is better.
+// Points of one round were measured right after each other. Rounds are numbered from 1; 0 means no
+// round.
 type Point struct {
 	Value float64
 	Round int
 }
 
-// Judgement compares one benchmark of a base and a head.
+// Judgement is the result of comparing one benchmark of a base and a head.
 type Judgement struct {
-	// Base and Head are medians with their 95% intervals.
+	// Base and Head are medians with 95% intervals.
 	Base, Head benchmath.Summary
-	// Ratio is head over base, and Control the second measurement of the base over the first, with
-	// 95% intervals. Control.Center is 0 without a control.
+	// Ratio is head over base, and Control is the second measurement of the base over the first,
+	// both with 95% intervals. Control.Center is 0 without a control.
 	Ratio, Control benchmath.Summary
 	// Rounds is the number of paired rounds, or 0 if the points have no rounds.
 	Rounds  int
@@ -54,12 +55,13 @@ type Judgement struct {
 //	same          if −e ≤ lo, hi ≤ e and n ≤ e
 //	inconclusive  otherwise
 //
-// so that "faster", "slower" and "same" all hold for the whole interval.
+// so "faster", "slower" and "same" hold for the whole interval.
 //
-// If the points have rounds, the ratio is the median over the rounds of head over base within a
-// round, so drift between rounds cancels; base is the geometric mean of base and control. Its
-// interval comes from order statistics, without assumptions about the distribution. Without rounds,
-// the ratio is between the medians, and its interval follows from their 97.5% intervals.
+// If the points have rounds, Judge divides head by base within each round, so drift between rounds
+// cancels; base is then the geometric mean of base and control. The ratio is the median over the
+// rounds. Its interval comes from order statistics, without assumptions about the distribution.
+// Without rounds, the ratio is the quotient of the medians, and its interval follows from the 97.5%
+// intervals of both.
 func Judge(base, head, control []Point, minEffect float64) Judgement {
 	j := Judgement{Base: summary(values(base), confidence), Head: summary(values(head), confidence)}
 	var noise float64
@@ -97,7 +99,7 @@ func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
 	if of := pair(base, control, other); of != nil {
 		return summary(of, confidence), len(of)
 	}
-	const each = 1 - (1-confidence)/2 // then both intervals hold with at least 95%
+	const each = 1 - (1-confidence)/2 // then both intervals hold with a probability of at least 95%
 	b, o := summary(values(base), each), summary(values(other), each)
 	r = benchmath.Summary{Center: o.Center / b.Center, Lo: o.Lo / b.Hi, Hi: o.Hi / b.Lo, Confidence: confidence}
 	if !(b.Lo > 0) || math.IsInf(o.Hi, 0) {
@@ -106,8 +108,8 @@ func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
 	return r, 0
 }
 
-// pair returns the ratios of the medians of each round that all have, or nil if a point has no
-// round.
+// pair returns the ratio of the medians for each round that all series have, or nil if a point has
+// no round.
 func pair(base, control, other []Point) []float64 {
 	b, ok := byRound(base)
 	o, also := byRound(other)

@@ -36,7 +36,7 @@ func (m *machine) pass(factor float64) float64 {
 	return t
 }
 
-// rounds measures base, head and control. head needs factor times the time of base.
+// rounds measures base, head and control. head takes factor times as long as base.
 func (m *machine) rounds(n int, factor float64) (base, head, control []Point) {
 	for r := 1; r <= n; r++ {
 		m.round()
@@ -49,7 +49,7 @@ func (m *machine) rounds(n int, factor float64) (base, head, control []Point) {
 	return base, head, control
 }
 
-// tally returns the share of each verdict.
+// tally returns the share of each verdict in the given number of trials.
 func tally(m machine, trials, rounds int, factor float64) map[Verdict]float64 {
 	count := map[Verdict]float64{}
 	for i := range trials {
@@ -61,7 +61,7 @@ func tally(m machine, trials, rounds int, factor float64) map[Verdict]float64 {
 }
 
 // TestVerdicts simulates many comparisons. With any noise, equal revisions are rarely called faster
-// or slower. With little noise, a change is found, and so is its absence.
+// or slower. With little noise, a change is detected, and so is the absence of a change.
 func TestVerdicts(t *testing.T) {
 	const trials, rounds = 400, 10
 	quiet := machine{drift: 0.01, noise: 0.005, bursts: 0.02}
@@ -84,7 +84,8 @@ func TestVerdicts(t *testing.T) {
 	assert.Less(t, edge[Same]+edge[Slower], 0.1, "a change as large as the minimum effect is inconclusive")
 }
 
-// TestPairingCancelsDrift checks that the same points are inconclusive without rounds.
+// TestPairingCancelsDrift checks that rounds give a verdict on points that are inconclusive without
+// rounds.
 func TestPairingCancelsDrift(t *testing.T) {
 	m := machine{rng: rand.New(rand.NewPCG(1, 1)), drift: 0.1, noise: 0.003}
 	base, head, control := m.rounds(10, 1.05)
@@ -105,7 +106,7 @@ func TestPairingCancelsDrift(t *testing.T) {
 	assert.NotEmpty(t, j.Why)
 }
 
-// TestRule checks the rule on points without noise.
+// TestRule checks the verdicts on points without noise.
 func TestRule(t *testing.T) {
 	points := func(values ...float64) (p []Point) {
 		for i := range 10 {

@@ -23,26 +23,26 @@ type PairOptions struct {
 	Bench string
 	// Short selects the quick subset.
 	Short bool
-	// Rounds is the number of rounds. In a round every benchmark runs Passes times in each series.
+	// Rounds is the number of rounds. In a round, every benchmark runs Passes times in each series.
 	Rounds, Passes int
-	// Time is how long a benchmark runs in one round and series, over all passes.
+	// Time is how long a benchmark runs in one round of one series, over all passes.
 	Time time.Duration
 	// Progress, if not nil, is called before each round of a benchmark.
 	Progress func(done, total int, name string)
 }
 
-// Runs holds the results of the three series, and the same as text in the Go benchmark format, with
-// a line "round: N" above the results of round N.
+// Runs holds the results of the three series. It also holds them as text in the Go benchmark
+// format, with a line "round: N" above the results of round N.
 type Runs struct {
 	Base, Head, Control             []bench.Result
 	BaseText, HeadText, ControlText bytes.Buffer
 }
 
-// Interleave alternates between the common benchmarks of two binaries. The base runs as two series, and
-// the second is the control: the two differ by noise only. A round of a benchmark has several
-// passes. Each pass runs every series in a new process, so the placement of memory is part of
-// the noise. The order changes from pass to pass, so every series runs first, second and last
-// equally often.
+// Interleave alternates between the common benchmarks of two binaries. The base runs as two series,
+// which differ only by noise; the second one is the control. A round of a benchmark has several
+// passes. Each pass runs every series in a new process, so the placement of memory is part of the
+// noise. The order changes from pass to pass, so every series runs first, second and last equally
+// often.
 func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, error) {
 	list, err := o.list(ctx, base)
 	if err != nil {
@@ -97,14 +97,14 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 	return runs, nil
 }
 
-// list returns the names of a binary's benchmarks by running each once. That also fills the cache
-// of checkpoints.
+// list runs each benchmark of a binary once and returns the names. This also fills the cache of
+// checkpoints.
 func (o PairOptions) list(ctx context.Context, b Binary) ([]string, error) {
 	_, results, err := b.run(ctx, o.Bench, "1x", o.Short)
 	return names(results), err
 }
 
-// run runs the benchmarks that match and returns their output and results.
+// run runs the matching benchmarks and returns their output and results.
 func (b Binary) run(
 	ctx context.Context, match, benchtime string, short bool,
 ) (text []byte, results []bench.Result, err error) {

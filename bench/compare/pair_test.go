@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/bench"
 )
 
-// newRepository creates a repository with two commits and changes into it. The second commit doubles
-// the time that one benchmark reports, and adds another benchmark.
+// newRepository creates a repository with two commits and makes it the current folder. The second
+// commit doubles the time that one benchmark reports, and adds another benchmark.
 func newRepository(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -82,7 +82,7 @@ func TestInterleave(t *testing.T) {
 	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
 	assert.Equal(t, Slower, rows[0].Verdict)
 
-	// The text has the same results.
+	// The text contains the same results.
 	path := filepath.Join(dir, "head.txt")
 	require.NoError(t, os.WriteFile(path, runs.HeadText.Bytes(), 0o666))
 	kept, err := bench.ReadResults(t.Context(), path)

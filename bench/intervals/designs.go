@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// keep is the share of a drawn cluster's triples that the sample keeps. A test split, too, has only
-// a part of the triples of a query or an entity.
+// keep is the share of a drawn cluster's triples that the sample keeps. A test split also contains
+// only a part of the triples of a query or an entity.
 const keep = 0.25
 
 // design is a way to sample the population without replacement.
@@ -20,7 +20,7 @@ type design struct {
 	draw func() []int
 }
 
-// designs returns the designs. Their samples have o.size triples on average.
+// designs returns the sampling designs. Their samples have o.size triples on average.
 func designs(triples []pair, o options) []design {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	share := float64(o.size) / float64(len(triples))
@@ -48,8 +48,8 @@ func designs(triples []pair, o options) []design {
 			return of
 		}})
 	}
-	// A triple is sampled if both its entities are drawn, so each entity keeps a part of its
-	// triples.
+	// A triple is sampled if both of its entities are drawn, so each drawn entity keeps only a part
+	// of its triples.
 	var entities int32
 	for i := range triples {
 		t := triples[i][kg.Tail].Triple

@@ -20,7 +20,8 @@ type sizes struct {
 	easier   bool    // whether clusters of more than 20 triples have better ranks
 }
 
-// draw returns the ranks of a cluster. Each is 1 with a probability drawn for the cluster, else 10.
+// draw returns the ranks of a cluster. Each is 1 with a probability drawn for the cluster, and 10
+// otherwise.
 func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
 	n := 10
 	if s.exponent > 0 {
@@ -40,8 +41,8 @@ func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
 	return ranks
 }
 
-// writeFew prints how often the intervals of simulated clusters contain the true mean, both from
-// plain bootstrap percentiles and from metrics.Summarize.
+// writeFew prints how often intervals from simulated clusters contain the true mean, both for plain
+// bootstrap percentiles and for metrics.Summarize.
 func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 	fmt.Fprintln(t, "clusters\tsize\teffective\twith an interval\tpercentiles\texpanded\t")
 	for _, s := range []sizes{
@@ -109,7 +110,7 @@ func reciprocals(ranks []rank.Rank) (sum float64) {
 	return sum
 }
 
-// percentiles returns the plain 95% bootstrap interval of clusters.
+// percentiles returns the plain 95% bootstrap interval that results from resampling clusters.
 func percentiles(rng *rand.Rand, sums, counts []float64) (low, high float64) {
 	means := make([]float64, 1000)
 	for i := range means {

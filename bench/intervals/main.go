@@ -1,6 +1,7 @@
 // Intervals helps to choose what `mquine eval --ci-by` should resample. On the ranks of real
 // queries, it measures how wide the 95% intervals are with each clustering, and how often they
-// contain the true mean when triples, queries, entities or relations are sampled. docs/intervals.md has its results.
+// contain the true mean when triples, queries, entities or relations are sampled. docs/intervals.md
+// shows its results.
 package main
 
 import (
@@ -81,10 +82,10 @@ func run(ctx context.Context, out io.Writer, file string, o options) error {
 	return t.Flush()
 }
 
-// pair has the ranks of a triple by side.
+// pair holds the ranks of a triple by side.
 type pair [2]rank.Rank
 
-// readTriples reads a file of ranks that has both sides.
+// readTriples reads a file of ranks that contains both sides.
 func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -98,7 +99,7 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	if !slices.Contains(filters, filter) {
 		return nil, fmt.Errorf("%s: no ranks under filter %v", file, filter)
 	}
-	// The order of the lines pairs the ranks, because a triple may occur more than once.
+	// The ranks are paired by the order of the lines, because a triple may occur more than once.
 	var sides [2][]rank.Rank
 	for _, r := range ranks {
 		sides[r.Side] = append(sides[r.Side], r)
@@ -117,7 +118,7 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	return pairs, nil
 }
 
-// summarize returns a result for each of the selections, for the triples with the given indices.
+// summarize returns a result for each selection, computed from the triples with the given indices.
 func summarize(
 	ctx context.Context, triples []pair, of []int, by metrics.Clustering, filter rank.Filter,
 ) ([]metrics.Result, error) {
@@ -161,7 +162,7 @@ func writeWidths(ctx context.Context, t *tabwriter.Writer, triples []pair, o opt
 	return nil
 }
 
-// writeCoverage prints how often the intervals of samples contain the mean of the whole file.
+// writeCoverage prints how often intervals from samples contain the mean of the whole file.
 func writeCoverage(ctx context.Context, t *tabwriter.Writer, triples []pair, o options) error {
 	fmt.Fprintf(t, "sampled\tmean triples\tside\tby %s\t\n", strings.Join(names(clusterings), "\tby "))
 	trueMeans := make([]float64, len(selections))

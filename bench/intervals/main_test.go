@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// writeHubs writes the ranks of 200 queries (?, r, t) with 1 to 9 triples each. A query's ranks are
-// equal.
+// writeHubs writes the ranks of 200 queries (?, r, t) with 1 to 9 triples each. All ranks of a
+// query are equal.
 func writeHubs(t *testing.T) (file string) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var tails, heads strings.Builder

@@ -17,7 +17,7 @@ import (
 )
 
 // TestHostileResults fills every field of the results with text that could end an element, an
-// attribute or a comment, or hide text, and looks for it in the page.
+// attribute or a comment, or hide text, and looks for that text in the page.
 func TestHostileResults(t *testing.T) {
 	const (
 		value = "v\"' onload=alert(1) </title></svg></style>--><script>alert(1)</script>\x1b]0;t\a\u202e\x9b"
@@ -59,7 +59,7 @@ func TestHostileResults(t *testing.T) {
 	for _, r := range html {
 		require.False(t, r != '\n' && unicode.In(r, unicode.Cc, unicode.Bidi_Control), "%q", r)
 	}
-	// The pictures are still well-formed, and nothing ended one early.
+	// The pictures are still well-formed, and none of them ended early.
 	pictures := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(html, -1)
 	require.GreaterOrEqual(t, len(pictures), 5)
 	for _, p := range pictures {

@@ -32,19 +32,19 @@ func (p *picture) polyline(class string, points []point) {
 	p.Shapes = append(p.Shapes, s)
 }
 
-// circle adds a circle with a label that is shown under the pointer.
+// circle adds a circle with a label that appears when the pointer is over it.
 func (p *picture) circle(class string, x, y, r float64, label string) {
 	p.Shapes = append(p.Shapes, shape{Kind: "circle", Class: class,
 		X: coordinate(x), Y: coordinate(y), R: coordinate(r), Label: label})
 }
 
-// text adds a text whose start, middle or end, as anchor says, is at (x, y).
+// text adds a text whose start, middle or end, according to anchor, is at (x, y).
 func (p *picture) text(class string, x, y float64, anchor, label string) {
 	p.Shapes = append(p.Shapes, shape{Kind: "text", Class: class,
 		X: coordinate(x), Y: coordinate(y), Anchor: anchor, Label: label})
 }
 
-// turned adds a text that is rotated about (x, y) by an angle in degrees.
+// turned adds a text that is rotated around (x, y) by an angle in degrees.
 func (p *picture) turned(class string, x, y, angle float64, anchor, label string) {
 	p.Shapes = append(p.Shapes, shape{Kind: "turned", Class: class, Anchor: anchor, Label: label,
 		Transform: fmt.Sprintf("translate(%.1f %.1f) rotate(%.1f)", x, y, angle)})

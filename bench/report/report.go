@@ -1,5 +1,5 @@
-// Package report draws benchmark results as one self-contained HTML page, without network access,
-// scripts or fonts. Write reads the results and writes the page.
+// Package report draws benchmark results as one self-contained HTML page that needs no network
+// access, scripts or fonts. Write reads the results and writes the page.
 package report
 
 import (
@@ -29,7 +29,7 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// class holds the results of machines that can be compared (bench.Machine.Class).
+// class holds the results from comparable machines (bench.Machine.Class).
 type class struct {
 	name    string
 	commits []*commit // oldest first
@@ -39,12 +39,12 @@ type class struct {
 type commit struct {
 	id, time string
 	config   map[string]string
-	// values are by benchmark and unit.
+	// values are indexed by benchmark and unit.
 	values map[string]map[string][]float64
 }
 
-// Write reads the results in dir, which has a folder for each class of machine, and writes the
-// page.
+// Write reads the results in dir, which contains a folder for each class of machines, and writes
+// the page.
 func Write(ctx context.Context, w io.Writer, dir string) error {
 	classes, err := read(ctx, dir)
 	if err != nil {
@@ -137,14 +137,14 @@ type classView struct {
 	Commit, Ceiling       string
 	Measured, GoVersion   string
 	Commits               int
-	Roofline, RooflineTop *picture // wide, and narrow for phones; nil if there is nothing to draw
+	Roofline, RooflineTop *picture // the wide one, and the narrow one for phones; nil if there is nothing to draw
 	Kernels, Jobs         []section
 	Ceilings              []ceiling
 	Rivals                []contest
 	Trends                []group
 }
 
-// section is the table of a family, with a line for each shape and a cell for each tier.
+// section is the table of a family, with a row for each shape and a cell for each tier.
 type section struct {
 	Family, About string
 	Tiers         []string
@@ -163,10 +163,10 @@ type cell struct {
 	Share float64 // percent of the limit, or 0
 	Of    string  // the limit
 	Times string  // speed relative to the slowest tier
-	Older string  // the commit, unless it is the newest
+	Older string  // the commit, unless it is the newest one
 }
 
-// latest returns the newest values of a benchmark, and their commit.
+// latest returns the newest values of a benchmark and their commit.
 func (c class) latest(name, unit string) (values []float64, from *commit) {
 	for _, at := range slices.Backward(c.commits) {
 		if v := at.values[name][unit]; len(v) > 0 {
@@ -176,7 +176,7 @@ func (c class) latest(name, unit string) (values []float64, from *commit) {
 	return nil, nil
 }
 
-// best returns the median of the newest values, or 0.
+// best returns the median of the newest values, or 0 if there are none.
 func (c class) best(name, unit string) float64 {
 	v, _ := c.latest(name, unit)
 	if len(v) == 0 {
@@ -212,7 +212,7 @@ func (c class) names() []string {
 }
 
 // split returns the parts of a name: the family, the values of the keys tier and rival, and the
-// other pairs.
+// remaining key=value pairs.
 func split(name string) (family, tier, rival, shape string) {
 	parts := strings.Split(name, "/")
 	var rest []string
@@ -316,7 +316,8 @@ func (c class) section(names []string, family, about string) section {
 	return s
 }
 
-// time returns the newest time of a benchmark in seconds: processor time if it was measured.
+// time returns the newest time of a benchmark in seconds: processor time if it was measured, and
+// wall-clock time otherwise.
 func (c class) time(name string) float64 {
 	return cmp.Or(c.best(name, "cpu-sec/op"), c.best(name, "sec/op"))
 }
@@ -359,7 +360,7 @@ func (c class) cell(names []string, name string, slowest float64) (out cell) {
 	return out
 }
 
-// slowRate returns the least GFLOP/s of any tier on the same shape, or 0.
+// slowRate returns the lowest GFLOP/s of any tier on the same shape, or 0 if there is none.
 func (c class) slowRate(names []string, name string) float64 {
 	family, _, _, shape := split(name)
 	least := 0.0
@@ -375,7 +376,7 @@ func (c class) slowRate(names []string, name string) float64 {
 	return least
 }
 
-// ceiling is a line of the table of the machine's limits.
+// ceiling is a row in the table of the machine's limits.
 type ceiling struct {
 	Tier, Of   string
 	One, All   string
@@ -486,8 +487,8 @@ func summary(x []float64) benchmath.Summary {
 	return benchmath.AssumeNothing.Summary(sample, 0.95)
 }
 
-// short returns the beginnings of a commit's hash and of the suffix after "+", which marks changed
-// files.
+// short returns the beginning of a commit's hash and the beginning of the suffix after "+", which
+// marks changed files.
 func short(id string) string {
 	hash, dirty, _ := strings.Cut(id, "+")
 	s := fmt.Sprintf("%.10s", hash)

@@ -48,7 +48,7 @@ func TestWrite(t *testing.T) {
 	html := page.String()
 	for _, want := range []string{
 		"Some &lt;CPU&gt;, 2 threads", "<code>aaaaaaaaaa</code> of 2 measured", "99.0 GFLOP/s",
-		"88.2 GFLOP/s", "88% of peak", "44.1×", // the newest commit, its share, and relative to generic
+		"88.2 GFLOP/s", "88% of peak", "44.1×", // newest commit: rate, share, and speed relative to generic
 		"&#43;10.0%", `class="good"`, "rival", "3.00×", "float32 FMA 99.0", "DRAM 12.0 GB/s", "190 GFLOP/s",
 		"20.0k queries/s",
 	} {

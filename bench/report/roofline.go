@@ -25,7 +25,7 @@ var hues = map[string]int{
 	"Panel": 1, "Pair": 2, "MatMulFMA": 3, "MatMul": 3, "Frobenius": 4, "Features": 5, "Query": 5, "Reference": 5,
 }
 
-// narrow is the width below which a roofline has fewer ticks and no labels of kernels.
+// narrow is the width below which a roofline has fewer ticks and no labels for kernels.
 const narrow = 500
 
 // roofline is the plot of a tier's kernels under the ceilings of one thread: GFLOP/s over
@@ -44,7 +44,7 @@ type roofline struct {
 type kernelPoint struct {
 	x, y   float64 // operations per byte, GFLOP/s
 	family string
-	name   string // shown under the pointer
+	name   string // appears when the pointer is over the point
 	label  string // only for the first kernel of a kind
 }
 
@@ -126,7 +126,7 @@ func (c class) roofs(tier string) (levels, slopes []roof) {
 	return levels, slopes
 }
 
-// setFrame chooses axes that hold all kernels and levels, in whole powers of two.
+// setFrame chooses axes that contain all kernels and levels and end at powers of two.
 func (r *roofline) setFrame(width, height float64) {
 	f := frame{left: 44, top: 12, right: width - 12, bottom: height - 44, x0: 1. / 16, x1: 16, y0: 1, y1: 16}
 	for _, p := range r.kernels {
@@ -201,7 +201,7 @@ func (r *roofline) drawSlopes() {
 		r.pic.line("roof", f.x(from), f.y(from*s.value), f.x(to), f.y(to*s.value))
 		at := from * 1.3
 		x, y := f.x(at), f.y(at*s.value)
-		const length, boxes = 85, 6 // of the label, which boxes along the slope cover
+		const length, boxes = 85, 6 // the length of the label, and the number of boxes along the slope that cover it
 		run := length * math.Cos(angle*math.Pi/180)
 		for i := range boxes {
 			part := float64(i) / boxes
@@ -212,7 +212,7 @@ func (r *roofline) drawSlopes() {
 	}
 }
 
-// drawKernels draws the kernels, and the labels that find room.
+// drawKernels draws the kernels, and the labels for which there is room.
 func (r *roofline) drawKernels(labels bool) {
 	f := r.frame
 	for _, p := range r.kernels {
@@ -220,7 +220,7 @@ func (r *roofline) drawKernels(labels bool) {
 		r.taken = append(r.taken, box{x - 4, y - 4, x + 4, y + 4})
 		r.pic.circle(fmt.Sprintf("hue%d", hues[p.family]), x, y, 4, p.name)
 	}
-	if !labels { // the legend names the colours
+	if !labels { // the legend explains the colours
 		return
 	}
 	for _, p := range r.kernels {

@@ -16,7 +16,7 @@ type group struct {
 
 type chart struct {
 	Title, Last, Change string
-	Better, Worse       bool // of a change beyond the ranges
+	Better, Worse       bool // whether a change exceeds the ranges
 	Picture             *picture
 }
 
@@ -42,8 +42,9 @@ func (c class) trends(names []string) []group {
 	return groups
 }
 
-// trend draws medians and ranges by commit: of the share of the peak if there is one, because
-// disturbances change it least, and otherwise of the time. ok is false if there are fewer than two commits.
+// trend draws medians and ranges by commit. It uses the share of the peak if there is one, because
+// disturbances change it least, and the time otherwise. ok is false if there are fewer than two
+// commits.
 func (c class) trend(name, title string) (ch chart, ok bool) {
 	unit, sign := c.trendUnit(name)
 	points, top := c.history(name, unit)
@@ -52,7 +53,7 @@ func (c class) trend(name, title string) (ch chart, ok bool) {
 	}
 	first, last := points[0], points[len(points)-1]
 	change := last.mid/first.mid - 1
-	const enough = 3 // measurements for a range
+	const enough = 3 // measurements that give a range
 	apart := min(first.measurements, last.measurements) >= enough && (last.lo > first.hi || last.hi < first.lo)
 	return chart{
 		Title: title, Last: formatted(last.mid, unit), Change: fmt.Sprintf("%+.1f%%", 100*change),
@@ -60,7 +61,8 @@ func (c class) trend(name, title string) (ch chart, ok bool) {
 	}, true
 }
 
-// trendUnit returns the unit of a benchmark's trend, and 1 if more is better, −1 if less is.
+// trendUnit returns the unit of a benchmark's trend, and the sign: 1 if more is better, −1 if less
+// is better.
 func (c class) trendUnit(name string) (unit string, sign float64) {
 	unit, sign = "sec/op", -1.0
 	switch {
@@ -78,7 +80,7 @@ func (c class) trendUnit(name string) (unit string, sign float64) {
 	return unit, sign
 }
 
-// measured is a benchmark's result at a commit: the median and its range.
+// measured is a benchmark's result at a commit: the median and the range.
 type measured struct {
 	commit       string
 	mid, lo, hi  float64

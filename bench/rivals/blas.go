@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
-// gonumBLAS is gonum's sgemm.
+// gonumBLAS scores with gonum's sgemm.
 type gonumBLAS struct{ *job }
 
 func (g gonumBLAS) about() string { return "gonum " + moduleVersion("gonum.org/v1/gonum") }
@@ -21,7 +21,7 @@ func (g gonumBLAS) score(c, q []float32, m int) error {
 	return nil
 }
 
-// openBLAS is cblas_sgemm of Debian's libopenblas0.
+// openBLAS scores with cblas_sgemm from Debian's libopenblas0.
 type openBLAS struct {
 	*job
 	sgemm func(order, transA, transB, m, n, k int32, alpha float32, a unsafe.Pointer, lda int32,
@@ -56,7 +56,7 @@ func (o *openBLAS) score(c, q []float32, m int) error {
 	return nil
 }
 
-// oneDNN is dnnl_sgemm of Debian's libdnnl2.
+// oneDNN scores with dnnl_sgemm from Debian's libdnnl2.
 type oneDNN struct {
 	*job
 	sgemm func(transA, transB byte, m, n, k int64, alpha float32, a unsafe.Pointer, lda int64,
@@ -83,7 +83,7 @@ func newOneDNN(j *job) (*oneDNN, error) {
 	purego.RegisterLibFunc(&setThreads, omp, "omp_set_num_threads")
 	v := version()
 	o.name = fmt.Sprintf("oneDNN %d.%d.%d", v[0], v[1], v[2])
-	// OpenMP has a pool of threads for each calling thread, so all calls come from one.
+	// OpenMP keeps a pool of threads for each calling thread, so one thread makes all calls.
 	o.calls = make(chan func())
 	go func() {
 		runtime.LockOSThread()
@@ -112,7 +112,7 @@ func (o *oneDNN) score(c, q []float32, m int) error {
 
 func pointer(x []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(x)) }
 
-// missingError is the reason for leaving out a rival: a library that is not installed.
+// missingError says that a rival is left out because a library is not installed.
 type missingError struct{ what, install string }
 
 func (e missingError) Error() string {

@@ -11,11 +11,12 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// check compares a rival's counts with mquine's exact ones, and returns how many targets differ. The
-// rounding of float32 sums, in any order, must explain each difference: the counts must lie between
-// the number of candidates that are certainly better and the number that may be.
+// check compares a rival's counts to mquine's exact ones and returns the number of targets whose
+// counts differ. The rounding of float32 sums, in any order, must explain each difference: the
+// counts must lie between the number of candidates that are certainly better and the number that
+// may be.
 func (j *job) check(ctx context.Context, counts []count) (differ int, err error) {
-	queryOf := make([]int32, len(j.targets)) // by place
+	queryOf := make([]int32, len(j.targets)) // indexed by place
 	targetOf := make([]int32, len(j.targets))
 	for q, query := range j.queries {
 		for t := query.first; t < query.last; t++ {
@@ -143,15 +144,14 @@ func (c *checker) size(x []float32) float64 {
 
 // band bounds the rounding error of a float32 score, for any order of summation.
 func (c *checker) band(query, candidate float64, slack model.Slack, e int32) float64 {
-	// The bound covers a chain of Phi products or differences, plus a few operations for each entry of
-	// ψ and φ.
-	// Rotations with float32 sines of float32 phases need the most.
+	// The bound covers a chain of Phi products or differences, plus a few operations for each entry
+	// of ψ and φ. Rotations, with float32 sines of float32 phases, need the most operations.
 	terms := kernel.Gamma(c.tower.Phi+32, kernel.U32)
 	if c.tower.Compare != kernel.Dot {
 		return terms * (query + candidate)
 	}
-	// The rival computes ψ and φ in float32: mquine's slack for float64, with the larger unit
-	// roundoff.
+	// The rival computes ψ and φ in float32, so this is mquine's slack for float64 with the larger
+	// unit roundoff.
 	worse := kernel.U32 / kernel.U64 * (1 + 1e-3)
 	return terms*query*candidate + worse*slack.At(c.sizes[e])
 }

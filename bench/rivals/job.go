@@ -25,7 +25,7 @@ import (
 // zipfName is a synthetic data set of YAGO3-10's size.
 const zipfName = "yago-shape"
 
-// job is the evaluation that mquine and its rivals do: a test split, both sides, three filters.
+// job is the evaluation that mquine and its rivals run: a test split, both sides, three filters.
 type job struct {
 	row
 	threads    int
@@ -39,13 +39,14 @@ type job struct {
 
 	exact []rank.Rank // mquine's
 
-	// For the rivals in Go: the distinct queries with their targets, and the candidates' features.
+	// The following fields are for the rivals in Go: distinct queries with their targets, and the
+	// candidates' features.
 	queries []query
 	targets []target
 	phi     []float32 // [n][stride]
 	stride  int
 	sizes   []float64 // of the candidates, for the model's slack
-	q, c    []float32 // a block's queries, [block][stride], and scores, [block][n], which the rivals share
+	q, c    []float32 // queries, [block][stride], and scores, [block][n], of a block; shared by the rivals
 }
 
 // query is a distinct query. Its targets are targets[first:last] of the job.
@@ -141,7 +142,7 @@ func (j *job) prepare(ctx context.Context) error {
 	}
 	j.queries, j.targets = distinct(triples)
 
-	// check's float64 scores need rows that are padded with zeros.
+	// The float64 scores in check need rows that are padded with zeros.
 	j.stride = (j.tower.Phi + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
 	j.phi = kernel.AlignedFloat32(j.n * j.stride)
 	j.sizes = make([]float64, j.n)
@@ -173,7 +174,7 @@ func (j *job) workers() []model.Worker {
 	return list
 }
 
-// distinct groups equal queries of triples.
+// distinct groups equal queries.
 func distinct(triples []kg.Triple) (queries []query, targets []target) {
 	type asked struct {
 		kg.Query

@@ -1,13 +1,13 @@
 // Command rivals times the same evaluation in mquine and in its rivals: gonum's BLAS, a plain Go
-// loop, OpenBLAS, oneDNN and PyTorch. It is a separate module, which keeps the rivals' dependencies
-// out of mquine's.
+// loop, OpenBLAS, oneDNN and PyTorch. It is a separate module, so mquine does not depend on the
+// rivals' dependencies.
 //
 //	go run . --data fb15k-237 --model mquine --dim 38
 //	go run . --all
 //	go run . --steps --data fb15k-237 --dim 38
 //
-// Each rival's ranks are first compared with mquine's exact ones. They may differ only where
-// float32 rounding explains it. Then interleaved rounds time them all.
+// Each rival's ranks are first compared to mquine's exact ranks. They may differ only where float32
+// rounding explains the difference. Then all programs are timed in interleaved rounds.
 package main
 
 import (
@@ -47,7 +47,7 @@ type options struct {
 	row
 	checkpoint string
 	all, steps bool
-	products   string // arithmetic of mquine's steps
+	products   string // arithmetic of mquine's training steps
 	rivals     []string
 	threads    int
 	rounds     int

@@ -21,8 +21,8 @@ type contestant struct {
 	limit  int        // queries to rank in a round, or 0 for all
 	ranked int        // queries that were ranked
 	differ int        // ranks that differ from mquine's
-	rounds []*outcome // without counts
-	ratios []float64  // time over mquine's time, by round
+	rounds []*outcome // stored without counts
+	ratios []float64  // time divided by mquine's time, by round
 }
 
 // seconds returns the time of a round, extrapolated to n queries.
@@ -135,7 +135,7 @@ func (o *options) newRival(ctx context.Context, name string, j *job) (rival, err
 	return newTorch(ctx, j, o.python, name == "torch-unique")
 }
 
-// admit checks a rival's ranks and chooses the number of queries that it is timed on.
+// admit checks a rival's ranks and chooses the number of queries on which it is timed.
 func (o *options) admit(ctx context.Context, j *job, c *contestant) error {
 	c.limit = o.limit
 	if c.limit == 0 {

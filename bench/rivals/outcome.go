@@ -13,8 +13,8 @@ var rivalNames = []string{"gonum", "openblas", "onednn", "plain", "torch", "torc
 
 // rival evaluates the queries of a job in its own way.
 type rival interface {
-	// rank counts for all targets. With a limit above 0 it counts for about that many, in evenly
-	// spaced blocks.
+	// rank counts for all targets. With a limit above 0, it counts for about that many targets, in
+	// evenly spaced blocks.
 	rank(ctx context.Context, limit int) (*outcome, error)
 	// about returns the version and the settings.
 	about() string
@@ -23,9 +23,9 @@ type rival interface {
 
 // outcome is one run of a rival.
 type outcome struct {
-	counts  []count // of the targets that were ranked
+	counts  []count // for the targets that were ranked
 	elapsed time.Duration
-	// counting is the part of elapsed after the products, or 0 if it is not measured.
+	// counting is the part of elapsed that follows the products, or 0 if it is not measured.
 	counting time.Duration
 	// cores is processor time over elapsed, or 0 if it is not measured.
 	cores float64
@@ -37,7 +37,7 @@ type count struct {
 	better, equal [rank.NumFilters]int32
 }
 
-// removedBy reports which filters remove an answer that is known from the given splits.
+// removedBy reports which filters remove a known answer that is in the given splits.
 func removedBy(splits kg.SplitSet) (filters [rank.NumFilters]bool) {
 	for f := range rank.NumFilters {
 		filters[f] = splits&f.Splits() != 0
@@ -45,8 +45,8 @@ func removedBy(splits kg.SplitSet) (filters [rank.NumFilters]bool) {
 	return filters
 }
 
-// sample returns the starts of evenly spaced blocks that hold about limit of total items, or all
-// items if limit is 0.
+// sample returns the starts of evenly spaced blocks. The blocks contain about limit of total items,
+// or all items if limit is 0.
 func sample(total, block, limit int) (starts []int) {
 	blocks := (total + block - 1) / block
 	keep := blocks

@@ -11,13 +11,15 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// scorer writes the scores of m queries, rows of q, for all n candidates to c, [m][n].
+// scorer computes the scores of m queries, the rows of q, for all n candidates and writes them to
+// c, [m][n].
 type scorer interface {
 	score(c, q []float32, m int) error
 	about() string
 }
 
-// matrixRival scores blocks of distinct queries into a matrix and counts in it.
+// matrixRival writes the scores for a block of distinct queries to a matrix and then counts in that
+// matrix.
 type matrixRival struct {
 	*job
 	scorer
@@ -66,7 +68,7 @@ func (r *matrixRival) close() {}
 
 func (r *matrixRival) rank(ctx context.Context, limit int) (*outcome, error) {
 	o := &outcome{counts: make([]count, 0, len(r.targets))}
-	// The limit counts targets; sample counts queries.
+	// limit is a number of targets, but sample needs a number of queries.
 	starts := sample(len(r.queries), r.block, limit*len(r.queries)/len(r.targets)+min(limit, 1))
 	begin := time.Now()
 	for _, at := range starts {
@@ -127,8 +129,8 @@ func (j *job) count(q query, scores []float32, counts []count) {
 	}
 }
 
-// countScores returns the number of scores above want, and the number not below it. It compiles to
-// code without branches.
+// countScores returns the number of scores above want and the number of scores not below it. It
+// compiles to code without branches.
 func countScores(scores []float32, want float32) (better, notWorse int32) {
 	var b0, b1, b2, b3, n0, n1, n2, n3 int32
 	for ; len(scores) >= 4; scores = scores[4:] {

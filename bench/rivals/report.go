@@ -21,7 +21,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// results collects text, a table as comments and every round in the Go benchmark format.
+// results collects the output: a table as comments, and every round in the Go benchmark format.
 type results struct {
 	bytes.Buffer
 	writer  *benchfmt.Writer
@@ -143,7 +143,8 @@ func known(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// interval formats the 95% interval of the median of ratios, or the range of fewer than six.
+// interval formats the 95% interval for the median of ratios, or the range if there are fewer than
+// six.
 func interval(ratios []float64) string {
 	if len(ratios) < 6 {
 		return fmt.Sprintf("%.2f–%.2f (range)", slices.Min(ratios), slices.Max(ratios))
@@ -167,7 +168,8 @@ var commit = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// moduleVersion returns the version of a module that this program is built from, or "".
+// moduleVersion returns the version of a module in this build, or "" if the build does not contain
+// it.
 func moduleVersion(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

@@ -47,15 +47,15 @@ func open(t *testing.T, o *options) *job {
 	return j
 }
 
-// TestRivalsRankAsMquineDoes checks the ranks of every installed rival for every model that it
-// supports.
+// TestRivalsRankAsMquineDoes checks the ranks of every installed rival for every model that the
+// rival supports.
 func TestRivalsRankAsMquineDoes(t *testing.T) {
 	for name, dim := range map[string]int{"mquine": 6, "complex": 10, "transe-l1": 20, "transe-l2": 20, "rotate": 10} {
 		t.Run(name, func(t *testing.T) {
 			o := small(t, name, dim)
 			j := open(t, o)
 			for _, rivalName := range rivalNames {
-				slow := strings.HasPrefix(rivalName, "torch") // seconds to start
+				slow := strings.HasPrefix(rivalName, "torch") // needs seconds to start
 				if !enters(rivalName, j) || testing.Short() && slow {
 					continue
 				}
@@ -82,8 +82,8 @@ func TestRivalsRankAsMquineDoes(t *testing.T) {
 	}
 }
 
-// TestCheckFindsWrongRanks checks that a count that rounding does not explain is found, under every
-// filter.
+// TestCheckFindsWrongRanks checks that check finds a count that rounding does not explain, under
+// every filter.
 func TestCheckFindsWrongRanks(t *testing.T) {
 	o := small(t, "mquine", 6)
 	j := open(t, o)

@@ -25,7 +25,7 @@ import (
 //go:embed torch_eval.py
 var torchProgram []byte
 
-// torch is a process with a Python program that keeps the model and times itself.
+// torch is a process that runs a Python program. The program keeps the model and times itself.
 type torch struct {
 	program string
 	cmd     *exec.Cmd
@@ -41,7 +41,7 @@ type torch struct {
 	}
 }
 
-// newTorch starts torch_eval.py. It returns when the program has loaded the model and tried the
+// newTorch starts torch_eval.py. It returns after the program has loaded the model and tried the
 // batch sizes.
 func newTorch(ctx context.Context, j *job, python string, unique bool) (*torch, error) {
 	return startTorch(ctx, python, "torch_eval.py", torchProgram, func(string) ([]string, error) {
@@ -54,7 +54,7 @@ func newTorch(ctx context.Context, j *job, python string, unique bool) (*torch, 
 }
 
 // startTorch starts a program in a new folder and reads its first answer. prepare may add files to
-// the folder, and returns the arguments.
+// the folder and returns the program's arguments.
 func startTorch(
 	ctx context.Context, python, name string, text []byte, prepare func(folder string) ([]string, error),
 ) (_ *torch, err error) {
@@ -107,7 +107,7 @@ func (t *torch) ask(request, answer any) error {
 	return t.read(answer)
 }
 
-// findTorch returns an interpreter that has torch: the given one if there is one, otherwise
+// findTorch returns a Python interpreter that has torch: the given one if it is set, otherwise
 // python3 in the path or Debian's.
 func findTorch(ctx context.Context, python string) (string, error) {
 	tries := []string{python}
@@ -127,7 +127,7 @@ func findTorch(ctx context.Context, python string) (string, error) {
 func (t *torch) read(answer any) error {
 	line, err := t.out.ReadBytes('\n')
 	if err != nil {
-		_ = t.cmd.Wait() // until standard error is complete
+		_ = t.cmd.Wait() // wait until standard error is complete
 		lines := strings.Split(strings.TrimSpace(t.errors.String()), "\n")
 		return fmt.Errorf("%s: %s", t.program, lines[len(lines)-1])
 	}
@@ -181,7 +181,7 @@ func (t *torch) rank(_ context.Context, limit int) (*outcome, error) {
 // close ends the process.
 func (t *torch) close() {
 	if t.cmd != nil && t.cmd.Process != nil {
-		t.in.Close() // the program ends at the end of its input
+		t.in.Close() // the program exits at the end of its input
 		_ = t.cmd.Wait()
 	}
 	os.RemoveAll(t.folder)

@@ -31,8 +31,8 @@ import (
 //go:embed torch_step.py
 var torchStepProgram []byte
 
-// The timed step: MQuinE, softmax over the target and negatives that the queries of a side share,
-// Adam. All other options of mquine train are off.
+// The timed step trains MQuinE with Adam and a softmax over the target and the negatives that the
+// queries of a side share. All other options of mquine train are off.
 const (
 	stepBatch     = 1024
 	stepNegatives = 1024
@@ -102,7 +102,7 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 	return writeSteps(out, name, machine, about, own, torch)
 }
 
-// newTorchStep starts torch_step.py with a graph's training triples and with initial parameters.
+// newTorchStep starts torch_step.py with a graph's training triples and the initial parameters.
 func (o *options) newTorchStep(ctx context.Context, g *kg.Graph, tensors [][]float32, dim int) (*torch, error) {
 	return startTorch(ctx, o.python, "torch_step.py", torchStepProgram, func(folder string) ([]string, error) {
 		triples, err := g.Triples(kg.Train)
@@ -128,8 +128,9 @@ func (o *options) newTorchStep(ctx context.Context, g *kg.Graph, tensors [][]flo
 	})
 }
 
-// checkStep compares torch_step.py's loss and gradients with mquine's, in a step of gradient
-// descent at rate 1 on a small graph. Its batch is all triples, and its negatives are all entities.
+// checkStep compares torch_step.py's loss and gradients with mquine's, for one step of gradient
+// descent at rate 1 on a small graph. The batch contains all triples, and the negatives are all
+// entities.
 func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 	const dim = 7
 	g, _, err := synth.Families(ctx, synth.Config{Entities: 60, Seed: 1})
@@ -188,7 +189,7 @@ func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 	return nil
 }
 
-// ownSteps times mquine's steps after the first, which warms up.
+// ownSteps times mquine's steps, except the first, which is a warm-up.
 func ownSteps(ctx context.Context, c recipe.Recipe, g *kg.Graph, m train.Machine) (stepTime, error) {
 	some, stop := context.WithCancel(ctx)
 	defer stop()
@@ -231,7 +232,7 @@ func processSeconds() float64 {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
-// writeSteps writes the ratios as comments, and every round.
+// writeSteps writes the ratios as comments, and the result of every round.
 func writeSteps(out io.Writer, name string, m train.Machine, about string, own, torch []stepTime) error {
 	r := newResults(m.Backend.Tier, m.Threads)
 	column := func(times []stepTime, of func(stepTime) float64) (x []float64) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Level is a level of the memory hierarchy. The fastest is the lowest.
+// Level is a level of the memory hierarchy. The lowest level is the fastest.
 type Level uint8
 
 const (
@@ -29,9 +29,9 @@ func (l Level) String() string {
 	return fmt.Sprintf("Level(%d)", uint8(l))
 }
 
-// Reading returns how many bytes each thread reads repeatedly to measure level l on the given number
-// of threads: half of its share of a cache, or far more than all caches for Memory. It is 0 if the
-// processor does not report the cache.
+// Reading returns how many bytes each thread reads repeatedly to measure level l on the given
+// number of threads: half of the thread's share of a cache, or, for Memory, far more than all
+// caches hold. It returns 0 if the processor does not report the cache.
 func (l Level) Reading(threads int) int {
 	c := cpuid.CPU.Cache
 	var size int
@@ -43,7 +43,7 @@ func (l Level) Reading(threads int) int {
 	case L3Cache:
 		size = c.L3 / 2 / threads
 		if size <= 2*c.L2 {
-			return 0 // L2 would hold much of it
+			return 0 // L2 would hold a large part of it
 		}
 	case Memory:
 		const least = 256 << 20
@@ -53,14 +53,14 @@ func (l Level) Reading(threads int) int {
 }
 
 const (
-	// readingRound is the number of bytes of a round, a multiple of a round of every kernel.
-	// readingMost is the number of bytes that a call of a kernel reads.
+	// readingRound is the number of bytes in a round. It is a multiple of the bytes that a round of
+	// any kernel reads. readingMost is the largest number of bytes that a kernel reads in one call.
 	readingRound = 4096
 	readingMost  = 1 << 18
 )
 
 // Read returns the ceiling of code that reads the given number of bytes, a multiple of 4096, over
-// and over. Its rate, in bytes per second, is the bandwidth of the level of memory that holds that
+// and over. Its rate, in bytes per second, is the bandwidth of the memory level that holds that
 // many bytes. A round is 4096 bytes.
 func Read(b *kernel.Backend, bytes int) Ceiling {
 	if bytes < readingRound || bytes%readingRound != 0 {
@@ -74,7 +74,7 @@ func reading(bytes int, read func(p *uint64, n int, sums *uint64)) Ceiling {
 	return Ceiling{readingRound, func() func(int) {
 		words := kernel.AlignedFloat64(bytes / 8)
 		for i := range words {
-			words[i] = float64(i) // without a write, all pages share one page of zeros
+			words[i] = float64(i) // until they are written, all pages share one page of zeros
 		}
 		at := 0
 		var sums [8]uint64

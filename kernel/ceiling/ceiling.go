@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// Ceiling is a loop that does one kind of work as fast as a tier can. Its rate bounds the rate of
-// kernels that do the same work.
+// Ceiling is a loop that does one kind of work as fast as a tier allows. Its rate is an upper bound
+// for kernels that do the same work.
 type Ceiling struct {
 	// PerRound is the number of operations, terms or bytes in one round.
 	PerRound float64
@@ -23,7 +23,7 @@ type Ceiling struct {
 }
 
 // Loop returns a loop with its own memory, for one goroutine. A round takes well below a
-// microsecond. The scheduler cannot interrupt a call.
+// microsecond. The scheduler cannot interrupt a call of the loop.
 func (c Ceiling) Loop() func(rounds int) { return c.prepare() }
 
 // Rate runs the loop on the given number of threads for about the time d. It returns their total
@@ -53,7 +53,8 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 		var wg sync.WaitGroup
 		for t := range threads {
 			wg.Go(func() {
-				// Run at least once: on a busy machine the thread may start after the time is over.
+				// Run at least once: on a busy machine, the thread may start only after the time is
+				// over.
 				for {
 					loops[t](n)
 					rounds[t] += n
@@ -73,15 +74,15 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 	}
 }
 
-// Terms returns the ceiling of the panels of c in terms of scores: their arithmetic on registers
-// alone. A term of Dot is a multiply-add, so twice its rate is the FMA ceiling in operations
-// per second.
+// Terms returns the ceiling of c's panels in score terms: the arithmetic of the panels on registers
+// alone. A term of Dot is a multiply-add, so the FMA ceiling in operations per second is twice this
+// rate.
 func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
 	loop, terms := b.Peak(c)
 	return Ceiling{float64(terms), onRegisters(loop, operands32)}
 }
 
-// DistanceTerms returns the ceilings of the scores and of the gradients of a distance, in terms
+// DistanceTerms returns the ceilings for the scores and the gradients of a distance, in terms
 // (linalg.Backend.DistancePeaks).
 func DistanceTerms(b *linalg.Backend, kind linalg.DistanceKind) (scores, gradients Ceiling) {
 	of := func(p linalg.Peak) Ceiling { return Ceiling{float64(p.Terms), onRegisters(p.Loop, operands32)} }
@@ -89,11 +90,11 @@ func DistanceTerms(b *linalg.Backend, kind linalg.DistanceKind) (scores, gradien
 	return of(s), of(g)
 }
 
-// FMA64 returns the ceiling of MatMulFMA and of Pair with Dot: fused multiply-adds in float64, two
-// operations each.
+// FMA64 returns the ceiling of MatMulFMA, and of Pair with Dot: fused multiply-adds in float64,
+// counted as two operations each.
 func FMA64(b *kernel.Backend) Ceiling {
 	l := loopsOf(b)
-	return Ceiling{float64(l.sums), onRegisters(l.fma64, operands64)} // half the sums, two operations each
+	return Ceiling{float64(l.sums), onRegisters(l.fma64, operands64)} // half as many sums, two operations each
 }
 
 // MulAdd64 returns the ceiling of MatMul: separate multiplications and additions in float64.
@@ -102,48 +103,48 @@ func MulAdd64(b *kernel.Backend) Ceiling {
 	return Ceiling{float64(l.sums), onRegisters(l.mulAdd64, operands64)}
 }
 
-// Int8 returns the ceiling of dot products of unsigned with signed bytes in int32, two operations
-// per product. It uses VNNI if the backend has the feature.
+// Int8 returns the ceiling of dot products of unsigned and signed bytes, summed in int32, with two
+// operations per product. It uses VNNI if the backend has the feature.
 func Int8(b *kernel.Backend) Ceiling {
 	l := loopsOf(b)
 	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8, operandsInt8)}
 }
 
-// Int8Tiles returns the ceiling of dot products of signed bytes in int32 on AMX tiles, two
-// operations per product. The backend must have FeatureAMX.
+// Int8Tiles returns the ceiling of dot products of signed bytes on AMX tiles, summed in int32, with
+// two operations per product. The backend must have FeatureAMX.
 func Int8Tiles(b *kernel.Backend) Ceiling {
 	return Ceiling{tileOperations, onRegisters(loopsOf(b).int8Tiles, operandsTiles)}
 }
 
-// BFloat16Tiles returns the ceiling of dot products of bfloat16 values in float32 on AMX tiles, two
-// operations per product. The backend must have FeatureBF16.
+// BFloat16Tiles returns the ceiling of dot products of bfloat16 values on AMX tiles, summed in
+// float32, with two operations per product. The backend must have FeatureBF16.
 func BFloat16Tiles(b *kernel.Backend) Ceiling {
 	return Ceiling{tileOperations / 2, onRegisters(loopsOf(b).bfloat16Tiles, operandsTiles)}
 }
 
-// tileOperations is the number of operations in a round of loops.int8Tiles: six products of tiles.
+// tileOperations is the number of operations in a round of loops.int8Tiles, which multiplies six
+// pairs of tiles.
 const tileOperations = 6 * 2 * 16 * 16 * 64
 
-// loops are the loops of a backend that do not belong to a comparison. The loops on tiles are nil
+// loops holds a backend's loops that do not belong to a comparison. The loops on tiles are nil
 // without AMX.
 type loops struct {
 	fma64, mulAdd64                func(rounds int, x *float64)
 	int8, int8Tiles, bfloat16Tiles func(rounds int, x *byte)
-	// sums is the number of 32-bit sums that a round updates, which is twice the number of 64-bit
-	// sums.
+	// sums is the number of 32-bit sums that a round updates. A round of a 64-bit loop updates half
+	// as many.
 	sums int
 	read func(p *uint64, n int, out *uint64)
 }
 
-// onRegisters returns the prepare function of a loop whose threads share their operands, since they
-// load them once.
+// onRegisters returns the prepare function of a loop. All threads share the operands because each
+// thread loads them only once.
 func onRegisters[T any](loop func(int, *T), operands []T) func() func(int) {
 	return func() func(int) { return func(n int) { loop(n, &operands[0]) } }
 }
 
 // The operands have ordinary magnitudes, differ between lanes and, except for unsigned bytes, have
-// both signs. Their values matter: multiplying zeros draws less power, so the processor runs
-// faster.
+// both signs. The values matter: multiplying zeros draws less power, so the processor runs faster.
 var (
 	operands32    = fill(make([]float32, 80), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })
 	operands64    = fill(make([]float64, 16), func(i int) float64 { return float64(operands32[i]) })
@@ -158,7 +159,7 @@ func fill[T any](x []T, value func(i int) T) []T {
 	return x
 }
 
-// genericSums is the number of 32-bit sums of genericLoops. There are half as many 64-bit sums.
+// genericSums is the number of 32-bit sums in genericLoops. There are half as many 64-bit sums.
 const genericSums = 16
 
 // genericLoops do the same operations in Go, on memory in the L1 cache.

@@ -58,8 +58,8 @@ func TestReadsEverything(t *testing.T) {
 	assert.Panics(t, func() { Read(kerneltest.Generic(t), 100) })
 }
 
-// TestCeilings compares the rates of loops. Some must be multiples of others. Each rate is the best
-// of several short runs, more of them on a busy machine.
+// TestCeilings compares the rates of loops, because some must be multiples of others. Each rate is
+// the best of several short runs; on a busy machine there are more runs.
 func TestCeilings(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		loops := []Ceiling{Terms(b, kernel.Dot), FMA64(b), MulAdd64(b), Int8(b), Read(b, 4096)}
@@ -71,7 +71,7 @@ func TestCeilings(t *testing.T) {
 			}
 			fma32, fma64, mulAdd, bytes := 2*best[0], best[1], best[2], best[3]
 			switch ratio := fma32 / fma64; {
-			case b.Tier == kernel.Generic: // the loops in Go have no such ratios
+			case b.Tier == kernel.Generic: // the rates of the Go loops have no such ratios
 				wrong = ""
 			case math.Abs(ratio-2) > 0.4:
 				wrong = "float64 has half the lanes of float32"
@@ -111,16 +111,16 @@ func TestLevels(t *testing.T) {
 	assert.Equal(t, "dram", Memory.String())
 }
 
-// TestRateOfNoTime checks that a rate counts work that is done, even if the time is over before a
-// thread begins.
+// TestRateOfNoTime checks that a rate counts the work that is done even if the time is over before
+// a thread starts.
 func TestRateOfNoTime(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))
 	})
 }
 
-// TestDistanceCeilings checks that no microkernel is much faster than the loop of its arithmetic:
-// the loop computes as many terms as it says.
+// TestDistanceCeilings checks that no microkernel is much faster than the loop with its arithmetic,
+// which shows that a round of the loop computes Terms terms.
 func TestDistanceCeilings(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		if b.Tier == kernel.Generic {

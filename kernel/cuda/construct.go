@@ -4,11 +4,11 @@ import "github.com/mquine/mquine/kernel/cuda/internal/shape"
 
 // Construct is the argument of the kernel that computes φ of MQuinE and MQuadE.
 type Construct struct {
-	// Entities has rows of Dim (Dim+1)/2 float32 parameters. Entity (int32) is the entity of each
-	// row of Out.
+	// Entities has rows of Dim (Dim+1)/2 float32 parameters. Entity (int32) contains the entity of
+	// each row of Out.
 	Entities, Entity Pointer
-	// Out receives N rows of K float32 entries, Norms and Sizes (float64) upper bounds on ‖φ‖ and
-	// ‖E‖.
+	// Out receives N rows of K float32 entries. Norms and Sizes receive upper bounds (float64) on
+	// ‖φ‖ and ‖E‖.
 	Out, Norms, Sizes Pointer
 	N, Dim, K         int32
 	_                 int32
@@ -25,7 +25,8 @@ type ConstructQueries struct {
 	// Entities is as in Construct. Head, Tail and Cross have Dim × Dim float32 parameters for every
 	// relation; Cross is 0 for MQuadE.
 	Entities, Head, Tail, Cross Pointer
-	// Queries has N Queries. Out receives N rows of K float32 entries, and Rows N PairRows.
+	// Queries has N Queries. Out receives N rows of K float32 entries, and Rows receives N
+	// PairRows.
 	Queries, Out, Rows Pointer
 	// Kappa is the κ of the slack κ(a₀ + a₁n)² (docs/models/mquine.md, "Slack").
 	Kappa     float64

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// TestConstruct requires that φ and ψ of MQuinE and MQuadE have the bits of the definition in
-// model/mquine.go.
+// TestConstruct requires that φ and ψ of MQuinE and MQuadE equal the results of the definition in
+// model/mquine.go bit for bit.
 func TestConstruct(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Construct{}), f.ArgumentSize("construct_features"))
@@ -30,7 +30,7 @@ func TestGPUConstruct(t *testing.T) {
 	conformConstruct(openGPU(t), []int{1, 2, 7, 18, 33, 38, MaxTowerDim})
 }
 
-// matrix is a d × d matrix with the products of the definition.
+// matrix is a d × d matrix whose products follow the definition.
 type matrix struct {
 	d int
 	v []float64
@@ -73,7 +73,7 @@ func conformConstruct(r *rig, dims []int) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	const entities, relations = 9, 3
 	for _, d := range dims {
-		for _, scale := range []float64{1, 1e-25, 1e25} { // φ and ψ below and beyond the range of float32
+		for _, scale := range []float64{1, 1e-25, 1e25} { // also φ and ψ below and above the range of float32
 			packed := d * (d + 1) / 2
 			k := max(64, roundUpTo(2*packed, 32))
 			random := func(n int) []float32 {
@@ -190,7 +190,7 @@ func conformConstruct(r *rig, dims []int) {
 	}
 }
 
-// TestPrepareRows compares the results of prepare_rows with the formulas of docs/numerics.md.
+// TestPrepareRows compares the results of prepare_rows with the formulas in docs/numerics.md.
 func TestPrepareRows(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Prepare{}), f.ArgumentSize("prepare_rows"))
@@ -216,7 +216,7 @@ func conformRows(r *rig) {
 			rng.Float64() * 1e-6}}
 		sizes[3*q], sizes[3*q+1], sizes[3*q+2], scales[q] = rng.Float64(), rng.Float64(), rng.Float64(),
 			float32(math.Ldexp(1, q))
-		for range q * 7 % 40 { // none, some, more than a warp
+		for range q * 7 % 40 { // no targets, some, and more than a warp has threads
 			x := rng.NormFloat64()
 			interval = append(interval, x, x+1e-3*rng.Float64())
 		}
@@ -243,7 +243,7 @@ func conformRows(r *rig) {
 			}
 			require.NoError(r.t, r.stages.Rows(r.s, a))
 			got, gotEnds := down[Row](r, rows, QueryTile), down[float32](r, ends, 2*targets)
-			// A bound may exceed what it bounds by little.
+			// A bound may exceed the exact value only slightly.
 			bound := func(want float64, got float32, what string, q int) {
 				require.GreaterOrEqual(r.t, float64(got), want*(1-1e-12), "%s, %s of row %d, tensor cores: %v", c,
 					what, q, half)

@@ -17,32 +17,34 @@ type Known struct {
 
 // Decide is the argument of the float64 stage.
 type Decide struct {
-	// Psi and Phi have rows of K float32 entries, K a multiple of 32.
+	// Psi and Phi have rows of K float32 entries, where K is a multiple of 32.
 	Psi, Phi Pointer
 	// Rows has a PairRow for each row of Psi. Norms and Sizes (float64) describe the candidates.
 	Rows, Norms, Sizes Pointer
-	// Entity (int32) is the entity in each position, Same the first entity with the same
-	// parameters.
+	// Entity (int32) contains the entity in each position, and Same contains the first entity with
+	// the same parameters.
 	Entity, Same Pointer
-	// TargetStart (int32) has the first target of each row, and one more entry: the number of
-	// targets. TargetRow is the row of each target.
+	// TargetStart (int32) contains the first target of each row and, as a last entry, the number of
+	// targets. TargetRow contains the row of each target.
 	TargetStart, TargetRow Pointer
-	// Interval has the low and the high end (float64) of the interval of each target.
+	// Interval contains the low and the high end (float64) of each target's interval.
 	Interval Pointer
-	// Answer is the entity of each target, AnswerSame the first entity with the same parameters.
+	// Answer contains the entity of each target, and AnswerSame contains the first entity with the
+	// same parameters.
 	Answer, AnswerSame Pointer
-	// Better and Equal (int32) are the counts that the kernels increment, [Targets] or, for Known,
-	// [Filters][Targets].
+	// Better and Equal (int32) contain the counts that the kernels increment. Their shape is
+	// [Targets], or [Filters][Targets] for Known.
 	Better, Equal Pointer
-	// List has the pairs to decide. Their number is Listed (uint32), but at most Count.
+	// List contains the pairs to decide. Listed (uint32) contains their number; the kernels process
+	// at most Count.
 	List, Listed Pointer
-	// Known has Count known answers to decide.
+	// Known contains Count known answers to decide.
 	Known Pointer
-	// Rest receives the pairs that stay undecided and has room for Room of them. Rested (uint32)
-	// increases by their number, even if there is not enough room.
+	// Rest has room for Room pairs and receives those that stay undecided. The kernels increase
+	// Rested (uint32) by the number of these pairs, even if there is not enough room.
 	Rest, Rested Pointer
-	// Scored receives the low and the high end (float64) of the interval of each pair that is only
-	// scored.
+	// Scored receives the low and the high end (float64) of the score interval of each pair that is
+	// only scored.
 	Scored              Pointer
 	Room, Count         uint32
 	K, Compare, Targets int32
@@ -56,11 +58,11 @@ type Decide struct {
 type Quantise struct {
 	// Rows has N rows of Stride float32 entries. The first Width entries of a row count.
 	Rows Pointer
-	// Centre (float32) is subtracted from every row, unless it is 0. Factor (float32) has the
-	// powers of two that multiply each entry after that.
+	// Centre (float32) is subtracted from every row, unless the pointer is 0. Then the entries of a
+	// row are multiplied by the powers of two in Factor (float32).
 	Centre, Factor Pointer
-	// Out receives rows of K fp16 entries, Scales (float32) the factor that restores the size of
-	// each row.
+	// Out receives rows of K fp16 entries. Scales (float32) receives the factor that restores the
+	// size of each row.
 	Out, Scales Pointer
 	// Sizes receives three upper bounds (float64) for each row: the norm of the centred and
 	// balanced row, the norm of its rounding error, and the norm of the row of Out times its scale.
@@ -70,15 +72,15 @@ type Quantise struct {
 
 // Prepare is the argument of the kernel that computes the Rows and Ends of a screen.
 type Prepare struct {
-	// Psi has rows of K float32 entries, and Queries a PairRow for each.
+	// Psi has rows of K float32 entries, and Queries has a PairRow for each row.
 	Psi, Queries Pointer
-	// Centre (float32) is the centre of the candidates. Scales and Sizes come from Quantise of Psi.
-	// All three are 0 for the float32 screens.
+	// Centre (float32) is the centre of the candidates. Scales and Sizes are the results of
+	// Quantise for Psi. All three pointers are 0 for the float32 screens.
 	Centre, Scales, Sizes Pointer
 	// TargetStart and Interval are as in Decide.
 	TargetStart, Interval Pointer
-	// Rows receives N Rows, and up to Padded further ones without targets. Ends receives lo and hi
-	// (float32) of every target.
+	// Rows receives N Rows, followed by Rows without targets up to a total of Padded. Ends receives
+	// lo and hi (float32) of every target.
 	Rows, Ends            Pointer
 	N, Padded, K, Compare int32
 	// Relative and Absolute bound the error of a score of the screen. HalfError and SingleError
@@ -127,7 +129,8 @@ func NewStages(d *Device) (*Stages, error) {
 	return s, nil
 }
 
-// Pairs decides the pairs that a screen listed. It reads their number from Listed on the device.
+// Pairs decides the pairs that a screen listed. It reads the number of pairs from Listed on the
+// device.
 func (x *Stages) Pairs(s *Stream, a Decide) error {
 	return launch(s, x.pairs, 8*x.device.Multiprocessors, 1, &a)
 }
@@ -137,13 +140,14 @@ func (x *Stages) Known(s *Stream, a Decide) error {
 	return launch(s, x.known, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
 }
 
-// Targets scores Count entries of List, each a target and the position of its answer, and writes
-// the interval of target t to Scored[t].
+// Targets scores Count entries of List. Each entry is a target and the position of its answer.
+// Targets writes the interval of target t to Scored[t].
 func (x *Stages) Targets(s *Stream, a Decide) error {
 	return launch(s, x.targets, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
 }
 
-// Scores writes the intervals of the pairs that a screen listed to Scored, in the order of List.
+// Scores scores the pairs that a screen listed and writes their intervals to Scored, in the order
+// of List.
 func (x *Stages) Scores(s *Stream, a Decide) error {
 	return launch(s, x.scores, 8*x.device.Multiprocessors, 1, &a)
 }

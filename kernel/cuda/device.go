@@ -18,8 +18,8 @@ type Info struct {
 	Capability int
 	// Memory is the size of the device memory in bytes.
 	Memory int64
-	// Multiprocessors is the number of SMs. SharedMemory is the most shared memory of a thread
-	// block, in bytes.
+	// Multiprocessors is the number of SMs. SharedMemory is the most shared memory that a thread
+	// block can have, in bytes.
 	Multiprocessors, SharedMemory int
 	// Driver is the CUDA version that the driver supports, such as "12.4".
 	Driver string
@@ -140,8 +140,8 @@ func Open(index int) (*Device, error) {
 
 // serve makes all calls to the driver, on one thread on which the context of the device is current.
 func (d *Device) serve(started chan<- error) {
-	// Give the thread back to the runtime at the end, without a context. Ending a thread that has
-	// made calls through purego may crash.
+	// Give the thread back to the runtime at the end, without a context. The program may crash if a
+	// thread that has made calls through purego ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(d.ended)
@@ -186,8 +186,8 @@ func (d *Device) do(f func() error) error {
 	}
 }
 
-// Close ends the goroutine of the device and releases its context. Free all memory before. Methods
-// that are called later return ErrClosed.
+// Close ends the goroutine of the device and releases its context. Free all memory first. Methods
+// called after Close return ErrClosed.
 func (d *Device) Close() {
 	d.close.Do(func() {
 		close(d.quit)

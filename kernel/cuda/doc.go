@@ -9,12 +9,12 @@
 // Screens and Screen, Stages and Decide, Towers and Construct. Start with Open.
 //
 // Each device has one goroutine, locked to its thread, that makes all calls to the driver. Methods
-// may be called from any goroutine. A Stream executes its work later and in order: do not touch
-// memory that the work uses until an Event recorded after it has passed.
+// may be called from any goroutine. A Stream executes its work later and in order. Do not touch
+// memory that the work uses until an Event recorded after the work has passed.
 package cuda
 
-// LibraryEnv is the environment variable with the path of a driver library to use instead of
-// libcuda.so.1.
+// LibraryEnv is the environment variable that contains the path of a driver library to use instead
+// of libcuda.so.1.
 const LibraryEnv = "MQUINE_LIBCUDA"
 
 // The oldest driver and the oldest cards that run the embedded PTX (ISA 7.8, compute_80).

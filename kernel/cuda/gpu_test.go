@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// gpuEnv is the environment variable that makes tests run on a GPU instead of the stand-in alone.
-// The machine must have one. scripts/gpu-check sets it.
+// gpuEnv is the environment variable that makes tests run on a GPU, not only on the stand-in. The
+// machine must have one. scripts/gpu-check sets it.
 const gpuEnv = "MQUINE_GPU"
 
 func openGPU(t testing.TB) *rig {
@@ -34,7 +34,7 @@ func TestGPUScreens(t *testing.T) { conformScreens(openGPU(t)) }
 
 func TestGPUScreensOfHardOperands(t *testing.T) { conformHard(openGPU(t)) }
 
-// TestGPUKernelsSpillNothing checks that the driver's compiler spills no registers.
+// TestGPUKernelsSpillNothing checks that the driver's compiler does not spill registers.
 func TestGPUKernelsSpillNothing(t *testing.T) {
 	r := openGPU(t)
 	towers, err := NewTowers(r.d, MaxTowerDim)
@@ -59,7 +59,7 @@ type peakArguments struct {
 	_      int32
 }
 
-// timed returns the shortest time of several launches, by the clock of the device.
+// timed returns the shortest time of several launches, measured by the device's clock.
 func (r *rig) timed(launch func() error) time.Duration {
 	from, err := r.d.NewEvent()
 	require.NoError(r.t, err)
@@ -70,7 +70,7 @@ func (r *rig) timed(launch func() error) time.Duration {
 		r.wait()
 		took, err := r.e.Since(from)
 		require.NoError(r.t, err)
-		if i > 1 { // the first ones warm up
+		if i > 1 { // the first launches are a warm-up
 			best = min(best, took)
 		}
 	}
@@ -111,8 +111,8 @@ func (r *rig) ceiling(name string) float64 {
 	return v
 }
 
-// timedBench times a launch for the benchmark and reports its work per second, also as a share of a
-// ceiling.
+// timedBench times a launch for the benchmark. It reports the work per second, and this rate as a
+// share of a ceiling.
 func (r *rig) timedBench(b *testing.B, unit string, work float64, ceiling string, launch func() error) {
 	var took time.Duration
 	for b.Loop() {
@@ -143,7 +143,8 @@ func BenchmarkGPUCeiling(b *testing.B) {
 	}
 }
 
-// Operands of normal numbers: the power that a card draws, and so its clock, depends on them.
+// The operands are normal numbers, because the power that a card draws, and hence its clock,
+// depends on them.
 func BenchmarkGPUScreen(b *testing.B) {
 	for _, s := range []struct{ queries, candidates, width int }{{512, 14541, 1482}, {2048, 14541, 1482},
 		{2048, 40943, 342}, {2048, 123182, 342}} {
@@ -171,8 +172,8 @@ func BenchmarkGPUScreen(b *testing.B) {
 func devicePadding(width int) int { return max(64, (width+31)/32*32) }
 
 // benchScreen returns random operands with one target per query and few candidates near it, so that
-// scoring and counting take all the time. Distances do not leave tiles early, because no candidate
-// is certainly worse.
+// scoring and counting take all the time. Distances do not use early exit, because no candidate is
+// certainly worse.
 func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 	rng := rand.New(rand.NewPCG(9, 9))
 	rowsQ, rowsE := roundUpTo(queries, QueryTile), roundUpTo(candidates, CandidateTile)

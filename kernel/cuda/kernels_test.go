@@ -41,7 +41,7 @@ func newRig(t testing.TB, d *Device) *rig {
 	return r
 }
 
-// up copies values to new device memory, down copies them back.
+// up copies values to new device memory, and down copies them back.
 func up[T any](r *rig, v []T) *Memory {
 	n := int64(unsafe.Sizeof(v[0])) * int64(len(v))
 	m, err := r.d.Alloc(n)
@@ -99,7 +99,7 @@ func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, 
 	for q := range queries {
 		p.first = append(p.first, int32(len(p.ends)/2))
 		for range targets(q) {
-			// The score of some candidate, as a narrow interval.
+			// The target's interval is narrow and contains the score of some candidate.
 			s := p.score(kernel.Dot, q, rng.IntN(candidates))
 			w := math.Abs(s) * 1e-7
 			p.ends = append(p.ends, s-w, s+w)
@@ -109,7 +109,8 @@ func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, 
 	return p
 }
 
-// score returns the comparison in float64. Zeros after the width add nothing.
+// score returns the score of query q and candidate e in float64. Zeros beyond the width add
+// nothing.
 func (p *problem) score(c kernel.Comparison, q, e int) float64 {
 	return kerneltest.PlainScore(c, p.psi[q*p.k:][:p.k], p.phi[e*p.k:][:p.k])
 }
@@ -122,7 +123,7 @@ func norms(x []float32, k int) []float64 {
 	return out
 }
 
-// padded returns n rows of k entries.
+// padded returns x as n rows of k entries, padded with zeros.
 func padded[T any](x []T, k, n int) []T {
 	out := make([]T, n*k)
 	copy(out, x)
@@ -189,7 +190,7 @@ func (r *rig) half(p *problem, variant int, centre bool, capacity int) *prepared
 	var centred *Memory
 	if centre {
 		for t := range mean {
-			mean[t] = p.phi[t] // any vector will do
+			mean[t] = p.phi[t] // any vector works
 		}
 		centred = up(r, mean)
 	}
@@ -308,7 +309,7 @@ func normals(rng *rand.Rand) func(int, int) float32 {
 	return func(int, int) float32 { return float32(rng.NormFloat64()) }
 }
 
-// one and several targets, none, and more than fit in shared memory.
+// someTargets returns one target, several, none, or more than fit in shared memory.
 func someTargets(q int) int {
 	switch {
 	case q == 3:
@@ -323,7 +324,8 @@ func someTargets(q int) int {
 	return 1
 }
 
-// The last case has several tiles for each thread block on the only multiprocessor of the stand-in.
+// In the last case, each thread block processes several tiles on the stand-in's only
+// multiprocessor.
 var shapes = []struct{ queries, candidates, width int }{{1, 1, 1}, {9, 130, 70}, {20, 300, 300}, {500, 800, 64}}
 
 func TestScreens(t *testing.T) {
@@ -358,9 +360,9 @@ func conformScreens(r *rig) {
 	}
 }
 
-// TestScreensOfHardOperands uses operands with which tensor cores lose most: terms of one sign, a
-// large accumulator and small products, sums that cancel, rows with a wide range, and rows beyond
-// the range of fp16 and of float32.
+// TestScreensOfHardOperands uses operands for which tensor cores lose the most bits: terms of one
+// sign, a large accumulator and small products, sums that cancel, rows with a wide range, and rows
+// beyond the range of fp16 and of float32.
 func TestScreensOfHardOperands(t *testing.T) {
 	_, d := openStandin(t)
 	conformHard(newRig(t, d))
@@ -374,8 +376,8 @@ func conformHard(r *rig) {
 		entry func(row, t int) float32
 	}{
 		{"one sign", func(int, int) float32 { return float32(1 + 1e-4*rng.Float64()) }},
-		// Without rounding to fp16, and with scores a few units in the last place apart, the errors
-		// of the sum matter.
+		// These operands are exact in fp16 and their scores are a few units in the last place
+		// apart, so the errors of the sum matter.
 		{"exact in fp16", func(row, t int) float32 {
 			v := 1 + float32(t*389%1024)/1024
 			if t == row%288 {
@@ -412,8 +414,8 @@ func conformHard(r *rig) {
 	}
 }
 
-// TestListOverflow checks that Listed counts all pairs if the list is too short, and that no pair
-// is written beyond the list.
+// TestListOverflow checks that Listed counts all pairs even if the list is too short, and that no
+// pair is written beyond the end of the list.
 func TestListOverflow(t *testing.T) {
 	_, d := openStandin(t)
 	r := newRig(t, d)

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// result is CUresult of the driver's ABI.
+// result is CUresult in the driver's ABI.
 type result int32
 
 const (
@@ -84,10 +84,10 @@ type library struct {
 	) result `cuda:"cuLaunchKernel"`
 }
 
-// ErrNoDriver is the error if the library of the driver cannot be opened.
+// ErrNoDriver is returned if the driver's library cannot be opened.
 var ErrNoDriver = errors.New("cuda: no NVIDIA driver")
 
-// ErrNoGPU is the error if the driver finds no GPU.
+// ErrNoGPU is returned if the driver finds no GPU.
 var ErrNoGPU = errors.New("cuda: no NVIDIA GPU")
 
 const defaultLibrary = "libcuda.so.1"

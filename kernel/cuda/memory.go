@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Pointer is an address in device memory, for arguments of kernels. 0 means none.
+// Pointer is an address in device memory, for use in arguments of kernels. 0 means no memory.
 type Pointer = deviceptr
 
 // Memory is an allocation of device memory.
@@ -51,7 +51,7 @@ func (m *Memory) Free() error {
 // Bytes returns the size of the memory in bytes.
 func (m *Memory) Bytes() int64 { return m.bytes }
 
-// At returns the address of the byte at an offset, or 0 if m is nil.
+// At returns the address of the byte at the given offset, or 0 if m is nil.
 func (m *Memory) At(offset int64) Pointer {
 	if m == nil {
 		return 0
@@ -70,7 +70,7 @@ func (d *Device) Pin(bytes int64) (*Pinned, error) {
 	p := &Pinned{device: d}
 	var at unsafe.Pointer
 	err := d.do(func() error {
-		const portable = 1 // for every context
+		const portable = 1 // pinned for every context
 		r := d.lib.HostAlloc(&at, uint64(max(bytes, 16)), portable)
 		if r == outOfMemory {
 			return fmt.Errorf("cuda: cannot allocate %d bytes of page-locked memory: "+
@@ -86,7 +86,7 @@ func (d *Device) Pin(bytes int64) (*Pinned, error) {
 	return p, nil
 }
 
-// Free frees the memory. Do not use slices of it afterwards.
+// Free frees the memory. Do not use slices that View returned afterwards.
 func (p *Pinned) Free() error {
 	if p == nil || p.bytes == nil {
 		return nil

@@ -20,7 +20,7 @@ const (
 	jitErrorLogSize = 6
 )
 
-// compile lets the driver compile PTX. Errors contain name and the log of the compiler.
+// compile lets the driver compile PTX. Errors contain name and the compiler's log.
 func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 	image := append(bytes.Clone(ptx), 0)
 	log := make([]byte, 8192)
@@ -56,7 +56,7 @@ type Kernel struct {
 	device *Device
 	name   string
 	handle uintptr
-	// Number of threads and bytes of dynamic shared memory of a thread block.
+	// The number of threads and the bytes of dynamic shared memory in a thread block.
 	threads, shared int
 }
 
@@ -68,8 +68,8 @@ const (
 	funcMaxDynamic   = 8
 )
 
-// Kernel returns the kernel with the given name. It runs in thread blocks with the given numbers of
-// threads and of bytes of dynamic shared memory.
+// Kernel returns the kernel with the given name. It runs in thread blocks with the given number of
+// threads and the given bytes of dynamic shared memory.
 func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 	k := &Kernel{device: m.device, name: name, threads: threads, shared: shared}
 	cname := append([]byte(name), 0)
@@ -89,8 +89,8 @@ func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 	return k, nil
 }
 
-// Usage returns the number of registers and the bytes of local memory (spills) of a thread, and the
-// bytes of static shared memory of a thread block.
+// Usage returns the number of registers per thread, the bytes of local memory (spills) per thread,
+// and the bytes of static shared memory per thread block.
 func (k *Kernel) Usage() (registers, local, static int, err error) {
 	var v [3]int32
 	err = k.device.do(func() error {
@@ -104,8 +104,8 @@ func (k *Kernel) Usage() (registers, local, static int, err error) {
 	return int(v[0]), int(v[1]), int(v[2]), err
 }
 
-// launch runs the kernel on a grid of x × y thread blocks. args is its argument, which the driver
-// copies before launch returns.
+// launch runs the kernel on a grid of x × y thread blocks. args is the kernel's argument, which the
+// driver copies before launch returns.
 func launch[T any](s *Stream, k *Kernel, x, y int, args *T) error {
 	if x <= 0 || y <= 0 {
 		return nil

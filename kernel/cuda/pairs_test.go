@@ -27,8 +27,8 @@ func conformDecide(r *rig) {
 	p := newProblem(rng, 6, 50, 70, normals(rng), func(q int) int { return q })
 	targets := len(p.ends) / 2
 	for _, c := range kernel.Comparisons() {
-		// Target t's answer is candidate t; candidate 49 has the parameters of 3; 48 is open for
-		// every target.
+		// The answer of target t is candidate t. Candidate 49 has the same parameters as candidate
+		// 3. Candidate 48 is undecided for every target.
 		entity, same, norm, size := make([]int32, 50), make([]int32, 50), norms(p.phi, p.k), make([]float64, 50)
 		for e := range entity {
 			entity[e], same[e] = int32(e), int32(e)

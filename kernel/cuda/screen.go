@@ -9,24 +9,24 @@ import (
 
 // Sizes of the operands of screens.
 const (
-	// BlockCandidates is the number of candidates of a CandidateBlock.
+	// BlockCandidates is the number of candidates that a CandidateBlock describes.
 	BlockCandidates = 128
-	// QueryTile and CandidateTile divide the padded numbers of queries and candidates.
+	// The numbers of queries and candidates are padded to multiples of QueryTile and CandidateTile.
 	QueryTile     = shape.QueryTile
 	CandidateTile = 256
 )
 
 // Row describes a query to a screen. The error of a candidate's score is at most A·B + S[0] + S[1]
 // n + S[2] n², computed with upward rounding, where B and n = Size belong to the CandidateBlock
-// (docs/numerics.md, "GPU screens"). It is unbounded if the product of the norms (their
-// sum, for distances) is not below Screen.Limit.
+// (docs/numerics.md, "GPU screens"). The error is unbounded if the product of the norms (their sum,
+// for distances) is not below Screen.Limit.
 type Row struct {
 	A    [4]float32
 	S    [3]float32
 	Norm float32
 	// Scale multiplies the scores of the query.
 	Scale float32
-	// Low is the lowest lower end of the targets of the query.
+	// Low is the lowest lower end of the intervals of the query's targets.
 	Low float32
 	_   [2]float32
 }
@@ -44,27 +44,28 @@ type Pair struct {
 	Target, Other uint32
 }
 
-// Screen is the argument of the screens. For every target they count the candidates that are
-// certainly better, and they list the (target, position) pairs that they cannot decide.
+// Screen is the argument of the screens. For every target, the screens count the candidates that
+// are certainly better, and they list the (target, position) pairs that they cannot decide.
 type Screen struct {
 	// Psi and Phi have rows of K entries: fp16 for the tensor cores, otherwise float32. K is a
 	// multiple of 32 and at least 64. Rows of zeros fill up the last tiles.
 	Psi, Phi Pointer
-	// Rows has a Row for each row of Psi, and Blocks a CandidateBlock for every 128 rows of Phi.
+	// Rows has a Row for each row of Psi, and Blocks has a CandidateBlock for every 128 rows of
+	// Phi.
 	Rows, Blocks Pointer
-	// Scales (float32) multiply the scores of each candidate. Only the tensor-core screens use
-	// them.
+	// Scales (float32) contains a factor for the scores of each candidate. Only the tensor-core
+	// screens use it.
 	Scales Pointer
-	// TargetStart (int32) has the first target of each row of Psi, and one more entry: the number
-	// of targets.
+	// TargetStart (int32) contains the first target of each row of Psi and, as a last entry, the
+	// number of targets.
 	TargetStart Pointer
-	// Ends has lo and hi (float32) of every target.
+	// Ends contains lo and hi (float32) of every target.
 	Ends Pointer
-	// Better (int32) has the count of each target, which the screen increases.
+	// Better (int32) contains the count of each target, which the screen increases.
 	Better Pointer
-	// List receives undecided Pairs and has room for Capacity of them. Listed (uint32) increases by
-	// their number. If it exceeds Capacity, pairs are lost and the launch must be repeated with
-	// fewer queries.
+	// List has room for Capacity Pairs and receives the undecided ones. The screen increases Listed
+	// (uint32) by their number. If Listed exceeds Capacity, pairs are lost and the launch must be
+	// repeated with fewer queries.
 	List, Listed Pointer
 	Capacity     uint32
 	K            int32
@@ -92,8 +93,8 @@ const (
 )
 
 // HalfVariant returns the variant for a device: Half128, or Half128Small if two thread blocks of
-// Half128 do not fit in the shared memory of a multiprocessor. That is so on cards with compute
-// capability 8.6 or 8.9.
+// Half128 do not fit in the shared memory of a multiprocessor. They do not fit on cards with
+// compute capability 8.6 or 8.9.
 func (i Info) HalfVariant() int {
 	const reserved = 1024 // bytes that the driver reserves per thread block; the static part is below 4 KiB
 	if 2*(shape.Halves[Half128].Shared()+4096+reserved) <= i.SharedMemory+reserved {
@@ -132,8 +133,8 @@ func (x *Screens) Half(s *Stream, variant int, a Screen, queries int) error {
 	return x.launch(s, x.half[variant], shape.Halves[variant].Tile, a, queries)
 }
 
-// HalfError bounds the error of the scores of Half over k terms: relative times the product of the
-// norms of the fp16 rows, plus absolute (docs/numerics.md, "GPU screens").
+// HalfError bounds the error of the scores that Half computes from k terms. The bound is relative
+// times the product of the norms of the fp16 rows, plus absolute (docs/numerics.md, "GPU screens").
 func HalfError(variant, k int) (relative, absolute float64) {
 	chain := shape.Halves[variant].Chain
 	if chain == 0 || chain > k {
@@ -167,9 +168,9 @@ func (x *Screens) launch(s *Stream, k *Kernel, tile int, a Screen, queries int) 
 	return launch(s, k, blocks, int((a.tiles+a.span-1)/a.span), &a)
 }
 
-// SingleError bounds the error of the scores of Single over k terms, as kernel.Backend.PanelError
-// does for panels. The kernels add up chains of kernel.Chunk terms too, and the relative error of
-// their square root is below 2⁻²².
+// SingleError bounds the error of the scores that Single computes from k terms, as
+// kernel.Backend.PanelError does for panels. These kernels also add up chains of kernel.Chunk
+// terms, and the relative error of their square root is below 2⁻²².
 func SingleError(c kernel.Comparison, k int) (relative, absolute float64) {
 	return c.PanelError(k, 0x1p-22)
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Stream is a queue of work for a device. The device executes it in order, and streams
-// concurrently.
+// Stream is a queue of work for a device. The device executes a stream's work in order, and
+// different streams concurrently.
 type Stream struct {
 	device *Device
 	handle uintptr
@@ -63,8 +63,8 @@ func (s *Stream) Record(e *Event) error {
 	})
 }
 
-// Passed reports whether the device has finished all work before the event. It returns the error of
-// a kernel that failed.
+// Passed reports whether the device has finished all work before the event. If a kernel failed, it
+// returns that error.
 func (e *Event) Passed() (done bool, err error) {
 	err = e.device.do(func() error {
 		r := e.device.lib.EventQuery(e.handle)
@@ -78,7 +78,7 @@ func (e *Event) Passed() (done bool, err error) {
 }
 
 // Wait waits until the event has passed. If ctx is cancelled first, it returns ctx's error. The
-// device continues its work then: wait again before touching its memory.
+// device still continues its work, so wait again before touching memory that the work uses.
 func (e *Event) Wait(ctx context.Context) error {
 	pause := 5 * time.Microsecond
 	for {

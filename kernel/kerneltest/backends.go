@@ -30,9 +30,10 @@ func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.B
 }
 
 // Backends returns the backends of all tiers that the machine and the environment allow, best
-// first. If the tested code depends on features beyond the tier, varied lists them: Backends adds
-// the backends that lack each of these features and one that lacks all of them. The test fails if a
-// feature that RequireEnv names is missing. The first call prints the features of the machine.
+// first. varied contains the features beyond the tier on which the tested code depends. For each of
+// them, Backends adds a backend without it, and it adds one backend without any of them. The test
+// fails if a feature that RequireEnv names is missing. The first call prints the features of the
+// machine.
 func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 	t.Helper()
 	off := []kernel.Features{0}
@@ -56,7 +57,7 @@ func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 
 var printed sync.Once
 
-// Generic returns the portable backend, which holds the twins of all other kernels.
+// Generic returns the portable backend, which holds the twins of the assembly kernels.
 func Generic(t testing.TB) *kernel.Backend {
 	t.Helper()
 	b, err := kernel.For(kernel.Generic)
@@ -64,7 +65,7 @@ func Generic(t testing.TB) *kernel.Backend {
 	return b
 }
 
-// Name returns the tier of a backend with its additional features, such as "avx512+vnni".
+// Name returns the tier and the additional features of a backend, such as "avx512+vnni".
 func Name(b *kernel.Backend) string {
 	names := []string{b.Tier.String()}
 	further := b.Features &^ (kernel.FeatureAVX2 | kernel.FeatureAVX512)

@@ -9,7 +9,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// TestBackends requires all tiers, and the backends without the varied features, each once.
+// TestBackends requires that Backends returns every tier and every backend without varied features
+// exactly once.
 func TestBackends(t *testing.T) {
 	available, err := kernel.Available()
 	require.NoError(t, err)

@@ -7,9 +7,9 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// ExactScore returns the exact score of x and y and the measure M that relative errors multiply:
-// ‖x‖‖y‖, or the distance for a distance (kernel.Comparison.PanelError). finite is false if a term
-// is not finite or a square is out of range.
+// ExactScore returns the exact score of x and y and the magnitude M to which errors are relative:
+// ‖x‖‖y‖, or the distance if the comparison is a distance (kernel.Comparison.PanelError). finite is
+// false if a term is not finite or a square is out of range.
 func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure float64, finite bool) {
 	const precision = 600
 	number := func(v float64) *big.Float { return big.NewFloat(v).SetPrec(precision) }
@@ -51,7 +51,7 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 	return score, measure * (1 + 1e-12), true
 }
 
-// PlainScore returns the score of x and y in float64, straight from the definition.
+// PlainScore returns the score of x and y in float64, computed directly from the definition.
 func PlainScore(c kernel.Comparison, x, y []float32) (sum float64) {
 	for t := 0; t < len(x); t += c.Group() {
 		a, b := float64(x[t]), float64(y[t])

@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// FMA32 returns x·y + z rounded once. The product is exact in float64. The sum is rounded to odd
-// there, so that the conversion to float32 rounds correctly.
+// FMA32 returns x·y + z rounded once. The product is exact in float64. The float64 sum is rounded
+// to odd so that the conversion to float32 rounds correctly.
 func FMA32(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
@@ -31,11 +31,11 @@ func FMA32(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// Sqrt32 returns √x rounded once. Rounding twice does no harm here: float64 has more than twice the
-// bits of float32.
+// Sqrt32 returns √x rounded once. Rounding twice gives the same result because float64 has more
+// than twice the bits of float32.
 func Sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-// Abs32 returns |x|. It clears the sign of NaN too.
+// Abs32 returns |x|. It even clears the sign of NaN.
 func Abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
 // twinUpdate adds the term of one group of coordinates to a score, with the operations of the
@@ -53,10 +53,10 @@ func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	return FMA32(q[0], e[0], score)
 }
 
-// TwinScore returns the score of q and e in Panels(c), with the operations of the assembly. AVX2
-// and AVX-512 share them. The result has the bits of the assembly for Dot, L1 and Phase. For
-// GroupNorm it does not, because the approximate square root differs between processors; PanelError
-// bounds its error.
+// TwinScore returns the score of q and e in Panels(c), with the operations of the assembly. These
+// are the same for AVX2 and AVX-512. For Dot, L1 and Phase, the result equals the assembly's bit
+// for bit. For GroupNorm it does not, because the approximate square root differs between
+// processors; PanelError bounds its error.
 func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 	var sum float32
 	for from := 0; from < len(q); from += kernel.Chunk {
@@ -72,7 +72,8 @@ func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 	return sum
 }
 
-// TwinInt8 returns the score of q and e, words of four codes, with the bits of Int8Panels.
+// TwinInt8 returns the score of q and e, which are words of four codes. It equals the score of
+// Int8Panels bit for bit.
 func TwinInt8(q, e []uint32) float32 {
 	sum := int32(0)
 	for t := range q {
@@ -83,8 +84,8 @@ func TwinInt8(q, e []uint32) float32 {
 	return float32(sum)
 }
 
-// TwinInt16 returns the score of q and e, words of coarse and then of fine codes, with the bits of
-// Int16Panels.
+// TwinInt16 returns the score of q and e, each of which contains words of coarse codes and then
+// words of fine codes. It equals the score of Int16Panels bit for bit.
 func TwinInt16(q, e []uint32) float32 {
 	products := func(x, y []uint32) (sum int64) {
 		for t := range x {

@@ -7,21 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Special lists values that kernels must treat as float32 arithmetic does.
+// Special lists values for which kernels must follow the rules of float32 arithmetic.
 var Special = []float32{
 	0, float32(math.Copysign(0, -1)), 1, -1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, math.MaxFloat32, -math.MaxFloat32, 1 + 0x1p-23,
 }
 
-// Poison fills x with NaN: memory that a kernel must overwrite or must not read.
+// Poison fills x with NaN, to mark memory that a kernel must overwrite or must not read.
 func Poison(x []float32) {
 	for i := range x {
 		x[i] = float32(math.NaN())
 	}
 }
 
-// SameBits requires that got begins with want, bit for bit. All NaN are equal. what, a format for
-// args, describes the computation in messages.
+// SameBits requires that got begins with want, bit for bit. All NaN values are equal. what is a
+// format for args; it describes the computation in messages.
 func SameBits(t testing.TB, want, got []float32, what string, args ...any) {
 	t.Helper()
 	require.GreaterOrEqual(t, len(got), len(want), "%s: too few entries", what)

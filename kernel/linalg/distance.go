@@ -6,7 +6,7 @@ import (
 )
 
 // DistanceKind is a distance between two float32 vectors: a query vector ψ and a feature vector φ.
-// DistanceGroupNorm and DistancePhase compare coordinates 2u and 2u+1 together.
+// DistanceGroupNorm and DistancePhase treat coordinates 2u and 2u+1 as a pair.
 type DistanceKind uint8
 
 const (
@@ -49,17 +49,17 @@ func (d DistanceKind) Group() int {
 // gradients. It uses the blocking of Product, with different operations in place of multiply-adds.
 //
 // A score is a sum over chunks of ProductChunk coordinates in ascending order. An entry of a
-// gradient is a sum over chunks of ProductChunk features or queries. A chunk is one chain from 0
-// over ascending terms. A product is fused with the addition of its result; all other operations
-// are rounded separately. The square root of a group norm and its reciprocal are polynomials with
-// an error of a few units in the last place (inverseRoot). The square root of DistanceL2 and the
-// division by it are rounded once. Hence the results do not depend on threads or on blocking, and
-// all tiers agree bit for bit.
+// gradient is a sum over chunks of ProductChunk features or queries. A chunk is one chain that
+// starts at 0 and adds its terms in ascending order. A product is fused with the addition that
+// follows; all other operations are rounded separately. The square root of a group norm and its
+// reciprocal are polynomials with an error of a few units in the last place (inverseRoot). The
+// square root of DistanceL2 and the division by it are rounded once. Hence the results do not
+// depend on the number of threads or on the blocking, and all tiers agree bit for bit.
 //
-// At a kink, the gradient is the subgradient 0. Kinks occur where coordinates are equal in
-// DistanceL1, pairs in DistanceGroupNorm and vectors in DistanceL2, and where a product is 0 in
-// DistancePhase. If a coordinate is NaN or infinite, its scores are NaN or −Inf and its gradients
-// are NaN or infinite.
+// At a kink, the gradient is the subgradient 0. Kinks occur where two coordinates are equal
+// (DistanceL1), where two pairs are equal (DistanceGroupNorm), where two vectors are equal
+// (DistanceL2), and where a term is 0 (DistancePhase). If a coordinate is NaN or infinite, its
+// scores are NaN or −Inf and its gradients are NaN or infinite.
 //
 // A Distance holds scratch memory for one call at a time. It allocates only if the matrices are
 // larger than in all earlier calls.
@@ -87,8 +87,8 @@ type distanceKernels struct {
 	quotients func(q, g, s *float32, n int)
 }
 
-// entriesFor returns the kernels for a chunk of n entries: the portable ones if n is not a multiple
-// of rowLanes.
+// entriesFor returns the kernels for a chunk of n entries: the portable kernels if n is not a
+// multiple of rowLanes, and k otherwise.
 func (k *distanceKernels) entriesFor(n int) *distanceKernels {
 	if n%rowLanes != 0 {
 		return &distancesGeneric
@@ -112,7 +112,7 @@ func (k *distanceKernels) divide(q, g, s []float32) {
 	}
 }
 
-// distanceKernel holds the kernels of a sum and its ceiling.
+// distanceKernel holds the kernels that compute a sum, and the loop that measures their ceiling.
 type distanceKernel struct {
 	gemm gemm
 	peak Peak
@@ -121,15 +121,16 @@ type distanceKernel struct {
 // peakOperands is the number of operands of a Peak.
 const peakOperands = 80
 
-// Peak is a loop of arithmetic on 80 operands in registers. A round computes Terms terms.
+// Peak is a loop of arithmetic on 80 operands in registers. One round of the loop computes Terms
+// terms.
 type Peak struct {
 	Loop  func(rounds int, operands *float32)
 	Terms int
 }
 
-// DistancePeaks returns loops of the arithmetic of scores and gradients on registers alone. For m
-// queries and n features with k coordinates there are m·n·k terms of scores and 2·m·n·k terms of
-// gradients. Package ceiling measures the rates.
+// DistancePeaks returns loops that do the arithmetic of scores and of gradients on registers alone.
+// For m queries and n features with k coordinates there are m·n·k terms of scores and 2·m·n·k terms
+// of gradients. Package ceiling measures their rates.
 func (b *Backend) DistancePeaks(kind DistanceKind) (scores, gradients Peak) {
 	return b.distances.scores[kind].peak, b.distances.gradients[kind].peak
 }
@@ -165,8 +166,8 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 //
 //	dPsi_i = Σ_j G_ij ∂S_ij/∂ψ_i    dPhi_j = Σ_i G_ij ∂S_ij/∂φ_j
 //
-// g is m × n, dPsi and psi are m × k, and dPhi and phi are n × k. s, m × n, holds the result of
-// Scores; only DistanceL2 reads it. The results must not overlap each other or the operands.
+// g is m × n, dPsi and psi are m × k, and dPhi and phi are n × k. s is m × n and holds the result
+// of Scores; only DistanceL2 reads it. The results must not overlap each other or the operands.
 // Gradients returns ctx's error if ctx is cancelled; the results are undefined then.
 func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Matrix) error {
 	d.check(psi)

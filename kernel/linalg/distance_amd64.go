@@ -103,8 +103,8 @@ var (
 	}
 )
 
-// scoresOf returns the kernels of scores for strips of mr queries and panels of nr features. Both
-// are rows of a matrix.
+// scoresOf returns the kernels that compute scores for strips of mr queries and panels of nr
+// features. Queries and features are rows of a matrix.
 func scoresOf(
 	mr, nr int, transpose func(dst, src *float32, dstStride, stride, k int), microkernels ...gemmKernel,
 ) gemm {
@@ -119,8 +119,8 @@ func scoresOf(
 	}
 }
 
-// gradientsAVX2 returns the kernels of gradients. The vectors of the other side are the columns of
-// a matrix.
+// gradientsAVX2 returns the kernels that compute gradients. The vectors on the other side are the
+// columns of a matrix.
 func gradientsAVX2(microkernels ...gemmKernelAt) gemm {
 	g := gemmAVX2
 	g.microkernels, g.microkernelsAt = nil, microkernels

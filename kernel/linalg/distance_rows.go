@@ -3,15 +3,15 @@ package linalg
 import "fmt"
 
 // rowDistance holds the kernels that compare one vector x with listed rows of a matrix. x and the
-// rows table[ids[i]*stride:], i < count, have n coordinates. The kernels work in rounds; masks is
-// −1 for the coordinates of the last, partial round and 0 for those beyond.
+// rows table[ids[i]*stride:], i < count, have n coordinates. The kernels work in rounds. masks
+// contains −1 for the coordinates of the last, partial round and 0 for the positions beyond them.
 type rowDistance struct {
-	// scores computes the scores of DistanceScores, or sums of squares for DistanceL2. A round has
-	// 32 groups.
+	// scores computes the scores of DistanceScores, or sums of squares for DistanceL2. A round
+	// processes 32 groups.
 	scores func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
-	// gradient adds the gradients of count ≤ ProductChunk pairs to dx. weights are the derivatives
-	// with respect to the scores; for DistanceL2 they are divided by the scores. A round has
-	// distanceKernels.gradientRound coordinates.
+	// gradient adds the gradients of count ≤ ProductChunk pairs to dx. weights contains the
+	// derivatives with respect to the scores, divided by the scores for DistanceL2. A round
+	// processes distanceKernels.gradientRound coordinates.
 	gradient func(
 		dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
 	)
@@ -26,7 +26,7 @@ type pairScratch struct {
 // maxRound is the largest number of coordinates in a round.
 const maxRound = 2 * sumLanes
 
-// masks holds maxRound words of −1, then maxRound zeros.
+// masks holds maxRound words of −1, followed by maxRound zeros.
 var masks = func() (m [2 * maxRound]int32) {
 	for i := range maxRound {
 		m[i] = -1
@@ -41,9 +41,9 @@ func masksOf(n, round int) *int32 { return &masks[maxRound-n%round] }
 // lists.
 //
 // Group p, a coordinate or a pair of them, goes to lane p mod 32. A lane adds up its terms in
-// float32 with p ascending. Then it adds lanes l and l + 16, then l and l + 8, l + 4, l + 2 and the
-// last two. All tiers agree bit for bit. The terms are the same as in Distance, but its chains
-// are longer: scores of the same vectors differ by rounding errors.
+// float32 with p ascending. Then lanes l and l + 16 are added, then lanes l and l + 8, l and l + 4,
+// l and l + 2, and the last two. All tiers agree bit for bit. The terms are the same as in
+// Distance, but its chains are longer: scores of the same vectors differ by rounding errors.
 func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi Matrix, rows []int32) {
 	checkPairs(kind, psi, phi, rows, scores)
 	clear(scores) // the result for vectors without coordinates
@@ -59,11 +59,12 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 
 // AddDistanceGradient adds to dX the gradient of a loss with respect to x. g_i is the derivative of
 // the loss with respect to the score −dist(x, y_i), where rows lists the rows y_i of y. x may be a
-// query and y features or vice versa, because all distances are symmetric. For DistanceL2 it
-// recomputes the scores.
+// query and y features or vice versa, because all distances are symmetric. For DistanceL2,
+// AddDistanceGradient recomputes the scores.
 //
 // The gradients of ProductChunk rows form one chain from 0 in the order of rows, which is then
-// added to dX. Hence, if dX is 0, Distance.Gradients gives the same result for the same scores.
+// added to dX. Hence, if dX is 0, the result equals the result of Distance.Gradients for the same
+// scores.
 func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y Matrix, rows []int32) {
 	checkPairs(kind, x, y, rows, g)
 	checkLength("AddDistanceGradient", len(x), dX)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// twinRowScore returns the score of a pair as every tier computes it.
+// twinRowScore returns the score of a pair in the way that every tier computes it.
 func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 	var lanes [32]float32
 	unit := kind.Group()
@@ -89,8 +89,9 @@ func (p *pairs) check(t *testing.T, b *Backend, kind DistanceKind) {
 	}
 }
 
-// TestDistanceRows requires that scores and gradients of pairs have the bits of their twins on
-// every tier, for every remainder of the number of coordinates, between guard pages.
+// TestDistanceRows requires that scores and gradients of pairs equal their twins' bit for bit on
+// every tier. It uses every remainder of the number of coordinates and places operands between
+// guard pages.
 func TestDistanceRows(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(5, uint64(kind)))
@@ -122,9 +123,9 @@ func TestDistanceRows(t *testing.T) {
 	})
 }
 
-// TestDistanceRowsAndBlocks requires that the gradients of pairs have the bits of
-// Distance.Gradients for the same scores, and that the errors of the scores of pairs are within the
-// bounds of their chains.
+// TestDistanceRowsAndBlocks requires that the gradients of pairs equal the results of
+// Distance.Gradients for the same scores bit for bit, and that the errors of the pairs' scores are
+// within the bounds for their chains.
 func TestDistanceRowsAndBlocks(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(6, uint64(kind)))

@@ -22,7 +22,7 @@ func eachDistance(t *testing.T, f func(t *testing.T, b *Backend, kind DistanceKi
 	})
 }
 
-// twinInverse returns y and p such that every tier computes y·p for 1/√x and x·y·p for √x.
+// twinInverse returns y and p such that every tier computes 1/√x as y·p and √x as x·y·p.
 func twinInverse(x float32) (y, p float32) {
 	y = math.Float32frombits(0x5f3759df - math.Float32bits(x)/2)
 	r := kerneltest.FMA32(-float32(x*y), y, 1)
@@ -59,7 +59,7 @@ func twinChains(n, unit int, next func(sum float32, t int) float32) (sum float32
 	return sum
 }
 
-// twinDistance returns a score as every tier computes it.
+// twinDistance returns a score in the way that every tier computes it.
 func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	sum := twinChains(len(q), kind.Group(), func(sum float32, u int) float32 {
 		switch kind {
@@ -81,8 +81,9 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	return sum
 }
 
-// twinGradient returns coordinate u of the gradient with respect to x as every tier computes it,
-// given n vectors y on the other side and the gradients g with respect to their scores.
+// twinGradient returns coordinate u of the gradient with respect to x in the way that every tier
+// computes it. It is given n vectors y on the other side and the gradients g with respect to their
+// scores.
 func twinGradient(
 	kind DistanceKind, u int, x []float32, n int, g, scores func(t int) float32, y func(t int) []float32,
 ) float32 {
@@ -161,8 +162,9 @@ func (x *distanceBlock) check(t *testing.T, kind DistanceKind) {
 	})
 }
 
-// TestDistance requires that scores and gradients have the bits of their twins on every tier, for
-// every remainder of the sizes, for any stride, on any number of threads, between guard pages.
+// TestDistance requires that scores and gradients equal their twins' bit for bit on every tier, for
+// every remainder of the sizes, for any stride and on any number of threads. Operands are between
+// guard pages.
 func TestDistance(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(1, uint64(kind)))
@@ -225,7 +227,7 @@ func TestDistanceOfNothing(t *testing.T) {
 	})
 }
 
-// float64Distance returns a score in float64.
+// float64Distance returns a distance in float64.
 func float64Distance(kind DistanceKind, q, e []float64) (sum float64) {
 	for u := 0; u < len(q); u += kind.Group() {
 		d := q[u] - e[u]
@@ -254,8 +256,8 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-// TestDistanceAgainstFloat64 compares scores with float64, within the error of their chains, and
-// gradients with central differences. Coordinates are far enough apart that no kink is near.
+// TestDistanceAgainstFloat64 compares scores with float64 scores, within the error of their chains,
+// and gradients with central differences. Coordinates are far enough apart that no kink is near.
 func TestDistanceAgainstFloat64(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(3, uint64(kind)))
@@ -270,8 +272,9 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 		for j := range phi {
 			phi[j] = widen(x.phi.Row(j))
 		}
-		// The roundings of a chain and of a term, relative to a sum without cancellation. For a
-		// phase they are relative to the sum of the magnitudes of its products.
+		// The bound covers the roundings in a chain and in a term, relative to a sum without
+		// cancellation. For a phase, they are relative to the sum of the magnitudes of its
+		// products.
 		for i := range psi {
 			for j := range phi {
 				want, size := float64Distance(kind, psi[i], phi[j]), 0.0
@@ -317,8 +320,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 	})
 }
 
-// apart moves the coordinates of queries and features at least 0.01 apart, and so pairs of them away
-// from a product of 0.
+// apart moves the coordinates of queries and features at least 0.01 apart, which also keeps the
+// products of pairs away from 0.
 func apart(x distanceBlock) {
 	near := func(a, b []float32, u int) bool {
 		v := u ^ 1
@@ -359,9 +362,9 @@ func TestDistanceKinks(t *testing.T) {
 	})
 }
 
-// TestDistanceNotFinite checks that a coordinate that is not finite makes the scores of its vector
-// NaN or −Inf and the gradients with respect to it NaN or infinite, and does not affect other
-// queries.
+// TestDistanceNotFinite checks the effect of a coordinate that is not finite: the scores of its
+// vector are NaN or −Inf, the gradients with respect to it are NaN or infinite, and other queries
+// are not affected.
 func TestDistanceNotFinite(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(4, uint64(kind)))
@@ -386,7 +389,7 @@ func TestDistanceNotFinite(t *testing.T) {
 }
 
 // TestInverseRoot measures the error of the polynomial over all float32 values of two binades. All
-// other binades repeat them.
+// other binades give the same relative errors.
 func TestInverseRoot(t *testing.T) {
 	step := uint32(1)
 	if testing.Short() {

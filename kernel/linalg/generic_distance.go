@@ -68,7 +68,8 @@ func fma32Odd(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// rootMagic minus half the bits of x is an approximation y of 1/√x: |r| < 0.07 for r = 1 − x·y².
+// rootMagic minus half the bits of x gives the bits of an approximation y of 1/√x: |r| < 0.07 for r
+// = 1 − x·y².
 const rootMagic = 0x5f3759df
 
 // rootTerms are the coefficients, highest first, of a polynomial in r that approximates 1/√(1 − r)
@@ -76,9 +77,9 @@ const rootMagic = 0x5f3759df
 var rootTerms = [...]float32{0.274069258730864, 0.31393923552813763, 0.375000587363715, 0.4999983204717482, 1}
 
 // inverseRoot returns t, y and p such that √x ≈ t·p and 1/√x ≈ y·p, for x ≥ 0. It uses integer and
-// correctly rounded operations only, so every processor computes the same bits. The relative
-// error is below 2⁻²² for normal x (TestInverseRoot). For x = 0, t is 0 and y·p is finite;
-// subnormal x come close to that. Both products are infinite for x = +Inf and NaN for NaN.
+// correctly rounded operations only, so every processor computes the same bits. The relative error
+// is below 2⁻²² for normal x (TestInverseRoot). For x = 0, t is 0 and y·p is finite; for subnormal
+// x, the results are close to these. Both products are infinite for x = +Inf and NaN for NaN.
 func inverseRoot(x float32) (t, y, p float32) {
 	y = math.Float32frombits(rootMagic - math.Float32bits(x)>>1)
 	t = float32(x * y)
@@ -102,8 +103,8 @@ func sign(x float32) float32 {
 	return s
 }
 
-// scoreChain adds up the terms of a score from 0: the terms of entries 0, stride, 2·stride, … of q
-// and e. The second entry of a pair is at offset next from the first.
+// scoreChain adds up the terms of a score, starting from 0. The terms belong to entries 0, stride,
+// 2·stride, … of q and e. The second entry of a pair is at offset next from the first.
 type scoreChain func(q, e []float32, stride, next int) float32
 
 func l1Chain(q, e []float32, stride, _ int) (sum float32) {
@@ -137,8 +138,9 @@ func phaseChain(q, e []float32, stride, next int) (sum float32) {
 	return sum
 }
 
-// scoresGeneric returns the kernel of scores with the given chain of groups of coordinates. In a
-// strip and in a panel, the entries of a vector are genericSide apart.
+// scoresGeneric returns the kernel that computes scores with the given chain. group is the number
+// of coordinates in a group. In a strip and in a panel, the entries of a vector are genericSide
+// apart.
 func scoresGeneric(chain scoreChain, group int) distanceKernel {
 	const n = genericSide
 	g := gemmGeneric
@@ -164,7 +166,7 @@ func scoresGeneric(chain scoreChain, group int) distanceKernel {
 
 // gradientChain adds up the terms of the gradient with respect to two coordinates x of a vector. g
 // is part of a strip: every fourth entry is the gradient with respect to a score. y is part of a
-// panel: entries t and t+1 for every fourth t are coordinates of a vector on the other side.
+// panel: for every fourth t, entries t and t+1 are coordinates of a vector on the other side.
 type gradientChain func(g, y []float32, x [2]float32) (sum [2]float32)
 
 func l1Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
@@ -203,7 +205,7 @@ func phaseGradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-// gradientsGeneric returns the kernel of gradients with the given chain.
+// gradientsGeneric returns the kernel that computes gradients with the given chain.
 func gradientsGeneric(chain gradientChain) distanceKernel {
 	const n = genericSide
 	g := gemmGeneric
@@ -230,7 +232,8 @@ func gradientsGeneric(chain gradientChain) distanceKernel {
 	return distanceKernel{g, peakGeneric(g)}
 }
 
-// rowScoresGeneric returns the kernel of row scores with the given chain of groups of coordinates.
+// rowScoresGeneric returns the kernel that computes row scores with the given chain. group is the
+// number of coordinates in a group.
 func rowScoresGeneric(chain scoreChain, group int) func(
 	x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32,
 ) {
@@ -256,8 +259,8 @@ func rowAt(table *float32, stride int, row int32, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), 4*int(row)*stride)), n)
 }
 
-// rowGradientGeneric returns the kernel of row gradients with the given chain, which it applies to
-// a strip of one vector and a panel of two coordinates.
+// rowGradientGeneric returns the kernel that computes row gradients with the given chain. It
+// applies the chain to a strip of one vector and a panel of two coordinates.
 func rowGradientGeneric(chain gradientChain) func(
 	dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
 ) {
@@ -284,7 +287,7 @@ func rowGradientGeneric(chain gradientChain) func(
 	}
 }
 
-// peakGeneric returns a loop of the microkernel on memory in the L1 cache, because Go cannot
+// peakGeneric returns a loop that runs the microkernel on memory in the L1 cache, because Go cannot
 // express a loop on registers alone.
 func peakGeneric(g gemm) Peak {
 	return Peak{func(n int, x *float32) {

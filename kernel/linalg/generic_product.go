@@ -11,7 +11,7 @@ var gemmGeneric = gemm{
 	packCols: packKernels{interleaveGeneric, copyGeneric},
 }
 
-// interleaveGeneric transposes: dst[t*4+i] = src[i*stride+t] for i < 4, t < k.
+// interleaveGeneric transposes 4 rows: dst[t*4+i] = src[i*stride+t] for i < 4, t < k.
 func interleaveGeneric(dst, src *float32, stride, k int) {
 	d, s := unsafe.Slice(dst, k*genericSide), unsafe.Slice(src, (genericSide-1)*stride+k)
 	for t := range k {
@@ -22,7 +22,7 @@ func interleaveGeneric(dst, src *float32, stride, k int) {
 	}
 }
 
-// copyGeneric copies: dst[t*4+i] = src[t*stride+i] for i < 4, t < k.
+// copyGeneric copies 4 columns: dst[t*4+i] = src[t*stride+i] for i < 4, t < k.
 func copyGeneric(dst, src *float32, stride, k int) {
 	d, s := unsafe.Slice(dst, k*genericSide), unsafe.Slice(src, (k-1)*stride+genericSide)
 	for t := range k {

@@ -9,7 +9,7 @@ var softmaxGeneric = softmaxKernels{maximum: maximumGeneric, exp: expGeneric, lo
 
 // The constants of exp32 and log1p32. asm/gen/softmax.go has the same constants.
 const (
-	// Beyond expMost the exponential overflows; below expLeast it is 0.
+	// Above expMost, the exponential overflows; below expLeast, it is 0.
 	expMost, expLeast = 89, -104
 	log2e             = 0x1.715476p+0
 	// ln2High + ln2Low is ln 2. Products of ln2High with |n| < 2⁹ are exact.
@@ -24,9 +24,9 @@ var expTerms = [...]float32{
 	1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
 }
 
-// exp32 returns eˣ, with the operations of the assembly.
+// exp32 returns eˣ, computed with the operations of the assembly.
 func exp32(x float32) float32 {
-	// These are not min and max, which would not preserve NaN.
+	// Do not replace these conditions with min and max, which would not preserve NaN.
 	if x > expMost {
 		x = expMost
 	}

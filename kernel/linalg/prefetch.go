@@ -1,10 +1,11 @@
 package linalg
 
-// Prefetcher prefetches a goroutine's next operands into the L2 cache while it computes. Every
-// strip of its products of small matrices prefetches a few cache lines; a burst would stall.
-// Prefetching changes only the speed, and the generic tier does not prefetch.
+// Prefetcher prefetches a goroutine's next operands into the L2 cache while it computes. The
+// products of small matrices prefetch a few cache lines for every strip, because a burst of
+// prefetches would stall. Prefetching changes only the speed, and the generic tier does not
+// prefetch.
 type Prefetcher struct {
-	// Backend is the backend whose products prefetch. Like the Prefetcher, it belongs to one
+	// Backend is a backend whose products prefetch. Like the Prefetcher, it belongs to one
 	// goroutine.
 	*Backend
 	queue    [][]float32 // the operands, last one first

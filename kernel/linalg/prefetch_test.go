@@ -10,8 +10,9 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// TestPrefetcher checks that products with a Prefetcher have the same bits, that they empty the
-// queue in the given number of products, and that they never touch the memory after it.
+// TestPrefetcher checks that a Prefetcher does not change the bits of products, that the given
+// number of products empties the queue, and that they never touch the memory after the queued
+// operands.
 func TestPrefetcher(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(4, 7))

@@ -12,9 +12,10 @@ import (
 // van de Geijn, "Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 2008).
 //
 // Every entry of a product is a sum over chunks of ProductChunk terms in ascending order. A chunk
-// is one chain of fused multiply-adds from 0 over ascending terms; the generic tier rounds products
-// and sums separately. Hence the result does not depend on the number of threads or on the
-// blocking, and AVX2 and AVX-512 agree bit for bit. NewSplitProduct adds in a different order.
+// is one chain of fused multiply-adds that starts at 0 and adds its terms in ascending order; the
+// generic tier rounds products and sums separately. Hence the result does not depend on the number
+// of threads or on the blocking, and AVX2 and AVX-512 agree bit for bit. Split products
+// (NewSplitProduct) add in a different order.
 //
 // A Product holds scratch memory for one product at a time. It allocates only if a product is larger
 // than all earlier ones.
@@ -23,7 +24,7 @@ type Product struct {
 	pool    *kernel.Pool
 	left    []float32   // packed rows of the left factor, by chunks, then strips: [k][mr]
 	right   []float32   // packed columns of the right factor, by chunks, then panels: [k][nr]
-	scratch [][]float32 // per worker: incomplete microtiles, or incomplete vectors filled up with zeros
+	scratch [][]float32 // per worker: incomplete microtiles, or incomplete vectors padded with zeros
 
 	// The current product, c = l·r or c += l·r, and its current block.
 	c                    Matrix
@@ -37,7 +38,8 @@ type Product struct {
 	packWork, multiplier func(worker, item int)
 }
 
-// operand is a factor. Its vectors are the rows of the left factor or the columns of the right one.
+// operand is a factor of a product. Its vectors are the rows of a left factor or the columns of a
+// right factor.
 type operand struct {
 	Matrix
 	columns bool // the vectors are columns of the matrix
@@ -46,7 +48,7 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr   int
-	multiple int // divides the number of packed terms
+	multiple int // the number of packed terms is a multiple of it
 	strips   int // strips in a work item
 	// microkernels compute microtiles. Microkernel i computes the first (i+1)/len(microkernels) of
 	// the columns of a panel.
@@ -54,11 +56,12 @@ type gemm struct {
 	// microkernelsAt replace microkernels if the terms of entry (i, j) of c also depend on entry
 	// (i, j) of another matrix (Distance.Gradients).
 	microkernelsAt []gemmKernelAt
-	// packRows packs mr vectors of the left factor, packCols nr vectors of the right factor.
+	// packRows packs mr vectors of the left factor, and packCols packs nr vectors of the right
+	// factor.
 	packRows, packCols packKernels
 }
 
-// widths is the number of microkernels, each for one width.
+// widths returns the number of microkernels; each computes a different width.
 func (g *gemm) widths() int { return max(len(g.microkernels), len(g.microkernelsAt)) }
 
 // run calls microkernel i. at is nil without microkernelsAt.
@@ -73,16 +76,16 @@ func (g *gemm) run(
 	g.microkernels[i](a, b, k, strips, c, cStride, add, ahead, aheadStride)
 }
 
-// packKernels pack k terms of vectors. The first is for vectors that are rows of a matrix, the
-// second for columns.
+// packKernels pack k terms of vectors. The first packs vectors that are rows of a matrix, the
+// second those that are columns.
 type packKernels [2]func(dst, src *float32, stride, k int)
 
 // gemmKernel multiplies strips of a packed left factor by one panel of a packed right factor.
 // Package asm documents the arguments.
 type gemmKernel func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// gemmKernelAt is a gemmKernel whose terms also depend on an entry of another matrix of the size of
-// c.
+// gemmKernelAt is a gemmKernel whose terms for an entry of c also depend on the same entry of
+// another matrix.
 type gemmKernelAt func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int)
 
 // NewProduct returns scratch memory for products on the given number of threads.
@@ -107,19 +110,19 @@ func (p *Product) NT(ctx context.Context, c, x, y Matrix, add bool) error {
 	return p.run(ctx, c, operand{x, false}, operand{y, false}, add)
 }
 
-// NN computes c = x·y, or c += x·y if add is set. c is m × n, x is m × k and y is k × n. Otherwise
-// it is like NT.
+// NN computes c = x·y, or c += x·y if add is set. c is m × n, x is m × k and y is k × n. In all
+// other respects, NN is like NT.
 func (p *Product) NN(ctx context.Context, c, x, y Matrix, add bool) error {
 	return p.run(ctx, c, operand{x, false}, operand{y, true}, add)
 }
 
-// TN computes c = xᵀ·y, or c += xᵀ·y if add is set. c is m × n, x is k × m and y is k × n.
-// Otherwise it is like NT.
+// TN computes c = xᵀ·y, or c += xᵀ·y if add is set. c is m × n, x is k × m and y is k × n. In all
+// other respects, TN is like NT.
 func (p *Product) TN(ctx context.Context, c, x, y Matrix, add bool) error {
 	return p.run(ctx, c, operand{x, true}, operand{y, true}, add)
 }
 
-// size returns the number of vectors and the number of terms of each.
+// size returns the number of vectors and the number of terms in each.
 func (o operand) size() (vectors, terms int) {
 	if o.columns {
 		return o.Cols, o.Rows
@@ -191,9 +194,9 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
-// blockTerms returns the number of terms to pack at a time for a number of vectors, in whole
-// chunks. Several goroutines pack blockEntries, because they wait for each other before and after
-// every block. A single goroutine packs one chunk, which stays in a faster cache.
+// blockTerms returns the number of terms to pack at a time for the given number of vectors, in
+// whole chunks. Several goroutines pack blockEntries at a time, because they wait for each other
+// before and after every block. A single goroutine packs one chunk, which stays in a faster cache.
 func (p *Product) blockTerms(vectors int) int {
 	if p.pool.Workers() == 1 {
 		return ProductChunk
@@ -231,8 +234,8 @@ func (p *Product) pack(worker, item int) {
 	}
 }
 
-// packVectors packs one chunk of width vectors, from the given one on. Vectors beyond end and terms
-// beyond the chunk become zeros.
+// packVectors packs one chunk of width vectors, beginning with the given one. Vectors beyond end
+// and terms beyond the chunk become zeros.
 func (p *Product) packVectors(
 	worker int, dst []float32, width int, kernels packKernels, o operand, vector, end, chunk int,
 ) {
@@ -284,8 +287,8 @@ func (p *Product) multiply(worker, item int) {
 			}
 			if whole > 0 {
 				// Prefetch the next panel into L2, spread over the strips. The panel after the last
-				// one of this item may belong to another goroutine. This is an address, not a
-				// pointer, because it may run past the end.
+				// one of this item may belong to another goroutine. The kernel receives an address,
+				// not a pointer, because the prefetch may run past the end.
 				next := min((q+1)*packed*g.nr, len(panels)-1)
 				aheadStride := (4*packed*g.nr + whole*packed/4) / (whole*packed/4 + 1)
 				g.run(g.widths()-1, &left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride,
@@ -298,7 +301,7 @@ func (p *Product) multiply(worker, item int) {
 	}
 }
 
-// edge computes microtiles that extend beyond c, using scratch memory.
+// edge uses scratch memory to compute microtiles that extend beyond c.
 func (p *Product) edge(worker int, left, right *float32, row, strips, col, cols, packed, add int) {
 	g := p.gemm
 	microtiles := p.scratch[worker][:strips*g.mr*g.nr]

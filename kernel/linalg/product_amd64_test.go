@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// TestPacking tests the packing of both tiers on AVX2: the code for the wide panels of AVX-512 is
-// AVX2 code too.
+// TestPacking tests the packing for both tiers on AVX2, because the code that packs the wide panels
+// of AVX-512 also uses only AVX2.
 func TestPacking(t *testing.T) {
 	kerneltest.SkipWithout(t, kerneltest.Backends(t, 0)[0], kernel.FeatureAVX2)
 	for _, g := range []gemm{gemmAVX2, gemmAVX512} {

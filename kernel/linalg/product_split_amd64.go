@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	splitVectors = 32                          // vectors of a strip or a panel, and terms of a block
-	splitWords   = splitVectors * splitVectors // words of a block
+	splitVectors = 32                          // vectors in a strip or a panel, and terms in a block
+	splitWords   = splitVectors * splitVectors // words in a block
 )
 
 // gemmSplit holds the kernels of split products.

@@ -20,7 +20,7 @@ func splitTwin(x float32) (high, low float32) {
 	return high, round(x - high)
 }
 
-// flushed replaces subnormal values by 0.
+// flushed returns x, or 0 if x is subnormal.
 func flushed(x float32) float32 {
 	if math.Abs(float64(x)) < 0x1p-126 {
 		return float32(math.Copysign(0, float64(x)))
@@ -33,7 +33,7 @@ func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 	const block = 32
 	c = flushed(c)
 	for from := 0; from < k; from += block {
-		var parts [2][2][block]float32 // of x and y, high and low
+		var parts [2][2][block]float32 // high and low parts of x and y
 		for t := from; t < min(from+block, k); t++ {
 			parts[0][0][t-from], parts[0][1][t-from] = splitTwin(x(t))
 			parts[1][0][t-from], parts[1][1][t-from] = splitTwin(y(t))
@@ -60,7 +60,7 @@ func eachSplitBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 	})
 }
 
-// TestSplitProduct requires that split products have the bits of their twin.
+// TestSplitProduct requires that split products equal their twin's bit for bit.
 func TestSplitProduct(t *testing.T) {
 	eachSplitBackend(t, func(t *testing.T, b *Backend) {
 		conformProduct(t, &b.split, 1, func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
@@ -69,9 +69,9 @@ func TestSplitProduct(t *testing.T) {
 	})
 }
 
-// TestSplitProductAgainstFloat64 checks the bound that NewSplitProduct states, including for the values
-// that lose most: their low part is half a unit of the high part, and the remainder half a unit of
-// the low part.
+// TestSplitProductAgainstFloat64 checks the bound in the comment of NewSplitProduct, including for
+// the values that lose the most bits: their low part is half a unit of the high part, and the
+// remainder is half a unit of the low part.
 func TestSplitProductAgainstFloat64(t *testing.T) {
 	eachSplitBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))

@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// guardedMatrix returns a random matrix that ends at a guard page; entries outside its columns
-// hold NaN.
+// guardedMatrix returns a random matrix that ends at a guard page; entries between its rows are
+// NaN.
 func guardedMatrix(t testing.TB, rows, cols, stride int, value func() float32) Matrix {
 	m := Matrix{Rows: rows, Cols: cols, Stride: stride}
 	if rows == 0 {
@@ -47,7 +47,7 @@ var forms = []struct {
 func byRow(m Matrix, i, t int) float32 { return m.Data[i*m.Stride+t] }
 func byCol(m Matrix, i, t int) float32 { return m.Data[t*m.Stride+i] }
 
-// twinProduct returns an entry of a product as a tier computes it.
+// twinProduct returns an entry of a product in the way that a tier computes it.
 func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32, add func(c float32) float32) {
 	var chunks []float32
 	for from := 0; from < k; from += ProductChunk {
@@ -77,8 +77,8 @@ func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32
 	return sum, add
 }
 
-// TestProduct requires that products have the bits of their twin, for every remainder of the sizes,
-// for any stride, on any number of threads, between guard pages.
+// TestProduct requires that products equal their twin's bit for bit, for every remainder of the
+// sizes, for any stride and on any number of threads. Operands are between guard pages.
 func TestProduct(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		conformProduct(t, &b.gemm, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32,
@@ -88,7 +88,7 @@ func TestProduct(t *testing.T) {
 	})
 }
 
-// TestProductUnit checks that terms up to gemm.multiple are zeros.
+// TestProductUnit checks that terms are padded with zeros to a multiple of gemm.multiple.
 func TestProductUnit(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		g := b.gemm
@@ -107,8 +107,8 @@ func TestProductUnit(t *testing.T) {
 	})
 }
 
-// conformProduct compares products with a twin, which returns an entry and a function that adds the
-// entry to an earlier value.
+// conformProduct compares products with their twin. The twin returns an entry and a function that
+// adds the entry to an earlier value.
 func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y func(t int) float32) (float32,
 	func(float32) float32)) {
 	for _, form := range forms {
@@ -189,8 +189,8 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 	}
 }
 
-// TestProductAgainstFloat64 checks the error of a float32 product: chains of ProductChunk terms bound
-// it.
+// TestProductAgainstFloat64 checks that the error of a float32 product is within the bound for
+// chains of ProductChunk terms.
 func TestProductAgainstFloat64(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))

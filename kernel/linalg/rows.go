@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// The kernels of this file round every product, sum, quotient and root separately, so all tiers
+// The kernels in this file round every product, sum, quotient and root separately, so all tiers
 // agree bit for bit. Each call works on one row; callers distribute rows over goroutines.
 
 // rowKernels are the kernels for vectors of n entries. n is a multiple of rowLanes, or of sumLanes
@@ -32,8 +32,8 @@ func chunk(remaining, lanes int) int {
 	return min(rowChunk, remaining/lanes*lanes)
 }
 
-// rowsFor returns the kernels for a chunk of n entries: the portable ones if n is not a multiple of
-// lanes.
+// rowsFor returns the kernels for a chunk of n entries: the portable kernels if n is not a multiple
+// of lanes, and b's otherwise.
 func (b *Backend) rowsFor(n, lanes int) *rowKernels {
 	if n%lanes != 0 {
 		return &rowsGeneric
@@ -66,9 +66,9 @@ func (b *Backend) Scale(x []float32, a float32) {
 	}
 }
 
-// Dot returns the dot product of x and y. It works in chunks of 1,024 entries: entry i goes to lane
-// i mod 32, which adds up its products in float32 with i ascending, and the lanes are added in
-// float64. The last len(x) mod 32 entries form a separate chunk.
+// Dot returns the dot product of x and y. It works in chunks of 1,024 entries. The product of entry
+// i of x and of y goes to lane i mod 32, which adds up its products in float32 with i ascending.
+// Then the lanes are added in float64. The last len(x) mod 32 entries form a separate chunk.
 func (b *Backend) Dot(x, y []float32) float64 {
 	checkLength("Dot", len(x), y)
 	t := scratches.Get().(*scratch)
@@ -96,7 +96,7 @@ func (b *Backend) Sum(x []float32) float64 {
 }
 
 // scratch holds the arguments that kernels receive by address. Kernels are called through function
-// values, so local variables would escape to the heap in every call.
+// values, so local variables would escape to the heap on every call.
 type scratch struct {
 	lanes   [sumLanes]float32
 	adam    AdamStep
@@ -129,7 +129,7 @@ type AdamStep struct {
 }
 
 // NewAdamStep returns the constants of step t ≥ 1 for a row that skipped the given number of steps
-// before. In a skipped step, the moments decay without a gradient.
+// right before it. In a skipped step, the moments decay without a gradient.
 func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	return AdamStep{
 		Keep1: float32(math.Pow(beta1, float64(skipped+1))), New1: float32(1 - beta1),
@@ -140,8 +140,8 @@ func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	}
 }
 
-// Adam takes a step with gradient g on the row w with moments m and v. If next is not 0, it
-// prefetches most of the rows that begin next entries after w, m and v into L2.
+// Adam takes a step with gradient g on the row w with moments m and v. If next is not 0, Adam
+// prefetches into L2 most of the rows that begin next entries after w, m and v.
 func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	checkLength("Adam", len(w), m, v, g)
 	t := scratches.Get().(*scratch)
@@ -153,8 +153,9 @@ func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	}
 }
 
-// AdamCatchUp applies, at once, the steps of lazy Adam that the row w missed because it had no
-// gradient: w ← w − rate·m / (√v + epsilon). The moments m and v do not change. next is as in Adam.
+// AdamCatchUp applies all the steps of lazy Adam that the row w missed because it had no gradient,
+// as one step: w ← w − rate·m / (√v + epsilon). The moments m and v do not change. next has the
+// same meaning as in Adam.
 func (b *Backend) AdamCatchUp(w, m, v []float32, rate, epsilon float32, next int) {
 	checkLength("AdamCatchUp", len(w), m, v)
 	t := scratches.Get().(*scratch)

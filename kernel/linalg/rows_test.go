@@ -11,8 +11,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// eachLength calls f with lengths that leave every remainder of lanes, and with more than one
-// chunk.
+// eachLength calls f with lengths that have every remainder modulo the number of lanes, and with
+// lengths of more than one chunk.
 func eachLength(f func(n int)) {
 	for n := range 2*sumLanes + 2 {
 		f(n)
@@ -130,7 +130,7 @@ func TestDot(t *testing.T) {
 }
 
 // TestNewAdamStep compares NewAdamStep with Adam as published. For the moments, skipping k steps is
-// k steps without a gradient.
+// the same as k steps without a gradient.
 func TestNewAdamStep(t *testing.T) {
 	const rate, beta1, beta2, epsilon = 0.01, 0.9, 0.99, 1e-8
 	w, m, v := []float32{1}, []float32{0}, []float32{0}

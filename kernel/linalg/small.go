@@ -29,21 +29,21 @@ type smallKernels struct {
 }
 
 // MatMul32 computes c = x·y + plus, or c = x·y if plus is the zero Matrix. x is m × k, y is k × n,
-// and c and plus are m × n. Every entry of x·y is one chain of fused multiply-adds from 0 over
-// ascending terms, to which the entry of plus is added. The generic tier rounds products and sums
-// separately. All matrices come from NewSmall or are Columns of such matrices; c, y and plus have
-// the same Stride. c must not overlap x or y but may be plus.
+// and c and plus are m × n. Every entry of x·y is one chain of fused multiply-adds that starts at 0
+// and adds its terms in ascending order; then the entry of plus is added. The generic tier rounds
+// products and sums separately. All matrices come from NewSmall or are Columns of such matrices; c,
+// y and plus have the same Stride. c must not overlap x or y but may be plus.
 func (b *Backend) MatMul32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, false) }
 
 // MatMulT32 computes c = xᵀ·y, or c = xᵀ·y + plus, as MatMul32 does.
 func (b *Backend) MatMulT32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, false) }
 
 // MatMulLower32 is MatMul32 for the entries on and below the diagonal of a square c. The entries
-// above it are unspecified.
+// above the diagonal are unspecified.
 func (b *Backend) MatMulLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, true) }
 
 // MatMulTLower32 is MatMulT32 for the entries on and below the diagonal of a square c. The entries
-// above it are unspecified.
+// above the diagonal are unspecified.
 func (b *Backend) MatMulTLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, true) }
 
 func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
@@ -108,17 +108,17 @@ func (b *Backend) Transpose32(dst, src Matrix) {
 	}
 }
 
-// AddTranspose32 adds its transpose to the square matrix m, on and below the diagonal. The entries
-// above it are unspecified afterwards.
+// AddTranspose32 adds the transpose of the square matrix m to m, on and below the diagonal. The
+// entries above the diagonal are unspecified afterwards.
 func (b *Backend) AddTranspose32(m Matrix) {
 	checkSquare(m)
 	b.small.addTranspose(&m.Data[0], m.Rows, m.Stride)
 }
 
-// UnpackSymmetric32 sets dst to the symmetric d × d matrix whose lower triangle is packed in
-// row-major order, and multiplies its diagonal by diagonal (2 for E = A + Aᵀ from a packed A). The
-// rows of dst from d up to the next multiple of 8 must be zero. The columns from d up to the next
-// multiple of 8 may become zero.
+// UnpackSymmetric32 sets dst to the symmetric d × d matrix whose lower triangle is stored in packed
+// in row-major order. It multiplies the diagonal by diagonal, which is 2 for E = A + Aᵀ from a
+// packed A. The rows of dst from d up to the next multiple of 8 must be zero. The columns from d up
+// to the next multiple of 8 may become zero.
 func (b *Backend) UnpackSymmetric32(dst Matrix, packed []float32, diagonal float32) {
 	checkSquare(dst)
 	checkTriangle("UnpackSymmetric32", dst.Rows, packed)

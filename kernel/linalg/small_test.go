@@ -26,8 +26,9 @@ func small(t testing.TB, rows, cols int, value func() float32) Matrix {
 
 func constant(x float32) func() float32 { return func() float32 { return x } }
 
-// TestMatMul32 requires that products of small matrices have the bits of their twin, alone and as
-// the last columns of larger matrices, and that padding stays zero if it is zero in the factors.
+// TestMatMul32 requires that products of small matrices equal their twin's bit for bit, both alone
+// and as the last columns of larger matrices, and that padding stays zero if it is zero in the
+// factors.
 func TestMatMul32(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 7))
@@ -113,8 +114,8 @@ func TestMatMul32(t *testing.T) {
 	})
 }
 
-// TestMatMul32Neighbours computes two products side by side in one matrix: the left one may change
-// only the first columns of the right one.
+// TestMatMul32Neighbours computes two products side by side in one matrix. The left product may
+// change only the first columns of the right one.
 func TestMatMul32Neighbours(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		const d = 38
@@ -175,7 +176,7 @@ func TestTriangles(t *testing.T) {
 				for i := range packed {
 					packed[i] = value()
 				}
-				for range 2 { // the second time over the first result
+				for range 2 { // the second time on top of the first result
 					b.UnpackSymmetric32(m, packed, 3)
 				}
 				for i := range (d + 7) &^ 7 {
@@ -191,7 +192,8 @@ func TestTriangles(t *testing.T) {
 							d, i, j)
 					}
 				}
-				// Side by side: the second one overwrites the columns that the first one changes.
+				// Two matrices are side by side: the second one overwrites the columns that the
+				// first one changes.
 				two := small(t, d, 2*d, constant(0))
 				for range 2 {
 					b.UnpackSymmetric32(two.Columns(0, d), packed, 3)

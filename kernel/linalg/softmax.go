@@ -5,25 +5,24 @@ import (
 	"math"
 )
 
-// The kernels of this file round every operation separately, so all tiers agree bit for bit.
-// They share one float32 exponential whose error is below 2 units in the last place, even for
-// subnormal results (TestExp). It is 2ⁿ times a polynomial in r = x − n·ln 2, where n is the
-// integer nearest to x/ln 2. exp(−∞) is 0, exp(+∞) and results beyond float32 are +∞, and exp(NaN)
-// is NaN.
+// The kernels in this file round every operation separately, so all tiers agree bit for bit. They
+// share one float32 exponential whose error is below 2 units in the last place, even for subnormal
+// results (TestExp). It is 2ⁿ times a polynomial in r = x − n·ln 2, where n is the integer nearest
+// to x/ln 2. exp(−∞) is 0, exp(+∞) and results beyond float32 are +∞, and exp(NaN) is NaN.
 
 // softmaxKernels are the kernels for n scores. n is a multiple of sumLanes; the portable kernels
-// accept any n > 0. Sums go to lanes as in Dot.
+// accept any n > 0. Terms of sums go to lanes as in Dot.
 type softmaxKernels struct {
-	// maximum sets lanes to the maximum of themselves and the entries of x.
+	// maximum sets each lane to the maximum of itself and its entries of x.
 	maximum func(x *float32, n int, lanes *[sumLanes]float32)
-	// exp replaces x by exp(a·x − shift).
+	// exp replaces x by exp(a·x − shift) and sets lanes to the sums of the results.
 	exp func(x *float32, n int, a, shift float32, lanes *[sumLanes]float32)
 	// logistic does the work of Backend.Logistic.
 	logistic func(x, w *float32, n int, shift, target float32, lanes *[sumLanes]float32)
 }
 
-// softmaxFor returns the kernels for a chunk of n entries: the portable ones if n is not a multiple
-// of sumLanes.
+// softmaxFor returns the kernels for a chunk of n entries: the portable kernels if n is not a
+// multiple of sumLanes, and b's otherwise.
 func (b *Backend) softmaxFor(n int) *softmaxKernels {
 	if n%sumLanes != 0 {
 		return &softmaxGeneric
@@ -49,7 +48,7 @@ func (b *Backend) Max(x []float32) float32 {
 	return most
 }
 
-// Exp replaces x by exp(a·x − shift) and returns the sum. It adds in the order of Dot.
+// Exp replaces x by exp(a·x − shift) and returns the sum of the results, added in the order of Dot.
 func (b *Backend) Exp(x []float32, a, shift float32) float64 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
@@ -99,7 +98,7 @@ func (b *Backend) Logistic(x, w []float32, shift, target float32) float64 {
 	return sum
 }
 
-// ones are the weights of Logistic without weights.
+// ones holds the weights that Logistic uses if w is nil.
 var ones = func() (x [rowChunk]float32) {
 	for i := range x {
 		x[i] = 1

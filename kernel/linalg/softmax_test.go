@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// ulps returns the distance of got from want in units in the last place of float32 values near
+// ulps returns the distance between got and want in units in the last place of a float32 value near
 // want, which may be subnormal.
 func ulps(want float64, got float32) float64 {
 	_, exponent := math.Frexp(want)
@@ -28,7 +28,7 @@ func TestExp(t *testing.T) {
 		for i := range 400_000 {
 			x = append(x, -105+float32(i)*0.0005, float32(rng.NormFloat64()), float32(rng.NormFloat64()*1e-4))
 		}
-		// Around the limits, and where n changes.
+		// Values around the limits, and where n changes.
 		for _, at := range []float64{-104, -103.97208, -103.27893, -87.33655, -87.33654, 88.72283, 88.72284, 89,
 			0x1p-126, 1e-20} {
 			for i := -20; i < 20; i++ {
@@ -61,7 +61,7 @@ func TestExpSpecial(t *testing.T) {
 		x := kerneltest.Guarded[float32](t, 40)
 		copy(x, []float32{-inf, inf, nan, 0, float32(math.Copysign(0, -1)), -math.MaxFloat32, math.MaxFloat32,
 			math.SmallestNonzeroFloat32})
-		copy(x[32:], x[:8]) // also in the portable remainder
+		copy(x[32:], x[:8]) // the same values in the portable remainder
 		b.Exp(x, 1, 0)
 		for _, y := range [][]float32{x[:8], x[32:]} {
 			assert.Equal(t, []float32{0, inf}, append([]float32{}, y[:2]...))
@@ -71,7 +71,7 @@ func TestExpSpecial(t *testing.T) {
 	})
 }
 
-// TestWeightsAgree requires that all tiers have the bits of the portable kernels.
+// TestWeightsAgree requires that all tiers give the same bits as the portable kernels.
 func TestWeightsAgree(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 10))
@@ -132,7 +132,8 @@ func TestSoftmax(t *testing.T) {
 	})
 }
 
-// TestLogisticExcluded checks that excluded scores add nothing and that NaN shows in the result.
+// TestLogisticExcluded checks that excluded scores add nothing and that the result is NaN if a
+// score is.
 func TestLogisticExcluded(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		x := kerneltest.Guarded[float32](t, 33)
@@ -159,7 +160,7 @@ func TestLogistic(t *testing.T) {
 				z := float64(v + shift)
 				loss := max(z, 0) + math.Log1p(math.Exp(-math.Abs(z))) - float64(target)*z
 				derivative := 1/(1+math.Exp(-z)) - float64(target)
-				y := make([]float32, 33) // in a vector and in the remainder
+				y := make([]float32, 33) // in a vector register and in the remainder
 				y[0], y[32] = v, v
 				w := make([]float32, 33)
 				w[0], w[32] = 2, 2

@@ -1,8 +1,8 @@
 package linalg
 
 // The constants in this file determine the speed of the kernels. ProductChunk, sumLanes and
-// rowChunk also determine how the kernels round, and so the bytes of a training run. The shapes of
-// the microtiles are in the tables of kernels.
+// rowChunk also determine how the kernels round, so they affect the bytes of a trained model. The
+// shapes of the microtiles are in the tables of kernels.
 const (
 	// ProductChunk is the number of terms that a product adds up in one chain: its k-blocking. A
 	// strip of 8 rows has 8 KiB, which stay in the L1 cache. The 24 strips of a work item and two
@@ -14,8 +14,8 @@ const (
 	// after panel passes over them.
 	floatStrips, splitStrips = 24, 8
 
-	// itemColumns is the number of columns in a work item: enough to reuse packed strips, few
-	// enough to give all goroutines items.
+	// itemColumns is the number of columns in a work item. It is large enough to reuse packed
+	// strips and small enough to give every goroutine work items.
 	itemColumns = 256
 
 	// productBlock is the number of rows and of columns that are packed at a time. A chunk of 4,096
@@ -23,19 +23,19 @@ const (
 	productBlock = 4096
 
 	// blockEntries is the number of entries of a factor that several threads pack at a time: 8 MiB,
-	// or at least one chunk. The threads synchronise before and after each block, so short
-	// blocks would be slow.
+	// or at least one chunk. The threads synchronise before and after each block, so small blocks
+	// would be slow.
 	blockEntries = 2 << 20
 
 	// rowLanes is the number of entries in the widest vector register.
 	rowLanes = 16
 
-	// sumLanes is the number of lanes of a float32 sum; entry i goes to lane i mod sumLanes. That
-	// is two registers of AVX-512 and four of AVX2, whose additions overlap. All tiers have 32
-	// lanes and so round alike.
+	// sumLanes is the number of lanes of a float32 sum; entry i goes to lane i mod sumLanes. The
+	// lanes fill two registers with AVX-512 and four with AVX2, whose additions overlap. All tiers
+	// have 32 lanes, so they round alike.
 	sumLanes = 32
 
-	// rowChunk is the number of entries in one call of a row kernel. It bounds the time that the
-	// scheduler cannot interrupt, and the length of float32 chains to 32 terms.
+	// rowChunk is the number of entries in one call of a row kernel. It bounds the time for which
+	// the scheduler cannot interrupt a goroutine, and it limits float32 chains to 32 terms.
 	rowChunk = 1024
 )

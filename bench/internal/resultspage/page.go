@@ -47,7 +47,7 @@ func render(folder string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// headline is the table of the tuned data sets.
+// headline returns the table of the tuned data sets.
 func headline(datasets []*dataset) string {
 	rows := [][]string{{"data set", "best run", fullProtocol, paperProtocol, "paper, " + paperProtocol}}
 	for _, d := range datasets {
@@ -63,7 +63,7 @@ func headline(datasets []*dataset) string {
 	return markdown(rows)
 }
 
-// runs is the table of the runs with figures for all protocols, and their notes.
+// runs returns the table of the runs that have figures for all protocols, and their notes.
 func runs(d *dataset) string {
 	header := append([]string{"row", "model, recipe"}, protocols...)
 	rows := [][]string{append(header, "95% interval", "Hits@10", "seed", "epochs", "processor time")}
@@ -86,7 +86,8 @@ func runs(d *dataset) string {
 	return markdown(rows) + notes
 }
 
-// defaults is the table of the runs with the defaults of their models, which have both/all only.
+// defaults returns the table of the runs with their models' default options, which have figures
+// only for both/all.
 func defaults(d *dataset) string {
 	rows := [][]string{{"row", "model, recipe", fullProtocol, "95% interval", "Hits@1", "Hits@10", "time"}}
 	for _, r := range d.runs {
@@ -100,7 +101,7 @@ func defaults(d *dataset) string {
 	return markdown(rows)
 }
 
-// differences is the table of the paired comparisons.
+// differences returns the table of the paired comparisons.
 func differences(d *dataset) string {
 	rows := [][]string{{"rows", "protocol", "difference of MRR", "95% interval", "p"}}
 	for _, r := range d.runs {
@@ -120,7 +121,7 @@ func differences(d *dataset) string {
 	return markdown(rows)
 }
 
-// commands lists the commands that repeat the runs.
+// commands returns the list of the commands that repeat the runs.
 func commands(d *dataset) string {
 	var b strings.Builder
 	b.WriteString("```sh\n")
@@ -133,7 +134,7 @@ func commands(d *dataset) string {
 
 func name(r record) string { return fmt.Sprintf("`%s`, %s", r.Model, r.Recipe) }
 
-// mrr writes the MRR of a protocol, in bold where it is the full protocol.
+// mrr formats the MRR of a protocol, in bold if it is the full protocol.
 func mrr(r record, protocol string) string {
 	if protocol == fullProtocol {
 		return "**" + figure(r.MRR[protocol]) + "**"
@@ -143,7 +144,7 @@ func mrr(r record, protocol string) string {
 
 func figure(v float64) string { return fmt.Sprintf("%.4f", v) }
 
-// signed writes a difference with its sign, which is the typographic minus.
+// signed formats a difference with its sign, using the typographic minus.
 func signed(v float64) string { return strings.Replace(fmt.Sprintf("%+.4f", v), "-", "−", 1) }
 
 func (c *interval) String() string {
@@ -153,7 +154,7 @@ func (c *interval) String() string {
 	return figure(c.Low) + "–" + figure(c.High)
 }
 
-// markdown writes a table whose first row is the header.
+// markdown formats a table whose first row is the header.
 func markdown(rows [][]string) string {
 	lines := make([]string, 0, len(rows)+1)
 	for i, row := range rows {

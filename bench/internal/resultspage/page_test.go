@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPage compares the committed page with the one that the records give.
+// TestPage compares the committed page to the one generated from the records.
 func TestPage(t *testing.T) {
 	docs := filepath.Join("..", "..", "..", "docs")
 	want, err := render(filepath.Join(docs, "results"))
@@ -19,7 +19,7 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, string(want), string(got), "docs/results.md is stale: go run ./bench/internal/resultspage")
 }
 
-// TestBadRecords checks that figures that contradict each other are found.
+// TestBadRecords checks that load rejects figures that contradict each other.
 func TestBadRecords(t *testing.T) {
 	const (
 		sets = `{"name": "x", "title": "X", "best": 1}`

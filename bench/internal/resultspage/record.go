@@ -14,7 +14,7 @@ import (
 // paper's.
 var protocols = []string{"tail/train", "head/train", "both/train", "tail/all", "head/all", "both/all"}
 
-// main protocols of the tables.
+// The main protocols of the tables.
 const (
 	paperProtocol = "tail/train"
 	fullProtocol  = "both/all"
@@ -24,9 +24,10 @@ const (
 type dataset struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Best is the row with the best validation MRR, or 0 if the data set has no tuned recipe.
+	// Best is the number of the row with the best validation MRR, or 0 if the data set has no tuned
+	// recipe.
 	Best int `json:"best"`
-	// Paper is the test MRR that the MQuinE paper reports for tail/train, or 0 if it has none.
+	// Paper is the test MRR that the MQuinE paper reports for tail/train, or 0 if it reports none.
 	Paper float64 `json:"paper"`
 
 	runs []record
@@ -60,7 +61,7 @@ type record struct {
 	Note   string             `json:"note"`
 }
 
-// interval is a 95% interval, and what its bootstrap resampled (docs/intervals.md).
+// interval is a 95% interval with the units that its bootstrap resampled (docs/intervals.md).
 type interval struct {
 	By   string  `json:"by"`
 	Low  float64 `json:"low"`
@@ -116,7 +117,8 @@ func readLines[T any](path string) ([]T, error) {
 	}
 }
 
-// rounding is how far a figure of four digits may be from one that is computed from two others.
+// rounding is the largest difference between a figure of four digits and the same figure computed
+// from two others.
 const rounding = 1.01e-4
 
 // check finds typing errors: figures that contradict each other.

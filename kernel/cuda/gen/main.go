@@ -3,9 +3,9 @@
 // Command gen compiles the CUDA C++ files to PTX with NVRTC 11.8 from Debian's packages
 // libnvrtc11.2 and libnvrtc-builtins11.8 (section non-free).
 //
-// With -check it compiles them to machine code for every supported architecture instead. It prints
-// the registers and shared memory of each kernel and the number of its thread blocks that fit on a
-// multiprocessor, and fails if a kernel spills registers or needs too much.
+// With -check it compiles them to machine code for every supported architecture instead. For each
+// kernel, it prints the registers, the shared memory, and the number of thread blocks that fit on a
+// multiprocessor. It fails if a kernel spills registers or too few of its thread blocks fit.
 package main
 
 import (
@@ -130,7 +130,7 @@ type nvrtc struct {
 	getLog  func(program uintptr, to *byte) int32
 	size    [2]func(program uintptr, n *uint64) int32 // PTX, machine code
 	get     [2]func(program uintptr, to *byte) int32
-	// log is the log of the last compilation.
+	// log is the compiler's log from the last compilation.
 	log string
 }
 

@@ -17,9 +17,9 @@ var multiprocessors = map[string]multiprocessor{
 }
 
 // fit returns the number of thread blocks with the given registers per thread and bytes of shared
-// memory that fit on an SM. A quarter of its 65,536 registers belongs to every fourth warp, in
-// units of 256. Shared memory is allocated in units of 128 bytes; the driver keeps 1 KiB per thread
-// block.
+// memory that fit on an SM. A quarter of the SM's 65,536 registers belongs to every fourth warp and
+// is allocated in units of 256. Shared memory is allocated in units of 128 bytes; the driver keeps
+// 1 KiB per thread block.
 func (m multiprocessor) fit(registers, shared int) int {
 	const warps = shape.Threads / 32
 	perWarp := max(1, (32*registers+255)/256) * 256
@@ -28,9 +28,9 @@ func (m multiprocessor) fit(registers, shared int) int {
 	return min(m.blocks, m.warps/warps, byRegisters, byShared)
 }
 
-// atLeast returns the number of thread blocks of a kernel that must fit on an SM. It is 2 for the
-// kernels that need a second block to compute while the first one waits, on the cards that use
-// them.
+// atLeast returns how many thread blocks of a kernel must fit on an SM. It returns 2 for kernels
+// that need a second block to compute while the first one waits, on the cards that use these
+// kernels.
 func atLeast(kernel, arch string) int {
 	switch {
 	case kernel == "count_half_128" && arch != "sm_86", kernel == "count_half_128_small":

@@ -24,8 +24,8 @@ var defaults = map[string]int64{
 	"memory":     4 << 30, // bytes of memory of each device
 	"init":       0,       // result of cuInit
 
-	// The n-th allocation or launch from now on that fails, or launch that loses its device; 0
-	// means never.
+	// If n > 0, the n-th allocation or launch from now on fails, or the n-th launch loses its
+	// device.
 	"fail_alloc": 0, "fail_launch": 0, "lose": 0,
 
 	"careless": 0, // bits that tensor cores lose beyond the assumption
@@ -63,7 +63,8 @@ func (d *Driver) Set(name string, value int64) {
 // Reset sets a setting to its default.
 func (d *Driver) Reset(name string) { d.Set(name, defaults[name]) }
 
-// Held returns what is still allocated: bytes of device memory, contexts, streams.
+// Held returns the numbers of bytes of device memory, contexts and streams that are still
+// allocated.
 func (d *Driver) Held() (bytes int64, contexts, streams int) {
 	var c, s int32
 	d.held(&bytes, &c, &s)

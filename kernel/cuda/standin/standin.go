@@ -1,5 +1,5 @@
-// Package standin builds a libcuda.so.1 for tests. It runs the kernels of package cuda on the CPU,
-// from the same sources, and fails on request. It is not a backend: it is slow on purpose.
+// Package standin builds a libcuda.so.1 for tests. The library runs the kernels of package cuda on
+// the CPU, from the same sources, and fails on request. It is not a backend: it is slow on purpose.
 package standin
 
 import (

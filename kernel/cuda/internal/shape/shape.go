@@ -1,5 +1,5 @@
-// Package shape has the sizes of thread blocks, tiles and shared memory of the kernels. Launches
-// and the report of command gen use it.
+// Package shape defines the sizes of the kernels' thread blocks, tiles and shared memory. Package
+// cuda uses it to launch kernels, and command gen uses it for its report.
 package shape
 
 // Threads is the number of threads in a thread block.
@@ -27,12 +27,12 @@ var Halves = [...]Half{
 func (h Half) Shared() int { return h.Stages * (QueryTile + h.Tile) * 64 }
 
 // Towers returns the bytes of dynamic shared memory of construct_features and construct_queries for
-// d × d matrices. The first has one matrix in float64, the second three in float64 and one in
-// float32.
+// d × d matrices. The first kernel stores one matrix in float64; the second stores three in float64
+// and one in float32.
 func Towers(d int) (features, queries int) { return 8 * d * d, 28 * d * d }
 
-// Dynamic returns the bytes of dynamic shared memory of a kernel, for d × d matrices if it works on
-// matrices.
+// Dynamic returns the bytes of dynamic shared memory of a kernel. If the kernel works on matrices,
+// they are d × d.
 func Dynamic(kernel string, d int) int {
 	features, queries := Towers(d)
 	switch kernel {

@@ -1,4 +1,5 @@
-// Package source reads the CUDA C++ files and stamps the PTX that is compiled from them.
+// Package source reads the CUDA C++ files and computes the stamp of the PTX that is compiled from
+// them.
 package source
 
 import (
