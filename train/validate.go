@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Score holds the measures for one side and filter on the validation split, with the realistic tie
-// rule.
+// Score holds the measures for one side and one filter on the validation split, with the realistic
+// tie rule.
 type Score struct {
 	Side   rank.Sides  `json:"side"`
 	Filter rank.Filter `json:"filter"`
