@@ -60,8 +60,8 @@ func follow(path string) (string, error) {
 // openDescriptors matches the paths of the open descriptors of a process.
 var openDescriptors = regexp.MustCompile(`^(?:/dev/fd|/proc/(self|\d+)/fd)/(\d+)$`)
 
-// descriptor returns the number of the open descriptor that path names. ok is false if path does
-// not name a descriptor of this process.
+// descriptor returns the number of the open descriptor that path names. It returns false if path
+// does not name a descriptor of this process.
 func descriptor(path string) (int, bool) {
 	m := openDescriptors.FindStringSubmatch(path)
 	if m == nil || m[1] != "" && m[1] != "self" && m[1] != strconv.Itoa(os.Getpid()) {

@@ -76,7 +76,7 @@ const (
 	emojiSelector      = '\ufe0f'
 )
 
-// hidden reports whether r is a control character or, after previous, invisible.
+// hidden reports whether r is a control character, or is invisible after the character previous.
 func hidden(r, previous rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -97,7 +97,7 @@ func seen(r rune) bool {
 		!unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// goEscape appends r in the form of an escape in a Go string literal.
+// goEscape appends the escape that represents r in a Go string literal.
 func goEscape(b []byte, r rune) []byte {
 	switch {
 	case r == '\n':
