@@ -17,7 +17,7 @@ type comparer interface {
 	// scores writes the score of every row of psi with every row of phi: [queries][features].
 	scores(ctx context.Context, scores, psi, phi linalg.Matrix) error
 	// gradients writes the gradients with respect to psi and phi, given the derivatives of the loss
-	// with respect to the scores. The previous call of scores must have used the same matrices.
+	// with respect to the scores. The previous call to scores must have used the same matrices.
 	gradients(ctx context.Context, dPsi, dPhi, dScores, psi, phi linalg.Matrix) error
 
 	// pairScores writes the scores of psi with each of the given rows of phi.

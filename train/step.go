@@ -25,13 +25,13 @@ type stepper struct {
 	tables  []parameterTable
 	backend *linalg.Backend
 	pool    *pool   // of all threads
-	halves  []*pool // each with half of the threads; nil unless a step may have two dense parts of the same size
+	halves  []*pool // each with half of the threads; nil if a step cannot have two dense parts of the same size
 
 	queryDropout, anchorDropout dropout
 	regulariser                 *regulariser
 
 	phi, psi   linalg.Matrix // feature vectors and query vectors
-	dPhi, dPsi linalg.Matrix // dPhi has only the rows of dense parts
+	dPhi, dPsi linalg.Matrix // dPhi contains only the rows of dense parts
 	constants  []float64     // the constant c of each query
 	dConstants []float64
 	// dPairScores shares memory with pairScores, and is valid once the loss has replaced the

@@ -360,7 +360,7 @@ var gradientTests = []struct {
 func applyPaper(row string, c *recipe.Recipe) {
 	paper, err := recipe.Preset("paper", row)
 	if err != nil {
-		panic(err) // there is the row
+		panic(err) // the row exists
 	}
 	paper.Model, paper.InitCross = c.Model, c.InitCross
 	*c = paper
@@ -564,10 +564,10 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 		}
 	}
 	for k, tensor := range tensors {
-		every := 1 + len(tensor)/100 // enough to meet every place of a matrix
+		every := 1 + len(tensor)/100 // enough to reach every position in a matrix
 		for i := 0; i < len(tensor); i += every {
 			v := tensor[i]
-			const step = 1e-4 // so short that hardly a difference passes over the kink of a distance
+			const step = 1e-4 // so short that few differences cross the kink of a distance
 			tensor[i] = v + step
 			above := byDefinition()
 			width := float64(tensor[i])

@@ -67,17 +67,17 @@ type Trainer struct {
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
 	queries []kg.Query  // their distinct queries; nil unless negatives is kvsall
-	order   []int32     // of the items (triples or queries) in the epoch
+	order   []int32     // order of the items (triples or queries) in the epoch
 	known   *kg.Index
 
-	stepTriples []kg.Triple // of a step, or
-	stepQueries []kg.Query  // with kvsall
+	stepTriples []kg.Triple // triples of a step; unused with kvsall
+	stepQueries []kg.Query  // queries of a step with kvsall
 
 	model, average model.Model // average is the EMA, or nil
 	preparer       *preparer
 	stepper        *stepper
 	optimiser      *optimiser
-	kept           gradients // of a step, if clip needs their norm
+	kept           gradients // gradients of a step, if clip needs their norm
 	epoch          int       // number of epochs done
 }
 
@@ -263,7 +263,7 @@ func (t *Trainer) shuffle() {
 
 // steps runs the steps of the epoch that began at start and returns their mean loss.
 func (t *Trainer) steps(ctx context.Context, start time.Time) (Loss, error) {
-	var sum Loss // of the items
+	var sum Loss // over the items
 	for step := range t.StepsPerEpoch() {
 		first := step * t.config.Batch
 		last := min(first+t.config.Batch, len(t.order))

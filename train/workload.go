@@ -94,7 +94,7 @@ type preparer struct {
 	subsampling map[kg.Triple]float64
 
 	work     workload
-	rowOf    []int32 // the feature row of each entity, or −1; all −1 between calls of prepare
+	rowOf    []int32 // the feature row of each entity, or −1; all −1 between calls to prepare
 	taken    []bool  // scratch memory of the sampler
 	scratch  []drawScratch
 	own      [][]int32 // the independent negatives of each main query
@@ -243,7 +243,7 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 		}
 	}
 	normalise(w.weights)
-	return w, p.complete(ctx, 0, epoch, step) // one dense part has the queries of both sides
+	return w, p.complete(ctx, 0, epoch, step) // one dense part contains the queries of both sides
 }
 
 // normalise divides weights by their sum.

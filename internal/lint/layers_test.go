@@ -52,7 +52,7 @@ func trainLayer(folder string) string {
 func TestImportsPointDown(t *testing.T) {
 	var found failures
 	for _, f := range sources(t, ".go") {
-		if strings.HasPrefix(f.name, "asm/gen/") { // a module of its own
+		if strings.HasPrefix(f.name, "asm/gen/") { // a separate module
 			continue
 		}
 		set := token.NewFileSet()

@@ -69,7 +69,7 @@ func TestLinksResolve(t *testing.T) {
 // linksOf returns the targets of the links in a line of Markdown.
 func linksOf(text string) []string {
 	text = codeSpan.ReplaceAllStringFunc(text, func(code string) string {
-		return strings.Repeat("`", len(code)) // a link may have code as its text, and code has no links
+		return strings.Repeat("`", len(code)) // the text of a link may be code, but code does not contain links
 	})
 	var links []string
 	for _, m := range inlineLink.FindAllStringSubmatch(text, -1) {

@@ -96,7 +96,7 @@ func TestPhrases(t *testing.T) {
 	var found failures
 	for _, f := range sources(t, ".go", ".md", ".sh", ".yaml", ".html", ".cu", ".cuh", ".py",
 		"Makefile", ".ci/run", "scripts/gpu-check") {
-		if f.name == "internal/lint/phrases_test.go" { // has examples
+		if f.name == "internal/lint/phrases_test.go" { // contains examples
 			continue
 		}
 		for _, p := range passages(t, f) {

@@ -31,7 +31,7 @@ const (
 	notEquivalent         // a test fails, although the list says that nothing changes
 	hung                  // the tests did not end in time, although the list does not say so
 	notBuilt              // the changed code does not compile
-	notFound              // the code does not have the text to change
+	notFound              // the code does not contain the text to change
 )
 
 func (v verdict) String() string {

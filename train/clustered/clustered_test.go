@@ -72,8 +72,8 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	}
 }
 
-// Every entity is near the centre of its cluster, and all other parameters equal the parameters of
-// the model that was fitted to the coarse graph.
+// Every entity is near the centre of its cluster, and all other parameters are copied from the
+// model with the centres.
 func TestScatter(t *testing.T) {
 	const d, clusters = 24, 3
 	for _, name := range model.Names() {

@@ -164,7 +164,7 @@ func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	for _, tensor := range file.Tensors() {
 		values, err := file.Float32(tensor.Name)
 		require.NoError(t, err)
-		values = slices.Clone(values) // which are the file that is replaced
+		values = slices.Clone(values) // the originals are in the mapped file that is replaced
 		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: values})
 	}
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
@@ -258,7 +258,7 @@ func TestResumeWithOtherData(t *testing.T) {
 			"the entity vocabulary has 120 labels, but not the same ones in the same order"},
 	} {
 		files := maps.Clone(before)
-		delete(files, "entities.tsv") // where there is one, it is read before entities.txt
+		delete(files, "entities.tsv") // if it exists, it is read instead of entities.txt
 		if files[test.name] = test.text; test.text == "" {
 			delete(files, test.name)
 		}

@@ -102,7 +102,7 @@ func TestFolder(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, trial, model))
 	}
 
-	// A finished search does nothing more.
+	// A finished search has no more jobs.
 	s = openFolder(t, dir, machineOf(t, 1))
 	require.NoError(t, s.Run(t.Context()))
 	require.NoError(t, s.Close())

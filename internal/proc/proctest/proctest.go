@@ -61,7 +61,7 @@ func CompareEstimates(t *testing.T, jobs []Job) {
 		_, err = fmt.Sscanf(string(out), "took %f of %f", &took, &estimate)
 		require.NoError(t, err, "%s: %s", job.Name, out)
 		t.Logf("%s: estimated %.0f MB, took %.0f MB", job.Name, estimate/1e6, took/1e6)
-		assert.Less(t, estimate, 1.02*took, "%s: %s", job.Name, out) // the heap held a little memory before
+		assert.Less(t, estimate, 1.02*took, "%s: %s", job.Name, out) // the heap already held some memory
 		assert.Greater(t, estimate, 0.7*took, "%s: %s", job.Name, out)
 	}
 }
