@@ -22,7 +22,7 @@ type gradientSink interface {
 	relation(k int, gradient []float32)
 }
 
-// gradients is a gradientSink that copies the gradients.
+// gradients is a gradientSink that stores copies of the gradients.
 type gradients struct {
 	entities, relations linalg.Matrix
 	squares             []float64 // scratch memory of norm

@@ -46,7 +46,7 @@ func (o *objective) oneTarget(target float32, negatives []float32, c, weight flo
 	return o.logistic(target, negatives, c+o.config.Gamma, 0, weight)
 }
 
-// manyTargets returns weight times the loss of a query whose targets are all its training answers.
+// manyTargets returns weight times the loss of a query with all its training answers as targets.
 // scores holds the scores of all entities, and manyTargets replaces them with the derivatives of
 // the loss. Where oneTarget uses the target, manyTargets uses the mean over the targets.
 func (o *objective) manyTargets(scores []float32, known kg.Answers, c, weight float64) (loss float64) {

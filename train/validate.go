@@ -39,7 +39,7 @@ func (s Scores) Of(m recipe.Metric) float64 {
 	return 0
 }
 
-// scoresOf returns the measures of ranks for each filter and side.
+// scoresOf computes the measures of ranks for each filter and side.
 func scoresOf(ranks []rank.Rank) Scores {
 	var scores Scores
 	for f := range rank.NumFilters {

@@ -29,9 +29,9 @@ func (r *Run) check(ctx context.Context) error {
 	return r.checkLast()
 }
 
-// checkNothingTrained returns an error if a folder without a state has a log or a checkpoint. A run
-// writes its state before the first epoch, so the state was lost, and a fresh start would overwrite
-// the checkpoints.
+// checkNothingTrained returns an error if a folder without a state contains a log or a checkpoint.
+// A run writes its state before the first epoch, so the state was lost, and a fresh start would
+// overwrite the checkpoints.
 func (r *Run) checkNothingTrained() error {
 	for _, name := range []string{lastName, bestName, logName} {
 		if _, err := os.Lstat(r.path(name)); err == nil {
