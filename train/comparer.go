@@ -9,22 +9,22 @@ import (
 )
 
 // comparer computes scores from query vectors and feature vectors, and the gradients of both. It
-// belongs to a pool. The methods for matrices use all goroutines of the pool. Every goroutine of
+// belongs to a pool. The methods for matrices use all goroutines of the pool, and any goroutine of
 // the pool may call the methods for pairs.
 //
 // Scores do not include the constants of the queries.
 type comparer interface {
-	// scores writes the score of every row of psi and every row of phi: [queries][features].
+	// scores writes the score of every row of psi with every row of phi: [queries][features].
 	scores(ctx context.Context, scores, psi, phi linalg.Matrix) error
-	// gradients writes the gradients of psi and phi, given the derivatives of the loss with respect
-	// to the scores. The previous call of scores must have used the same matrices.
+	// gradients writes the gradients with respect to psi and phi, given the derivatives of the loss
+	// with respect to the scores. The previous call to scores must have used the same matrices.
 	gradients(ctx context.Context, dPsi, dPhi, dScores, psi, phi linalg.Matrix) error
 
-	// pairScores writes the scores of psi and the given rows of phi.
+	// pairScores writes the scores of psi with each of the given rows of phi.
 	pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32)
-	// addGradient adds the gradient of x to dX, given the derivatives of the loss with respect to
-	// the scores of x and the given rows of y. Either x is a query vector and the rows of y are
-	// feature vectors, or the other way round.
+	// addGradient adds the gradient with respect to x to dX, given the derivatives of the loss with
+	// respect to the scores of x with the given rows of y. Either x is a query vector and the rows
+	// of y are feature vectors, or the other way round.
 	addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32)
 }
 

@@ -6,12 +6,13 @@ type csr struct{ starts, items []int32 }
 
 func (c *csr) of(key int) []int32 { return c.items[c.starts[key]:c.starts[key+1]] }
 
-// build lists the items 0 ≤ i < len(keys) by keys[i]. Keys must be less than n.
+// build groups the items 0 ≤ i < len(keys) by their keys, keys[i]. Keys must be less than n.
 func (c *csr) build(n int, keys []int32) {
 	c.starts = resize(c.starts, n+2)
 	clear(c.starts)
 	c.items = resize(c.items, len(keys))
-	// Count key k at k+2. Filling then advances starts[k+1] from the start of key k to its end.
+	// Count key k at k+2. Filling then advances starts[k+1] from the start of key k's items to
+	// their end.
 	for _, k := range keys {
 		c.starts[k+2]++
 	}
@@ -24,7 +25,7 @@ func (c *csr) build(n int, keys []int32) {
 	}
 }
 
-// distinct is like build, and also appends the distinct keys to dst, in ascending order.
+// distinct is like build but also appends the distinct keys to dst, in ascending order.
 func (c *csr) distinct(dst []int32, n int, keys []int32) []int32 {
 	c.build(n, keys)
 	for k := range n {

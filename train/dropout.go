@@ -7,8 +7,8 @@ import (
 )
 
 // dropout sets each entry of a vector to zero with the given probability and multiplies the others
-// by a factor that preserves the mean. Calls of apply with the same epoch, step and query drop the
-// same entries, so a second call applies the dropout to the gradient.
+// by a factor that preserves the mean. Calls to apply with the same epoch, step and query drop the
+// same entries, so a second call can apply the dropout to the gradient.
 type dropout struct {
 	probability float64 // rounded down to a multiple of 2⁻¹⁶
 	seed, use   uint64

@@ -11,18 +11,18 @@ import (
 // usedRows lists the entities and the relations whose parameters a step uses, in ascending order.
 type usedRows struct{ entities, relations []int32 }
 
-// gradientSink accepts the gradients of a step, each while it is still in a near cache. Several
-// goroutines call its methods, once for each row in usedRows. A method may overwrite the gradient.
-// It may also change the parameters of the row, because the step no longer needs them.
+// gradientSink accepts the gradients of a step one at a time, while each is still in a near cache.
+// Several goroutines call its methods, once for each row in usedRows. A method may overwrite the
+// gradient. It may also change the parameters of the row, because the step no longer needs them.
 type gradientSink interface {
 	// entity accepts the gradient of entity usedRows.entities[k].
 	entity(k int, gradient []float32)
-	// relation accepts the gradient of relation usedRows.relations[k]: its rows of all tensors, one
-	// after the other.
+	// relation accepts the gradient of relation usedRows.relations[k]: the gradients of its rows in
+	// all tensors, one after the other.
 	relation(k int, gradient []float32)
 }
 
-// gradients is a gradientSink that copies the gradients.
+// gradients is a gradientSink that stores copies of the gradients.
 type gradients struct {
 	entities, relations linalg.Matrix
 	squares             []float64 // scratch memory of norm

@@ -27,7 +27,7 @@ type objective struct {
 const excluded = -1e30
 
 // oneTarget returns weight times the loss of a query with one target, and its derivative with
-// respect to the score of the target. It replaces the scores of the negatives by the derivatives,
+// respect to the score of the target. It replaces the scores of the negatives with the derivatives,
 // which are 0 for excluded entities.
 func (o *objective) oneTarget(target float32, negatives []float32, c, weight float64) (loss, dTarget float64) {
 	switch f := o.config; f.Loss {
@@ -46,9 +46,9 @@ func (o *objective) oneTarget(target float32, negatives []float32, c, weight flo
 	return o.logistic(target, negatives, c+o.config.Gamma, 0, weight)
 }
 
-// manyTargets returns weight times the loss of a query whose targets are all its training answers.
-// scores holds the scores of all entities, and manyTargets replaces them by the derivatives of the
-// loss. Where oneTarget uses the target, manyTargets uses the mean over the targets.
+// manyTargets returns weight times the loss of a query with all its training answers as targets.
+// scores holds the scores of all entities, and manyTargets replaces them with the derivatives of
+// the loss. Where oneTarget uses the target, manyTargets uses the mean over the targets.
 func (o *objective) manyTargets(scores []float32, known kg.Answers, c, weight float64) (loss float64) {
 	o.answers, o.scores = trainAnswers(o.answers[:0], known), o.scores[:0]
 	o.p = resize(o.p, len(scores))
@@ -108,7 +108,7 @@ func (o *objective) crossEntropyOfMany(scores []float32, negatives int, weight f
 	return loss + weight*fmath.Ln(sum)
 }
 
-// crossEntropy is −log softmax of the target among the target and the negatives.
+// crossEntropy is −log of the target's softmax over the target and the negatives.
 func (o *objective) crossEntropy(target float32, negatives []float32, weight float64) (loss, dTarget float64) {
 	top := max(target, o.backend.Max(negatives))
 	own := fmath.Exp(float64(target - top))
@@ -117,8 +117,8 @@ func (o *objective) crossEntropy(target float32, negatives []float32, weight flo
 	return weight * (fmath.Ln(sum) - float64(target-top)), weight * (own/sum - 1)
 }
 
-// smoothedCrossEntropy is −Σ y log softmax with label smoothing: y is 1 − ε for the target, and the
-// n negatives have ε/n each.
+// smoothedCrossEntropy is −Σ y log softmax with label smoothing: y is 1 − ε for the target and ε/n
+// for each of the n negatives.
 func (o *objective) smoothedCrossEntropy(target float32, negatives []float32, weight float64) (loss, dTarget float64) {
 	count, total := 0, 0.0
 	o.p = resize(o.p, len(negatives))
@@ -139,7 +139,7 @@ func (o *objective) smoothedCrossEntropy(target float32, negatives []float32, we
 	return loss - label*total, dTarget + weight*o.config.Smoothing
 }
 
-// weigh sets p_j of the n negatives to weight/n or, with self-adversarial weights (Sun et al.,
+// weigh sets the p_j of the n negatives to weight/n or, with self-adversarial weights (Sun et al.,
 // 2019), to weight times the softmax of α f_j. No gradient flows through the weights.
 func (o *objective) weigh(negatives []float32, alpha, weight float64) {
 	o.p = resize(o.p, len(negatives))

@@ -13,14 +13,14 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// These estimates are lower bounds on the memory of a run, so that no run is refused that would
-// fit. Where the size depends on random draws, they count only what is certain. They do not count
-// Z-samples.
+// These estimates are lower bounds on the memory of a run, so a run that would fit is never
+// refused. Where a size depends on random draws, they count only the part that is certain. They do
+// not count Z-samples.
 
 const (
 	floatBytes = 4
-	// perTriple is the memory of a training triple in a trainer: the triple, and its two entries in
-	// the index.
+	// perTriple is the memory that a trainer needs for a training triple: the triple and its two
+	// entries in the index.
 	perTriple = 12 + 2*5
 )
 
@@ -29,7 +29,7 @@ func Memory(c *recipe.Recipe, g *kg.Graph, m Machine) ([]proc.Need, error) {
 	return memoryOf(c, newCensus(g), m)
 }
 
-// CheckMemory returns an error if the largest run of the recipes needs more memory than is
+// CheckMemory returns an error if the recipe that needs the most memory needs more than is
 // available.
 func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 	var largest *recipe.Recipe
@@ -84,7 +84,7 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
-// memoryOf is like Memory but takes the census of a data set.
+// memoryOf is like Memory but takes the census of the data set.
 func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// graphSize has the numbers of entities, relations and triples of a graph.
+// graphSize holds the numbers of entities, relations and triples of a graph.
 type graphSize struct{ entities, relations, triples int }
 
-// scattered returns a graph with few triples, so that a run is short but needs a lot of memory.
+// scattered returns a graph with few triples, whose training is short but needs a lot of memory.
 func scattered(n graphSize) *kg.Graph {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for e := range n.entities {
@@ -127,7 +127,7 @@ func TestInitialMemory(t *testing.T) {
 	})
 }
 
-// A run that does not fit into the memory is refused with an error that has both figures.
+// A run that does not fit into memory is refused with an error that states both figures.
 func TestTrainingRefused(t *testing.T) {
 	g := scattered(graphSize{5003, 11, 64})
 	m := Machine{Backend: bestBackend(t), Threads: 2}
@@ -158,7 +158,7 @@ func TestTrainingRefused(t *testing.T) {
 		"lower its dimension, or make more memory available")
 }
 
-// The documented recipes are not refused on the machines where they ran.
+// The documented recipes are accepted on the machines on which they ran.
 func TestRecipesFit(t *testing.T) {
 	const gib = 1 << 30
 	for name, least := range map[string]int64{

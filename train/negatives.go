@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// degreePower is the exponent in the distribution degree.
+// degreePower is the exponent of the distribution called degree.
 const degreePower = 0.75
 
 // sampler draws negative samples. It is safe for concurrent use.
@@ -48,13 +48,13 @@ func (s *sampler) draw(rng *rand.Rand) int32 {
 	return int32(min(sort.Search(s.entities, func(i int) bool { return s.cumulative[i] > x }), s.entities-1))
 }
 
-// tries limits the number of draws to tries for each requested negative. A sampler returns fewer
-// negatives than requested if almost all entities are known answers or have negligible weights.
+// tries is the largest number of draws per requested negative. A sampler returns fewer negatives
+// than requested if almost all entities are known answers or have negligible weights.
 const tries = 50
 
-// shared appends up to n distinct entities to dst, in ascending order, or all entities if n is at
-// least their number. taken has one value for each entity; all values are false before and after
-// the call.
+// shared appends up to n distinct entities to dst, in ascending order, or all entities if there are
+// at most n. taken contains one value for each entity; all values are false before and after the
+// call.
 func (s *sampler) shared(dst []int32, n int, taken []bool, rng *rand.Rand) []int32 {
 	first := len(dst)
 	if n >= s.entities {

@@ -64,7 +64,7 @@ func TestIndependentNegatives(t *testing.T) {
 	}
 }
 
-// A query with all entities as answers has no negatives, and the search for them ends.
+// A query whose answers are all entities has no negatives, and the search for negatives ends.
 func TestNoNegativesLeft(t *testing.T) {
 	g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary("a", "b", "c"), Relations: kg.NewVocabulary("r")}
 	for h := range int32(3) {
@@ -152,8 +152,8 @@ func TestDegreeDistribution(t *testing.T) {
 	}
 }
 
-// Z-samples are training triples with the relation and the side of their positive. The weights of a
-// positive's Z-samples add up to λ_Z times its own weight.
+// Z-samples are training triples with the same relation and side as their positive. The weights of
+// a positive's Z-samples add up to λ_Z times its own weight.
 func TestZSamples(t *testing.T) {
 	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
 		p, triples := preparerOf(t, func(c *recipe.Recipe) {

@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// optimiser updates the parameters. It is a gradientSink that updates a row at once, while the row
-// and its gradient are in a near cache.
+// optimiser updates the parameters. It is a gradientSink that updates each row immediately, while
+// the row and its gradient are in a near cache.
 //
 // Adam (Kingma and Ba, 2014) updates every row in every step, including rows without a gradient.
 // optimiser implements it as lazy Adam with a catch-up: before a row is next used, and at the end
@@ -23,7 +23,7 @@ type optimiser struct {
 	rate    float64 // learning rate of the step
 	tables  []optimiserTable
 	used    usedRows // of the step
-	// sizes holds the factor of m/√v in Adam's update for every step since the last flush.
+	// sizes holds, for every step since the last flush, the factor of m/√v in Adam's update.
 	sizes []float64
 }
 
@@ -84,7 +84,7 @@ func (o *optimiser) begin(stepsPerEpoch int) {
 	o.sizes = append(o.sizes, o.rate*math.Sqrt(1-math.Pow(c.Beta2, t))/(1-math.Pow(c.Beta1, t)))
 }
 
-// catchUp applies missed steps to the parameters of all rows that the step uses. update then
+// catchUp applies missed steps to the parameters of all rows that the step uses. update later
 // applies them to the moments.
 func (o *optimiser) catchUp(ctx context.Context, used usedRows) error {
 	o.used = used
@@ -147,7 +147,7 @@ func (o *optimiser) relation(k int, gradient []float32) {
 	}
 }
 
-// update updates a row, which must have caught up, and prefetches row next.
+// update updates a row, which must have caught up, and prefetches the row with number next.
 func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32) {
 	c, values := o.config, t.row(row)
 	switch c.Optimiser {
@@ -164,8 +164,8 @@ func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32)
 	}
 }
 
-// applyMissed applies all steps that a row missed, up to the step until, to its parameters. It
-// prefetches row next.
+// applyMissed applies to the parameters of a row all steps that it missed, through step until. It
+// prefetches the row with number next.
 //
 // After i steps without a gradient the moments are β₁ⁱm and β₂ⁱv. All these steps move along m/√v,
 // and their lengths add up to the sum of sizes times (β₁/√β₂)ⁱ. ε does not scale in this way, so

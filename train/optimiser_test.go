@@ -49,7 +49,7 @@ func TestAdamCatchesUp(t *testing.T) {
 				o.begin(stepsPerEpoch)
 				for row := range rows {
 					gradient := make([]float32, width)
-					// Row 0 has a gradient in every step, row 4 rarely.
+					// Row 0 has a gradient in every step, but row 4 rarely does.
 					if given := rng.IntN(1<<(2*row)) == 0; given {
 						for i := range gradient {
 							gradient[i] = float32(rng.NormFloat64())
@@ -99,7 +99,7 @@ func TestLearningRate(t *testing.T) {
 	assert.InDelta(t, (1+math.Cos(math.Pi/4))/2, at(recipe.CosineDecay, 20), 1e-12)
 }
 
-// A gradient above the limit is scaled to the limit.
+// A gradient with a norm above the limit is scaled down to the limit.
 func TestClip(t *testing.T) {
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Optimiser, c.LearningRate, c.Clip, c.Dropout = 3, 20, recipe.SGD, 1, 1e-3, 0
@@ -121,7 +121,7 @@ func TestClip(t *testing.T) {
 	assert.InEpsilon(t, 1e-3, math.Sqrt(moved), 1e-3)
 }
 
-// Dropout preserves the mean, drops the same entries of vectors and gradients, and the gradients
+// Dropout preserves the mean and drops the same entries of vectors and gradients. The gradients
 // belong to the loss with dropout.
 func TestDropout(t *testing.T) {
 	for _, p := range [][2]float64{{0.3, 0}, {0, 0.4}, {0.3, 0.4}} {

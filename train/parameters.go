@@ -12,7 +12,7 @@ type parameterTable struct {
 func (t *parameterTable) row(i int) []float32 { return t.values[i*t.width : (i+1)*t.width] }
 func (t *parameterTable) rows() int           { return len(t.values) / t.width }
 
-// tablesOf returns the tensors of a model: first the table of the entities, then the tables of the
+// tablesOf returns the tensors of a model: the table of the entities first, then the tables of the
 // relations.
 func tablesOf(m model.Model) []parameterTable {
 	var tables []parameterTable

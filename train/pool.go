@@ -11,8 +11,8 @@ import (
 )
 
 // pool is a set of goroutines that share the items of a job. A step with two dense parts uses two
-// pools with half of the threads each. Each pool computes the scores and gradients of its part, and
-// the pools wait for each other only at the end.
+// pools, each with half of the threads. Each pool computes the scores and gradients of its part,
+// and the pools wait for each other only at the end.
 type pool struct {
 	scratch  []stepScratch // of each goroutine
 	comparer comparer
@@ -25,7 +25,7 @@ func newPool(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, s []stepScr
 
 func (p *pool) threads() int { return len(p.scratch) }
 
-// parallel calls work for every item, with the scratch memory of the goroutine.
+// parallel calls work for every item, with the scratch memory of the calling goroutine.
 func (p *pool) parallel(ctx context.Context, items int, work func(c *stepScratch, item int)) error {
 	return kernel.Parallel(ctx, len(p.scratch), items, func(worker, item int) { work(&p.scratch[worker], item) })
 }
@@ -41,7 +41,7 @@ type stepScratch struct {
 	gradient   []float32 // of an entity or a relation
 	term       []float32 // one term of an entity's gradient
 
-	// One chunk of the pairs of a feature row.
+	// The data for one chunk of the pairs of a feature row.
 	queries [linalg.ProductChunk]int32
 	dScores [linalg.ProductChunk]float32
 }

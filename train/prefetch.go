@@ -3,10 +3,10 @@ package train
 import "math"
 
 // Software prefetch: while a goroutine computes an item, it fetches the operands of its next item
-// into L2. The fetches are spread over the item's products of small matrices, because a burst of
-// fetches would stall. They affect only the time.
+// into L2. It spreads the fetches over the products of small matrices that the item needs, because
+// a burst of fetches would stall it. The fetches affect only the running time.
 
-// prefetchFeatures fetches the operands of the goroutine's feature row after row i.
+// prefetchFeatures fetches the operands of the feature row that the goroutine computes after row i.
 func (s *stepper) prefetchFeatures(c *stepScratch, w *workload, i int) {
 	c.prefetcher.Reset()
 	if next := i + s.pool.threads(); next < len(w.rows) {
@@ -40,8 +40,8 @@ func (s *stepper) prefetchQueryGradient(c *stepScratch, w *workload, p *pool, i,
 	c.spread(s.towers.QueryGradient, s.towers.Rows)
 }
 
-// prefetchEntity fetches the operands of the goroutine's entity after entity k of the step. For a
-// feature row with pairs, it fetches only the first pair.
+// prefetchEntity fetches the operands of the entity that the goroutine updates after entity k of
+// the step. For a feature row with pairs, it fetches only the first pair.
 func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	c.prefetcher.Reset()
 	next := k + s.pool.threads()
@@ -63,8 +63,8 @@ func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	c.spread(s.towers.Features, s.towers.Rows)
 }
 
-// nextQuery returns the goroutine's query after query q of segment i, or a number beyond all
-// queries. If that query has another relation, nextQuery also fetches the relation.
+// nextQuery returns the query that the goroutine computes after query q of segment i, or a number
+// beyond all queries. If that query has a different relation, nextQuery also fetches the relation.
 func (s *stepper) nextQuery(c *stepScratch, w *workload, p *pool, i, q int) int {
 	if q+1 < s.segments[i].last {
 		return q + 1
@@ -89,7 +89,7 @@ func (s *stepper) addFirstPair(c *stepScratch, w *workload, q int) {
 	}
 }
 
-// spread spreads the fetches over the given number of products of small matrices, if it is
+// spread spreads the fetches over the given number of products of small matrices, if that number is
 // positive.
 func (c *stepScratch) spread(products, rows int) {
 	if products > 0 {

@@ -12,7 +12,7 @@ type regulariser struct {
 	lambda float64
 	warmup int     // epochs of linear warm-up of lambda
 	factor float64 // λ_reg/B of the step; 0 without a regulariser
-	// How often each entity and relation occurs in the positives.
+	// The number of times that each entity and relation occurs in the positives.
 	entities, relations []int32
 }
 
@@ -40,15 +40,15 @@ func (r *regulariser) begin(epoch int, positives []kg.Triple) {
 	}
 }
 
-// end resets the weights. Its argument must be the same as in the call of begin.
+// end resets the weights. Its argument must be the positives that were passed to begin.
 func (r *regulariser) end(positives []kg.Triple) {
 	for _, t := range positives {
 		r.entities[t.Head], r.entities[t.Tail], r.relations[t.Relation] = 0, 0, 0
 	}
 }
 
-// ofEntity returns the weight of the penalty of an entity.
+// ofEntity returns the weight of the penalty on an entity.
 func (r *regulariser) ofEntity(e int32) float64 { return r.factor * float64(r.entities[e]) }
 
-// ofRelation returns the weight of the penalty of a relation.
+// ofRelation returns the weight of the penalty on a relation.
 func (r *regulariser) ofRelation(i int32) float64 { return r.factor * float64(r.relations[i]) }

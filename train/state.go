@@ -2,7 +2,7 @@ package train
 
 import "github.com/mquine/mquine/model/checkpoint/safetensors"
 
-// The prefixes of tensor names in State.
+// The prefixes of the tensor names in State.
 const (
 	valuePrefix   = "parameter."
 	firstPrefix   = "moment1."
@@ -10,7 +10,7 @@ const (
 	averagePrefix = "average."
 )
 
-// State returns the tensors that the next epoch needs: parameters, moments of the optimiser, and
+// State returns the tensors that the next epoch needs: the parameters, the optimiser's moments and
 // the EMA. It does not copy them. Random numbers need no state, because each draw depends only on
 // the seed, the epoch, the step and the query.
 func (t *Trainer) State() []safetensors.Float32 {

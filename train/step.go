@@ -15,8 +15,8 @@ import (
 // stepper computes the loss of a workload and its gradients (docs/training.md, "Gradients"). It
 // does not change the parameters.
 //
-// dX stands for ∂L/∂X. An array that a loss or a gradient overwrites gets a second name for its new
-// contents.
+// dX stands for ∂L/∂X. When a loss or a gradient overwrites an array, the code gives the array a
+// second name for its new contents.
 type stepper struct {
 	config  *recipe.Recipe
 	known   *kg.Index
@@ -25,16 +25,16 @@ type stepper struct {
 	tables  []parameterTable
 	backend *linalg.Backend
 	pool    *pool   // of all threads
-	halves  []*pool // each with half of the threads; nil unless a step may have two dense parts of the same size
+	halves  []*pool // each with half of the threads; nil if a step cannot have two dense parts of the same size
 
 	queryDropout, anchorDropout dropout
 	regulariser                 *regulariser
 
 	phi, psi   linalg.Matrix // feature vectors and query vectors
-	dPhi, dPsi linalg.Matrix // dPhi has only the rows of dense parts
+	dPhi, dPsi linalg.Matrix // dPhi contains only the rows of dense parts
 	constants  []float64     // the constant c of each query
 	dConstants []float64
-	// dPairScores shares its memory with pairScores, and is valid once the loss has replaced the
+	// dPairScores shares memory with pairScores, and is valid once the loss has replaced the
 	// scores.
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
@@ -52,9 +52,9 @@ type stepper struct {
 	queryPenalties []float64
 }
 
-// segment is a range of at most segmentSize queries with one side and relation. The gradients of a
-// relation are added segment by segment, so the order of the additions does not depend on the
-// threads.
+// segment is a range of at most segmentSize queries with the same side and relation. The gradients
+// of a relation are added segment by segment, so the order of the additions does not depend on the
+// number of threads.
 type segment struct{ first, last int }
 
 const segmentSize = 16
@@ -137,8 +137,8 @@ func (s *stepper) findUsed(w *workload) {
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
 }
 
-// run computes the loss and the gradients of w and hands the gradients to sink. The caller must
-// call begin with w first. If the loss is NaN or infinite, run returns it and does not call sink.
+// run computes the loss of w and its gradients, and hands the gradients to sink. The caller must
+// first call begin with w. If the loss is NaN or infinite, run returns it and does not call sink.
 func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss, error) {
 	s.regulariser.begin(w.epoch, w.positives)
 	defer s.regulariser.end(w.positives)
@@ -199,7 +199,7 @@ func (s *stepper) features(ctx context.Context, w *workload) error {
 }
 
 // denseParts computes the queries, losses and gradients of the dense parts, one part after the
-// other, so the data of a part stays in a near cache. Two parts of the same size run at once, each
+// other, so a part's data stays in a near cache. Two parts of the same size run concurrently, each
 // on half of the threads.
 func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 	pools := []*pool{s.pool}
@@ -216,7 +216,7 @@ func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 	})
 }
 
-// queries computes Ψ for the segments first ≤ i < last, and the scores of their pairs.
+// queries computes Ψ for segments first ≤ i < last, and the scores of their pairs.
 func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last int) error {
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
@@ -233,8 +233,8 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 	})
 }
 
-// anchor returns the embedding of a query's anchor after dropout. It is valid until the next call
-// with c.
+// anchor returns the embedding of a query's anchor after dropout. The result is valid until the
+// next call with c.
 func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 	row := s.tables[0].row(int(w.queries[query].Anchor))
 	if s.anchorDropout.probability == 0 {
@@ -245,7 +245,8 @@ func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 	return c.anchor
 }
 
-// densePart computes the scores and losses of a part, and the gradients with respect to Ψ and Φ.
+// densePart computes the scores and losses of a part, and the gradients with respect to its Ψ and
+// Φ.
 func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part densePart) error {
 	queries, features := s.psi.Slice(part.query, part.lastQuery), s.phi.Slice(part.row, part.lastRow)
 	size(&p.scores, queries.Rows, features.Rows)
@@ -260,8 +261,8 @@ func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part dens
 	return p.comparer.gradients(ctx, dPsi, dPhi, dScores, queries, features)
 }
 
-// denseLosses computes the losses of a part's queries. It replaces each score by the derivative of
-// the loss with respect to it.
+// denseLosses computes the losses of a part's queries. It replaces each score with the derivative
+// of the loss with respect to that score.
 func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part densePart) error {
 	return p.parallel(ctx, p.scores.Rows, func(c *stepScratch, k int) {
 		i, scores := part.query+k, p.scores.Row(k)
@@ -282,8 +283,8 @@ func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part de
 	})
 }
 
-// denseLoss computes the loss of main query i and replaces the scores of its target and its
-// negatives by derivatives of the loss. It returns the derivative for the target.
+// denseLoss computes the loss of main query i and replaces the scores of its target and negatives
+// with derivatives of the loss. It returns the derivative for the target.
 func (s *stepper) denseLoss(
 	c *stepScratch, w *workload, i int, part densePart, target *float32, scores []float32,
 ) (dTarget float64) {
@@ -315,7 +316,7 @@ func (s *stepper) exclude(w *workload, i int, part densePart, scores []float32) 
 }
 
 // pairLosses computes the losses of the main queries with independent negatives. It replaces the
-// scores of their pairs by derivatives of the loss.
+// scores of their pairs with derivatives of the loss.
 func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
 	return s.pool.parallel(ctx, w.main, func(c *stepScratch, i int) {
 		from, to := w.pairsOf(i)
@@ -328,7 +329,7 @@ func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
 	})
 }
 
-// zLosses computes the loss −log σ(γ + f) of each Z-sample and replaces the scores by derivatives
+// zLosses computes the loss −log σ(γ + f) of each Z-sample and replaces the scores with derivatives
 // of the loss.
 func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 	if w.main == len(w.queries) {
@@ -378,11 +379,12 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 	})
 }
 
-// dAnchor returns the gradient of query q's anchor, which overwrites the beginning of dPsi.
+// dAnchor returns the gradient of query q's anchor, which overwrites the beginning of row q of
+// dPsi.
 func (s *stepper) dAnchor(q int) []float32 { return s.dPsi.Row(q)[:s.tables[0].width] }
 
-// collect computes the gradient of every used entity and relation, including the regulariser, and
-// hands it to sink.
+// collect computes the gradient of every used entity and relation, including the regulariser's
+// part, and hands it to sink.
 func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) error {
 	entities := len(s.used.entities)
 	return s.pool.parallel(ctx, entities+len(s.used.relations), func(c *stepScratch, k int) {
@@ -399,7 +401,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) e
 	})
 }
 
-// entityGradient writes the gradient of entity e, and returns its penalty.
+// entityGradient writes the gradient of entity e and returns the entity's penalty.
 func (s *stepper) entityGradient(gradient []float32, c *stepScratch, w *workload, e int32) (penalty float64) {
 	for k, i := range s.byEntity.of(int(e)) {
 		switch row := int(i) < len(w.rows); {
@@ -430,7 +432,7 @@ func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i 
 		clear(dPhi)
 	}
 	if len(w.pairRows) > 0 {
-		// A chunk is a chain of the comparer, so these sums round like the comparer's.
+		// Each chunk is one chain of the comparer, so these sums round like the comparer's sums.
 		for pairs := range slices.Chunk(s.byRow.of(i), linalg.ProductChunk) {
 			for k, pair := range pairs {
 				c.queries[k], c.dScores[k] = s.pairQuery[pair], s.dPairScores[pair]
@@ -442,7 +444,7 @@ func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i 
 	c.worker.FeatureGradient(dEntity, dPhi, s.phi.Row(i), w.rows[i])
 }
 
-// relationGradient writes the gradient of relation r, and returns its penalty.
+// relationGradient writes the gradient of relation r and returns the relation's penalty.
 func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) (penalty float64) {
 	n := len(gradient)
 	clear(gradient)
@@ -455,7 +457,7 @@ func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) 
 	return penalty
 }
 
-// penalty returns the value of the regulariser in the step.
+// penalty returns the value of the regulariser for the step.
 func (s *stepper) penalty(w *workload) (sum float64) {
 	for _, p := range s.penalties {
 		sum += p

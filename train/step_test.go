@@ -18,8 +18,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// scorer returns a function for the reference score of a model without γ. The parameters must not
-// change between its calls.
+// scorer returns a function that computes a model's reference scores without γ. The parameters must
+// not change between calls of that function.
 func scorer(t testing.TB, m model.Model) func(q kg.Query, e int32) float64 {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -48,7 +48,8 @@ func plainProduct(a, b [][]float64) [][]float64 {
 }
 
 // lossByDefinition computes the loss of a workload from the definitions in docs/training.md.
-// Self-adversarial weights come from the model frozen, because no gradient flows through them.
+// Self-adversarial weights come from the parameter frozen, a second model, because no gradient
+// flows through them.
 func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen model.Model, w *workload) float64 {
 	score, frozenScore := scorer(t, m), scorer(t, frozen)
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
@@ -117,7 +118,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 	return total + plainRegulariser(c, m.Tensors(), w)
 }
 
-// kvsAllByDefinition computes the loss of a query whose training answers all have labels.
+// kvsAllByDefinition computes the loss of a query with all its training answers as targets.
 func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score func(int32) float64) (loss float64) {
 	var answers, negatives []float64
 	var z float64
@@ -158,8 +159,8 @@ func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum f
 	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
-	// The weights of a positive's tail query and head query. With kvsall, the query that it answers
-	// counts twice.
+	// halves returns the weights of a positive's tail query and head query. With kvsall, the query
+	// that the positive answers counts twice.
 	halves := func(int) (tail, head float64) { return 1, 1 }
 	if c.Negatives == recipe.KvsAll {
 		var sides []kg.Side
@@ -187,7 +188,7 @@ func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum f
 	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives))
 }
 
-// matrixPenalty is the penalty of a triple in MQuinE and MQuadE.
+// matrixPenalty is the penalty on a triple in MQuinE and MQuadE.
 func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) (sum float64) {
 	d := c.Dim
 	entity := func(e int32) [][]float64 {
@@ -238,7 +239,7 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	return sum
 }
 
-// vectorPenalty is the penalty of a triple in a model whose rows are vectors of numbers.
+// vectorPenalty is the penalty on a triple in a model whose rows are real or complex vectors.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
 	// The numbers of real values in a coordinate of an entity and of a relation.
 	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}}[c.Model]
@@ -290,7 +291,7 @@ func trainerFor(t testing.TB, c recipe.Recipe, g *kg.Graph, b *kernel.Backend, t
 	return tr
 }
 
-// gradientTests are recipes whose gradients are checked, with d = 3 unless they set another
+// gradientTests are recipes whose gradients are checked, with d = 3 unless they set a different
 // dimension.
 var gradientTests = []struct {
 	name   string
@@ -359,7 +360,7 @@ var gradientTests = []struct {
 func applyPaper(row string, c *recipe.Recipe) {
 	paper, err := recipe.Preset("paper", row)
 	if err != nil {
-		panic(err) // there is the row
+		panic(err) // the row exists
 	}
 	paper.Model, paper.InitCross = c.Model, c.InitCross
 	*c = paper
@@ -419,7 +420,7 @@ func firstItems(n int) []int32 {
 	return items
 }
 
-// runStep computes the loss and the gradients of a workload. tr.kept has the gradients.
+// runStep computes the loss of a workload and its gradients, and leaves the gradients in tr.kept.
 func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
 	t.Helper()
 	tr.kept.begin(tr.stepper.begin(w), tr.stepper.tables)
@@ -507,7 +508,7 @@ func checkKvsAllWorkload(t *testing.T, weighted bool) {
 	assert.Positive(t, e.Loss.Total)
 }
 
-// Queries with all entities as answers have no negatives.
+// Queries whose answers are all entities have no negatives.
 func TestKvsAllWithoutNegatives(t *testing.T) {
 	for _, loss := range []recipe.Loss{recipe.Softmax, recipe.BCE} {
 		g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
@@ -563,10 +564,10 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 		}
 	}
 	for k, tensor := range tensors {
-		every := 1 + len(tensor)/100 // enough to meet every place of a matrix
+		every := 1 + len(tensor)/100 // enough to reach every position in a matrix
 		for i := 0; i < len(tensor); i += every {
 			v := tensor[i]
-			const step = 1e-4 // so short that hardly a difference passes over the kink of a distance
+			const step = 1e-4 // so short that few differences cross the kink of a distance
 			tensor[i] = v + step
 			above := byDefinition()
 			width := float64(tensor[i])

@@ -6,6 +6,6 @@
 // good options. Package clustered creates checkpoints for benchmarks.
 //
 // The same recipe, graph and seed give the same parameters, byte for byte, for any number of
-// threads, because work is split over outputs and never within a sum. Initial parameters are also
-// the same on every backend and platform.
+// threads, because the threads divide outputs between them but never split a sum. Initial
+// parameters are even the same on every backend and platform.
 package train

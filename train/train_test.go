@@ -106,7 +106,7 @@ func TestRandomTables(t *testing.T) {
 	assert.ErrorContains(t, err, "out of range")
 }
 
-// Initial parameters have the same bits on every platform.
+// Initial parameters are the same, bit for bit, on every platform.
 func TestSameBits(t *testing.T) {
 	cfg := model.Config{Model: "mquine", Dim: 7, Entities: 100, Relations: 5}
 	m, err := train.Random(t.Context(), cfg, 7)

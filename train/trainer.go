@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Machine selects the kernels and the threads of a training run, and the callbacks that report its
-// progress. Only Backend affects the result.
+// Machine selects the kernels of a training run, its number of threads, and the callbacks that
+// report progress. Only Backend affects the result.
 type Machine struct {
 	Backend *kernel.Backend
 	Threads int // at least 1
@@ -27,7 +27,7 @@ type Machine struct {
 	Reading func(kg.OpenProgress)
 }
 
-// Progress is the state of an epoch.
+// Progress is the progress of an epoch.
 type Progress struct {
 	Epoch, Epochs int
 	// Done is the number of training triples used so far, of Total.
@@ -36,8 +36,8 @@ type Progress struct {
 	Elapsed     time.Duration
 }
 
-// Loss is a mean loss: of a training triple, which is the mean over its queries, or of a query with
-// kvsall.
+// Loss is a mean loss. The mean is over training triples, each with the mean loss of its queries,
+// or over queries with kvsall.
 type Loss struct {
 	Total       float64 `json:"total"`
 	Fit         float64 `json:"fit"` // of targets and negatives
@@ -54,8 +54,8 @@ type Epoch struct {
 	TriplesPerSecond float64 `json:"triples_per_second"`
 	Valid            Scores  `json:"valid,omitempty"`
 	ValidSeconds     float64 `json:"valid_seconds,omitempty"`
-	// ProcessorSeconds is the processor time of all threads, with validation. It is 0 if the system
-	// does not report it.
+	// ProcessorSeconds is the processor time of all threads, including validation. It is 0 if the
+	// system does not report it.
 	ProcessorSeconds float64 `json:"processor_seconds,omitempty"`
 	Best             bool    `json:"best,omitempty"`
 }
@@ -67,17 +67,17 @@ type Trainer struct {
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
 	queries []kg.Query  // their distinct queries; nil unless negatives is kvsall
-	order   []int32     // of the items (triples or queries) in the epoch
+	order   []int32     // order of the items (triples or queries) in the epoch
 	known   *kg.Index
 
-	stepTriples []kg.Triple // of a step, or
-	stepQueries []kg.Query  // with kvsall
+	stepTriples []kg.Triple // triples of a step; unused with kvsall
+	stepQueries []kg.Query  // queries of a step with kvsall
 
 	model, average model.Model // average is the EMA, or nil
 	preparer       *preparer
 	stepper        *stepper
 	optimiser      *optimiser
-	kept           gradients // of a step, if clip needs their norm
+	kept           gradients // gradients of a step, if clip needs their norm
 	epoch          int       // number of epochs done
 }
 
@@ -96,7 +96,7 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 }
 
 // NewTrainerFrom returns a trainer that changes the parameters of start in place and uses its
-// hyper-parameters. It ignores the options of c for initial parameters.
+// hyper-parameters. It ignores the options in c for initial parameters.
 func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
 	s := start.Config()
 	if s.Model != c.Model || s.Dim != c.Dim || s.Entities != g.Entities.Len() || s.Relations != g.Relations.Len() {
@@ -195,7 +195,7 @@ func (t *Trainer) items() int {
 // StepsPerEpoch returns the number of steps in an epoch.
 func (t *Trainer) StepsPerEpoch() int { return (t.items() + t.config.Batch - 1) / t.config.Batch }
 
-// prepare returns the workload of a step for the items with the given numbers.
+// prepare returns the workload of a step on the items with the given numbers.
 func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*workload, error) {
 	if t.queries != nil {
 		t.stepQueries = t.stepQueries[:0]
@@ -211,7 +211,7 @@ func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*worklo
 	return t.preparer.prepare(ctx, t.stepTriples, t.epoch, step)
 }
 
-// Model returns the model that is validated and saved: the EMA if the recipe uses it, and the
+// Model returns the model that is validated and saved: the EMA if the recipe uses one, and the
 // trained model otherwise. The next epoch changes its parameters.
 func (t *Trainer) Model() model.Model {
 	if t.average != nil {
@@ -226,8 +226,8 @@ func (t *Trainer) Done() int { return t.epoch }
 // Triples returns the number of distinct training triples.
 func (t *Trainer) Triples() int { return len(t.triples) }
 
-// Epoch makes one pass over the training triples. After an error the trainer must not be used
-// again. The error is a DivergedError if the loss or a parameter is NaN or infinite.
+// Epoch makes one pass over the training triples. After an error, the trainer must not be used
+// again. The error is a DivergedError if the loss or a parameter became NaN or infinite.
 func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	start := time.Now()
 	t.shuffle()
@@ -263,7 +263,7 @@ func (t *Trainer) shuffle() {
 
 // steps runs the steps of the epoch that began at start and returns their mean loss.
 func (t *Trainer) steps(ctx context.Context, start time.Time) (Loss, error) {
-	var sum Loss // of the items
+	var sum Loss // over the items
 	for step := range t.StepsPerEpoch() {
 		first := step * t.config.Batch
 		last := min(first+t.config.Batch, len(t.order))
@@ -283,7 +283,7 @@ func (t *Trainer) steps(ctx context.Context, start time.Time) (Loss, error) {
 	return sum.over(float64(len(t.order))), nil
 }
 
-// step runs one step for the items with the given numbers.
+// step runs one step on the items with the given numbers.
 func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, error) {
 	w, err := t.prepare(ctx, items, step)
 	if err != nil {
@@ -337,8 +337,8 @@ func (l *Loss) add(x Loss, weight float64) {
 
 func (l Loss) over(n float64) Loss { return Loss{l.Total / n, l.Fit / n, l.Z / n, l.Regulariser / n} }
 
-// updateAverage adds the parameters to the EMA. For the first 1/(1 − decay) epochs, the EMA is
-// their plain mean.
+// updateAverage adds the parameters to the EMA. During the first 1/(1 − decay) epochs, the EMA is
+// the plain mean over the epochs so far.
 func (t *Trainer) updateAverage() {
 	if t.average == nil {
 		return
@@ -353,7 +353,8 @@ func (t *Trainer) updateAverage() {
 	}
 }
 
-// diverged returns the error for a loss that is NaN or infinite. It names the largest parameters.
+// diverged returns the error for a loss that is NaN or infinite. The error names the largest
+// parameters.
 func (t *Trainer) diverged(step int, l Loss) error {
 	var largest []string
 	for i, tensor := range t.model.Tensors() {

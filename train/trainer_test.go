@@ -38,7 +38,7 @@ func TestHeldOutIsNotUsed(t *testing.T) {
 	}
 }
 
-// The EMA is the mean of the first epochs, and then w ← a w + (1 − a) θ. It does not
+// The EMA is the mean over the first epochs, and then follows w ← a w + (1 − a) θ. It does not
 // affect training.
 func TestAverage(t *testing.T) {
 	g := traintest.OpenGraph(t, traintest.FamiliesFolder(t))
@@ -49,7 +49,8 @@ func TestAverage(t *testing.T) {
 		return tr
 	}
 	plain, averaged := trainer(0), trainer(0.6)
-	// With a = 0.6, two epochs have a plain mean. The third has weight 1 − a, and then a(1 − a).
+	// With a = 0.6, the EMA is the plain mean after two epochs. The third epoch gets the weight 1 −
+	// a, and then a(1 − a).
 	weights := [][]float64{{1}, {0.5, 0.5}, {0.3, 0.3, 0.4}, {0.18, 0.18, 0.24, 0.4}}
 	var epochs [][][]float32 // parameters after each
 	for n := range weights {

@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Score holds the measures for one side and filter on the validation split, with the realistic tie
-// rule.
+// Score holds the measures for one side and one filter on the validation split, with the realistic
+// tie rule.
 type Score struct {
 	Side   rank.Sides  `json:"side"`
 	Filter rank.Filter `json:"filter"`
@@ -39,7 +39,7 @@ func (s Scores) Of(m recipe.Metric) float64 {
 	return 0
 }
 
-// scoresOf returns the measures of ranks for each filter and side.
+// scoresOf computes the measures of ranks for each filter and side.
 func scoresOf(ranks []rank.Rank) Scores {
 	var scores Scores
 	for f := range rank.NumFilters {

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// workload lists the queries and the feature rows of a step, and the pairs of a query and a feature
-// row to score. A feature row is the feature vector φ of one entity.
+// workload lists the queries and feature rows of a step, and the (query, feature row) pairs to
+// score. A feature row is the feature vector φ of one entity.
 type workload struct {
 	epoch, step int
 	positives   []kg.Triple // the batch; with kvsall, all training triples that answer its queries
@@ -28,8 +28,8 @@ type workload struct {
 	answers []int32
 	// weights holds the weight of each main query in the loss. The weights add up to 1.
 	weights []float64
-	// penaltyCounts holds how often the penalty of each main query counts: once or, with kvsall,
-	// twice for each answer, because the batch may lack the query on the other side.
+	// penaltyCounts holds how many times the penalty of each main query counts: once or, with
+	// kvsall, twice for each answer, because the batch may lack the query for the other side.
 	penaltyCounts []float64
 
 	// parts lists the dense parts. Together they cover the first feature rows and all main queries.
@@ -38,15 +38,15 @@ type workload struct {
 	rows  []int32 // the entity of each feature row
 
 	// The pairs of query i are pairs[i] ≤ k < pairs[i+1], and pair k has feature row pairRows[k]. A
-	// main query has no pairs if its dense part has all entities. Otherwise its pairs are its
-	// target and then its independent negatives.
+	// main query has no pairs if its dense part contains all entities. Otherwise its pairs are its
+	// target, followed by its independent negatives.
 	pairs    []int32
 	pairRows []int32
 	zWeights []float64 // the weight of each pair of the Z-samples' queries
 }
 
-// densePart is a range of main queries and a range of feature rows. Every query is scored against
-// every row.
+// densePart is a range of main queries and a range of feature rows. Every query in it is scored
+// against every row in it.
 type densePart struct{ query, lastQuery, row, lastRow int }
 
 // denseQueries returns the number of queries in dense parts. They are the first queries.
@@ -68,7 +68,7 @@ func (w *workload) denseRows() int {
 // pairsOf returns the range of the pairs of query i.
 func (w *workload) pairsOf(i int) (first, last int32) { return w.pairs[i], w.pairs[i+1] }
 
-// partOf returns the dense part of main query i, which must have one.
+// partOf returns the dense part of main query i. The query must be in a dense part.
 func (w *workload) partOf(i int) densePart {
 	for _, p := range w.parts {
 		if i >= p.query && i < p.lastQuery {
@@ -94,7 +94,7 @@ type preparer struct {
 	subsampling map[kg.Triple]float64
 
 	work     workload
-	rowOf    []int32 // the feature row of each entity, or −1; all −1 between calls of prepare
+	rowOf    []int32 // the feature row of each entity, or −1; all −1 between calls to prepare
 	taken    []bool  // scratch memory of the sampler
 	scratch  []drawScratch
 	own      [][]int32 // the independent negatives of each main query
@@ -110,7 +110,7 @@ type drawScratch struct {
 	candidates []int32
 }
 
-// zSample is a Z-sample as a query and its answer.
+// zSample is a Z-sample in the form of a query and its answer.
 type zSample struct {
 	kg.Query
 	answer int32
@@ -174,8 +174,8 @@ func headProbabilities(triples []kg.Triple, relations int) []float64 {
 	return probabilities
 }
 
-// subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. A count n is 3 plus the number
-// of triples that answer the query, as in the RotatE code (dataloader.py, count_frequency).
+// subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. Each count n is 3 plus the
+// number of triples that answer the query, as in the RotatE code (dataloader.py, count_frequency).
 func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 	const start = 3
 	counts := map[kg.Query]int{}
@@ -194,7 +194,7 @@ func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 	return weights
 }
 
-// The uses of random numbers. Each use has separate streams.
+// The uses of random numbers. Each use has its own streams.
 const (
 	useShuffle uint64 = iota + 1
 	useSides
@@ -205,7 +205,7 @@ const (
 	useEntityDropout
 )
 
-// prepare returns the workload of a step for its positives. The next call overwrites it.
+// prepare returns the workload of a step with the given positives. The next call overwrites it.
 func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, step int) (*workload, error) {
 	w := p.reset(epoch, step)
 	w.positives = append(w.positives, positives...)
@@ -216,7 +216,8 @@ func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, st
 	return w, p.complete(ctx, tails, epoch, step)
 }
 
-// prepareKvsAll returns the workload of a step for distinct queries. The next call overwrites it.
+// prepareKvsAll returns the workload of a step with the given distinct queries. The next call
+// overwrites it.
 func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch, step int) (*workload, error) {
 	w := p.reset(epoch, step)
 	w.queries = append(w.queries, queries...)
@@ -242,7 +243,7 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 		}
 	}
 	normalise(w.weights)
-	return w, p.complete(ctx, 0, epoch, step) // one dense part has the queries of both sides
+	return w, p.complete(ctx, 0, epoch, step) // one dense part contains the queries of both sides
 }
 
 // normalise divides weights by their sum.
@@ -256,7 +257,7 @@ func normalise(weights []float64) {
 	}
 }
 
-// trainAnswers appends the answers in the training split to dst.
+// trainAnswers appends to dst the answers in the training split.
 func trainAnswers(dst []int32, known kg.Answers) []int32 {
 	for i, e := range known.Entities {
 		if known.Splits[i].Has(kg.Train) {
@@ -266,7 +267,7 @@ func trainAnswers(dst []int32, known kg.Answers) []int32 {
 	return dst
 }
 
-// reset returns the workload, empty.
+// reset empties the workload and returns it.
 func (p *preparer) reset(epoch, step int) *workload {
 	w := &p.work
 	*w = workload{
@@ -279,7 +280,8 @@ func (p *preparer) reset(epoch, step int) *workload {
 	return w
 }
 
-// complete adds everything except the main queries. The first tails main queries are tail queries.
+// complete adds everything except the main queries to the workload. The first tails main queries
+// are tail queries.
 func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	p.addParts(tails, epoch, step)
 	if err := p.draw(ctx, epoch, step); err != nil {
@@ -315,8 +317,8 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 	return tails
 }
 
-// drawSides draws, for each positive, whether it is used as a head query rather than as a tail
-// query. It returns nil if every positive is used as both.
+// drawSides draws, for each positive, whether its query is the head query rather than the tail
+// query. It returns nil if every positive has both queries.
 func (p *preparer) drawSides(epoch, step int) (head []bool) {
 	if p.headProbability == nil {
 		return nil
@@ -344,8 +346,8 @@ func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
 	w.penaltyCounts = append(w.penaltyCounts, 1)
 }
 
-// addParts adds the dense parts: one with all entities, or one for each side with the shared
-// negatives.
+// addParts adds the dense parts: one with all entities, or one with the shared negatives for each
+// side.
 func (p *preparer) addParts(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
@@ -356,13 +358,13 @@ func (p *preparer) addParts(tails, epoch, step int) {
 		p.addShared(kg.Tail, 0, tails, epoch, step)
 		p.addShared(kg.Head, tails, w.main, epoch, step)
 	}
-	// An entity in both parts has its row in the second.
+	// An entity that is in both parts has its row in the second part.
 	for i, e := range w.rows {
 		p.rowOf[e] = int32(i)
 	}
 }
 
-// addShared adds the dense part of the main queries first ≤ i < last, which are all queries of one
+// addShared adds the dense part of main queries first ≤ i < last, which are all queries for one
 // side.
 func (p *preparer) addShared(side kg.Side, first, last, epoch, step int) {
 	if first == last {
@@ -402,8 +404,7 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 	})
 }
 
-// negatives appends the negatives of main query i to dst. It draws them first if they are
-// independent.
+// negatives appends the negatives of main query i to dst. If they are independent, it draws them.
 func (p *preparer) negatives(dst []int32, d *drawScratch, i int) []int32 {
 	w, c, q := &p.work, p.config, p.work.queries[i]
 	if c.Negatives != recipe.IndependentNegatives {
@@ -416,7 +417,7 @@ func (p *preparer) negatives(dst []int32, d *drawScratch, i int) []int32 {
 	return append(dst, p.own[i]...)
 }
 
-// unobserved appends the entities that are not training answers to dst. The entities must be in
+// unobserved appends to dst the entities that are not training answers. The entities must be in
 // ascending order.
 func unobserved(dst, entities []int32, known kg.Answers) []int32 {
 	k := 0
@@ -431,7 +432,7 @@ func unobserved(dst, entities []int32, known kg.Answers) []int32 {
 	return dst
 }
 
-// row returns the feature row of an entity, and adds one if there is none.
+// row returns the feature row of an entity, which it adds if there is none.
 func (p *preparer) row(e int32) int32 {
 	if p.rowOf[e] < 0 {
 		p.rowOf[e] = int32(len(p.work.rows))
@@ -490,8 +491,8 @@ func (p *preparer) addZ() {
 	}
 }
 
-// listZ lists the Z-samples of all main queries, sorted by query and answer. Each has weight λ_Z/k
-// times the weight of its main query, which has k samples.
+// listZ lists the Z-samples of all main queries, sorted by query and answer. The weight of each is
+// λ_Z/k times the weight of its main query, where k is the number of the query's samples.
 func (p *preparer) listZ() {
 	w := &p.work
 	p.zSamples = p.zSamples[:0]

@@ -1,5 +1,5 @@
-// Package atomicfile writes files and folders that appear complete or not at all. Begin with Write
-// and Folder.
+// Package atomicfile writes files and folders that appear either complete or not at all. Begin with
+// Write and Folder.
 //
 // A writer creates a file or folder under a temporary name in the same folder, syncs it, renames
 // it, and syncs the parent folder. An error or a crash leaves the previous contents in place. A
@@ -22,16 +22,17 @@ import (
 )
 
 // Write creates or replaces the file at path with the output of write, through a buffer. It follows
-// a symbolic link and replaces the file at its end. It cannot replace a pipe, a terminal or an open
-// descriptor such as /dev/stdout. It writes to these directly, and escapes control characters on a
-// terminal. A replaced file keeps its permissions. The permissions of a new file follow the umask.
+// symbolic links and replaces the file to which they lead. It writes directly to pipes, terminals
+// and open descriptors such as /dev/stdout, because they cannot be replaced, and escapes control
+// characters on a terminal. A replaced file keeps its permissions. The permissions of a new file
+// follow the umask.
 //
-// The error names path and says why it cannot be written.
+// An error names path and says why the file cannot be written.
 func Write(path string, write func(w io.Writer) error) error {
 	return explain(path, writeTo(path, write))
 }
 
-// WriteBytes is Write for data in memory.
+// WriteBytes is like Write but takes the data.
 func WriteBytes(path string, data []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -87,7 +88,7 @@ type File struct {
 func (f *File) Name() string { return f.file.Name() }
 
 // Write writes to the file, and syncs it every 64 MiB. A single sync of a large file at the end
-// would take long, and no signal could interrupt it.
+// would take a long time, and no signal could interrupt it.
 func (f *File) Write(p []byte) (int, error) {
 	const piece = 1 << 26
 	if f.pending += len(p); f.pending > piece {
@@ -100,7 +101,7 @@ func (f *File) Write(p []byte) (int, error) {
 }
 
 // Create begins a new file at path. Unlike Write, it does not follow a symbolic link at path:
-// Commit replaces the link. The caller ends with Commit. A deferred Discard is safe, because it
+// Commit replaces the link. The caller finishes with Commit. Deferring Discard is safe, because it
 // does nothing after Commit.
 func Create(path string) (*File, error) {
 	file, err := create(path)
@@ -159,10 +160,10 @@ func (f *File) Discard() {
 	_ = f.file.Close()
 }
 
-// named replaces the temporary name in the text of an error by the final name.
+// named replaces the temporary name in the text of an error with the final name.
 func (f *File) named(err error) error { return rename(err, f.Name(), f.target) }
 
-// explain wraps an error in a writeError for path, unless it already wraps one.
+// explain wraps an error in a writeError for path, unless the error already wraps one.
 func explain(path string, err error) error {
 	if err == nil || errors.As(err, new(*writeError)) {
 		return err
@@ -186,7 +187,7 @@ func (e *writeError) Error() string {
 
 func (e *writeError) Unwrap() error { return e.err }
 
-// rename returns err with the path from replaced by the path to in its text.
+// rename returns err with the path to in place of the path from in its text.
 func rename(err error, from, to string) error {
 	if err == nil || !strings.Contains(err.Error(), from) {
 		return err

@@ -95,7 +95,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 	assert.EqualError(t, Write(loop, writeText("x")), "cannot write "+loop+": too many levels of symbolic links")
 }
 
-// A device is not replaced, and a full one gives the usual error.
+// Write does not replace a device, and a full device gives the usual error.
 func TestWriteToFullDevice(t *testing.T) {
 	const device = "/dev/full"
 	before, err := os.Stat(device)
@@ -131,7 +131,7 @@ func TestCreate(t *testing.T) {
 	assert.Equal(t, []string{"f"}, namesIn(t, dir))
 }
 
-// The system accepts the temporary name of a file or folder with a long name.
+// A file or folder with a long name has a temporary name that the system accepts.
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
 	long := string(make([]byte, 0, 255))

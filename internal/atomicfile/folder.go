@@ -23,7 +23,8 @@ func (e *ExistsError) Is(target error) bool { return target == fs.ErrExist }
 
 // Folder creates the folder dir with the files that fill writes to a temporary folder. It creates
 // parent folders as needed. dir appears once all of its contents are on disk. Folder never replaces
-// anything: if dir exists, the error is an ExistsError. After any error, dir does not exist.
+// anything: if dir already exists, the error is an ExistsError. After any other error, dir does not
+// exist.
 //
 // fill must sync the files that it writes, as Write, File and Folder do.
 func Folder(dir string, fill func(temporary string) error) error {
@@ -129,8 +130,8 @@ func (t *Temporary) release() {
 }
 
 // SyncFolder syncs the directory entries of a folder to disk. It does nothing if this user may not
-// read the folder, or if the file system cannot sync folders. The files are then in place, and the
-// system syncs the entries later.
+// read the folder, or if the file system cannot sync folders. In that case the files are in place,
+// and the system syncs the entries later.
 func SyncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {

@@ -44,7 +44,7 @@ func TestFolderThatFails(t *testing.T) {
 	assert.EqualError(t, Folder(below, func(string) error { return nil }), "cannot write "+below+": not a directory")
 }
 
-// If two writers make the same folder, the second fails and changes nothing.
+// If two writers create the same folder, the second fails and changes nothing.
 func TestFolderMadeMeanwhile(t *testing.T) {
 	parent := t.TempDir()
 	for _, files := range [][]string{nil, {"theirs"}} {

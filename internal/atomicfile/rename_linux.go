@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNew renames a folder, and fails if the new name exists. os.Rename would replace an empty
+// renameNew renames a folder and fails if the new name exists. os.Rename would replace an empty
 // folder.
 func renameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)

@@ -10,11 +10,11 @@ import (
 )
 
 // Target follows the symbolic links at path and returns the path of the file to replace, which need
-// not exist. inPlace reports that the target cannot be replaced, only written to: a pipe, a device,
-// a folder or an open descriptor.
+// not exist. inPlace reports whether the target is a pipe, a device, a folder or an open
+// descriptor, which cannot be replaced.
 //
 // Target returns an error for a link that another user put into a folder that everyone can write
-// to, such as /tmp. Linux forbids following such links with fs.protected_symlinks, and a rename
+// to, such as /tmp. With fs.protected_symlinks, Linux does not follow such links, but a rename
 // would bypass that protection.
 func Target(path string) (target string, inPlace bool, err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -60,8 +60,8 @@ func follow(path string) (string, error) {
 // openDescriptors matches the paths of the open descriptors of a process.
 var openDescriptors = regexp.MustCompile(`^(?:/dev/fd|/proc/(self|\d+)/fd)/(\d+)$`)
 
-// descriptor returns the number of the open descriptor that path names, if it names one of this
-// process.
+// descriptor returns the number of the open descriptor that path names. It returns false if path
+// does not name a descriptor of this process.
 func descriptor(path string) (int, bool) {
 	m := openDescriptors.FindStringSubmatch(path)
 	if m == nil || m[1] != "" && m[1] != "self" && m[1] != strconv.Itoa(os.Getpid()) {

@@ -32,7 +32,7 @@ func checkLink(path string, link fs.FileInfo) error {
 }
 
 // openInPlace opens a target that cannot be replaced. It duplicates an open descriptor, so the
-// output continues after earlier output even if the descriptor is a regular file.
+// output follows earlier output even if the descriptor is a regular file.
 func openInPlace(path string) (*os.File, error) {
 	n, isOpen := descriptor(path)
 	if !isOpen {

@@ -13,8 +13,8 @@ import (
 // temporaryName matches exactly the names that temporaryPath returns.
 var temporaryName = regexp.MustCompile(`^\..+\.[0-9a-f]{16}\.mquine-tmp$`)
 
-// maxBase is the largest number of bytes of a name that its temporary name contains. File systems
-// allow names of 255 bytes.
+// maxBase is the largest number of bytes that a temporary name copies from the final name. File
+// systems allow names of 255 bytes.
 const maxBase = 200
 
 // temporaryPath returns a temporary name for the file or folder at path, in the same folder.
@@ -24,11 +24,11 @@ func temporaryPath(path string) string {
 	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%016x.mquine-tmp", base, rand.Uint64()))
 }
 
-// errSwept says that another process swept a new file before this one locked it.
+// errSwept says that another process swept a new file before this process locked it.
 var errSwept = errors.New("swept before it was locked")
 
 // reserve creates a file or folder under a temporary name for path and locks it until it is closed.
-// Before it is locked, a sweep may mistake it for a leftover of a dead process and remove it.
+// Before it is locked, a sweep may remove it, mistaking it for a leftover from a dead process.
 // reserve then tries again.
 func reserve(path string, make func(temporary string) (*os.File, error)) (temporary string, err error) {
 	for {
@@ -58,9 +58,9 @@ func isAt(file *os.File, path string) bool {
 }
 
 // Sweep removes the temporary files and folders that dead processes left in dir. It recognises them
-// by their names and by their released locks, so it removes nothing on file systems without locks.
-// It does not follow symbolic links in dir. It ignores errors, because a leftover file is not a
-// reason to fail.
+// by their names and their released locks, so it removes nothing on file systems without locks. It
+// does not follow symbolic links in dir. It ignores errors, because a leftover file is not a reason
+// to fail.
 func Sweep(dir string) {
 	folder, err := os.Open(dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func sweepOne(path string) {
 		return
 	}
 	defer file.Close()
-	// Hold the lock while removing, so a writer that has just created the file cannot lock it.
+	// Hold the lock while removing the file, so a writer that has just created it cannot lock it.
 	if tryLock(file) == taken && isAt(file, path) {
 		_ = os.RemoveAll(path)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childFolder names an environment variable. If it is set, the test binary begins a file and a
-// folder in that folder and waits.
+// childFolder names an environment variable that contains a folder. If it is set, the test binary
+// begins a file and a folder in that folder and waits.
 const childFolder = "MQUINE_ATOMICFILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -63,7 +63,7 @@ func TestSweepAfterKill(t *testing.T) {
 	assert.Equal(t, []string{"other"}, namesIn(t, dir), "the next writer removes what the killed one left")
 }
 
-// Sweep removes only temporary names, and follows no symbolic links.
+// Sweep removes only files and folders with temporary names, and does not follow symbolic links.
 func TestSweepLeavesTheRest(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	kept := filepath.Join(elsewhere, "kept")
@@ -87,7 +87,7 @@ func TestSweepLeavesTheRest(t *testing.T) {
 	assert.FileExists(t, kept)
 }
 
-// Writers that sweep the same folder at once do not remove each other's files.
+// Writers that sweep the same folder concurrently do not remove each other's files.
 func TestConcurrentWriters(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
@@ -128,8 +128,8 @@ func TestModesFollowUmask(t *testing.T) {
 	}
 }
 
-// A writer does not follow the link of another user in a folder like /tmp. Only root can make such
-// a link here.
+// A writer does not follow another user's link in a folder like /tmp. Only root can create such a
+// link for the test.
 func TestLinkOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a link to another user")

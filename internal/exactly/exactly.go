@@ -9,7 +9,7 @@ import (
 )
 
 // precision is the number of mantissa bits. It is enough for exact sums of products of float32
-// values and of most float64 values. Quotients and square roots are rounded to it.
+// values and of most float64 values. Quotients and square roots are rounded to this precision.
 const precision = 1000
 
 // Of returns x as a big.Float.
@@ -74,7 +74,7 @@ func All[X float32 | float64](x []X) []*big.Float {
 // Ratio tracks the largest ratio of an error to its bound. The zero value is ready to use.
 type Ratio struct{ worst float64 }
 
-// See records an error, of either sign, and its bound. It returns |err| / bound.
+// See records an error of either sign and its bound. It returns |err| / bound.
 func (r *Ratio) See(err *big.Float, bound float64) float64 {
 	size, ratio := number().Abs(err), math.Inf(1)
 	switch {
@@ -91,7 +91,7 @@ func (r *Ratio) See(err *big.Float, bound float64) float64 {
 }
 
 // Check fails the test if an error exceeded its bound, or if the largest ratio is below least. With
-// both conditions, the test notices if the bound is multiplied by a factor less than least.
+// both conditions, the test notices if the bound is multiplied by a factor that is less than least.
 func (r *Ratio) Check(t testing.TB, least float64) {
 	t.Helper()
 	t.Logf("largest ratio of an error to its bound: %.4f", r.worst)

@@ -22,8 +22,8 @@ var (
 	watched []*region
 )
 
-// Watch tells Guard to turn faults in memory into the error that explain returns. The caller must
-// call forget before it unmaps memory.
+// Watch makes Guard turn faults in memory into the error that explain returns. The caller must call
+// forget before it unmaps memory.
 func Watch(memory []byte, explain func() error) (forget func()) {
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	r := &region{first, first + uintptr(len(memory)), explain}
@@ -42,7 +42,7 @@ type Protection struct {
 	before bool // debug.SetPanicOnFault's previous setting
 }
 
-// Guard protects the remainder of the calling function against faults in watched memory:
+// Guard protects the rest of the calling function against faults in watched memory:
 //
 //	defer fault.Guard().Catch(&err)
 //

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// truncated maps four pages of a file and truncates the file to one.
+// truncated maps a file of four pages and truncates the file to one page.
 func truncated(t *testing.T) []byte {
 	t.Helper()
 	page := unix.Getpagesize()
@@ -44,7 +44,8 @@ var (
 	errCut = errors.New("the file was cut")
 )
 
-// Faults in Go code, in the runtime's copying and hashing, and in the assembly of another package.
+// Guard catches faults in Go code, in the runtime's copying and hashing, and in another package's
+// assembly.
 func TestGuard(t *testing.T) {
 	memory := truncated(t)
 	defer Watch(memory, func() error { return errCut })()
@@ -70,7 +71,7 @@ func TestGuard(t *testing.T) {
 	assert.False(t, debug.SetPanicOnFault(false), "Catch restores the setting of the goroutine")
 }
 
-// Guard does not change errors, nor panics other than faults in watched memory.
+// Guard does not change errors or panics, except for faults in watched memory.
 func TestGuardPassesOn(t *testing.T) {
 	other := errors.New("another")
 	fails := func() (err error) {
@@ -95,7 +96,7 @@ func TestGuardPassesOn(t *testing.T) {
 	assert.Panics(t, func() { _ = guarded(func() { sink = memory[len(memory)-1] }) }, "no longer watched")
 }
 
-// With several watched files, the error names the file with the fault.
+// With several watched files, the error names the file in which the fault occurred.
 func TestWatchSeveral(t *testing.T) {
 	first, second := truncated(t), truncated(t)
 	errFirst, errSecond := errors.New("first"), errors.New("second")

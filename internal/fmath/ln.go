@@ -1,5 +1,6 @@
 // Package fmath provides elementary functions and norm bounds that give the same bits on every
-// processor. The last bits of functions in package math differ between architectures.
+// processor. The results of functions in package math differ between architectures in the last
+// bits.
 package fmath
 
 import "math"

@@ -1,8 +1,10 @@
-// Package input reads files, pipes and terminals so that cancelling a context ends every wait at
-// once: for the writer of a named pipe, for a keystroke, for a file server that does not answer.
+// Package input reads files, pipes and terminals so that cancelling a context immediately ends
+// every wait: for the writer of a named pipe, for a keystroke, or for a file server that does not
+// answer.
 //
-// The system cannot cancel an open or a read. Each runs in a separate goroutine, which a cancelled
-// context abandons: it ends with the system call, or with the process.
+// The system cannot cancel an open or a read. Each of them therefore runs in a separate goroutine,
+// which is abandoned if the context is cancelled. The goroutine ends with the system call or with
+// the process.
 package input
 
 import (
@@ -18,8 +20,8 @@ const (
 	chunks    = 2
 )
 
-// Await calls f and returns its results. If ctx is cancelled first, Await returns the context's
-// error at once and leaves f running.
+// Await calls f and returns its results. If ctx is cancelled first, Await immediately returns the
+// context's error and leaves f running.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	var (
 		result, none T
@@ -50,7 +52,7 @@ type Reader struct {
 	full   chan chunk
 	free   chan []byte
 	closed chan struct{}
-	// chunk is the last chunk received, and rest its unread part.
+	// chunk is the last chunk received, and rest is its unread part.
 	chunk
 	rest []byte
 }
@@ -81,7 +83,8 @@ func Open(ctx context.Context, path string) (*Reader, error) {
 	return newReader(ctx, file, size), nil
 }
 
-// NewReader returns a Reader of r. Nothing else may read from r. Close does not close r.
+// NewReader returns a Reader that reads from r. Nothing else may read from r. Close does not close
+// r.
 func NewReader(ctx context.Context, r io.Reader) *Reader { return newReader(ctx, io.NopCloser(r), -1) }
 
 func newReader(ctx context.Context, from io.ReadCloser, size int64) *Reader {
@@ -132,7 +135,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// receive returns the last chunk to fill and waits for the next.
+// receive hands the last chunk back to fill and waits for the next one.
 func (r *Reader) receive() {
 	if r.data != nil {
 		r.free <- r.data[:chunkSize]
@@ -153,8 +156,9 @@ func (r *Reader) receive() {
 // everything else.
 func (r *Reader) Size() int64 { return r.size }
 
-// Close stops reading. It waits until a regular file is closed, unless the context is cancelled.
-// It does not wait for a pipe or a terminal, which is closed once the pending read returns.
+// Close stops reading. For a regular file, it waits until the file is closed, unless the context is
+// cancelled. It does not wait for a pipe or a terminal, which is closed once the pending read
+// returns.
 func (r *Reader) Close() error {
 	r.cancel()
 	if r.size >= 0 {
@@ -166,7 +170,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// ReadFile is os.ReadFile with a context.
+// ReadFile is like os.ReadFile but takes a context.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	r, err := Open(ctx, path)
 	if err != nil {

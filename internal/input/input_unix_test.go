@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Opening a named pipe blocks until there is a writer, and reading it until there is data. Neither
-// blocks the caller.
+// Opening a named pipe waits for a writer, and reading from it waits for data. Cancelling the
+// context ends both waits.
 func TestCancelledAtANamedPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, unix.Mkfifo(path, 0o644))

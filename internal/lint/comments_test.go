@@ -15,8 +15,8 @@ import (
 )
 
 // Every exported name has a doc comment that begins with the name, and every package has a comment.
-// The constants and variables of a group may share its comment, and constants of a type may leave
-// their meaning to the comment of the type.
+// The constants and variables of a group may share the comment of the group, and the comment of a
+// type may explain the constants of the type.
 func TestDocComments(t *testing.T) {
 	var found failures
 	packages := map[string]string{} // one file for each folder
@@ -49,8 +49,8 @@ type missing struct {
 	why string
 }
 
-// missingComments lists the exported names of a file whose doc comments are absent or begin with
-// another word.
+// missingComments lists the exported names of a file whose doc comments are absent or begin with a
+// different word.
 func missingComments(f *ast.File) []missing {
 	var list []missing
 	check := func(id *ast.Ident, doc *ast.CommentGroup) {
@@ -95,7 +95,7 @@ func missingComments(f *ast.File) []missing {
 	return list
 }
 
-// wellKnown are methods whose meaning the standard library defines.
+// wellKnown lists methods whose meaning the standard library defines.
 var wellKnown = []string{"Error", "Is", "MarshalText", "Read", "String", "UnmarshalText", "Unwrap", "Write"}
 
 // article reports whether a word may come before the name that a doc comment begins with.
@@ -103,7 +103,7 @@ func article(word string) bool {
 	return word == "A" || word == "An" || word == "The"
 }
 
-// receiver returns the name of a method's type.
+// receiver returns the name of a method's receiver type.
 func receiver(d *ast.FuncDecl) string {
 	e := d.Recv.List[0].Type
 	for {

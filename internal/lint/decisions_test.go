@@ -14,7 +14,7 @@ var (
 	recordStatus = regexp.MustCompile(`^(\d{4}-\d\d-\d\d), (accepted|superseded|rejected)\b`)
 )
 
-// Every decision has its number, a date and a status, and docs/decisions/README.md lists it.
+// Every decision has a number, a date and a status, and is listed in docs/decisions/README.md.
 func TestDecisionsAreComplete(t *testing.T) {
 	var found failures
 	const folder = "docs/decisions/"

@@ -1,5 +1,4 @@
-// Package lint has no code of its own. Its tests check the rules of the project that no compiler
-// checks:
+// Package lint contains only tests. They check the rules of the project that no compiler checks:
 //
 //   - imports point down the layers (layers_test.go);
 //   - lines have a bounded width (width_test.go);
@@ -8,6 +7,6 @@
 //   - exported names have doc comments (comments_test.go);
 //   - decisions have a number, a date, a status and a row in their table (decisions_test.go).
 //
-// Every failure names a file and a line, and every test ends with its number of failures in each
+// Every failure names a file and a line. Each test finally prints its number of failures in each
 // top-level folder.
 package lint

@@ -31,16 +31,16 @@ func (f file) lines() []string {
 	return strings.Split(strings.TrimSuffix(string(f.text), "\n"), "\n")
 }
 
-// generatedLine is how Go's tools mark generated code, in Go or in Markdown.
+// generatedLine matches the line with which Go's tools mark generated code, in Go or in Markdown.
 var generatedLine = regexp.MustCompile(`(?m)^(//|<!--) Code generated .* DO NOT EDIT\.( -->)?$`)
 
-// generated reports whether a program writes the file, which its first lines then say.
+// generated reports whether the first lines of the file say that a program writes it.
 func (f file) generated() bool {
 	return generatedLine.Match(f.text[:min(len(f.text), 2000)])
 }
 
-// is reports whether the name of the file matches one of the patterns: the end of a name, such as
-// ".go" or "_test.go", or a whole name.
+// is reports whether the name of the file matches one of the patterns. A pattern is the end of a
+// name, such as ".go" or "_test.go", or a whole name.
 func (f file) is(patterns ...string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		end := strings.HasPrefix(p, ".") || strings.HasPrefix(p, "_")
@@ -48,7 +48,7 @@ func (f file) is(patterns ...string) bool {
 	})
 }
 
-// ignored lists the folders that hold no sources (.gitignore).
+// ignored lists the folders that do not contain sources (see .gitignore).
 var ignored = []string{".git", ".gpu", "bin", "out"}
 
 // sources returns the files of the repository whose names match one of the patterns of file.is, or
@@ -99,7 +99,7 @@ func (fs *failures) add(file string, line int, format string, args ...any) {
 }
 
 // report fails the test if there are failures. It prints them in the order of files and lines, and
-// then their number in every top-level folder.
+// then the number of failures in every top-level folder.
 func (fs *failures) report(t *testing.T) {
 	t.Helper()
 	if len(fs.list) == 0 {
@@ -125,8 +125,8 @@ func (fs *failures) report(t *testing.T) {
 	t.Errorf("%d failures", len(fs.list))
 }
 
-// resolve returns the path from the root that a reference in a file means, which may begin with
-// "../", or be empty for the file itself.
+// resolve returns the path, relative to the root, to which a reference in a file leads. The
+// reference may begin with "../". If it is empty, it refers to the file itself.
 func resolve(from, reference string) string {
 	if reference == "" {
 		return from

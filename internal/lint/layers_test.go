@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// module begins the import paths of this project.
+// module is the prefix of this project's import paths.
 const module = "github.com/mquine/mquine/"
 
-// layers lists, for every top-level folder, the other folders that it may import. Imports point
-// down only: cmd → bench → train → metrics → rank → model → kernel → asm. Package kg is beside
-// kernel, and internal is below all of them.
+// layers lists, for every top-level folder, the other folders that it may import. Imports only
+// point downwards: cmd → bench → train → metrics → rank → model → kernel → asm. Package kg is
+// beside kernel, and internal is below all of them.
 var layers = map[string][]string{
 	"asm":      {},
 	"kernel":   {"asm", "internal"},
@@ -32,8 +32,8 @@ var layers = map[string][]string{
 	"internal": {},
 }
 
-// trainLayers lists, for every layer within train, the others that it may import. All of them may
-// import train/internal.
+// trainLayers lists, for every layer within train, the other layers that it may import. All of them
+// may import train/internal.
 var trainLayers = map[string][]string{
 	"train/internal":  {},
 	"train/recipe":    {},
@@ -52,7 +52,7 @@ func trainLayer(folder string) string {
 func TestImportsPointDown(t *testing.T) {
 	var found failures
 	for _, f := range sources(t, ".go") {
-		if strings.HasPrefix(f.name, "asm/gen/") { // a module of its own
+		if strings.HasPrefix(f.name, "asm/gen/") { // a separate module
 			continue
 		}
 		set := token.NewFileSet()
@@ -68,7 +68,7 @@ func TestImportsPointDown(t *testing.T) {
 	found.report(t)
 }
 
-// forbidden says why a file may not import a package, or nothing if it may.
+// forbidden returns the reason why a file may not import a package, or "" if it may.
 func forbidden(name, imported string) string {
 	folder := path.Dir(name)
 	top, _, _ := strings.Cut(folder, "/")
@@ -128,7 +128,8 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// Only programs that import rank/gpu load CUDA's driver: rankings, measures and training do not.
+// Only programs that import rank/gpu load CUDA's driver. The packages for rankings, metrics and
+// training do not.
 func TestRankingLoadsNoDriver(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "./rank", "./metrics", "./train/...", "./model/...", "./kg/...")
 	list.Dir = root

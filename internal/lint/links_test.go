@@ -28,7 +28,7 @@ var (
 	documentLink  = regexp.MustCompile(`\b(docs/[\w/-]+\.md)(?:[,:]?\s+["“]([^"”]+)["”])?`)
 )
 
-// Links in Markdown lead to files that exist and to headings that they have.
+// Links in Markdown lead to files that exist and to headings in those files.
 func TestLinksResolve(t *testing.T) {
 	var found failures
 	every := sources(t)
@@ -69,7 +69,7 @@ func TestLinksResolve(t *testing.T) {
 // linksOf returns the targets of the links in a line of Markdown.
 func linksOf(text string) []string {
 	text = codeSpan.ReplaceAllStringFunc(text, func(code string) string {
-		return strings.Repeat("`", len(code)) // a link may have code as its text, and code has no links
+		return strings.Repeat("`", len(code)) // the text of a link may be code, but code does not contain links
 	})
 	var links []string
 	for _, m := range inlineLink.FindAllStringSubmatch(text, -1) {
@@ -92,7 +92,7 @@ func headingsOf(f file) []string {
 	return list
 }
 
-// anchorsOf returns the anchors that GitHub gives the headings of a Markdown file.
+// anchorsOf returns the anchors that GitHub creates for the headings of a Markdown file.
 func anchorsOf(f file) []string {
 	var list []string
 	uses := map[string]int{}
@@ -154,7 +154,7 @@ func TestHeadingsResolve(t *testing.T) {
 	found.report(t)
 }
 
-// plain returns a heading without its number and its code marks.
+// plain returns a heading without its number and backquotes.
 func plain(heading string) string {
 	heading = regexp.MustCompile(`^\d+\.\s+`).ReplaceAllString(heading, "")
 	return strings.ReplaceAll(heading, "`", "")
@@ -237,7 +237,7 @@ var (
 	filePath  = regexp.MustCompile(`^[\w./-]+\.(?:go|s|cu|cuh|sh|py|md|ptx)$`)
 )
 
-// wrong says what is wrong with a piece of code in a document, or nothing.
+// wrong says what is wrong with a piece of code in a document. It returns "" if the code is right.
 func (n names) wrong(document, code string) string {
 	if m := qualified.FindStringSubmatch(code); m != nil && n.packages[m[1]] {
 		name := m[1] + "." + m[2]

@@ -43,13 +43,13 @@ func phrases(t *testing.T) []phrase {
 	return list
 }
 
-// words compiles a pattern to match whole words without regard to case. A space matches any white
+// words compiles a pattern so that it matches whole words, ignoring case. A space matches any white
 // space.
 func words(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(?:` + strings.ReplaceAll(pattern, " ", `\s+`) + `)(?:\b|$|\W)`)
 }
 
-// find returns the places of the phrase in a text.
+// find returns the places where the phrase occurs in a text.
 func (p phrase) find(text string) [][]int {
 	places := p.pattern.FindAllStringIndex(text, -1)
 	if places == nil || p.unless == nil {
@@ -75,7 +75,7 @@ type passage struct {
 	marks []mark
 }
 
-// mark is the place in a passage where a line of the file begins.
+// mark is the offset in a passage at which a line of the file begins.
 type mark struct{ offset, line int }
 
 // add appends a line of the file.
@@ -96,7 +96,7 @@ func TestPhrases(t *testing.T) {
 	var found failures
 	for _, f := range sources(t, ".go", ".md", ".sh", ".yaml", ".html", ".cu", ".cuh", ".py",
 		"Makefile", ".ci/run", "scripts/gpu-check") {
-		if f.name == "internal/lint/phrases_test.go" { // has examples
+		if f.name == "internal/lint/phrases_test.go" { // contains examples
 			continue
 		}
 		for _, p := range passages(t, f) {
@@ -111,7 +111,7 @@ func TestPhrases(t *testing.T) {
 	found.report(t)
 }
 
-// passages splits a file into its running text.
+// passages returns the running text of a file.
 func passages(t *testing.T, f file) []*passage {
 	switch {
 	case f.generated():
@@ -130,7 +130,7 @@ func passages(t *testing.T, f file) []*passage {
 			return comment, ok
 		})
 	}
-	// In scripts, comments run over lines; other lines may print texts.
+	// In scripts, a comment may continue over several lines. Other lines may print text.
 	return paragraphs(f.lines(), func(line string) (string, bool) {
 		comment, ok := strings.CutPrefix(strings.TrimSpace(line), "#")
 		if !ok {
@@ -143,8 +143,7 @@ func passages(t *testing.T, f file) []*passage {
 // codeSpan matches code within a line of Markdown.
 var codeSpan = regexp.MustCompile("`[^`]*`")
 
-// paragraphs joins lines of text. The function returns the text of a line, or false between
-// paragraphs.
+// paragraphs joins lines of text. content returns the text of a line, or false between paragraphs.
 func paragraphs(lines []string, content func(line string) (string, bool)) []*passage {
 	var list []*passage
 	inside := false
@@ -160,8 +159,7 @@ func paragraphs(lines []string, content func(line string) (string, bool)) []*pas
 	return list
 }
 
-// goPassages returns the comments and the strings of a Go file. Strings that are added to each
-// other are one passage.
+// goPassages returns the comments and strings of a Go file. Concatenated strings are one passage.
 func goPassages(t *testing.T, f file) []*passage {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, f.name, f.text, parser.ParseComments)
@@ -223,7 +221,7 @@ func goPassages(t *testing.T, f file) []*passage {
 	return list
 }
 
-// operands lists the operands of a sum.
+// operands lists the operands of a concatenation.
 func operands(e ast.Expr) []ast.Expr {
 	if sum, ok := e.(*ast.BinaryExpr); ok && sum.Op == token.ADD {
 		return append(operands(sum.X), operands(sum.Y)...)
@@ -231,7 +229,8 @@ func operands(e ast.Expr) []ast.Expr {
 	return []ast.Expr{e}
 }
 
-// Phrases are found across lines and in any case, and not in what the third column excepts.
+// Phrases are found across lines and in any case, but not in the text that the third column
+// excepts.
 func TestPhraseList(t *testing.T) {
 	list := phrases(t)
 	find := func(name, text string) []string {

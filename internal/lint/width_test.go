@@ -21,7 +21,7 @@ func columns(line string) int {
 // rawString matches a long raw string on one line, such as a JSON document, which cannot be wrapped.
 var rawString = regexp.MustCompile("`[^`]{60,}`")
 
-// Go lines that people write stay within 120 columns.
+// Handwritten Go lines have at most 120 columns.
 func TestGoLinesAreShort(t *testing.T) {
 	var found failures
 	for _, f := range sources(t, ".go") {
@@ -37,8 +37,8 @@ func TestGoLinesAreShort(t *testing.T) {
 	found.report(t)
 }
 
-// Lines of prose in Markdown stay within 100 columns. Tables, code blocks and lines that have no
-// space to break at may be longer.
+// Lines of Markdown prose have at most 100 columns. Tables, code blocks and lines without a space
+// at which they could be broken may be longer.
 func TestProseLinesAreShort(t *testing.T) {
 	var found failures
 	for _, f := range sources(t, ".md") {

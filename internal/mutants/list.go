@@ -22,18 +22,21 @@ type list struct {
 	Mutations []*mutation
 }
 
-// mutation is a wrong change to the code with the tests that must fail because of it.
+// mutation is a wrong change to the code, with the tests that must fail because of it.
 type mutation struct {
 	// Name describes the wrong behaviour in plain words.
 	Name string
-	// Old becomes New in File, a path with slashes from the root. Old must occur once. If After is
-	// not empty, it must occur once, and the mutation changes the first Old after it.
+	// Old becomes New in File, a path with slashes, relative to the root. Old must occur once. If
+	// After is not empty, After must occur once instead, and the mutation changes the first Old
+	// after it.
 	File, After, Old, New string
-	// Package and Test, a pattern for go test -run, select the tests that must fail in short mode.
+	// Package and Test select the tests that must fail in short mode. Test is a pattern for go test
+	// -run.
 	Package, Test string
 	// Hangs means that the tests should hang, which then counts as caught.
 	Hangs bool
-	// Equivalent, if not empty, says why the change cannot affect results. The tests must pass.
+	// Equivalent, if not empty, says why the change cannot affect results. The tests must then
+	// pass.
 	Equivalent string
 
 	// The results of a run.

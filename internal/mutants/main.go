@@ -1,7 +1,7 @@
 // Command mutants tests the tests. The lists of mutations in its folder (*.yaml) name small wrong
 // changes to the code and the tests that must fail because of them. The command makes one change at
-// a time in an overlay, without touching the working tree, runs the tests and reports mutations
-// that no test catches.
+// a time in an overlay, without touching the working tree. It runs the tests and reports the
+// mutations that no test catches.
 //
 //	go run ./internal/mutants -run 'int8|bootstrap'
 //
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// command runs the mutations that args select. It writes the table to out.
+// command runs the mutations that args select and writes the table to out.
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(progress)

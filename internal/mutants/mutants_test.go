@@ -87,7 +87,7 @@ func TestHang(t *testing.T) {
 	assert.Equal(t, caught, expected.verdict)
 }
 
-// There are no verdicts if the tests fail without mutations or if there are no tests.
+// There are no verdicts if the tests fail without a mutation or if there are no tests.
 func TestUnchangedCodeMustPass(t *testing.T) {
 	for test, want := range map[string]string{"TestWrong": "fail without a mutation", "TestNothing": "has no test"} {
 		l := &list{Mutations: []*mutation{toyMutation("a > b", "a < b", test)}}

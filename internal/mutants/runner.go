@@ -31,7 +31,7 @@ const (
 	notEquivalent         // a test fails, although the list says that nothing changes
 	hung                  // the tests did not end in time, although the list does not say so
 	notBuilt              // the changed code does not compile
-	notFound              // the code does not have the text to change
+	notFound              // the code does not contain the text to change
 )
 
 func (v verdict) String() string {
@@ -125,7 +125,7 @@ func (r *runner) passing(ctx context.Context, all lists, temp string) error {
 	return group.Wait()
 }
 
-// try sets the verdict of a mutation, with files in dir. After an error, there is no verdict.
+// try sets the verdict of a mutation, with its files in dir. After an error, there is no verdict.
 func (r *runner) try(ctx context.Context, m *mutation, dir string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err
@@ -164,7 +164,8 @@ func (r *runner) try(ctx context.Context, m *mutation, dir string) error {
 	return m.judge(output, err, limited.Err() != nil)
 }
 
-// judge sets the verdict by the output and the error of the tests. late reports whether the time limit expired.
+// judge sets the verdict based on the output and the error of the tests. late reports whether the
+// time limit expired.
 func (m *mutation) judge(output []byte, err error, late bool) error {
 	var exit *exec.ExitError
 	switch {

@@ -42,7 +42,7 @@ func (s system) groups() (list []group) {
 	return list
 }
 
-// mount is a mounted hierarchy of groups. The folder point holds the group root.
+// mount is a mounted hierarchy of groups. The folder point shows the group root.
 type mount struct {
 	root, point string
 	unified     bool
@@ -88,8 +88,8 @@ func (g group) room(s system, swap int64) number {
 	return number{limit.value - usage.value + g.cache(s) + max(swap, 0), limit.known && usage.known}
 }
 
-// roomWithSwap returns the bytes left under the group's limit on memory plus swap. Only version 1
-// has this limit.
+// roomWithSwap returns the bytes left under the group's limit on the sum of memory and swap. Only
+// version 1 has this limit.
 func (g group) roomWithSwap(s system) number {
 	limit, usage := s.number(g.dir+"/memory.memsw.limit_in_bytes"), s.number(g.dir+"/memory.memsw.usage_in_bytes")
 	return number{limit.value - usage.value + g.cache(s), limit.known && usage.known}

@@ -1,5 +1,6 @@
 // Package proc measures the resources of the process: its peak memory, its processor time and the
-// memory that is still available. CheckMemory refuses work that does not fit.
+// memory that is still available to it. CheckMemory refuses work that does not fit into that
+// memory.
 package proc
 
 import (
@@ -49,14 +50,14 @@ func Total(needs []Need) (bytes int64) {
 	return bytes
 }
 
-// Negligible is the number of bytes below which CheckMemory never refuses and does not read the
+// Negligible is the number of bytes below which CheckMemory accepts the work without reading the
 // limits. The Go runtime itself may need this much.
 const Negligible = 32 << 20
 
 // CheckMemory returns an error if work needs more memory than is available. Call it before the
-// work, because Go cannot recover from a failed allocation. needs should list only what the work is
-// certain to allocate, so that no work is refused that would succeed. advice tells the user what to
-// do.
+// work, because Go cannot recover from a failed allocation. needs should list only the memory that
+// the work is certain to allocate, so that work that would succeed is never refused. advice tells
+// the user what to do.
 func CheckMemory(work, advice string, needs ...Need) error {
 	need := Total(needs)
 	if need < Negligible {

@@ -15,16 +15,16 @@ func memoryLimits() []Room { return system{"/", idleHeap()}.rooms() }
 // system reads the folders proc and sys below root.
 type system struct {
 	root string
-	// idle is the number of bytes of address space that the process has reserved and can still
-	// fill.
+	// idle is the number of bytes of address space that the process has reserved but not yet
+	// filled.
 	idle int64
 }
 
 // rooms returns the room under each known limit. The limits count memory differently. An allocation
-// uses up address space and the data segment even before anything writes to it, but the idle part
-// of the heap is available. The limits of the machine and of control groups count resident memory.
-// Under these limits the page cache, including mapped checkpoints, is available, because the kernel
-// drops it when memory is needed.
+// counts towards the limits on the address space and the data segment even before anything writes
+// to it, but the idle part of the heap remains available. The limits of the machine and of control
+// groups count resident memory. Under these limits, the page cache, including mapped checkpoints,
+// counts as available, because the kernel drops it when memory is needed.
 func (s system) rooms() []Room {
 	memory := s.table("proc/meminfo", kibibytes)
 	status := s.table("proc/self/status", kibibytes)
@@ -91,7 +91,7 @@ const (
 	kibibytes   = 1 << 10
 )
 
-// table reads lines such as "MemAvailable:   123 kB" or "inactive_file 123".
+// table reads a file with lines such as "MemAvailable:   123 kB" or "inactive_file 123".
 func (s system) table(path string, unit int64) map[string]number {
 	values := map[string]number{}
 	for line := range bytes.Lines(s.read(path)) {

@@ -196,7 +196,7 @@ func TestRooms(t *testing.T) {
 		"the idle part of the heap is available")
 }
 
-// limitProbe names the environment variable that makes the test binary try how much memory it can
+// limitProbe names the environment variable that makes the test binary test how much memory it can
 // map.
 const limitProbe = "MQUINE_TEST_LIMIT"
 
@@ -208,10 +208,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// probe prints the name of the limit, and whether it can map a little more and a little less memory
-// than the room outside the heap. A thread that the runtime starts meanwhile needs up to 72 MiB of
-// address space, including the arenas of the C library, so probe repeats until the room has not
-// changed.
+// probe prints the name of the limit, and whether the process can map a little more and a little
+// less memory than the room outside the heap. A thread that the runtime starts meanwhile needs up
+// to 72 MiB of address space, including the arenas of the C library, so probe tries again until the
+// room does not change meanwhile.
 func probe() {
 	const little = 16 << 20
 	outside := func() (int64, string) {
@@ -238,7 +238,7 @@ func probe() {
 	fmt.Print("the room changed in every attempt")
 }
 
-// TestLimitsOfChild compares the room with limits that the kernel enforces.
+// TestLimitsOfChild compares the room with the limits that the kernel enforces.
 func TestLimitsOfChild(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ func Name[T ~uint8](names []string, v T, kind string) string {
 }
 
 // ParseName returns the enumeration value with the given name. The error for an unknown name lists
-// the known ones.
+// the known names.
 func ParseName[T ~uint8](names []string, name, kind string) (T, error) {
 	for v, n := range names {
 		if n == name {

@@ -26,8 +26,8 @@ func Nearest(word string, words []string, n int) []string {
 	return nearest
 }
 
-// Similar is like Nearest, but leaves out words whose edit distance exceeds two fifths of the
-// longer length.
+// Similar is like Nearest but leaves out words whose edit distance exceeds two fifths of the longer
+// word's length.
 func Similar(word string, words []string, n int) []string {
 	var similar []string
 	for _, w := range words {

@@ -17,7 +17,7 @@ func Count(n int, one, many string) string {
 	return Comma(n) + " " + many
 }
 
-// Plural is Count for a noun with a regular plural: "1 query", "2 queries", "2 triples".
+// Plural is like Count for a noun with a regular plural: "1 query", "2 queries", "2 triples".
 func Plural(n int, one string) string {
 	if stem, ok := strings.CutSuffix(one, "y"); ok {
 		return Count(n, one, stem+"ies")

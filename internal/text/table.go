@@ -64,8 +64,8 @@ func escapeCells(cells []any) table.Row {
 	return row
 }
 
-// Markdown returns the table in GitHub's Markdown. It does not escape the header and the columns of
-// numbers, because the program itself writes them, and their brackets are not links.
+// Markdown returns the table in GitHub's Markdown. It does not escape the header and the numeric
+// columns, because the program itself writes them and their brackets are not links.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	for _, name := range t.header {
@@ -112,8 +112,8 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// latexEscaper also protects brackets: LaTeX would read one at the start of a row as an argument of
-// the preceding \\.
+// latexEscaper also protects brackets: LaTeX would read a bracket at the start of a row as the
+// beginning of an argument of the preceding \\.
 var latexEscaper = strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
 	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `[`, `{[}`, `]`, `{]}`)
 

@@ -2,11 +2,11 @@
 // checkpoints, folders and servers. Unescaped, such text can move the cursor, write to the
 // clipboard, reverse the reading order, hide part of itself, break a table row, or become a link.
 //
-// Escape replaces dangerous characters by Go escapes and leaves everything else alone, so labels in
-// any script stay readable. It is idempotent. The package has one function or type for each
+// Escape replaces dangerous characters with Go escapes and leaves everything else alone, so labels
+// in any script stay readable. It is idempotent. The package has one function or type for each
 // destination: Escape for a line, Table, Markdown and JSON for documents, and Writer for streams.
-// CSV and tab-separated output is exact because programs read it and compare labels, so a
-// spreadsheet must import such columns as text. Exact escapes it only on a terminal.
+// CSV and tab-separated output is exact, because programs read it and compare labels. A spreadsheet
+// must therefore import such columns as text. Exact escapes such output only on a terminal.
 //
 // The package also formats counts (Comma, Count, Plural), enumeration names (Name) and suggestions
 // for misspelt names (Nearest, Similar).
@@ -38,10 +38,10 @@ func Escape(s string) string {
 	return string(shown)
 }
 
-// appendEscaped appends s to b, with hidden characters written by escape, except for the control
-// characters in keep. previous is the character before s, or 0 at the start of the text. It returns
-// the last character of s for the next call. If b is nil and nothing needs escaping, it returns
-// nil.
+// appendEscaped appends s to b. It writes hidden characters with escape, except for the control
+// characters in keep. previous is the character before s, or 0 at the start of the text.
+// appendEscaped also returns the last character of s, for the next call. If b is nil and nothing
+// needs escaping, it returns a nil slice.
 func appendEscaped(
 	b []byte, s string, previous rune, keep string, escape func(b []byte, r rune) []byte,
 ) ([]byte, rune) {
@@ -76,7 +76,7 @@ const (
 	emojiSelector      = '\ufe0f'
 )
 
-// hidden reports whether r, after previous, is a control character or invisible.
+// hidden reports whether r is a control character, or is invisible after the character previous.
 func hidden(r, previous rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -97,7 +97,7 @@ func seen(r rune) bool {
 		!unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// goEscape appends r as Go escapes it in a string literal.
+// goEscape appends the escape that represents r in a Go string literal.
 func goEscape(b []byte, r rune) []byte {
 	switch {
 	case r == '\n':
@@ -114,8 +114,8 @@ func goEscape(b []byte, r rune) []byte {
 	return fmt.Appendf(b, `\U%08x`, r)
 }
 
-// Markdown returns s for a line or a table cell in Markdown. Beyond Escape, it prevents s from
-// becoming HTML, an entity, a link, code, mathematics or emphasis, and from ending the cell. An
+// Markdown returns s for a line or a table cell in Markdown. It escapes more than Escape, so that s
+// cannot become HTML, an entity, a link, code, mathematics or emphasis, and cannot end the cell. An
 // https:// address can still become a link to itself.
 func Markdown(s string) string {
 	s = Escape(s)

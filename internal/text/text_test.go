@@ -60,8 +60,8 @@ func TestEscapeLeavesOrdinaryText(t *testing.T) {
 }
 
 // TestEscapeCharacters checks every character. Go reads an escape back as the original character.
-// An unescaped character is neither a control character nor one that Unicode lists for its effect
-// on the display.
+// An unescaped character is neither a control character nor a character that Unicode lists for its
+// effect on the display.
 func TestEscapeCharacters(t *testing.T) {
 	misleading := func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Join_Control, unicode.Pattern_White_Space,
@@ -87,11 +87,11 @@ func TestEscapeCharacters(t *testing.T) {
 	}
 }
 
-// hostile draws text that is full of dangerous characters.
+// hostile generates text that is full of dangerous characters.
 var hostile = rapid.StringOf(rapid.SampledFrom([]rune("ab1_*|`<>[]()!&;#$~\\:/\n\r\t\x1b\a\x7f" +
 	"\u009b\u200b\u200d\u200c\u202e\u2066\u2028\ufe0fé❤👩\U000e0041 ")))
 
-// requireShown checks that every character is visible. If lines is set, it allows line feeds and
+// requireShown checks that every character is visible. If lines is true, it allows line feeds and
 // tabs.
 func requireShown(t require.TestingT, s string, lines bool) {
 	require.True(t, utf8.ValidString(s), "%q", s)

@@ -10,8 +10,9 @@ import (
 )
 
 // Writer escapes text as Escape does, except for line feeds and tabs, and writes it to another
-// writer. It is the last line of defence for a stream of lines and tables. Callers escape text that
-// must not break a line or shift a column themselves. Several goroutines may use a Writer at once.
+// writer. It is the last line of defence for a stream of lines and tables. Text that must not break
+// a line or shift a column has to be escaped by the caller. Several goroutines may use a Writer at
+// once.
 type Writer struct {
 	w io.Writer
 
@@ -50,7 +51,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush escapes and writes an incomplete character that the last Write left.
+// Flush escapes and writes the incomplete character, if any, that the last Write kept.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,8 +110,8 @@ func fileOf(w io.Writer) *os.File {
 	}
 }
 
-// Unescaped returns the underlying writer if w is a Writer, and otherwise w. A progress bar needs
-// it for its control characters.
+// Unescaped returns the underlying writer if w is a Writer, and w otherwise. A progress bar needs
+// it in order to write control characters.
 func Unescaped(w io.Writer) io.Writer {
 	if escaping, ok := w.(*Writer); ok {
 		return escaping.w

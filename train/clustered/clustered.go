@@ -1,6 +1,6 @@
 // Package clustered creates synthetic models for benchmarks. They rank targets about as well as a
-// trained model does, with many close candidates. They say nothing about the quality of a model,
-// because they are fitted to all splits, including the test split.
+// trained model does, among many close candidates. Their metrics say nothing about the quality of a
+// model, because they are fitted to all splits, including the test split.
 package clustered
 
 import (
@@ -24,20 +24,20 @@ import (
 // checkpoints should contain it.
 const Version = 2
 
-// All graphs and models use these constants to train the centres of the clusters. This takes only
-// seconds, because there are few clusters.
+// These constants control the training of the cluster centres, for all graphs and models. The
+// training takes only seconds, because there are few clusters.
 //
 // Training has rounds of one epoch, each on the next part of the shuffled triples. In an epoch, a
-// trainer uses repeated triples once, and most triples between clusters are repeats. With rounds, a
-// pair of clusters with many triples is trained often.
+// trainer uses repeated triples only once, and most triples between clusters are repeats. With
+// rounds, pairs of clusters with many triples are trained often.
 const (
 	rounds    = 50
 	roundSize = 1024 // triples
 	batch     = 256
 	beta2     = 0.99
 	// relativeRate is the learning rate of the first round, relative to the initial standard
-	// deviation of the entities. The right rate is proportional to the deviation, which is
-	// proportional to 1/d in distance models.
+	// deviation of the entities' parameters. The right rate is proportional to this deviation,
+	// which is proportional to 1/d in distance models.
 	relativeRate = 0.3
 )
 
@@ -49,14 +49,14 @@ const (
 	streamEntities // plus the entity
 )
 
-// New returns a model for g. It divides the entities into about √N clusters: the planted clusters
+// New returns a model for g. It divides the N entities into about √N clusters: the planted clusters
 // of a synth.Zipf graph or, in other graphs, clusters of entities with similar relations and
-// neighbours. A short run on the triples between clusters trains the centre of each cluster.
-// Parameter.Scatter places the entities around their centres.
+// neighbours. A short training run on the triples between clusters finds the centre of each
+// cluster. Parameter.Scatter places the entities around the centres.
 //
 // The same seed and kernel tier give the same bytes, for any number of threads. New returns an
-// error if the model does not fit into memory, or if the graph has different numbers of entities
-// and relations.
+// error if the model does not fit into memory, or if g does not have the numbers of entities and
+// relations in cfg.
 func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
 	cfg, err := model.InitialConfig(cfg)
 	if err != nil {
@@ -101,7 +101,7 @@ func coarseGraph(ctx context.Context, g *kg.Graph, clusters []int32, count int, 
 	return coarse, err
 }
 
-// fit trains a model of the coarse graph.
+// fit trains a model on the coarse graph.
 func fit(ctx context.Context, cfg model.Config, coarse *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
 	cfg.Entities = coarse.Entities.Len()
 	start, err := model.Random(ctx, cfg, seed)
@@ -129,7 +129,7 @@ func fit(ctx context.Context, cfg model.Config, coarse *kg.Graph, seed uint64, m
 	return centres, nil
 }
 
-// plainRecipe returns the options of a round: Adam, and a softmax over all entities.
+// plainRecipe returns the options of a round: Adam and a softmax over all entities.
 func plainRecipe(cfg model.Config) recipe.Recipe {
 	c := recipe.Default()
 	c.Model, c.Dim = cfg.Model, cfg.Dim
@@ -138,7 +138,7 @@ func plainRecipe(cfg model.Config) recipe.Recipe {
 	return c
 }
 
-// trainRound trains the centres in place.
+// trainRound trains the centres in place for one round.
 func trainRound(
 	ctx context.Context, round int, c recipe.Recipe, g *kg.Graph, centres model.Trainable, m train.Machine,
 ) error {
@@ -165,7 +165,7 @@ func trainRound(
 	return err
 }
 
-// deviation returns the root mean square of the parameters of the entities.
+// deviation returns the root mean square of the entities' parameters.
 func deviation(m model.Model) float64 {
 	var squares float64
 	n := 0

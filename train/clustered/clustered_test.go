@@ -37,7 +37,7 @@ func zipf(t testing.TB, entities int) *kg.Graph {
 	return g
 }
 
-// Targets rank well above chance with every model.
+// Every model ranks the targets far better than chance.
 func TestRanks(t *testing.T) {
 	g := zipf(t, 1000)
 	m := machine(t, 2)
@@ -54,7 +54,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// Every model has the same bytes for any number of threads, and other bytes for another seed.
+// Every model has the same bytes for any number of threads, and different bytes for a different
+// seed.
 func TestSameBytesForAnyThreads(t *testing.T) {
 	g := zipf(t, 300)
 	for _, name := range model.Names() {
@@ -71,7 +72,8 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	}
 }
 
-// Every entity is near the centre of its cluster, and all other parameters equal the centres'.
+// Every entity is near the centre of its cluster, and all other parameters are copied from the
+// model with the centres.
 func TestScatter(t *testing.T) {
 	const d, clusters = 24, 3
 	for _, name := range model.Names() {
@@ -137,7 +139,7 @@ func TestWrongCalls(t *testing.T) {
 	assert.ErrorContains(t, err, "backend")
 }
 
-// Graphs that are too small for clusters and triples work too.
+// New also accepts graphs that are too small for clusters, and graphs without triples.
 func TestTiny(t *testing.T) {
 	for n := 1; n < 3; n++ {
 		g := &kg.Graph{Name: "tiny", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
@@ -174,7 +176,7 @@ func sparse(entities, relations, triples int) *kg.Graph {
 	return g
 }
 
-// The peak of the memory is the parameters or, with many relations, the training of the centres.
+// The parameters need the most memory or, with many relations, the training of the centres does.
 func TestMemory(t *testing.T) {
 	job := func(name string, d int, g *kg.Graph) proctest.Job {
 		title := fmt.Sprintf("%s, d = %d", name, d)

@@ -14,14 +14,14 @@ import (
 const (
 	// sketchWidth is the length of the vector that describes an entity.
 	sketchWidth = 32
-	// sketchRounds is the largest distance to neighbours that the vector takes into account.
+	// sketchRounds is the largest distance at which other entities influence the vector.
 	sketchRounds = 8
 )
 
-// clusterEntities divides the entities of g into about √N clusters. It returns the cluster of each
-// entity, and the number of clusters. In a graph from synth.Zipf they are the planted clusters. In
-// other graphs they have equal sizes, and entities with similar relations and neighbours share a
-// cluster.
+// clusterEntities divides the N entities of g into about √N clusters. It returns the cluster of
+// each entity and the number of clusters. In a graph from synth.Zipf, the clusters are the planted
+// ones. In other graphs, they have equal sizes, and entities with similar relations and neighbours
+// share a cluster.
 func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []int32, count int, err error) {
 	count = int(math.Round(math.Sqrt(float64(g.Entities.Len()))))
 	if clusters, n := planted(g, 2*count); n > 0 {
@@ -39,8 +39,9 @@ func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []
 	return clusters, count, bisect(ctx, clusters, vectors, ids, 0, count)
 }
 
-// planted returns the clusters in the labels of the entities, and their number. The number is 0 if
-// a label has no cluster, or if its cluster is not less than limit.
+// planted returns the clusters that the labels of the entities name, and the number of clusters.
+// The number is 0 if a label does not name a cluster, or names a cluster that is not less than
+// limit.
 func planted(g *kg.Graph, limit int) (clusters []int32, count int) {
 	clusters = make([]int32, g.Entities.Len())
 	for e, label := range g.Entities.Labels() {
@@ -78,9 +79,9 @@ func (v *vector) normalize() {
 	}
 }
 
-// sketch returns a vector of norm 1 for each entity. A vector starts as the sum of random vectors
-// for the relations and sides that the entity occurs in. Every round halves it and adds the
-// direction of the sum of its neighbours' vectors.
+// sketch returns a vector of norm 1 for each entity. The vector starts as the normalised sum of
+// random vectors, one for each combination of relation and side in which the entity occurs. Each
+// round halves the vector and adds the direction of the sum of the neighbours' vectors.
 func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	vectors, err := roleVectors(ctx, g, seed)
 	if err != nil {
@@ -146,9 +147,9 @@ func eachTriple(ctx context.Context, g *kg.Graph, f func(kg.Triple)) error {
 	return ctx.Err()
 }
 
-// bisect divides the entities ids into the clusters first ≤ c < first+count, and reorders ids. It
+// bisect divides the entities in ids among clusters first ≤ c < first+count, and reorders ids. It
 // cuts ids along the coordinate with the largest variance, in proportion to the numbers of clusters
-// on both sides, and continues with each side.
+// on the two sides, and then bisects each side.
 func bisect(ctx context.Context, clusters []int32, vectors []vector, ids []int32, first, count int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -171,7 +172,8 @@ func bisect(ctx context.Context, clusters []int32, vectors []vector, ids []int32
 	return bisect(ctx, clusters, vectors, ids[at:], first+left, count-left)
 }
 
-// widest returns the coordinate in which the vectors of the entities ids have the largest variance.
+// widest returns the coordinate in which the vectors of the entities in ids have the largest
+// variance.
 func widest(vectors []vector, ids []int32) (axis int) {
 	var sums, squares [sketchWidth]float64
 	for _, e := range ids {

@@ -31,7 +31,8 @@ func TestNotPlanted(t *testing.T) {
 	}
 }
 
-// Two kinds of entities with different relations share no cluster, and clusters have equal sizes.
+// Two kinds of entities with different relations never share a cluster, and the clusters have equal
+// sizes.
 func TestClustersByRole(t *testing.T) {
 	const n = 200
 	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("likes", "near")}

@@ -71,8 +71,8 @@ func (r *Recipe) checkModel() error {
 	return nil
 }
 
-// checkKvsAll returns an error if negatives is kvsall and an option needs single targets, or if an
-// option needs kvsall and negatives is not kvsall.
+// checkKvsAll returns an error if negatives is kvsall but an option needs single targets, or if an
+// option needs kvsall but negatives has another value.
 func (r *Recipe) checkKvsAll() error {
 	if r.Negatives != KvsAll {
 		if r.AnswerWeights {
@@ -94,7 +94,7 @@ func (r *Recipe) checkKvsAll() error {
 	return nil
 }
 
-// CheckData is like Check, and also returns an error if the data set lacks a split that the options
+// CheckData is like Check but also returns an error if the data set lacks a split that the options
 // need.
 func (r *Recipe) CheckData(g *kg.Graph) error {
 	if err := r.Check(); err != nil {

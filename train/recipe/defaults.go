@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// DefaultFor returns the default options of a model. They are the options of Default, with the
-// changes that the model declares.
+// DefaultFor returns the default options for a model: the options from Default, with the changes
+// that the model declares.
 func DefaultFor(name string) (Recipe, error) {
 	c := Default()
 	s, err := model.Lookup(name)

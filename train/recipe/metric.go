@@ -24,10 +24,10 @@ var (
 
 func (m Metric) String() string { return fmt.Sprintf("%s/%v/%v", m.Name, m.Side, m.Filter) }
 
-// Type returns the word that help texts use for the kind of value.
+// Type returns the word for this kind of value in help texts.
 func (m *Metric) Type() string { return "metric" }
 
-// Range describes the texts that Set accepts.
+// Range describes the strings that Set accepts.
 func (m *Metric) Range() string {
 	return strings.Join(metricNames, ", ") + " / tail, head, both / none, train, all"
 }

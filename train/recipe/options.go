@@ -7,11 +7,11 @@ import (
 	"github.com/mquine/mquine/train/internal/setting"
 )
 
-// declarations are the options, in the order that files list them. Each option is declared only
-// here and as a field of Recipe. Defaults, ranges, flags, files and the table in docs/training.md
-// follow from this list.
+// declarations lists the options, in the order in which files list them. Each option is declared
+// only here and as a field of Recipe. Defaults, ranges, flags, files and the table in
+// docs/training.md follow from this list.
 //
-// In a help text, backquotes mark the word that the help of the flag shows as the value.
+// In a help text, backquotes enclose the word that a flag's help shows as its value.
 var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
 		"`model`: mquine, mquade (mquine without the cross matrix) or a vector model"),
@@ -135,7 +135,7 @@ func declare[T any](
 	}
 }
 
-// Further kinds of options, beyond package setting.
+// Kinds of options that package setting lacks.
 
 func whole(least, most int) func(*int) setting.Value {
 	return func(v *int) setting.Value { return setting.Whole(v, least, most) }
@@ -149,7 +149,7 @@ func among[T ~string](from ...T) func(*T) setting.Value {
 	return func(v *T) setting.Value { return setting.Choice(v, from...) }
 }
 
-// oneOf is among for words that packages register during program initialisation.
+// oneOf is like among but accepts words that packages register during program initialisation.
 func oneOf(words func() []string) func(*string) setting.Value {
 	return func(v *string) setting.Value { return setting.Choice(v, words()...) }
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // presetFiles contains a file presets/KIND/DATASET.yaml for each preset, with changes to the
-// defaults. The kind paper uses the paper's table of hyper-parameters. The kind best uses the best
-// recipes in docs/results.md.
+// defaults. The kind paper contains the hyper-parameters in the paper's table. The kind best
+// contains the best recipes in docs/results.md.
 //
 //go:embed presets
 var presetFiles embed.FS
@@ -31,7 +31,7 @@ func presetDataSets(kind string) []string {
 	return names
 }
 
-// Presets returns all names that Preset accepts: first the kinds, then each kind with each of its
+// Presets returns all names that Preset accepts: the kinds first, then each kind with each of its
 // data sets.
 func Presets() []string {
 	names := slices.Clone(presetKinds)

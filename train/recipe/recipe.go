@@ -158,7 +158,8 @@ const (
 // dashes, on the command line.
 type Option = setting.Setting
 
-// Options returns the options of r, in the order that files list them. Setting an option changes r.
+// Options returns the options of r, in the order in which files list them. Setting an option
+// changes r.
 func (r *Recipe) Options() []Option {
 	options := make([]Option, len(declarations))
 	for i, d := range declarations {
@@ -183,8 +184,8 @@ func Default() Recipe {
 	return r
 }
 
-// Read sets the options in a YAML file, which maps keys to values. Errors refer to the file as
-// name. The file may also contain the keys in others. Read returns their values.
+// Read sets the options that a YAML file contains. The file maps keys to values. It may also
+// contain the keys in others, whose values Read returns. Errors refer to the file as name.
 func (r *Recipe) Read(file io.Reader, name string, others ...string) (map[string]string, error) {
 	options, values := r.Options(), map[string]string{}
 	root, err := setting.ReadMapping(file, name, options...)
@@ -213,7 +214,7 @@ func (r *Recipe) YAML() []byte {
 }
 
 // Line returns all options as one line, for the metadata of checkpoints and states. It uses the
-// original names of options and words, so the bytes of a checkpoint do not depend on the version.
+// original names of options and values, so the bytes of a checkpoint do not depend on the version.
 func (r *Recipe) Line() string {
 	var parts []string
 	for _, o := range r.Options() {
@@ -223,8 +224,8 @@ func (r *Recipe) Line() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseLine returns the recipe that Line wrote. Options that the line lacks, because they are
-// newer, have their defaults.
+// ParseLine returns the recipe that Line wrote. Newer options, which the line lacks, have their
+// default values.
 func ParseLine(line string) (Recipe, error) {
 	r := Default()
 	options := r.Options()
@@ -241,8 +242,8 @@ func ParseLine(line string) (Recipe, error) {
 	return r, nil
 }
 
-// Differences lists the options in which r differs from an earlier recipe, with both values. It is
-// empty if there are none.
+// Differences lists the options in which r differs from an earlier recipe, with both values. It
+// returns "" if there are none.
 func (r *Recipe) Differences(earlier Recipe) string {
 	var differences []string
 	was := earlier.Options()
@@ -255,7 +256,8 @@ func (r *Recipe) Differences(earlier Recipe) string {
 }
 
 // ModelConfig returns the configuration of the model for a data set with the given numbers of
-// entities and relations. The configuration has no hyper-parameters, because Start determines them.
+// entities and relations. The configuration does not contain hyper-parameters, because Start
+// determines them.
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations}
 }

@@ -48,7 +48,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Check finds options out of range, also if a program set them.
+// Check finds options that are out of range, even if a program set them.
 func TestCheckRanges(t *testing.T) {
 	for want, change := range map[string]func(*Recipe){
 		"dim is 0: must be a whole number from 1 to 32768":         func(r *Recipe) { r.Dim = 0 },
@@ -134,7 +134,7 @@ func TestRecipeFile(t *testing.T) {
 	_, err = read("")
 	require.NoError(t, err)
 
-	// Names of earlier versions.
+	// Names from earlier versions.
 	former, err := read("negatives: all\nloss: paper\ninit_deviation: 0.2\naverage: 0.5\n" +
 		"stop_metric: hits@3/tail/all\n")
 	require.NoError(t, err)

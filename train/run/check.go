@@ -16,9 +16,9 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// check compares the log and the checkpoints with the state. An epoch writes them before the state,
-// so they may be one epoch ahead after a kill. Any other difference means that a file was lost or
-// restored from a different epoch.
+// check compares the log and the checkpoints with the state. An epoch writes the log and the
+// checkpoints before the state, so after a kill they may be one epoch ahead. Any other difference
+// means that a file was lost or restored from a different epoch.
 func (r *Run) check(ctx context.Context) error {
 	if err := r.readLog(ctx); err != nil {
 		return err
@@ -29,9 +29,9 @@ func (r *Run) check(ctx context.Context) error {
 	return r.checkLast()
 }
 
-// checkNothingTrained returns an error if a folder without a state has a log or a checkpoint. A run
-// writes its state before the first epoch, so the state was lost, and a fresh start would overwrite
-// the checkpoints.
+// checkNothingTrained returns an error if a folder without a state contains a log or a checkpoint.
+// A run writes its state before the first epoch, so the state was lost, and a fresh start would
+// overwrite the checkpoints.
 func (r *Run) checkNothingTrained() error {
 	for _, name := range []string{lastName, bestName, logName} {
 		if _, err := os.Lstat(r.path(name)); err == nil {
@@ -45,8 +45,8 @@ func (r *Run) checkNothingTrained() error {
 	return nil
 }
 
-// checkOptions returns an error if config.yaml differs from the options of the epochs so far, in
-// the format of Recipe.Line. The number of epochs may differ if Extend allows it.
+// checkOptions returns an error if config.yaml differs from line, the options of the epochs so far
+// in the format of Recipe.Line. The number of epochs may differ if Extend allows it.
 func (r *Run) checkOptions(line string) error {
 	if r.progress.epoch == 0 {
 		return nil
@@ -136,8 +136,8 @@ func (r *Run) checkLast() error {
 	return nil
 }
 
-// checkEpoch returns an error unless a checkpoint belongs to the given epoch or to the next epoch
-// after the state.
+// checkEpoch returns an error unless a checkpoint belongs to the given epoch or to the epoch after
+// the state's.
 func (r *Run) checkEpoch(name string, metadata map[string]string, epoch int) error {
 	if is := metadata["epoch"]; is != strconv.Itoa(epoch) && is != strconv.Itoa(r.progress.epoch+1) {
 		return fmt.Errorf("%s is the checkpoint of epoch %.20q, but %s expects epoch %d: restore both from the same "+

@@ -16,14 +16,14 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// ConfigFile is the file of a run with the data set and the recipe.
+// ConfigFile is the file that contains the data set and the recipe of a run.
 const ConfigFile = "config.yaml"
 
 // DataKey is the key of the data set in ConfigFile.
 const DataKey = "data"
 
-// Create creates the folder of a new run on the data set g, which kg.Open opens under the name
-// data. The folder must not exist. It is created with ConfigFile in it.
+// Create creates the folder of a new run, with ConfigFile in it. The folder must not exist. g is
+// the data set, which kg.Open opens under the name data.
 func Create(dir, data string, g *kg.Graph, r recipe.Recipe) error {
 	if err := r.CheckData(g); err != nil {
 		return err

@@ -12,14 +12,14 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Extend changes the number of epochs of the run in a folder and rewrites ConfigFile, so that Open
-// can continue a finished run. The new number must be larger than the number of epochs done.
+// Extend changes the number of epochs of the run in dir and rewrites ConfigFile. Open can then
+// continue a finished run. The new number must be larger than the number of epochs done.
 //
-// The run then ends with the same parameters as a run that had this number from the start. Extend
-// returns an error if that is impossible: because the learning rate decays towards the last epoch,
-// because the run stopped early, or because patience would count a validation that took place only
-// because its epoch was the last. A trial of a search cannot be extended, because all trials must
-// have the same number of epochs.
+// The run then ends with the same parameters as a run that had this number of epochs from the
+// start. Extend returns an error if that is impossible: if the learning rate decays towards the
+// last epoch, if the run stopped early, or if patience would count a validation that took place
+// only because its epoch was the last. Extend also refuses a trial of a search, because all trials
+// must have the same number of epochs.
 func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
@@ -55,7 +55,8 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	return atomicfile.WriteBytes(r.path(ConfigFile), text)
 }
 
-// checkExtension returns an error if the number of epochs cannot change between the given values.
+// checkExtension returns an error if the number of epochs cannot change from one given value to the
+// other.
 func (r *Run) checkExtension(from, to int) error {
 	c := &r.Recipe
 	outOfTurn := c.ValidEvery > 0 && from%c.ValidEvery != 0 // validated only because it was the last

@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Fingerprint identifies the contents of a data set. For each split and each vocabulary it holds
+// Fingerprint identifies the contents of a data set. For each split and each vocabulary, it holds
 // the number of entries and the SHA-256 of the entries in order, such as "1592 e3b0c4…". Splits are
-// hashed as labels, so a change to one file changes one part.
+// hashed as labels, so a change to one file changes only that file's part.
 type Fingerprint map[string]string
 
 // dataParts are the parts of a data set, in the order in which a difference is reported.
@@ -53,7 +53,8 @@ func labelsOf(g *kg.Graph, triples []kg.Triple) iter.Seq[string] {
 	}
 }
 
-// summary returns the number of entries and the SHA-256 of their labels, each with a newline.
+// summary returns the number of entries and the SHA-256 of their labels, each followed by a
+// newline.
 func summary(n int, labels iter.Seq[string]) string {
 	const full = 1 << 15
 	h := sha256.New()
@@ -69,15 +70,15 @@ func summary(n int, labels iter.Seq[string]) string {
 	return fmt.Sprintf("%d %x", n, h.Sum(nil))
 }
 
-// Check returns an error if now differs from f. In the error, where is the folder of the data set,
-// and began is the run or search that began with f.
+// Check returns an error if now differs from f. The error mentions where, the folder of the data
+// set, and began, the run or search that began with f.
 func (f Fingerprint) Check(now Fingerprint, where, began string) error {
 	differs := func(format string, args ...any) error {
 		return fmt.Errorf("the data set in %s has changed since %s began: %s; restore it, or start again in another "+
 			"folder",
 			where, began, fmt.Sprintf(format, args...))
 	}
-	// Compare numbers first: a split that lost triples may also change the vocabularies.
+	// Compare the numbers first: if a split lost triples, the vocabularies may have changed too.
 	for _, p := range dataParts {
 		switch before, after := entries(f[p.key]), entries(now[p.key]); {
 		case after == before:
@@ -98,7 +99,7 @@ func (f Fingerprint) Check(now Fingerprint, where, began string) error {
 	return nil
 }
 
-// entries returns the number in a summary, or "" if there is no summary.
+// entries returns the number of entries in a summary, or "" if there is no summary.
 func entries(summary string) string {
 	number, _, _ := strings.Cut(summary, " ")
 	n, err := strconv.ParseInt(number, 10, 64)

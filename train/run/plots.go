@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/train/internal/lineplot"
 )
 
-// plot draws the loss and the validation measures by epoch.
+// plot draws the loss and the validation measures of all epochs.
 func (r *Run) plot() error {
 	var total, fit, z, regulariser plotter.XYs
 	metrics := make([]plotter.XYs, 3)

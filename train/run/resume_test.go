@@ -30,7 +30,7 @@ func resume(t testing.TB, dir string) error {
 	return r.Train(t.Context(), func(train.Epoch) {})
 }
 
-// Resuming removes temporary files of killed processes and no other hidden files.
+// Resuming removes the temporary files of killed processes, but no other hidden files.
 func TestResumeKeepsHiddenFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
@@ -49,8 +49,8 @@ func TestResumeKeepsHiddenFiles(t *testing.T) {
 	}
 }
 
-// A checkpoint whose folder is a symbolic link stays where it is, and other files there are not
-// touched.
+// A checkpoint whose folder is a symbolic link stays where it is, and resuming does not touch other
+// files there.
 func TestResumeThroughLinks(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	want := trainIn(t, data, traintest.Small(3), machineOf(t, 1))
@@ -128,7 +128,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	require.NoError(t, r.Close())
 	require.Len(t, steps, 5)
 
-	// The order of Run.keep.
+	// The order in which Run.keep writes.
 	order := []string{"last/", "best/", "log.jsonl", "loss.svg", "validation.svg"}
 	for epoch := range steps[:4] {
 		for written := range len(order) + 1 {
@@ -164,14 +164,14 @@ func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	for _, tensor := range file.Tensors() {
 		values, err := file.Float32(tensor.Name)
 		require.NoError(t, err)
-		values = slices.Clone(values) // which are the file that is replaced
+		values = slices.Clone(values) // the originals are in the mapped file that is replaced
 		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: values})
 	}
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 }
 
-// Run folders of earlier versions resume to the same bytes, with a note about what cannot be
-// checked. After the next epoch there is no note.
+// Run folders from earlier versions resume to the same bytes, with notes about the checks that are
+// not possible. After the next epoch there are no notes.
 func TestResumeOldState(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
@@ -193,7 +193,7 @@ func TestResumeOldState(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
-	// The options are compared with the options in its checkpoint.
+	// The options are compared with the options in the checkpoint.
 	require.NoError(t, Extend(t.Context(), dir, 5))
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
@@ -201,8 +201,8 @@ func TestResumeOldState(t *testing.T) {
 		"config.yaml was changed after the run began: seed is 2 and was 1; restore it")
 }
 
-// A run of an earlier version, whose config.yaml has former names of options, resumes to the same
-// bytes.
+// A run from an earlier version, whose config.yaml contains former names of options, resumes to the
+// same bytes.
 func TestResumeFormerNames(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	of := func(epochs int) recipe.Recipe {
@@ -239,7 +239,7 @@ func TestResumeFormerNames(t *testing.T) {
 	require.NoError(t, resume(t, dir))
 }
 
-// A run does not resume with another data set, and the error names the part that differs.
+// A run does not resume with a different data set, and the error names the part that differs.
 func TestResumeWithOtherData(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
@@ -258,7 +258,7 @@ func TestResumeWithOtherData(t *testing.T) {
 			"the entity vocabulary has 120 labels, but not the same ones in the same order"},
 	} {
 		files := maps.Clone(before)
-		delete(files, "entities.tsv") // where there is one, it is read before entities.txt
+		delete(files, "entities.tsv") // if it exists, it is read instead of entities.txt
 		if files[test.name] = test.text; test.text == "" {
 			delete(files, test.name)
 		}
@@ -267,14 +267,14 @@ func TestResumeWithOtherData(t *testing.T) {
 			test.want+"; restore it, or start again in another folder")
 		replaceAll(t, data, before)
 	}
-	// A moved data set is the same.
+	// A data set that moved counts as the same.
 	other := filepath.Join(t.TempDir(), "families")
 	require.NoError(t, os.Rename(data, other))
 	traintest.Change(t, filepath.Join(dir, ConfigFile), data, other)
 	require.NoError(t, resume(t, dir))
 }
 
-// A run does not resume with other options, and the error names them.
+// A run does not resume with different options, and the error names them.
 func TestResumeWithOtherOptions(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
@@ -350,7 +350,8 @@ func TestResumeComparesFiles(t *testing.T) {
 		", the checkpoint of the best epoch, 1, is missing: restore it from a backup"+elsewhere)
 	replaceAll(t, dir, files)
 
-	// A missing last checkpoint is written from the state, and a missing log begins again.
+	// Opening the run writes a missing last checkpoint from the state and starts a missing log
+	// again.
 	for _, name := range []string{lastName, logName} {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
 	}
@@ -362,7 +363,7 @@ func TestResumeComparesFiles(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(traintest.Contents(t, dir)[logName], "\n"))
 }
 
-// If a run folder is removed while it is in use, no part of it comes back.
+// If a run folder is removed while in use, no part of it reappears.
 func TestFolderRemovedDuringTraining(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for _, put := range []bool{false, true} {
@@ -388,9 +389,9 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 	}
 }
 
-// A run whose last epoch is only validated because it is the last, and which was killed while it
-// wrote that epoch, cannot be extended before the epoch is done. The repeated epoch would not be
-// validated, and best/ would have no validated epoch.
+// A run validates its last epoch, here only because it is the last, and is killed while it writes
+// that epoch. It cannot be extended before the epoch is done: the repeated epoch would not be
+// validated, and best/ would belong to an epoch without a validation.
 func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(3)

@@ -1,4 +1,4 @@
-// Package run stores a training run in a folder and resumes it after any interruption.
+// Package run stores a training run in a folder and resumes the run after any interruption.
 //
 // Begin with Create and Open, and then call Run.Train.
 package run
@@ -32,7 +32,7 @@ const (
 	lossPlotName   = "loss.svg"
 	metricPlotName = "validation.svg"
 
-	// parametersName is the file with the parameters and the metadata of a checkpoint.
+	// parametersName is the file that contains the parameters and the metadata of a checkpoint.
 	parametersName = "model.safetensors"
 )
 
@@ -45,7 +45,7 @@ const (
 //	loss.svg, validation.svg
 //	state.safetensors   what the next epoch needs
 //
-// Each epoch writes the state last, and is done once its state is written. A run repeats an
+// Each epoch writes the state last, and is done once the state is written. A run repeats an
 // interrupted epoch, so it ends with the same bytes as an uninterrupted run. If a file, an option
 // or the data set contradicts the state, Open returns an error.
 type Run struct {
@@ -68,13 +68,13 @@ const stoppedEarly = "stopped early"
 // progress is the part of the state that is not a tensor.
 type progress struct {
 	epoch, steps int     // done
-	best         float64 // best value of the metric
+	best         float64 // best value of the metric so far
 	bestEpoch    int     // 0 before the first validation
 	waited       int     // validations since the best
 	stopped      string  // why the run stopped early, or ""
 }
 
-// Open opens the run in a folder and locks the folder until Close. The run may be finished.
+// Open opens the run in a folder and locks the folder until Close. It also opens finished runs.
 func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if err := r.open(ctx, m); err != nil {
@@ -91,7 +91,7 @@ func (r *Run) Close() error {
 }
 
 func (r *Run) open(ctx context.Context, m train.Machine) error {
-	// A finished run needs no lock, and may be on a read-only disk.
+	// A finished run needs no lock and may be on a read-only disk.
 	if _, err := r.read(ctx); err != nil {
 		return err
 	}
@@ -187,8 +187,8 @@ func (r *Run) Best() (epoch int, value float64) { return r.progress.bestEpoch, r
 // Triples returns the number of distinct training triples of an unfinished run.
 func (r *Run) Triples() int { return r.trainer.Triples() }
 
-// sweep removes the temporary files of killed processes. It does not follow symbolic links: their
-// targets do not belong to the run.
+// sweep removes the temporary files of killed processes. It does not follow symbolic links, because
+// their targets do not belong to the run.
 func (r *Run) sweep() {
 	atomicfile.Sweep(r.Dir)
 	for _, name := range []string{lastName, bestName} {
@@ -233,7 +233,7 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 	return nil
 }
 
-// explain adds the path of the last checkpoint to an error, if there is one.
+// explain adds the path of the last checkpoint to an error, if there is such a checkpoint.
 func (r *Run) explain(err error) error {
 	if errors.Is(err, context.Canceled) || r.progress.epoch == 0 {
 		return err
@@ -241,7 +241,7 @@ func (r *Run) explain(err error) error {
 	return fmt.Errorf("%w; %s is the checkpoint of epoch %d", err, r.path(lastName), r.progress.epoch)
 }
 
-// validate adds the validation to an epoch and updates the best epoch.
+// validate adds the result of a validation to an epoch and updates the best epoch.
 func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	start := time.Now()
 	if e.Valid, err = r.trainer.Validate(ctx); err != nil {
@@ -257,7 +257,7 @@ func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	return nil
 }
 
-// keep writes all files of an epoch. The state is last.
+// keep writes all files of an epoch. It writes the state last.
 func (r *Run) keep(ctx context.Context, e train.Epoch) error {
 	if err := r.save(ctx, lastName); err != nil {
 		return err
@@ -304,8 +304,8 @@ func (r *Run) writeLog() error {
 	})
 }
 
-// BestUpTo returns the best validated epoch up to the given one and its metric. If the run has gone
-// further, the log must contain all epochs.
+// BestUpTo returns the best validated epoch up to the given epoch, and its metric. If the run has
+// trained beyond that epoch, the log must contain all epochs.
 func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 	if r.progress.epoch <= epoch {
 		return r.progress.bestEpoch, r.progress.best, nil

@@ -60,7 +60,7 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	}
 }
 
-// A run that is interrupted anywhere in any epoch ends with the bytes of an uninterrupted run.
+// A run that is interrupted anywhere in any epoch ends with the same bytes as an uninterrupted run.
 func TestResume(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for name, change := range traintest.Recipes() {
@@ -97,7 +97,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// An extended run ends with the bytes of a run that had all epochs from the start.
+// An extended run ends with the same bytes as a run that had all epochs from the start.
 func TestExtend(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	of := func(epochs int, change func(*recipe.Recipe)) recipe.Recipe {

@@ -19,11 +19,11 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// stateFormat is the format of state.safetensors. The file contains the tensors of
-// train.Trainer.State. Its metadata contains the progress, the options, the fingerprint of the data
-// set and a SHA-256 of the whole file.
+// stateFormat is the format of state.safetensors. The file contains the tensors that
+// train.Trainer.State returns. Its metadata contains the progress, the options, the fingerprint of
+// the data set and a SHA-256 of the whole file.
 //
-// The file also exists before the first epoch is done, without tensors. A missing state was
+// Before the first epoch is done, the file exists without tensors. If the file is missing, it was
 // therefore lost.
 const stateFormat = "mquine-state/3"
 
@@ -57,7 +57,7 @@ func (r *Run) writeState(ctx context.Context) error {
 	return writeSummed(ctx, r.path(stateName), metadata, tensors)
 }
 
-// noSum replaces the SHA-256 in the file from which it is computed.
+// noSum takes the place of the SHA-256 in the file while the SHA-256 is computed.
 var noSum = strings.Repeat("0", 2*sha256.Size)
 
 // writeSummed writes a file of tensors with the SHA-256 of the whole file in its metadata.
@@ -84,7 +84,7 @@ func (s stoppable) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// isWhole reports whether the SHA-256 of a file matches its metadata.
+// isWhole reports whether the SHA-256 of a file matches the one in its metadata.
 func isWhole(ctx context.Context, file *safetensors.File) (bool, error) {
 	contents, sum := file.Bytes(), file.Metadata()[sumKey]
 	before, after, found := bytes.Cut(contents, []byte(sum))
@@ -105,7 +105,7 @@ func isWhole(ctx context.Context, file *safetensors.File) (bool, error) {
 // lost is the advice in errors about missing or damaged files.
 const lost = "restore it from a backup, or start a new run in another folder"
 
-// readState reads the state except its tensors, if there is a state.
+// readState reads the state, if there is one, except for its tensors.
 func (r *Run) readState(ctx context.Context) (err error) {
 	defer fault.Guard().Catch(&err) // the file is memory-mapped
 	path := r.path(stateName)
@@ -144,7 +144,7 @@ func (r *Run) readState(ctx context.Context) (err error) {
 	return r.checkOptions(metadata[optionsKey])
 }
 
-// readCounts reads the progress and checks that it is consistent.
+// readCounts reads the progress from the metadata and checks that it is consistent.
 func (r *Run) readCounts(metadata map[string]string) (err error) {
 	p := &r.progress
 	bad := func(key, want string) error {
@@ -179,7 +179,7 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 	return nil
 }
 
-// restore copies the state into the trainer.
+// restore copies the tensors of the state into the trainer.
 func (r *Run) restore() (err error) {
 	defer fault.Guard().Catch(&err) // the file is memory-mapped
 	if r.progress.epoch == 0 {

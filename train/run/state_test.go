@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/train/internal/traintest"
 )
 
-// A state with any bit flipped is refused.
+// A state with a flipped bit is refused, whichever bit it is.
 func TestDamagedState(t *testing.T) {
 	c := traintest.Small(1)
 	c.Dim = 2
@@ -25,8 +25,8 @@ func TestDamagedState(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	header := 8 + int(binary.LittleEndian.Uint64(whole))
-	// One bit of every byte of the header, which has the counts, and of every 61st byte of the
-	// tensors.
+	// Flip one bit in every byte of the header, which contains the counts, and in every 61st byte
+	// of the tensors.
 	r := &Run{Dir: dir, Recipe: c}
 	require.NoError(t, r.readState(t.Context()))
 	for at := 0; at < len(whole); {
@@ -53,7 +53,7 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
-// Inconsistent counts are refused, also in a state of an earlier version, which has no SHA-256.
+// Inconsistent counts are refused, even in a state from an earlier version, which has no SHA-256.
 func TestStateCounts(t *testing.T) {
 	c := traintest.Small(4)
 	c.LearningRate = 0 // the first epoch is the best
@@ -93,13 +93,13 @@ func TestStateCounts(t *testing.T) {
 	}
 }
 
-// A change of a part of a data set changes the fingerprint of that part only.
+// A change to one part of a data set changes only that part's fingerprint.
 func TestFingerprint(t *testing.T) {
 	g := func() *kg.Graph { return traintest.RandomGraph(7, 3, 40, 1) }
 	same := FingerprintOf(g())
 	assert.Equal(t, same, FingerprintOf(g()))
 	require.NoError(t, same.Check(FingerprintOf(g()), "there", "it"))
-	// The format, computed independently.
+	// Compute the format independently.
 	var text strings.Builder
 	for _, triple := range g().Splits[kg.Train] {
 		fmt.Fprintln(&text, g().Entities.Label(triple.Head))

@@ -8,7 +8,7 @@ import (
 )
 
 // SearchFile is the file that identifies the folder of a search. The trials of a search are runs in
-// its subfolders.
+// subfolders of that folder.
 const SearchFile = "search.yaml"
 
 // TrialDir returns the folder of a trial, given the folder of its search. Trials are numbered from
@@ -19,7 +19,8 @@ func TrialDir(search string, trial int) string {
 
 var trialName = regexp.MustCompile(`^trial-\d{3,}$`)
 
-// searchOf returns the folder of the search whose trial is in dir, or "" if dir is not a trial.
+// searchOf returns the folder of the search whose trial is in dir, or "" if dir does not contain a
+// trial.
 func searchOf(dir string) string {
 	absolute, err := filepath.Abs(dir)
 	if err != nil || !trialName.MatchString(filepath.Base(absolute)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// dimension is an open option, whose value is one of several choices or a number in a range.
+// dimension is an open option. Its value is one of several choices or a number in a range.
 type dimension struct {
 	key     string
 	choices []string // nil for a range
@@ -25,7 +25,7 @@ type dimension struct {
 	whole   bool // the range contains only whole numbers
 }
 
-// The keys of an open option, and the scales of a range.
+// The keys in the mapping of an open option, and the scales of a range.
 const (
 	choiceKey = "choice"
 	minKey    = "min"
@@ -43,7 +43,7 @@ type dimensionReader struct {
 	file   string
 }
 
-// readDimension reads the choices or the range of the option key of base.
+// readDimension reads the choices or the range of the option of base that key names.
 func readDimension(base recipe.Recipe, key string, mapping *yaml.Node, file string) (dimension, error) {
 	r := &dimensionReader{dimension: dimension{key: key}, option: base.Option(key), file: file}
 	given := map[string]bool{}
@@ -141,7 +141,7 @@ func (d *dimension) String() string {
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// draw returns a random value. All choices, and all whole numbers of a linear range, have the same
+// draw returns a random value. All choices, and all whole numbers in a linear range, have the same
 // probability. Other numbers are rounded to three digits.
 func (d *dimension) draw(rng *rand.Rand) string {
 	if d.choices != nil {

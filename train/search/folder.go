@@ -31,7 +31,7 @@ const (
 	trialsPlotName = "trials.svg"
 )
 
-// Folder is a Search whose trials are on disk. It can resume after any interruption:
+// Folder is a Search whose trials are on disk. It can resume after any interruption. Its files are:
 //
 //	search.yaml    the Plan, with the data set
 //	space.yaml     the space, with all options
@@ -40,8 +40,9 @@ const (
 //	best.yaml      the recipe of the best trial
 //	trial-001, …   the run.Run of each trial
 //
-// The recipe of a trial has all epochs of the space, and a rung only pauses the run. A promoted
-// trial resumes. At the last rung it has the same parameters as an ordinary run with its recipe.
+// The recipe of a trial has the space's full number of epochs, and a rung only pauses the run. If
+// the trial is promoted, its run resumes. At the last rung, the trial has the same parameters as an
+// ordinary run with its recipe.
 type Folder struct {
 	Dir   string
 	Plan  Plan
@@ -148,7 +149,7 @@ func (f *Folder) open(ctx context.Context) error {
 	return f.readTrials(ctx)
 }
 
-// readTrials replays the results in trials.jsonl.
+// readTrials reports the results in trials.jsonl to the search again.
 func (f *Folder) readTrials(ctx context.Context) error {
 	path := f.path(trialsName)
 	data, err := input.ReadFile(ctx, path)
@@ -190,7 +191,7 @@ func (f *Folder) readTrials(ctx context.Context) error {
 	return nil
 }
 
-// renameOptions replaces keys and words from earlier versions by the current ones.
+// renameOptions replaces keys and words from earlier versions with the current ones.
 func (t *Trial) renameOptions() {
 	for _, o := range new(recipe.Recipe).Options() {
 		if value, ok := t.Options[o.FormerKey]; ok && o.FormerKey != "" {
@@ -206,7 +207,7 @@ func (t *Trial) renameOptions() {
 }
 
 // checkFixed compares all options of a trial with the recipe in its folder, unless the folder was
-// removed. trials.jsonl contains only the open options.
+// removed. It is necessary because trials.jsonl contains only the open options.
 func (f *Folder) checkFixed(ctx context.Context, job Job) error {
 	dir := f.RunDir(job.Trial)
 	if _, err := os.Stat(filepath.Join(dir, run.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +233,7 @@ func (f *Folder) checkRecipe(there recipe.Recipe, job Job) error {
 		filepath.Join(f.RunDir(job.Trial), run.ConfigFile), job.Trial, d, run.SearchFile, spaceName)
 }
 
-// options returns the open options of a trial, as in trials.jsonl.
+// options returns the open options of a trial in the form of trials.jsonl.
 func (f *Folder) options(c recipe.Recipe) map[string]json.RawMessage {
 	options := map[string]json.RawMessage{}
 	for i, value := range f.Space.Values(c) {
@@ -323,9 +324,9 @@ func (f *Folder) Recipe(trial int) recipe.Recipe { return f.search.recipes[trial
 // RunDir returns the folder of a trial. Trials are numbered from 1.
 func (f *Folder) RunDir(trial int) string { return run.TrialDir(f.Dir, trial) }
 
-// write writes the plot, the best recipe and the trials, in this order. If the search is killed
-// before it has written the trials, the resumed search repeats the last job and writes the other
-// files again.
+// write writes the plot, the best recipe and the trials, in this order. A search that is killed
+// before it has written the trials repeats its last job when it resumes, and writes the other files
+// again.
 func (f *Folder) write() error {
 	if err := f.plot(); err != nil {
 		return err
@@ -356,8 +357,8 @@ func (f *Folder) writeBest() error {
 	return atomicfile.WriteBytes(f.path(bestConfigName), append(file, c.YAML()...))
 }
 
-// Ranked returns the result of each trial at the last rung that it reached, best first and failed
-// trials last.
+// Ranked returns the result of each trial at the last rung that the trial reached, best first and
+// failed trials last.
 func (f *Folder) Ranked() []Trial {
 	var ranked []Trial
 	for _, trial := range f.trials {

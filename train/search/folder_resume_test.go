@@ -16,7 +16,7 @@ import (
 
 const resumeSpace = "dim: 4\nbatch: 128\nepochs: 6\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
 
-// searchOfThree runs a search of three trials and stops it after some jobs.
+// searchOfThree runs a search with three trials and stops it after the given number of jobs.
 func searchOfThree(t *testing.T, jobs int) string {
 	t.Helper()
 	dir := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 3})
@@ -45,12 +45,12 @@ func goOn(t *testing.T, dir string) error {
 	return s.Run(t.Context())
 }
 
-// If a user trains a trial to its end, its value at a rung stays the same, and the search continues
-// as before.
+// If a user trains a trial to its end, the trial's value at a rung stays the same, and the search
+// continues as before.
 func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	alone, dir := searchOfThree(t, 0), searchOfThree(t, 0)
 	require.NoError(t, goOn(t, alone))
-	// The first trial had begun when the user continued it, and was not reported.
+	// The user continued the first trial after it had begun and before its result was reported.
 	s := openFolder(t, dir, machineOf(t, 1))
 	job, _, err := s.search.Next()
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, (r.Log()[0].ProcessorSeconds+r.Log()[1].ProcessorSeconds)/60, s.trials[0].ProcessorMinutes, 1e-12)
 
-	// Without the log, its value at the rung is unknown.
+	// Without the log, the trial's value at the rung is unknown.
 	dir = searchOfThree(t, 0)
 	require.NoError(t, os.Rename(r.Dir, filepath.Join(dir, "trial-001")))
 	require.NoError(t, os.Remove(filepath.Join(dir, "trial-001", "log.jsonl")))
@@ -90,7 +90,7 @@ func TestExtendRefusesTrials(t *testing.T) {
 	require.NoError(t, goOn(t, dir))
 }
 
-// A search does not continue with another space or another data set.
+// A search does not continue with a different space or data set.
 func TestFolderWithOthers(t *testing.T) {
 	dir := searchOfThree(t, 2)
 	space := filepath.Join(dir, spaceName)
@@ -115,14 +115,14 @@ func TestFolderWithOthers(t *testing.T) {
 		" began: the valid split has 19 triples and had 20; restore it, or start again in another folder")
 	undo()
 
-	// Searches of earlier versions have no fingerprint.
+	// Searches from earlier versions have no fingerprint.
 	text := traintest.Contents(t, dir)[run.SearchFile]
 	traintest.Change(t, filepath.Join(dir, run.SearchFile), text[strings.Index(text, "# the data set: sizes"):], "")
 	require.NoError(t, goOn(t, dir))
 }
 
-// A search of an earlier version, whose files have former names of options, resumes with the same
-// trials.
+// A search from an earlier version, whose files contain former names of options, resumes with the
+// same trials.
 func TestFolderOfFormerNames(t *testing.T) {
 	const space = "dim: 4\nbatch: 128\nepochs: 1\nnegatives: {choice: [1vsall, kvsall]}\nema: {min: 0, max: 0.9}\n"
 	dir := createFolder(t, space, Plan{Seed: 3, Rungs: 1, Trials: 4})
@@ -148,7 +148,7 @@ func TestFolderOfFormerNames(t *testing.T) {
 	assert.Equal(t, 5, strings.Count(got, "\n"))
 }
 
-// If the folder of a search is removed while it runs, no part of it comes back.
+// If the folder of a search is removed while the search runs, no part of the folder reappears.
 func TestSearchRemoved(t *testing.T) {
 	dir := searchOfThree(t, 0)
 	s := openFolder(t, dir, machineOf(t, 1))

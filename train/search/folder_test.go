@@ -44,7 +44,7 @@ func withoutTime(t testing.TB, dir string) string {
 }
 
 // A search that is interrupted anywhere ends like an uninterrupted one, for any number of threads.
-// Its trials equal ordinary runs.
+// Its trials have the same results as ordinary runs.
 func TestFolder(t *testing.T) {
 	plan := Plan{Seed: 3, Rungs: 2, Trials: 4}
 	alone := createFolder(t, folderSpace, plan)
@@ -80,7 +80,7 @@ func TestFolder(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, alone, file), traintest.Digest(t, dir, file), file)
 	}
 
-	// An ordinary run with the best recipe.
+	// Train an ordinary run with the best recipe.
 	best := s.Ranked()[0]
 	for _, trial := range s.trials {
 		assert.LessOrEqual(t, trial.Value, best.Value)
@@ -102,15 +102,15 @@ func TestFolder(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, trial, model))
 	}
 
-	// A finished search does nothing more.
+	// A finished search has no more jobs.
 	s = openFolder(t, dir, machineOf(t, 1))
 	require.NoError(t, s.Run(t.Context()))
 	require.NoError(t, s.Close())
 	assert.Equal(t, want, withoutTime(t, dir))
 }
 
-// The trials are written last. A search that ends before that repeats the job and writes the other
-// files again.
+// The trials are written last. A search that stops before it has written them repeats the job and
+// writes the other files again.
 func TestFolderWritesTrialsLast(t *testing.T) {
 	dir := createFolder(t, "dim: 4\nepochs: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n",
 		Plan{Seed: 3, Rungs: 1, Trials: 1})
@@ -128,7 +128,7 @@ func TestFolderWritesTrialsLast(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(withoutTime(t, dir), "\n"))
 }
 
-// A trial that diverges has failed, and the search continues.
+// A trial that diverges counts as failed, and the search continues.
 func TestFolderFailures(t *testing.T) {
 	dir := createFolder(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n",
 		Plan{Seed: 1, Rungs: 2})
@@ -201,7 +201,7 @@ func takeOn(t testing.TB, dir string) error {
 	return r.Train(t.Context(), func(train.Epoch) {})
 }
 
-// Opening a search removes temporary files of killed processes and nothing else.
+// Opening a search removes the temporary files of killed processes and nothing else.
 func TestOpenKeepsHiddenFiles(t *testing.T) {
 	dir := createFolder(t, folderSpace, Plan{Seed: 3, Rungs: 1, Trials: 1})
 	traintest.WriteFiles(t, dir, ".git/HEAD", ".gitignore", traintest.Litter)

@@ -27,7 +27,7 @@ type Plan struct {
 	Fingerprint run.Fingerprint
 }
 
-// options returns the settings of search.yaml.
+// options returns the settings that search.yaml contains.
 func (p *Plan) options() []setting.Setting {
 	return []setting.Setting{
 		{Key: run.DataKey, Help: "the data set: its name, or its folder", Value: (*dataName)(&p.Data)},

@@ -20,7 +20,7 @@ func TestPlan(t *testing.T) {
 		require.NoError(t, got.read(strings.NewReader(string(text)), "x.yaml"))
 		assert.Equal(t, want, got)
 	}
-	// Without a fingerprint, as earlier versions wrote it.
+	// Earlier versions wrote no fingerprint.
 	text, err := (&Plan{Data: "umls", Seed: 1, Rungs: 3, Budget: time.Hour}).yaml()
 	require.NoError(t, err)
 	assert.Equal(t, `# the data set: its name, or its folder

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/train/internal/lineplot"
 )
 
-// plot draws the metric of every trial at the rungs that it has reached. Only the best trials are
-// in colour.
+// plot draws the metric of every trial at the rungs that the trial has reached. Only the best
+// trials are in colour.
 func (f *Folder) plot() error {
 	const coloured = 3
 	points := map[int]plotter.XYs{}

@@ -1,7 +1,8 @@
-// Package search searches a space of training options for the best on the validation split.
+// Package search searches a space of training options for those that score best on the validation
+// split.
 //
-// A Space defines the open options, a Search decides which trial trains next, and a Folder runs the
-// trials and can resume after any interruption. Begin with ReadSpace, Create and Open.
+// A Space defines the open options. A Search decides which trial trains next. A Folder runs the
+// trials, and can resume after any interruption. Begin with ReadSpace, Create and Open.
 package search
 
 import (
@@ -15,8 +16,8 @@ import (
 
 // Search is a random search with asynchronous successive halving (ASHA; Li et al., 2020) that runs
 // one trial at a time. Every trial trains up to the first rung. The best third of the trials at a
-// rung continue to the next one. The next job depends only on the space, the seed and the results
-// so far, so a search with a larger budget begins like one with a smaller budget.
+// rung continue to the next rung. The next job depends only on the space, the seed and the results
+// so far, so a search with a larger budget begins with the same jobs as one with a smaller budget.
 type Search struct {
 	space *Space
 	seed  uint64
@@ -43,8 +44,9 @@ type Job struct {
 // halving is the reduction factor: one in three trials is promoted, to three times as many epochs.
 const halving = 3
 
-// Rungs returns the epochs of at most n rungs, in ascending order. The last rung has all epochs.
-// Every other rung has a third of the epochs of the next one, rounded up to a validated epoch.
+// Rungs returns the epochs of at most n rungs, in ascending order. The last rung is at the last
+// epoch. Every other rung is at a third of the epochs of the next rung, rounded up to a validated
+// epoch.
 func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	if c.ValidEvery == 0 {
 		return nil, errors.New("valid_every is 0, but the search compares trials on the validation split: " +
@@ -78,12 +80,13 @@ func (s *Search) Next() (Job, bool, error) {
 			return Job{len(s.recipes) + 1, s.rungs[0], c}, ok, err
 		}
 	}
-	// There are no new trials: round the third up, so that one trial reaches the last rung.
+	// There are no new trials: round the third up so that at least one trial reaches the last rung.
 	job, ok := s.promotion(true)
 	return job, ok, nil
 }
 
-// draws is the number of recipes that a search draws before it gives up finding a new valid one.
+// draws is the number of recipes that a search draws before it gives up looking for a new valid
+// one.
 const draws = 1000
 
 // draw returns the recipe of the next trial, or false if it finds no new one.
@@ -105,8 +108,8 @@ func (s *Search) draw() (recipe.Recipe, bool, error) {
 	return recipe.Recipe{}, false, nil
 }
 
-// promotion returns the next promotion, or false if there is none. It looks at the highest rung
-// first. Of n trials at a rung, n/3 are promoted, rounded down or up.
+// promotion returns the next promotion, or false if there is none. It considers the highest rung
+// first. Of the n trials at a rung, n/3 are promoted, rounded down or up.
 func (s *Search) promotion(roundUp bool) (Job, bool) {
 	for k := len(s.rungs) - 2; k >= 0; k-- {
 		here, next := s.rungs[k], s.rungs[k+1]
@@ -146,8 +149,8 @@ func (s *Search) ranked(rung int) []int {
 	return trials
 }
 
-// Report records the result of the job that Next returned: the validation metric, where larger is
-// better, or that the run diverged. A failed trial is not promoted.
+// Report records the result of the job that Next returned: the value of the validation metric,
+// where larger is better, or that the run failed. A failed trial is not promoted.
 func (s *Search) Report(job Job, value float64, failed bool) {
 	if job.Trial > len(s.recipes) {
 		s.recipes = append(s.recipes, job.Recipe)

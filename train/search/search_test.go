@@ -44,9 +44,9 @@ func TestSearch(t *testing.T) {
 		value func(trial, epochs int) float64
 		want  string
 	}{
-		// Of 3 trials the best is 2, of 4 and 5 trials it is 4, and of 6 the best two are 4 and 5.
-		// Then 2, 4 and 5 are at 3 epochs, and 4 is the best of them. 9 is promoted as the best of
-		// 9 trials, and then as the best of 4 at 3 epochs.
+		// The best of 3 trials is 2, the best of 4 and of 5 trials is 4, and the best two of 6 are
+		// 4 and 5. Then 2, 4 and 5 are at 3 epochs, and 4 is the best of them. Trial 9 is promoted
+		// as the best of 9 trials, and then as the best of 4 at 3 epochs.
 		{"thirds", []int{1, 3, 9}, 0, 16, of, "1@1 2@1 3@1 2@3 4@1 4@3 5@1 6@1 5@3 4@9 7@1 8@1 9@1 9@3 9@9 10@1"},
 		{"no rungs", []int{9}, 3, 9, of, "1@9 2@9 3@9 end"},
 		// At the end, thirds are rounded up: two of 4 at 1 epoch, one of 2 at 3 epochs.
@@ -59,7 +59,7 @@ func TestSearch(t *testing.T) {
 			}
 			return values[trial-1]
 		}, "1@1 2@1 3@1 2@3 4@1 4@3 5@1 6@1 5@3 2@9 end"},
-		// A failed trial is the last of its rung and is not promoted.
+		// A failed trial ranks last at its rung and is not promoted.
 		{"failed", []int{1, 3}, 6, 20, func(trial, _ int) float64 {
 			if trial%2 == 1 {
 				return math.Inf(-1)
@@ -75,7 +75,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A search draws each recipe once, skips invalid recipes, and ends when there is no other.
+// A search draws each recipe once, skips invalid recipes, and ends when there are no more.
 func TestSearchOfFiniteSpace(t *testing.T) {
 	s := NewSearch(space(t, "dim: {min: 3, max: 5}\nloss: {choice: [softmax, bce]}\n"), 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 4@1 5@1 6@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))

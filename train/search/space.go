@@ -25,16 +25,16 @@ type Space struct {
 	open  []dimension // in the order of the options
 }
 
-// fixedOptions are the options that a space cannot leave open. The search compares trials by the
-// first three, and products depends on the machine.
+// fixedOptions are the options that a space cannot leave open: the first three because they must be
+// the same for a comparison of trials, and products because it depends on the machine.
 var fixedOptions = []string{"epochs", "valid_every", "valid_metric", "products"}
 
 // useTrial is the stream of random numbers for trials. Package train uses smaller numbers.
 const useTrial uint64 = 1 << 32
 
-// ReadSpace reads a space from a YAML file, which maps options to their values. The value of an
-// open option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that are not in the file
-// have their values in base. Errors refer to the file as name.
+// ReadSpace reads a space from a YAML file that maps options to their values. The value of an open
+// option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that are not in the file have
+// the values that they have in base. Errors refer to the file as name.
 func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	s := &Space{fixed: base}
 	root, err := setting.ReadMapping(r, name, s.fixed.Options()...)
@@ -83,10 +83,10 @@ func (s *Space) read(key, value *yaml.Node, name string) error {
 // Model returns the model of the trials, or the model of the base if the space leaves it open.
 func (s *Space) Model() string { return s.fixed.Model }
 
-// CheckBackend is Recipe.CheckBackend for all trials.
+// CheckBackend is like Recipe.CheckBackend but checks the recipes of all trials.
 func (s *Space) CheckBackend(b *kernel.Backend) error { return s.fixed.CheckBackend(b) }
 
-// YAML returns the space as a file for ReadSpace, with all options.
+// YAML returns the space, with all options, as a file that ReadSpace can read.
 func (s *Space) YAML() []byte {
 	return setting.YAML(s.fixed.Options(), func(o recipe.Option) string {
 		i := slices.IndexFunc(s.open, func(d dimension) bool { return d.key == o.Key })
@@ -118,7 +118,7 @@ func (s *Space) Open() []string {
 	return keys
 }
 
-// Values returns the values of the open options in c, in the order of Open.
+// Values returns the values that c has for the open options, in the order of Open.
 func (s *Space) Values(c recipe.Recipe) []string {
 	values := make([]string, len(s.open))
 	for i, d := range s.open {
@@ -127,7 +127,8 @@ func (s *Space) Values(c recipe.Recipe) []string {
 	return values
 }
 
-// CheckMemory is train.CheckMemory for the largest recipe in the space.
+// CheckMemory is like train.CheckMemory but checks the recipe in the space that needs the most
+// memory.
 func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	// A search never draws invalid recipes.
 	recipes := slices.DeleteFunc(s.corners(), func(c recipe.Recipe) bool { return c.Check() != nil })
@@ -137,8 +138,8 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	return nil
 }
 
-// memoryKeys are the options that determine the memory of a run. The memory grows with each numeric
-// option.
+// memoryKeys are the options that determine how much memory a run needs. The memory grows with each
+// numeric option.
 var memoryKeys = []string{
 	"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "ema",
 }

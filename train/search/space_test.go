@@ -22,7 +22,7 @@ func space(t testing.TB, text string) *Space {
 	return s
 }
 
-// The draws of each kind of range have the distribution of its scale, with both ends.
+// The draws from each kind of range are distributed according to its scale and include both ends.
 func TestSpaceDraws(t *testing.T) {
 	s := space(t, `
 dim: {min: 3, max: 6}
@@ -133,7 +133,7 @@ func FuzzReadSpace(f *testing.F) {
 	})
 }
 
-// A search is refused if its largest run does not fit into the memory.
+// A search is refused if its largest run does not fit into memory.
 func TestSpaceRefused(t *testing.T) {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for e := range 5003 {

@@ -1,4 +1,4 @@
-// Package proctest supports tests of memory estimates and of the behaviour when memory is short.
+// Package proctest supports tests of memory estimates and of behaviour under memory shortage.
 package proctest
 
 import (
@@ -24,7 +24,7 @@ func Leave(t *testing.T, bytes int64) {
 	proc.AvailableMemory = func() proc.Room { return proc.Room{Bytes: bytes, Limit: "a limit of the test"} }
 }
 
-// Job is a piece of work and an estimate of its memory.
+// Job is a piece of work and an estimate of the memory that it needs.
 type Job struct {
 	Name string
 	// Prepare creates the inputs of the work. It returns the estimate and the work.
@@ -36,7 +36,7 @@ const jobKey = "MQUINE_TEST_JOB"
 
 // CompareEstimates runs each job in a separate process and compares the estimate with the peak
 // memory of the process. The estimate must be at least 70% of the peak. It must not exceed the
-// peak, so that no work is refused that would succeed. The test must do nothing else.
+// peak, so that work that would succeed is never refused. The calling test must do nothing else.
 func CompareEstimates(t *testing.T, jobs []Job) {
 	if job, err := strconv.Atoi(os.Getenv(jobKey)); err == nil {
 		needs, work := jobs[job].Prepare(t)
@@ -61,7 +61,7 @@ func CompareEstimates(t *testing.T, jobs []Job) {
 		_, err = fmt.Sscanf(string(out), "took %f of %f", &took, &estimate)
 		require.NoError(t, err, "%s: %s", job.Name, out)
 		t.Logf("%s: estimated %.0f MB, took %.0f MB", job.Name, estimate/1e6, took/1e6)
-		assert.Less(t, estimate, 1.02*took, "%s: %s", job.Name, out) // the heap held a little memory before
+		assert.Less(t, estimate, 1.02*took, "%s: %s", job.Name, out) // the heap already held some memory
 		assert.Greater(t, estimate, 0.7*took, "%s: %s", job.Name, out)
 	}
 }

@@ -1,4 +1,4 @@
-// Package lineplot draws line plots of values by epoch.
+// Package lineplot draws values over epochs as line plots.
 package lineplot
 
 import (
@@ -22,8 +22,8 @@ type Line struct {
 	Points plotter.XYs
 }
 
-// Write writes lines as an SVG file. The legend is at the top if legendTop is true, and otherwise
-// at the bottom.
+// Write writes lines as an SVG file. The legend is at the top if legendTop is true, and at the
+// bottom otherwise.
 func Write(path, title string, lines []Line, legendTop bool) error {
 	p := plot.New()
 	p.Title.Text = text.Escape(title)

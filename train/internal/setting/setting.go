@@ -1,6 +1,6 @@
-// Package setting reads and writes settings: named values that are keys of a YAML file and flags of
-// the command line. Reading is strict. Unknown keys, repeated keys and values out of range are
-// errors that name the file and the line.
+// Package setting reads and writes settings: named values that can be set with keys in a YAML file
+// and with flags on the command line. Reading is strict: unknown keys, repeated keys and values out
+// of range are errors that name the file and the line.
 package setting
 
 import "strings"
@@ -12,24 +12,25 @@ type Setting struct {
 	Key, Help string
 	Value     Value
 
-	// FormerKey is the name in earlier versions, or "" if it never changed.
+	// FormerKey is the key in earlier versions, or "" if the key never changed.
 	FormerKey string
-	// FormerWords maps each word that earlier versions used as a value to the current word.
+	// FormerWords maps words that earlier versions used as values to the current words.
 	FormerWords map[string]string
 }
 
 // Flag returns the name of the setting on the command line, without the leading dashes.
 func (s Setting) Flag() string { return flagOf(s.Key) }
 
-// FormerFlag returns the name of the flag in earlier versions, or "" if it never changed.
+// FormerFlag returns the name of the flag in earlier versions, or "" if the name never changed.
 func (s Setting) FormerFlag() string { return flagOf(s.FormerKey) }
 
 func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
-// Set sets the value from text, which may be a word of an earlier version.
+// Set sets the value from text, which may be a word from an earlier version.
 func (s Setting) Set(text string) error { return s.Value.Set(s.Current(text)) }
 
-// Current returns the current word for a word of an earlier version, and any other text unchanged.
+// Current returns the current word for a word from an earlier version, and any other text
+// unchanged.
 func (s Setting) Current(text string) string {
 	if word, ok := s.FormerWords[text]; ok {
 		return word
@@ -56,15 +57,15 @@ func (s Setting) Original() (key, value string) {
 type Value interface {
 	String() string
 	Set(text string) error
-	// Type returns the word that help texts use for the kind of value.
+	// Type returns the word for this kind of value in help texts.
 	Type() string
-	// Range describes the texts that Set accepts.
+	// Range describes the strings that Set accepts.
 	Range() string
 }
 
 // Number is a Value that accepts the numbers in a range.
 type Number interface {
 	Value
-	// Number returns the variable, and whether it is a whole number.
+	// Number returns the variable's value, and whether the variable holds whole numbers.
 	Number() (x float64, whole bool)
 }

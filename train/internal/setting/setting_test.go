@@ -12,7 +12,7 @@ import (
 
 type word string
 
-// variables has one variable of each kind.
+// variables contains one variable of each kind.
 type variables struct {
 	choice word
 	whole  int
@@ -70,7 +70,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Names of earlier versions are read, and only formats that keep them write them.
+// Names from earlier versions are accepted, but only formats that keep them write them.
 func TestFormerNames(t *testing.T) {
 	var got variables
 	require.NoError(t, got.read("old_choice: zwei\nwhole: 3"))

@@ -14,8 +14,8 @@ import (
 )
 
 // ReadMapping returns the mapping in a YAML file, or nil if the file is empty. It replaces the
-// former keys of settings in list by the current keys. Errors refer to the file as name, here and
-// below.
+// former keys of settings in list with the current keys. Here and below, errors refer to the file
+// as name.
 func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {
@@ -67,8 +67,8 @@ func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) err
 	return nil
 }
 
-// Find returns the setting of a key. If there is none, the error suggests the nearest key of the
-// list and others. The caller handles the keys in others.
+// Find returns the setting with the given key. If there is none, the error suggests the nearest key
+// in list or others. The caller handles the keys in others.
 func Find(list []Setting, key *yaml.Node, name string, others ...string) (Setting, error) {
 	keys := slices.Clone(others)
 	for _, s := range list {
@@ -92,8 +92,8 @@ func (s Setting) Read(value *yaml.Node, name string) error {
 	return nil
 }
 
-// YAML returns a YAML file with the settings in list and the given values. Above each setting is a
-// comment with its help text.
+// YAML returns a YAML file with the settings in list and their values from the function value. A
+// comment above each setting contains its help text.
 func YAML(list []Setting, value func(Setting) string) []byte {
 	var b bytes.Buffer
 	for _, s := range list {

@@ -59,7 +59,7 @@ func paper(dataset string) recipe.Recipe {
 	return r
 }
 
-// Recipe returns a small recipe for a short run, with a change of Recipes.
+// Recipe returns a small recipe for a short run, with one of the changes from Recipes.
 func Recipe(change func(*recipe.Recipe)) recipe.Recipe {
 	c := recipe.Default()
 	change(&c)

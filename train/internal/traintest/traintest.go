@@ -1,4 +1,4 @@
-// Package traintest has helpers for the tests of package train and its subpackages.
+// Package traintest provides helpers for the tests of package train and its subpackages.
 package traintest
 
 import (
@@ -84,7 +84,7 @@ func WriteFiles(t testing.TB, dir string, names ...string) {
 	}
 }
 
-// Contents returns the contents of the files below a folder, by their paths.
+// Contents maps the paths of the files below a folder to their contents.
 func Contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -100,8 +100,8 @@ func Contents(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// Change replaces the first occurrence of a text in a file, and returns a function that restores
-// the file.
+// Change replaces the first occurrence of a text in a file and returns a function that restores the
+// file.
 func Change(t testing.TB, path, old, text string) (undo func()) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -119,7 +119,7 @@ func Digest(t testing.TB, path ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// Litter is the name of a temporary file of package atomicfile.
+// Litter is a name in the form that package atomicfile uses for temporary files.
 const Litter = ".model.safetensors.0123456789abcdef.mquine-tmp"
 
 // Gone is the error about a folder that was removed while it was in use.

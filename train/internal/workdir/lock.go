@@ -5,13 +5,13 @@ import (
 	"os"
 )
 
-// Lock is an advisory lock of a folder. A nil Lock locks nothing.
+// Lock is an advisory lock on a folder. A nil Lock locks nothing.
 type Lock struct {
 	path string
 	file *os.File
 }
 
-// Acquire locks a folder, through the file at path, until Close or the end of the process. The
+// Acquire locks a folder by locking the file at path, until Close or the end of the process. The
 // process that holds the lock may replace the file once, before it closes the lock. On a file
 // system without locks, Acquire only opens the file.
 func Acquire(path string) (*Lock, error) {
@@ -30,8 +30,8 @@ func (l *Lock) Close() error {
 	return l.file.Close()
 }
 
-// Check returns an error if path no longer leads to the locked file. The folder was then removed or
-// replaced, and further writes would recreate parts of it.
+// Check returns an error if path no longer leads to the locked file. In that case, the folder was
+// removed or replaced, and further writes would recreate parts of it.
 func (l *Lock) Check() error {
 	if isAt(l.file, l.path) {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 // lock opens and locks a file.
 func lock(path string) (*os.File, error) {
-	// Open for writing, because NFS cannot lock a file exclusively that is open only for reading.
+	// Open for writing, because NFS cannot exclusively lock a file that is open only for reading.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err

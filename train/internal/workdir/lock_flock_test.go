@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// Acquire locks the file that the path leads to, not a file that was replaced between opening and
+// Acquire locks the file to which the path leads, not a file that was replaced between opening and
 // locking.
 func TestLockOfReplacedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")

@@ -4,5 +4,6 @@ package workdir
 
 import "os"
 
-// lock opens a file without locking it. Users must not run two processes in the same folder.
+// lock opens a file without locking it. Users must therefore not run two processes in the same
+// folder.
 func lock(path string) (*os.File, error) { return os.Open(path) }

@@ -1,5 +1,5 @@
-// Package workdir creates and locks the folder of a long job. The folder appears with all its files
-// at once, and only one process at a time uses it.
+// Package workdir creates and locks the folder of a long job. The folder appears together with all
+// its files, and only one process at a time uses it.
 package workdir
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// Create creates a folder with the given files, all at once. The folder must not exist.
+// Create creates a folder that appears together with the given files. The folder must not exist.
 func Create(dir string, files map[string][]byte) error {
 	err := atomicfile.Folder(dir, func(temporary string) error {
 		for name, data := range files {

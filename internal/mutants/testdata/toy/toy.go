@@ -1,4 +1,4 @@
-// Package toy is what the tests of mutants mutate.
+// Package toy is the code that the tests of mutants change.
 package toy
 
 // Max returns the larger number.
