@@ -21,7 +21,7 @@ RACE_TRAIN = SameB|Average|KvsAll|Resume$$|Search$$|Cancel|Drop
 RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress|Golden
 race: ## run the tests of concurrent code under the race detector
 	$(GO) test -race -short -timeout 20m ./internal/fault ./internal/input ./internal/text ./kg/... ./model/checkpoint/...
-	$(GO) test -race -short -timeout 20m -run '$(RACE_KERNEL)' ./kernel ./kernel/linalg ./kernel/ceiling
+	$(GO) test -race -short -timeout 20m -run '$(RACE_KERNEL)' ./kernel ./kernel/linalg
 	$(GO) test -race -short -timeout 20m -run '$(RACE_RANK)' ./rank/... ./metrics
 	$(GO) test -race -short -timeout 20m -run '$(RACE_TRAIN)' ./train/...
 	$(GO) test -race -short -timeout 20m -run '$(RACE_COMMANDS)' ./cmd/mquine
