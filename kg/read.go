@@ -15,7 +15,7 @@ import (
 )
 
 // DataDir returns the folder of the data sets: the value of MQUINE_DATA or, if that is empty,
-// mquine/datasets in the user's cache. The folder may not exist.
+// mquine/datasets in the user's cache. The folder need not exist.
 func DataDir() (string, error) {
 	if dir := os.Getenv("MQUINE_DATA"); dir != "" {
 		return dir, nil

@@ -232,8 +232,8 @@ func TestClusteredCoverage(t *testing.T) {
 	}
 }
 
-// Intervals of few clusters contain the true mean as often as intervals of many. With the 2.5% and
-// 97.5% quantiles, intervals from 12 clusters contain it in 90% of samples.
+// Intervals of few clusters contain the true mean as often as intervals of many. With the plain
+// 2.5% and 97.5% quantiles, intervals from 12 clusters would contain it in only 90% of samples.
 func TestFewClustersCoverage(t *testing.T) {
 	const samples, n = 1000, 12
 	rng := rand.New(rand.NewPCG(20, 0))

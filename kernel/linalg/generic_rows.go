@@ -10,7 +10,8 @@ var rowsGeneric = rowKernels{
 	adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric,
 }
 
-// root32 returns √x rounded once, because float64 has 53 > 2·24 + 1 bits.
+// root32 returns √x as if rounded once to float32. float64 has 53 bits, more than 2·24 + 1, so the
+// second rounding is harmless.
 func root32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 func axpyGeneric(y, x *float32, n int, a float32) {

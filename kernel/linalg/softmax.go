@@ -11,7 +11,7 @@ import (
 // to x/ln 2. exp(−∞) is 0, exp(+∞) and results beyond float32 are +∞, and exp(NaN) is NaN.
 
 // softmaxKernels are the kernels for n scores. n is a multiple of sumLanes; the portable kernels
-// accept any n > 0. Terms of sums go to lanes as in Dot.
+// accept any n > 0. The terms of a sum are assigned to lanes as in Dot.
 type softmaxKernels struct {
 	// maximum sets each lane to the maximum of itself and its entries of x.
 	maximum func(x *float32, n int, lanes *[sumLanes]float32)

@@ -89,7 +89,8 @@ func (d Dataset) Triples(s kg.Split) int {
 	return 0
 }
 
-// Missing returns the files of the data set that are not in the folder dir, which may not exist.
+// Missing returns the files of the data set that are not in the folder dir. The folder need
+// not exist.
 func (d Dataset) Missing(dir string) ([]File, error) {
 	var missing []File
 	for _, f := range d.Files {

@@ -94,7 +94,7 @@ type format struct {
 	name string
 	// marker is the file that identifies a folder of this format.
 	marker string
-	// open opens and marks the parameter files. It checks only that they can be read.
+	// open opens the parameter files and calls Mark on each. It checks only that they can be read.
 	open func(ctx context.Context, dir string) (*source, error)
 	// read completes a checkpoint whose files are open.
 	read func(c *Checkpoint, ctx context.Context, o options) error

@@ -281,8 +281,8 @@ func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) 
 	return nil
 }
 
-// Contend adds the candidates of one device after another to the lists, because each device raises
-// the thresholds for the next.
+// Contend adds candidates to the lists one device at a time, because each device raises the
+// thresholds for the next.
 func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block, lists *engine.Lists) error {
 	workers, err := b.begin(ctx, goroutine, block)
 	if err != nil {

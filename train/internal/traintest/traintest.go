@@ -67,7 +67,7 @@ func OpenGraph(t testing.TB, data string) *kg.Graph {
 	return g
 }
 
-// Small returns a recipe for a run of a few milliseconds per epoch.
+// Small returns a recipe for a run whose epochs take a few milliseconds each.
 func Small(epochs int) recipe.Recipe {
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Epochs = 4, 128, epochs
