@@ -6,8 +6,8 @@
 // in any script stay readable. It is idempotent. The package has one function or type for each
 // destination: Escape for a line, Table, Markdown and JSON for documents, and Writer for streams.
 // CSV and tab-separated output is exact, because programs read it and compare labels. A spreadsheet
-// must therefore import such columns as text. The writer that
-// Exact returns escapes such output only on a terminal.
+// must therefore import such columns as text. The writer that Exact returns escapes such output only
+// on a terminal.
 //
 // The package also formats counts (Comma, Count, Plural), enumeration names (Name) and suggestions
 // for misspelt names (Nearest, Similar).
