@@ -48,7 +48,6 @@ func (s *session) eachSlice(
 	s.job.Phases = engine.NewPhases(ctx)
 	defer pprof.SetGoroutineLabels(ctx)
 	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	size, buffers := s.engine.Slices()
 	free, ready := make(chan int, buffers), make(chan loadedSlice)
 	for i := range buffers {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -125,6 +126,25 @@ func TestListsFitTheCode(t *testing.T) {
 			assert.True(t, has, "%s: %s: %s has no test %s", l.name, m.Name, m.Package, m.Test)
 		}
 	}
+}
+
+// The committed page has a row for each mutation of the lists, and no others. Only a whole run of
+// the mutations can tell whether the verdicts still hold.
+func TestPageHasEveryMutation(t *testing.T) {
+	all, err := loadLists("*.yaml")
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "mutants.md"))
+	require.NoError(t, err)
+	rows := strings.Count(string(page), "\n| ") - len(all) // without the heads of the tables
+	total := 0
+	for _, l := range all {
+		total += len(l.Mutations)
+		for _, m := range l.Mutations {
+			assert.Contains(t, string(page), fmt.Sprintf("\n| %s | %s | ", strings.ReplaceAll(m.Name, "|", `\|`), m.File),
+				"run make mutants")
+		}
+	}
+	assert.Equal(t, total, rows, "run make mutants")
 }
 
 // hasTest reports whether a package has a test whose name matches.
