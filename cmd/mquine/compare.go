@@ -64,7 +64,7 @@ everything. With "--json -", the JSON goes to standard output and the tables go
 to standard error.`,
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
   mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
-  mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json
+  mquine compare ./a ./b --data ./my-graph --side tail --json compare.json
   mquine compare ranks-a.tsv ranks-b.tsv --data fb15k-237`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -201,7 +201,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
-	s, err := inputs{model: path, data: c.data}.open(ctx, log)
+	s, err := inputs{checkpoint: path, data: c.data}.open(ctx, log)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ be compressed (.gz, .zst). If the folder has vocabularies (entities.dict,
 entity_ids.del or entities.tsv, and the same for relations), their identifiers
 are kept.`,
 		Example: `  mquine data import ./my-graph --name my-graph
-  mquine eval --model ./checkpoint --data my-graph`,
+  mquine eval ./checkpoint --data my-graph`,
 		Args: oneArg("give the folder to read, as in: mquine data import ./my-graph --name my-graph"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs

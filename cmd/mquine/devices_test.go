@@ -36,7 +36,7 @@ func process(t *testing.T, args ...string) outcome {
 func TestGPUs(t *testing.T) {
 	library := standin.Library(t)
 	w := newWorkplace(t)
-	eval := []string{"eval", "--model", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv")}
+	eval := []string{"eval", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv")}
 	with := func(more ...string) []string { return append(eval[:len(eval):len(eval)], more...) }
 	ranks := func() string {
 		text, err := os.ReadFile(w.path("ranks.tsv"))
@@ -76,7 +76,7 @@ func TestGPUs(t *testing.T) {
 	assert.Equal(t, gpuInfo{Index: 1, Name: "Stand-in", Capability: "9.0", Memory: 4 << 30, Driver: "12.4"},
 		info.GPUs[1])
 
-	predict := []string{"predict", "--model", w.model, "--data", w.data, "--head", "", "--relation", "lives_in"}
+	predict := []string{"predict", w.model, "--data", w.data, "--head", "", "--relation", "lives_in"}
 	g, err := kg.Open(t.Context(), w.data)
 	require.NoError(t, err)
 	predict[6] = g.Entities.Label(0)

@@ -172,14 +172,11 @@ func (c cutoffs) Set(list string) error {
 
 // inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
-	model, vocabulary, data string
+	checkpoint, vocabulary, data string
 }
 
 func (in *inputs) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&in.model, "model", "", "checkpoint `folder`")
-	markRequired(cmd, "model")
-	must(cmd.MarkFlagDirname("model"))
-	markInput(cmd, "model")
+	addCheckpoint(cmd, &in.checkpoint)
 	addVocabulary(cmd, &in.vocabulary)
 	addData(cmd, &in.data)
 }

@@ -31,7 +31,7 @@ func scoreHelp() string {
 func newPredictCommand() *cobra.Command {
 	p := &prediction{k: 10}
 	cmd := &cobra.Command{
-		Use:   "predict --model CKPT --data NAME --head X --relation R",
+		Use:   "predict CKPT --data NAME --head X --relation R",
 		Short: "Predict the best answers to a query",
 		Long: `Predict the best answers to a query: (X, R, ?) for --head X --relation R, or
 (?, R, X) for --tail X --relation R.
@@ -52,10 +52,9 @@ head or the tail. The output then has a header and one line for each answer:
 head, relation, tail, rank, label, score and known (yes, no or ?), separated by
 tabs. Files and pipes get the exact labels. Tables and terminals show control
 and invisible characters as escapes, such as \x1b.`,
-		Example: `  mquine predict --model ./ckpt --data umls --head steroid --relation isa
-  mquine predict --model ./ckpt --data umls --tail steroid --relation isa -k 3
-  printf 'steroid\tisa\t?\n' | mquine predict --model ./ckpt --data umls --in -`,
-		Args:    noArgs,
+		Example: `  mquine predict ./ckpt --data umls --head steroid --relation isa
+  mquine predict ./ckpt --data umls --tail steroid --relation isa -k 3
+  printf 'steroid\tisa\t?\n' | mquine predict ./ckpt --data umls --in -`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return cmp.Or(p.check(cmd), p.gpus.check(p.compute)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -31,7 +31,7 @@ Ranks are exact: they do not depend on the processor or the number of threads.
 
   mquine demo                           train and rank a toy graph; no download
   mquine data get umls                  download a data set
-  mquine eval --model CKPT --data umls  rank a checkpoint on the test split
+  mquine eval CKPT --data umls          rank a checkpoint on the test split
 
 --data accepts the name of an installed data set or a path. A value with a slash
 is a path.
@@ -68,6 +68,7 @@ Exit status:
 	addInGroup(root, "models", newTrainCommand(), newTuneCommand(), newInitCommand(), newImportCommand())
 	addInGroup(root, "evaluation", newEvalCommand(start), newCompareCommand(), newPredictCommand())
 	addInGroup(root, "machine", newBenchCommand(), newInfoCommand())
+	addInGroup(root, "other", newVersionCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	cobra.EnableCommandSorting = false
@@ -118,6 +119,18 @@ func version() string {
 		}
 	}
 	return fmt.Sprintf("%s, %s, %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long:  `Print the version, the commit of the build, the version of Go and the platform.`,
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return writeOutput(cmd, []byte("mquine "+version()+"\n"))
+		},
+	}
 }
 
 // noArgs refuses arguments. Cobra's own check would call them unknown commands.

@@ -35,8 +35,7 @@ func newSetup() setup {
 func (s *setup) add(cmd *cobra.Command) {
 	addChoice(cmd, &s.split, "split", "rank the triples of this `split`: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &s.sides, "sides", "ask for this `side`: tail, head or both",
-		rank.TailSide, rank.HeadSide, rank.BothSides)
+	addSide(cmd, &s.sides, "ask for this `side`: tail, head or both")
 	addChoice(cmd, &s.ties, "ties", "tie `rule` of the tables: optimistic, pessimistic or realistic",
 		rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "`k` of Hits@k, separated by commas")
@@ -46,6 +45,12 @@ func (s *setup) add(cmd *cobra.Command) {
 	addConvention(cmd, &s.convention)
 	addChoice(cmd, &s.ciBy, "ci-by", "resample these `clusters` for 95% intervals: triple, query, entity or relation",
 		metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation)
+}
+
+// addSide adds the flag --side. Its former name is --sides.
+func addSide(cmd *cobra.Command, sides *rank.Sides, usage string) {
+	acceptFormer(cmd, map[string]string{"sides": "side"})
+	addChoice(cmd, sides, "side", usage, rank.TailSide, rank.HeadSide, rank.BothSides)
 }
 
 // keys returns the keys by which to group the queries of triples.

@@ -56,7 +56,7 @@ func TestExactForProgramsOnTerminal(t *testing.T) {
 	w := newHostileWorkplace(t)
 	queries := w.path("queries.tsv")
 	require.NoError(t, os.WriteFile(queries, []byte(w.head+"\t"+w.relation+"\t?\n"), 0o644))
-	subject := []string{"--model", w.model, "--data", w.data}
+	subject := []string{w.model, "--data", w.data}
 	for _, args := range [][]string{
 		append([]string{"predict", "--in", queries}, subject...),
 		append([]string{"eval", "--ranks", "-"}, subject...),

@@ -63,11 +63,10 @@ To use the preset of a different data set, append its name: paper:yago3-10.`,
   mquine train --resume ./wn18rr
   mquine train --resume ./codex-s --epochs 60
   mquine train --preset paper:fb15k-237 --print-config
-  mquine eval --model ./codex-s/best --data codex-s`,
+  mquine eval ./codex-s/best --data codex-s`,
 		Args:    noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return t.check(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			writeNotes(cmd.ErrOrStderr(), t.former.notes)
 			return t.run(cmd.Context(), cmd, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -85,7 +84,7 @@ To use the preset of a different data set, append its name: paper:yago3-10.`,
 	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and exit")
 	t.compute.add(cmd)
 	options := t.given.Options()
-	t.former = newFormerNames(flags, options)
+	t.former = acceptFormerOptions(cmd, options)
 	for _, o := range options {
 		flags.Var(t.former.value(o), o.Flag(), o.Help)
 		if o.Value.Type() == "bool" {

@@ -14,34 +14,34 @@ import (
 )
 
 func TestWrongUsage(t *testing.T) {
-	eval := []string{"eval", "--model", "m", "--data", "d"}
-	predict := []string{"predict", "--model", "m", "--data", "d"}
+	eval := []string{"eval", "m", "--data", "d"}
+	predict := []string{"predict", "m", "--data", "d"}
 	with := func(args []string, more ...string) []string { return append(args[:len(args):len(args)], more...) }
 	for _, test := range []struct {
 		args     []string
 		sentence string
 	}{
 		{with(eval, "--profile", "heap"), `--profile "heap": choose from cpu, mem, block and trace`},
-		{[]string{"evla", "--model", "m"},
+		{[]string{"evla", "m"},
 			`mquine: unknown command "evla" for "mquine"; did you mean eval (see mquine --help)`},
 		{[]string{"--xyz"}, "mquine: unknown flag --xyz (see mquine --help)"},
-		{[]string{"eval"}, "mquine eval: --model and --data are missing (see mquine eval --help)"},
-		{[]string{"eval", "--model", "m"}, "--data is missing"},
-		{[]string{"eval", "--modle", "m"}, "unknown flag --modle; did you mean --model"},
-		{[]string{"eval", "--filter", "all"}, "unknown flag --filter; did you mean --filters"},
+		{[]string{"eval"}, "mquine eval: give a checkpoint, as in: mquine eval CKPT --data NAME (see mquine eval --help)"},
+		{[]string{"eval", "m"}, "--data is missing"},
+		{[]string{"eval", "--chekpoint", "m"}, "unknown flag --chekpoint; did you mean --checkpoint"},
+		{[]string{"eval", "m", "--checkpoint", "m"}, "the checkpoint is given twice"},
 		{[]string{"eval", "-z"}, "unknown flag -z"},
-		{[]string{"eval", "--model", "m", "--data"}, "--data needs a value"},
+		{[]string{"eval", "m", "--data"}, "--data needs a value"},
 		{with(eval, "more"), `unexpected argument "more"`},
 		{with(eval, "--split", "tst"), `--split "tst": choose from train, valid and test`},
-		{with(eval, "--sides", "left"), `--sides "left": choose from tail, head and both`},
-		{with(eval, "--filters", "none,some"), `--filters "none,some": choose from none, train and all`},
-		{with(eval, "--filters", ""), `--filters "": choose from`},
-		{with(eval, "--filters", "all,all"), "all is given twice"},
+		{with(eval, "--side", "left"), `--side "left": choose from tail, head and both`},
+		{with(eval, "--filter", "none,some"), `--filter "none,some": choose from none, train and all`},
+		{with(eval, "--filter", ""), `--filter "": choose from`},
+		{with(eval, "--filter", "all,all"), "all is given twice"},
 		{with(eval, "--ties", "none"), `--ties "none": choose from optimistic, pessimistic and realistic`},
 		{with(eval, "--protocol", "rotat"), `--protocol "rotat": choose from full and rotate`},
-		{with(eval, "--protocol", "rotate", "--sides", "both"),
-			"--protocol rotate sets the sides, filters and ties: leave out --sides"},
-		{with(eval, "--protocol", "rotate", "--filters", "all"), "leave out --filters"},
+		{with(eval, "--protocol", "rotate", "--side", "both"),
+			"--protocol rotate sets the sides, filters and ties: leave out --side"},
+		{with(eval, "--protocol", "rotate", "--filter", "all"), "leave out --filter"},
 		{with(eval, "--ties", "optimistic", "--protocol", "rotate"), "leave out --ties"},
 		{with(eval, "--by", "entity"), `--by "entity": choose from relation, category, z-case and degree`},
 		{with(eval, "--hits", "1,0"), `--hits "1,0": must be whole numbers from 1`},
@@ -158,10 +158,10 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "clan", complete("eval", "--data", ""))
 	assert.Equal(t, "", complete("eval", "--data", "./"))
 	assert.Equal(t, "train valid test", complete("eval", "--split", ""))
-	assert.Equal(t, "tail head both", complete("eval", "--sides", ""))
-	assert.Equal(t, "none train all", complete("eval", "--filters", ""))
-	assert.Equal(t, "none,train none,all", complete("eval", "--filters", "none,"))
-	assert.Equal(t, "none,train,all", complete("eval", "--filters", "none,train,"))
+	assert.Equal(t, "tail head both", complete("eval", "--side", ""))
+	assert.Equal(t, "none train all", complete("eval", "--filter", ""))
+	assert.Equal(t, "none,train none,all", complete("eval", "--filter", "none,"))
+	assert.Equal(t, "none,train,all", complete("eval", "--filter", "none,train,"))
 	assert.Equal(t, "optimistic pessimistic realistic", complete("eval", "--ties", ""))
 	assert.Equal(t, "relation category z-case degree", complete("eval", "--by", ""))
 	assert.Equal(t, "auto cuda avx512 avx2 generic", complete("predict", "--backend", ""))

@@ -49,7 +49,7 @@ writes a line for each triple and side: side, head, relation, tail, z, rank_z
 and case. --plot draws the histograms as SVG. If a file is "-", it goes to
 standard output, and the tables go to standard error.`,
 		Example: `  mquine z stats --data fb15k-237
-  mquine z stats --data wn18rr --sides tail --convention definition --relations
+  mquine z stats --data wn18rr --side tail --convention definition --relations
   mquine z stats --data ./my-graph --json z.json --tsv z.tsv --plot z.svg`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
@@ -59,8 +59,7 @@ standard output, and the tables go to standard error.`,
 	addData(cmd, &z.data)
 	addChoice(cmd, &z.split, "split", "count the triples of this `split`: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &z.sides, "sides", "`side` of the candidates: tail, head or both",
-		rank.TailSide, rank.HeadSide, rank.BothSides)
+	addSide(cmd, &z.sides, "`side` of the candidates: tail, head or both")
 	addConvention(cmd, &z.convention)
 	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
 	jsonFlag(cmd, &z.jsonFile)
