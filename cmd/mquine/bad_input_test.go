@@ -119,10 +119,10 @@ func TestEvalBadInput(t *testing.T) {
 			args := append([]string{"eval", w.model, "--data", w.data,
 				"--ranks", filepath.Join(dir, "ranks.tsv"), "--json", filepath.Join(dir, "report.json")}, test.more...)
 			if test.model != "" {
-				args[2] = test.model
+				args[1] = test.model
 			}
 			if test.data != "" {
-				args[4] = test.data
+				args[3] = test.data
 			}
 			o := mquine(t, args...)
 			o.requireSentence(t, exitFailed, test.sentence)
@@ -259,7 +259,7 @@ func TestTierCap(t *testing.T) {
 	eval := []string{"eval", w.model, "--data", w.data}
 	t.Setenv("MQUINE_TIER", "generic")
 	mquine(t, append(eval, "--backend", "avx2")...).requireSentence(t, exitFailed, "backend avx2: ")
-	assert.Contains(t, succeed(t, eval...).stderr, "on generic with")
+	assert.Contains(t, succeed(t, append(eval, "-v")...).stderr, "on generic with")
 	assert.Contains(t, succeed(t, "info").stdout, "generic (the best that MQUINE_TIER=generic allows)")
 	t.Setenv("MQUINE_TIER", "sse")
 	mquine(t, eval...).requireSentence(t, exitFailed, `environment variable MQUINE_TIER: unknown tier "sse"`)

@@ -54,7 +54,7 @@ func TestChangingCheckpoint(t *testing.T) {
 		args []string
 		mark string // in a message after the opening and before the results
 	}{
-		"eval": {[]string{"eval", opened, "--data", w.data, "--json", json, "--ranks", ranks},
+		"eval": {[]string{"eval", "-v", opened, "--data", w.data, "--json", json, "--ranks", ranks},
 			"with mquine,"},
 		"predict":        {[]string{"predict", opened, "--data", w.data, "--in", "-"}, "never"},
 		"compare, base":  {[]string{"compare", opened, w.model, "--data", w.data, "--json", json}, "with opened in"},

@@ -21,6 +21,7 @@ const checkpointFlag = "checkpoint"
 // --checkpoint. The former name of the flag is --model.
 func addCheckpoint(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, checkpointFlag, "", "the checkpoint, instead of the argument `CKPT`")
+	inGroup(cmd, inputFlags, checkpointFlag)
 	must(cmd.MarkFlagDirname(checkpointFlag))
 	markInput(cmd, checkpointFlag)
 	acceptFormer(cmd, map[string]string{"model": checkpointFlag})
@@ -64,7 +65,7 @@ func openCheckpoint(ctx context.Context, log io.Writer, path, vocabulary string)
 		return nil, err
 	}
 	if c.VocabularyDir != c.Path {
-		printLine(log, "note: the labels of %s come from %s", c.Path, c.VocabularyDir)
+		printNote(log, "the labels of %s come from %s", c.Path, c.VocabularyDir)
 	}
 	return c, nil
 }
@@ -100,7 +101,7 @@ func findCheckpoint(ctx context.Context, log io.Writer, path string) (string, er
 		}
 		return "", fmt.Errorf("%s is the folder of a %s, but there is no %s: %s", path, kind, best, hint)
 	}
-	printLine(log, "note: %s is the folder of a %s: using its best checkpoint, %s", path, kind, best)
+	printNote(log, "%s is the folder of a %s: using its best checkpoint, %s", path, kind, best)
 	return best, nil
 }
 

@@ -40,7 +40,7 @@ other commands.`,
 			return demo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), keep, start)
 		},
 	}
-	cmd.Flags().StringVar(&keep, "keep", "", "keep the graph and the checkpoint in this `folder`")
+	cmd.Flags().StringVar(&keep, "keep", "", "keep the graph and the checkpoint in `DIR`")
 	must(cmd.MarkFlagDirname("keep"))
 	return cmd
 }

@@ -85,20 +85,22 @@ the table to standard error.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	e.inputs.add(cmd)
-	addChoice(cmd, &e.protocol, "protocol", "evaluation `protocol`: full or rotate", protocolNames()...)
+	addChoice(cmd, &e.protocol, "protocol", "evaluation protocol: full or rotate", protocolNames()...)
 	acceptFormer(cmd, map[string]string{"filters": "filter"})
-	addChoices(cmd, &e.filters, "filter", "rank under these `filters`, separated by commas: none, train, all",
+	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
 	e.setup.add(cmd)
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
-		"`format` of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
+		"format of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
 			"affects the speed only",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false,
 		"measure the multiply-add rate of the processor and print the share that the ranking reached")
-	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `file` (- is standard output)")
+	inGroup(cmd, protocolFlags, "protocol", "filter")
+	inGroup(cmd, machineFlags, "screen", "peak")
+	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `FILE` (- is standard output)")
 	addOutput(cmd, &e.ranksFile, "ranks",
-		"write the ranks of all queries, tab-separated, to `file` (- is standard output)")
+		"write the ranks of all queries, tab-separated, to `FILE` (- is standard output)")
 	return cmd
 }

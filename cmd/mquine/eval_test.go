@@ -29,7 +29,7 @@ func TestEvalSameRanks(t *testing.T) {
 	for _, b := range backends {
 		for _, threads := range []int{1, 3} {
 			path := w.path("ranks.tsv")
-			o := succeed(t, "eval", w.model, "--data", w.data, "--ranks", path,
+			o := succeed(t, "eval", w.model, "--data", w.data, "--ranks", path, "-v",
 				"--backend", b.Tier.String(), "--threads", strconv.Itoa(threads))
 			require.Contains(t, o.stderr, fmt.Sprintf("on %v with %d thread", b.Tier, threads))
 			ranks, err := os.ReadFile(path)
@@ -51,7 +51,7 @@ func TestEvalScreens(t *testing.T) {
 	var first string
 	for _, screen := range []string{"auto", "float32", "int8", "int16"} {
 		path := w.path("ranks.tsv")
-		o := succeed(t, "eval", w.model, "--data", w.data, "--ranks", path, "--screen", screen)
+		o := succeed(t, "eval", w.model, "--data", w.data, "--ranks", path, "--screen", screen, "-v")
 		if screen != "auto" {
 			require.Regexp(t, `\nundecided: [\d,]+ pairs? after `+screen+`, `, o.stderr)
 		}
@@ -225,7 +225,7 @@ func TestEvalTable(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", w.model, "--data", w.data}
 	o := succeed(t, append(eval, "--side", "head", "--filter", "all", "--ties", "pessimistic", "--by", "category",
-		"--split", "valid")...)
+		"--split", "valid", "-v")...)
 	assert.Contains(t, o.stdout, "families valid: mquine (d = 6), 60 candidates, pessimistic ties")
 	assert.Contains(t, o.stdout, "By category: filter all, side head, pessimistic ties")
 	assert.NotContains(t, o.stdout, "both")
@@ -235,6 +235,24 @@ func TestEvalTable(t *testing.T) {
 
 	o = succeed(t, append(eval, "--peak")...)
 	assert.Regexp(t, `FMA ceiling: \d+ GFLOP/s .* The ranking reached \d+\.\d% of it`, o.stdout)
+}
+
+// Without flags, eval prints one line besides its results. The flags for verbosity do not change the
+// results.
+func TestEvalVerbosity(t *testing.T) {
+	w := newWorkplace(t)
+	eval := []string{"eval", w.model, "--data", w.data}
+	usual := succeed(t, eval...)
+	assert.Regexp(t, `^ranked 80 queries in \d+\.\d\d s\n$`, usual.stderr)
+	verbose := succeed(t, append(eval, "--verbose")...)
+	assert.Regexp(t, `(?s)^ranking .*\nmemory: .*\nranked 80 queries in .*\nundecided: `, verbose.stderr)
+	quiet := succeed(t, append(eval, "--quiet", "--filters", "none,train,all")...)
+	assert.Empty(t, quiet.stderr, "not even the note about the former name of a flag")
+	assert.Equal(t, usual.stdout, verbose.stdout)
+	assert.Equal(t, usual.stdout, quiet.stdout)
+
+	mquine(t, append(eval, "-q", "-v")...).requireSentence(t, exitUsage, "give --verbose or --quiet, not both")
+	mquine(t, "eval", w.path("none"), "-q", "--data", w.data).requireSentence(t, exitFailed, "none")
 }
 
 // TestEvalCIBy tries each clustering: the means are the same, the clusters differ.

@@ -55,7 +55,7 @@ anything in the folder and does not read pickles.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addChoice(cmd, &i.from, "from", "`tool` that wrote the folder: rotate", rotateTool)
+	addChoice(cmd, &i.from, "from", "tool that wrote the folder: rotate", rotateTool)
 	markRequired(cmd, "from")
 	addVocabulary(cmd, &i.vocabulary)
 	return cmd
@@ -96,7 +96,8 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 // addVocabulary adds the flag --vocab.
 func addVocabulary(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "vocab", "",
-		"read entities.dict and relations.dict from this `folder`, for a RotatE checkpoint without them")
+		"read entities.dict and relations.dict from `DIR`, for a RotatE checkpoint without them")
+	inGroup(cmd, inputFlags, "vocab")
 	must(cmd.MarkFlagDirname("vocab"))
 	markInput(cmd, "vocab")
 }

@@ -63,12 +63,14 @@ and invisible characters as escapes, such as \x1b.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	p.inputs.add(cmd)
-	flags.StringVar(&p.head, "head", "", "head `entity` of the query")
-	flags.StringVar(&p.tail, "tail", "", "tail `entity` of the query")
-	flags.StringVar(&p.relation, "relation", "", "`relation` of the query")
-	flags.StringVar(&p.in, "in", "", "read queries from `file` (- is standard input)")
-	flags.VarP(positive{n: &p.k}, "k", "k", "`number` of answers per query")
+	flags.StringVar(&p.head, "head", "", "head `ENTITY` of the query")
+	flags.StringVar(&p.tail, "tail", "", "tail `ENTITY` of the query")
+	flags.StringVar(&p.relation, "relation", "", "`RELATION` of the query")
+	flags.StringVar(&p.in, "in", "", "read queries from `FILE` (- is standard input)")
+	flags.VarP(positive{n: &p.k}, "k", "k", "number of answers per query")
 	flags.BoolVar(&p.filterKnown, "filter-known", false, "hide known answers")
+	inGroup(cmd, queryFlags, "head", "tail", "relation", "in")
+	inGroup(cmd, outputFlags, "k", "filter-known")
 	p.compute.addWithDevices(cmd, &p.gpus)
 	return cmd
 }
@@ -132,7 +134,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		return err
 	}
 	if options.Engine != nil {
-		printLine(log, "on %v", options.Engine)
+		printLine(details(log), "on %v", options.Engine)
 	}
 	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
 	meter.clear()
@@ -148,7 +150,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		}
 	}
 	for _, note := range model.ScoreNotes(s.checkpoint.Model.Config()) {
-		fmt.Fprintln(log, "note: "+note)
+		printNote(log, "%s", note)
 	}
 	if p.in != "" {
 		err = writeLists(text.Exact(out), s.graph, queries, lists, complete)

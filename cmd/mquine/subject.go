@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"strings"
 	"sync"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/catalogue"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
 )
@@ -56,7 +60,26 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {
 	meter := newMeter(log)
 	defer meter.clear()
-	return kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
+	g, err := kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
+	if err != nil && ctx.Err() == nil {
+		err = explainData(data, err)
+	}
+	return g, err
+}
+
+// explainData adds a suggestion to the error about a data set that is not installed.
+func explainData(name string, err error) error {
+	if _, wrong := kg.Folder(name); wrong == nil || strings.Contains(name, "/") {
+		return err
+	}
+	if _, public := catalogue.Find(name); public {
+		return fmt.Errorf("data set %s is not installed: run mquine data get %[1]s", name)
+	}
+	installed, _ := kg.Installed() // the first error is the one that matters
+	if similar := text.Similar(name, append(installed, catalogueNames()...), 1); len(similar) > 0 {
+		return fmt.Errorf("%w; did you mean %s", err, similar[0])
+	}
+	return err
 }
 
 func (s *subject) close() { s.checkpoint.Close() }

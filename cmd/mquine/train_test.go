@@ -26,8 +26,13 @@ func TestTrain(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	o := succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "4", "--batch", "128",
 		"--valid-every", "3", "--dropout", "0")
-	assert.Contains(t, o.stdout, "all 4 epochs are done; best epoch 4, mrr/both/all 0.")
-	assert.Contains(t, o.stderr, "\nepoch 4  loss ")
+	assert.Contains(t, o.stdout, "all 4 epochs are done; best epoch 4, valid mrr/both/all 0.")
+	assert.Regexp(t, `^training mquine, d = 8, on families in \S+
+validation: MRR, side both, filter all, realistic ties, 20 triples
+epoch 1/4  loss \S+  \S+ tr/s
+epoch 2/4  loss \S+  \S+ tr/s
+epoch 3/4  loss \S+  valid MRR 0\.\d{3} \(tail \.\d{3} head \.\d{3}\)  \S+ tr/s  best
+epoch 4/4  loss `, o.stderr)
 	requireFiles(t, dir, trainingFiles...)
 	requireFiles(t, filepath.Join(dir, "last"), "entities.tsv", "relations.tsv", "model.safetensors")
 	assert.Equal(t, 4, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "log.jsonl")))), "\n"))

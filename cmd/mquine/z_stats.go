@@ -57,15 +57,18 @@ standard output, and the tables go to standard error.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addData(cmd, &z.data)
-	addChoice(cmd, &z.split, "split", "count the triples of this `split`: train, valid or test",
+	addChoice(cmd, &z.split, "split", "count the triples of this split: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
-	addSide(cmd, &z.sides, "`side` of the candidates: tail, head or both")
+	addSide(cmd, &z.sides, "side of the candidates: tail, head or both")
 	addConvention(cmd, &z.convention)
 	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
+	inGroup(cmd, inputFlags, "split")
+	inGroup(cmd, protocolFlags, "convention")
+	inGroup(cmd, outputFlags, "relations")
 	jsonFlag(cmd, &z.jsonFile)
 	addOutput(cmd, &z.tsvFile, "tsv",
-		"write the values of all triples, tab-separated, to `file` (- is standard output)")
-	addOutput(cmd, &z.plotFile, "plot", "draw the histograms as SVG to `file`")
+		"write the values of all triples, tab-separated, to `FILE` (- is standard output)")
+	addOutput(cmd, &z.plotFile, "plot", "draw the histograms as SVG to `FILE`")
 	return cmd
 }
 
