@@ -88,7 +88,7 @@ func findCheckpoint(ctx context.Context, log io.Writer, path string) (string, er
 	case exists(path, run.ConfigFile):
 		kind = "training run"
 		if _, _, err := run.ReadRecipe(ctx, path); err != nil {
-			return path, ctx.Err() // perhaps another tool's folder
+			return path, ctx.Err() // perhaps a folder that another tool wrote
 		}
 	default:
 		return path, nil

@@ -145,7 +145,7 @@ func (s seed) Set(text string) error {
 	return nil
 }
 
-// number is a flag whose value is a finite number.
+// number is a flag whose value is a number.
 type number struct{ x *float64 }
 
 func (n number) String() string { return strconv.FormatFloat(*n.x, 'g', -1, 64) }
@@ -153,7 +153,7 @@ func (n number) Type() string   { return "X" }
 
 func (n number) Set(text string) error {
 	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+	if err != nil {
 		return errors.New("must be a number")
 	}
 	*n.x = x

@@ -210,7 +210,7 @@ func TestEmptyPaths(t *testing.T) {
 	for _, args := range [][]string{
 		{"eval", w.model, "--data", w.data, "--json", ""},
 		{"eval", w.model, "--data", w.data, "--ranks="},
-		{"eval", "", "--data", w.data},
+		{"eval", "--checkpoint", "", "--data", w.data},
 		{"train", "--data", w.data, "--out", ""},
 		{"train", "--data", w.data, "--config", ""},
 		{"train", "--resume", ""},

@@ -192,7 +192,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &bad):
 		cause := bad.Unwrap()
 		if errors.As(cause, &number) {
-			cause = errors.New("must be true or false") // all other flags have errors of their own
+			cause = errors.New("must be true or false") // only boolean flags return such an error
 		}
 		return fmt.Errorf("%s %q: %w", dashed(bad.GetFlag().Name), bad.GetValue(), cause)
 	}

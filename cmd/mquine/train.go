@@ -229,7 +229,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		return err
 	}
 	err = t.train(ctx, dir, machine, out, log)
-	if ctx.Err() != nil && err != nil {
+	if err != nil && ctx.Err() != nil {
 		return resumableError{err, shellCommand("mquine", "train", "--resume", dir)}
 	}
 	return err

@@ -190,6 +190,11 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 			return err
 		}
 	}
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = resumableError{err, shellCommand("mquine", "tune", "--resume", dir)}
+		}
+	}()
 	show, reading := &tuningLog{meter: newMeter(log), log: log}, newMeter(log)
 	folder, err := search.Open(ctx, dir, train.Machine{
 		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
@@ -221,10 +226,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	if err := writeOutput(cmd, t.result(folder, stopped)); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return resumableError{ctx.Err(), shellCommand("mquine", "tune", "--resume", dir)}
-	}
-	return nil
+	return ctx.Err()
 }
 
 // maxShown is the maximum number of trials in the table.

@@ -66,7 +66,8 @@ func groupOf(f *pflag.Flag) string {
 // fitCompletionHelp shortens the only line of cobra's help texts that is longer than helpWidth.
 func fitCompletionHelp(root *cobra.Command) {
 	if bash, _, err := root.Find([]string{"completion", "bash"}); err == nil {
-		bash.Long = strings.Replace(bash.Long, "you can install it via your OS's package manager", "install it first", 1)
+		bash.Long = strings.Replace(bash.Long, "you can install it via your OS's package manager",
+			"install it first", 1)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"predict", "-o", "x"}, "unknown flag -o (see"},
 		{[]string{"train", "-o", "x"}, "unknown flag -o; did you mean --out"},
 		{[]string{"eval", "--early-stopping"}, "unknown flag --early-stopping (see"},
-		{[]string{"init", "--gamma", "nan"}, `--gamma "nan": must be a number`},
+		{[]string{"init", "--gamma", "x"}, `--gamma "x": must be a number`},
 		{[]string{"eval", "m", "--checkpoint", "m"}, "the checkpoint is given twice"},
 		{[]string{"eval", "-z"}, "unknown flag -z"},
 		{[]string{"eval", "m", "--data"}, "--data needs a value"},
