@@ -31,6 +31,17 @@ func TestProgressLines(t *testing.T) {
 	}, "\n"), log.String())
 }
 
+// A task, such as a checkpoint of several, precedes the lines of its progress.
+func TestProgressOfATask(t *testing.T) {
+	var log bytes.Buffer
+	m := newMeter(&log)
+	m.task, m.nextLine = "checkpoint 2 of 3", 0
+	m.ranking(rank.Progress{Done: 10e9, Total: 40e9, Elapsed: time.Second})
+	m.task, m.nextLine = "", 0
+	m.steps("resampling")(11_000, 22_000)
+	assert.Equal(t, " 25% checkpoint 2 of 3: ranking, 3s left, 10 G pairs/s\n 50% resampling, 0s left\n", log.String())
+}
+
 func TestProgressCollapsed(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)

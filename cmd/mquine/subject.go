@@ -67,7 +67,7 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 	return g, err
 }
 
-// explainData adds a suggestion to the error about a data set that is not installed.
+// explainData returns a better error than err about a data set that is not installed, if there is one.
 func explainData(name string, err error) error {
 	if _, wrong := kg.Folder(name); wrong == nil || strings.Contains(name, "/") {
 		return err
@@ -77,7 +77,7 @@ func explainData(name string, err error) error {
 	}
 	installed, _ := kg.Installed() // the first error is the one that matters
 	if similar := text.Similar(name, append(installed, catalogueNames()...), 1); len(similar) > 0 {
-		return fmt.Errorf("%w; did you mean %s", err, similar[0])
+		return fmt.Errorf("no data set %q: did you mean %s? \"mquine data list\" lists all", name, similar[0])
 	}
 	return err
 }

@@ -93,6 +93,6 @@ func TestTrainInterrupted(t *testing.T) {
 	o := interrupt(t, cmd, "epoch 1/1000  loss", os.Interrupt)
 	assert.Equal(t, exitInterrupted, o.status)
 	assert.True(t, strings.HasSuffix(o.stderr,
-		"\nmquine train: interrupted; to continue: mquine train --resume "+dir+"\n"), o.stderr)
+		"mquine train: interrupted; to continue: mquine train --resume "+dir+"\n"), o.stderr)
 	requireFiles(t, dir, trainingFiles...)
 }

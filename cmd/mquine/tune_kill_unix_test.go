@@ -62,6 +62,6 @@ func TestTuneInterrupted(t *testing.T) {
 	assert.Regexp(t,
 		`(?s)^trial  epochs  mrr.*To finish its run:\n  mquine train --resume .*`+
 			`To continue the search:\n  mquine tune --resume .*\n$`, o.stdout)
-	assert.True(t, strings.HasSuffix(o.stderr, "\nmquine tune: interrupted; to continue: mquine tune --resume "+dir+
+	assert.True(t, strings.HasSuffix(o.stderr, "mquine tune: interrupted; to continue: mquine tune --resume "+dir+
 		"\n"), o.stderr)
 }
