@@ -71,7 +71,6 @@ and the base again (the control), in short passes and in changing order.
 	flags.StringVar(&out, "out", "", "write base.txt, head.txt and control.txt to `DIR`")
 	inGroup(cmd, inputFlags, "base", "head", "bench", "quick", "pkg")
 	inGroup(cmd, runFlags, "rounds", "passes", "benchtime")
-	inGroup(cmd, outputFlags, "metric", "min-effect", "out")
 	markRequired(cmd, "base")
 	return cmd
 }

@@ -109,7 +109,6 @@ to standard error.`,
 	addChoice(cmd, &c.format, "format", "format of the tables: table, md, latex or csv",
 		metrics.PlainText, metrics.Markdown, metrics.LaTeX, metrics.CSV)
 	inGroup(cmd, protocolFlags, "filter")
-	inGroup(cmd, outputFlags, "changed", "format")
 	jsonFlag(cmd, &c.jsonFile)
 	c.compute.add(cmd)
 	return cmd

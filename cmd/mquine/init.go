@@ -67,7 +67,6 @@ median rank and the number of pairs that float32 and float64 left undecided.`,
 	addChoice(cmd, &i.kind, "kind", "kind of checkpoint: random or clustered", randomKind, clusteredKind)
 	i.compute.add(cmd)
 	inGroup(cmd, modelFlags, "model", "dim", "seed", "kind")
-	inGroup(cmd, outputFlags, "out")
 	return cmd
 }
 

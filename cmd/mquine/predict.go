@@ -70,7 +70,6 @@ and invisible characters as escapes, such as \x1b.`,
 	flags.VarP(positive{n: &p.k}, "k", "k", "number of answers per query")
 	flags.BoolVar(&p.filterKnown, "filter-known", false, "hide known answers")
 	inGroup(cmd, queryFlags, "head", "tail", "relation", "in")
-	inGroup(cmd, outputFlags, "k", "filter-known")
 	p.compute.addWithDevices(cmd, &p.gpus)
 	return cmd
 }

@@ -47,7 +47,6 @@ func (s *setup) add(cmd *cobra.Command) {
 		metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation)
 	inGroup(cmd, inputFlags, "split")
 	inGroup(cmd, protocolFlags, "ties")
-	inGroup(cmd, outputFlags, "hits", "by", "convention", "ci-by")
 }
 
 // addSide adds the flag --side. Its former name is --sides.

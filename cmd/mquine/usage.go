@@ -46,7 +46,7 @@ var flagGroups = []string{modelFlags, dataFlags, inputFlags, queryFlags, protoco
 	regularisationFlags, optimiserFlags, validationFlags, searchFlags, runFlags, outputFlags, machineFlags, otherFlags}
 
 // groupAnnotation is the annotation of a flag with the title of its group. Flags without one are in
-// otherFlags.
+// outputFlags, except for --help.
 const groupAnnotation = "mquine-group"
 
 // inGroup puts flags of a command into a group of its help.
@@ -60,7 +60,10 @@ func groupOf(f *pflag.Flag) string {
 	if group := f.Annotations[groupAnnotation]; group != nil {
 		return group[0]
 	}
-	return otherFlags
+	if f.Name == "help" {
+		return otherFlags
+	}
+	return outputFlags
 }
 
 // fitCompletionHelp shortens the only line of cobra's help texts that is longer than helpWidth.

@@ -64,7 +64,6 @@ standard output, and the tables go to standard error.`,
 	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
 	inGroup(cmd, inputFlags, "split")
 	inGroup(cmd, protocolFlags, "convention")
-	inGroup(cmd, outputFlags, "relations")
 	jsonFlag(cmd, &z.jsonFile)
 	addOutput(cmd, &z.tsvFile, "tsv",
 		"write the values of all triples, tab-separated, to `FILE` (- is standard output)")
