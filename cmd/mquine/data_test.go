@@ -210,13 +210,31 @@ func TestDataRefuses(t *testing.T) {
 	}
 }
 
-func TestTransferBar(t *testing.T) {
+// A data set that is not installed has a suggestion.
+func TestDataSuggestions(t *testing.T) {
+	installed := t.TempDir()
+	t.Setenv("MQUINE_DATA", installed)
+	require.NoError(t, os.Rename(smallFamilies(t), filepath.Join(installed, "families")))
+	for name, want := range map[string]string{
+		"famillies": `no data set "famillies": did you mean families? "mquine data list" lists all`,
+		"fb15k237":  `no data set "fb15k237": did you mean fb15k-237? "mquine data list" lists all`,
+		"umls":      "data set umls is not installed: run mquine data get umls",
+		"xyzxyzxyz": `no data set "xyzxyzxyz" in ` + installed + " (it has families): run",
+		"./umls":    "data set folder ./umls: no such file or directory",
+	} {
+		mquine(t, "z", "stats", "--data", name).requireSentence(t, exitFailed, want)
+	}
+	mquine(t, "data", "get", "fb15k237").requireSentence(t, exitFailed, "did you mean fb15k-237?")
+}
+
+func TestProgressDownloading(t *testing.T) {
 	var terminal bytes.Buffer
-	bar := transferBar{w: &terminal}
-	bar.show("https://example.org/toy/train.txt", 50, 100)
-	bar.show("https://example.org/toy/valid.txt", 10, -1)
-	bar.clear()
-	bar.clear()
-	require.Contains(t, terminal.String(), "train.txt")
-	require.Contains(t, terminal.String(), "valid.txt")
+	m := newMeter(&terminal)
+	m.terminal = true
+	show := m.downloading()
+	show("https://example.org/toy/train.txt", 50, 100)
+	show("https://example.org/toy/valid.txt", 10, -1)
+	m.clear()
+	require.Equal(t, "\r█████░░░░░  50% downloading train.txt, 0s left, 50 B\x1b[K\r\x1b[K"+
+		"\rdownloading valid.txt, 10 B\x1b[K\r\x1b[K", terminal.String())
 }

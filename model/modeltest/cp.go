@@ -41,7 +41,7 @@ var CP = &model.Spec{
 }
 
 var reciprocal = &model.HyperParameter{
-	Key: "reciprocal", Help: "`switch`: 1 for reciprocal relations, 0 for none", Least: 0, Most: 1,
+	Key: "reciprocal", Help: "switch: 1 for reciprocal relations, 0 for none", Least: 0, Most: 1,
 }
 
 // The indexes of CP's parameters.

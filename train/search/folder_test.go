@@ -82,6 +82,9 @@ func TestFolder(t *testing.T) {
 
 	// Train an ordinary run with the best recipe.
 	best := s.Ranked()[0]
+	bestRun, err := BestRun(t.Context(), alone)
+	require.NoError(t, err)
+	assert.Equal(t, s.RunDir(best.Trial), bestRun)
 	for _, trial := range s.trials {
 		assert.LessOrEqual(t, trial.Value, best.Value)
 	}
