@@ -62,11 +62,11 @@ func (t titledTable) render(f TableFormat) string {
 }
 
 func (r *ComparisonReport) tables() []titledTable {
-	protocol := fmt.Sprintf("%s %v, filter %v, %v ties", r.Data, r.Split, r.Filter, r.Ties)
+	protocol := fmt.Sprintf("%s %v, filter %v, %v ties", r.Provenance.Data.Name, r.Split, r.Filter, r.Ties)
 	tables := []titledTable{{protocol, r.checkpointTable()}}
 	for _, c := range r.Comparisons {
 		against := fmt.Sprintf("%s against %s: %s", c.Other, c.Base, protocol)
-		tables = append(tables, titledTable{against, c.wholeTable(r.CIBy)})
+		tables = append(tables, titledTable{against, c.wholeTable(r.Provenance.Bootstrap.By)})
 		for rest := c.Groups; len(rest) > 0; {
 			by, last := rest[0].By, len(rest)
 			if i := slices.IndexFunc(rest, func(g Contrast) bool { return g.By != by }); i >= 0 {
@@ -78,7 +78,7 @@ func (r *ComparisonReport) tables() []titledTable {
 			}
 			side := rest[last-1].Side
 			title = fmt.Sprintf("%s, side %v", title, side)
-			tables = append(tables, titledTable{title, groupTable(r.CIBy, rest[:last])})
+			tables = append(tables, titledTable{title, groupTable(r.Provenance.Bootstrap.By, rest[:last])})
 			rest = rest[last:]
 		}
 		tables = append(tables, titledTable{against + ", the queries that changed most", c.changedTable()})
@@ -87,7 +87,7 @@ func (r *ComparisonReport) tables() []titledTable {
 }
 
 func (r *ComparisonReport) checkpointTable() *text.Table {
-	header := []any{"checkpoint", "side", "queries", "MRR " + intervalHeading(r.CIBy), "MR"}
+	header := []any{"checkpoint", "side", "queries", "MRR " + intervalHeading(r.Provenance.Bootstrap.By), "MR"}
 	t := newTable(2, append(header, hitsHeader(r.Checkpoints[0].Results[0].Hits)...))
 	for _, c := range r.Checkpoints {
 		for _, res := range c.Results {
@@ -105,7 +105,7 @@ func (c *NamedComparison) wholeTable(by Clustering) *text.Table {
 	for _, of := range c.Whole {
 		for _, m := range of.Metrics {
 			decimals := 4
-			if m.Metric == "MR" {
+			if m.Metric == "mr" {
 				decimals = 2
 			}
 			t.AppendRow([]any{of.Side.String(), m.Metric, m.Base.format(decimals), m.Other.format(decimals),
@@ -121,7 +121,7 @@ func (c *NamedComparison) wholeTable(by Clustering) *text.Table {
 func groupTable(by Clustering, contrasts []Contrast) *text.Table {
 	metrics, side := contrasts[0].Metrics, contrasts[len(contrasts)-1].Side
 	shown := []int{0}
-	if last := len(metrics) - 1; strings.HasPrefix(metrics[last].Metric, "Hits") {
+	if last := len(metrics) - 1; strings.HasPrefix(metrics[last].Metric, hitsKey) {
 		shown = append(shown, last)
 	}
 	header := []any{contrasts[0].By, "queries"}
@@ -174,12 +174,12 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 		for _, of := range slices.Concat(c.Whole, c.Groups) {
 			for _, m := range of.Metrics {
 				_ = lines.Write([]string{
-					r.Data, r.Split.String(), r.Filter.String(), r.Ties.String(), c.Base, c.Other, of.By, of.Group,
+					r.Provenance.Data.Name, r.Split.String(), r.Filter.String(), r.Ties.String(), c.Base, c.Other, of.By, of.Group,
 					of.Side.String(), strconv.Itoa(of.N), strconv.Itoa(of.Wins), strconv.Itoa(of.Losses),
 					strconv.Itoa(of.Equal),
 					m.Metric, number(m.Base), number(m.Other), number(m.Difference), number(m.CI[0]),
 					number(m.CI[1]), number(m.P),
-					r.CIBy.String(), strconv.Itoa(of.Clusters), number(of.Effective),
+					r.Provenance.Bootstrap.By.String(), strconv.Itoa(of.Clusters), number(of.Effective),
 				})
 			}
 		}

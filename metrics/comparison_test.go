@@ -36,8 +36,8 @@ func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	)
 	require.NoError(t, err)
 	r, err := CompareAll(t.Context(), g, kg.Test, []ComparedCheckpoint{
-		{Name: "base", Path: "./base", Model: "mquine", Dim: 4, SHA256: "0f", Ranks: base[:4]},
-		{Name: otherName, Path: "ranks.tsv", Ranks: other[:4]},
+		{Name: "base", Checkpoint: Checkpoint{"./base", "0f", "mquine", 4}, Ranks: base[:4]},
+		{Name: otherName, Checkpoint: Checkpoint{Path: "ranks.tsv"}, Ranks: other[:4]},
 	}, CompareOptions{
 		Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1}, Keys: keys, Changed: 9,
 		CIBy: ByQuery,
@@ -58,14 +58,16 @@ func TestCompareAll(t *testing.T) {
 	c := r.Comparisons[0]
 	assert.Equal(t, []string{"base", "other"}, []string{c.Base, c.Other})
 	assert.EqualValues(t, 0.125, c.Whole[0].Metrics[0].Difference)
-	assert.Equal(t, []ChangedQuery{{"tail", "cal", "likes", "ann", 2, 1}}, c.Changed)
+	assert.Equal(t, []ChangedQuery{
+		{Side: "tail", Head: "cal", Relation: "likes", Tail: "ann", BaseRank: 2, OtherRank: 1},
+	}, c.Changed)
 
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	assert.Contains(
 		t,
 		string(text),
-		`{"name":"base","path":"./base","model":"mquine","dim":4,"checkpoint_sha256":"0f","results":`,
+		`{"name":"base","path":"./base","sha256":"0f","model":"mquine","dim":4,"results":`,
 	)
 	assert.Contains(
 		t,

@@ -117,13 +117,16 @@ func zConvention(keys []Key) string {
 // groupName names a group of a key. It is empty for the group of all queries.
 type groupName struct{ by, group string }
 
-// groupsOf returns the group of all ranks, and then the groups of each key in the order of a
-// report.
+// groupsOf returns the group of all ranks, and then the groups of each key in the order of a report,
+// without groups that have no queries.
 func groupsOf(ranks []rank.Rank, keys []Key) (groups []members, names []groupName) {
 	groups, names = []members{allOf(ranks)}, []groupName{{}}
 	for _, key := range keys {
 		split := key.split(ranks)
 		for _, g := range key.order(split) {
+			if split[g].len() == 0 {
+				continue
+			}
 			groups = append(groups, split[g])
 			names = append(names, groupName{key.Name, key.Labels[g]})
 		}

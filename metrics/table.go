@@ -19,7 +19,7 @@ func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 	p.println(r.title(ties))
 	p.println()
 
-	header := []any{"filter", "side", "queries", "MRR " + intervalHeading(r.CIBy), "MR", "median", "GMR", "AMR", "AMRI"}
+	header := []any{"filter", "side", "queries", "MRR " + intervalHeading(r.Provenance.Bootstrap.By), "MR", "median", "GMR", "AMR", "AMRI"}
 	if len(r.Results) > 0 {
 		header = append(header, hitsHeader(r.Results[0].Hits)...)
 	}
@@ -50,12 +50,12 @@ func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 	}
 	filter, side := filters[len(filters)-1], sides[len(sides)-1]
 
-	rest := slices.DeleteFunc(slices.Clone(r.Groups), func(g GroupResult) bool {
+	rest := slices.DeleteFunc(slices.Clone(r.Groups), func(g Result) bool {
 		return g.Ties != ties || g.Filter != filter
 	})
 	for len(rest) > 0 {
 		by := rest[0].By
-		header := []any{by, "queries", "MRR " + intervalHeading(r.CIBy)}
+		header := []any{by, "queries", "MRR " + intervalHeading(r.Provenance.Bootstrap.By)}
 		for _, s := range sides[:len(sides)-1] {
 			header = append(header, s.String()+" MRR")
 		}
@@ -95,7 +95,7 @@ func (r *Report) title(ties rank.Ties) string {
 		names[i] = f.String()
 	}
 	return fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties, filters %s",
-		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, text.Comma(r.Candidates), ties,
+		text.Escape(r.Provenance.Data.Name), r.Split, text.Escape(r.Provenance.Checkpoint.Model), r.Provenance.Checkpoint.Dim, text.Comma(r.Candidates), ties,
 		strings.Join(names, ", "))
 }
 
@@ -125,13 +125,13 @@ func (r *Report) protocol(ties rank.Ties) string {
 // resampling explains the intervals.
 func (r *Report) resampling() []string {
 	line := fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples", text.Comma(resamples), r.Split)
-	if r.CIBy != ByTriple && len(r.Results) > 0 {
+	if r.Provenance.Bootstrap.By != ByTriple && len(r.Results) > 0 {
 		all := r.Results[len(r.Results)-1]
-		line += fmt.Sprintf(" in %s clusters by %v", text.Comma(all.Clusters), r.CIBy)
+		line += fmt.Sprintf(" in %s clusters by %v", text.Comma(all.Clusters), r.Provenance.Bootstrap.By)
 	}
 	lines := []string{line + "."}
 	if slices.ContainsFunc(r.Results, func(res Result) bool { return tooFew(res.MRR, res.MRRCI) }) ||
-		slices.ContainsFunc(r.Groups, func(g GroupResult) bool { return tooFew(g.MRR, g.MRRCI) }) {
+		slices.ContainsFunc(r.Groups, func(g Result) bool { return tooFew(g.MRR, g.MRRCI) }) {
 		lines = append(lines, fmt.Sprintf("[too few: n]: no interval, because the effective number n of clusters "+
 			"is below %d.", leastClusters))
 	}

@@ -137,10 +137,31 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		}
 		all = append(all, next.ComparedCheckpoint)
 	}
-	return metrics.CompareAll(ctx, first.graph, c.split, all, metrics.CompareOptions{
+	report, err := metrics.CompareAll(ctx, first.graph, c.split, all, metrics.CompareOptions{
 		Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed,
 		CIBy: c.ciBy, Threads: c.threads,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return report, c.describe(ctx, report, first.graph)
+}
+
+// describe sets the provenance of a report on g.
+func (c *comparison) describe(ctx context.Context, report *metrics.ComparisonReport, g *kg.Graph) error {
+	digest, err := g.SHA256(ctx)
+	if err != nil {
+		return err
+	}
+	backend, err := c.compute.resolve()
+	if err != nil {
+		return err
+	}
+	from := provenance(ctx)
+	from.Machine.Tier, from.Machine.Threads = backend.Tier.String(), c.threads
+	from.Data, from.Bootstrap = describedData(g, digest), report.Provenance.Bootstrap
+	report.Provenance = from
+	return nil
 }
 
 // competitor is a checkpoint with its ranks.
@@ -191,7 +212,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		return nil, fmt.Errorf("%s does not match the %v split of %s: %w", path, c.split, g.Name, err)
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
-	return &competitor{metrics.ComparedCheckpoint{Name: name, Path: path, Ranks: ranks}, g, 0}, nil
+	return &competitor{metrics.ComparedCheckpoint{Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks}, g, 0}, nil
 }
 
 // rank ranks a checkpoint.
@@ -232,7 +253,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}
 	config := s.checkpoint.Model.Config()
 	return &competitor{metrics.ComparedCheckpoint{
-		Name: name, Path: path, Model: config.Model, Dim: config.Dim, SHA256: sum, Ranks: ranking.Ranks,
+		Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
 	}, s.graph, config.Entities}, nil
 }
 

@@ -65,7 +65,8 @@ the clusters are worth only 4 clusters of equal size.
 
 --ranks writes a line for each query: side, head, relation, tail, and for each
 filter the number of other candidates with a better and with an equal score.
---json writes all metrics under every tie rule, with times and the machine.
+--json writes all metrics, the distribution of the ranks, the ten worst and best
+queries, times, the machine and checksums. --all-ties adds the other tie rules.
 Files are written atomically. If a file is "-", it goes to standard output, and
 the table to standard error.`,
 		Example: `  mquine eval --model ./checkpoint --data fb15k-237
@@ -98,6 +99,7 @@ the table to standard error.`,
 	flags.BoolVar(&e.peak, "peak", false,
 		"measure the multiply-add rate of the processor and print the share that the ranking reached")
 	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `file` (- is standard output)")
+	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only --ties")
 	addOutput(cmd, &e.ranksFile, "ranks",
 		"write the ranks of all queries, tab-separated, to `file` (- is standard output)")
 	return cmd

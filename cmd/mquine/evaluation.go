@@ -31,6 +31,7 @@ type evaluation struct {
 	filters   []rank.Filter
 	screen    rank.Screen
 	peak      bool
+	allTies   bool
 	jsonFile  string
 	ranksFile string
 	// start is the time at which the process began.
@@ -114,8 +115,9 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// sha256 is the checksum of the checkpoint's parameters, or empty if no report needs it.
-	sha256 string
+	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 that of the triples. They
+	// are empty if no report needs them.
+	sha256, dataSHA256 string
 }
 
 // load reads and checks the inputs. The caller closes the task.
@@ -144,15 +146,19 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	return t, t.prepare(ctx, e.jsonFile != "")
 }
 
-// prepare builds the index of known answers. If checksum is set, it computes the checksum of the
-// parameters at the same time.
+// prepare builds the index of known answers. If checksum is set, it computes the checksums at the
+// same time.
 func (t *task) prepare(ctx context.Context, checksum bool) error {
 	var (
 		hashing sync.WaitGroup
 		hashErr error
 	)
 	if checksum {
-		hashing.Go(func() { t.sha256, hashErr = t.checkpoint.SHA256(ctx) })
+		hashing.Go(func() {
+			if t.sha256, hashErr = t.checkpoint.SHA256(ctx); hashErr == nil {
+				t.dataSHA256, hashErr = t.graph.SHA256(ctx)
+			}
+		})
 	}
 	err := phase(ctx, "index", func(context.Context) error { t.index = kg.NewIndex(t.graph); return nil })
 	hashing.Wait()
@@ -200,25 +206,36 @@ func (e *evaluation) rank(
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
 	c := t.checkpoint.Model.Config()
 	report := &metrics.Report{
-		Data: t.graph.Name, Split: e.split.String(), Candidates: c.Entities, Protocol: fullProtocol,
-		Model: c.Model, Dim: c.Dim, CheckpointSHA256: t.sha256,
-		Tier: r.options.Backend.Tier.String(), Threads: e.threads, Machine: machine(),
+		Provenance: provenance(ctx), Split: e.split.String(), Candidates: c.Entities, Protocol: fullProtocol,
 	}
+	from := &report.Provenance
+	from.Machine.Tier, from.Machine.Threads = r.options.Backend.Tier.String(), e.threads
 	if r.Stats.Engine != "" {
-		report.Tier, report.Machine = cudaBackend, report.Machine+", "+r.Stats.Engine
+		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+r.Stats.Engine
 	}
+	from.Checkpoint = describedCheckpoint(t.checkpoint.Path, c, t.sha256)
+	from.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
 	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]))
 	err := report.Summarize(ctx, r.Ranks, metrics.SummaryOptions{
-		Sides: e.sides, Filters: e.filters, Hits: e.hits, Keys: t.keys, CIBy: e.ciBy, Threads: e.threads,
+		Sides: e.sides, Filters: e.filters, Ties: e.reported(), Hits: e.hits, Keys: t.keys, CIBy: e.ciBy, Threads: e.threads,
 	})
 	if err != nil {
 		return nil, err
 	}
+	report.SetExtremes(t.graph, r.Ranks, e.filters[len(e.filters)-1], e.ties)
 	if e.fixed != nil {
 		e.fixed.Apply(report)
 	}
 	return report, nil
+}
+
+// reported returns the tie rules of the report, or nil for all of them.
+func (e *evaluation) reported() []rank.Ties {
+	if e.allTies {
+		return nil
+	}
+	return []rank.Ties{e.ties}
 }
 
 // writeFiles writes the files that --ranks and --json name.
