@@ -243,7 +243,7 @@ func newResampledGroup(
 	used := m.on(rank.BothSides)
 	for _, f := range o.Filters {
 		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
-			for _, ties := range o.Ties {
+			for _, ties := range o.ties() {
 				g.rules = append(g.rules, rule{f, ties, false})
 			}
 		} else {

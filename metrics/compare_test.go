@@ -71,7 +71,7 @@ func TestCompareObserves(t *testing.T) {
 	assert.Equal(t, []int{4, 1, 1, 2}, []int{c.Whole[0].N, c.Whole[0].Wins, c.Whole[0].Losses, c.Whole[0].Equal})
 	want := map[string][2]float64{
 		"mrr": {(4*1 + 4*0.5) / 8, (3 + 1 + 0.25 + 2*0.5 + 0.1) / 8},
-		"MR":  {12. / 8, (3 + 1 + 4 + 4 + 10) / 8.}, "Hits@1": {4. / 8, 4. / 8}, "Hits@3": {1, 6. / 8},
+		"mr":  {12. / 8, (3 + 1 + 4 + 4 + 10) / 8.}, "hits@1": {4. / 8, 4. / 8}, "hits@3": {1, 6. / 8},
 	}
 	require.Len(t, both.Metrics, 4)
 	for _, m := range both.Metrics {

@@ -26,6 +26,13 @@ type SummaryOptions struct {
 	Threads int
 }
 
+func (o SummaryOptions) ties() []rank.Ties {
+	if o.Ties == nil {
+		return []rank.Ties{rank.Optimistic, rank.Pessimistic, rank.Realistic}
+	}
+	return o.Ties
+}
+
 // Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, for all
 // queries and for each group that has queries. It sorts results by filter, side and ties, and groups
 // by key, group, filter, side and ties.
@@ -38,9 +45,6 @@ func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Resu
 	if err := checkHits(o.Hits); err != nil {
 		return nil, nil, err
 	}
-	if o.Ties == nil {
-		o.Ties = []rank.Ties{rank.Optimistic, rank.Pessimistic, rank.Realistic}
-	}
 	groups, names := groupsOf(ranks, o.Keys)
 	ci, err := bootstrap(ctx, ranks, groups, o)
 	if err != nil {
@@ -49,7 +53,7 @@ func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Resu
 	var protocols []Protocol
 	for _, f := range o.Filters {
 		for _, s := range selections(o.Sides) {
-			for _, t := range o.Ties {
+			for _, t := range o.ties() {
 				protocols = append(protocols, Protocol{Sides: s, Filter: f, Ties: t})
 			}
 		}

@@ -59,7 +59,7 @@ CI: percentile bootstrap, 1,000 resamples of the test triples in 4 clusters by q
 
 func TestTableByTriple(t *testing.T) {
 	r := familyReport(t)
-	r.CIBy, r.Groups = ByTriple, nil
+	r.Provenance.Bootstrap.By, r.Groups = ByTriple, nil
 	r.Results = r.Results[len(r.Results)-1:]
 	var out strings.Builder
 	require.NoError(t, r.WriteTable(&out, rank.Realistic))
@@ -78,14 +78,11 @@ relation  queries  MRR [95% CI by query]  tail MRR  head MRR  Hits@1  Hits@3
 likes           4  0.7500 [too few: 2.0]    0.7500    0.7500  0.5000  1.0000
 spouse          2  1.0000 [too few: 1.0]    1.0000    1.0000  1.0000  1.0000
 childOf         2  0.5000 [too few: 1.0]    0.5000    0.5000  0.0000  1.0000
-parentOf        0                      -         -         -       -       -
-unused          0                      -         -         -       -       -
 
 By category: filter all, side both, pessimistic ties
 
 category  queries    MRR [95% CI by query]  tail MRR  head MRR  Hits@1  Hits@3
 1-1             2    1.0000 [too few: 1.0]    1.0000    1.0000  1.0000  1.0000
-1-N             0                        -         -         -       -       -
 N-1             2    0.5000 [too few: 1.0]    0.5000    0.5000  0.0000  1.0000
 N-N             4  0.7500 [0.6250, 0.8750]    0.7500    0.7500  0.5000  1.0000
 `, out.String())
