@@ -26,12 +26,19 @@ type Key struct {
 	Group func(r *rank.Rank) int
 }
 
+// The keys whose groups are identifiers.
+const (
+	relationName = "relation"
+	entityName   = "entity"
+)
+
 // keys lists the keys of reports. The argument of make is the graph that is ranked.
 var keys = []struct {
 	name string
 	make func(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error)
 }{
-	{"relation", relationKey},
+	{relationName, relationKey},
+	{entityName, entityKey},
 	{"category", categoryKey},
 	{zCaseName, zCaseKey},
 	{"degree", degreeKey},
@@ -83,6 +90,17 @@ func relationKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	return Key{
 		Labels: g.Relations.Labels(),
 		Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
+	}, nil
+}
+
+// entityKey groups queries by their target.
+func entityKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
+	return Key{
+		Labels: g.Entities.Labels(),
+		Group: func(r *rank.Rank) int {
+			_, answer := r.Triple.Query(r.Side)
+			return int(answer)
+		},
 	}, nil
 }
 

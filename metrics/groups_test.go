@@ -187,7 +187,7 @@ func TestSummarizeRejectsHits(t *testing.T) {
 func TestNewKeysErrors(t *testing.T) {
 	g := familyGraph()
 	_, err := NewKeys(t.Context(), g, []string{"colour"}, KeyOptions{})
-	assert.EqualError(t, err, `there are no groups by "colour": choose from relation, category, z-case, degree`)
+	assert.EqualError(t, err, `there are no groups by "colour": choose from relation, entity, category, z-case, degree`)
 	_, err = NewKeys(t.Context(), g, []string{"relation", "relation"}, KeyOptions{})
 	assert.EqualError(t, err, "groups by relation occur twice: name them once")
 	g.Splits[kg.Train] = nil

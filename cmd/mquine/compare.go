@@ -25,12 +25,12 @@ import (
 type comparison struct {
 	compute
 	setup
-	models   []string
-	data     string
-	filter   rank.Filter
-	changed  int
-	format   metrics.TableFormat
-	jsonFile string
+	printed
+	tableFlags
+	models  []string
+	data    string
+	filter  rank.Filter
+	changed int
 }
 
 func newCompareCommand() *cobra.Command {
@@ -91,10 +91,10 @@ to standard error.`,
 			if c.jsonFile != "" {
 				err = writeJSON(cmd, c.jsonFile, report)
 			}
-			if c.format == metrics.CSV {
+			if c.format == metrics.CSV || c.format == metrics.JSON {
 				out = text.Exact(out)
 			}
-			if unprinted := report.Write(out, c.format); unprinted != nil {
+			if unprinted := report.Write(out, c.format, c.TableOptions); unprinted != nil {
 				err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", text.Cause(unprinted)))
 			}
 			return err
@@ -104,11 +104,11 @@ to standard error.`,
 	flags.SortFlags = false
 	addData(cmd, &c.data)
 	addChoice(cmd, &c.filter, "filter", "rank under this `filter`: none, train or all", rank.None, rank.Train, rank.All)
-	c.setup.add(cmd)
+	// Permutation tests for each entity would take too long.
+	c.setup.add(cmd, slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" }))
 	flags.Var(positive{n: &c.changed}, "changed", "list this `number` of queries that changed most")
-	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv",
-		metrics.PlainText, metrics.Markdown, metrics.LaTeX, metrics.CSV)
-	jsonFlag(cmd, &c.jsonFile)
+	c.tableFlags.add(cmd, "usual, queries, mrr (largest gain first) or name")
+	c.printed.add(cmd)
 	c.compute.add(cmd)
 	return cmd
 }
@@ -144,6 +144,11 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 	if err != nil {
 		return nil, err
 	}
+	labels, err := kg.ReadLabels(ctx, first.graph.Dir)
+	if err != nil {
+		return nil, err
+	}
+	report.AddLabels(labels)
 	return report, c.describe(ctx, report, first.graph)
 }
 

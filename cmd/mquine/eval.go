@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -90,7 +91,7 @@ the table to standard error.`,
 	addChoice(cmd, &e.protocol, "protocol", "evaluation `protocol`: full or rotate", protocolNames()...)
 	addChoices(cmd, &e.filters, "filters", "rank under these `filters`, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
-	e.setup.add(cmd)
+	e.setup.add(cmd, metrics.KeyNames())
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
 		"`format` of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
@@ -98,7 +99,8 @@ the table to standard error.`,
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false,
 		"measure the multiply-add rate of the processor and print the share that the ranking reached")
-	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `file` (- is standard output)")
+	e.tableFlags.add(cmd, "usual, queries, mrr (highest first) or name")
+	e.printed.add(cmd)
 	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only --ties")
 	addOutput(cmd, &e.ranksFile, "ranks",
 		"write the ranks of all queries, tab-separated, to `file` (- is standard output)")

@@ -24,6 +24,8 @@ type evaluation struct {
 	inputs
 	compute
 	setup
+	printed
+	tableFlags
 	gpus     gpus
 	protocol string
 	// fixed is the protocol, or nil for fullProtocol.
@@ -32,7 +34,6 @@ type evaluation struct {
 	screen    rank.Screen
 	peak      bool
 	allTies   bool
-	jsonFile  string
 	ranksFile string
 	// start is the time at which the process began.
 	start time.Time
@@ -115,6 +116,7 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
+	labels  map[string]string // of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 that of the triples. They
 	// are empty if no report needs them.
 	sha256, dataSHA256 string
@@ -138,12 +140,15 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if t.keys, err = e.keys(ctx, s.graph, t.triples, e.threads); err != nil {
 		return nil, err
 	}
+	if t.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
+		return nil, err
+	}
 	m := s.checkpoint.Model
 	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
 		return nil, fmt.Errorf("--screen %s is for dot products, but model %s uses comparison %s: leave out --screen",
 			e.screen, m.Config().Model, compare)
 	}
-	return t, t.prepare(ctx, e.jsonFile != "")
+	return t, t.prepare(ctx, e.wantsJSON())
 }
 
 // prepare builds the index of known answers. If checksum is set, it computes the checksums at the
@@ -224,18 +229,22 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 		return nil, err
 	}
 	report.SetExtremes(t.graph, r.Ranks, e.filters[len(e.filters)-1], e.ties)
+	report.AddLabels(t.labels)
 	if e.fixed != nil {
 		e.fixed.Apply(report)
 	}
 	return report, nil
 }
 
-// reported returns the tie rules of the report, or nil for all of them.
+// reported returns the tie rules of the report. The rule of the tables comes last.
 func (e *evaluation) reported() []rank.Ties {
-	if e.allTies {
-		return nil
+	var rules []rank.Ties
+	for t := range rank.NumTies {
+		if e.allTies && t != e.ties {
+			rules = append(rules, t)
+		}
 	}
-	return []rank.Ties{e.ties}
+	return append(rules, e.ties)
 }
 
 // writeFiles writes the files that --ranks and --json name.
@@ -249,9 +258,9 @@ func (e *evaluation) writeFiles(
 			})
 		})
 	}
+	report.PeakRSSBytes = proc.PeakRSS()
+	report.Timing.Total = time.Since(e.start).Seconds()
 	if e.jsonFile != "" {
-		report.PeakRSSBytes = proc.PeakRSS()
-		report.Timing.Total = time.Since(e.start).Seconds()
 		err = errors.Join(err, writeTo(stdout, e.jsonFile, report.WriteJSON))
 	}
 	return err
@@ -299,20 +308,22 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 	}
 }
 
-// print prints the tables.
+// print prints the report in the format of --format.
 func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
-	if e.fixed != nil {
-		if _, err := fmt.Fprintf(w, "Protocol %v\n", e.fixed); err != nil {
+	people := e.format == text.FormatTable || e.format == text.FormatMarkdown
+	if !people && e.format != text.FormatLaTeX {
+		w = text.Exact(w)
+	}
+	if e.fixed != nil && people {
+		if _, err := fmt.Fprintf(w, "Protocol %v\n\n", e.fixed); err != nil {
 			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 		}
 	}
-	if err := r.WriteTable(w, e.ties); err != nil {
+	if err := r.Write(w, e.format, e.TableOptions); err != nil {
 		return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 	}
-	if len(r.Groups) > 0 {
-		if err := r.WriteGroups(w, e.ties); err != nil {
-			return fmt.Errorf("cannot print the groups: %w", text.Cause(err))
-		}
+	if !people {
+		return nil
 	}
 	return c.print(w, r)
 }

@@ -83,6 +83,14 @@ func describedData(g *kg.Graph, digest string) metrics.Data {
 	}
 }
 
+// withLabel returns an identifier with its readable label in parentheses, if it has one.
+func withLabel(identifier string, labels map[string]string) string {
+	if label := labels[identifier]; label != "" {
+		return identifier + " (" + label + ")"
+	}
+	return identifier
+}
+
 // describedCheckpoint identifies a checkpoint. digest is its checksum, or empty.
 func describedCheckpoint(path string, c model.Config, digest string) metrics.Checkpoint {
 	return metrics.Checkpoint{Path: path, SHA256: digest, Model: c.Model, Dim: c.Dim}
