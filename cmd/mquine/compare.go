@@ -58,12 +58,13 @@ reads the ranks instead of computing them again. The file must hold the queries
 of the split and the ranks under --filter.
 
 "mquine eval --help" explains queries, filters, ties, --by and --ci-by.
---format csv writes one line for each difference, without the changed queries.
-Its names are not escaped: import them into a spreadsheet as text. --json writes
-everything. With "--json -", the JSON goes to standard output and the tables go
-to standard error.`,
+In tables, the best value of a column stands out. --format latex prints a row
+for each checkpoint, as in a paper. --format csv prints one line for each
+difference, without the changed queries. Its names are not escaped: import them
+into a spreadsheet as text. json prints what --json writes: everything. With
+"--json -", the JSON goes to standard output and the tables to standard error.`,
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
-  mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
+  mquine compare ./a ./b ./c --data wn18rr --format latex --percent --no-ci
   mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json
   mquine compare ranks-a.tsv ranks-b.tsv --data fb15k-237`,
 		Args: func(_ *cobra.Command, args []string) error {

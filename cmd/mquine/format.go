@@ -106,7 +106,8 @@ func render(out io.Writer, f text.Format, r result) error {
 	case text.FormatCSV, text.FormatTSV:
 		return r.records().Write(text.Exact(out), f)
 	}
-	for i, t := range r.tables() {
+	tables := r.tables()
+	for i, t := range tables {
 		if i > 0 {
 			if _, err := io.WriteString(out, "\n"); err != nil {
 				return err
@@ -118,7 +119,7 @@ func render(out io.Writer, f text.Format, r result) error {
 	}
 	if r, ok := r.(remarks); ok && f != text.FormatLaTeX {
 		for i, line := range r.remarks() {
-			if i == 0 {
+			if i == 0 && len(tables) > 0 {
 				line = "\n" + line
 			}
 			if _, err := fmt.Fprintln(out, line); err != nil {

@@ -175,6 +175,9 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	}
 	from := &list.Provenance
 	from.Machine.Tier, from.Machine.Threads = backend.Tier.String(), p.threads
+	if options.Engine != nil {
+		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+options.Engine.String()
+	}
 	var digests [2]string
 	if p.wantsJSON() {
 		if digests, err = s.digests(ctx); err != nil {

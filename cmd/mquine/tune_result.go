@@ -68,7 +68,7 @@ func (o *searchResult) tables() []*text.Table {
 		if trial.Failed != "" {
 			value = "failed"
 		}
-		row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.1f", 60*trial.ProcessorMinutes)}
+		row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.2f", 60*trial.ProcessorMinutes)}
 		for _, option := range o.folder.Space.Values(o.folder.Recipe(trial.Trial)) {
 			row = append(row, option)
 		}

@@ -70,11 +70,23 @@ const lineWidth = 80
 
 // wrap breaks a line between words.
 func wrap(line string) string {
-	lines := strings.Split(text.WrapSoft(line, lineWidth), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Split(line, " ") {
+		width := text.StringWidthWithoutEscSequences(word)
+		switch {
+		case i == 0:
+		case used+1+width > lineWidth:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += width
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // Render returns the table as plain text without rules and without a final newline.

@@ -154,7 +154,7 @@ func TestTableWriteErrors(t *testing.T) {
 
 func TestLongTitlesWrap(t *testing.T) {
 	table := NewTable()
-	table.Title = strings.Repeat("a long title ", 10)
+	table.Title = strings.Repeat("a long title ", 10) + "ends"
 	table.AppendRow([]any{"x"})
 	var out strings.Builder
 	require.NoError(t, table.Write(&out, FormatTable))
