@@ -204,7 +204,7 @@ func (d dataInfo) tables() []*text.Table {
 func (d dataInfo) remarks() []string {
 	var lines []string
 	for _, note := range d.Notes {
-		lines = append(lines, text.Escape("note: "+note))
+		lines = append(lines, "note: "+note)
 	}
 	if d.Public != nil && slices.ContainsFunc(d.Public.Files, func(f fileInfo) bool { return f.State == "absent" }) {
 		lines = append(lines, fmt.Sprintf("Run \"mquine data get %s\" to download the missing files.", d.Name))

@@ -138,7 +138,7 @@ func (l dataList) tables() []*text.Table {
 
 func (l dataList) remarks() []string {
 	return []string{
-		text.Escape("Data sets are installed in " + l.Dir + "."),
+		"Data sets are installed in " + l.Dir + ".",
 		"To describe or to download one: mquine data info NAME, mquine data get NAME",
 	}
 }

@@ -77,7 +77,7 @@ type result interface {
 	records() *text.Table
 }
 
-// remarks is a result with lines below its tables.
+// remarks is a result with lines below its tables, which are not escaped yet.
 type remarks interface{ remarks() []string }
 
 // print writes a result to the file of --json and, in the format of --format, to standard output. If
@@ -119,6 +119,11 @@ func render(out io.Writer, f text.Format, r result) error {
 	}
 	if r, ok := r.(remarks); ok && f != text.FormatLaTeX {
 		for i, line := range r.remarks() {
+			if f == text.FormatMarkdown {
+				line = text.Markdown(line)
+			} else {
+				line = text.Escape(line)
+			}
 			if i == 0 && len(tables) > 0 {
 				line = "\n" + line
 			}

@@ -54,7 +54,7 @@ func TestFormats(t *testing.T) {
 				assert.LessOrEqual(t, len([]rune(line)), 80, test.schema)
 			}
 		}
-		assert.Contains(t, run("--format", "md").stdout, "| --- |", test.schema)
+		assert.Contains(t, run("--format", "md").stdout, " ---", test.schema)
 		latex := run("--format", "latex").stdout
 		assert.Contains(t, latex, `\toprule`, test.schema)
 		assert.Equal(t, strings.Count(latex, `\begin{`), strings.Count(latex, `\end{`))

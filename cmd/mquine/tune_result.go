@@ -99,7 +99,7 @@ func (o *searchResult) records() *text.Table {
 // remarks returns where the best trial is, and commands that continue from it.
 func (o *searchResult) remarks() []string {
 	var lines []string
-	line := func(format string, args ...any) { lines = append(lines, text.Escape(fmt.Sprintf(format, args...))) }
+	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	s := o.folder
 	if !o.found() {
 		line("No trial has reached the first rung, %s.", text.Plural(s.Rungs[0], "epoch"))

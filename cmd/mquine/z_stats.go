@@ -147,7 +147,8 @@ func (r *zReport) tables() []*text.Table {
 }
 
 func (r *zReport) remarks() []string {
-	return []string{casesMeaning(r.convention), fmt.Sprintf("The largest n_Z is %s.", text.Comma(r.Z.Largest))}
+	lines := strings.Split(casesMeaning(r.convention), "\n")
+	return append(lines, fmt.Sprintf("The largest n_Z is %s.", text.Comma(r.Z.Largest)))
 }
 
 // records returns a line for each side, for all triples and for each relation.
