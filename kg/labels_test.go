@@ -41,7 +41,9 @@ func TestReadLabels(t *testing.T) {
 // The digest of a graph is the digest of its files, and does not depend on identifiers.
 func TestGraphSHA256(t *testing.T) {
 	dir := t.TempDir()
-	for split, text := range map[string]string{"train": "a\tr\tb\nb\tr\tc\n", "valid": "a\tr\tc\n", "test": "c\tr\ta\n"} {
+	for split, text := range map[string]string{
+		"train": "a\tr\tb\nb\tr\tc\n", "valid": "a\tr\tc\n", "test": "c\tr\ta\n",
+	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, split+".txt"), []byte(text), 0o644))
 	}
 	g, err := Open(t.Context(), dir)

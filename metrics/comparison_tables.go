@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Write writes the comparison in a format. Tables for people show the checkpoints and, for each
+// Write writes the comparison in a format. Tables of text show the checkpoints and, for each
 // comparison, the differences for all queries and for the groups of each key, and the queries that
 // changed most. LaTeX has a row for each checkpoint, and CSV a line for each difference.
 func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// RankedQuery is a query with the rank of its target, for people to look at.
+// RankedQuery is a query with the rank of its target.
 type RankedQuery struct {
 	Side     string  `json:"side"`
 	Head     string  `json:"head"`
@@ -39,8 +39,8 @@ func (r *Report) SetExtremes(g *kg.Graph, ranks []rank.Rank, f rank.Filter, ties
 				continue
 			}
 			kept = slices.Insert(kept, at, RankedQuery{
-				Side: q.Side.String(), Head: g.Entities.Label(q.Triple.Head), Relation: g.Relations.Label(q.Triple.Relation),
-				Tail: g.Entities.Label(q.Triple.Tail), Rank: value,
+				Side: q.Side.String(), Head: g.Entities.Label(q.Triple.Head),
+				Relation: g.Relations.Label(q.Triple.Relation), Tail: g.Entities.Label(q.Triple.Tail), Rank: value,
 			})
 			kept = kept[:min(len(kept), extremes)]
 		}

@@ -27,7 +27,8 @@ func TestRankCounts(t *testing.T) {
 		ranks := append(someRanks(t), oneRank(3, 1, 3000))
 		filters := []rank.Filter{rank.Train, rank.All}
 		report := &Report{}
-		require.NoError(t, report.Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.BothSides, Filters: filters}))
+		err := report.Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.BothSides, Filters: filters})
+		require.NoError(t, err)
 		for _, r := range report.Results {
 			require.Len(t, r.RankCounts, len(report.RankBounds))
 			for i, high := range report.RankBounds {
@@ -50,8 +51,10 @@ func TestRankCounts(t *testing.T) {
 
 // TestExtremes compares the lists with a sorted list of all queries.
 func TestExtremes(t *testing.T) {
-	g := &kg.Graph{Entities: kg.NewVocabulary("e0", "e1", "e2", "e3", "e4"), Relations: kg.NewVocabulary("r0", "r1", "r2",
-		"r3", "r4")}
+	g := &kg.Graph{
+		Entities:  kg.NewVocabulary("e0", "e1", "e2", "e3", "e4"),
+		Relations: kg.NewVocabulary("r0", "r1", "r2", "r3", "r4"),
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := someRanks(t)
 		all := []RankedQuery{}

@@ -262,8 +262,7 @@ func exact(n Number) string {
 	return strconv.FormatFloat(float64(n), 'g', -1, 64)
 }
 
-// known names the members of a triple for people: with the labels of opaque identifiers, if the data
-// set has them.
+// known returns an identifier with its readable label in parentheses, if it has one.
 func known(identifier, label string) string {
 	if label == "" {
 		return identifier

@@ -105,7 +105,8 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 		MR: undefined, Median: undefined, GMR: undefined, AMR: undefined, AMRI: undefined,
 	}
 	into := map[string]any{
-		"by": &r.By, "group": &r.Group, "label": &r.Label, "side": &r.Side, "filter": &r.Filter, "ties": &r.Ties, "n": &r.N,
+		"by": &r.By, "group": &r.Group, "label": &r.Label, "side": &r.Side, "filter": &r.Filter, "ties": &r.Ties,
+		"n":   &r.N,
 		"mrr": &r.MRR, "mrr_ci_low": &r.MRRCI[0], "mrr_ci_high": &r.MRRCI[1], "mrr_ci": &r.MRRCI,
 		"clusters": &r.Clusters, "effective_clusters": &r.Effective,
 		"mr": &r.MR, "median": &r.Median, "gmr": &r.GMR, "amr": &r.AMR, "amri": &r.AMRI,

@@ -49,7 +49,9 @@ func tinyReport() *Report {
 				ClusterCount: ClusterCount{Effective: undefined},
 				Hits:         Hits{{1, undefined}}},
 		},
-		Worst: []RankedQuery{{Side: "head", Head: "ann", Relation: "likes", Tail: `a "quoted" & <strange> label`, Rank: 3.5}},
+		Worst: []RankedQuery{
+			{Side: "head", Head: "ann", Relation: "likes", Tail: `a "quoted" & <strange> label`, Rank: 3.5},
+		},
 		Best: []RankedQuery{
 			{Side: "tail", Head: "Q1", Relation: "P2", Tail: "bob", Rank: 1, HeadLabel: "Ann", RelationLabel: "likes"},
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Write writes the report in a format. Tables for people have a line for each filter and selection of
+// Write writes the report in a format. Tables of text have a line for each filter and selection of
 // sides, and show groups under the last filter. LaTeX has the last filter and selection alone.
 func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 	switch f {
@@ -172,7 +172,8 @@ func paperCaption(
 	if s != rank.BothSides {
 		sides = s.String() + " queries"
 	}
-	caption := fmt.Sprintf("Link prediction on the %s split of %s: %s, %s, %v ties", split, p.Data.Name, filter, sides, t)
+	caption := fmt.Sprintf("Link prediction on the %s split of %s: %s, %s, %v ties",
+		split, p.Data.Name, filter, sides, t)
 	if o.Percent {
 		caption += ", in percent"
 	}

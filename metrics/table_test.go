@@ -262,7 +262,9 @@ func TestNumberFormat(t *testing.T) {
 	assert.Equal(t, "-0.0001", Number(-0.0001).format(4))
 	assert.Equal(t, "0", Number(math.Copysign(0, -1)).format(-1))
 	o := TableOptions{}
-	for want, n := range map[string]Number{"1.81": 1.809, "99.99": 99.99, "123.5": 123.45, "4821": 4821.4, "-": undefined} {
+	for want, n := range map[string]Number{
+		"1.81": 1.809, "99.99": 99.99, "123.5": 123.45, "4821": 4821.4, "-": undefined,
+	} {
 		assert.Equal(t, want, o.mean(n))
 	}
 	assert.Equal(t, "< 0.0001", formatP(1./10001))

@@ -218,7 +218,9 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		return nil, fmt.Errorf("%s does not match the %v split of %s: %w", path, c.split, g.Name, err)
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
-	return &competitor{metrics.ComparedCheckpoint{Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks}, g, 0}, nil
+	return &competitor{metrics.ComparedCheckpoint{
+		Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
+	}, g, 0}, nil
 }
 
 // rank ranks a checkpoint.

@@ -169,7 +169,8 @@ func TestCompareFormats(t *testing.T) {
 
 	o = succeed(t, append(compare, "--format", "latex")...)
 	assert.Equal(t, strings.Count(o.stdout, `\begin{tabular}`), strings.Count(o.stdout, `\end{tabular}`))
-	assert.Equal(t, 4, strings.Count(o.stdout, `\toprule`), "the checkpoints, the differences, and groups for each comparison")
+	assert.Equal(t, 4, strings.Count(o.stdout, `\toprule`),
+		"the checkpoints, the differences, and groups for each comparison")
 	for line := range strings.Lines(o.stdout) {
 		if strings.HasSuffix(line, "\\\\\n") {
 			assert.NotRegexp(t, `[^\\][_%#]`, line)

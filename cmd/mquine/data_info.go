@@ -225,7 +225,8 @@ func (d dataInfo) records() *text.Table {
 		return t
 	}
 	header := []any{
-		"data", "entities", "relations", "split", "triples", "repeats", "loops", "tail_queries", "head_queries", "unseen",
+		"data", "entities", "relations",
+		"split", "triples", "repeats", "loops", "tail_queries", "head_queries", "unseen",
 	}
 	for c := range kg.NumCategories {
 		header = append(header, c.String())

@@ -117,8 +117,8 @@ type task struct {
 	keys    []metrics.Key
 	index   *kg.Index
 	labels  map[string]string // of opaque identifiers; nil if the data set has none
-	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 that of the triples. They
-	// are empty if no report needs them.
+	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 the checksum of the
+	// triples. They are empty if no report needs them.
 	sha256, dataSHA256 string
 }
 
@@ -223,7 +223,8 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	report.SetStats(r.Stats)
 	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]))
 	err := report.Summarize(ctx, r.Ranks, metrics.SummaryOptions{
-		Sides: e.sides, Filters: e.filters, Ties: e.reported(), Hits: e.hits, Keys: t.keys, CIBy: e.ciBy, Threads: e.threads,
+		Sides: e.sides, Filters: e.filters, Ties: e.reported(), Hits: e.hits, Keys: t.keys, CIBy: e.ciBy,
+		Threads: e.threads,
 	})
 	if err != nil {
 		return nil, err

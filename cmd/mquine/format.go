@@ -49,7 +49,8 @@ func (p *printed) add(cmd *cobra.Command, more ...text.Format) {
 	if len(more) > 0 {
 		help = "table, markdown, latex, csv, json or " + more[0].String()
 	}
-	cmd.Flags().Var(formatFlag{choice[text.Format]{&p.format, all}}, "format", "print the result in this `format`: "+help)
+	value := formatFlag{choice[text.Format]{&p.format, all}}
+	cmd.Flags().Var(value, "format", "print the result in this `format`: "+help)
 	complete(cmd, "format", cobra.FixedCompletions(names(all), cobra.ShellCompDirectiveNoFileComp))
 	jsonFlag(cmd, &p.jsonFile)
 }
@@ -71,7 +72,7 @@ func (p *printed) dataOf(ctx context.Context, g *kg.Graph) (metrics.Data, error)
 
 // result is the result of a command. It marshals as JSON.
 type result interface {
-	// tables returns the tables for people.
+	// tables returns the tables of text formats.
 	tables() []*text.Table
 	// records returns one table for programs, with exact labels. They are the lines of CSV and TSV.
 	records() *text.Table

@@ -54,7 +54,7 @@ func TestPredictAgreesWithEval(t *testing.T) {
 			answer := map[string]int{"head": 0, "tail": 2}[f[3]]
 			found := f[answer]
 			f[answer] = "?"
-			require.Equal(t, asked[i], strings.Join(f[:3], "\t"), "the answer is in its place in the triple")
+			require.Equal(t, asked[i], strings.Join(f[:3], "\t"), "the answer completes the query to a triple")
 			require.Equal(t, strconv.Itoa(j+1), f[4])
 			score := must1(strconv.ParseFloat(f[6], 64))
 			require.LessOrEqual(t, score, 0.0, "a score is minus a square")

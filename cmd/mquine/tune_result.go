@@ -28,7 +28,8 @@ type searchResult struct {
 
 func newSearchResult(ctx context.Context, s *search.Folder, stopped bool) *searchResult {
 	o := &searchResult{
-		Schema: "mquine.tune/1", Provenance: provenance(ctx), Dir: s.Dir, Stopped: stopped, Trials: s.Ranked(), folder: s,
+		Schema: "mquine.tune/1", Provenance: provenance(ctx), Dir: s.Dir, Stopped: stopped, Trials: s.Ranked(),
+		folder: s,
 	}
 	if o.Trials == nil {
 		o.Trials = []search.Trial{}

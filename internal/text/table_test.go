@@ -49,7 +49,8 @@ func TestLaTeXCompiles(t *testing.T) {
 	table := strangeTable().LaTeX()
 	if compiler, err := exec.LookPath("pdflatex"); err == nil {
 		dir := t.TempDir()
-		document := "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n" + table + "\\end{document}\n"
+		document := "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n" + table +
+			"\\end{document}\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "t.tex"), []byte(document), 0o644))
 		cmd := exec.Command(compiler, "-interaction=nonstopmode", "-halt-on-error", "t.tex")
 		cmd.Dir = dir
@@ -79,7 +80,7 @@ func TestLaTeXCompiles(t *testing.T) {
 
 func TestTableInMarkdownStandsOut(t *testing.T) {
 	assert.Contains(t, strangeTable().Markdown(), "| **−0.5 [−1, −0.25]** |\n")
-	assert.Contains(t, strangeTable().Markdown(), "| 1e-5 |\n", "an exponent is no minus sign")
+	assert.Contains(t, strangeTable().Markdown(), "| 1e-5 |\n", "an exponent keeps its hyphen")
 }
 
 // Programs read the labels exactly.

@@ -10,8 +10,9 @@ import (
 )
 
 // Writer escapes text as Escape does, except for line feeds and tabs, and writes it to another
-// writer. On a terminal it lets the escape sequences of a Style through, within one Write. It is the last line of defence for a stream of lines and tables. Text that must not break
-// a line or shift a column has to be escaped by the caller. Several goroutines may use a Writer at
+// writer. It is the last line of defence for a stream of lines and tables. Text that must not break
+// a line or shift a column has to be escaped by the caller. On a terminal, a Writer lets the escape
+// sequences of a Style through unless two Writes split one. Several goroutines may use a Writer at
 // once.
 type Writer struct {
 	w      io.Writer
