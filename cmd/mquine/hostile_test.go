@@ -333,10 +333,12 @@ func TestExactForPrograms(t *testing.T) {
 	queries := w.path("queries.tsv")
 	require.NoError(t, os.WriteFile(queries, []byte(w.head+"\t"+w.relation+"\t?\n"), 0o644))
 	o := succeed(t, "predict", "--model", w.model, "--data", w.data, "--in", queries)
-	for line := range strings.Lines(strings.TrimPrefix(o.stdout, "head\trelation\ttail\trank\tlabel\tscore\tknown\n")) {
+	lines := strings.Split(strings.TrimSuffix(o.stdout, "\n"), "\n")
+	require.Greater(t, len(lines), 1)
+	for _, line := range lines[1:] {
 		fields := strings.Split(line, "\t")
-		assert.Equal(t, []string{w.head, w.relation, "?"}, fields[:3])
-		assert.True(t, strings.HasPrefix(fields[4], hostileLabel))
+		assert.Equal(t, []string{w.head, w.relation}, fields[:2])
+		assert.True(t, strings.HasPrefix(fields[2], hostileLabel))
 	}
 	o = succeed(t, "z", "stats", "--data", w.data, "--tsv", "-")
 	assert.Contains(t, o.stdout, "\t"+hostileLabel)
