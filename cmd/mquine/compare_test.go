@@ -24,19 +24,22 @@ type contrastJSON struct {
 	Losses    int      `json:"losses"`
 	Equal     int      `json:"equal"`
 	Metrics   []struct {
-		Metric     string      `json:"metric"`
-		Base       *float64    `json:"base"`
-		Other      *float64    `json:"other"`
-		Difference *float64    `json:"difference"`
-		CI         [2]*float64 `json:"ci"`
-		P          *float64    `json:"p"`
+		Metric     string   `json:"metric"`
+		Base       *float64 `json:"base"`
+		Other      *float64 `json:"other"`
+		Difference *float64 `json:"difference"`
+		CILow      *float64 `json:"ci_low"`
+		CIHigh     *float64 `json:"ci_high"`
+		P          *float64 `json:"p"`
 	} `json:"metrics"`
 }
 
 type compareJSON struct {
 	Schema      string `json:"schema"`
 	ZConvention string `json:"z_convention"`
-	CIBy        string `json:"ci_by"`
+	Provenance  struct {
+		Bootstrap struct{ By string }
+	} `json:"provenance"`
 	Checkpoints []struct {
 		Name    string        `json:"name"`
 		Results []evalMetrics `json:"results"`
@@ -84,12 +87,12 @@ func TestCompare(t *testing.T) {
 	require.Len(t, base, 80)
 	o := succeed(t, "compare", w.model, other, "--data", w.data, "--by", "category,z-case,degree", "--json",
 		w.path("c.json"), "--changed", "7")
-	assert.Contains(t, o.stdout, "other against checkpoint: families test, filter all, realistic ties\n")
-	assert.Contains(t, o.stdout, "by z-case (convention paper), side both")
+	assert.Contains(t, o.stdout, "families test: filter all, realistic ties, CI by query\n")
+	assert.Contains(t, o.stdout, "other against checkpoint by z-case: side both, convention paper, MRR\n")
 
 	var r compareJSON
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("c.json"))), &r))
-	assert.Equal(t, "mquine.compare/1", r.Schema)
+	assert.Equal(t, "mquine.compare/2", r.Schema)
 	assert.Equal(t, "paper", r.ZConvention)
 	require.Len(t, r.Checkpoints, 2)
 	require.Len(t, r.Comparisons, 1)
@@ -115,11 +118,11 @@ func TestCompare(t *testing.T) {
 		assert.Equal(t, []int{n, wins, losses, n - wins - losses},
 			[]int{whole.N, whole.Wins, whole.Losses, whole.Equal}, whole.Side)
 		m := whole.Metrics[0]
-		assert.Equal(t, "MRR", m.Metric)
+		assert.Equal(t, "mrr", m.Metric)
 		assert.InDelta(t, mrr[0]/float64(n), *m.Base, 1e-12)
 		assert.InDelta(t, mrr[1]/float64(n), *m.Other, 1e-12)
 		assert.InDelta(t, (mrr[1]-mrr[0])/float64(n), *m.Difference, 1e-12)
-		assert.True(t, *m.CI[0] <= *m.Difference && *m.Difference <= *m.CI[1])
+		assert.True(t, *m.CILow <= *m.Difference && *m.Difference <= *m.CIHigh)
 		assert.True(t, 0 < *m.P && *m.P <= 1)
 	}
 	for i, checkpoint := range r.Checkpoints {
@@ -166,7 +169,8 @@ func TestCompareFormats(t *testing.T) {
 
 	o = succeed(t, append(compare, "--format", "latex")...)
 	assert.Equal(t, strings.Count(o.stdout, `\begin{tabular}`), strings.Count(o.stdout, `\end{tabular}`))
-	assert.Equal(t, 7, strings.Count(o.stdout, `\toprule`), "the checkpoints, and three tables for each comparison")
+	assert.Equal(t, 4, strings.Count(o.stdout, `\toprule`),
+		"the checkpoints, the differences, and groups for each comparison")
 	for line := range strings.Lines(o.stdout) {
 		if strings.HasSuffix(line, "\\\\\n") {
 			assert.NotRegexp(t, `[^\\][_%#]`, line)
@@ -178,11 +182,11 @@ func TestCompareFormats(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
 	const metrics = 4
-	assert.Len(t, records[0], 23)
+	assert.Len(t, records[0], 24)
 	assert.Zero(t, (len(records)-1)%(2*metrics))
 	for _, record := range records[1:] {
 		if record[5] == w.model+"/" {
-			assert.Contains(t, []string{"0", ""}, record[16], "a checkpoint does not differ from itself")
+			assert.Contains(t, []string{"0", ""}, record[17], "a checkpoint does not differ from itself")
 		}
 	}
 	o = succeed(t, append(compare, "--json", "-")...)
@@ -200,33 +204,34 @@ func TestCompareCIBy(t *testing.T) {
 		return r
 	}
 	o := succeed(t, compare...)
-	assert.Equal(t, "query", read().CIBy)
-	assert.Equal(t, 4, strings.Count(o.stdout, "[95% CI by query]"),
-		"checkpoints, whole, and two metrics of the groups")
+	assert.Equal(t, "query", read().Provenance.Bootstrap.By)
+	assert.Equal(t, 3, strings.Count(o.stdout, "[95% CI]"), "checkpoints, whole and groups")
+	assert.Contains(t, o.stdout, ", CI by query\n")
 
 	succeed(t, append(compare, "--ci-by", "triple")...)
 	byTriple := read()
 	for _, format := range []string{"table", "md", "latex"} {
 		o = succeed(t, append(compare, "--ci-by", "relation", "--format", format)...)
-		assert.Equal(t, 4, strings.Count(o.stdout, "% CI by relation"), format)
+		assert.Equal(t, 3, strings.Count(o.stdout, "% CI]"), format)
+		assert.Contains(t, o.stdout, "by relation", format)
 		assert.Contains(t, o.stdout, "too few: ", format)
 	}
 	byRelation := read()
-	assert.Equal(t, "relation", byRelation.CIBy)
+	assert.Equal(t, "relation", byRelation.Provenance.Bootstrap.By)
 	alone, together := byTriple.Comparisons[0].Whole[0], byRelation.Comparisons[0].Whole[0]
 	assert.Equal(t, 40, alone.Clusters)
 	assert.Less(t, *together.Effective, 10.)
-	assert.NotNil(t, alone.Metrics[0].CI[0])
-	assert.Nil(t, together.Metrics[0].CI[0])
+	assert.NotNil(t, alone.Metrics[0].CILow)
+	assert.Nil(t, together.Metrics[0].CILow)
 	assert.Equal(t, *alone.Metrics[0].Difference, *together.Metrics[0].Difference)
 	assert.Less(t, *alone.Metrics[0].P, *together.Metrics[0].P, "few relations can be exchanged in few ways")
 
 	o = succeed(t, append(compare, "--ci-by", "relation", "--format", "csv")...)
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
-	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters"}, records[0][17:])
-	assert.Equal(t, []string{"relation", strconv.Itoa(together.Clusters)}, records[1][20:22])
-	assert.Equal(t, []string{"", ""}, records[1][17:19])
+	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters"}, records[0][18:])
+	assert.Equal(t, []string{"relation", strconv.Itoa(together.Clusters)}, records[1][21:23])
+	assert.Equal(t, []string{"", ""}, records[1][18:20])
 }
 
 // Ranks files in place of checkpoints give the same comparison.
@@ -269,5 +274,5 @@ func TestCompareBadInput(t *testing.T) {
 	mquine(t, "compare", w.model, "--data", w.data).requireSentence(t, exitUsage, "give at least two checkpoints")
 	mquine(t, "compare", w.model, w.model).requireSentence(t, exitUsage, "--data is missing")
 	mquine(t, "compare", w.model, w.model, "--data", w.data, "--format", "html").requireSentence(t, exitUsage,
-		"choose from table, md, latex and csv")
+		"choose from table, markdown, latex, csv and json")
 }

@@ -67,8 +67,8 @@ func TestDataImportListInfo(t *testing.T) {
 
 	stdout, _, err = data(t, "info", "mine")
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^train +2 +1 +0 +1 +1 +0 +2 +0 +0 +0$`, stdout)
-	require.Regexp(t, `(?m)^test +1 +0 +0 +1 +1 +1 +1 +0 +0 +0$`, stdout)
+	require.Regexp(t, `(?m)^train +2 +1 +0 +1 +1 +0\n(.*\n)+split +1-1 +1-N +N-1 +N-N\ntrain +2 +0 +0 +0$`, stdout)
+	require.Regexp(t, `(?m)^test +1 +0 +0 +1 +1 +1\n(.*\n)+test +1 +0 +0 +0$`, stdout)
 	require.Contains(t, stdout, `note: there is no split "valid"`)
 
 	byName, _, err := data(t, "info", "mine", "--json", "-")

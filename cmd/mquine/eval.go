@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -22,10 +23,12 @@ The table shows, over all queries:
 
   MRR        mean reciprocal rank: the mean of 1/rank
   MR         mean rank
+  Hits@k     share of ranks up to k
+--wide adds:
+  median     median rank
   GMR        geometric mean rank
   AMR        mean rank divided by the mean rank of chance: lower is better
   AMRI       its index: 0 is chance, 1 is perfect
-  Hits@k     share of ranks up to k
 
 --filter: which known answers to leave out of the candidates. The true answer
 itself is always a candidate.
@@ -45,11 +48,15 @@ itself is always a candidate.
 
 --by: also show the metrics of groups of queries, under the last filter.
   relation  by relation
+  entity    by the true answer
   category  by relation category: 1-1, 1-N, N-1 or N-N. N means more than 1.5
             heads for a tail, or tails for a head, on average in train
   z-case    by exposure to the Z-paradox: easy, neutral or hard (see
             "mquine z stats")
   degree    by the number of training triples of the answer: 0, 1, 2-3, 4-7, …
+
+Tables list the largest groups first, and at most --top. "--sort mrr" lists the
+best and the worst groups, "--min 20" only groups of at least 20 queries.
 
 --ci-by: what the 95% intervals resample. Triples with a common query or entity
 have similar ranks. For intervals that hold for other queries or entities,
@@ -63,14 +70,26 @@ resample whole clusters of triples.
 An interval needs at least 10 effective clusters. "[too few: 4.0]" means that
 the clusters are worth only 4 clusters of equal size.
 
+--format csv prints a line for each result and group, json prints what --json
+writes, and latex prints a table with one row for the model, under the last
+filter. --percent, --no-ci and --wide affect tables alone.
+
+If the folder of the data set has a file labels.tsv with lines identifier<TAB>
+label, tables show the labels beside the identifiers.
+
 --ranks writes a line for each query: side, head, relation, tail, and for each
 filter the number of other candidates with a better and with an equal score.
---json writes all metrics under every tie rule, with times and the machine.
+--json writes all metrics, the distribution of the ranks, the ten worst and best
+queries, times, the machine and checksums. --all-ties adds the other tie rules.
 Files are written atomically. If a file is "-", it goes to standard output, and
-the table to standard error.`,
+the table to standard error.
+
+` + loadingHelp,
 		Example: `  mquine eval ./checkpoint --data fb15k-237
   mquine eval ./checkpoint --data ./my-graph --split valid --hits 1,10
   mquine eval ./checkpoint --data fb15k-237 --by z-case,degree
+  mquine eval ./checkpoint --data umls --by relation --sort mrr --min 20
+  mquine eval ./checkpoint --data umls --format latex --percent
   mquine eval ./checkpoint --data wn18rr --json e.json --ranks e.tsv`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := e.follow(cmd.Flags()); err != nil {
@@ -89,7 +108,7 @@ the table to standard error.`,
 	acceptFormer(cmd, map[string]string{"filters": "filter"})
 	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
-	e.setup.add(cmd)
+	e.setup.add(cmd, metrics.KeyNames())
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
 		"format of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
@@ -99,7 +118,9 @@ the table to standard error.`,
 		"measure the multiply-add rate of the processor and print the share that the ranking reached")
 	inGroup(cmd, protocolFlags, "protocol", "filter")
 	inGroup(cmd, machineFlags, "screen", "peak")
-	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `FILE` (- is standard output)")
+	e.tableFlags.add(cmd, "usual, queries, mrr (highest first) or name")
+	e.printed.add(cmd)
+	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only --ties")
 	addOutput(cmd, &e.ranksFile, "ranks",
 		"write the ranks of all queries, tab-separated, to `FILE` (- is standard output)")
 	return cmd

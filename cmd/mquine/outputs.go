@@ -192,7 +192,7 @@ func (o output) check(read []string, force bool) error {
 // projectFiles matches the names of files in checkpoints, runs, searches and data sets.
 var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|` +
 	`config\.(yaml|json)|(search|space|best)\.yaml|(log|trials)\.jsonl|` +
-	`((entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt))(\.gz|\.zst)?)$`)
+	`((entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt)|labels\.tsv)(\.gz|\.zst)?)$`)
 
 // guardError says why replacing a file needs --force.
 type guardError struct{ error }

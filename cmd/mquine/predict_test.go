@@ -43,7 +43,7 @@ func TestPredictAgreesWithEval(t *testing.T) {
 	o := mquineReading(t, input.String(), predict...)
 	require.Zero(t, o.status, o.stderr)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
-	require.Equal(t, "head\trelation\ttail\trank\tlabel\tscore\tknown", lines[0])
+	require.Equal(t, "head\trelation\ttail\tanswer\trank\tlabel\tscore\tknown", lines[0])
 	const candidates = 60
 	require.Len(t, lines, 1+candidates*len(truths), "every query lists all candidates")
 	asked := strings.Split(input.String(), "\n")
@@ -51,17 +51,20 @@ func TestPredictAgreesWithEval(t *testing.T) {
 		place, last := 0, 0.0
 		for j, line := range lines[1+i*candidates:][:candidates] {
 			f := strings.Split(line, "\t")
-			require.Equal(t, asked[i], strings.Join(f[:3], "\t"))
-			require.Equal(t, strconv.Itoa(j+1), f[3])
-			score := must1(strconv.ParseFloat(f[5], 64))
+			answer := map[string]int{"head": 0, "tail": 2}[f[3]]
+			found := f[answer]
+			f[answer] = "?"
+			require.Equal(t, asked[i], strings.Join(f[:3], "\t"), "the answer completes the query to a triple")
+			require.Equal(t, strconv.Itoa(j+1), f[4])
+			score := must1(strconv.ParseFloat(f[6], 64))
 			require.LessOrEqual(t, score, 0.0, "a score is minus a square")
 			if j > 0 {
 				require.LessOrEqual(t, score, last)
 			}
 			last = score
-			if f[4] == tr.answer {
+			if found == tr.answer {
 				place = j
-				require.Equal(t, "yes", f[6], "a test triple is known")
+				require.Equal(t, "true", f[7], "a test triple is known")
 			}
 		}
 		require.GreaterOrEqual(t, place, tr.better, asked[i])
@@ -70,7 +73,7 @@ func TestPredictAgreesWithEval(t *testing.T) {
 
 	o = mquineReading(t, input.String(), append(predict, "--filter-known")...)
 	require.Zero(t, o.status, o.stderr)
-	assert.NotContains(t, o.stdout, "\tyes\n")
+	assert.NotContains(t, o.stdout, "\ttrue\n")
 	for _, backend := range []string{"generic", "auto"} {
 		again := mquineReading(t, input.String(), append(predict, "--filter-known", "--backend", backend, "--threads",
 			"3")...)
@@ -90,7 +93,7 @@ func TestPredictOne(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
 	require.Len(t, lines, 6)
 	assert.Equal(t, "("+head+", "+relation+", ?)", lines[0])
-	assert.Equal(t, []string{"rank", "label", "score", "known"}, strings.Fields(lines[2]))
+	assert.Equal(t, []string{"rank", "answer", "score", "known"}, strings.Fields(lines[2]))
 	assert.Regexp(t, `^ +1  \w+ +-[0-9.e+-]+  (yes|no)$`, lines[3])
 
 	o = succeed(t, append(predict, "--tail", tail, "--relation", relation)...)

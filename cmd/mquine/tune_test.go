@@ -27,7 +27,7 @@ func TestTune(t *testing.T) {
 	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"\n")
 	assert.Regexp(t, `\ntrial 3  epoch 2/4  mrr/both/all 0\.\d{4}  best( 0\.\d{4} \(trial \d\))?\n`, o.stderr)
 	assert.Equal(t, 5, strings.Count(o.stderr, "\n"), "one line for the search and one for each result: %s", o.stderr)
-	assert.Regexp(t, `^trial  epochs  mrr/both/all  CPU minutes  batch  learning_rate\n`+
+	assert.Regexp(t, `^trial  epochs  mrr/both/all  CPU s  batch  learning_rate\n`+
 		` +\d +4 +0\.\d{4} +\S+ +\d+ +0\.\d+\n`, o.stdout)
 	assert.Contains(t, o.stdout, "best.\nTo retrain it from the start:\n"+
 		"  mquine train --data "+data+" --config "+filepath.Join(dir, "best.yaml")+"\n")

@@ -53,7 +53,7 @@ func TestWrongUsage(t *testing.T) {
 			"--protocol rotate sets the sides, filters and ties: leave out --side"},
 		{with(eval, "--protocol", "rotate", "--filter", "all"), "leave out --filter"},
 		{with(eval, "--ties", "optimistic", "--protocol", "rotate"), "leave out --ties"},
-		{with(eval, "--by", "entity"), `--by "entity": choose from relation, category, z-case and degree`},
+		{with(eval, "--by", "hub"), `--by "hub": choose from relation, entity, category, z-case and degree`},
 		{with(eval, "--hits", "1,0"), `--hits "1,0": must be whole numbers from 1`},
 		{with(eval, "--hits", "3,3"), "3 is given twice"},
 		{with(eval, "--hits", "x"), "must be whole numbers"},
@@ -220,7 +220,7 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "none,train none,all", complete("eval", "--filter", "none,"))
 	assert.Equal(t, "none,train,all", complete("eval", "--filter", "none,train,"))
 	assert.Equal(t, "optimistic pessimistic realistic", complete("eval", "--ties", ""))
-	assert.Equal(t, "relation category z-case degree", complete("eval", "--by", ""))
+	assert.Equal(t, "relation entity category z-case degree", complete("eval", "--by", ""))
 	assert.Equal(t, "auto cuda avx512 avx2 generic", complete("predict", "--backend", ""))
 	assert.Equal(t, "auto float32 int8 int16", complete("eval", "--screen", ""))
 	assert.Equal(t, strings.Join(model.Names(), " "), complete("init", "--model", ""))

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestTablesOnTerminal prints tables with long labels on terminals of several widths. Files and pipes
+// keep the labels.
+func TestTablesOnTerminal(t *testing.T) {
+	w := newWorkplace(t)
+	data := copyFolder(t, w.data, func(_ string, contents []byte) []byte {
+		return bytes.ReplaceAll(contents, []byte("\tlives_in"), []byte("\t/"+strings.Repeat("long/", 30)))
+	})
+	model, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	for _, path := range []string{model, other} {
+		succeed(t, "init", "--model", "distmult", "--dim", "4", "--data", data, "--out", path, "--kind", "random",
+			"--seed", map[string]string{model: "1", other: "2"}[path])
+	}
+	compare := []string{"compare", model, other, "--data", data, "--by", "relation"}
+	assert.Contains(t, succeed(t, compare...).stdout, strings.Repeat("long/", 30))
+	for _, columns := range []int{80, 100, 200} {
+		for _, environment := range []string{"NO_COLOR=", "NO_COLOR=1"} {
+			shown := onWideTerminal(t, columns, environment, compare...)
+			for line := range strings.Lines(shown) {
+				line = strings.TrimSuffix(line, "\n")
+				assert.LessOrEqual(t, text.StringWidthWithoutEscSequences(line), columns, line)
+			}
+			assert.Contains(t, shown, "…")
+			assert.Equal(t, environment == "NO_COLOR=", strings.Contains(shown, "\x1b[1m"), "bold best values")
+		}
+	}
+}
+
+// onWideTerminal runs the command with a terminal of the given width as its standard output.
+func onWideTerminal(t *testing.T, columns int, environment string, args ...string) string {
+	t.Helper()
+	reader, terminal := openTerminal(t)
+	require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: 24, Col: uint16(columns)}))
+	var shown bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(&shown, reader) // when the terminal closes, Copy returns an error
+		close(read)
+	}()
+	cmd := command(t, args...)
+	cmd.Env = append(cmd.Env, "TERM=xterm", environment)
+	cmd.Stdout, cmd.Stderr = terminal, os.Stderr
+	err := cmd.Run()
+	require.NoError(t, terminal.Close())
+	<-read
+	require.NoError(t, err)
+	return strings.ReplaceAll(shown.String(), "\r\n", "\n")
+}
