@@ -529,7 +529,7 @@ func (d *drawing) corner(a, b position) position {
 func (d *drawing) offset(series int) (shift, width float64) {
 	n, slot := d.slots(), 0
 	if len(d.X.Categories) == 0 {
-		return 0, 0.8
+		return 0, 0
 	}
 	for i := range series {
 		if m := d.Series[i].Mark; m == Bars || m == Dots {
@@ -576,6 +576,9 @@ func (d *drawing) whisker(p *Point, x float64) {
 }
 
 func (d *drawing) drawBars(i int) {
+	if len(d.X.Categories) == 0 {
+		return
+	}
 	s := &d.Series[i]
 	shift, width := d.offset(i)
 	base := d.y.lo
