@@ -3,6 +3,7 @@ package plot
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -130,7 +131,10 @@ func (d *drawing) layOut() {
 	if d.valueAxis(false).Label != "" {
 		above += lineHeight
 	}
-	above += 6
+	above += 10
+	if d.Horizontal && d.Y.labelled() {
+		above += lineHeight - 4
+	}
 	if d.Horizontal && d.Height == 0 {
 		d.height = above + below + d.rowHeight()*float64(max(len(d.X.Categories), 1))
 	}
@@ -160,6 +164,11 @@ func (d *drawing) layOut() {
 	}
 	d.xTexts, d.yTexts = d.X.labels(&d.x), d.Y.labels(&d.y)
 	d.avoid.area = box{d.area.x0 + 2, d.area.y0 + 2, d.width - 2, d.area.y1 - 2}
+}
+
+// labelled reports whether a rule of the axis has a label.
+func (a *Axis) labelled() bool {
+	return slices.ContainsFunc(a.Rules, func(r Rule) bool { return r.Label != "" })
 }
 
 // valueAxis returns the axis below or beside the area.
@@ -346,7 +355,7 @@ func (d *drawing) drawGrid() {
 		d.out.text("label", (a.x0+a.x1)/2, a.y1+2*lineHeight+3, "middle", shortened(label, small, d.width-2*outer))
 	}
 	if label := d.valueAxis(false).Label; label != "" {
-		d.out.text("label", outer, a.y0-gap, "start", shortened(label, small, d.width-2*outer))
+		d.out.text("label", outer, a.y0-12, "start", shortened(label, small, d.width-2*outer))
 	}
 	if ex, _ := d.extents(); !ex.any {
 		d.out.text("label", (a.x0+a.x1)/2, (a.y0+a.y1)/2, "middle", "no data")
@@ -397,6 +406,10 @@ func (d *drawing) drawRules() {
 				x := d.across().at(r.At)
 				d.out.line("rule soft", x, a.y0, x, a.y1)
 				if r.Label == "" {
+					continue
+				}
+				if d.Horizontal { // above the bars
+					d.out.text("label", min(max(x, width/2+2), d.width-width/2-2), a.y0-5, "middle", r.Label)
 					continue
 				}
 				anchor, start := "start", x+4
@@ -536,8 +549,11 @@ func (d *drawing) offset(series int) (shift, width float64) {
 			slot++
 		}
 	}
-	const filled = 0.76
+	const filled, widest = 0.76, 48
 	each := filled / float64(n)
+	if pixels := math.Abs(d.x.to-d.x.from) / float64(len(d.X.Categories)); each*pixels > widest {
+		each = widest / pixels
+	}
 	return (float64(slot) - float64(n-1)/2) * each, each
 }
 
