@@ -27,6 +27,7 @@ type ending struct {
 	series int
 	at     position
 	name   string
+	early  bool // another line ends further to the right
 }
 
 // key is an entry of the legend.
@@ -44,6 +45,9 @@ const (
 	titleSize = 15
 	barSize   = 13
 )
+
+// bold is the width of bold text relative to regular text.
+const bold = 1.12
 
 // draw draws a chart of the given width.
 func draw(c *Chart, width float64) *drawing {
@@ -262,9 +266,16 @@ func (d *drawing) rightOfLines() float64 {
 	if len(d.ends) == 0 {
 		return right
 	}
-	widest := 0.0
+	last := math.Inf(-1)
 	for _, e := range d.ends {
-		widest = max(widest, 1.06*textWidth(e.name, small)) // bold
+		last = max(last, e.at.x)
+	}
+	widest := 0.0
+	for i := range d.ends {
+		e := &d.ends[i]
+		if e.early = e.at.x < last && !d.Horizontal; !e.early {
+			widest = max(widest, bold*textWidth(e.name, small))
+		}
 	}
 	room := d.height - d.header - 80
 	if widest > 0.3*d.width || float64(len(d.ends))*lineHeight > room || d.hasDots() && d.width <= narrow {
@@ -509,7 +520,7 @@ func (d *drawing) drawLine(s *Series) {
 		}
 	}
 	flush()
-	if whole > mostHits {
+	if whole > mostHits || s.Along {
 		return
 	}
 	for j := range s.Points {
@@ -518,7 +529,7 @@ func (d *drawing) drawLine(s *Series) {
 			continue
 		}
 		at := d.at(p.X, p.Y)
-		if single || whole <= mostDots && s.Mark == Line && !s.Along {
+		if single || whole <= mostDots && s.Mark == Line {
 			d.out.circle("dot", at.x, at.y, 3.5, d.hover(s, p))
 		} else {
 			d.out.circle("hit", at.x, at.y, 5, d.hover(s, p))
@@ -628,48 +639,49 @@ func (d *drawing) drawBars(i int) {
 	}
 }
 
-// drawDotLabels writes the labels of dots where there is room, with a line to the dot if the label
-// is further away.
+// drawDotLabels writes the labels of dots where there is room.
 func (d *drawing) drawDotLabels() {
 	for i := range d.Series {
 		s := &d.Series[i]
 		shift, _ := d.offset(i)
 		for j := range s.Points {
 			p := &s.Points[j]
-			if s.Mark != Dots || p.Label == "" || !d.X.shown(p.X) || !d.Y.shown(p.Y) {
-				continue
+			if s.Mark == Dots && p.Label != "" && d.X.shown(p.X) && d.Y.shown(p.Y) {
+				d.label(d.at(p.X+shift, p.Y), p.Label, d.class(i, p))
 			}
-			dot := d.at(p.X+shift, p.Y)
-			label, ok := d.avoid.place(dot, 1.06*textWidth(p.Label, small)+4)
-			if !ok {
-				continue
-			}
-			d.avoid.texts = append(d.avoid.texts, label)
-			class := d.class(i, p)
-			if to := label.nearest(dot); math.Hypot(to.x-dot.x, to.y-dot.y) > 11 {
-				length := math.Hypot(to.x-dot.x, to.y-dot.y)
-				const radius = 5
-				d.out.line("lead "+class, dot.x+(to.x-dot.x)*radius/length, dot.y+(to.y-dot.y)*radius/length, to.x, to.y)
-			}
-			d.out.text("name "+class, label.x0+2, label.y1-4, "start", p.Label)
 		}
 	}
 }
 
+// label writes a label near a dot if there is room, with a line to the dot if it is further away.
+func (d *drawing) label(dot position, name, class string) bool {
+	place, ok := d.avoid.place(dot, bold*textWidth(name, small)+4)
+	if !ok {
+		return false
+	}
+	d.avoid.texts = append(d.avoid.texts, place)
+	to := place.nearest(dot)
+	if length := math.Hypot(to.x-dot.x, to.y-dot.y); length > 11 {
+		const radius = 5
+		d.out.line("lead "+class, dot.x+(to.x-dot.x)*radius/length, dot.y+(to.y-dot.y)*radius/length, to.x, to.y)
+	}
+	d.out.text("name "+class, place.x0+2, place.y1-4, "start", name)
+	return true
+}
+
 // drawEnds writes the names of lines at their ends, moved apart.
 func (d *drawing) drawEnds() {
-	if len(d.ends) == 0 {
-		return
-	}
-	wishes := make([]float64, len(d.ends))
-	for i := range d.ends {
-		e := &d.ends[i]
+	var last []ending // of the lines that end at the right
+	var wishes []float64
+	for _, e := range d.ends {
 		e.at = d.at(e.at.x, e.at.y)
-		wishes[i] = e.at.y
+		if !e.early || !d.label(e.at, e.name, d.class(e.series, nil)) {
+			last, wishes = append(last, e), append(wishes, e.at.y)
+		}
 	}
 	x := d.area.x1 + 12
 	for i, y := range spread(wishes, lineHeight, d.area.y0+4, d.area.y1-2) {
-		e := d.ends[i]
+		e := last[i]
 		class := d.class(e.series, nil)
 		if x-e.at.x > 16 || math.Abs(y-e.at.y) > 5 {
 			d.out.line("lead "+class, e.at.x+4, e.at.y, x-3, y)
@@ -699,7 +711,7 @@ func (d *drawing) writeAlong(a, b position, name, class string) {
 	if b.x < a.x {
 		a, b = b, a
 	}
-	length, width := math.Hypot(b.x-a.x, b.y-a.y), 1.06*textWidth(name, small)
+	length, width := math.Hypot(b.x-a.x, b.y-a.y), bold*textWidth(name, small)
 	if length < width {
 		return
 	}

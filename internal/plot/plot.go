@@ -77,7 +77,7 @@ type Series struct {
 	// series' one.
 	Hue    int
 	Dashed bool
-	Along  bool // the name of a line is written along it
+	Along  bool // the name of a line is written along it, and no values appear under the pointer
 	Points []Point
 }
 
