@@ -252,7 +252,7 @@ func (d *drawing) findEnds() {
 		}
 		for j := len(s.Points) - 1; j >= 0; j-- {
 			if p := &s.Points[j]; d.X.shown(p.X) && d.Y.shown(p.Y) {
-				d.ends = append(d.ends, ending{i, position{p.X, p.Y}, s.Name}) // not in pixels yet
+				d.ends = append(d.ends, ending{series: i, at: position{p.X, p.Y}, name: s.Name}) // not in pixels yet
 				break
 			}
 		}
