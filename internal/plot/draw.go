@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 )
 
 // drawing is a chart while it is drawn.
@@ -705,8 +704,8 @@ func (d *drawing) drawAlong() {
 	}
 }
 
-// writeAlong writes a name above or below the line from a to b, at the first place where it covers
-// nothing.
+// writeAlong writes a name above or below the line from a to b, where it covers no other text, no
+// dots and the fewest lines.
 func (d *drawing) writeAlong(a, b position, name, class string) {
 	if b.x < a.x {
 		a, b = b, a
@@ -716,28 +715,37 @@ func (d *drawing) writeAlong(a, b position, name, class string) {
 		return
 	}
 	dx, dy := (b.x-a.x)/length, (b.y-a.y)/length
+	var start position
+	var covered []box
+	least := math.MaxInt
 	for from := 8.0; from+width <= length; from += 8 {
 		for _, off := range []float64{-5, 14} { // above, below
-			start := position{a.x + from*dx - off*dy, a.y + from*dy + off*dx}
-			if taken := d.alongBoxes(start, dx, dy, width); taken != nil {
-				d.avoid.texts = append(d.avoid.texts, taken...)
-				d.out.turned("name "+strings.TrimSpace(class), start.x, start.y, math.Atan2(dy, dx)*180/math.Pi, "start", name)
-				return
+			at := position{a.x + from*dx - off*dy, a.y + from*dy + off*dx}
+			boxes, lines := d.along(at, dx, dy, width)
+			if boxes != nil && lines < least {
+				start, covered, least = at, boxes, lines
 			}
 		}
 	}
+	if covered == nil {
+		return
+	}
+	d.avoid.texts = append(d.avoid.texts, covered...)
+	d.out.turned("name "+class, start.x, start.y, math.Atan2(dy, dx)*180/math.Pi, "start", name)
 }
 
-// alongBoxes returns the boxes that a rotated text covers, or nil if some of them are taken.
-func (d *drawing) alongBoxes(start position, dx, dy, width float64) (boxes []box) {
+// along returns the boxes that a rotated text covers and the number of parts of lines under it. The
+// boxes are nil if some of them are taken.
+func (d *drawing) along(start position, dx, dy, width float64) (boxes []box, lines int) {
 	const part = 6
 	for at := 0.0; at <= width; at += part {
 		middle := position{start.x + at*dx + 4*dy, start.y + at*dy - 4*dx}
 		b := around(middle, 5)
 		if !b.within(d.area) || overlapping(d.avoid.texts, b)+overlapping(d.avoid.dots, b) > 0 {
-			return nil
+			return nil, 0
 		}
 		boxes = append(boxes, b)
+		lines += overlapping(d.avoid.lines, around(middle, 3))
 	}
-	return boxes
+	return boxes, lines
 }
