@@ -156,7 +156,7 @@ func headline(list []contest) (sentences []string) {
 // drawRivals draws the slowdowns of all rivals, with a row for each job.
 func drawRivals(list []contest) template.HTML {
 	c := plot.Chart{
-		Title: "Time relative to mquine", Horizontal: true, Width: 960,
+		Title: "Time relative to mquine", Horizontal: true, Width: 800,
 		Y:    plot.Axis{Label: "slowdown vs mquine", Rules: []plot.Rule{{At: 1, Label: "mquine"}}},
 		Note: "Medians with 95% intervals over interleaved rounds. Longer bars are slower programs.",
 	}

@@ -48,7 +48,7 @@ func (c class) roofline(names []string, tier string) template.HTML {
 		left = min(left, top/s.value/2)
 	}
 	chart := plot.Chart{
-		Width: 960, Height: 600, Description: "Roofline of the kernels",
+		Width: 800, Height: 500, Description: "Roofline of the kernels",
 		X: plot.Axis{Label: "operations per byte", Log: true},
 		Y: plot.Axis{Label: "GFLOP/s, or GOP/s for int8 and int16", Log: true},
 	}

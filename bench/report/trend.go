@@ -109,12 +109,18 @@ func (c class) history(name, unit string) (points []measured) {
 // drawTrend draws medians with bands for their ranges, on an axis that the ranges fill.
 func drawTrend(title, unit string, points []measured) template.HTML {
 	last := len(points) - 1
+	lowest, highest := points[0].lo, points[0].hi
+	for _, p := range points {
+		lowest, highest = min(lowest, p.lo), max(highest, p.hi)
+	}
 	c := plot.Chart{
-		Width: 280, Height: 130, Description: title + " by commit",
+		Width: 280, Height: 110, Description: title + " by commit",
 		X: plot.Axis{Ticks: []float64{0, float64(last)}, Format: func(x float64) string {
-			return points[min(max(int(x+0.5), 0), last)].commit
+			return fmt.Sprintf("%.7s", points[min(max(int(x+0.5), 0), last)].commit)
 		}},
-		Y:      plot.Axis{Format: func(v float64) string { return value(v, unit) }},
+		Y: plot.Axis{
+			Ticks: []float64{lowest, highest}, Format: func(v float64) string { return value(v, unit) },
+		},
 		Series: []plot.Series{{}},
 	}
 	for i, p := range points {

@@ -75,7 +75,7 @@ func (c *Chart) extents() (x, y extent) {
 }
 
 // newScale returns the scale for a range, with at most the given number of ticks. If round is true,
-// the scale ends at ticks.
+// the scale ends at ticks, unless the axis has its own.
 func (a *Axis) newScale(e extent, most int, round bool) scale {
 	if n := len(a.Categories); n > 0 {
 		return scale{lo: -0.5, hi: float64(n) - 0.5}
@@ -87,7 +87,7 @@ func (a *Axis) newScale(e extent, most int, round bool) scale {
 		}
 	}
 	s := scale{log: a.Log, lo: e.lo, hi: e.hi}
-	if s.log {
+	if round = round && a.Ticks == nil; s.log {
 		s.widenLog(round)
 	} else {
 		s.widen(a, most, round)

@@ -17,6 +17,7 @@ type drawing struct {
 	ends          []ending // names at the ends of lines
 	legend        [][]key  // rows
 	header        float64  // height of the title
+	stacked       bool     // the names of rows are above their bars, because the chart is narrow
 	avoid         obstacles
 	out           writer
 }
@@ -54,8 +55,8 @@ func draw(c *Chart, width float64) *drawing {
 	d.Horizontal = d.Horizontal && len(d.X.Categories) > 0
 	d.layOut()
 	d.drawTitle()
-	d.drawGrid()
 	d.drawRules()
+	d.drawGrid()
 	for _, background := range []bool{true, false} {
 		for i := range c.Series {
 			if (d.hue(i) == Soft) == background {
@@ -124,6 +125,7 @@ func (d *drawing) layOut() {
 	if d.valueAxis(true).Label != "" {
 		below += lineHeight
 	}
+	d.stacked = d.Horizontal && d.width < 500 && d.categoryWidth() > 0.25*d.width
 	// Names need room at the right or above.
 	d.findEnds()
 	right := d.rightOfLines()
@@ -146,6 +148,9 @@ func (d *drawing) layOut() {
 
 	if d.Horizontal {
 		left := outer + d.categoryWidth() + gap
+		if d.stacked {
+			left = outer
+		}
 		right = max(right, d.barLabels())
 		d.area.x0, d.area.x1 = left, max(d.width-right, left+narrowest)
 		d.x = d.X.newScale(ex, 0, false)
@@ -209,7 +214,11 @@ func (d *drawing) note() []string { return wrapped(d.Note, small, d.width-2*oute
 
 // rowHeight returns the height of a category in a horizontal chart.
 func (d *drawing) rowHeight() float64 {
-	return barSize*float64(max(d.slots(), 1)) + 9
+	height := barSize*float64(max(d.slots(), 1)) + 9
+	if d.stacked {
+		height += lineHeight
+	}
+	return height
 }
 
 // slots returns the number of series that are side by side within a category.
@@ -381,11 +390,16 @@ func (d *drawing) drawCategories() {
 	if d.Horizontal {
 		for i, name := range d.X.Categories {
 			class := "key"
-			short := shortened(name, small, d.categoryWidth())
+			x, y, anchor, width := d.area.x0-gap, d.x.at(float64(i))+4, "end", d.categoryWidth()
+			if d.stacked {
+				class = "key halo" // the name covers rules
+				x, y, anchor, width = outer+4, d.x.at(float64(i)-0.5)+small, "start", d.width-2*outer
+			}
+			short := shortened(name, small, width)
 			if short != name { // the full name appears under the pointer
 				fmt.Fprintf(&d.out, `<g>%s`, title(name))
 			}
-			d.out.text(class, d.area.x0-gap, d.x.at(float64(i))+4, "end", short)
+			d.out.text(class, x, y, anchor, short)
 			if short != name {
 				d.out.WriteString(`</g>`)
 			}
@@ -560,11 +574,13 @@ func (d *drawing) offset(series int) (shift, width float64) {
 		}
 	}
 	const filled, widest = 0.76, 48
-	each := filled / float64(n)
-	if pixels := math.Abs(d.x.to-d.x.from) / float64(len(d.X.Categories)); each*pixels > widest {
-		each = widest / pixels
+	each, pixels := filled/float64(n), math.Abs(d.x.to-d.x.from)/float64(len(d.X.Categories))
+	name := 0.0
+	if d.stacked {
+		name = lineHeight / pixels
 	}
-	return (float64(slot) - float64(n-1)/2) * each, each
+	each = min(each*(1-name), widest/pixels)
+	return (float64(slot)-float64(n-1)/2)*each + name/2, each
 }
 
 func (d *drawing) drawDots(i int) {

@@ -130,7 +130,7 @@ func TestStructure(t *testing.T) {
 	assert.Equal(t, 8, count(list, "circle", "dot"))
 	assert.Equal(t, []string{"total", "fit"}, texts(list, "name"), "names at the ends of the lines")
 	assert.Equal(t, []string{"1", "2", "3", "4", "4", "5", "6", "7", "8", "9", "10", "20"}, texts(list, "tick"))
-	assert.Equal(t, []string{"epoch", "loss", "best"}, texts(list, "label"))
+	assert.Equal(t, []string{"best", "epoch", "loss"}, texts(list, "label"))
 
 	list = elements(t, string(SVG(all["relations"])))
 	assert.Equal(t, 4+2, count(list, "rect", "bar"), "four bars and two keys")

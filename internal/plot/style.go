@@ -45,7 +45,8 @@ const shapes = `
 .plot text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
 .plot .title { font-size: 15px; font-weight: 600; }
 .plot .tick { font-variant-numeric: tabular-nums; }
-.plot .name { font-weight: 600; stroke-width: 3px; stroke-linejoin: round; paint-order: stroke; }
+.plot .name { font-weight: 600; }
+.plot .name, .plot .halo { stroke-width: 3px; stroke-linejoin: round; paint-order: stroke; }
 .plot .name, .plot .dot, .plot .bar, .plot .band, .plot .hit { fill: currentColor; }
 .plot .grid, .plot .axis { stroke-width: 1; vector-effect: non-scaling-stroke; shape-rendering: crispEdges; }
 .plot .line, .plot .range, .plot .rule { fill: none; stroke: currentColor; stroke-linejoin: round; }
@@ -60,7 +61,7 @@ const shapes = `
 func (p *palette) rules() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `.plot text { fill: %[2]s; } .plot .range { color: %[2]s; } .plot .tick, .plot .label { fill: %[3]s; }
-.plot .paper { fill: %[1]s; } .plot .name, .plot .dot { stroke: %[1]s; } .plot .bar:hover { fill: %[2]s; }
+.plot .paper { fill: %[1]s; } .plot .name, .plot .halo, .plot .dot { stroke: %[1]s; } .plot .bar:hover { fill: %[2]s; }
 .plot .grid { stroke: %[4]s; } .plot .axis { stroke: %[3]s; } .plot .soft, .plot .rule { color: %[3]s; }
 `, p.paper, p.ink, p.soft, p.line)
 	for i, hue := range p.hues {

@@ -101,9 +101,9 @@ func textWidth(s string, size float64) float64 {
 		case r >= 0x2e80: // ideographs and emoji
 			em++
 		case r >= 'A' && r <= 'Z' || r >= '0' && r <= '9':
-			em += 0.64
+			em += 0.66
 		default:
-			em += 0.57
+			em += 0.62
 		}
 	}
 	return em * size
