@@ -20,12 +20,13 @@ import (
 func TestBenchstat(t *testing.T) {
 	dir := t.TempDir()
 	tool := filepath.Join(dir, "benchstat")
-	if out, err := exec.Command("go", "build", "-o", tool, "golang.org/x/perf/cmd/benchstat").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", tool, "golang.org/x/perf/cmd/benchstat")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Skipf("cannot build benchstat: %s", out)
 	}
 	write := func(commit string, time float64) string {
 		var text strings.Builder
-		m := bench.Machine{CPU: "some", Tier: kernel.AVX2, Threads: 2, Commit: commit, CommitTime: commit, Ceiling: time}
+		m := bench.Machine{CPU: "some", Tier: kernel.AVX2, Threads: 2, Commit: commit, Ceiling: time}
 		require.NoError(t, m.WriteBasics(&text))
 		require.NoError(t, m.WriteDetails(&text))
 		for round := range 6 {

@@ -81,8 +81,8 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 func (o Options) noMatch(all []Benchmark) error {
 	matches := func(x Benchmark) bool { return o.Match == nil || o.Match.MatchString(x.Name) }
 	if i := slices.IndexFunc(all, matches); o.Quick && i >= 0 {
-		return fmt.Errorf("no benchmark of the quick subset matches %q, but others such as %s do: run them without --quick",
-			o.Match, all[i].Name)
+		return fmt.Errorf("no benchmark of the quick subset matches %q, but others such as %s do: "+
+			"run them without --quick", o.Match, all[i].Name)
 	}
 	return fmt.Errorf("no benchmark has a name that matches %q; mquine bench list prints the names", o.Match)
 }

@@ -93,7 +93,8 @@ func TestRoofline(t *testing.T) {
 		"Panel/tier=avx2/compare=dot/k=200": {90, 0, 1}, "Panel/tier=avx2/compare=dot/k=1000": {91, 0, 2},
 		"Panel/tier=avx2/compare=int8/k=200": {0, 400, 3}, "Pair/tier=avx2/compare=l1/k=200": {20, 0, 10},
 		"Ceiling/tier=avx2/of=fma32/threads=1": {99, 0, 0}, "Ceiling/tier=avx2/of=int8/threads=1": {0, 450, 0},
-		"Ceiling/tier=avx2/of=int8-tiles/threads=1": {0, 9000, 0}, "Ceiling/tier=avx2/of=read-dram/threads=1": {0, 0, 12},
+		"Ceiling/tier=avx2/of=int8-tiles/threads=1": {0, 9000, 0},
+		"Ceiling/tier=avx2/of=read-dram/threads=1":  {0, 0, 12},
 	} {
 		values[name] = map[string][]float64{}
 		for i, unit := range operations {
@@ -106,8 +107,10 @@ func TestRoofline(t *testing.T) {
 	svg := string(c.roofline(c.names(), "avx2"))
 	svg, _, _ = strings.Cut(svg, "</svg>") // the wide form
 	assert.Equal(t, 4, strings.Count(svg, "<title>"), "four kernels")
-	for _, want := range []string{">Panel<", ">Panel int8, int16<", ">Pair<", ">Panel dot<", ">Panel int8<", ">Pair l1<",
-		">float32 FMA 99.0 GFLOP/s<", ">int8 450 GOP/s<", ">DRAM 12.0 GB/s<", "Panel, int8, k = 200: 400 GOP/s"} {
+	for _, want := range []string{
+		">Panel<", ">Panel int8, int16<", ">Pair<", ">Panel dot<", ">Panel int8<", ">Pair l1<",
+		">float32 FMA 99.0 GFLOP/s<", ">int8 450 GOP/s<", ">DRAM 12.0 GB/s<", "Panel, int8, k = 200: 400 GOP/s",
+	} {
 		assert.Contains(t, svg, want)
 	}
 	assert.NotContains(t, svg, "MatMul")

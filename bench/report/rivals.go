@@ -78,7 +78,9 @@ func (c class) rivals(names []string) []contest {
 			list = append(list, contest{Job: job})
 		}
 		t := newEstimate(c.newestValues(name, "sec/op"))
-		e := entry{Rival: cmp.Or(rivalTitles[rival], rival), Own: rival == "mquine", Time: seconds(t.mid), seconds: t.mid}
+		e := entry{
+			Rival: cmp.Or(rivalTitles[rival], rival), Own: rival == "mquine", Time: seconds(t.mid), seconds: t.mid,
+		}
 		if t.lo < t.hi {
 			e.Range = seconds(t.lo) + " to " + seconds(t.hi)
 		}

@@ -52,13 +52,14 @@ func (c class) roofline(names []string, tier string) template.HTML {
 		X: plot.Axis{Label: "operations per byte", Log: true},
 		Y: plot.Axis{Label: "GFLOP/s, or GOP/s for int8 and int16", Log: true},
 	}
-	soft := func(name string, points ...plot.Point) {
+	soft := func(r roof, points ...plot.Point) {
+		name := r.name + " " + value(r.value, r.unit)
 		chart.Series = append(chart.Series, plot.Series{Name: name, Hue: plot.Soft, Along: true, Points: points})
 	}
 	for _, s := range slopes {
 		from, to := max(left, bottom/s.value), min(right, top/s.value)
 		if from < to {
-			soft(s.name+" "+value(s.value, s.unit), plot.Point{X: from, Y: from * s.value}, plot.Point{X: to, Y: to * s.value})
+			soft(s, plot.Point{X: from, Y: from * s.value}, plot.Point{X: to, Y: to * s.value})
 		}
 	}
 	for _, l := range levels {
@@ -66,7 +67,7 @@ func (c class) roofline(names []string, tier string) template.HTML {
 		if len(slopes) > 0 {
 			from = max(left, l.value/slopes[0].value)
 		}
-		soft(l.name+" "+value(l.value, l.unit), plot.Point{X: min(from, right), Y: l.value}, plot.Point{X: right, Y: l.value})
+		soft(l, plot.Point{X: min(from, right), Y: l.value}, plot.Point{X: right, Y: l.value})
 	}
 	chart.Series = append(chart.Series, dots(kernels)...)
 	return plot.HTML(chart)

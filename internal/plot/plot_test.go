@@ -43,7 +43,8 @@ func charts() map[string]Chart {
 		},
 	}
 	bins := Chart{
-		Title: "Z-values", X: Axis{Label: "n_Z", Categories: []string{"0", "1", "2–3", "4–7"}}, Y: Axis{Label: "triples"},
+		Title: "Z-values", Y: Axis{Label: "triples"},
+		X:      Axis{Label: "n_Z", Categories: []string{"0", "1", "2–3", "4–7"}},
 		Series: []Series{{Mark: Bars, Points: []Point{{X: 0, Y: 10}, {X: 1, Y: 20000}, {X: 3, Y: 1}}}},
 	}
 	ranks := Chart{
@@ -51,7 +52,8 @@ func charts() map[string]Chart {
 		Series: []Series{{Name: "a", Mark: Steps, Points: []Point{{X: 1, Y: 0.4}, {X: 10, Y: 0.8}, {X: 1000, Y: 1}}}},
 	}
 	trend := Chart{
-		Width: 260, Height: 120, X: Axis{Ticks: []float64{0, 1}, Format: func(v float64) string { return fmt.Sprint("c", v) }},
+		Width: 260, Height: 120,
+		X:      Axis{Ticks: []float64{0, 1}, Format: func(v float64) string { return fmt.Sprint("c", v) }},
 		Series: []Series{{Points: []Point{{Y: 50, Lo: 49, Hi: 52}, {X: 1, Y: 51, Lo: 50, Hi: 52}}}},
 	}
 	return map[string]Chart{
@@ -84,7 +86,7 @@ func elements(t *testing.T, svg string) (list []element) {
 				e.attributes[a.Name.Local] = a.Value
 			}
 			e.class = e.attributes["class"]
-			for _, key := range []string{"x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "d", "points", "viewBox", "transform"} {
+			for _, key := range strings.Fields("x y x1 x2 y1 y2 cx cy r d viewBox transform") {
 				require.NotRegexp(t, `(?i)nan|inf|e[+-]|[0-9]{6}`, e.attributes[key], svg)
 			}
 			for _, key := range []string{"width", "height"} {
@@ -125,7 +127,8 @@ func TestStructure(t *testing.T) {
 	list := elements(t, string(SVG(all["loss"])))
 	assert.Equal(t, "svg", list[0].name)
 	assert.Equal(t, "0 0 720 396", list[0].attributes["viewBox"])
-	assert.Equal(t, "mquine, d = 12, umls: loss. total: from 23 to 3.6; fit: from 22 to 3.58", list[0].attributes["aria-label"])
+	assert.Equal(t, "mquine, d = 12, umls: loss. total: from 23 to 3.6; fit: from 22 to 3.58",
+		list[0].attributes["aria-label"])
 	assert.Equal(t, 2, count(list, "path", "line"))
 	assert.Equal(t, 8, count(list, "circle", "dot"))
 	assert.Equal(t, []string{"total", "fit"}, texts(list, "name"), "names at the ends of the lines")
@@ -244,11 +247,13 @@ func TestLabelsKeepApart(t *testing.T) {
 func TestEmptyCharts(t *testing.T) {
 	nan := math.NaN()
 	for name, c := range map[string]Chart{
-		"zero":       {},
-		"no points":  {Title: "x", Series: []Series{{Name: "a"}, {Name: "b", Mark: Bars}}},
-		"NaN":        {Series: []Series{{Name: "a", Points: []Point{{X: nan, Y: 1}, {X: 1, Y: math.Inf(1)}}}}},
-		"log":        {Y: Axis{Log: true}, Series: []Series{{Points: []Point{{X: 1, Y: 0}, {X: 2, Y: -1}}}}},
-		"categories": {X: Axis{Categories: []string{"a"}}, Horizontal: true, Series: []Series{{Points: []Point{{X: 7, Y: 1}}}}},
+		"zero":      {},
+		"no points": {Title: "x", Series: []Series{{Name: "a"}, {Name: "b", Mark: Bars}}},
+		"NaN":       {Series: []Series{{Name: "a", Points: []Point{{X: nan, Y: 1}, {X: 1, Y: math.Inf(1)}}}}},
+		"log":       {Y: Axis{Log: true}, Series: []Series{{Points: []Point{{X: 1, Y: 0}, {X: 2, Y: -1}}}}},
+		"categories": {
+			X: Axis{Categories: []string{"a"}}, Horizontal: true, Series: []Series{{Points: []Point{{X: 7, Y: 1}}}},
+		},
 	} {
 		list := elements(t, string(SVG(c)))
 		assert.Contains(t, texts(list, "label"), "no data", name)
@@ -256,8 +261,9 @@ func TestEmptyCharts(t *testing.T) {
 	}
 	one := elements(t, string(SVG(Chart{Series: []Series{{Points: []Point{{X: 3, Y: 5}}}}})))
 	assert.Equal(t, 1, count(one, "circle", "dot"), "a single point is a dot")
-	gap := elements(t, string(SVG(Chart{Series: []Series{{Points: []Point{{X: 1}, {X: 2}, {X: 3, Y: nan}, {X: 4}, {X: 5}}}}})))
-	assert.Equal(t, 2, count(gap, "path", "line"), "a missing value interrupts the line")
+	gaps := []Point{{X: 1}, {X: 2}, {X: 3, Y: nan}, {X: 4}, {X: 5}}
+	parts := elements(t, string(SVG(Chart{Series: []Series{{Points: gaps}}})))
+	assert.Equal(t, 2, count(parts, "path", "line"), "a missing value interrupts the line")
 }
 
 func TestText(t *testing.T) {
@@ -328,9 +334,12 @@ func FuzzChart(f *testing.F) {
 		if flag(5) {
 			chart.Y.Ticks = nil
 		}
-		points := []Point{{X: a, Y: b, Lo: c, Hi: d, Label: s}, {X: b, Y: c}, {X: 1, Y: a}, {X: d, Y: d}, {X: c, Y: 1, Lo: a, Hi: b}}
+		points := []Point{
+			{X: a, Y: b, Lo: c, Hi: d, Label: s}, {X: b, Y: c}, {X: 1, Y: a}, {X: d, Y: d}, {X: c, Y: 1, Lo: a, Hi: b},
+		}
 		for mark := range Bars + 1 {
-			chart.Series = append(chart.Series, Series{Name: s, Mark: mark, Along: flag(6), Dashed: flag(7), Points: points})
+			series := Series{Name: s, Mark: mark, Along: flag(6), Dashed: flag(7), Points: points}
+			chart.Series = append(chart.Series, series)
 		}
 		svg := SVG(chart)
 		require.NoError(t, wellFormed(svg))

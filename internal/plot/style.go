@@ -60,7 +60,8 @@ const shapes = `
 
 func (p *palette) rules() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `.plot text { fill: %[2]s; } .plot .range { color: %[2]s; } .plot .tick, .plot .label { fill: %[3]s; }
+	fmt.Fprintf(&b, `.plot text { fill: %[2]s; } .plot .range { color: %[2]s; }
+.plot .tick, .plot .label { fill: %[3]s; }
 .plot .paper { fill: %[1]s; } .plot .name, .plot .halo, .plot .dot { stroke: %[1]s; } .plot .bar:hover { fill: %[2]s; }
 .plot .grid { stroke: %[4]s; } .plot .axis { stroke: %[3]s; } .plot .soft, .plot .rule { color: %[3]s; }
 `, p.paper, p.ink, p.soft, p.line)

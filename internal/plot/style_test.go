@@ -43,7 +43,7 @@ var visions = map[string][3][3]float64{
 	"tritanopia":   {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}},
 }
 
-// lab returns a colour as it is seen, in CIELAB.
+// lab returns a colour in CIELAB, after a colour vision deficiency.
 func lab(t *testing.T, colour string, vision [3][3]float64) [3]float64 {
 	c := linear(t, colour)
 	var seen [3]float64
@@ -72,7 +72,7 @@ func TestPalettes(t *testing.T) {
 			for j, b := range p.hues[:i] {
 				for vision, matrix := range visions {
 					la, lb := lab(t, a, matrix), lab(t, b, matrix)
-					distance := math.Sqrt(math.Pow(la[0]-lb[0], 2) + math.Pow(la[1]-lb[1], 2) + math.Pow(la[2]-lb[2], 2))
+					distance := math.Hypot(math.Hypot(la[0]-lb[0], la[1]-lb[1]), la[2]-lb[2])
 					assert.GreaterOrEqual(t, distance, 15.0, "%s, hues %d and %d, %s", name, j+1, i+1, vision)
 				}
 			}

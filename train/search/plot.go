@@ -45,9 +45,9 @@ func (f *Folder) plot(interrupted *Trial) error {
 		best = append(best, plot.Series{Name: fmt.Sprintf("trial %d, interrupted", t.Trial),
 			Hue: plot.Soft, Dashed: true, Points: p[max(len(p)-2, 0):]})
 	}
-	metric := f.trials[0].Metric
+	metric, trials := f.trials[0].Metric, text.Plural(len(f.Ranked()), "trial")
 	c := plot.Chart{
-		Title:  fmt.Sprintf("%s: %s of %s, validation split", f.Graph.Name, metric, text.Plural(len(f.Ranked()), "trial")),
+		Title:  fmt.Sprintf("%s: %s of %s, validation split", f.Graph.Name, metric, trials),
 		X:      plot.Axis{Label: "epochs (logarithmic)", Log: true},
 		Y:      plot.Axis{Label: "best " + metric + " so far"},
 		Series: append(others, best...),
