@@ -690,7 +690,8 @@ func (d *drawing) drawEnds() {
 	var wishes []float64
 	for _, e := range d.ends {
 		e.at = d.at(e.at.x, e.at.y)
-		if !e.early || !d.label(e.at, e.name, d.class(e.series, nil)) {
+		far := e.early || d.area.x1-e.at.x > 60
+		if !far || !d.label(e.at, e.name, d.class(e.series, nil)) {
 			last, wishes = append(last, e), append(wishes, e.at.y)
 		}
 	}
