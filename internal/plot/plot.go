@@ -185,10 +185,10 @@ func SVG(charts ...Chart) []byte {
 		titles, descriptions = append(titles, c.Title), append(descriptions, c.description())
 	}
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 %s %s" role="img" `+
-		`aria-label="%s">`+"\n<title>%s</title>\n<style>%s\nsvg { max-width: %spx; }</style>\n"+
+		`aria-label="%s">`+"\n<title>%s</title>\n<style>%s%s</style>\n"+
 		`<rect class="paper" width="100%%" height="100%%"/>`+"\n%s</svg>\n",
 		coordinate(width), coordinate(height), escape(strings.Join(nonempty(descriptions), " ")),
-		escape(strings.Join(nonempty(titles), "; ")), rules, coordinate(1.5*width), body.String())
+		escape(strings.Join(nonempty(titles), "; ")), rules, alone(1.5*width), body.String())
 }
 
 // narrow is the width of a chart on a phone.
