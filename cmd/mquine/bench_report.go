@@ -14,9 +14,9 @@ func newBenchReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Write an HTML report of benchmark results",
-		Long: `Write an HTML report of benchmark results. It begins with comparisons with rivals
-if there are results. A roofline of the kernels, tables of whole jobs and of
-kernels by tier with their shares of the ceilings, and the trend of every
+		Long: `Write an HTML report of benchmark results. It begins with the comparisons with
+rivals, if there are results. A roofline of the kernels, tables of whole jobs
+and of kernels by tier with their shares of the ceilings, and the trend of every
 benchmark by commit follow.
 
 The page is one file without scripts, fonts or network access. It supports light
