@@ -36,7 +36,9 @@ func TestPlots(t *testing.T) {
 	}
 	r.progress.bestEpoch = 3
 	loss, validation := draw()
-	for _, want := range []string{"&lt;&#34;toy&#34;&gt;: loss", ">loss (logarithmic)<", ">best<", "total, epoch 1, 23<"} {
+	for _, want := range []string{
+		"&lt;&#34;toy&#34;&gt;: loss", ">loss (logarithmic)<", ">best<", "total, epoch 1, 23<",
+	} {
 		assert.Contains(t, loss, want)
 	}
 	assert.NotContains(t, loss, ">fit<", "the total has no parts")
