@@ -21,7 +21,7 @@ func plotZ(r *zpattern.Report) []byte {
 
 // histogramChart draws a group of bars for each bin, one bar for each histogram.
 func histogramChart(histograms ...zpattern.Histogram) plot.Chart {
-	c := plot.Chart{Y: plot.Axis{Label: "triples", Integer: true}, Height: 320}
+	c := plot.Chart{Y: plot.Axis{Label: "triples", Integer: true}, Width: 900, Height: 340}
 	for _, bin := range longestBins(histograms) {
 		c.X.Categories = append(c.X.Categories, strings.ReplaceAll(bin.String(), "-", "–"))
 	}

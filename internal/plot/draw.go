@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // drawing is a chart while it is drawn.
@@ -17,6 +18,7 @@ type drawing struct {
 	ends          []ending // names at the ends of lines
 	legend        [][]key  // rows
 	header        float64  // height of the title
+	folded        bool     // the names of columns have two lines
 	stacked       bool     // the names of rows are above their bars, because the chart is narrow
 	avoid         obstacles
 	out           writer
@@ -123,6 +125,10 @@ func (d *drawing) layOut() {
 	}
 	below := outer + float64(len(d.note()))*lineHeight + lineHeight + gap // ticks
 	if d.valueAxis(true).Label != "" {
+		below += lineHeight
+	}
+	d.folded = d.fold()
+	if d.folded {
 		below += lineHeight
 	}
 	d.stacked = d.Horizontal && d.width < 500 && d.categoryWidth() > 0.25*d.width
@@ -371,7 +377,11 @@ func (d *drawing) drawGrid() {
 		d.out.line("axis", a.x0, a.y0, a.x0, a.y1)
 	}
 	if label := d.valueAxis(true).Label; label != "" {
-		d.out.text("label", (a.x0+a.x1)/2, a.y1+2*lineHeight+3, "middle", shortened(label, small, d.width-2*outer))
+		y := a.y1 + 2*lineHeight + 3
+		if d.folded {
+			y += lineHeight
+		}
+		d.out.text("label", (a.x0+a.x1)/2, y, "middle", shortened(label, small, d.width-2*outer))
 	}
 	if label := d.valueAxis(false).Label; label != "" {
 		d.out.text("label", outer, a.y0-12, "start", shortened(label, small, d.width-2*outer))
@@ -379,6 +389,21 @@ func (d *drawing) drawGrid() {
 	if ex, _ := d.extents(); !ex.any {
 		d.out.text("label", (a.x0+a.x1)/2, (a.y0+a.y1)/2, "middle", "no data")
 	}
+}
+
+// fold reports whether the names of columns fit only in two lines.
+func (d *drawing) fold() bool {
+	const left = 70 // about the room for the axis
+	each := (d.width-left)/float64(max(len(d.X.Categories), 1)) - 4
+	most := 1
+	for _, name := range d.X.Categories {
+		lines := wrapped(name, small, each)
+		if strings.Contains(strings.Join(lines, ""), "…") {
+			return false
+		}
+		most = max(most, len(lines))
+	}
+	return most == 2 && !d.Horizontal
 }
 
 // drawCategories writes the names of the categories, in a vertical chart only if there is room.
@@ -407,6 +432,15 @@ func (d *drawing) drawCategories() {
 		return
 	}
 	each, widest := (d.area.x1-d.area.x0)/float64(n), 0.0
+	if d.folded {
+		for i, name := range d.X.Categories {
+			for j, line := range wrapped(name, small, each) {
+				y := d.area.y1 + lineHeight*float64(j+1) + 2
+				d.out.text("tick", d.x.at(float64(i)), y, "middle", line)
+			}
+		}
+		return
+	}
 	for _, name := range d.X.Categories {
 		widest = max(widest, textWidth(name, small)+8)
 	}

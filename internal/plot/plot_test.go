@@ -229,6 +229,14 @@ func TestSpread(t *testing.T) {
 	assert.Empty(t, spread(nil, 15, 0, 100))
 }
 
+func TestWrapped(t *testing.T) {
+	assert.Empty(t, wrapped(" ", small, 50))
+	assert.Equal(t, []string{"a title of", "two lines"}, wrapped("a title of two lines", small, 70))
+	assert.Equal(t, []string{"1024–", "2047"}, wrapped("1024–2047", small, 44))
+	assert.Equal(t, []string{"2–3"}, wrapped("2–3", small, 44))
+	assert.Equal(t, []string{"a", "veryl…", "x"}, wrapped("a verylongword x", small, 40))
+}
+
 // The labels of dots in a crowd cover neither dots nor one another.
 func TestLabelsKeepApart(t *testing.T) {
 	c := Chart{Title: "crowd", Series: []Series{{Mark: Dots}}}

@@ -121,14 +121,20 @@ func shortened(s string, size, width float64) string {
 	return strings.TrimRight(string(runes), " ") + "…"
 }
 
-// wrapped breaks a text into lines of a width.
+// wrapped breaks a text into lines of a width, at spaces and after dashes.
 func wrapped(s string, size, width float64) (lines []string) {
 	for _, word := range strings.Fields(s) {
-		if last := len(lines) - 1; last >= 0 && textWidth(lines[last]+" "+word, size) <= width {
-			lines[last] += " " + word
-			continue
+		for i, part := range strings.SplitAfter(word, "–") {
+			space := " "
+			if i > 0 {
+				space = ""
+			}
+			if last := len(lines) - 1; last >= 0 && textWidth(lines[last]+space+part, size) <= width {
+				lines[last] += space + part
+			} else if part != "" {
+				lines = append(lines, shortened(part, size, width))
+			}
 		}
-		lines = append(lines, shortened(word, size, width))
 	}
 	return lines
 }
