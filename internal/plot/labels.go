@@ -138,3 +138,116 @@ func (o *obstacles) crossed(from, to position) (n int) {
 	}
 	return n
 }
+
+// drawDotLabels writes the labels of dots where there is room.
+func (d *drawing) drawDotLabels() {
+	for i := range d.Series {
+		s := &d.Series[i]
+		shift, _ := d.offset(i)
+		for j := range s.Points {
+			p := &s.Points[j]
+			if s.Mark == Dots && p.Label != "" && d.X.shown(p.X) && d.Y.shown(p.Y) {
+				d.label(d.at(p.X+shift, p.Y), p.Label, d.class(i, p))
+			}
+		}
+	}
+}
+
+// label writes a label near a dot if there is room, with a line to the dot if it is further away.
+func (d *drawing) label(dot position, name, class string) bool {
+	place, ok := d.avoid.place(dot, bold*textWidth(name, small)+4)
+	if !ok {
+		return false
+	}
+	d.avoid.texts = append(d.avoid.texts, place)
+	to := place.nearest(dot)
+	if length := math.Hypot(to.x-dot.x, to.y-dot.y); length > 11 {
+		const radius = 5
+		d.out.line("lead "+class, dot.x+(to.x-dot.x)*radius/length, dot.y+(to.y-dot.y)*radius/length, to.x, to.y)
+	}
+	d.out.text("name "+class, place.x0+2, place.y1-4, "start", name)
+	return true
+}
+
+// drawEnds writes the names of lines at their ends, moved apart.
+func (d *drawing) drawEnds() {
+	var last []ending // of the lines that end at the right
+	var wishes []float64
+	for _, e := range d.ends {
+		e.at = d.at(e.at.x, e.at.y)
+		far := e.early || d.area.x1-e.at.x > 60
+		if !far || !d.label(e.at, e.name, d.class(e.series, nil)) {
+			last, wishes = append(last, e), append(wishes, e.at.y)
+		}
+	}
+	x := d.area.x1 + 12
+	for i, y := range spread(wishes, lineHeight, d.area.y0+4, d.area.y1-2) {
+		e := last[i]
+		class := d.class(e.series, nil)
+		if x-e.at.x > 16 || math.Abs(y-e.at.y) > 5 {
+			d.out.line("lead "+class, e.at.x+4, e.at.y, x-3, y)
+		}
+		d.out.text("name "+class, x, y+4, "start", e.name)
+	}
+}
+
+// drawAlong writes names along their lines.
+func (d *drawing) drawAlong() {
+	for i := range d.Series {
+		s := &d.Series[i]
+		if !s.Along || s.Name == "" || len(s.Points) < 2 {
+			continue
+		}
+		first, last := &s.Points[0], &s.Points[len(s.Points)-1]
+		if !d.X.shown(first.X) || !d.Y.shown(first.Y) || !d.X.shown(last.X) || !d.Y.shown(last.Y) {
+			continue
+		}
+		d.writeAlong(d.at(first.X, first.Y), d.at(last.X, last.Y), s.Name, d.class(i, nil))
+	}
+}
+
+// writeAlong writes a name above or below the line from a to b, where it covers no other text, no
+// dots and the fewest lines.
+func (d *drawing) writeAlong(a, b position, name, class string) {
+	if b.x < a.x {
+		a, b = b, a
+	}
+	length, width := math.Hypot(b.x-a.x, b.y-a.y), bold*textWidth(name, small)
+	if length < width {
+		return
+	}
+	dx, dy := (b.x-a.x)/length, (b.y-a.y)/length
+	var start position
+	var covered []box
+	least := math.MaxInt
+	for from := 8.0; from+width <= length; from += 8 {
+		for _, off := range []float64{-5, 14} { // above, below
+			at := position{a.x + from*dx - off*dy, a.y + from*dy + off*dx}
+			boxes, lines := d.along(at, dx, dy, width)
+			if boxes != nil && lines < least {
+				start, covered, least = at, boxes, lines
+			}
+		}
+	}
+	if covered == nil {
+		return
+	}
+	d.avoid.texts = append(d.avoid.texts, covered...)
+	d.out.turned("name "+class, start.x, start.y, math.Atan2(dy, dx)*180/math.Pi, "start", name)
+}
+
+// along returns the boxes that a rotated text covers and the number of parts of lines under it. The
+// boxes are nil if some of them are taken.
+func (d *drawing) along(start position, dx, dy, width float64) (boxes []box, lines int) {
+	const part = 6
+	for at := 0.0; at <= width; at += part {
+		middle := position{start.x + at*dx + 4*dy, start.y + at*dy - 4*dx}
+		b := around(middle, 5)
+		if !b.within(d.area) || overlapping(d.avoid.texts, b)+overlapping(d.avoid.dots, b) > 0 {
+			return nil, 0
+		}
+		boxes = append(boxes, b)
+		lines += overlapping(d.avoid.lines, around(middle, 3))
+	}
+	return boxes, lines
+}
