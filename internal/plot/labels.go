@@ -169,6 +169,18 @@ func (d *drawing) label(dot position, name, class string) bool {
 	return true
 }
 
+// mean returns the mean height of a line. The names of lines that end at the same place have the
+// order of their means.
+func (d *drawing) mean(series int) float64 {
+	sum, n := 0.0, 0.0
+	for _, p := range d.Series[series].Points {
+		if d.X.shown(p.X) && d.Y.shown(p.Y) {
+			sum, n = sum+d.at(p.X, p.Y).y, n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
 // drawEnds writes the names of lines at their ends, moved apart.
 func (d *drawing) drawEnds() {
 	var last []ending // of the lines that end at the right
@@ -177,7 +189,7 @@ func (d *drawing) drawEnds() {
 		e.at = d.at(e.at.x, e.at.y)
 		far := e.early || d.area.x1-e.at.x > 60
 		if !far || !d.label(e.at, e.name, d.class(e.series, nil)) {
-			last, wishes = append(last, e), append(wishes, e.at.y)
+			last, wishes = append(last, e), append(wishes, e.at.y+1e-3*d.mean(e.series))
 		}
 	}
 	x := d.area.x1 + 12

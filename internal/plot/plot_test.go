@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -250,6 +251,23 @@ func TestLabelsKeepApart(t *testing.T) {
 		assert.Zero(t, overlapping(d.avoid.dots, a))
 		assert.Zero(t, overlapping(d.avoid.texts[:i], a))
 	}
+}
+
+// The names of lines that end at the same place have the order of the lines.
+func TestOrderOfEnds(t *testing.T) {
+	list := elements(t, string(SVG(Chart{Series: []Series{
+		{Name: "low", Points: []Point{{X: 1, Y: 0}, {X: 2, Y: 0.1}, {X: 3, Y: 1}}},
+		{Name: "high", Points: []Point{{X: 1, Y: 0.7}, {X: 2, Y: 0.9}, {X: 3, Y: 1}}},
+	}})))
+	height := map[string]float64{}
+	for _, e := range list {
+		if strings.Contains(e.class, "name") {
+			y, err := strconv.ParseFloat(e.attributes["y"], 64)
+			require.NoError(t, err)
+			height[e.text] = y
+		}
+	}
+	assert.InDelta(t, lineHeight, height["low"]-height["high"], 0.2)
 }
 
 func TestEmptyCharts(t *testing.T) {
