@@ -117,7 +117,7 @@ func (s *scale) widenLog(round bool) {
 // widen makes room around the values of a linear scale. A range that begins or ends at 0 keeps this
 // end.
 func (s *scale) widen(a *Axis, most int, round bool) {
-	if s.hi-s.lo <= 1e-9*max(math.Abs(s.lo), math.Abs(s.hi)) {
+	if s.hi-s.lo <= max(1e-9*max(math.Abs(s.lo), math.Abs(s.hi)), 1/largest) {
 		room := max(math.Abs(s.lo)/2, 0.5)
 		if a.Integer {
 			room = max(room, 1)

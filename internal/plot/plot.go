@@ -92,9 +92,11 @@ type Point struct {
 	Hue          int    // overrides the hue of the series
 }
 
+// largest is the largest magnitude of a value. Smaller ones than its inverse count as 0.
+const largest = 1e100
+
 // shown reports whether a value can be drawn on the axis.
 func (a *Axis) shown(v float64) bool {
-	const largest = 1e100
 	if n := len(a.Categories); n > 0 {
 		return v >= 0 && v <= float64(n-1)
 	}

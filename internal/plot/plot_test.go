@@ -345,6 +345,7 @@ func FuzzChart(f *testing.F) {
 	f.Add("a", 1.0, 2.0, 3.0, 4.0, uint8(0), uint16(300))
 	f.Add(`<&"`, -1.0, 0.0, 1e300, math.Inf(1), uint8(255), uint16(0))
 	f.Add("\xff\u202e", math.NaN(), 5e-324, -5e-324, 1e100, uint8(77), uint16(5000))
+	f.Add("0", math.NaN(), 1.33, -2.5e-323, 3e100, uint8(0xe3), uint16(4818))
 	f.Add("…", 1e16, 1e16+2, 1e-100, 1e99, uint8(10), uint16(90))
 	f.Fuzz(func(t *testing.T, s string, a, b, c, d float64, bits uint8, width uint16) {
 		s = s[:min(len(s), 200)]
