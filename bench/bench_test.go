@@ -37,6 +37,9 @@ func BenchmarkSplitTrainStep(b *testing.B) { family(b) }
 
 var all = sync.OnceValues(bench.All)
 
+// ran reports whether a benchmark has run.
+var ran bool
+
 // family runs the benchmarks of the family after which b is named. With -short, it runs only the
 // quick subset.
 func family(b *testing.B) {
@@ -45,7 +48,10 @@ func family(b *testing.B) {
 	for _, x := range list {
 		rest, ours := strings.CutPrefix("Benchmark"+x.Name, b.Name()+"/")
 		if ours && (x.Quick || !testing.Short()) {
-			b.Run(rest, func(b *testing.B) { x.Run(b.Context(), b) })
+			b.Run(rest, func(b *testing.B) {
+				ran = true
+				x.Run(b.Context(), b)
+			})
 		}
 	}
 }

@@ -86,10 +86,11 @@ func (m Machine) WriteBasics(w io.Writer) error {
 	return err
 }
 
-// WriteDetails writes the other configuration lines of the Go benchmark format.
+// WriteDetails writes the other configuration lines of the Go benchmark format, and comments that
+// describe the run (see Result.Config).
 func (m Machine) WriteDetails(w io.Writer) error {
-	const format = "tier: %v\nfeatures: %v\nthreads: %d\ncommit: %s\ncommit-time: %s\nmeasured: %s\ngo: %s\n" +
-		"ceiling: %.1f GFLOP/s FMA float32, %v, one thread\n"
+	const format = "tier: %v\nfeatures: %v\nthreads: %d\n# commit: %s\n# commit-time: %s\n# measured: %s\n# go: %s\n" +
+		"# ceiling: %.1f GFLOP/s FMA float32, %v, one thread\n"
 	_, err := fmt.Fprintf(w, format, m.Tier, m.Features, m.Threads, cmp.Or(m.Commit, "unknown"),
 		cmp.Or(m.CommitTime, "unknown"), time.Now().UTC().Format(time.RFC3339), runtime.Version(), m.Ceiling, m.Tier)
 	return err

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -16,7 +18,8 @@ import (
 type Result struct {
 	// Name is the benchmark's name without "Benchmark" and the number of threads.
 	Name string
-	// Config contains the configuration lines above the result.
+	// Config contains the configuration lines above the result, and the comments that describe the
+	// run: commit, commit-time, measured, go, ceiling and round.
 	Config map[string]string
 	// Values are indexed by unit. Times are in seconds where the file uses nanoseconds.
 	Values map[string]float64
@@ -42,10 +45,19 @@ func ReadResults(ctx context.Context, path string) ([]Result, error) {
 	return all, err
 }
 
+// runLine matches a comment that describes the run, such as "# commit: 0123456789". These values
+// are comments because benchstat compares results only if all their configuration lines agree.
+// Files from earlier versions have them as configuration lines.
+var runLine = regexp.MustCompile(`(?m)^# ((?:commit|commit-time|measured|go|ceiling|round): )`)
+
 // ParseResults reads results in the Go benchmark format and skips other lines. name appears in
 // error messages.
 func ParseResults(r io.Reader, name string) ([]Result, error) {
-	reader := benchfmt.NewReader(r, name)
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read results: %w", err)
+	}
+	reader := benchfmt.NewReader(bytes.NewReader(runLine.ReplaceAll(text, []byte("$1"))), name)
 	var all []Result
 	for reader.Scan() {
 		switch record := reader.Result().(type) {

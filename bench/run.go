@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 		}
 	}
 	if len(chosen) == 0 {
-		return errors.New("no benchmark has a name that matches; mquine bench list prints the names")
+		return o.noMatch(all)
 	}
 	if err := errors.Join(m.WriteBasics(w), m.WriteDetails(w)); err != nil {
 		return err
@@ -74,6 +75,16 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 		}
 	}
 	return nil
+}
+
+// noMatch explains why the options select no benchmark.
+func (o Options) noMatch(all []Benchmark) error {
+	matches := func(x Benchmark) bool { return o.Match == nil || o.Match.MatchString(x.Name) }
+	if i := slices.IndexFunc(all, matches); o.Quick && i >= 0 {
+		return fmt.Errorf("no benchmark of the quick subset matches %q, but others such as %s do: "+
+			"run them without --quick", o.Match, all[i].Name)
+	}
+	return fmt.Errorf("no benchmark has a name that matches %q; mquine bench list prints the names", o.Match)
 }
 
 // measure runs a benchmark outside go test. testing.Benchmark would lose the error of b.Fatal.

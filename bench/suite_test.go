@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +24,8 @@ import (
 // TestMain prints the machine above the results of go test -bench, as mquine bench run does.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() != "" {
+	match := flag.Lookup("test.bench").Value.String()
+	if match != "" {
 		machine, err := bench.ThisMachine()
 		if err != nil {
 			panic(err)
@@ -37,7 +40,11 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if match != "" && !ran && testing.Short() {
+		fmt.Fprintf(os.Stderr, "no benchmark of the quick subset matches %q: run without -short\n", match)
+	}
+	os.Exit(status)
 }
 
 func gitLog(format string) string {
@@ -130,7 +137,14 @@ func TestRunEnds(t *testing.T) {
 	var out bytes.Buffer
 	nothing := bench.Options{Match: regexp.MustCompile("nothing"), Count: 1, Time: time.Millisecond}
 	err := bench.Run(t.Context(), &out, machine, nothing)
-	require.ErrorContains(t, err, "no benchmark has a name that matches")
+	require.ErrorContains(t, err, `no benchmark has a name that matches "nothing"`)
+	list, err := bench.All()
+	require.NoError(t, err)
+	slow := slices.IndexFunc(list, func(x bench.Benchmark) bool { return !x.Quick })
+	nothing.Match, nothing.Quick = regexp.MustCompile("^"+regexp.QuoteMeta(list[slow].Name)+"$"), true
+	err = bench.Run(t.Context(), &out, machine, nothing)
+	require.ErrorContains(t, err, "no benchmark of the quick subset matches")
+	require.ErrorContains(t, err, "but others such as "+list[slow].Name+" do: run them without --quick")
 	ctx, cancel := context.WithCancel(t.Context())
 	err = bench.Run(ctx, &out, machine, bench.Options{
 		Match: regexp.MustCompile("Panel"), Count: 1, Time: time.Millisecond,
@@ -156,14 +170,19 @@ func TestReadResults(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
 		return bench.ReadResults(t.Context(), path)
 	}
-	results, err := read("tier: avx2\nround: 2\nBenchmarkPanel/tier=avx2/k=342-16  10  250 ns/op  12.5 GFLOP/s\nPASS\n")
-	require.NoError(t, err)
-	require.Len(t, results, 1)
-	assert.Equal(t, "Panel/tier=avx2/k=342", results[0].Name)
-	assert.Equal(t, 2, results[0].Round())
-	assert.Equal(t, 12.5, results[0].Values["GFLOP/s"])
-	assert.InDelta(t, 250e-9, results[0].Values["sec/op"], 1e-15)
-	_, err = read("hello\n")
+	// Values that describe the run are comments. In earlier versions they were configuration lines.
+	for _, mark := range []string{"# ", ""} {
+		results, err := read("tier: avx2\n" + mark + "commit: c\n" + mark + "round: 2\n# a remark: with a colon\n" +
+			"BenchmarkPanel/tier=avx2/k=342-16  10  250 ns/op  12.5 GFLOP/s\nPASS\n")
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		assert.Equal(t, "Panel/tier=avx2/k=342", results[0].Name)
+		assert.Equal(t, 2, results[0].Round())
+		assert.Equal(t, map[string]string{"tier": "avx2", "commit": "c", "round": "2"}, results[0].Config)
+		assert.Equal(t, 12.5, results[0].Values["GFLOP/s"])
+		assert.InDelta(t, 250e-9, results[0].Values["sec/op"], 1e-15)
+	}
+	_, err := read("hello\n")
 	require.ErrorContains(t, err, "has no benchmark results")
 	_, err = read("BenchmarkX 1 ns/op\n")
 	require.ErrorContains(t, err, "r.txt:1")

@@ -32,7 +32,7 @@ type PairOptions struct {
 }
 
 // Runs holds the results of the three series. It also holds them as text in the Go benchmark
-// format, with a line "round: N" above the results of round N.
+// format, with a comment "# round: N" above the results of round N.
 type Runs struct {
 	Base, Head, Control             []bench.Result
 	BaseText, HeadText, ControlText bytes.Buffer
@@ -71,7 +71,7 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 	pass := 0
 	for round := 1; round <= o.Rounds; round++ {
 		for _, s := range series {
-			fmt.Fprintf(s.text, "round: %d\n", round)
+			fmt.Fprintf(s.text, "# round: %d\n", round)
 		}
 		for i, name := range list {
 			if o.Progress != nil {

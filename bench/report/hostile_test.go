@@ -53,7 +53,7 @@ func TestHostileResults(t *testing.T) {
 
 	shown := template.HTMLEscapeString(`v"' onload=alert(1) </title></svg></style>--><script>alert(1)</script>`)
 	assert.Contains(t, html, shown+`\x1b]0;t\x07\u202e\x9b`)
-	assert.Contains(t, html, `<title>1&#43;v&#34;&#39; onload: `, "both parts of the commit are shortened")
+	assert.Contains(t, html, `<title>1+v&#34;&#39; onload: `, "both parts of the commit are shortened")
 	assert.Empty(t, regexp.MustCompile(`(?i)<script|<!--|-->`).FindString(html))
 	assert.NotRegexp(t, `(?i)<[^>]*["'\s]onload`, html)
 	for _, r := range html {

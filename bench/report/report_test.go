@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ BenchmarkCeiling/tier=avx2/of=read-l1/threads=1-2 1 100 ns/op 150 GB/s
 BenchmarkCeiling/tier=avx2/of=read-dram/threads=1-2 1 100 ns/op 12 GB/s
 BenchmarkEvaluate/tier=avx2/data=small/model=mquine/dim=20-2 1 50000000 ns/op 20000 queries/s
 BenchmarkEvaluate/data=small/model=mquine/dim=20/rival=mquine-2 1 50000000 ns/op
-BenchmarkEvaluate/data=small/model=mquine/dim=20/rival=pytorch-2 1 150000000 ns/op
+BenchmarkEvaluate/data=small/model=mquine/dim=20/rival=torch-2 1 150000000 ns/op
 `
 	require.NoError(t, os.WriteFile(filepath.Join(folder, commit+".txt"), []byte(text), 0o666))
 }
@@ -48,8 +49,9 @@ func TestWrite(t *testing.T) {
 	html := page.String()
 	for _, want := range []string{
 		"Some &lt;CPU&gt;, 2 threads", "<code>aaaaaaaaaa</code> of 2 measured", "99.0 GFLOP/s",
-		"88.2 GFLOP/s", "88% of peak", "44.1×", // newest commit: rate, share, and speed relative to generic
-		"&#43;10.0%", `class="good"`, "rival", "3.00×", "float32 FMA 99.0", "DRAM 12.0 GB/s", "190 GFLOP/s",
+		"88.2 GFLOP/s", "88% of peak", "44.1× generic", // newest commit: rate, share, and speed
+		"&#43;10.0%", `class="good"`, "PyTorch takes 3.0 times as long", "3.00×", "float32 FMA 99.0", "DRAM 12.0 GB/s",
+		"190 GFLOP/s", "dot, k = 342", "small, MQuinE, d = 20",
 		"20.0k queries/s",
 	} {
 		assert.True(t, strings.Contains(html, want), want)
@@ -70,12 +72,78 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestRoofline checks the logarithmic axes.
+// Every entry of the contents leads to a heading.
+func TestContents(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "aaaaaaaaaaaaaaaa", "2026-03-01T00:00:00Z", 88)
+	var page bytes.Buffer
+	require.NoError(t, Write(t.Context(), &page, dir))
+	links := regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(page.String(), -1)
+	require.Len(t, links, 6, "the class, rivals, roofline, jobs, kernels, ceilings; no trends of a single commit")
+	for _, link := range links {
+		assert.Equal(t, 1, strings.Count(page.String(), ` id="`+link[1]+`"`), link[1])
+	}
+}
+
+// The roofline has a dot for every kernel and a label for every kind. The legend has only families
+// with dots.
 func TestRoofline(t *testing.T) {
-	f := frame{left: 10, right: 110, top: 0, bottom: 100, x0: 1, x1: 16, y0: 1, y1: 100}
-	assert.InDelta(t, 60, f.x(4), 1e-9)
-	assert.InDelta(t, 50, f.y(10), 1e-9)
-	assert.InDelta(t, 100, f.y(1), 1e-9)
+	values := map[string]map[string][]float64{}
+	for name, v := range map[string][3]float64{
+		"Panel/tier=avx2/compare=dot/k=200": {90, 0, 1}, "Panel/tier=avx2/compare=dot/k=1000": {91, 0, 2},
+		"Panel/tier=avx2/compare=int8/k=200": {0, 400, 3}, "Pair/tier=avx2/compare=l1/k=200": {20, 0, 10},
+		"Ceiling/tier=avx2/of=fma32/threads=1": {99, 0, 0}, "Ceiling/tier=avx2/of=int8/threads=1": {0, 450, 0},
+		"Ceiling/tier=avx2/of=int8-tiles/threads=1": {0, 9000, 0},
+		"Ceiling/tier=avx2/of=read-dram/threads=1":  {0, 0, 12},
+	} {
+		values[name] = map[string][]float64{}
+		for i, unit := range operations {
+			if v[i] > 0 {
+				values[name][unit] = []float64{v[i]}
+			}
+		}
+	}
+	c := class{"x", []*commit{{id: "a", values: values}}}
+	svg := string(c.roofline(c.names(), "avx2"))
+	svg, _, _ = strings.Cut(svg, "</svg>") // the wide form
+	assert.Equal(t, 4, strings.Count(svg, "<title>"), "four kernels")
+	for _, want := range []string{
+		">Panel<", ">Panel int8, int16<", ">Pair<", ">Panel dot<", ">Panel int8<", ">Pair l1<",
+		">float32 FMA 99.0 GFLOP/s<", ">int8 450 GOP/s<", ">DRAM 12.0 GB/s<", "Panel, int8, k = 200: 400 GOP/s",
+	} {
+		assert.Contains(t, svg, want)
+	}
+	assert.NotContains(t, svg, "MatMul")
+	assert.NotContains(t, svg, "tiles", "no kernel comes close to the tiles")
+}
+
+func TestRivals(t *testing.T) {
+	values := map[string]map[string][]float64{}
+	for rival, times := range map[string][]float64{"mquine": {2, 2, 2, 2, 2, 2, 2}, "openblas": {3, 3, 3, 3, 3, 3, 3}} {
+		name := "Evaluate/data=fb15k-237/model=complex/dim=500/rival=" + rival
+		values[name] = map[string][]float64{"sec/op": times}
+		if rival != "mquine" {
+			values[name]["x-mquine"] = []float64{1.4, 1.5, 1.6, 1.45, 1.5, 1.55, 1.7}
+		}
+	}
+	c := class{"x", []*commit{{id: "a", values: values}}}
+	list := c.rivals(c.names())
+	require.Len(t, list, 1)
+	assert.Equal(t, "FB15k-237, ComplEx, d = 500: whole test split", list[0].Job)
+	assert.Equal(t, entry{Rival: "mquine", Time: "2.00 s", seconds: 2, Own: true}, list[0].Entries[0])
+	assert.Equal(t, "1.50× [1.40, 1.70]", list[0].Entries[1].Slowdown)
+	assert.Equal(t, []string{"OpenBLAS takes 1.5 times as long as mquine (one job)."}, headline(list))
+	assert.Contains(t, string(drawRivals(list)), ">1.50×<")
+	assert.Empty(t, drawRivals(nil))
+}
+
+func TestNames(t *testing.T) {
+	names := []string{"int16/k=1000", "int16/k=200", "int16/k=34", "int16", "int8/k=1", "dot"}
+	slices.SortFunc(names, natural)
+	assert.Equal(t, []string{"dot", "int8/k=1", "int16", "int16/k=34", "int16/k=200", "int16/k=1000"}, names)
+	assert.Equal(t, "dot, k = 200", describe("compare=dot k=200"))
+	assert.Equal(t, "yago-shape, MQuinE, d = 18", describe("data=yago-shape model=mquine dim=18"))
+	assert.Equal(t, "13,415 GOP/s", rate(13415, "GOP/s"))
 }
 
 func TestNoResults(t *testing.T) {

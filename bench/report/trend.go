@@ -2,9 +2,12 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/mquine/mquine/internal/plot"
 )
 
 // group holds a family's trends.
@@ -17,7 +20,7 @@ type group struct {
 type chart struct {
 	Title, Last, Change string
 	Better, Worse       bool // whether a change exceeds the ranges
-	Picture             *picture
+	Picture             template.HTML
 }
 
 // trends draws every benchmark that was measured at more than one commit.
@@ -28,7 +31,7 @@ func (c class) trends(names []string) []group {
 		if rival != "" {
 			continue
 		}
-		ch, ok := c.trend(name, strings.TrimSpace(tier+" "+shape))
+		ch, ok := c.trend(name, strings.TrimSpace(tier+" "+describe(shape)))
 		if !ok {
 			continue
 		}
@@ -47,7 +50,7 @@ func (c class) trends(names []string) []group {
 // commits.
 func (c class) trend(name, title string) (ch chart, ok bool) {
 	unit, sign := c.trendUnit(name)
-	points, top := c.history(name, unit)
+	points := c.history(name, unit)
 	if len(points) < 2 {
 		return ch, false
 	}
@@ -56,8 +59,8 @@ func (c class) trend(name, title string) (ch chart, ok bool) {
 	const enough = 3 // measurements that give a range
 	apart := min(first.measurements, last.measurements) >= enough && (last.lo > first.hi || last.hi < first.lo)
 	return chart{
-		Title: title, Last: formatted(last.mid, unit), Change: fmt.Sprintf("%+.1f%%", 100*change),
-		Better: apart && sign*change > 0, Worse: apart && sign*change < 0, Picture: drawTrend(title, unit, points, top),
+		Title: title, Last: value(last.mid, unit), Change: fmt.Sprintf("%+.1f%%", 100*change),
+		Better: apart && sign*change > 0, Worse: apart && sign*change < 0, Picture: drawTrend(title, unit, points),
 	}, true
 }
 
@@ -67,7 +70,7 @@ func (c class) trendUnit(name string) (unit string, sign float64) {
 	unit, sign = "sec/op", -1.0
 	switch {
 	case strings.HasPrefix(name, "Ceiling"):
-		for _, u := range []string{"GFLOP/s", "GOP/s", "GB/s"} {
+		for _, u := range operations {
 			if c.best(name, u) > 0 {
 				unit, sign = u, 1
 			}
@@ -87,9 +90,8 @@ type measured struct {
 	measurements int
 }
 
-// history returns a benchmark's results, from the oldest commit to the newest, and the largest
-// value.
-func (c class) history(name, unit string) (points []measured, top float64) {
+// history returns a benchmark's results, from the oldest commit to the newest.
+func (c class) history(name, unit string) (points []measured) {
 	for _, commit := range c.commits {
 		v := commit.values[name][unit]
 		if len(v) == 0 {
@@ -100,38 +102,31 @@ func (c class) history(name, unit string) (points []measured, top float64) {
 			s.Lo, s.Hi = slices.Min(v), slices.Max(v)
 		}
 		points = append(points, measured{short(commit.id), s.Center, s.Lo, s.Hi, len(v)})
-		top = max(top, s.Hi)
 	}
-	return points, top
+	return points
 }
 
-// formatted returns a value with its unit.
-func formatted(v float64, unit string) string {
-	switch unit {
-	case "sec/op", "cpu-sec/op":
-		return seconds(v)
-	case "pct-peak":
-		return digits(v) + "% of peak"
+// drawTrend draws medians with bands for their ranges, on an axis that the ranges fill.
+func drawTrend(title, unit string, points []measured) template.HTML {
+	last := len(points) - 1
+	lowest, highest := points[0].lo, points[0].hi
+	for _, p := range points {
+		lowest, highest = min(lowest, p.lo), max(highest, p.hi)
 	}
-	return rate(v, unit)
-}
-
-// drawTrend draws medians and ranges on an axis from 0 to top.
-func drawTrend(title, unit string, points []measured, top float64) *picture {
-	const width, height, pad = 220.0, 64.0, 6.0
-	x := func(i int) float64 { return pad + (width-2*pad)*float64(i)/float64(len(points)-1) }
-	y := func(v float64) float64 { return height - pad - (height-2*pad)*v/top }
-	s := newPicture(width, height, title+" by commit")
-	s.line("grid", 0, y(0), width, y(0))
-	var middles []point
+	c := plot.Chart{
+		Width: 280, Height: 110, Description: title + " by commit",
+		X: plot.Axis{Ticks: []float64{0, float64(last)}, Format: func(x float64) string {
+			return fmt.Sprintf("%.7s", points[min(max(int(x+0.5), 0), last)].commit)
+		}},
+		Y: plot.Axis{
+			Ticks: []float64{lowest, highest}, Format: func(v float64) string { return value(v, unit) },
+		},
+		Series: []plot.Series{{}},
+	}
 	for i, p := range points {
-		middles = append(middles, point{x(i), y(p.mid)})
+		c.Series[0].Points = append(c.Series[0].Points, plot.Point{X: float64(i), Y: p.mid, Lo: p.lo, Hi: p.hi,
+			Hover: fmt.Sprintf("%s: %s, %s to %s (%d)", p.commit, value(p.mid, unit), value(p.lo, unit),
+				value(p.hi, unit), p.measurements)})
 	}
-	s.polyline("trend", middles)
-	for i, p := range points {
-		s.line("range", x(i), y(p.lo), x(i), y(p.hi))
-		s.circle("hue1", x(i), y(p.mid), 3, fmt.Sprintf("%s: %s, %s to %s (%d)", p.commit,
-			formatted(p.mid, unit), formatted(p.lo, unit), formatted(p.hi, unit), p.measurements))
-	}
-	return s
+	return plot.HTML(c)
 }

@@ -36,7 +36,6 @@ func newResults(tier kernel.Tier, threads int) *results {
 	r.set("goarch", runtime.GOARCH)
 	r.set("pkg", "github.com/mquine/mquine/bench/rivals")
 	r.set("cpu", cpu())
-	r.set("commit", commit())
 	r.set("tier", tier.String())
 	r.set("threads", fmt.Sprint(threads))
 	return r
@@ -63,6 +62,7 @@ func writeResults(out io.Writer, j *job, own []rank.Stats, field []*contestant) 
 	for line := range strings.Lines(render(j, own, field)) {
 		fmt.Fprintf(r, "# %s", line)
 	}
+	fmt.Fprintf(r, "# commit: %s\n", commit()) // a comment, as in the results of bench run
 	for _, c := range field {
 		r.set(c.name, c.rival.about())
 	}

@@ -24,8 +24,9 @@ func newBenchRunCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the benchmarks",
 		Long: `Run the benchmarks of "go test -bench . ./bench" and print the results in the Go
-benchmark format. Header lines describe the machine, the tier, the features, the
-threads, the commit and the ceiling.
+benchmark format, which benchstat compares. Header lines describe the machine,
+the tier, the features and the threads. Comments contain the commit, the time
+and the ceiling.
 
 --results also writes the results to a file in a subfolder for the class of the
 machine, where "mquine bench report" finds them. The file is written once all

@@ -1,71 +1,36 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/internal/plot"
 	"github.com/mquine/mquine/kg/zpattern"
 )
 
 // plotZ draws the histograms of a report as SVG, with n_Z above rank_Z.
-func plotZ(r *zpattern.Report) ([]byte, error) {
-	above, err := barChart(r.Z)
-	if err != nil {
-		return nil, err
-	}
-	above.Title.Text = fmt.Sprintf("%s %v, convention %v", text.Escape(r.Data), r.Split, r.Cases[0].Convention)
-	above.X.Label.Text = "Z-value"
-	below, err := barChart(r.RankZ...)
-	if err != nil {
-		return nil, err
-	}
-	below.X.Label.Text = "rank of the Z-value among the candidates"
-
-	canvas := vgsvg.New(900, 600)
-	tiles := draw.Tiles{Rows: 2, Cols: 1, PadX: 10, PadY: 20, PadTop: 10, PadBottom: 10, PadLeft: 10, PadRight: 10}
-	plots := [][]*plot.Plot{{above}, {below}}
-	for row, c := range plot.Align(plots, tiles, draw.New(canvas)) {
-		plots[row][0].Draw(c[0])
-	}
-	var svg bytes.Buffer
-	if _, err := canvas.WriteTo(&svg); err != nil {
-		return nil, fmt.Errorf("drawing the histograms: %w", err)
-	}
-	return svg.Bytes(), nil
+func plotZ(r *zpattern.Report) []byte {
+	data := fmt.Sprintf("%s, %v split: triples by ", r.Data, r.Split)
+	z := histogramChart(r.Z)
+	z.Title, z.X.Label = data+"Z-value n_Z", "n_Z"
+	ranks := histogramChart(r.RankZ...)
+	ranks.Title = fmt.Sprintf("%srank_Z, convention %v", data, r.Cases[0].Convention)
+	ranks.X.Label = "rank_Z"
+	return plot.SVG(z, ranks)
 }
 
-// barChart draws a group of bars for each bin, one bar for each histogram.
-func barChart(histograms ...zpattern.Histogram) (*plot.Plot, error) {
-	labels := names(longestBins(histograms))
-	p := plot.New()
-	p.Y.Label.Text = "triples"
-	p.Legend.Top, p.Legend.XOffs = true, -300 // above bars that are rarely tall
-	p.NominalX(labels...)
-	const barWidth = vg.Length(12)
-	for i, h := range histograms {
-		counts := make(plotter.Values, len(labels))
-		for j, b := range h.Bins {
-			counts[j] = float64(b.N)
-		}
-		bars, err := plotter.NewBarChart(counts, barWidth)
-		if err != nil {
-			return nil, fmt.Errorf("drawing the histograms: %w", err)
-		}
-		bars.Color = plotutil.SoftColors[i]
-		bars.LineStyle.Width = 0
-		bars.Offset = (vg.Length(i) - vg.Length(len(histograms)-1)/2) * barWidth
-		p.Add(bars)
-		if h.Side != "" {
-			p.Legend.Add(h.Side, bars)
-		}
+// histogramChart draws a group of bars for each bin, one bar for each histogram.
+func histogramChart(histograms ...zpattern.Histogram) plot.Chart {
+	c := plot.Chart{Y: plot.Axis{Label: "triples", Integer: true}, Width: 900, Height: 340}
+	for _, bin := range longestBins(histograms) {
+		c.X.Categories = append(c.X.Categories, strings.ReplaceAll(bin.String(), "-", "–"))
 	}
-	return p, nil
+	for _, h := range histograms {
+		s := plot.Series{Name: h.Side, Mark: plot.Bars}
+		for i, bin := range h.Bins {
+			s.Points = append(s.Points, plot.Point{X: float64(i), Y: float64(bin.N)})
+		}
+		c.Series = append(c.Series, s)
+	}
+	return c
 }

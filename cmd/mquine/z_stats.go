@@ -104,11 +104,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}
 	if z.plotFile != "" {
-		svg, plotErr := plotZ(report.Report)
-		if plotErr == nil {
-			plotErr = writeFile(cmd, z.plotFile, svg)
-		}
-		err = errors.Join(err, plotErr)
+		err = errors.Join(err, writeFile(cmd, z.plotFile, plotZ(report.Report)))
 	}
 	if z.jsonFile != "" {
 		err = errors.Join(err, writeJSON(cmd, z.jsonFile, report))

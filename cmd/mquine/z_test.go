@@ -99,7 +99,7 @@ func TestZStatsFiles(t *testing.T) {
 	}
 
 	decoder := xml.NewDecoder(strings.NewReader(string(must1(os.ReadFile(plotFile)))))
-	elements := map[string]int{}
+	elements, bars := map[string]int{}, 0
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
@@ -108,10 +108,16 @@ func TestZStatsFiles(t *testing.T) {
 		require.NoError(t, err)
 		if start, ok := token.(xml.StartElement); ok {
 			elements[start.Name.Local]++
+			if len(start.Attr) > 0 && start.Attr[0].Value == "bar" {
+				bars++
+			}
 		}
 	}
 	assert.Equal(t, 1, elements["svg"])
-	assert.Greater(t, elements["path"], 10)
+	for _, h := range append(r.RankZ, r.Z) {
+		bars -= len(h.Bins)
+	}
+	assert.Zero(t, bars, "a bar for each bin")
 	requireFiles(t, w.dir, "families", "checkpoint", "z.json", "z.tsv", "z.svg")
 
 	o = succeed(t, "z", "stats", "--data", w.data, "--tsv", "-")

@@ -2,52 +2,102 @@ package run
 
 import (
 	"fmt"
+	"math"
 
-	"gonum.org/v1/plot/plotter"
-
+	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/plot"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
-	"github.com/mquine/mquine/train/internal/lineplot"
+	"github.com/mquine/mquine/train"
 )
 
 // plot draws the loss and the validation measures of all epochs.
 func (r *Run) plot() error {
-	var total, fit, z, regulariser plotter.XYs
-	metrics := make([]plotter.XYs, 3)
-	for _, e := range r.log {
-		at := func(y float64) plotter.XY { return plotter.XY{X: float64(e.Epoch), Y: y} }
-		total, fit = append(total, at(e.Loss.Total)), append(fit, at(e.Loss.Fit))
-		z, regulariser = append(z, at(e.Loss.Z)), append(regulariser, at(e.Loss.Regulariser))
-		for _, s := range e.Valid {
-			if s.Filter == rank.All {
-				metrics[s.Side] = append(metrics[s.Side], at(s.MRR))
+	title := fmt.Sprintf("%s, d = %d, %s: ", r.Recipe.Model, r.Recipe.Dim, r.Graph.Name)
+	loss := r.lossChart()
+	loss.Title = title + "loss"
+	if err := atomicfile.WriteBytes(r.path(lossPlotName), plot.SVG(loss)); err != nil {
+		return err
+	}
+	validation, ok := r.validationChart()
+	if !ok {
+		return nil
+	}
+	validation.Title = title + "MRR, validation split, filter all, realistic ties"
+	return atomicfile.WriteBytes(r.path(metricPlotName), plot.SVG(validation))
+}
+
+// epochs returns the axis of the charts, with a rule at the best epoch.
+func (r *Run) epochs() plot.Axis {
+	axis := plot.Axis{Label: "epoch", Integer: true}
+	if best := r.progress.bestEpoch; best > 0 {
+		axis.Rules = []plot.Rule{{At: float64(best), Label: "best"}}
+	}
+	return axis
+}
+
+// lossChart returns a chart of the loss and its parts. Its axis is logarithmic if the total changes
+// by more than a factor of 3, because the first epochs would otherwise flatten all others.
+func (r *Run) lossChart() plot.Chart {
+	series := func(name string, value func(train.Loss) float64) plot.Series {
+		s := plot.Series{Name: name}
+		for _, e := range r.log {
+			s.Points = append(s.Points, plot.Point{X: float64(e.Epoch), Y: value(e.Loss)})
+		}
+		return s
+	}
+	c := plot.Chart{X: r.epochs(), Y: plot.Axis{Label: "loss"}}
+	total := series("total", func(l train.Loss) float64 { return l.Total })
+	c.Series = []plot.Series{total}
+	if r.Recipe.ZSamples > 0 || r.Recipe.Regulariser != model.NoPenalty {
+		c.Series = append(c.Series, series("fit", func(l train.Loss) float64 { return l.Fit }))
+	}
+	if r.Recipe.ZSamples > 0 {
+		c.Series = append(c.Series, series("Z-samples", func(l train.Loss) float64 { return l.Z }))
+	}
+	if r.Recipe.Regulariser != model.NoPenalty {
+		c.Series = append(c.Series, series("regulariser", func(l train.Loss) float64 { return l.Regulariser }))
+	}
+	lowest, highest := math.Inf(1), math.Inf(-1)
+	for _, p := range total.Points {
+		lowest, highest = min(lowest, p.Y), max(highest, p.Y)
+	}
+	const steep, smallest = 3, 1e-3
+	if c.Y.Log = lowest > 0 && highest > steep*lowest; !c.Y.Log {
+		c.Y.Include = []float64{0}
+		return c
+	}
+	c.Y.Label = "loss (logarithmic)"
+	for _, s := range c.Series {
+		for i := range s.Points {
+			if p := &s.Points[i]; p.Y < smallest*lowest {
+				p.Y = math.NaN()
+				c.Note = "Parts below 0.1% of the lowest total are not shown."
 			}
 		}
 	}
-	losses := []lineplot.Line{{Name: "total", Points: total}}
-	if r.Recipe.ZSamples > 0 || r.Recipe.Regulariser != model.NoPenalty {
-		losses = append(losses, lineplot.Line{Name: "fit", Points: fit})
-	}
-	if r.Recipe.ZSamples > 0 {
-		losses = append(losses, lineplot.Line{Name: "Z-samples", Points: z})
-	}
-	if r.Recipe.Regulariser != model.NoPenalty {
-		losses = append(losses, lineplot.Line{Name: "regulariser", Points: regulariser})
-	}
-	if err := r.writePlot(lossPlotName, "loss", losses); err != nil {
-		return err
-	}
-	if len(metrics[rank.BothSides]) == 0 {
-		return nil
-	}
-	return r.writePlot(metricPlotName, "MRR, validation split, filter all, realistic ties", []lineplot.Line{
-		{Name: "tail", Points: metrics[rank.TailSide]},
-		{Name: "head", Points: metrics[rank.HeadSide]},
-		{Name: "both", Points: metrics[rank.BothSides]},
-	})
+	return c
 }
 
-func (r *Run) writePlot(file, title string, lines []lineplot.Line) error {
-	title = fmt.Sprintf("%s, d = %d, %s: %s", r.Recipe.Model, r.Recipe.Dim, r.Graph.Name, title)
-	return lineplot.Write(r.path(file), title, lines, file == lossPlotName)
+// validationChart returns a chart of the MRR on the validation split, or false if no epoch was
+// validated.
+func (r *Run) validationChart() (plot.Chart, bool) {
+	c := plot.Chart{X: r.epochs(), Y: plot.Axis{Label: "MRR", Include: []float64{0}}}
+	for _, side := range []struct {
+		name string
+		side rank.Sides
+	}{{"tail", rank.TailSide}, {"head", rank.HeadSide}, {"both", rank.BothSides}} {
+		s := plot.Series{Name: side.name}
+		for _, e := range r.log {
+			for _, score := range e.Valid {
+				if score.Filter == rank.All && score.Side == side.side {
+					s.Points = append(s.Points, plot.Point{X: float64(e.Epoch), Y: score.MRR})
+				}
+			}
+		}
+		if len(s.Points) > 0 {
+			c.Series = append(c.Series, s)
+		}
+	}
+	return c, len(c.Series) > 0
 }

@@ -317,6 +317,9 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 	if err := r.TrainTo(ctx, job.Epochs, func(train.Epoch) {}); errors.As(err, &diverged) {
 		trial.Failed = diverged.Error()
 	} else if err != nil {
+		if ctx.Err() != nil {
+			err = errors.Join(err, f.plotInterrupted(trial, r))
+		}
 		return trial, err
 	}
 	if trial.BestEpoch, trial.Value, err = r.BestUpTo(job.Epochs); err != nil {
@@ -340,7 +343,7 @@ func (f *Folder) RunDir(trial int) string { return run.TrialDir(f.Dir, trial) }
 // before it has written the trials repeats its last job when it resumes, and writes the other files
 // again.
 func (f *Folder) write() error {
-	if err := f.plot(); err != nil {
+	if err := f.plot(nil); err != nil {
 		return err
 	}
 	if err := f.writeBest(); err != nil {

@@ -53,7 +53,7 @@ func TestFolder(t *testing.T) {
 	require.NoError(t, s.Close())
 	assert.Equal(t, []int{2, 5}, s.Rungs)
 
-	dir := createFolder(t, folderSpace, plan)
+	dir, shown := createFolder(t, folderSpace, plan), 0 // times that the plot shows an interrupted trial
 	for stop := 3; ; stop += 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		m, steps := machineOf(t, 1), 0
@@ -70,13 +70,17 @@ func TestFolder(t *testing.T) {
 			break
 		}
 		require.ErrorIs(t, err, context.Canceled)
+		if picture, err := os.ReadFile(filepath.Join(dir, trialsPlotName)); err == nil {
+			shown += strings.Count(string(picture), ", interrupted: mrr/both/all 0.")
+		}
 	}
+	assert.Positive(t, shown)
 	want := withoutTime(t, alone)
 	assert.Equal(t, want, withoutTime(t, dir))
 	assert.Equal(t, 6, strings.Count(want, "\n"), "four trials, and two are promoted")
 	assert.Regexp(t, `^\{"trial":1,"epochs":2,"options":\{"dim":[46],"learning_rate":0\.\d+\},`+
 		`"metric":"mrr/both/all","value":0\.\d+,"best_epoch":[12],\}\n`, want)
-	for _, file := range []string{spaceName, bestConfigName} {
+	for _, file := range []string{spaceName, bestConfigName, trialsPlotName} {
 		assert.Equal(t, traintest.Digest(t, alone, file), traintest.Digest(t, dir, file), file)
 	}
 

@@ -3,34 +3,74 @@ package search
 import (
 	"fmt"
 
-	"gonum.org/v1/plot/plotter"
-
-	"github.com/mquine/mquine/train/internal/lineplot"
+	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/plot"
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/train/run"
 )
 
 // plot draws the metric of every trial at the rungs that the trial has reached. Only the best
-// trials are in colour.
-func (f *Folder) plot() error {
+// trials are in colour. interrupted is the state of a trial between two rungs, or nil.
+func (f *Folder) plot(interrupted *Trial) error {
 	const coloured = 3
-	points := map[int]plotter.XYs{}
-	for _, trial := range f.trials {
-		if trial.Failed == "" {
-			points[trial.Trial] = append(points[trial.Trial], plotter.XY{X: float64(trial.Epochs), Y: trial.Value})
+	points := map[int][]plot.Point{}
+	add := func(t Trial, state string) {
+		metric := fmt.Sprintf("trial %d%s: %s %.4f after %s", t.Trial, state, t.Metric, t.Value,
+			text.Plural(t.Epochs, "epoch"))
+		points[t.Trial] = append(points[t.Trial], plot.Point{X: float64(t.Epochs), Y: t.Value, Hover: metric})
+	}
+	for _, t := range f.trials {
+		if t.Failed == "" {
+			add(t, "")
 		}
 	}
-	var best, others []lineplot.Line
-	for _, trial := range f.Ranked() {
-		switch xy := points[trial.Trial]; {
-		case xy == nil:
+	var best, others []plot.Series
+	failed := 0
+	for _, t := range f.Ranked() {
+		switch p := points[t.Trial]; {
+		case t.Failed != "":
+			failed++
 		case len(best) < coloured:
-			best = append(best, lineplot.Line{Name: fmt.Sprintf("trial %d", trial.Trial), Points: xy})
+			best = append(best, plot.Series{Name: fmt.Sprintf("trial %d", t.Trial), Points: p})
 		default:
-			others = append(others, lineplot.Line{Points: xy})
+			others = append(others, plot.Series{Hue: plot.Soft, Points: p})
 		}
 	}
 	if best == nil {
 		return nil
 	}
-	title := fmt.Sprintf("%s: %s of %d trials, validation split", f.Graph.Name, f.trials[0].Metric, len(f.Ranked()))
-	return lineplot.Write(f.path(trialsPlotName), title, append(others, best...), false)
+	if t := interrupted; t != nil {
+		add(*t, ", interrupted")
+		p := points[t.Trial]
+		best = append(best, plot.Series{Name: fmt.Sprintf("trial %d, interrupted", t.Trial),
+			Hue: plot.Soft, Dashed: true, Points: p[max(len(p)-2, 0):]})
+	}
+	metric, trials := f.trials[0].Metric, text.Plural(len(f.Ranked()), "trial")
+	c := plot.Chart{
+		Title:  fmt.Sprintf("%s: %s of %s, validation split", f.Graph.Name, metric, trials),
+		X:      plot.Axis{Label: "epochs (logarithmic)", Log: true},
+		Y:      plot.Axis{Label: "best " + metric + " so far"},
+		Series: append(others, best...),
+	}
+	for _, rung := range f.Rungs {
+		c.X.Ticks = append(c.X.Ticks, float64(rung))
+	}
+	if failed > 0 {
+		c.Note = text.Plural(failed, "failed trial") + " not shown."
+	}
+	return atomicfile.WriteBytes(f.path(trialsPlotName), plot.SVG(c))
+}
+
+// plotInterrupted draws the trials and the state of the run that was interrupted.
+func (f *Folder) plotInterrupted(t Trial, r *run.Run) error {
+	log := r.Log()
+	if len(log) == 0 {
+		return nil
+	}
+	t.Epochs = log[len(log)-1].Epoch
+	var err error
+	if t.BestEpoch, t.Value, err = r.BestUpTo(t.Epochs); err != nil || t.BestEpoch == 0 {
+		return err
+	}
+	return f.plot(&t)
 }
