@@ -67,6 +67,12 @@ func (s Split) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // ParseSplit is the inverse of String.
 func ParseSplit(name string) (Split, error) { return text.ParseName[Split](splitNames, name, "split") }
 
+// UnmarshalText is the inverse of MarshalText.
+func (s *Split) UnmarshalText(name []byte) (err error) {
+	*s, err = ParseSplit(string(name))
+	return err
+}
+
 // SplitSet is a set of splits, one bit each.
 type SplitSet uint8
 

@@ -44,6 +44,23 @@ func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
 	return i.ci[p.Sides][p.Filter][p.Ties], i.clusters[p.Sides]
 }
 
+// begin counts the clusters of a group. It reports whether any selection of sides has enough of them
+// for an interval. All intervals are undefined until the group is resampled.
+func (i *intervals) begin(clusters []int32, m members, sides rank.Sides) (enough bool) {
+	for s := range i.ci {
+		for f := range i.ci[s] {
+			for t := range i.ci[s][f] {
+				i.ci[s][f][t] = [2]Number{undefined, undefined}
+			}
+		}
+	}
+	for _, s := range selections(sides) {
+		i.clusters[s] = countClusters(clusters, m.on(s))
+		enough = enough || i.clusters[s].tail() > 0
+	}
+	return enough
+}
+
 // weights holds the weight of each cluster in each draw of a batch: how often the resample contains
 // the cluster.
 type weights [][batch]float64
@@ -55,6 +72,9 @@ func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o Summa
 	for first := 0; first < len(groups); {
 		var chunk []*resampledGroup
 		for held := 0; first < len(groups) && held < chunkValues; first++ {
+			if !out[first].begin(clusters, groups[first], o.Sides) {
+				continue
+			}
 			g := newResampledGroup(ranks, clusters, groups[first], o, &out[first])
 			chunk = append(chunk, g)
 			held += len(g.means) * resamples
@@ -237,13 +257,10 @@ func newResampledGroup(
 ) *resampledGroup {
 	g := &resampledGroup{out: out}
 	sides := selections(o.Sides)
-	for _, s := range sides {
-		out.clusters[s] = countClusters(clusters, m.on(s))
-	}
 	used := m.on(rank.BothSides)
 	for _, f := range o.Filters {
 		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
-			for ties := range rank.NumTies {
+			for _, ties := range o.ties() {
 				g.rules = append(g.rules, rule{f, ties, false})
 			}
 		} else {

@@ -256,7 +256,7 @@ func TestSummarizeThreads(t *testing.T) {
 	keys := []Key{
 		{Name: "relation", Labels: make([]string, 10), Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }},
 	}
-	summarize := func(threads int) ([]Result, []GroupResult) {
+	summarize := func(threads int) ([]Result, []Result) {
 		results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
 			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 10},
 			Keys: keys, Threads: threads,

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
@@ -44,9 +45,11 @@ type Comparison struct {
 
 // Contrast compares the ranks of a group of queries.
 type Contrast struct {
-	// By and Group name the key and the group. They are empty for all queries.
+	// By and Group name the key and the group. They are empty for all queries. Label is the readable
+	// label of the group's identifier, if there is one.
 	By    string     `json:"by,omitempty"`
 	Group string     `json:"group,omitempty"`
+	Label string     `json:"label,omitempty"`
 	Side  rank.Sides `json:"side"`
 	N     int        `json:"n"`
 	ClusterCount
@@ -60,15 +63,15 @@ type Contrast struct {
 
 // MetricDifference compares one metric: MRR, MR or Hits@k.
 type MetricDifference struct {
-	Metric string `json:"metric"`
-	Base   Number `json:"base"`
-	Other  Number `json:"other"`
+	// Metric is the key of the metric in Result's JSON: mrr, mr, hits@10.
+	Metric      string
+	Base, Other Number
 	// Difference is Other − Base. CI is its 95% bootstrap interval, which is undefined if there are
 	// too few clusters.
-	Difference Number    `json:"difference"`
-	CI         [2]Number `json:"ci"`
+	Difference Number
+	CI         [2]Number
 	// P is the two-sided p-value of the permutation test.
-	P Number `json:"p"`
+	P Number
 }
 
 // Change is a query whose two ranks differ.
@@ -132,11 +135,11 @@ type comparedMetric struct {
 
 func comparedMetrics(hits []int) []comparedMetric {
 	metrics := []comparedMetric{
-		{"MRR", func(r float64) float64 { return 1 / r }},
-		{"MR", func(r float64) float64 { return r }},
+		{"mrr", func(r float64) float64 { return 1 / r }},
+		{"mr", func(r float64) float64 { return r }},
 	}
 	for _, k := range hits {
-		metrics = append(metrics, comparedMetric{fmt.Sprintf("Hits@%d", k), func(r float64) float64 {
+		metrics = append(metrics, comparedMetric{hitsKey + strconv.Itoa(k), func(r float64) float64 {
 			if r <= float64(k) {
 				return 1
 			}

@@ -70,8 +70,8 @@ func TestCompareObserves(t *testing.T) {
 	)
 	assert.Equal(t, []int{4, 1, 1, 2}, []int{c.Whole[0].N, c.Whole[0].Wins, c.Whole[0].Losses, c.Whole[0].Equal})
 	want := map[string][2]float64{
-		"MRR": {(4*1 + 4*0.5) / 8, (3 + 1 + 0.25 + 2*0.5 + 0.1) / 8},
-		"MR":  {12. / 8, (3 + 1 + 4 + 4 + 10) / 8.}, "Hits@1": {4. / 8, 4. / 8}, "Hits@3": {1, 6. / 8},
+		"mrr": {(4*1 + 4*0.5) / 8, (3 + 1 + 0.25 + 2*0.5 + 0.1) / 8},
+		"mr":  {12. / 8, (3 + 1 + 4 + 4 + 10) / 8.}, "hits@1": {4. / 8, 4. / 8}, "hits@3": {1, 6. / 8},
 	}
 	require.Len(t, both.Metrics, 4)
 	for _, m := range both.Metrics {
@@ -87,7 +87,7 @@ func TestCompareObserves(t *testing.T) {
 		{base[2].Triple, kg.Tail, 1, 4}, {base[1].Triple, kg.Tail, 2, 1},
 	}, c.Changed)
 
-	require.Len(t, c.Groups, 4*3)
+	require.Len(t, c.Groups, 3*3, "no group for the category without queries")
 	n, wins := 0, 0
 	for _, group := range c.Groups {
 		assert.Equal(t, "category", group.By)
@@ -247,7 +247,7 @@ func TestCompareTheSame(t *testing.T) {
 	assert.Empty(t, c.Changed)
 	assert.Equal(
 		t,
-		MetricDifference{Metric: "MRR", Base: c.Whole[2].Metrics[0].Base, Other: c.Whole[2].Metrics[0].Base, P: 1},
+		MetricDifference{Metric: "mrr", Base: c.Whole[2].Metrics[0].Base, Other: c.Whole[2].Metrics[0].Base, P: 1},
 		c.Whole[2].Metrics[0],
 	)
 }

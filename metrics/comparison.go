@@ -2,29 +2,32 @@ package metrics
 
 import (
 	"context"
-	"slices"
+	"encoding/json"
+	"fmt"
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
 // ComparisonSchema is the version of ComparisonReport's JSON. An incompatible change increases the
-// number.
-const ComparisonSchema = "mquine.compare/1"
+// number. firstComparisonSchema is the version before, which ComparisonReport can still read.
+const (
+	ComparisonSchema      = "mquine.compare/2"
+	firstComparisonSchema = "mquine.compare/1"
+)
 
 // ComparisonReport holds the results of checkpoints for the same queries, and compares each with
 // the first, the base. The JSON lists the fields in this order.
 type ComparisonReport struct {
-	Schema string      `json:"schema"`
-	Data   string      `json:"data"`
-	Split  kg.Split    `json:"split"`
-	Filter rank.Filter `json:"filter"`
-	Ties   rank.Ties   `json:"ties"`
-	// CIBy is the unit that intervals resample and permutations swap. Reports of earlier versions
-	// lack it; their unit is a triple.
-	CIBy Clustering `json:"ci_by"`
+	Schema     string      `json:"schema"`
+	Provenance Provenance  `json:"provenance"`
+	Split      kg.Split    `json:"split"`
+	Filter     rank.Filter `json:"filter"`
+	Ties       rank.Ties   `json:"ties"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
+	// RankBounds are the upper bounds of the RankCounts of results.
+	RankBounds []int `json:"rank_bounds"`
 	// Checkpoints begins with the base. Comparisons contains an item for each of the others.
 	Checkpoints []ComparedCheckpoint `json:"checkpoints"`
 	Comparisons []NamedComparison    `json:"comparisons"`
@@ -33,12 +36,9 @@ type ComparisonReport struct {
 // ComparedCheckpoint is one of the checkpoints of a comparison.
 type ComparedCheckpoint struct {
 	// Name is the name of the checkpoint in tables. Path is its folder or ranks file. For a ranks
-	// file, Model, Dim and SHA256 are empty.
-	Name   string `json:"name"`
-	Path   string `json:"path"`
-	Model  string `json:"model,omitempty"`
-	Dim    int    `json:"dim,omitempty"`
-	SHA256 string `json:"checkpoint_sha256,omitempty"`
+	// file, the other fields of Checkpoint are empty.
+	Name string `json:"name"`
+	Checkpoint
 	// Results holds the metrics of each selection of sides.
 	Results []Result `json:"results"`
 	// Ranks are the ranks of the same queries in the same order for all checkpoints.
@@ -62,6 +62,10 @@ type ChangedQuery struct {
 	Tail      string  `json:"tail"`
 	BaseRank  float64 `json:"base_rank"`
 	OtherRank float64 `json:"other_rank"`
+	// The readable labels of identifiers, if there are any.
+	HeadLabel     string `json:"head_label,omitempty"`
+	RelationLabel string `json:"relation_label,omitempty"`
+	TailLabel     string `json:"tail_label,omitempty"`
 }
 
 // CompareAll compares checkpoints with the first one, the base, by their ranks on a split of g (see
@@ -70,18 +74,32 @@ type ChangedQuery struct {
 func CompareAll(
 	ctx context.Context, g *kg.Graph, split kg.Split, checkpoints []ComparedCheckpoint, o CompareOptions,
 ) (*ComparisonReport, error) {
+	bootstrap := bootstrapOf(o.CIBy)
+	bootstrap.Permutations, bootstrap.PermutationSeed = permutations, permutationSeed
 	r := &ComparisonReport{
-		Schema: ComparisonSchema, Data: g.Name, Split: split, Filter: o.Filter, Ties: o.Ties, CIBy: o.CIBy,
-		ZConvention: zConvention(o.Keys), Comparisons: []NamedComparison{},
+		Schema:     ComparisonSchema,
+		Provenance: Provenance{Data: Data{Name: g.Name}, Bootstrap: bootstrap},
+		Split:      split, Filter: o.Filter, Ties: o.Ties, ZConvention: zConvention(o.Keys),
+		RankBounds: rankBounds(0), Comparisons: []NamedComparison{},
+	}
+	filters := []rank.Filter{o.Filter}
+	for _, c := range checkpoints {
+		if bounds := rankBounds(largestRank(c.Ranks, filters)); len(bounds) > len(r.RankBounds) {
+			r.RankBounds = bounds
+		}
 	}
 	for i, c := range checkpoints {
-		results, _, err := Summarize(ctx, c.Ranks, SummaryOptions{
-			Sides: o.Sides, Filters: []rank.Filter{o.Filter}, Hits: o.Hits, CIBy: o.CIBy, Threads: o.Threads,
+		var err error
+		c.Results, _, err = Summarize(ctx, c.Ranks, SummaryOptions{
+			Sides: o.Sides, Filters: filters, Ties: []rank.Ties{o.Ties}, Hits: o.Hits, CIBy: o.CIBy, Threads: o.Threads,
 		})
 		if err != nil {
 			return nil, err
 		}
-		c.Results = slices.DeleteFunc(results, func(res Result) bool { return res.Ties != o.Ties })
+		for j := range c.Results { // all checkpoints have the same bounds
+			counts := &c.Results[j].RankCounts
+			*counts = append(*counts, make([]int, len(r.RankBounds)-len(*counts))...)
+		}
 		r.Checkpoints = append(r.Checkpoints, c)
 		if i == 0 {
 			continue
@@ -110,4 +128,32 @@ func (c Comparison) named(g *kg.Graph, base, other string) NamedComparison {
 		})
 	}
 	return n
+}
+
+// UnmarshalJSON reads a comparison of this version or of the first one.
+func (r *ComparisonReport) UnmarshalJSON(text []byte) error {
+	type plain ComparisonReport
+	if err := json.Unmarshal(text, (*plain)(r)); err != nil {
+		return err
+	}
+	switch r.Schema {
+	case ComparisonSchema:
+		return nil
+	case firstComparisonSchema:
+	default:
+		return fmt.Errorf("the comparison has schema %.40q, but this mquine reads %s and %s",
+			r.Schema, ComparisonSchema, firstComparisonSchema)
+	}
+	var old struct {
+		Checkpoints []struct {
+			SHA256 string `json:"checkpoint_sha256"`
+		} `json:"checkpoints"`
+	}
+	if err := json.Unmarshal(text, &old); err != nil {
+		return err
+	}
+	for i := range old.Checkpoints {
+		r.Checkpoints[i].SHA256 = old.Checkpoints[i].SHA256
+	}
+	return r.Provenance.readFirst(text)
 }

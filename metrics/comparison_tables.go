@@ -1,10 +1,8 @@
 package metrics
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,178 +10,262 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// TableFormat is a format of ComparisonReport.Write.
-type TableFormat uint8
-
-const (
-	// PlainText is aligned text.
-	PlainText TableFormat = iota
-	// Markdown is GitHub Flavored Markdown.
-	Markdown
-	// LaTeX is a LaTeX table, which needs the package booktabs.
-	LaTeX
-	// CSV gives a line for each difference, with exact names, and omits changed queries.
-	CSV
-)
-
-// String returns "table", "md", "latex" or "csv".
-func (f TableFormat) String() string {
-	return text.Name([]string{"table", "md", "latex", "csv"}, f, "TableFormat")
-}
-
-// Write writes a table of the checkpoints. For each comparison it adds tables for all queries, for
-// the groups of each key, and for the queries that changed most.
-func (r *ComparisonReport) Write(w io.Writer, f TableFormat) error {
-	if f == CSV {
-		return r.writeCSV(w)
-	}
-	var parts []string
-	for _, t := range r.tables() {
-		parts = append(parts, t.render(f))
-	}
-	_, err := io.WriteString(w, strings.Join(parts, "\n"))
-	return err
-}
-
-// titledTable is a table with a line above it.
-type titledTable struct {
-	title string
-	*text.Table
-}
-
-func (t titledTable) render(f TableFormat) string {
+// Write writes the comparison in a format. Tables for people show the checkpoints and, for each
+// comparison, the differences for all queries and for the groups of each key, and the queries that
+// changed most. LaTeX has a row for each checkpoint, and CSV a line for each difference.
+func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
+	var tables []*text.Table
 	switch f {
+	case JSON:
+		return text.WriteJSON(w, r)
+	case CSV:
+		return r.writeCSV(w)
 	case LaTeX:
-		return "% " + text.Escape(t.title) + "\n" + t.LaTeX()
-	case Markdown:
-		return text.Markdown(t.title) + "\n\n" + t.Markdown()
+		tables = append(tables, r.paperTable(o), r.paperDifferences(o))
+	default:
+		tables = append(tables, r.checkpointTable(o))
 	}
-	return text.Escape(t.title) + "\n\n" + t.Render() + "\n"
-}
-
-func (r *ComparisonReport) tables() []titledTable {
-	protocol := fmt.Sprintf("%s %v, filter %v, %v ties", r.Data, r.Split, r.Filter, r.Ties)
-	tables := []titledTable{{protocol, r.checkpointTable()}}
 	for _, c := range r.Comparisons {
-		against := fmt.Sprintf("%s against %s: %s", c.Other, c.Base, protocol)
-		tables = append(tables, titledTable{against, c.wholeTable(r.CIBy)})
+		against := c.Other + " against " + c.Base
+		if f != LaTeX {
+			tables = append(tables, c.wholeTable(against+": differences, other − base", o), c.countTable())
+		}
 		for rest := c.Groups; len(rest) > 0; {
-			by, last := rest[0].By, len(rest)
-			if i := slices.IndexFunc(rest, func(g Contrast) bool { return g.By != by }); i >= 0 {
+			last := len(rest)
+			if i := slices.IndexFunc(rest, func(g Contrast) bool { return g.By != rest[0].By }); i >= 0 {
 				last = i
 			}
-			title := against + ", by " + by
-			if by == zCaseName {
-				title += " (convention " + r.ZConvention + ")"
-			}
-			side := rest[last-1].Side
-			title = fmt.Sprintf("%s, side %v", title, side)
-			tables = append(tables, titledTable{title, groupTable(r.CIBy, rest[:last])})
+			tables = append(tables, r.groupTable(against, rest[:last], o))
 			rest = rest[last:]
 		}
-		tables = append(tables, titledTable{against + ", the queries that changed most", c.changedTable()})
+		if f != LaTeX && len(c.Changed) > 0 {
+			tables = append(tables, c.changedTable(against+": the queries that changed most"))
+		}
 	}
-	return tables
+	var notes []string
+	if o.Explain {
+		notes = r.explanation()
+	}
+	return writeTables(w, f, tables, notes)
 }
 
-func (r *ComparisonReport) checkpointTable() *text.Table {
-	header := []any{"checkpoint", "side", "queries", "MRR " + intervalHeading(r.CIBy), "MR"}
-	t := newTable(2, append(header, hitsHeader(r.Checkpoints[0].Results[0].Hits)...))
+// protocol describes the comparison in one line.
+func (r *ComparisonReport) protocol(o TableOptions) string {
+	line := fmt.Sprintf("%s %v: filter %v, %v ties", r.Provenance.Data.Name, r.Split, r.Filter, r.Ties)
+	if !o.NoCI {
+		line += fmt.Sprintf(", CI by %v", r.Provenance.Bootstrap.By)
+	}
+	return line
+}
+
+// checkpointTable has a line for each checkpoint and selection of sides, with the best values marked.
+func (r *ComparisonReport) checkpointTable(o TableOptions) *text.Table {
+	header := []any{"checkpoint", "side", o.intervalHeading("MRR"), "MR"}
+	if o.Wide {
+		header = append(header, "median", "GMR", "AMR", "AMRI")
+	}
+	t := newTable(r.protocol(o), 2, append(header, hitsHeader(r.Checkpoints[0].Results[0].Hits)...))
 	for _, c := range r.Checkpoints {
-		for _, res := range c.Results {
-			row := []any{c.Name, res.Side.String(), text.Comma(res.N),
-				interval(res.MRR, res.MRRCI, res.ClusterCount, 4), res.MR.format(2)}
-			t.AppendRow(append(row, hitsCells(res.Hits)...))
+		for s, res := range c.Results {
+			row := []any{c.Name, res.Side.String(),
+				r.best(s, mrrOf, res, o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.share),
+				r.best(s, func(res Result) Number { return -res.MR }, res, o.mean(res.MR), o.mean)}
+			if o.Wide {
+				row = append(row, o.mean(res.Median), o.mean(res.GMR), res.AMR.format(4), res.AMRI.format(4))
+			}
+			t.AppendRow(append(row, r.bestHits(s, res, o)...))
 		}
 	}
 	return t
 }
 
-func (c *NamedComparison) wholeTable(by Clustering) *text.Table {
-	t := newTable(2, []any{
-		"side", "metric", "base", "other", "difference " + intervalHeading(by), "p", "wins", "losses", "equal"})
+func mrrOf(res Result) Number { return res.MRR }
+
+// best returns a cell with the text shown. It stands out if no other checkpoint's value prints as a
+// better number for the selection of sides with index s.
+func (r *ComparisonReport) best(
+	s int, of func(Result) Number, res Result, shown string, print func(Number) string,
+) any {
+	best := of(res)
+	for _, c := range r.Checkpoints {
+		best = max(best, of(c.Results[s]))
+	}
+	if len(r.Checkpoints) > 1 && print(of(res)) == print(best) {
+		return text.Best(shown)
+	}
+	return shown
+}
+
+func (r *ComparisonReport) bestHits(s int, res Result, o TableOptions) []any {
+	var cells []any
+	for i, h := range res.Hits {
+		of := func(res Result) Number { return res.Hits[i].Share }
+		cells = append(cells, r.best(s, of, res, o.share(h.Share), o.share))
+	}
+	return cells
+}
+
+// paperTable has a line for each checkpoint, for the last selection of sides.
+func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
+	s := len(r.Checkpoints[0].Results) - 1
+	first := r.Checkpoints[0].Results[s]
+	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(first.Hits)...)
+	t := newTable(paperCaption(r.Provenance, r.Split.String(), r.Filter, first.Side, r.Ties, o), 1, header)
+	for _, c := range r.Checkpoints {
+		res := c.Results[s]
+		mrr := r.best(s, mrrOf, res, o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.share)
+		t.AppendRow(append([]any{c.Name, mrr}, r.bestHits(s, res, o)...))
+	}
+	return t
+}
+
+// paperDifferences has a line for each comparison with the base, for the last selection of sides.
+func (r *ComparisonReport) paperDifferences(o TableOptions) *text.Table {
+	title := fmt.Sprintf("Differences from %s, and two-sided p-values of a permutation test.", r.Checkpoints[0].Name)
+	t := newTable(title, 1, []any{"model", o.intervalHeading("difference in MRR"), "p", "wins", "losses"})
+	for _, c := range r.Comparisons {
+		whole := c.Whole[len(c.Whole)-1]
+		mrr := whole.Metrics[0]
+		t.AppendRow([]any{c.Other, o.interval(mrr.Metric, mrr.Difference, mrr.CI, whole.ClusterCount), formatP(mrr.P),
+			text.Comma(whole.Wins), text.Comma(whole.Losses)})
+	}
+	return t
+}
+
+func (c *NamedComparison) wholeTable(title string, o TableOptions) *text.Table {
+	t := newTable(title, 2, []any{"side", "metric", "base", "other", o.intervalHeading("difference"), "p"})
 	for _, of := range c.Whole {
 		for _, m := range of.Metrics {
-			decimals := 4
-			if m.Metric == "MR" {
-				decimals = 2
-			}
-			t.AppendRow([]any{of.Side.String(), m.Metric, m.Base.format(decimals), m.Other.format(decimals),
-				interval(m.Difference, m.CI, of.ClusterCount, decimals), m.P.format(4),
-				text.Comma(of.Wins), text.Comma(of.Losses), text.Comma(of.Equal)})
+			t.AppendRow([]any{of.Side.String(), metricName(m.Metric), o.metric(m.Metric, m.Base),
+				o.metric(m.Metric, m.Other), o.interval(m.Metric, m.Difference, m.CI, of.ClusterCount), formatP(m.P)})
 		}
 	}
 	return t
 }
 
-// groupTable gives a line for each group with the MRR and the last Hits@k, for the last selection
-// of sides.
-func groupTable(by Clustering, contrasts []Contrast) *text.Table {
-	metrics, side := contrasts[0].Metrics, contrasts[len(contrasts)-1].Side
+// countTable counts the queries that became better and worse.
+func (c *NamedComparison) countTable() *text.Table {
+	t := newTable("", 1, []any{"side", "queries", "wins", "losses", "equal"})
+	for _, of := range c.Whole {
+		t.AppendRow([]any{of.Side.String(), text.Comma(of.N), text.Comma(of.Wins), text.Comma(of.Losses),
+			text.Comma(of.Equal)})
+	}
+	return t
+}
+
+// groupTable gives a line for each group with the difference in MRR, for the last selection of sides.
+// A wide table adds the last Hits@k, wins and losses.
+func (r *ComparisonReport) groupTable(against string, contrasts []Contrast, o TableOptions) *text.Table {
+	by, side, metrics := contrasts[0].By, contrasts[len(contrasts)-1].Side, contrasts[0].Metrics
+	of := slices.DeleteFunc(slices.Clone(contrasts), func(c Contrast) bool { return c.Side != side })
 	shown := []int{0}
-	if last := len(metrics) - 1; strings.HasPrefix(metrics[last].Metric, "Hits") {
+	if last := len(metrics) - 1; o.Wide && strings.HasPrefix(metrics[last].Metric, hitsKey) {
 		shown = append(shown, last)
 	}
-	header := []any{contrasts[0].By, "queries"}
-	for _, m := range shown {
-		name := metrics[m].Metric
-		header = append(header, "base "+name, "other "+name, "difference "+intervalHeading(by), "p")
+	title := fmt.Sprintf("%s by %s: side %v", against, by, side)
+	if by == zCaseName {
+		title += ", convention " + r.ZConvention
 	}
-	t := newTable(1, append(header, "wins", "losses"))
-	for _, c := range contrasts {
-		if c.Side != side {
-			continue
+	header := []any{by, "queries"}
+	for _, m := range shown {
+		name := ""
+		if len(shown) > 1 {
+			name = " " + metricName(metrics[m].Metric)
 		}
-		row := []any{c.Group, text.Comma(c.N)}
+		header = append(header, "base"+name, "other"+name, o.intervalHeading("difference"), "p")
+	}
+	if len(shown) == 1 {
+		title += ", MRR"
+	}
+	if o.Wide {
+		header = append(header, "wins", "losses")
+	}
+	t := newTable(title+notListed(o), 1, header)
+	listed, split, hidden := chosen(of, o, func(c Contrast) string { return c.Group },
+		func(c Contrast) int { return c.N }, func(c Contrast) Number { return c.Metrics[0].Difference })
+	for i, c := range listed {
+		if i == split && hidden > 0 {
+			t.AppendRow(hiddenRow(hidden, len(header)))
+		}
+		row := []any{known(c.Group, c.Label), count(c.N)}
 		for _, at := range shown {
 			m := c.Metrics[at]
-			row = append(row, m.Base.format(4), m.Other.format(4),
-				interval(m.Difference, m.CI, c.ClusterCount, 4), m.P.format(4))
+			row = append(row, o.metric(m.Metric, m.Base), o.metric(m.Metric, m.Other),
+				o.interval(m.Metric, m.Difference, m.CI, c.ClusterCount), formatP(m.P))
 		}
-		t.AppendRow(append(row, text.Comma(c.Wins), text.Comma(c.Losses)))
+		if o.Wide {
+			row = append(row, text.Comma(c.Wins), text.Comma(c.Losses))
+		}
+		t.AppendRow(row)
+	}
+	if split == len(listed) && hidden > 0 {
+		t.AppendRow(hiddenRow(hidden, len(header)))
 	}
 	return t
 }
 
-func (c *NamedComparison) changedTable() *text.Table {
-	t := newTable(4, []any{"side", "head", "relation", "tail", "base rank", "other rank"})
+func (c *NamedComparison) changedTable(title string) *text.Table {
+	t := newTable(title, 4, []any{"side", "head", "relation", "tail", "base rank", "other rank"})
 	for _, q := range c.Changed {
-		t.AppendRow([]any{q.Side, q.Head, q.Relation, q.Tail,
-			Number(q.BaseRank).format(-1), Number(q.OtherRank).format(-1)})
+		t.AppendRow([]any{q.Side, known(q.Head, q.HeadLabel), known(q.Relation, q.RelationLabel),
+			known(q.Tail, q.TailLabel), Number(q.BaseRank).format(-1), Number(q.OtherRank).format(-1)})
 	}
 	return t
+}
+
+// explanation explains the numbers.
+func (r *ComparisonReport) explanation() []string {
+	few := false
+	clusters := 0
+	for _, c := range r.Comparisons {
+		for _, of := range slices.Concat(c.Whole, c.Groups) {
+			few = few || of.tail() == 0
+		}
+		clusters = c.Whole[len(c.Whole)-1].Clusters
+	}
+	lines := []string{
+		"Differences: other − base. Wins: queries that the other checkpoint ranks better.",
+		fmt.Sprintf("p: two-sided permutation test, %s permutations by %v, without a correction\nfor multiple testing.",
+			text.Comma(r.Provenance.Bootstrap.Permutations), r.Provenance.Bootstrap.By),
+	}
+	return append(lines, resampling(r.Provenance.Bootstrap, r.Split.String(), clusters, few)...)
 }
 
 // writeCSV writes a line for each difference. It leaves names unescaped, so programs can compare
 // them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
-	lines := csv.NewWriter(w)
-	// The writer remembers its first error, and Error returns it.
-	_ = lines.Write([]string{
-		"data", "split", "filter", "ties", "base", "other", "by", "group", "side", "queries", "wins", "losses", "equal",
-		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
-		"ci_by", "clusters", "effective_clusters",
-	})
-	number := func(n Number) string {
-		if math.IsNaN(float64(n)) {
-			return ""
-		}
-		return strconv.FormatFloat(float64(n), 'g', -1, 64)
-	}
+	var rows [][]string
 	for _, c := range r.Comparisons {
 		for _, of := range slices.Concat(c.Whole, c.Groups) {
 			for _, m := range of.Metrics {
-				_ = lines.Write([]string{
-					r.Data, r.Split.String(), r.Filter.String(), r.Ties.String(), c.Base, c.Other, of.By, of.Group,
-					of.Side.String(), strconv.Itoa(of.N), strconv.Itoa(of.Wins), strconv.Itoa(of.Losses),
-					strconv.Itoa(of.Equal),
-					m.Metric, number(m.Base), number(m.Other), number(m.Difference), number(m.CI[0]),
-					number(m.CI[1]), number(m.P),
-					r.CIBy.String(), strconv.Itoa(of.Clusters), number(of.Effective),
+				rows = append(rows, []string{
+					r.Provenance.Data.Name, r.Split.String(), r.Filter.String(), r.Ties.String(), c.Base, c.Other,
+					of.By, of.Group, of.Label, of.Side.String(), strconv.Itoa(of.N), strconv.Itoa(of.Wins),
+					strconv.Itoa(of.Losses), strconv.Itoa(of.Equal),
+					m.Metric, exact(m.Base), exact(m.Other), exact(m.Difference), exact(m.CI[0]), exact(m.CI[1]),
+					exact(m.P), r.Provenance.Bootstrap.By.String(), strconv.Itoa(of.Clusters), exact(of.Effective),
 				})
 			}
 		}
 	}
-	lines.Flush()
-	return lines.Error()
+	return writeCSV(w, []string{
+		"data", "split", "filter", "ties", "base", "other", "by", "group", "label", "side", "n", "wins", "losses",
+		"equal", "metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
+		"ci_by", "clusters", "effective_clusters",
+	}, rows)
+}
+
+// AddLabels adds readable labels of opaque identifiers to groups and queries.
+func (r *ComparisonReport) AddLabels(labels map[string]string) {
+	for _, c := range r.Comparisons {
+		for i := range c.Groups {
+			if g := &c.Groups[i]; g.By == relationName || g.By == entityName {
+				g.Label = labels[g.Group]
+			}
+		}
+		for i := range c.Changed {
+			q := &c.Changed[i]
+			q.HeadLabel, q.RelationLabel, q.TailLabel = labels[q.Head], labels[q.Relation], labels[q.Tail]
+		}
+	}
 }

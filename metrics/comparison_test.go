@@ -1,13 +1,13 @@
 package metrics
 
 import (
-	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -36,8 +36,8 @@ func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	)
 	require.NoError(t, err)
 	r, err := CompareAll(t.Context(), g, kg.Test, []ComparedCheckpoint{
-		{Name: "base", Path: "./base", Model: "mquine", Dim: 4, SHA256: "0f", Ranks: base[:4]},
-		{Name: otherName, Path: "ranks.tsv", Ranks: other[:4]},
+		{Name: "base", Checkpoint: Checkpoint{"./base", "0f", "mquine", 4}, Ranks: base[:4]},
+		{Name: otherName, Checkpoint: Checkpoint{Path: "ranks.tsv"}, Ranks: other[:4]},
 	}, CompareOptions{
 		Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1}, Keys: keys, Changed: 9,
 		CIBy: ByQuery,
@@ -58,14 +58,16 @@ func TestCompareAll(t *testing.T) {
 	c := r.Comparisons[0]
 	assert.Equal(t, []string{"base", "other"}, []string{c.Base, c.Other})
 	assert.EqualValues(t, 0.125, c.Whole[0].Metrics[0].Difference)
-	assert.Equal(t, []ChangedQuery{{"tail", "cal", "likes", "ann", 2, 1}}, c.Changed)
+	assert.Equal(t, []ChangedQuery{
+		{Side: "tail", Head: "cal", Relation: "likes", Tail: "ann", BaseRank: 2, OtherRank: 1},
+	}, c.Changed)
 
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	assert.Contains(
 		t,
 		string(text),
-		`{"name":"base","path":"./base","model":"mquine","dim":4,"checkpoint_sha256":"0f","results":`,
+		`{"name":"base","path":"./base","sha256":"0f","model":"mquine","dim":4,"results":`,
 	)
 	assert.Contains(
 		t,
@@ -83,70 +85,114 @@ func TestCompareAll(t *testing.T) {
 }
 
 func TestComparisonTables(t *testing.T) {
-	var out strings.Builder
-	require.NoError(t, familyComparison(t, "other").Write(&out, PlainText))
-	assert.Equal(t, `family test, filter all, realistic ties
+	r := familyComparison(t, "other")
+	out := write(t, r, PlainText, TableOptions{Explain: true})
+	assert.Equal(t, `family test: filter all, realistic ties, CI by query
 
-checkpoint  side  queries  MRR [95% CI by query]    MR  Hits@1
-base        tail        4  0.7500 [too few: 4.0]  1.50  0.5000
-other       tail        4  0.8750 [too few: 4.0]  1.25  0.7500
+checkpoint  side           MRR [95% CI]    MR  Hits@1
+base        tail  0.7500 [too few: 4.0]  1.50  0.5000
+other       tail  0.8750 [too few: 4.0]  1.25  0.7500
 
-other against base: family test, filter all, realistic ties
+other against base: differences, other − base
 
-side  metric    base   other  difference [95% CI by query]       p  wins  losses  equal
-tail  MRR     0.7500  0.8750         0.1250 [too few: 4.0]  1.0000     1       0      3
-tail  MR        1.50    1.25          -0.25 [too few: 4.0]  1.0000     1       0      3
-tail  Hits@1  0.5000  0.7500         0.2500 [too few: 4.0]  1.0000     1       0      3
-`, strings.Join(strings.SplitAfter(out.String(), "\n")[:12], ""))
-	assert.Contains(
-		t,
-		out.String(),
-		"other against base: family test, filter all, realistic ties, by z-case (convention paper), side tail\n",
-	)
-	assert.True(t, strings.HasSuffix(out.String(), `, the queries that changed most
+side  metric    base   other    difference [95% CI]       p
+tail  MRR     0.7500  0.8750  0.1250 [too few: 4.0]  1.0000
+tail  MR        1.50    1.25   -0.25 [too few: 4.0]  1.0000
+tail  Hits@1  0.5000  0.7500  0.2500 [too few: 4.0]  1.0000
+
+side  queries  wins  losses  equal
+tail        4     1       0      3
+`, out[:strings.Index(out, "\nother against base by")])
+	assert.Contains(t, out, `
+other against base by category: side tail, MRR
+
+category  queries    base   other    difference [95% CI]       p
+1-1             1  1.0000  1.0000  0.0000 [too few: 1.0]  1.0000
+N-1             1  0.5000  0.5000  0.0000 [too few: 1.0]  1.0000
+N-N             2  0.7500  1.0000  0.2500 [too few: 2.0]  1.0000
+
+other against base by z-case: side tail, convention paper, MRR
+`)
+	assert.Contains(t, out, `
+other against base: the queries that changed most
 
 side  head  relation  tail  base rank  other rank
 tail  cal   likes     ann           2           1
-`))
+
+Differences: other − base. `)
+	for line := range strings.Lines(out) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 81, line)
+	}
+	wide := write(t, r, PlainText, TableOptions{Wide: true, NoCI: true, Sort: ByMRR})
+	assert.Contains(t, wide, "checkpoint  side     MRR    MR  median   GMR     AMR    AMRI  Hits@1\n")
+	assert.Contains(t, wide, "category  queries  base MRR  other MRR  difference       p  base Hits@1 ")
+	assert.Less(t, strings.Index(wide, "\nN-N "), strings.Index(wide, "\n1-1 "), "the largest gain first")
+}
+
+// The best value of a column stands out, and all values that print like it.
+func TestComparisonBest(t *testing.T) {
+	r := familyComparison(t, "other")
+	assert.Contains(t, write(t, r, Markdown, TableOptions{NoCI: true}), `
+| base | tail | 0.7500 | 1.50 | 0.5000 |
+| other | tail | **0.8750** | **1.25** | **0.7500** |
+`)
+	r.Checkpoints[0].Results[0].MRR = 0.87499
+	assert.Contains(t, write(t, r, Markdown, TableOptions{NoCI: true}), "| base | tail | **0.8750** |")
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{NoCI: true, Percent: true}), `
+base & \textbf{87.50} & 50.00 \\
+other & \textbf{87.50} & \textbf{75.00} \\
+`)
+	assert.Contains(t, write(t, r, Markdown, TableOptions{NoCI: true}), "| tail | MR | 1.50 | 1.25 | −0.25 |")
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{}), "other & 0.1250 [too few: 4.0] & 1.0000 & 1 & 0")
+}
+
+// TestComparisonReadsBack reads the JSON of this version and of the first one.
+func TestComparisonReadsBack(t *testing.T) {
+	text := write(t, familyComparison(t, "other"), JSON, TableOptions{})
+	var back ComparisonReport
+	require.NoError(t, json.Unmarshal([]byte(text), &back))
+	assert.Equal(t, text, write(t, &back, JSON, TableOptions{}))
+	assert.Equal(t, []int{1, 2, 3}, back.RankBounds)
+	assert.Equal(t, []int{3, 1, 0}, back.Checkpoints[1].Results[0].RankCounts)
+	assert.Equal(t, 10_000, back.Provenance.Bootstrap.Permutations)
+
+	var old ComparisonReport
+	require.NoError(t, json.Unmarshal([]byte(`{"schema":"mquine.compare/1","data":"family","split":"valid",
+		"filter":"all","ties":"realistic","ci_by":"query","checkpoints":[{"name":"a","path":"./a","model":"mquine",
+		"dim":4,"checkpoint_sha256":"0f","results":[{"side":"tail","n":4,"mrr":0.5,"mrr_ci":[null,null],
+		"hits":{"1":0.25}}]}],"comparisons":[{"base":"a","other":"b","whole":[{"side":"tail","n":4,"wins":1,
+		"metrics":[{"metric":"Hits@1","base":1,"other":0.5,"difference":-0.5,"ci":[-1,0],"p":0.25}]}],
+		"groups":[],"changed":[]}]}`), &old))
+	assert.Equal(t, kg.Valid, old.Split)
+	assert.Equal(t, "family", old.Provenance.Data.Name)
+	assert.Equal(t, ByQuery, old.Provenance.Bootstrap.By)
+	assert.Equal(t, Checkpoint{"./a", "0f", "mquine", 4}, old.Checkpoints[0].Checkpoint)
+	assert.Equal(t, Hits{{1, 0.25}}, old.Checkpoints[0].Results[0].Hits)
+	assert.Equal(t, MetricDifference{"hits@1", 1, 0.5, -0.5, [2]Number{-1, 0}, 0.25},
+		old.Comparisons[0].Whole[0].Metrics[0])
+	assert.EqualError(t, json.Unmarshal([]byte(`{"schema":"mquine.eval/2"}`), &old),
+		`the comparison has schema "mquine.eval/2", but this mquine reads mquine.compare/2 and mquine.compare/1`)
 }
 
 // A name cannot break out of its line, its cell or the comment above a LaTeX table.
 func TestComparisonOfHostileNames(t *testing.T) {
 	const name = "[x](y)\n\\input{x}\x1b|"
 	r := familyComparison(t, name)
-	var out strings.Builder
-	require.NoError(t, r.Write(&out, Markdown))
-	assert.Contains(
-		t,
-		out.String(),
-		"\n"+`\[x\](y)\\n\\input{x}\\x1b\| against base: family test, filter all, realistic ties`+
-			"\n\n| side | metric |",
-	)
-	assert.Contains(t, out.String(), `| \[x\](y)\\n\\input{x}\\x1b\| | tail | 4 |`)
+	out := write(t, r, Markdown, TableOptions{})
+	assert.Contains(t, out, "\n"+`\[x\](y)\\n\\input{x}\\x1b\| against base: differences, other − base`+"\n\n| side |")
+	assert.Contains(t, out, `| \[x\](y)\\n\\input{x}\\x1b\| | tail | **0.8750`)
 
-	out.Reset()
-	require.NoError(t, r.Write(&out, LaTeX))
-	assert.Contains(
-		t,
-		out.String(),
-		"\n"+`% [x](y)\n\input{x}\x1b| against base: family test, filter all, realistic ties`+"\n\\begin{tabular}",
-	)
-	assert.Contains(
-		t,
-		out.String(),
-		`{[}x{]}(y)\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b| & tail & 4`,
-	)
+	out = write(t, r, LaTeX, TableOptions{})
+	assert.Contains(t, out, "\n"+`{}[x](y)\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b$|$ & \textbf`)
 
-	out.Reset()
-	require.NoError(t, r.Write(&out, CSV))
-	records, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+	records, err := csv.NewReader(strings.NewReader(write(t, r, CSV, TableOptions{}))).ReadAll()
 	require.NoError(t, err)
-	require.Len(t, records, 1+3*(1+int(kg.NumCategories)+3), "a line for each metric of all queries and of each group")
+	require.Len(t, records, 1+3*(1+3+1), "a line for each metric of all queries and of each group")
 	for _, record := range records[1:] {
 		assert.Equal(t, name, record[5])
 	}
-	assert.ErrorContains(t, r.Write(brokenWriter{}, CSV), "pipe is closed")
-	assert.ErrorContains(t, r.Write(brokenWriter{}, PlainText), "pipe is closed")
+	assert.ErrorContains(t, r.Write(brokenWriter{}, CSV, TableOptions{}), "pipe is closed")
+	assert.ErrorContains(t, r.Write(brokenWriter{}, PlainText, TableOptions{}), "pipe is closed")
 }
 
 // TestAlign shuffles ranks. Align finds the ranks of each triple, including repeated ones.
@@ -212,11 +258,9 @@ func TestProtocol(t *testing.T) {
 	p.Apply(r)
 	assert.Equal(t, "rotate", r.Protocol)
 	require.Len(t, r.Results, 1)
-	require.Len(t, r.Groups, 5)
+	require.Len(t, r.Groups, 3)
 	for _, g := range r.Groups {
 		assert.Equal(t, []any{rank.HeadSide, rank.All, rank.Optimistic}, []any{g.Side, g.Filter, g.Ties})
 	}
-	var out bytes.Buffer
-	require.NoError(t, r.WriteTable(&out, p.Ties))
-	assert.Contains(t, out.String(), "\nall     head        4 ")
+	assert.Contains(t, write(t, r, PlainText, TableOptions{}), "\nall     head        4 ")
 }

@@ -26,12 +26,19 @@ type Key struct {
 	Group func(r *rank.Rank) int
 }
 
+// The keys whose groups are identifiers.
+const (
+	relationName = "relation"
+	entityName   = "entity"
+)
+
 // keys lists the keys of reports. The argument of make is the graph that is ranked.
 var keys = []struct {
 	name string
 	make func(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error)
 }{
-	{"relation", relationKey},
+	{relationName, relationKey},
+	{entityName, entityKey},
 	{"category", categoryKey},
 	{zCaseName, zCaseKey},
 	{"degree", degreeKey},
@@ -86,6 +93,17 @@ func relationKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	}, nil
 }
 
+// entityKey groups queries by their target.
+func entityKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
+	return Key{
+		Labels: g.Entities.Labels(),
+		Group: func(r *rank.Rank) int {
+			_, answer := r.Triple.Query(r.Side)
+			return int(answer)
+		},
+	}, nil
+}
+
 // categoryKey groups queries by the category of their relation.
 func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	// Without training triples, every relation would count as 1-1.
@@ -117,13 +135,16 @@ func zConvention(keys []Key) string {
 // groupName names a group of a key. It is empty for the group of all queries.
 type groupName struct{ by, group string }
 
-// groupsOf returns the group of all ranks, and then the groups of each key in the order of a
-// report.
+// groupsOf returns the group of all ranks, and then the groups of each key in the order of a report,
+// without groups that have no queries.
 func groupsOf(ranks []rank.Rank, keys []Key) (groups []members, names []groupName) {
 	groups, names = []members{allOf(ranks)}, []groupName{{}}
 	for _, key := range keys {
 		split := key.split(ranks)
 		for _, g := range key.order(split) {
+			if split[g].len() == 0 {
+				continue
+			}
 			groups = append(groups, split[g])
 			names = append(names, groupName{key.Name, key.Labels[g]})
 		}

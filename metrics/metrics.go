@@ -43,22 +43,30 @@ type Hits []HitsAt
 // values for chance are exact only for realistic ties. Both metrics are undefined for ranks without
 // candidate counts. AMRI is also undefined if the target is the only candidate of every query.
 type Result struct {
-	Side   rank.Sides  `json:"side"`
-	Filter rank.Filter `json:"filter"`
-	Ties   rank.Ties   `json:"ties"`
+	// By and Group name the key and the group. They are empty for all queries. Label is the readable
+	// label of the group's identifier, if there is one.
+	By     string
+	Group  string
+	Label  string
+	Side   rank.Sides
+	Filter rank.Filter
+	Ties   rank.Ties
 	// N is the number of queries.
-	N   int    `json:"n"`
-	MRR Number `json:"mrr"`
+	N   int
+	MRR Number
 	// MRRCI is the 95% bootstrap interval of MRR (Summarize). It is undefined if there are too few
 	// clusters.
-	MRRCI [2]Number `json:"mrr_ci"`
+	MRRCI [2]Number
 	ClusterCount
-	MR     Number `json:"mr"`
-	Median Number `json:"median"`
-	GMR    Number `json:"gmr"`
-	AMR    Number `json:"amr"`
-	AMRI   Number `json:"amri"`
-	Hits   Hits   `json:"hits"`
+	MR     Number
+	Median Number
+	GMR    Number
+	AMR    Number
+	AMRI   Number
+	Hits   Hits
+	// RankCounts[i] counts the ranks above RankBounds[i−1] and up to RankBounds[i] of the report. It
+	// is nil for groups.
+	RankCounts []int
 }
 
 // Measure returns the metrics of the ranks on the selected sides, without an interval. ks are the

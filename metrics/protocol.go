@@ -36,5 +36,5 @@ func (p Protocol) Apply(r *Report) {
 	other := func(s rank.Sides, f rank.Filter, t rank.Ties) bool { return p != Protocol{p.Name, s, f, t} }
 	r.Protocol = p.Name
 	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool { return other(x.Side, x.Filter, x.Ties) })
-	r.Groups = slices.DeleteFunc(r.Groups, func(x GroupResult) bool { return other(x.Side, x.Filter, x.Ties) })
+	r.Groups = slices.DeleteFunc(r.Groups, func(x Result) bool { return other(x.Side, x.Filter, x.Ties) })
 }

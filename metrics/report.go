@@ -1,54 +1,46 @@
 package metrics
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 )
 
-// Schema is the version of Report's JSON. An incompatible change increases the number.
-const Schema = "mquine.eval/1"
+// Schema is the version of Report's JSON. An incompatible change increases the number. firstSchema is
+// the version before, which Report can still read.
+const (
+	Schema      = "mquine.eval/2"
+	firstSchema = "mquine.eval/1"
+)
 
 // Report is the result of an evaluation. The JSON lists the fields in this order.
 type Report struct {
 	Schema string `json:"schema"`
 
-	// Data and Split name the data set and the split that the queries come from. Candidates is the
-	// number of candidates before a filter.
-	Data       string `json:"data"`
+	Provenance Provenance `json:"provenance"`
+
+	// Split names the split that the queries come from. Candidates is the number of candidates before
+	// a filter.
 	Split      string `json:"split"`
 	Candidates int    `json:"candidates"`
-	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rules of the
+	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rule of the
 	// options. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`
-	// CIBy is the unit that the intervals resample. Reports of earlier versions lack it; they
-	// resampled triples.
-	CIBy Clustering `json:"ci_by"`
-	// Model is the name of the model, and Dim is its dimension d.
-	Model string `json:"model"`
-	Dim   int    `json:"dim"`
-	// CheckpointSHA256 is the SHA-256 digest of the file with the parameters, in hexadecimal
-	// digits.
-	CheckpointSHA256 string `json:"checkpoint_sha256"`
-
-	// Tier is the instruction set of the kernels, and Machine is the name of the processor.
-	Tier    string `json:"tier"`
-	Threads int    `json:"threads"`
-	Machine string `json:"machine"`
-
-	// Results and Groups come from Summarize. They include all tie rules unless Protocol.Apply was
-	// called.
-	Results []Result      `json:"results"`
-	Groups  []GroupResult `json:"groups"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
+
+	// Results and Groups come from Summarize. RankBounds are the upper bounds of their RankCounts: 1,
+	// 2, 3, 5, 10, 20, 50, 100 and so on.
+	RankBounds []int    `json:"rank_bounds,omitempty"`
+	Results    []Result `json:"results"`
+	Groups     []Result `json:"groups"`
+	// Worst and Best come from SetExtremes.
+	Worst []RankedQuery `json:"worst,omitempty"`
+	Best  []RankedQuery `json:"best,omitempty"`
 
 	// Queries counts the ranks, and UniqueQueries counts the distinct queries (h, r, ?) and (?, r,
 	// t).
@@ -92,9 +84,10 @@ type Timing struct {
 	Total float64 `json:"total_s"`
 }
 
-// Summarize sets Results, Groups, CIBy and ZConvention.
+// Summarize sets Results, Groups, RankBounds, ZConvention and the bootstrap of Provenance.
 func (r *Report) Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) (err error) {
-	r.CIBy, r.ZConvention = o.CIBy, zConvention(o.Keys)
+	r.Provenance.Bootstrap, r.ZConvention = bootstrapOf(o.CIBy), zConvention(o.Keys)
+	r.RankBounds = rankBounds(largestRank(ranks, o.Filters))
 	r.Results, r.Groups, err = Summarize(ctx, ranks, o)
 	return err
 }
@@ -115,64 +108,44 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		filled.Results = []Result{}
 	}
 	if filled.Groups == nil {
-		filled.Groups = []GroupResult{}
+		filled.Groups = []Result{}
 	}
 	return text.WriteJSON(w, filled)
 }
 
-// MarshalJSON writes null for NaN.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if math.IsNaN(float64(n)) {
-		return []byte("null"), nil
+// UnmarshalJSON reads a report of this version or of the first one.
+func (r *Report) UnmarshalJSON(text []byte) error {
+	type plain Report
+	if err := json.Unmarshal(text, (*plain)(r)); err != nil {
+		return err
 	}
-	return json.Marshal(float64(n))
-}
-
-// UnmarshalJSON reads null as NaN.
-func (n *Number) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		*n = undefined
+	switch r.Schema {
+	case Schema:
 		return nil
+	case firstSchema:
+		return r.Provenance.readFirst(text)
 	}
-	return json.Unmarshal(text, (*float64)(n))
+	return fmt.Errorf("the report has schema %.40q, but this mquine reads %s and %s", r.Schema, Schema, firstSchema)
 }
 
-// MarshalJSON writes an object with a key for each k, in order.
-func (h Hits) MarshalJSON() ([]byte, error) {
-	buf := []byte{'{'}
-	for i, at := range h {
-		share, err := at.Share.MarshalJSON()
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			buf = append(buf, ',')
-		}
-		buf = fmt.Appendf(buf, `"%d":%s`, at.K, share)
+// readFirst sets the fields that were at the top of a report or a comparison of the first version.
+func (p *Provenance) readFirst(text []byte) error {
+	var old struct {
+		Data             string     `json:"data"`
+		CIBy             Clustering `json:"ci_by"`
+		Model            string     `json:"model"`
+		Dim              int        `json:"dim"`
+		CheckpointSHA256 string     `json:"checkpoint_sha256"`
+		Tier             string     `json:"tier"`
+		Threads          int        `json:"threads"`
+		Machine          string     `json:"machine"`
 	}
-	return append(buf, '}'), nil
-}
-
-// UnmarshalJSON reads an object that MarshalJSON wrote, and keeps its order.
-func (h *Hits) UnmarshalJSON(text []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return fmt.Errorf("hits: %.40s is not an object of shares", text)
+	if err := json.Unmarshal(text, &old); err != nil {
+		return err
 	}
-	*h = Hits{}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		at := HitsAt{}
-		if at.K, err = strconv.Atoi(key.(string)); err != nil {
-			return fmt.Errorf("hits: the cut-off %q is not a whole number", key)
-		}
-		if err := dec.Decode(&at.Share); err != nil {
-			return err
-		}
-		*h = append(*h, at)
-	}
+	p.Machine = Machine{CPU: old.Machine, Tier: old.Tier, Threads: old.Threads}
+	p.Checkpoint = Checkpoint{SHA256: old.CheckpointSHA256, Model: old.Model, Dim: old.Dim}
+	p.Data = Data{Name: old.Data}
+	p.Bootstrap = bootstrapOf(old.CIBy)
 	return nil
 }

@@ -3,9 +3,11 @@ package metrics
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,15 +17,22 @@ import (
 
 func tinyReport() *Report {
 	return &Report{
-		Data: "family", Split: "test", Candidates: 4, Protocol: "full", CIBy: ByQuery,
-		Model: "mquine", Dim: 2, CheckpointSHA256: "0f",
-		Tier: "avx2", Threads: 2, Machine: "a processor <2 cores>",
+		Provenance: Provenance{
+			Version: "v1.2.3", Revision: "abc+changes", Date: time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC),
+			Command: "mquine eval 'a b'", Machine: Machine{CPU: "a processor <2 cores>", Tier: "avx2", Threads: 2},
+			Checkpoint: Checkpoint{Path: "./ckpt", SHA256: "0f", Model: "mquine", Dim: 2},
+			Data: Data{
+				Name: "family", SHA256: "1e", Entities: 4, Relations: 5, Train: 12, Test: 4,
+			},
+			Bootstrap: bootstrapOf(ByQuery),
+		},
+		Split: "test", Candidates: 4, Protocol: "full", RankBounds: []int{1, 2, 3},
 		Results: []Result{{
 			Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, N: 8, MRR: 0.75, MRRCI: [2]Number{0.5, 1},
 			ClusterCount: ClusterCount{4, 3.5}, MR: 1.5, Median: 1.5,
-			GMR: 1.25, AMR: 0.75, AMRI: 0.5, Hits: Hits{{1, 0.5}, {3, 1}, {10, 1}},
+			GMR: 1.25, AMR: 0.75, AMRI: 0.5, Hits: Hits{{1, 0.5}, {3, 1}, {10, 1}}, RankCounts: []int{4, 3, 1},
 		}},
-		Groups: []GroupResult{
+		Groups: []Result{
 			{
 				By:     "relation",
 				Group:  "likes",
@@ -39,6 +48,10 @@ func tinyReport() *Report {
 				MRR: undefined, MRRCI: [2]Number{undefined, undefined},
 				ClusterCount: ClusterCount{Effective: undefined},
 				Hits:         Hits{{1, undefined}}},
+		},
+		Worst: []RankedQuery{{Side: "head", Head: "ann", Relation: "likes", Tail: `a "quoted" & <strange> label`, Rank: 3.5}},
+		Best: []RankedQuery{
+			{Side: "tail", Head: "Q1", Relation: "P2", Tail: "bob", Rank: 1, HeadLabel: "Ann", RelationLabel: "likes"},
 		},
 		Queries: 8, UniqueQueries: 7, Screen: "int8", Rescored: rank.Rescored{Int8: 5, Float64: 3, Reference: 1},
 		Timing:       Timing{Load: 0.25, Pack: 0.5, Rank: 1.5, Total: 2.5},
@@ -71,12 +84,13 @@ func TestReportSchema(t *testing.T) {
 		return keys
 	}
 	required := []string{
-		"schema", "results", "groups", "timing", "queries", "unique_queries", "screen", "rescored", "dropped_terms",
-		"peak_rss_bytes", "tier", "threads",
-		"machine", "model", "dim", "data", "split", "candidates", "protocol", "ci_by", "checkpoint_sha256",
+		"schema", "provenance", "split", "candidates", "protocol", "rank_bounds", "results", "groups", "worst", "best",
+		"timing", "queries", "unique_queries", "screen", "rescored", "dropped_terms", "peak_rss_bytes",
 	}
 	assert.ElementsMatch(t, required, keysOf(top))
-	assert.Equal(t, "mquine.eval/1", top["schema"])
+	assert.Equal(t, "mquine.eval/2", top["schema"])
+	assert.ElementsMatch(t, []string{"version", "revision", "date", "command", "machine", "checkpoint", "data",
+		"bootstrap"}, keysOf(top["provenance"]))
 	assert.ElementsMatch(t, []string{"load_s", "pack_s", "rank_s", "decide_s", "total_s"}, keysOf(top["timing"]))
 	assert.Equal(t, map[string]any{"int8": 5., "float64": 3., "reference": 1.}, top["rescored"])
 
@@ -87,22 +101,21 @@ func TestReportSchema(t *testing.T) {
 		m := item.(map[string]any)
 		assert.ElementsMatch(
 			t,
-			[]string{"side", "filter", "ties", "n", "mrr", "mrr_ci", "clusters", "effective_clusters",
-				"mr", "median", "gmr", "amr", "amri", "hits"},
+			[]string{"side", "filter", "ties", "n", "mrr", "mrr_ci_low", "mrr_ci_high", "clusters",
+				"effective_clusters", "mr", "median", "gmr", "amr", "amri", "hits@1", "hits@3", "rank_counts"},
 			keysOf(m),
 		)
-		assert.Len(t, m["mrr_ci"], 2)
-		assert.ElementsMatch(t, []string{"1", "3"}, keysOf(m["hits"]))
 		protocols[[3]string{m["side"].(string), m["filter"].(string), m["ties"].(string)}] = true
 	}
 	assert.Len(t, protocols, 27)
 	assert.True(t, protocols[[3]string{"both", "all", "realistic"}])
 	for _, item := range top["groups"].([]any) {
-		assert.ElementsMatch(t, []string{"by", "group", "side", "filter", "ties", "n", "mrr", "mrr_ci",
-			"clusters", "effective_clusters", "hits"}, keysOf(item))
+		assert.ElementsMatch(t, []string{"by", "group", "side", "filter", "ties", "n", "mrr", "mrr_ci_low",
+			"mrr_ci_high", "clusters", "effective_clusters", "mr", "median", "gmr", "amr", "amri", "hits@1", "hits@3",
+		}, keysOf(item))
 		if m := item.(map[string]any); m["n"] == 0. {
 			assert.Nil(t, m["mrr"])
-			assert.Equal(t, []any{nil, nil}, m["mrr_ci"])
+			assert.Nil(t, m["mrr_ci_low"])
 		}
 	}
 
@@ -126,20 +139,43 @@ func TestReportReadsBack(t *testing.T) {
 	require.NoError(t, back.WriteJSON(&again))
 	assert.Equal(t, text.String(), again.String())
 
-	// Reports of earlier versions lack ci_by. They resampled triples.
+	assert.ErrorContains(
+		t,
+		json.Unmarshal([]byte(`{"results":[{"hits@x":1}]}`), &back),
+		`the cut-off "x" of Hits@k is not a whole number`,
+	)
+	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[[1]]}`), &back), "is not an object")
+	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"ties":"random"}]}`), &back), "unknown tie rule")
+	assert.EqualError(t, json.Unmarshal([]byte(`{"schema":"mquine.eval/3"}`), &back),
+		`the report has schema "mquine.eval/3", but this mquine reads mquine.eval/2 and mquine.eval/1`)
+}
+
+// TestReportReadsFirstVersion reads a file of the first version, which another program can still have.
+func TestReportReadsFirstVersion(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "report-1.json"))
+	require.NoError(t, err)
+	var r Report
+	require.NoError(t, json.Unmarshal(text, &r))
+	want := tinyReport()
+	p := want.Provenance
+	assert.Equal(t, Provenance{
+		Machine: p.Machine, Checkpoint: Checkpoint{SHA256: "0f", Model: "mquine", Dim: 2}, Data: Data{Name: "family"},
+		Bootstrap: p.Bootstrap,
+	}, r.Provenance)
+	want.Results[0].RankCounts = nil
+	assert.Equal(t, want.Results, r.Results)
+	assert.Equal(t, []string{"likes", "unused"}, []string{r.Groups[0].Group, r.Groups[1].Group})
+	assert.Equal(t, want.Groups[0].Hits, r.Groups[0].Hits)
+	assert.True(t, math.IsNaN(float64(r.Groups[1].Hits[0].Share)))
+	assert.True(t, math.IsNaN(float64(r.Groups[0].MR)), "groups of the first version have no mean rank")
+	assert.Equal(t, want.Timing, r.Timing)
+
+	// The first reports lack ci_by. They resampled triples.
 	var old Report
 	require.NoError(t, json.Unmarshal([]byte(`{"schema":"mquine.eval/1",
 		"results":[{"side":"both","mrr":0.5,"mrr_ci":[0.25,0.75],"hits":{"1":0}}]}`), &old))
-	assert.Equal(t, ByTriple, old.CIBy)
+	assert.Equal(t, ByTriple, old.Provenance.Bootstrap.By)
 	assert.Equal(t, [2]Number{0.25, 0.75}, old.Results[0].MRRCI)
-
-	assert.ErrorContains(
-		t,
-		json.Unmarshal([]byte(`{"results":[{"hits":{"x":1}}]}`), &back),
-		`the cut-off "x" is not a whole number`,
-	)
-	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":[1]}]}`), &back), "is not an object of shares")
-	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"ties":"random"}]}`), &back), "unknown tie rule")
 }
 
 func TestEmptyReportHasLists(t *testing.T) {

@@ -14,6 +14,8 @@ type SummaryOptions struct {
 	Sides rank.Sides
 	// Filters are the filters to report, in this order.
 	Filters []rank.Filter
+	// Ties are the tie rules to report, in this order. Nil means all of them.
+	Ties []rank.Ties
 	// Hits are the cut-offs k of Hits@k, which must be distinct and at least 1.
 	Hits []int
 	// Keys divide the queries into groups to report.
@@ -24,29 +26,22 @@ type SummaryOptions struct {
 	Threads int
 }
 
-// GroupResult is Result for one group of queries.
-type GroupResult struct {
-	By     string      `json:"by"`
-	Group  string      `json:"group"`
-	Side   rank.Sides  `json:"side"`
-	Filter rank.Filter `json:"filter"`
-	Ties   rank.Ties   `json:"ties"`
-	N      int         `json:"n"`
-	MRR    Number      `json:"mrr"`
-	MRRCI  [2]Number   `json:"mrr_ci"`
-	ClusterCount
-	Hits Hits `json:"hits"`
+func (o SummaryOptions) ties() []rank.Ties {
+	if o.Ties == nil {
+		return []rank.Ties{rank.Optimistic, rank.Pessimistic, rank.Realistic}
+	}
+	return o.Ties
 }
 
 // Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, for all
-// queries and for each group. It sorts results by filter, side and ties, and groups by key, group,
-// filter, side and ties.
+// queries and for each group that has queries. It sorts results by filter, side and ties, and groups
+// by key, group, filter, side and ties.
 //
 // The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters, from
 // 1,000 resamples of the clusters that CIBy names. The seed is fixed, so the same ranks give the
 // same bits on any machine and for any number of threads. There is no interval if there are too few
 // clusters (ClusterCount).
-func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
+func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []Result, error) {
 	if err := checkHits(o.Hits); err != nil {
 		return nil, nil, err
 	}
@@ -58,35 +53,32 @@ func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Resu
 	var protocols []Protocol
 	for _, f := range o.Filters {
 		for _, s := range selections(o.Sides) {
-			for t := range rank.NumTies {
+			for _, t := range o.ties() {
 				protocols = append(protocols, Protocol{Sides: s, Filter: f, Ties: t})
 			}
 		}
 	}
-	results := make([]Result, len(protocols))
-	err = each(ctx, len(protocols), o.Threads, func(i int) {
-		p := protocols[i]
-		results[i] = measure(ranks, groups[0].on(p.Sides), p.Sides, p.Filter, p.Ties, o.Hits)
-		results[i].MRRCI, results[i].ClusterCount = ci[0].of(p)
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	grouped := make([]GroupResult, (len(groups)-1)*len(protocols))
-	err = each(ctx, len(grouped), o.Threads, func(i int) {
-		g, p := 1+i/len(protocols), protocols[i%len(protocols)]
-		values := rankValues(ranks, groups[g].on(p.Sides), p.Filter, p.Ties)
-		r := &grouped[i]
-		*r = GroupResult{
-			By: names[g].by, Group: names[g].group, Side: p.Sides, Filter: p.Filter, Ties: p.Ties,
-			N: len(values), MRR: mrr(values), Hits: hits(values, o.Hits),
-		}
+	all := make([]Result, len(groups)*len(protocols))
+	err = each(ctx, len(all), o.Threads, func(i int) {
+		g, p := i/len(protocols), protocols[i%len(protocols)]
+		r := &all[i]
+		*r = measure(ranks, groups[g].on(p.Sides), p.Sides, p.Filter, p.Ties, o.Hits)
+		r.By, r.Group = names[g].by, names[g].group
 		r.MRRCI, r.ClusterCount = ci[g].of(p)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	return results, grouped, nil
+	whole, grouped := all[:len(protocols):len(protocols)], all[len(protocols):]
+	bounds := rankBounds(largestRank(ranks, o.Filters))
+	err = each(ctx, len(whole), o.Threads, func(i int) {
+		r := &whole[i]
+		r.RankCounts = countRanks(rankValues(ranks, groups[0].on(r.Side), r.Filter, r.Ties), bounds)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return whole, grouped, nil
 }
 
 // checkHits returns an error unless the cut-offs are distinct and at least 1.

@@ -3,136 +3,221 @@ package metrics
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 )
 
-// WriteTable prints the results under one tie rule as a table, with a line for each filter and
-// selection of sides. A title and an explanation of the numbers surround it.
-func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
-	p := printer{out: w}
-	p.println(r.title(ties))
-	p.println()
-
-	header := []any{"filter", "side", "queries", "MRR " + intervalHeading(r.CIBy), "MR", "median", "GMR", "AMR", "AMRI"}
-	if len(r.Results) > 0 {
-		header = append(header, hitsHeader(r.Results[0].Hits)...)
+// Write writes the report in a format. Tables for people have a line for each filter and selection of
+// sides, and show groups under the last filter. LaTeX has the last filter and selection alone.
+func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
+	switch f {
+	case JSON:
+		return r.WriteJSON(w)
+	case CSV:
+		return r.writeCSV(w)
 	}
-	t := newTable(2, header)
-	for _, res := range r.Results {
-		if res.Ties != ties {
-			continue
-		}
-		cells := []any{
-			res.Filter.String(), res.Side.String(), text.Comma(res.N),
-			interval(res.MRR, res.MRRCI, res.ClusterCount, 4),
-			res.MR.format(2), res.Median.format(-1), res.GMR.format(2), res.AMR.format(4), res.AMRI.format(4),
-		}
-		t.AppendRow(append(cells, hitsCells(res.Hits)...))
-	}
-	p.println(t.Render())
-	p.println()
-	p.println(r.protocol(ties))
-	return p.err
-}
-
-// WriteGroups prints a table for each key of the groups, under one tie rule and the last filter.
-func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
-	p := printer{out: w}
-	filters, sides := r.switches()
-	if len(filters) == 0 {
+	if len(r.Results) == 0 {
 		return nil
 	}
-	filter, side := filters[len(filters)-1], sides[len(sides)-1]
+	var tables []*text.Table
+	if f == LaTeX {
+		tables = append(tables, r.paperTable(o))
+	} else {
+		tables = append(tables, r.resultTable(o))
+	}
+	for rest := r.Groups; len(rest) > 0; {
+		last := len(rest)
+		if i := slices.IndexFunc(rest, func(g Result) bool { return g.By != rest[0].By }); i >= 0 {
+			last = i
+		}
+		tables = append(tables, r.groupTable(rest[:last], o))
+		rest = rest[last:]
+	}
+	var notes []string
+	if o.Explain {
+		notes = r.explanation()
+	}
+	return writeTables(w, f, tables, notes)
+}
 
-	rest := slices.DeleteFunc(slices.Clone(r.Groups), func(g GroupResult) bool {
-		return g.Ties != ties || g.Filter != filter
-	})
-	for len(rest) > 0 {
-		by := rest[0].By
-		header := []any{by, "queries", "MRR " + intervalHeading(r.CIBy)}
+// resultTable has a line for each result.
+func (r *Report) resultTable(o TableOptions) *text.Table {
+	manyTies := slices.ContainsFunc(r.Results, func(res Result) bool { return res.Ties != r.Results[0].Ties })
+	header := []any{"filter", "side"}
+	if manyTies {
+		header = append(header, "ties")
+	}
+	textColumns := len(header)
+	header = append(header, "queries", o.intervalHeading("MRR"), "MR")
+	if o.Wide {
+		header = append(header, "median", "GMR", "AMR", "AMRI")
+	}
+	t := newTable(r.title(o), textColumns, append(header, hitsHeader(r.Results[0].Hits)...))
+	for _, res := range r.Results {
+		row := []any{res.Filter.String(), res.Side.String()}
+		if manyTies {
+			row = append(row, res.Ties.String())
+		}
+		row = append(row, count(res.N), o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.mean(res.MR))
+		if o.Wide {
+			row = append(row, o.mean(res.Median), o.mean(res.GMR), res.AMR.format(4), res.AMRI.format(4))
+		}
+		t.AppendRow(append(row, o.hitsCells(res.Hits)...))
+	}
+	return t
+}
+
+// paperTable has a line for the model, under the last filter and selection of sides.
+func (r *Report) paperTable(o TableOptions) *text.Table {
+	res := r.headline()
+	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(res.Hits)...)
+	t := newTable(r.caption(o), 1, header)
+	row := []any{
+		fmt.Sprintf("%s (d = %d)", r.Provenance.Checkpoint.Model, r.Provenance.Checkpoint.Dim),
+		o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount),
+	}
+	t.AppendRow(append(row, o.hitsCells(res.Hits)...))
+	return t
+}
+
+// groupTable has a line for each group of a key, under the headline's filter and tie rule.
+func (r *Report) groupTable(groups []Result, o TableOptions) *text.Table {
+	_, sides := r.switches()
+	res, by := r.headline(), groups[0].By
+	var of []Result
+	parts := map[string][]Number{} // MRR of each side of a group, without the headline's selection
+	for _, g := range groups {
+		switch {
+		case sameProtocol(g, res.Side, res.Filter, res.Ties):
+			of = append(of, g)
+		case g.Filter == res.Filter && g.Ties == res.Ties:
+			parts[g.Group] = append(parts[g.Group], g.MRR)
+		}
+	}
+	title := fmt.Sprintf("By %s: filter %v, side %v, %v ties", by, res.Filter, res.Side, res.Ties)
+	if by == zCaseName {
+		title += ", convention " + r.ZConvention
+	}
+	header := []any{by, "queries", o.intervalHeading("MRR")}
+	if o.Wide {
 		for _, s := range sides[:len(sides)-1] {
 			header = append(header, s.String()+" MRR")
 		}
-		header = append(header, hitsHeader(rest[0].Hits)...)
-		t := newTable(1, header)
-		for len(rest) > 0 && rest[0].By == by {
-			// The selections of sides for a group are consecutive. The line shows the last one.
-			n := 1
-			for n < len(rest) && rest[n].By == by && rest[n].Group == rest[0].Group {
-				n++
-			}
-			group, main := rest[:n], rest[n-1]
-			rest = rest[n:]
-			cells := []any{main.Group, text.Comma(main.N), interval(main.MRR, main.MRRCI, main.ClusterCount, 4)}
-			for _, part := range group[:n-1] {
-				cells = append(cells, part.MRR.format(4))
-			}
-			t.AppendRow(append(cells, hitsCells(main.Hits)...))
-		}
-		p.println()
-		title := fmt.Sprintf("By %s: filter %v, side %v, %v ties", by, filter, side, ties)
-		if by == zCaseName {
-			title += ", convention " + r.ZConvention
-		}
-		p.println(title)
-		p.println()
-		p.println(t.Render())
+		header = append(header, "MR", "median", "GMR", "AMR", "AMRI")
 	}
-	return p.err
+	header = append(header, hitsHeader(res.Hits)...)
+	t := newTable(title+notListed(o), 1, header)
+	listed, split, hidden := chosen(of, o, func(g Result) string { return g.Group },
+		func(g Result) int { return g.N }, func(g Result) Number { return g.MRR })
+	for i, g := range listed {
+		if i == split && hidden > 0 {
+			t.AppendRow(hiddenRow(hidden, len(header)))
+		}
+		row := []any{known(g.Group, g.Label), count(g.N), o.interval("mrr", g.MRR, g.MRRCI, g.ClusterCount)}
+		if o.Wide {
+			for _, part := range parts[g.Group] {
+				row = append(row, o.share(part))
+			}
+			row = append(row, o.mean(g.MR), o.mean(g.Median), o.mean(g.GMR), g.AMR.format(4), g.AMRI.format(4))
+		}
+		t.AppendRow(append(row, o.hitsCells(g.Hits)...))
+	}
+	if split == len(listed) && hidden > 0 {
+		t.AppendRow(hiddenRow(hidden, len(header)))
+	}
+	return t
 }
+
+// notListed says which groups a table leaves out for their size.
+func notListed(o TableOptions) string {
+	if o.Least > 1 {
+		return fmt.Sprintf(", groups of at least %s", text.Plural(o.Least, "query"))
+	}
+	return ""
+}
+
+// headline returns the last result: usually both sides under filter all.
+func (r *Report) headline() Result { return r.Results[len(r.Results)-1] }
 
 // title describes the evaluation in one line.
-func (r *Report) title(ties rank.Ties) string {
-	filters, _ := r.switches()
-	names := make([]string, len(filters))
-	for i, f := range filters {
-		names[i] = f.String()
+func (r *Report) title(o TableOptions) string {
+	p := r.Provenance
+	title := fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties",
+		p.Data.Name, r.Split, p.Checkpoint.Model, p.Checkpoint.Dim, text.Comma(r.Candidates), r.headline().Ties)
+	if !o.NoCI {
+		title += fmt.Sprintf(", CI by %v", p.Bootstrap.By)
 	}
-	return fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties, filters %s",
-		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, text.Comma(r.Candidates), ties,
-		strings.Join(names, ", "))
+	return title
 }
 
-// protocol explains the numbers.
-func (r *Report) protocol(ties rank.Ties) string {
+// caption describes the evaluation for a paper.
+func (r *Report) caption(o TableOptions) string {
+	res := r.headline()
+	return paperCaption(r.Provenance, r.Split, res.Filter, res.Side, res.Ties, o)
+}
+
+// paperCaption describes a protocol for a paper.
+func paperCaption(
+	p Provenance, split string, f rank.Filter, s rank.Sides, t rank.Ties, o TableOptions,
+) string {
+	filter := map[rank.Filter]string{
+		rank.None:  "unfiltered ranks",
+		rank.Train: "ranks filtered by the training triples",
+		rank.All:   "filtered ranks",
+	}[f]
+	sides := "tail and head queries"
+	if s != rank.BothSides {
+		sides = s.String() + " queries"
+	}
+	caption := fmt.Sprintf("Link prediction on the %s split of %s: %s, %s, %v ties", split, p.Data.Name, filter, sides, t)
+	if o.Percent {
+		caption += ", in percent"
+	}
+	caption += "."
+	if !o.NoCI {
+		caption += fmt.Sprintf(" In brackets: 95%% bootstrap intervals, %s resamples by %v.",
+			text.Comma(p.Bootstrap.Resamples), p.Bootstrap.By)
+	}
+	return caption
+}
+
+// explanation explains the numbers.
+func (r *Report) explanation() []string {
 	filters, sides := r.switches()
 	rankOf := map[rank.Ties]string{
-		rank.Optimistic:  " (candidates with exactly its score come after it)",
-		rank.Pessimistic: " + the candidates with exactly its score",
-		rank.Realistic:   " + half of the candidates with exactly its score",
+		rank.Optimistic:  "\n(candidates with exactly its score come after it)",
+		rank.Pessimistic: "\n+ the candidates with exactly its score",
+		rank.Realistic:   "\n+ half of the candidates with exactly its score",
 	}
 	meaning := map[rank.Filter]string{
 		rank.None:  "every entity is a candidate",
 		rank.Train: "other answers known from train are not candidates",
 		rank.All:   "other answers known from train, valid and test are not candidates",
 	}
-	lines := []string{"Rank: 1 + the candidates that score better than the target" + rankOf[ties] + "."}
+	lines := []string{"Rank: 1 + the candidates that score better than the target" + rankOf[r.headline().Ties] + "."}
 	for _, f := range filters {
 		lines = append(lines, fmt.Sprintf("Filter %v: %s.", f, meaning[f]))
 	}
 	if slices.Contains(sides, rank.BothSides) {
 		lines = append(lines, "Side both: the mean over the tail and the head query of each triple.")
 	}
-	return strings.Join(append(lines, r.resampling()...), "\n")
+	few := slices.ContainsFunc(slices.Concat(r.Results, r.Groups),
+		func(res Result) bool { return tooFew(res.MRR, res.MRRCI) })
+	return append(lines, resampling(r.Provenance.Bootstrap, r.Split, r.headline().Clusters, few)...)
 }
 
-// resampling explains the intervals.
-func (r *Report) resampling() []string {
-	line := fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples", text.Comma(resamples), r.Split)
-	if r.CIBy != ByTriple && len(r.Results) > 0 {
-		all := r.Results[len(r.Results)-1]
-		line += fmt.Sprintf(" in %s clusters by %v", text.Comma(all.Clusters), r.CIBy)
+// resampling explains intervals. few says whether some are missing.
+func resampling(b Bootstrap, split string, clusters int, few bool) []string {
+	line := fmt.Sprintf("CI: 95%% percentile bootstrap, %s resamples of the %s triples", text.Comma(b.Resamples), split)
+	if b.By != ByTriple {
+		line += fmt.Sprintf("\nin %s clusters by %v", text.Comma(clusters), b.By)
 	}
 	lines := []string{line + "."}
-	if slices.ContainsFunc(r.Results, func(res Result) bool { return tooFew(res.MRR, res.MRRCI) }) ||
-		slices.ContainsFunc(r.Groups, func(g GroupResult) bool { return tooFew(g.MRR, g.MRRCI) }) {
-		lines = append(lines, fmt.Sprintf("[too few: n]: no interval, because the effective number n of clusters "+
+	if few {
+		lines = append(lines, fmt.Sprintf("[too few: n]: no interval, because the effective number n of clusters\n"+
 			"is below %d.", leastClusters))
 	}
 	return lines
@@ -152,68 +237,47 @@ func (r *Report) switches() (filters []rank.Filter, sides []rank.Sides) {
 	return filters, sides
 }
 
-// format formats the number with the given number of decimals, or with as many as the number needs
-// if decimals is −1. An undefined number is a dash.
-func (n Number) format(decimals int) string {
-	if math.IsNaN(float64(n)) {
-		return "-"
+// writeCSV writes a line for each result and for each group.
+func (r *Report) writeCSV(w io.Writer) error {
+	header := []string{
+		"data", "split", "model", "dim", "by", "group", "label", "side", "filter", "ties", "n",
+		"mrr", "mrr_ci_low", "mrr_ci_high", "ci_by", "clusters", "effective_clusters",
+		"mr", "median", "gmr", "amr", "amri",
 	}
-	return strconv.FormatFloat(float64(n), 'f', decimals, 64)
-}
-
-func intervalHeading(by Clustering) string { return fmt.Sprintf("[95%% CI by %v]", by) }
-
-// interval formats a mean with its interval, or with the reason why it has none.
-func interval(n Number, ci [2]Number, c ClusterCount, decimals int) string {
-	switch {
-	case math.IsNaN(float64(n)):
-		return "-"
-	case tooFew(n, ci):
-		return fmt.Sprintf("%s [too few: %s]", n.format(decimals), c.Effective.format(1))
+	if len(r.Results) > 0 {
+		for _, h := range r.Results[0].Hits {
+			header = append(header, hitsKey+strconv.Itoa(h.K))
+		}
 	}
-	return fmt.Sprintf("%s [%s, %s]", n.format(decimals), ci[0].format(decimals), ci[1].format(decimals))
-}
-
-// tooFew reports whether a mean has no interval, because it has too few clusters.
-func tooFew(n Number, ci [2]Number) bool {
-	return !math.IsNaN(float64(n)) && math.IsNaN(float64(ci[0]))
-}
-
-func hitsHeader(hits Hits) []any {
-	var cells []any
-	for _, h := range hits {
-		cells = append(cells, fmt.Sprintf("Hits@%d", h.K))
+	var rows [][]string
+	p := r.Provenance
+	for _, res := range slices.Concat(r.Results, r.Groups) {
+		row := []string{
+			p.Data.Name, r.Split, p.Checkpoint.Model, strconv.Itoa(p.Checkpoint.Dim), res.By, res.Group, res.Label,
+			res.Side.String(), res.Filter.String(), res.Ties.String(), strconv.Itoa(res.N),
+			exact(res.MRR), exact(res.MRRCI[0]), exact(res.MRRCI[1]), p.Bootstrap.By.String(),
+			strconv.Itoa(res.Clusters), exact(res.Effective),
+			exact(res.MR), exact(res.Median), exact(res.GMR), exact(res.AMR), exact(res.AMRI),
+		}
+		for _, h := range res.Hits {
+			row = append(row, exact(h.Share))
+		}
+		rows = append(rows, row)
 	}
-	return cells
+	return writeCSV(w, header, rows)
 }
 
-func hitsCells(hits Hits) []any {
-	var cells []any
-	for _, h := range hits {
-		cells = append(cells, h.Share.format(4))
+// AddLabels adds readable labels of opaque identifiers to groups and queries.
+func (r *Report) AddLabels(labels map[string]string) {
+	for i := range r.Groups {
+		if g := &r.Groups[i]; g.By == relationName || g.By == entityName {
+			g.Label = labels[g.Group]
+		}
 	}
-	return cells
-}
-
-// newTable returns a table with text in the first columns and numbers in the others.
-func newTable(textColumns int, header []any) *text.Table {
-	var numbers []int
-	for i := textColumns; i < len(header); i++ {
-		numbers = append(numbers, i+1)
-	}
-	t := text.NewTable(numbers...)
-	t.AppendHeader(header)
-	return t
-}
-
-// printer prints lines until the first error, which it remembers.
-type printer struct {
-	out io.Writer
-	err error
-}
-
-func (p *printer) println(line ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintln(p.out, line...)
+	for _, list := range [][]RankedQuery{r.Worst, r.Best} {
+		for i := range list {
+			q := &list[i]
+			q.HeadLabel, q.RelationLabel, q.TailLabel = labels[q.Head], labels[q.Relation], labels[q.Tail]
+		}
 	}
 }

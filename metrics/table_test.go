@@ -1,10 +1,15 @@
 package metrics
 
 import (
+	"encoding/csv"
 	"errors"
+	"io"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,65 +35,139 @@ func familyReport(t *testing.T) *Report {
 	return r
 }
 
-// The first line can be computed by hand: ranks 1, 2, 3, 1 of 4.
-func TestWriteTable(t *testing.T) {
+// write returns the report in a format.
+func write(t *testing.T, r interface {
+	Write(w io.Writer, f Format, o TableOptions) error
+}, f Format, o TableOptions) string {
+	t.Helper()
 	var out strings.Builder
-	require.NoError(t, familyReport(t).WriteTable(&out, rank.Realistic))
-	assert.Equal(t, `family test: mquine (d = 2), 4 candidates, realistic ties, filters none, train, all
+	require.NoError(t, r.Write(&out, f, o))
+	return out.String()
+}
 
-filter  side  queries    MRR [95% CI by query]    MR  median   GMR     AMR    AMRI  Hits@1  Hits@3
-none    tail        4    0.7083 [too few: 4.0]  1.75     1.5  1.57  0.7000  0.5000  0.5000  1.0000
-none    head        4    0.5048 [too few: 4.0]  2.25       2  2.11  0.9000  0.1667  0.0000  0.7500
-none    both        8    0.6065 [too few: 4.0]  2.00    1.75  1.82  0.8000  0.3333  0.2500  0.8750
-train   tail        4    0.7083 [too few: 4.0]  1.75     1.5  1.57  0.7000  0.5000  0.5000  1.0000
-train   head        4    0.5048 [too few: 4.0]  2.25       2  2.11  0.9000  0.1667  0.0000  0.7500
-train   both        8    0.6065 [too few: 4.0]  2.00    1.75  1.82  0.8000  0.3333  0.2500  0.8750
-all     tail        4  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.5000  0.5000  1.0000
-all     head        4  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.5000  0.5000  1.0000
-all     both        8  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.5000  0.5000  1.0000
+// only keeps the results under one tie rule, as a report of one rule has.
+func only(r *Report, ties rank.Ties) *Report {
+	other := func(res Result) bool { return res.Ties != ties }
+	r.Results, r.Groups = slices.DeleteFunc(r.Results, other), slices.DeleteFunc(r.Groups, other)
+	return r
+}
 
-Rank: 1 + the candidates that score better than the target + half of the candidates with exactly its score.
+// The first line can be computed by hand: ranks 1, 2, 3, 1 of 4.
+func TestTable(t *testing.T) {
+	r := only(familyReport(t), rank.Realistic)
+	r.Groups = nil
+	assert.Equal(t, `family test: mquine (d = 2), 4 candidates, realistic ties, CI by query
+
+filter  side  queries             MRR [95% CI]    MR  Hits@1  Hits@3
+none    tail        4    0.7083 [too few: 4.0]  1.75  0.5000  1.0000
+none    head        4    0.5048 [too few: 4.0]  2.25  0.0000  0.7500
+none    both        8    0.6065 [too few: 4.0]  2.00  0.2500  0.8750
+train   tail        4    0.7083 [too few: 4.0]  1.75  0.5000  1.0000
+train   head        4    0.5048 [too few: 4.0]  2.25  0.0000  0.7500
+train   both        8    0.6065 [too few: 4.0]  2.00  0.2500  0.8750
+all     tail        4  0.7500 [0.5000, 1.0000]  1.50  0.5000  1.0000
+all     head        4  0.7500 [0.5000, 1.0000]  1.50  0.5000  1.0000
+all     both        8  0.7500 [0.5000, 1.0000]  1.50  0.5000  1.0000
+
+Rank: 1 + the candidates that score better than the target
++ half of the candidates with exactly its score.
 Filter none: every entity is a candidate.
 Filter train: other answers known from train are not candidates.
 Filter all: other answers known from train, valid and test are not candidates.
 Side both: the mean over the tail and the head query of each triple.
-CI: percentile bootstrap, 1,000 resamples of the test triples in 4 clusters by query.
-[too few: n]: no interval, because the effective number n of clusters is below 10.
-`, out.String())
+CI: 95% percentile bootstrap, 1,000 resamples of the test triples
+in 4 clusters by query.
+[too few: n]: no interval, because the effective number n of clusters
+is below 10.
+`, write(t, r, PlainText, TableOptions{Explain: true}))
+
+	wide := write(t, r, PlainText, TableOptions{Wide: true, Percent: true, NoCI: true})
+	assert.Contains(t, wide, "realistic ties\n", "a table without intervals does not name their clusters")
+	assert.Contains(t, wide, "filter  side  queries    MRR    MR  median   GMR     AMR    AMRI  Hits@1  Hits@3\n"+
+		"none    tail        4  70.83  1.75    1.50  1.57  0.7000  0.5000   50.00  100.00\n")
+}
+
+// A report of all tie rules names the rule in each line.
+func TestTableOfAllTies(t *testing.T) {
+	r := familyReport(t)
+	r.Groups = nil
+	assert.Contains(t, write(t, r, PlainText, TableOptions{NoCI: true}), "filter  side  ties         queries ")
+	assert.Contains(t, write(t, r, PlainText, TableOptions{NoCI: true}), "none    tail  optimistic         4 ")
 }
 
 func TestTableByTriple(t *testing.T) {
 	r := familyReport(t)
-	r.CIBy, r.Groups = ByTriple, nil
+	r.Provenance.Bootstrap.By, r.Groups = ByTriple, nil
 	r.Results = r.Results[len(r.Results)-1:]
-	var out strings.Builder
-	require.NoError(t, r.WriteTable(&out, rank.Realistic))
-	assert.Contains(t, out.String(), " MRR [95% CI by triple] ")
-	assert.True(t, strings.HasSuffix(out.String(), "CI: percentile bootstrap, 1,000 resamples of the test triples.\n"),
-		out.String())
+	out := write(t, r, PlainText, TableOptions{Explain: true})
+	assert.Contains(t, out, ", CI by triple\n")
+	assert.True(t, strings.HasSuffix(out, "CI: 95% percentile bootstrap, 1,000 resamples of the test triples.\n"), out)
 }
 
-func TestWriteGroups(t *testing.T) {
-	var out strings.Builder
-	require.NoError(t, familyReport(t).WriteGroups(&out, rank.Pessimistic))
+func TestGroupTables(t *testing.T) {
+	r := only(familyReport(t), rank.Pessimistic)
+	out := write(t, r, PlainText, TableOptions{})
 	assert.Equal(t, `
 By relation: filter all, side both, pessimistic ties
 
-relation  queries  MRR [95% CI by query]  tail MRR  head MRR  Hits@1  Hits@3
-likes           4  0.7500 [too few: 2.0]    0.7500    0.7500  0.5000  1.0000
-spouse          2  1.0000 [too few: 1.0]    1.0000    1.0000  1.0000  1.0000
-childOf         2  0.5000 [too few: 1.0]    0.5000    0.5000  0.0000  1.0000
-parentOf        0                      -         -         -       -       -
-unused          0                      -         -         -       -       -
+relation  queries           MRR [95% CI]  Hits@1  Hits@3
+likes           4  0.7500 [too few: 2.0]  0.5000  1.0000
+spouse          2  1.0000 [too few: 1.0]  1.0000  1.0000
+childOf         2  0.5000 [too few: 1.0]  0.0000  1.0000
 
 By category: filter all, side both, pessimistic ties
 
-category  queries    MRR [95% CI by query]  tail MRR  head MRR  Hits@1  Hits@3
-1-1             2    1.0000 [too few: 1.0]    1.0000    1.0000  1.0000  1.0000
-1-N             0                        -         -         -       -       -
-N-1             2    0.5000 [too few: 1.0]    0.5000    0.5000  0.0000  1.0000
-N-N             4  0.7500 [0.6250, 0.8750]    0.7500    0.7500  0.5000  1.0000
-`, out.String())
+category  queries             MRR [95% CI]  Hits@1  Hits@3
+1-1             2    1.0000 [too few: 1.0]  1.0000  1.0000
+N-1             2    0.5000 [too few: 1.0]  0.0000  1.0000
+N-N             4  0.7500 [0.6250, 0.8750]  0.5000  1.0000
+`, out[strings.Index(out, "\nBy relation"):])
+	out = write(t, r, PlainText, TableOptions{Wide: true})
+	assert.Contains(t, out, "relation  queries           MRR [95% CI]  tail MRR  head MRR    MR  median ")
+}
+
+// TestGroupOrder sorts and bounds the groups of a table.
+func TestGroupOrder(t *testing.T) {
+	r := only(familyReport(t), rank.Realistic)
+	relations := func(o TableOptions) []string {
+		out := write(t, r, PlainText, o)
+		out = out[strings.Index(out, "\nBy relation"):strings.Index(out, "\nBy category")]
+		var first []string
+		for _, line := range strings.Split(strings.TrimSpace(out), "\n")[3:] {
+			first = append(first, strings.Fields(line)[0])
+		}
+		return first
+	}
+	assert.Equal(t, []string{"likes", "spouse", "childOf"}, relations(TableOptions{}))
+	assert.Equal(t, []string{"spouse", "likes", "childOf"}, relations(TableOptions{Sort: ByMRR}))
+	assert.Equal(t, []string{"childOf", "likes", "spouse"}, relations(TableOptions{Sort: ByName}))
+	assert.Equal(t, []string{"likes", "spouse", "childOf"}, relations(TableOptions{Sort: ByQueries}))
+	assert.Equal(t, []string{"likes"}, relations(TableOptions{Least: 3}))
+	assert.Equal(t, []string{"likes", "…"}, relations(TableOptions{Top: 1}))
+	assert.Equal(t, []string{"spouse", "…", "childOf"}, relations(TableOptions{Sort: ByMRR, Top: 2}), "both ends")
+	assert.Equal(t, []string{"likes", "spouse", "childOf"}, relations(TableOptions{Top: 3}))
+	assert.Contains(t, write(t, r, PlainText, TableOptions{Least: 3}), "realistic ties, groups of at least 3 queries\n")
+	assert.Contains(t, write(t, r, PlainText, TableOptions{Top: 1}), "\n… 2 more\n")
+}
+
+// TestLabels shows labels beside opaque identifiers, and only where a group is an identifier.
+func TestLabels(t *testing.T) {
+	r := only(familyReport(t), rank.Realistic)
+	g := familyGraph()
+	r.SetExtremes(g, familyRanks(g), rank.All, rank.Realistic)
+	r.AddLabels(map[string]string{"likes": "has a liking for", "N-N": "no identifier", "bob": "Bob"})
+	out := write(t, r, PlainText, TableOptions{})
+	assert.Contains(t, out, "\nlikes (has a liking for)  ")
+	assert.NotContains(t, out, "no identifier")
+	assert.Contains(t, write(t, r, CSV, TableOptions{}), ",relation,likes,has a liking for,")
+	labelled := 0
+	for _, q := range append(r.Worst, r.Best...) {
+		assert.Equal(t, q.Head == "bob", q.HeadLabel == "Bob")
+		if q.HeadLabel != "" {
+			labelled++
+		}
+	}
+	assert.Positive(t, labelled)
 }
 
 func TestTableOfOneSide(t *testing.T) {
@@ -99,19 +178,18 @@ func TestTableOfOneSide(t *testing.T) {
 	r.Results, r.Groups, err = Summarize(
 		t.Context(),
 		familyRanks(g)[:4],
-		SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.Train}, Keys: keys},
+		SummaryOptions{
+			Sides: rank.TailSide, Filters: []rank.Filter{rank.Train}, Ties: []rank.Ties{rank.Optimistic}, Keys: keys,
+		},
 	)
 	require.NoError(t, err)
-	var out strings.Builder
-	require.NoError(t, r.WriteTable(&out, rank.Optimistic))
-	require.NoError(t, r.WriteGroups(&out, rank.Optimistic))
-	assert.Contains(t, out.String(), "optimistic ties, filters train\n")
-	assert.NotContains(t, out.String(), "both")
-	assert.NotContains(t, out.String(), "Hits")
-	assert.Contains(t, out.String(), "By category: filter train, side tail, optimistic ties\n")
+	out := write(t, r, PlainText, TableOptions{Wide: true})
+	assert.NotContains(t, out, "both")
+	assert.NotContains(t, out, "Hits")
+	assert.Contains(t, out, "By category: filter train, side tail, optimistic ties\n")
 }
 
-// A long list of relations is printed completely.
+// A long list of relations is printed completely, unless Top bounds it.
 func TestGroupsAreAllPrinted(t *testing.T) {
 	r := tinyReport()
 	ranks := benchRanks(2000, 237, false, 7)
@@ -127,9 +205,85 @@ func TestGroupsAreAllPrinted(t *testing.T) {
 		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Keys: []Key{key}},
 	)
 	require.NoError(t, err)
-	var out strings.Builder
-	require.NoError(t, r.WriteGroups(&out, rank.Realistic))
-	assert.Equal(t, 237, strings.Count(out.String(), "\n/relation/"))
+	assert.Equal(t, 237, strings.Count(write(t, r, PlainText, TableOptions{}), "\n/relation/"))
+	assert.Equal(t, 20, strings.Count(write(t, r, PlainText, TableOptions{Top: DefaultTop}), "\n/relation/"))
+}
+
+// A paper's table has one row for the model, and the protocol in the caption.
+func TestReportInLaTeX(t *testing.T) {
+	r := only(familyReport(t), rank.Realistic)
+	r.Groups = nil
+	assert.Equal(t, `\begin{table}
+\centering
+\caption{Link prediction on the test split of family: filtered ranks, tail and head queries, realistic ties, `+
+		`in percent. In brackets: 95\% bootstrap intervals, 1,000 resamples by query.}
+\begin{tabular}{lrrr}
+\toprule
+model & MRR [95\% CI] & Hits@1 & Hits@3 \\
+\midrule
+mquine (d = 2) & 75.00 [50.00, 100.00] & 50.00 & 100.00 \\
+\bottomrule
+\end{tabular}
+\end{table}
+`, write(t, r, LaTeX, TableOptions{Percent: true}))
+	out := write(t, r, LaTeX, TableOptions{NoCI: true})
+	assert.Contains(t, out, "realistic ties.}\n")
+	assert.Contains(t, out, "model & MRR & Hits@1")
+}
+
+// TestReportInCSV compares the lines with the results.
+func TestReportInCSV(t *testing.T) {
+	r := familyReport(t)
+	records, err := csv.NewReader(strings.NewReader(write(t, r, CSV, TableOptions{Percent: true, Top: 1}))).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, records, 1+len(r.Results)+len(r.Groups), "no option of tables affects programs")
+	column := func(name string) int { return slices.Index(records[0], name) }
+	for i, res := range append(slices.Clone(r.Results), r.Groups...) {
+		record := records[1+i]
+		assert.Equal(t, []string{"family", res.By, res.Group, res.Side.String(), strconv.Itoa(res.N)},
+			[]string{record[column("data")], record[column("by")], record[column("group")], record[column("side")],
+				record[column("n")]})
+		for name, want := range map[string]Number{
+			"mrr": res.MRR, "mrr_ci_low": res.MRRCI[0], "mr": res.MR, "amri": res.AMRI, "hits@3": res.Hits[1].Share,
+		} {
+			if math.IsNaN(float64(want)) {
+				assert.Empty(t, record[column(name)])
+				continue
+			}
+			got, err := strconv.ParseFloat(record[column(name)], 64)
+			require.NoError(t, err)
+			assert.Equal(t, float64(want), got, name)
+		}
+	}
+}
+
+func TestNumberFormat(t *testing.T) {
+	assert.Equal(t, "0.0000", Number(-0.00001).format(4), "no sign before a zero")
+	assert.Equal(t, "-0.0001", Number(-0.0001).format(4))
+	assert.Equal(t, "0", Number(math.Copysign(0, -1)).format(-1))
+	o := TableOptions{}
+	for want, n := range map[string]Number{"1.81": 1.809, "99.99": 99.99, "123.5": 123.45, "4821": 4821.4, "-": undefined} {
+		assert.Equal(t, want, o.mean(n))
+	}
+	assert.Equal(t, "< 0.0001", formatP(1./10001))
+	assert.Equal(t, "0.0002", formatP(2./10001))
+	assert.Equal(t, "-", formatP(undefined))
+}
+
+// TestTablesFit writes the default tables of a large data set, whose lines fit 80 columns.
+func TestTablesFit(t *testing.T) {
+	r := only(familyReport(t), rank.Realistic)
+	for i := range r.Results {
+		res := &r.Results[i]
+		res.N, res.MR, res.MRR, res.MRRCI = 1_234_567, 123456, 0.123456, [2]Number{0.123456, 0.123456}
+		if i%2 == 0 {
+			res.N, res.MR = 118_142, 123.456
+		}
+	}
+	r.Results[0].Hits = append(r.Results[0].Hits, HitsAt{10, 1})
+	for line := range strings.Lines(write(t, r, PlainText, TableOptions{Explain: true})) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
+	}
 }
 
 type brokenWriter struct{}
@@ -138,6 +292,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("pipe is c
 
 func TestTableReportsWriteErrors(t *testing.T) {
 	r := familyReport(t)
-	assert.EqualError(t, r.WriteTable(brokenWriter{}, rank.Realistic), "pipe is closed")
-	assert.EqualError(t, r.WriteGroups(brokenWriter{}, rank.Realistic), "pipe is closed")
+	for _, f := range []Format{PlainText, Markdown, LaTeX, CSV, JSON} {
+		assert.EqualError(t, r.Write(brokenWriter{}, f, TableOptions{}), "pipe is closed", f)
+	}
 }

@@ -25,12 +25,12 @@ import (
 type comparison struct {
 	compute
 	setup
-	models   []string
-	data     string
-	filter   rank.Filter
-	changed  int
-	format   metrics.TableFormat
-	jsonFile string
+	printed
+	tableFlags
+	models  []string
+	data    string
+	filter  rank.Filter
+	changed int
 }
 
 func newCompareCommand() *cobra.Command {
@@ -91,10 +91,10 @@ to standard error.`,
 			if c.jsonFile != "" {
 				err = writeJSON(cmd, c.jsonFile, report)
 			}
-			if c.format == metrics.CSV {
+			if c.format == metrics.CSV || c.format == metrics.JSON {
 				out = text.Exact(out)
 			}
-			if unprinted := report.Write(out, c.format); unprinted != nil {
+			if unprinted := report.Write(out, c.format, c.TableOptions); unprinted != nil {
 				err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", text.Cause(unprinted)))
 			}
 			return err
@@ -104,11 +104,11 @@ to standard error.`,
 	flags.SortFlags = false
 	addData(cmd, &c.data)
 	addChoice(cmd, &c.filter, "filter", "rank under this `filter`: none, train or all", rank.None, rank.Train, rank.All)
-	c.setup.add(cmd)
+	// Permutation tests for each entity would take too long.
+	c.setup.add(cmd, slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" }))
 	flags.Var(positive{n: &c.changed}, "changed", "list this `number` of queries that changed most")
-	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv",
-		metrics.PlainText, metrics.Markdown, metrics.LaTeX, metrics.CSV)
-	jsonFlag(cmd, &c.jsonFile)
+	c.tableFlags.add(cmd, "usual, queries, mrr (largest gain first) or name")
+	c.printed.add(cmd)
 	c.compute.add(cmd)
 	return cmd
 }
@@ -137,10 +137,36 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		}
 		all = append(all, next.ComparedCheckpoint)
 	}
-	return metrics.CompareAll(ctx, first.graph, c.split, all, metrics.CompareOptions{
+	report, err := metrics.CompareAll(ctx, first.graph, c.split, all, metrics.CompareOptions{
 		Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed,
 		CIBy: c.ciBy, Threads: c.threads,
 	})
+	if err != nil {
+		return nil, err
+	}
+	labels, err := kg.ReadLabels(ctx, first.graph.Dir)
+	if err != nil {
+		return nil, err
+	}
+	report.AddLabels(labels)
+	return report, c.describe(ctx, report, first.graph)
+}
+
+// describe sets the provenance of a report on g.
+func (c *comparison) describe(ctx context.Context, report *metrics.ComparisonReport, g *kg.Graph) error {
+	digest, err := g.SHA256(ctx)
+	if err != nil {
+		return err
+	}
+	backend, err := c.compute.resolve()
+	if err != nil {
+		return err
+	}
+	from := provenance(ctx)
+	from.Machine.Tier, from.Machine.Threads = backend.Tier.String(), c.threads
+	from.Data, from.Bootstrap = describedData(g, digest), report.Provenance.Bootstrap
+	report.Provenance = from
+	return nil
 }
 
 // competitor is a checkpoint with its ranks.
@@ -191,7 +217,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		return nil, fmt.Errorf("%s does not match the %v split of %s: %w", path, c.split, g.Name, err)
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
-	return &competitor{metrics.ComparedCheckpoint{Name: name, Path: path, Ranks: ranks}, g, 0}, nil
+	return &competitor{metrics.ComparedCheckpoint{Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks}, g, 0}, nil
 }
 
 // rank ranks a checkpoint.
@@ -232,7 +258,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}
 	config := s.checkpoint.Model.Config()
 	return &competitor{metrics.ComparedCheckpoint{
-		Name: name, Path: path, Model: config.Model, Dim: config.Dim, SHA256: sum, Ranks: ranking.Ranks,
+		Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
 	}, s.graph, config.Entities}, nil
 }
 

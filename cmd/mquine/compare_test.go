@@ -24,19 +24,22 @@ type contrastJSON struct {
 	Losses    int      `json:"losses"`
 	Equal     int      `json:"equal"`
 	Metrics   []struct {
-		Metric     string      `json:"metric"`
-		Base       *float64    `json:"base"`
-		Other      *float64    `json:"other"`
-		Difference *float64    `json:"difference"`
-		CI         [2]*float64 `json:"ci"`
-		P          *float64    `json:"p"`
+		Metric     string   `json:"metric"`
+		Base       *float64 `json:"base"`
+		Other      *float64 `json:"other"`
+		Difference *float64 `json:"difference"`
+		CILow      *float64 `json:"ci_low"`
+		CIHigh     *float64 `json:"ci_high"`
+		P          *float64 `json:"p"`
 	} `json:"metrics"`
 }
 
 type compareJSON struct {
 	Schema      string `json:"schema"`
 	ZConvention string `json:"z_convention"`
-	CIBy        string `json:"ci_by"`
+	Provenance  struct {
+		Bootstrap struct{ By string }
+	} `json:"provenance"`
 	Checkpoints []struct {
 		Name    string        `json:"name"`
 		Results []evalMetrics `json:"results"`
@@ -89,7 +92,7 @@ func TestCompare(t *testing.T) {
 
 	var r compareJSON
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("c.json"))), &r))
-	assert.Equal(t, "mquine.compare/1", r.Schema)
+	assert.Equal(t, "mquine.compare/2", r.Schema)
 	assert.Equal(t, "paper", r.ZConvention)
 	require.Len(t, r.Checkpoints, 2)
 	require.Len(t, r.Comparisons, 1)
@@ -115,11 +118,11 @@ func TestCompare(t *testing.T) {
 		assert.Equal(t, []int{n, wins, losses, n - wins - losses},
 			[]int{whole.N, whole.Wins, whole.Losses, whole.Equal}, whole.Side)
 		m := whole.Metrics[0]
-		assert.Equal(t, "MRR", m.Metric)
+		assert.Equal(t, "mrr", m.Metric)
 		assert.InDelta(t, mrr[0]/float64(n), *m.Base, 1e-12)
 		assert.InDelta(t, mrr[1]/float64(n), *m.Other, 1e-12)
 		assert.InDelta(t, (mrr[1]-mrr[0])/float64(n), *m.Difference, 1e-12)
-		assert.True(t, *m.CI[0] <= *m.Difference && *m.Difference <= *m.CI[1])
+		assert.True(t, *m.CILow <= *m.Difference && *m.Difference <= *m.CIHigh)
 		assert.True(t, 0 < *m.P && *m.P <= 1)
 	}
 	for i, checkpoint := range r.Checkpoints {
@@ -200,7 +203,7 @@ func TestCompareCIBy(t *testing.T) {
 		return r
 	}
 	o := succeed(t, compare...)
-	assert.Equal(t, "query", read().CIBy)
+	assert.Equal(t, "query", read().Provenance.Bootstrap.By)
 	assert.Equal(t, 4, strings.Count(o.stdout, "[95% CI by query]"),
 		"checkpoints, whole, and two metrics of the groups")
 
@@ -212,12 +215,12 @@ func TestCompareCIBy(t *testing.T) {
 		assert.Contains(t, o.stdout, "too few: ", format)
 	}
 	byRelation := read()
-	assert.Equal(t, "relation", byRelation.CIBy)
+	assert.Equal(t, "relation", byRelation.Provenance.Bootstrap.By)
 	alone, together := byTriple.Comparisons[0].Whole[0], byRelation.Comparisons[0].Whole[0]
 	assert.Equal(t, 40, alone.Clusters)
 	assert.Less(t, *together.Effective, 10.)
-	assert.NotNil(t, alone.Metrics[0].CI[0])
-	assert.Nil(t, together.Metrics[0].CI[0])
+	assert.NotNil(t, alone.Metrics[0].CILow)
+	assert.Nil(t, together.Metrics[0].CILow)
 	assert.Equal(t, *alone.Metrics[0].Difference, *together.Metrics[0].Difference)
 	assert.Less(t, *alone.Metrics[0].P, *together.Metrics[0].P, "few relations can be exchanged in few ways")
 

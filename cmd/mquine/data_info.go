@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +16,14 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/catalogue"
+	"github.com/mquine/mquine/metrics"
 )
 
 // dataInfo is the JSON result of `mquine data info`.
 type dataInfo struct {
-	Schema string `json:"schema"`
-	Name   string `json:"name"`
+	Schema     string             `json:"schema"`
+	Provenance metrics.Provenance `json:"provenance"`
+	Name       string             `json:"name"`
 	// Dir is empty if the data set is not installed.
 	Dir string `json:"dir,omitempty"`
 	// Public is the entry in the catalogue, or nil if there is none.
@@ -55,7 +56,7 @@ type fileInfo struct {
 }
 
 func newDataInfoCommand() *cobra.Command {
-	var jsonFile string
+	var p printed
 	cmd := &cobra.Command{
 		Use:   "info NAME",
 		Short: "Describe a data set and check it",
@@ -69,27 +70,27 @@ The columns of the table of splits:
   (h, r, ?)  distinct tail queries
   (?, r, t)  distinct head queries
   unseen     triples with an entity that is in no training triple
-  1-1, 1-N, N-1, N-N
-             triples by the category of their relation, heads first. N means
-             more than 1.5 heads for a tail, or tails for a head, on average in
-             the train split`,
+
+A second table counts the triples by the category of their relation: 1-1, 1-N,
+N-1 or N-N, heads first. N means more than 1.5 heads for a tail, or tails for a
+head, on average in the train split. --format csv prints a line for each split.`,
 		Example: `  mquine data info fb15k-237
   mquine data info ./my-graph --json -`,
 		Args:              oneArg("give the name or the path of a data set, as in: mquine data info umls"),
 		ValidArgsFunction: completeDatasets,
 		Annotations:       map[string]string{dataArgs: ""},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			info, err := describeData(cmd.Context(), args[0], cmd.ErrOrStderr())
+			info, err := describeData(cmd.Context(), args[0], cmd.ErrOrStderr(), &p)
 			if err != nil {
 				return err
 			}
-			if err := writeResult(cmd, jsonFile, info); err != nil {
+			if err := p.print(cmd, info); err != nil {
 				return err
 			}
 			return info.verdict()
 		},
 	}
-	jsonFlag(cmd, &jsonFile)
+	p.add(cmd)
 	return cmd
 }
 
@@ -106,8 +107,8 @@ func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobr
 
 // describeData describes a data set. If an installed public data set cannot be read, it sets Problem
 // instead of returning an error.
-func describeData(ctx context.Context, name string, log io.Writer) (dataInfo, error) {
-	info := dataInfo{Schema: "mquine.data-info/1", Name: name}
+func describeData(ctx context.Context, name string, log io.Writer, p *printed) (dataInfo, error) {
+	info := dataInfo{Schema: "mquine.data-info/1", Provenance: provenance(ctx), Name: name}
 	if set, public := catalogue.Find(name); public {
 		parent, err := kg.DataDir()
 		if err != nil {
@@ -131,7 +132,8 @@ func describeData(ctx context.Context, name string, log io.Writer) (dataInfo, er
 	}
 	statistics := kg.Describe(g)
 	info.Name, info.Dir, info.Statistics, info.Notes = g.Name, g.Dir, &statistics, g.Notes
-	return info, nil
+	info.Provenance.Data, err = p.dataOf(ctx, g)
+	return info, err
 }
 
 // verdict returns an error for a public data set that does not match the catalogue.
@@ -185,22 +187,71 @@ func describePublic(ctx context.Context, set catalogue.Dataset, dir string) (*pu
 	return info, nil
 }
 
-func (d dataInfo) print(w *bytes.Buffer) {
-	d.printFacts(w)
+func (d dataInfo) tables() []*text.Table {
+	all := []*text.Table{d.factTable()}
 	if d.Statistics != nil {
-		d.printSplits(w)
-		d.printTraining(w)
+		all = append(all, d.splitTable())
+		if d.Statistics.Training != nil {
+			all = append(all, d.categoryTable(), d.trainingTable())
+		}
 	}
 	if d.Public != nil {
-		d.Public.print(w)
+		all = append(all, d.Public.table())
 	}
-	writeNotes(w, d.Notes)
-	if d.Public != nil && slices.ContainsFunc(d.Public.Files, func(f fileInfo) bool { return f.State == "absent" }) {
-		fmt.Fprintf(w, "Run \"mquine data get %s\" to download the missing files.\n", d.Name)
-	}
+	return all
 }
 
-func (d dataInfo) printFacts(w *bytes.Buffer) {
+func (d dataInfo) remarks() []string {
+	var lines []string
+	for _, note := range d.Notes {
+		lines = append(lines, text.Escape("note: "+note))
+	}
+	if d.Public != nil && slices.ContainsFunc(d.Public.Files, func(f fileInfo) bool { return f.State == "absent" }) {
+		lines = append(lines, fmt.Sprintf("Run \"mquine data get %s\" to download the missing files.", d.Name))
+	}
+	return lines
+}
+
+// records returns a line for each split, or for each file of a data set that is not installed.
+func (d dataInfo) records() *text.Table {
+	t := text.NewTable()
+	if d.Statistics == nil {
+		t.AppendHeader([]any{"data", "split", "triples"})
+		if d.Public != nil {
+			for _, f := range d.Public.Files {
+				t.AppendRow([]any{d.Name, f.Name, f.Lines})
+			}
+		}
+		return t
+	}
+	header := []any{
+		"data", "entities", "relations", "split", "triples", "repeats", "loops", "tail_queries", "head_queries", "unseen",
+	}
+	for c := range kg.NumCategories {
+		header = append(header, c.String())
+	}
+	t.AppendHeader(header)
+	for _, s := range d.Statistics.Splits {
+		row := []any{d.Name, d.Statistics.Entities, d.Statistics.Relations, s.Split.String(), s.Triples, s.Repeats,
+			s.Loops, s.TailQueries, s.HeadQueries}
+		if d.Statistics.Training == nil {
+			row = append(row, "")
+		} else {
+			row = append(row, *s.Unseen)
+		}
+		for c := range kg.NumCategories {
+			if d.Statistics.Training == nil {
+				row = append(row, "")
+			} else {
+				row = append(row, s.Categories[c])
+			}
+		}
+		t.AppendRow(row)
+	}
+	return t
+}
+
+func (d dataInfo) factTable() *text.Table {
 	t := text.NewTable()
 	if d.Dir != "" {
 		t.AppendRow(table.Row{"folder", d.Dir})
@@ -224,15 +275,17 @@ func (d dataInfo) printFacts(w *bytes.Buffer) {
 		t.AppendRow(table.Row{"entities", text.Comma(d.Public.Entities)})
 		t.AppendRow(table.Row{"relations", text.Comma(d.Public.Relations)})
 	}
-	fmt.Fprintf(w, "%s\n\n", t.Render())
+	return t
 }
 
-func (d dataInfo) printSplits(w *bytes.Buffer) {
-	type column struct {
-		name string
-		of   func(kg.SplitStatistics) int
-	}
-	columns := []column{
+// splitColumn is a number that describes a split.
+type splitColumn struct {
+	name string
+	of   func(kg.SplitStatistics) int
+}
+
+func (d dataInfo) splitTable() *text.Table {
+	columns := []splitColumn{
 		{"triples", func(s kg.SplitStatistics) int { return s.Triples }},
 		{"repeats", func(s kg.SplitStatistics) int { return s.Repeats }},
 		{"loops", func(s kg.SplitStatistics) int { return s.Loops }},
@@ -240,11 +293,22 @@ func (d dataInfo) printSplits(w *bytes.Buffer) {
 		{"(?, r, t)", func(s kg.SplitStatistics) int { return s.HeadQueries }},
 	}
 	if d.Statistics.Training != nil {
-		columns = append(columns, column{"unseen", func(s kg.SplitStatistics) int { return *s.Unseen }})
-		for c := range kg.NumCategories {
-			columns = append(columns, column{c.String(), func(s kg.SplitStatistics) int { return s.Categories[c] }})
-		}
+		columns = append(columns, splitColumn{"unseen", func(s kg.SplitStatistics) int { return *s.Unseen }})
 	}
+	return d.columnTable(columns)
+}
+
+// categoryTable counts the triples of each split by the category of their relation.
+func (d dataInfo) categoryTable() *text.Table {
+	var columns []splitColumn
+	for c := range kg.NumCategories {
+		columns = append(columns, splitColumn{c.String(), func(s kg.SplitStatistics) int { return s.Categories[c] }})
+	}
+	return d.columnTable(columns)
+}
+
+// columnTable has a line for each split.
+func (d dataInfo) columnTable(columns []splitColumn) *text.Table {
 	header, numbers := table.Row{"split"}, []int{}
 	for i, c := range columns {
 		header, numbers = append(header, c.name), append(numbers, i+2)
@@ -258,14 +322,11 @@ func (d dataInfo) printSplits(w *bytes.Buffer) {
 		}
 		t.AppendRow(row)
 	}
-	fmt.Fprintf(w, "%s\n\n", t.Render())
+	return t
 }
 
-func (d dataInfo) printTraining(w *bytes.Buffer) {
+func (d dataInfo) trainingTable() *text.Table {
 	training := d.Statistics.Training
-	if training == nil {
-		return
-	}
 	var categories []string
 	for c := range kg.NumCategories {
 		categories = append(categories, fmt.Sprintf("%s %s", text.Comma(training.Categories[c]), c))
@@ -277,10 +338,10 @@ func (d dataInfo) printTraining(w *bytes.Buffer) {
 		degrees.Mean, strconv.FormatFloat(degrees.Median, 'f', -1, 64), text.Comma(degrees.Max))})
 	t.AppendRow(table.Row{"", fmt.Sprintf("the top 5%% of entities account for %.0f%% of all heads and tails",
 		100*degrees.TopShare)})
-	fmt.Fprintf(w, "%s\n\n", t.Render())
+	return t
 }
 
-func (p *publicInfo) print(w *bytes.Buffer) {
+func (p *publicInfo) table() *text.Table {
 	t := text.NewTable(2)
 	t.AppendHeader(table.Row{"file", "triples", "state"})
 	for _, f := range p.Files {
@@ -302,5 +363,5 @@ func (p *publicInfo) print(w *bytes.Buffer) {
 		}
 		t.AppendRow(table.Row{f.Name, text.Comma(f.Lines), state})
 	}
-	fmt.Fprintf(w, "%s\n\n", t.Render())
+	return t
 }

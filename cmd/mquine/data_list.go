@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,13 +13,15 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/catalogue"
+	"github.com/mquine/mquine/metrics"
 )
 
 // dataList is the JSON result of `mquine data list`.
 type dataList struct {
-	Schema   string       `json:"schema"`
-	Dir      string       `json:"dir"`
-	Datasets []listedData `json:"datasets"`
+	Schema     string             `json:"schema"`
+	Provenance metrics.Provenance `json:"provenance"`
+	Dir        string             `json:"dir"`
+	Datasets   []listedData       `json:"datasets"`
 }
 
 // listedData is a data set in a dataList. The sizes come from the catalogue. They are 0 for a data
@@ -43,7 +43,7 @@ type listedData struct {
 }
 
 func newDataListCommand() *cobra.Command {
-	var jsonFile string
+	var p printed
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List public and installed data sets",
@@ -60,15 +60,15 @@ also compares checksums.`,
 			if err != nil {
 				return err
 			}
-			return writeResult(cmd, jsonFile, list)
+			return p.print(cmd, list)
 		},
 	}
-	jsonFlag(cmd, &jsonFile)
+	p.add(cmd)
 	return cmd
 }
 
 func listData(ctx context.Context) (dataList, error) {
-	list := dataList{Schema: "mquine.data-list/1"}
+	list := dataList{Schema: "mquine.data-list/1", Provenance: provenance(ctx)}
 	var err error
 	if list.Dir, err = kg.DataDir(); err != nil {
 		return list, err
@@ -121,7 +121,7 @@ func differing(ctx context.Context, d catalogue.Dataset, parent string) (names [
 	return names, nil
 }
 
-func (l dataList) print(w *bytes.Buffer) {
+func (l dataList) tables() []*text.Table {
 	t := text.NewTable(2, 3, 4, 5, 6)
 	t.AppendHeader(table.Row{"name", "entities", "relations", "train", "valid", "test", "state"})
 	for _, d := range l.Datasets {
@@ -133,10 +133,34 @@ func (l dataList) print(w *bytes.Buffer) {
 		}
 		t.AppendRow(row)
 	}
-	fmt.Fprintln(w, t.Render())
-	fmt.Fprintln(w)
-	printLine(w, "Data sets are installed in %s.", l.Dir)
-	fmt.Fprintln(w, `"mquine data info NAME" describes a data set, "mquine data get NAME" downloads one.`)
+	return []*text.Table{t}
+}
+
+func (l dataList) remarks() []string {
+	return []string{
+		text.Escape("Data sets are installed in " + l.Dir + "."),
+		"To describe or to download one: mquine data info NAME, mquine data get NAME",
+	}
+}
+
+// records returns a line for each data set. The sizes are empty if the catalogue lacks the data set.
+func (l dataList) records() *text.Table {
+	t := text.NewTable()
+	t.AppendHeader([]any{
+		"name", "public", "entities", "relations", "train", "valid", "test", "present", "missing", "differing",
+	})
+	for _, d := range l.Datasets {
+		row := []any{d.Name, d.Public}
+		for _, n := range []int{d.Entities, d.Relations, d.Train, d.Valid, d.Test} {
+			if d.Public {
+				row = append(row, n)
+			} else {
+				row = append(row, "")
+			}
+		}
+		t.AppendRow(append(row, d.Present, strings.Join(d.Missing, " "), strings.Join(d.Differing, " ")))
+	}
+	return t
 }
 
 // state returns the text for the column "state".

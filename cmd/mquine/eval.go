@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -65,7 +66,8 @@ the clusters are worth only 4 clusters of equal size.
 
 --ranks writes a line for each query: side, head, relation, tail, and for each
 filter the number of other candidates with a better and with an equal score.
---json writes all metrics under every tie rule, with times and the machine.
+--json writes all metrics, the distribution of the ranks, the ten worst and best
+queries, times, the machine and checksums. --all-ties adds the other tie rules.
 Files are written atomically. If a file is "-", it goes to standard output, and
 the table to standard error.`,
 		Example: `  mquine eval --model ./checkpoint --data fb15k-237
@@ -89,7 +91,7 @@ the table to standard error.`,
 	addChoice(cmd, &e.protocol, "protocol", "evaluation `protocol`: full or rotate", protocolNames()...)
 	addChoices(cmd, &e.filters, "filters", "rank under these `filters`, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
-	e.setup.add(cmd)
+	e.setup.add(cmd, metrics.KeyNames())
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
 		"`format` of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
@@ -97,7 +99,9 @@ the table to standard error.`,
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false,
 		"measure the multiply-add rate of the processor and print the share that the ranking reached")
-	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `file` (- is standard output)")
+	e.tableFlags.add(cmd, "usual, queries, mrr (highest first) or name")
+	e.printed.add(cmd)
+	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only --ties")
 	addOutput(cmd, &e.ranksFile, "ranks",
 		"write the ranks of all queries, tab-separated, to `file` (- is standard output)")
 	return cmd

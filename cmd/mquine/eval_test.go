@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -99,21 +100,39 @@ func sortedLines(t *testing.T, path string) []string {
 
 // evalReport decodes the JSON of an evaluation in the way that users do.
 type evalReport struct {
-	Schema           string        `json:"schema"`
-	Data             string        `json:"data"`
-	Model            string        `json:"model"`
-	Dim              int           `json:"dim"`
-	CheckpointSHA256 string        `json:"checkpoint_sha256"`
-	Tier             string        `json:"tier"`
-	Threads          int           `json:"threads"`
-	Machine          string        `json:"machine"`
-	CIBy             string        `json:"ci_by"`
-	Results          []evalMetrics `json:"results"`
-	Groups           []struct {
-		By    string `json:"by"`
-		Group string `json:"group"`
-		evalMetrics
-	} `json:"groups"`
+	Schema     string `json:"schema"`
+	Provenance struct {
+		Version string    `json:"version"`
+		Date    time.Time `json:"date"`
+		Command string    `json:"command"`
+		Machine struct {
+			CPU     string `json:"cpu"`
+			Tier    string `json:"tier"`
+			Threads int    `json:"threads"`
+		} `json:"machine"`
+		Checkpoint struct {
+			Path   string `json:"path"`
+			SHA256 string `json:"sha256"`
+			Model  string `json:"model"`
+			Dim    int    `json:"dim"`
+		} `json:"checkpoint"`
+		Data struct {
+			Name   string `json:"name"`
+			SHA256 string `json:"sha256"`
+			Train  int    `json:"train"`
+			Test   int    `json:"test"`
+		} `json:"data"`
+		Bootstrap struct {
+			Resamples int     `json:"resamples"`
+			Level     float64 `json:"level"`
+			By        string  `json:"by"`
+		} `json:"bootstrap"`
+	} `json:"provenance"`
+	RankBounds    []int              `json:"rank_bounds"`
+	Results       []evalMetrics      `json:"results"`
+	Groups        []evalMetrics      `json:"groups"`
+	Worst         []rankedQueryJSON  `json:"worst"`
+	Best          []rankedQueryJSON  `json:"best"`
 	Queries       int                `json:"queries"`
 	UniqueQueries int                `json:"unique_queries"`
 	Rescored      map[string]int     `json:"rescored"`
@@ -123,16 +142,30 @@ type evalReport struct {
 	Share         float64            `json:"share"`
 }
 
+type rankedQueryJSON struct {
+	Side, Head, Relation, Tail string
+	Rank                       float64
+}
+
 type evalMetrics struct {
-	Side      string              `json:"side"`
-	Filter    string              `json:"filter"`
-	Ties      string              `json:"ties"`
-	N         int                 `json:"n"`
-	MRR       *float64            `json:"mrr"`
-	MRRCI     [2]*float64         `json:"mrr_ci"`
-	Clusters  int                 `json:"clusters"`
-	Effective *float64            `json:"effective_clusters"`
-	Hits      map[string]*float64 `json:"hits"`
+	By         string   `json:"by"`
+	Group      string   `json:"group"`
+	Side       string   `json:"side"`
+	Filter     string   `json:"filter"`
+	Ties       string   `json:"ties"`
+	N          int      `json:"n"`
+	MRR        *float64 `json:"mrr"`
+	MRRCILow   *float64 `json:"mrr_ci_low"`
+	MRRCIHigh  *float64 `json:"mrr_ci_high"`
+	Clusters   int      `json:"clusters"`
+	Effective  *float64 `json:"effective_clusters"`
+	MR         *float64 `json:"mr"`
+	Hits1      *float64 `json:"hits@1"`
+	Hits2      *float64 `json:"hits@2"`
+	Hits3      *float64 `json:"hits@3"`
+	Hits5      *float64 `json:"hits@5"`
+	Hits10     *float64 `json:"hits@10"`
+	RankCounts []int    `json:"rank_counts"`
 }
 
 func readReport(t *testing.T, text []byte) evalReport {
@@ -156,11 +189,21 @@ func TestEvalJSON(t *testing.T) {
 	parameters, err := os.ReadFile(filepath.Join(w.model, "model.safetensors"))
 	require.NoError(t, err)
 	sum := sha256.Sum256(parameters)
-	assert.Equal(t, hex.EncodeToString(sum[:]), r.CheckpointSHA256)
-	assert.Equal(t, "mquine.eval/1", r.Schema)
-	assert.Equal(t, []any{"families", "mquine", 6, "generic", 2, 80},
-		[]any{r.Data, r.Model, r.Dim, r.Tier, r.Threads, r.Queries})
-	assert.NotEmpty(t, r.Machine)
+	p := r.Provenance
+	assert.Equal(t, "mquine.eval/2", r.Schema)
+	assert.Equal(t, []any{w.model, hex.EncodeToString(sum[:]), "mquine", 6},
+		[]any{p.Checkpoint.Path, p.Checkpoint.SHA256, p.Checkpoint.Model, p.Checkpoint.Dim})
+	assert.Equal(t, []any{"generic", 2, 80}, []any{p.Machine.Tier, p.Machine.Threads, r.Queries})
+	assert.NotEmpty(t, p.Machine.CPU)
+	assert.WithinDuration(t, time.Now(), p.Date, time.Minute)
+	assert.Contains(t, p.Command, "mquine eval --model "+w.model+" ")
+	assert.Equal(t, []any{1000, 0.95, "query"}, []any{p.Bootstrap.Resamples, p.Bootstrap.Level, p.Bootstrap.By})
+	triples := sha256.New()
+	for _, split := range []string{"train", "valid", "test"} {
+		triples.Write(must1(os.ReadFile(filepath.Join(w.data, split+".txt"))))
+	}
+	assert.Equal(t, []any{"families", 300, 40, hex.EncodeToString(triples.Sum(nil))},
+		[]any{p.Data.Name, p.Data.Train, p.Data.Test, p.Data.SHA256})
 
 	for _, key := range []string{"load_s", "pack_s", "rank_s", "total_s"} {
 		assert.Positive(t, r.Timing[key], key)
@@ -190,16 +233,17 @@ func TestEvalJSON(t *testing.T) {
 	}
 	n := len(lines) - 1
 	assert.Equal(t, len(queries), r.UniqueQueries)
-	assert.Len(t, r.Results, 2*3*3)
+	assert.Len(t, r.Results, 2*3, "one tie rule")
 	found := false
 	for _, m := range r.Results {
 		if m.Side == "both" && m.Filter == "all" && m.Ties == "realistic" {
 			found = true
 			assert.Equal(t, n, m.N)
 			assert.InDelta(t, reciprocal/float64(n), *m.MRR, 1e-12)
-			assert.InDelta(t, float64(hits)/float64(n), *m.Hits["5"], 1e-12)
-			assert.Len(t, m.Hits, 2)
-			assert.True(t, *m.MRRCI[0] <= *m.MRR && *m.MRR <= *m.MRRCI[1])
+			assert.InDelta(t, float64(hits)/float64(n), *m.Hits5, 1e-12)
+			assert.NotNil(t, m.Hits2)
+			assert.Nil(t, m.Hits10)
+			assert.True(t, *m.MRRCILow <= *m.MRR && *m.MRR <= *m.MRRCIHigh)
 		}
 	}
 	assert.True(t, found)
@@ -253,7 +297,7 @@ func TestEvalCIBy(t *testing.T) {
 		if by == "" {
 			by = "query" // the default
 		}
-		assert.Equal(t, by, r.CIBy)
+		assert.Equal(t, by, r.Provenance.Bootstrap.By)
 		assert.Equal(t, 2, strings.Count(o.stdout, "MRR [95% CI by "+by+"]"), "the whole, and the groups")
 		last := r.Results[len(r.Results)-1]
 		clusters[by] = last.Clusters
@@ -264,10 +308,10 @@ func TestEvalCIBy(t *testing.T) {
 		assert.LessOrEqual(t, *last.Effective, float64(last.Clusters))
 		for _, g := range r.Groups {
 			if g.N > 0 && *g.Effective < 10 {
-				assert.Nil(t, g.MRRCI[0])
-				assert.Nil(t, g.MRRCI[1])
+				assert.Nil(t, g.MRRCILow)
+				assert.Nil(t, g.MRRCIHigh)
 			} else if g.N > 0 {
-				assert.NotNil(t, g.MRRCI[0])
+				assert.NotNil(t, g.MRRCILow)
 			}
 		}
 		if by == "relation" {

@@ -24,6 +24,8 @@ type evaluation struct {
 	inputs
 	compute
 	setup
+	printed
+	tableFlags
 	gpus     gpus
 	protocol string
 	// fixed is the protocol, or nil for fullProtocol.
@@ -31,7 +33,7 @@ type evaluation struct {
 	filters   []rank.Filter
 	screen    rank.Screen
 	peak      bool
-	jsonFile  string
+	allTies   bool
 	ranksFile string
 	// start is the time at which the process began.
 	start time.Time
@@ -114,8 +116,10 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// sha256 is the checksum of the checkpoint's parameters, or empty if no report needs it.
-	sha256 string
+	labels  map[string]string // of opaque identifiers; nil if the data set has none
+	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 that of the triples. They
+	// are empty if no report needs them.
+	sha256, dataSHA256 string
 }
 
 // load reads and checks the inputs. The caller closes the task.
@@ -136,23 +140,30 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if t.keys, err = e.keys(ctx, s.graph, t.triples, e.threads); err != nil {
 		return nil, err
 	}
+	if t.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
+		return nil, err
+	}
 	m := s.checkpoint.Model
 	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
 		return nil, fmt.Errorf("--screen %s is for dot products, but model %s uses comparison %s: leave out --screen",
 			e.screen, m.Config().Model, compare)
 	}
-	return t, t.prepare(ctx, e.jsonFile != "")
+	return t, t.prepare(ctx, e.wantsJSON())
 }
 
-// prepare builds the index of known answers. If checksum is set, it computes the checksum of the
-// parameters at the same time.
+// prepare builds the index of known answers. If checksum is set, it computes the checksums at the
+// same time.
 func (t *task) prepare(ctx context.Context, checksum bool) error {
 	var (
 		hashing sync.WaitGroup
 		hashErr error
 	)
 	if checksum {
-		hashing.Go(func() { t.sha256, hashErr = t.checkpoint.SHA256(ctx) })
+		hashing.Go(func() {
+			if t.sha256, hashErr = t.checkpoint.SHA256(ctx); hashErr == nil {
+				t.dataSHA256, hashErr = t.graph.SHA256(ctx)
+			}
+		})
 	}
 	err := phase(ctx, "index", func(context.Context) error { t.index = kg.NewIndex(t.graph); return nil })
 	hashing.Wait()
@@ -200,25 +211,40 @@ func (e *evaluation) rank(
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
 	c := t.checkpoint.Model.Config()
 	report := &metrics.Report{
-		Data: t.graph.Name, Split: e.split.String(), Candidates: c.Entities, Protocol: fullProtocol,
-		Model: c.Model, Dim: c.Dim, CheckpointSHA256: t.sha256,
-		Tier: r.options.Backend.Tier.String(), Threads: e.threads, Machine: machine(),
+		Provenance: provenance(ctx), Split: e.split.String(), Candidates: c.Entities, Protocol: fullProtocol,
 	}
+	from := &report.Provenance
+	from.Machine.Tier, from.Machine.Threads = r.options.Backend.Tier.String(), e.threads
 	if r.Stats.Engine != "" {
-		report.Tier, report.Machine = cudaBackend, report.Machine+", "+r.Stats.Engine
+		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+r.Stats.Engine
 	}
+	from.Checkpoint = describedCheckpoint(t.checkpoint.Path, c, t.sha256)
+	from.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
 	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]))
 	err := report.Summarize(ctx, r.Ranks, metrics.SummaryOptions{
-		Sides: e.sides, Filters: e.filters, Hits: e.hits, Keys: t.keys, CIBy: e.ciBy, Threads: e.threads,
+		Sides: e.sides, Filters: e.filters, Ties: e.reported(), Hits: e.hits, Keys: t.keys, CIBy: e.ciBy, Threads: e.threads,
 	})
 	if err != nil {
 		return nil, err
 	}
+	report.SetExtremes(t.graph, r.Ranks, e.filters[len(e.filters)-1], e.ties)
+	report.AddLabels(t.labels)
 	if e.fixed != nil {
 		e.fixed.Apply(report)
 	}
 	return report, nil
+}
+
+// reported returns the tie rules of the report. The rule of the tables comes last.
+func (e *evaluation) reported() []rank.Ties {
+	var rules []rank.Ties
+	for t := range rank.NumTies {
+		if e.allTies && t != e.ties {
+			rules = append(rules, t)
+		}
+	}
+	return append(rules, e.ties)
 }
 
 // writeFiles writes the files that --ranks and --json name.
@@ -232,9 +258,9 @@ func (e *evaluation) writeFiles(
 			})
 		})
 	}
+	report.PeakRSSBytes = proc.PeakRSS()
+	report.Timing.Total = time.Since(e.start).Seconds()
 	if e.jsonFile != "" {
-		report.PeakRSSBytes = proc.PeakRSS()
-		report.Timing.Total = time.Since(e.start).Seconds()
 		err = errors.Join(err, writeTo(stdout, e.jsonFile, report.WriteJSON))
 	}
 	return err
@@ -282,20 +308,22 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 	}
 }
 
-// print prints the tables.
+// print prints the report in the format of --format.
 func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
-	if e.fixed != nil {
-		if _, err := fmt.Fprintf(w, "Protocol %v\n", e.fixed); err != nil {
+	people := e.format == text.FormatTable || e.format == text.FormatMarkdown
+	if !people && e.format != text.FormatLaTeX {
+		w = text.Exact(w)
+	}
+	if e.fixed != nil && people {
+		if _, err := fmt.Fprintf(w, "Protocol %v\n\n", e.fixed); err != nil {
 			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 		}
 	}
-	if err := r.WriteTable(w, e.ties); err != nil {
+	if err := r.Write(w, e.format, e.TableOptions); err != nil {
 		return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 	}
-	if len(r.Groups) > 0 {
-		if err := r.WriteGroups(w, e.ties); err != nil {
-			return fmt.Errorf("cannot print the groups: %w", text.Cause(err))
-		}
+	if !people {
+		return nil
 	}
 	return c.print(w, r)
 }

@@ -53,6 +53,7 @@ func interruptions() []os.Signal {
 // execute executes the command line args and returns the exit status. It reports an error as one
 // line on stderr.
 func execute(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx = withInvocation(ctx, args, start)
 	root := newRootCommand(start)
 	out := &checkedWriter{w: stdout}
 	shown, log := text.NewWriter(out), text.NewWriter(stderr)

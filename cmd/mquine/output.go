@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,15 +90,3 @@ func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*b
 func sizes(entities, relations int) string {
 	return text.Plural(entities, "entity") + ", " + text.Plural(relations, "relation")
 }
-
-// lineWriter writes lines of tab-separated fields. flush returns the first error.
-type lineWriter struct{ *bufio.Writer }
-
-func newLineWriter(w io.Writer) lineWriter { return lineWriter{bufio.NewWriter(w)} }
-
-func (w lineWriter) write(fields ...string) {
-	_, _ = w.WriteString(strings.Join(fields, "\t")) // flush returns the error
-	_ = w.WriteByte('\n')
-}
-
-func (w lineWriter) flush() error { return w.Flush() }

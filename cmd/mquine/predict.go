@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
@@ -43,22 +43,38 @@ scale depends on the model:
 Entities with equal scores appear in the order of the checkpoint.
 
 An answer is known if its triple is in the data set. If the data set lacks one
-of the three splits, "?" marks answers that the other splits do not have.
---filter-known hides known answers and needs all three splits.
+of the three splits, answers that the other splits do not have may be known or
+not: the table then shows "?". --filter-known hides known answers and needs all
+three splits.
 
 --in reads many queries from a file, or from standard input if the file is "-".
 Each line has a head, a relation and a tail, separated by tabs, with ? as the
-head or the tail. The output then has a header and one line for each answer:
-head, relation, tail, rank, label, score and known (yes, no or ?), separated by
-tabs. Files and pipes get the exact labels. Tables and terminals show control
-and invisible characters as escapes, such as \x1b.`,
+head or the tail. The format is then tsv.
+
+In csv, tsv and json, each answer is a complete triple: head, relation, tail,
+answer (head or tail: the side that was asked for), rank, label (of the answer,
+from labels.tsv), score and known (true, false or, if it is not certain, empty).
+Files and pipes get the exact labels. Tables and terminals show control and
+invisible characters as escapes, such as \x1b.
+
+` + loadingHelp,
 		Example: `  mquine predict --model ./ckpt --data umls --head steroid --relation isa
   mquine predict --model ./ckpt --data umls --tail steroid --relation isa -k 3
-  printf 'steroid\tisa\t?\n' | mquine predict --model ./ckpt --data umls --in -`,
-		Args:    noArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return cmp.Or(p.check(cmd), p.gpus.check(p.compute)) },
+  printf 'steroid\tisa\t?\n' | mquine predict --model ./ckpt --data umls --in -
+  mquine predict --model ./ckpt --data umls --in queries.tsv --format json`,
+		Args: noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if p.in != "" && !cmd.Flags().Changed("format") {
+				p.format = text.FormatTSV
+			}
+			return cmp.Or(p.check(cmd), p.gpus.check(p.compute))
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			answers, err := p.run(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return p.print(cmd, answers)
 		},
 	}
 	flags := cmd.Flags()
@@ -70,6 +86,7 @@ and invisible characters as escapes, such as \x1b.`,
 	flags.StringVar(&p.in, "in", "", "read queries from `file` (- is standard input)")
 	flags.VarP(positive{n: &p.k}, "k", "k", "`number` of answers per query")
 	flags.BoolVar(&p.filterKnown, "filter-known", false, "hide known answers")
+	p.printed.add(cmd, text.FormatTSV)
 	p.compute.addWithDevices(cmd, &p.gpus)
 	return cmd
 }
@@ -78,6 +95,7 @@ and invisible characters as escapes, such as \x1b.`,
 type prediction struct {
 	inputs
 	compute
+	printed
 	gpus
 	head, tail, relation string
 	in                   string
@@ -101,36 +119,36 @@ func (p *prediction) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// run answers the queries and prints the answers to out. Progress and notes go to log.
-func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
+// run answers the queries. Progress and notes go to log.
+func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*answers, error) {
 	backend, err := p.compute.resolve()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	meter := newMeter(log)
 	engine, closeEngine, err := p.gpus.open(p.compute, log, meter)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer closeEngine()
 	s, err := p.inputs.open(ctx, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer s.close()
 	s.writeNotes(log)
 	complete, err := p.checkSplits(s.graph)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	queries, err := p.queries(ctx, in, log, s.graph)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	index := kg.NewIndex(s.graph)
 	options := rank.Options{Backend: backend, Engine: engine, Threads: p.threads, Progress: meter.ranking}
 	if options, err = options.Resolve(ctx, s.checkpoint.Model); err != nil {
-		return err
+		return nil, err
 	}
 	if options.Engine != nil {
 		printLine(log, "on %v", options.Engine)
@@ -138,10 +156,10 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
 	meter.clear()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.verify(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	for _, list := range lists {
 		for i := range list {
@@ -151,15 +169,34 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	for _, note := range model.ScoreNotes(s.checkpoint.Model.Config()) {
 		fmt.Fprintln(log, "note: "+note)
 	}
-	if p.in != "" {
-		err = writeLists(text.Exact(out), s.graph, queries, lists, complete)
-	} else {
-		err = writeList(out, s.graph, queries[0], lists[0], complete)
+	list := &answers{
+		Schema: "mquine.predict/1", Provenance: provenance(ctx), K: p.k, FilterKnown: p.filterKnown,
+		Queries: len(queries), Answers: []answer{}, single: p.in == "",
 	}
+	from := &list.Provenance
+	from.Machine.Tier, from.Machine.Threads = backend.Tier.String(), p.threads
+	var digests [2]string
+	if p.wantsJSON() {
+		if digests, err = s.digests(ctx); err != nil {
+			return nil, err
+		}
+	}
+	from.Checkpoint = describedCheckpoint(s.checkpoint.Path, s.checkpoint.Model.Config(), digests[0])
+	from.Data = describedData(s.graph, digests[1])
+	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
 	if err != nil {
-		return fmt.Errorf("cannot print the answers: %w", text.Cause(err))
+		return nil, err
 	}
-	return nil
+	for i, found := range lists {
+		for j, f := range found {
+			list.add(s.graph, queries[i], j+1, f, complete, labels)
+		}
+	}
+	if list.single {
+		fields := queryFields(s.graph, queries[0])
+		list.title = "(" + strings.Join(fields[:], ", ") + ")"
+	}
+	return list, nil
 }
 
 // checkSplits reports whether g has all three splits. With --filter-known, a missing split is an
@@ -206,42 +243,101 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	return readQueries(name, file, g)
 }
 
-// writeList prints the answers to one query as a table. It passes complete to knownText.
-func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, complete bool) error {
-	fields := queryFields(g, q)
-	t := text.NewTable(1, 3)
-	t.AppendHeader(table.Row{"rank", "label", "score", "known"})
-	for i, p := range list {
-		score := strconv.FormatFloat(p.Score, 'g', 7, 64)
-		t.AppendRow(table.Row{i + 1, g.Entities.Label(p.Entity), score, knownText(p.Known, complete)})
-	}
-	_, err := fmt.Fprintf(w, "(%s)\n\n%s\n", text.Escape(strings.Join(fields[:], ", ")), t.Render())
-	return err
+// answers is the JSON result of predict.
+type answers struct {
+	Schema      string             `json:"schema"`
+	Provenance  metrics.Provenance `json:"provenance"`
+	K           int                `json:"k"`
+	FilterKnown bool               `json:"filter_known"`
+	// Queries counts the queries. Answers lists the answers to one query after the other.
+	Queries int      `json:"queries"`
+	Answers []answer `json:"answers"`
+
+	single bool // one query, which title names
+	title  string
 }
 
-// writeLists writes the answers to many queries as tab-separated lines. It passes complete to
-// knownText.
-func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Prediction, complete bool) error {
-	buf := newLineWriter(w)
-	buf.write("head", "relation", "tail", "rank", "label", "score", "known")
-	for i, list := range lists {
-		fields := queryFields(g, queries[i])
-		for j, p := range list {
-			buf.write(fields[0], fields[1], fields[2], strconv.Itoa(j+1), g.Entities.Label(p.Entity),
-				strconv.FormatFloat(p.Score, 'g', -1, 64), knownText(p.Known, complete))
+// answer is a triple whose head or tail is the answer to a query.
+type answer struct {
+	Head     string `json:"head"`
+	Relation string `json:"relation"`
+	Tail     string `json:"tail"`
+	// Answer is the side of the answer: head or tail.
+	Answer string `json:"answer"`
+	Rank   int    `json:"rank"`
+	// Label is the readable label of the answer, if there is one.
+	Label string  `json:"label,omitempty"`
+	Score float64 `json:"score"`
+	// Known says whether the triple is in the data set. It is nil if a split that might have it is
+	// missing.
+	Known *bool `json:"known"`
+}
+
+// add adds an answer. complete says whether the data set has all three splits.
+func (l *answers) add(
+	g *kg.Graph, q kg.Query, place int, p rank.Prediction, complete bool, labels map[string]string,
+) {
+	fields, entity := queryFields(g, q), g.Entities.Label(p.Entity)
+	a := answer{
+		Head: fields[0], Relation: fields[1], Tail: fields[2], Answer: q.Side.String(), Rank: place,
+		Label: labels[entity], Score: p.Score,
+	}
+	if q.Side == kg.Head {
+		a.Head = entity
+	} else {
+		a.Tail = entity
+	}
+	if p.Known || complete {
+		a.Known = &p.Known
+	}
+	l.Answers = append(l.Answers, a)
+}
+
+// tables returns a table of answers. Answers to a single query have the query as the title;
+// otherwise every line is a triple.
+func (l *answers) tables() []*text.Table {
+	var t *text.Table
+	if l.single {
+		t = text.NewTable(1, 3)
+		t.AppendHeader([]any{"rank", "answer", "score", "known"})
+	} else {
+		t = text.NewTable(4, 5)
+		t.AppendHeader([]any{"head", "relation", "tail", "rank", "score", "known"})
+	}
+	t.Title = l.title
+	for _, a := range l.Answers {
+		known := unknown
+		if a.Known != nil {
+			known = map[bool]string{false: "no", true: "yes"}[*a.Known]
+		}
+		entity := &a.Tail
+		if a.Answer == kg.Head.String() {
+			entity = &a.Head
+		}
+		if a.Label != "" {
+			*entity += " (" + a.Label + ")"
+		}
+		score := strconv.FormatFloat(a.Score, 'g', 7, 64)
+		if l.single {
+			t.AppendRow([]any{a.Rank, *entity, score, known})
+		} else {
+			t.AppendRow([]any{a.Head, a.Relation, a.Tail, a.Rank, score, known})
 		}
 	}
-	return buf.flush()
+	return []*text.Table{t}
 }
 
-// knownText returns the text for the column "known". complete says whether the data set has all
-// three splits. If it lacks one, an answer that is in no split may still be known.
-func knownText(known, complete bool) string {
-	switch {
-	case known:
-		return "yes"
-	case complete:
-		return "no"
+// records returns a line for each answer.
+func (l *answers) records() *text.Table {
+	t := text.NewTable()
+	t.AppendHeader([]any{"head", "relation", "tail", "answer", "rank", "label", "score", "known"})
+	for _, a := range l.Answers {
+		known := ""
+		if a.Known != nil {
+			known = strconv.FormatBool(*a.Known)
+		}
+		t.AppendRow([]any{a.Head, a.Relation, a.Tail, a.Answer, a.Rank, a.Label,
+			strconv.FormatFloat(a.Score, 'g', -1, 64), known})
 	}
-	return unknown
+	return t
 }

@@ -35,7 +35,9 @@ func TestProtocolRotate(t *testing.T) {
 			Results  []struct {
 				Side, Filter, Ties string
 				MRR, MR            float64
-				Hits               map[string]float64
+				Hits1              float64 `json:"hits@1"`
+				Hits3              float64 `json:"hits@3"`
+				Hits10             float64 `json:"hits@10"`
 			}
 		}
 		require.NoError(t, json.Unmarshal(must1(os.ReadFile(file)), &report))
@@ -44,7 +46,7 @@ func TestProtocolRotate(t *testing.T) {
 		r := report.Results[0]
 		assert.Equal(t, []string{"both", "all", "optimistic"}, []string{r.Side, r.Filter, r.Ties})
 		for key, got := range map[string]float64{
-			"MRR": r.MRR, "MR": r.MR, "HITS@1": r.Hits["1"], "HITS@3": r.Hits["3"], "HITS@10": r.Hits["10"],
+			"MRR": r.MRR, "MR": r.MR, "HITS@1": r.Hits1, "HITS@3": r.Hits3, "HITS@10": r.Hits10,
 		} {
 			assert.Equal(t, fmt.Sprintf("%.6f", want.Printed[key]), fmt.Sprintf("%.6f", got), "%s: %s", name, key)
 		}

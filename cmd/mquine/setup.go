@@ -31,8 +31,8 @@ func newSetup() setup {
 	}
 }
 
-// add adds the flags to a command.
-func (s *setup) add(cmd *cobra.Command) {
+// add adds the flags to a command. keys are the values of --by.
+func (s *setup) add(cmd *cobra.Command, keys []string) {
 	addChoice(cmd, &s.split, "split", "rank the triples of this `split`: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
 	addChoice(cmd, &s.sides, "sides", "ask for this `side`: tail, head or both",
@@ -40,7 +40,6 @@ func (s *setup) add(cmd *cobra.Command) {
 	addChoice(cmd, &s.ties, "ties", "tie `rule` of the tables: optimistic, pessimistic or realistic",
 		rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "`k` of Hits@k, separated by commas")
-	keys := metrics.KeyNames()
 	addChoices(cmd, &s.by, "by", "also show groups of queries by these `keys`, separated by commas: "+
 		strings.Join(keys, ", "), keys...)
 	addConvention(cmd, &s.convention)

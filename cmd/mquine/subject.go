@@ -106,6 +106,14 @@ func (s *subject) verify(ctx context.Context) error {
 	return phase(ctx, "verify", s.checkpoint.Verify)
 }
 
+// digests returns the checksums of the checkpoint's parameters and of the triples.
+func (s *subject) digests(ctx context.Context) (sums [2]string, err error) {
+	if sums[0], err = s.checkpoint.SHA256(ctx); err == nil {
+		sums[1], err = s.graph.SHA256(ctx)
+	}
+	return sums, err
+}
+
 func (s *subject) writeNotes(w io.Writer) { writeNotes(w, s.graph.Notes) }
 
 // triplesToRank returns the triples of a split. It returns an error if g lacks a split that a

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -80,6 +78,7 @@ epochs, copy its folder and extend the copy.`,
 	must(cmd.MarkFlagDirname("out"))
 	flags.StringVar(&t.resume, "resume", "", "continue the search in this `folder`")
 	must(cmd.MarkFlagDirname("resume"))
+	t.printed.add(cmd)
 	t.compute.add(cmd)
 	return cmd
 }
@@ -107,6 +106,7 @@ func (s *timeSpan) Set(text string) error {
 // tuning starts or continues a search. It holds the flags of tune.
 type tuning struct {
 	compute
+	printed
 	plan                       search.Plan
 	space, preset, out, resume string
 }
@@ -213,77 +213,15 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	if err != nil && !stopped {
 		return err
 	}
-	if err := writeOutput(cmd, t.result(folder, stopped)); err != nil {
+	found := newSearchResult(ctx, folder, stopped)
+	if found.Provenance.Data, err = t.dataOf(ctx, folder.Graph); err != nil {
+		return err
+	}
+	found.Provenance.Machine.Tier, found.Provenance.Machine.Threads = backend.Tier.String(), t.threads
+	if err := t.print(cmd, found); err != nil {
 		return err
 	}
 	return ctx.Err()
-}
-
-// maxShown is the maximum number of trials in the table.
-const maxShown = 10
-
-// result returns a table of the best trials, followed by commands that continue from them.
-func (t *tuning) result(s *search.Folder, stopped bool) []byte {
-	var out bytes.Buffer
-	trials := s.Ranked()
-	if len(trials) == 0 || trials[0].Failed != "" {
-		fmt.Fprintf(&out, "No trial has reached the first rung, %s.\n", text.Plural(s.Rungs[0], "epoch"))
-	} else {
-		fmt.Fprintf(&out, "%s\n", trialTable(s, trials[:min(maxShown, len(trials))]))
-		if len(trials) > maxShown {
-			printLine(&out, "and %d more in %s", len(trials)-maxShown, filepath.Join(s.Dir, "trials.jsonl"))
-		}
-		fmt.Fprintln(&out)
-		printBest(&out, s, trials[0])
-	}
-	if stopped {
-		fmt.Fprintln(&out, "To continue the search:")
-		printLine(&out, "  mquine tune --resume %s", s.Dir)
-	}
-	return out.Bytes()
-}
-
-// trialTable returns a table of trials with the options that the space leaves open.
-func trialTable(s *search.Folder, trials []search.Trial) string {
-	header := []any{"trial", "epochs", trials[0].Metric, "CPU minutes"}
-	for _, key := range s.Space.Open() {
-		header = append(header, key)
-	}
-	numbers := make([]int, len(header))
-	for i := range numbers {
-		numbers[i] = i + 1
-	}
-	table := text.NewTable(numbers...)
-	table.AppendHeader(header)
-	for _, trial := range trials {
-		value := fmt.Sprintf("%.4f", trial.Value)
-		if trial.Failed != "" {
-			value = "failed"
-		}
-		row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.3g", trial.ProcessorMinutes)}
-		for _, option := range s.Space.Values(s.Recipe(trial.Trial)) {
-			row = append(row, option)
-		}
-		table.AppendRow(row)
-	}
-	return table.Render()
-}
-
-// printBest prints where the best trial is, and commands to train it further.
-func printBest(w io.Writer, s *search.Folder, best search.Trial) {
-	dir := s.RunDir(best.Trial)
-	checkpoint := filepath.Join(dir, "best")
-	if _, err := os.Stat(checkpoint); err != nil {
-		printLine(w, "Best trial: %d. Its checkpoint %s was removed.", best.Trial, checkpoint)
-	} else {
-		printLine(w, "Best trial: %d. Its checkpoint is %s.", best.Trial, checkpoint)
-		if best.Epochs < s.Rungs[len(s.Rungs)-1] {
-			fmt.Fprintln(w, "To finish its run:")
-			printLine(w, "  mquine train --resume %s", dir)
-		}
-	}
-	fmt.Fprintln(w, "To retrain it from the start:")
-	printLine(w, "  mquine train --data %s --config %s", s.Plan.Data, filepath.Join(s.Dir, "best.yaml"))
 }
 
 // tuningLog shows the progress of a search.

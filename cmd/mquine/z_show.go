@@ -6,12 +6,12 @@ import (
 	"io"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/metrics"
 )
 
 // zShow lists the Z-patterns of a triple. It holds the flags of z show.
@@ -20,7 +20,7 @@ type zShow struct {
 	head, relation, tail string
 	convention           zpattern.Convention
 	limit                int
-	jsonFile             string
+	printed
 }
 
 func newZShowCommand() *cobra.Command {
@@ -39,12 +39,7 @@ not be in the data set.`,
 			if err != nil {
 				return err
 			}
-			if z.jsonFile != "" {
-				if err := writeJSON(cmd, z.jsonFile, report); err != nil || z.jsonFile == "-" {
-					return err
-				}
-			}
-			return printTriple(cmd.OutOrStdout(), report)
+			return z.print(cmd, report)
 		},
 	}
 	flags := cmd.Flags()
@@ -58,11 +53,11 @@ not be in the data set.`,
 	}
 	addConvention(cmd, &z.convention)
 	flags.Var(positive{n: &z.limit}, "limit", "list at most this `number` of patterns")
-	jsonFlag(cmd, &z.jsonFile)
+	z.printed.add(cmd)
 	return cmd
 }
 
-func (z *zShow) describe(ctx context.Context, log io.Writer) (*zpattern.TripleReport, error) {
+func (z *zShow) describe(ctx context.Context, log io.Writer) (*shownTriple, error) {
 	g, err := openData(ctx, z.data, log)
 	if err != nil {
 		return nil, err
@@ -82,33 +77,69 @@ func (z *zShow) describe(ctx context.Context, log io.Writer) (*zpattern.TripleRe
 			return nil, err
 		}
 	}
-	return zpattern.NewTripleReport(ctx, g, triple, z.convention, z.limit)
+	report, err := zpattern.NewTripleReport(ctx, g, triple, z.convention, z.limit)
+	if err != nil {
+		return nil, err
+	}
+	shown := &shownTriple{Schema: report.Schema, Provenance: provenance(ctx), TripleReport: report}
+	if shown.Provenance.Data, err = z.dataOf(ctx, g); err != nil {
+		return nil, err
+	}
+	shown.labels, err = kg.ReadLabels(ctx, g.Dir)
+	return shown, err
 }
 
-// printTriple prints the Z-value, rank and case of a triple, and a table of its patterns.
-func printTriple(w io.Writer, r *zpattern.TripleReport) error {
+// shownTriple is the JSON result of z show.
+type shownTriple struct {
+	Schema     string             `json:"schema"`
+	Provenance metrics.Provenance `json:"provenance"`
+	*zpattern.TripleReport
+
+	labels map[string]string
+}
+
+// name returns an identifier with its label, if it has one.
+func (r *shownTriple) name(identifier string) string { return withLabel(identifier, r.labels) }
+
+// tables returns the Z-value, rank and case on each side, and the patterns.
+func (r *shownTriple) tables() []*text.Table {
 	where := "is in no split"
 	if len(r.Splits) > 0 {
 		where = "is in " + strings.Join(names(r.Splits), " and ")
 	}
-	title := text.Escape(fmt.Sprintf("(%s, %s, %s) %s of %s", r.Head, r.Relation, r.Tail, where, r.Data))
-	out := fmt.Sprintf("%s\n\nn_Z = %s, convention %v\n", title, text.Comma(r.Z), r.Convention)
+	cases := text.NewTable(2, 3)
+	cases.Title = fmt.Sprintf("(%s, %s, %s) %s of %s, convention %v",
+		r.name(r.Head), r.name(r.Relation), r.name(r.Tail), where, r.Data, r.Convention)
+	cases.AppendHeader([]any{"side", "n_Z", "rank_Z", "case"})
 	for _, s := range r.Sides {
-		out += fmt.Sprintf("side %s: rank_Z = %s, %v\n", s.Side, text.Comma(s.RankZ), s.Case)
+		cases.AppendRow([]any{s.Side, text.Comma(r.Z), text.Comma(s.RankZ), s.Case.String()})
 	}
-	if len(r.Patterns) > 0 {
-		t := text.NewTable()
-		t.AppendHeader(table.Row{"head", "", "e2", "", "e3", "", "tail"})
-		for _, p := range r.Patterns {
-			t.AppendRow(table.Row{r.Head, "→", p.E2, "←", p.E3, "→", r.Tail})
-		}
-		out += "\n" + t.Render() + "\n"
+	if len(r.Patterns) == 0 {
+		return []*text.Table{cases}
 	}
+	patterns := text.NewTable()
+	patterns.AppendHeader([]any{"head", "", "e2", "", "e3", "", "tail"})
+	for _, p := range r.Patterns {
+		patterns.AppendRow([]any{r.name(r.Head), "→", r.name(p.E2), "←", r.name(p.E3), "→", r.name(r.Tail)})
+	}
+	return []*text.Table{cases, patterns}
+}
+
+func (r *shownTriple) remarks() []string {
 	if more := r.Z - uint64(len(r.Patterns)); more > 0 {
-		out += fmt.Sprintf("… and %s more: raise --limit to list them.\n", text.Comma(more))
-	}
-	if _, err := io.WriteString(w, out); err != nil {
-		return fmt.Errorf("cannot print the patterns: %w", text.Cause(err))
+		return []string{fmt.Sprintf("… and %s more: raise --limit to list them.", text.Comma(more))}
 	}
 	return nil
+}
+
+// records returns a line for each pattern.
+func (r *shownTriple) records() *text.Table {
+	t := text.NewTable()
+	t.AppendHeader([]any{"data", "head", "relation", "tail", "convention", "e2", "e3", "e2_label", "e3_label"})
+	for _, p := range r.Patterns {
+		t.AppendRow([]any{
+			r.Data, r.Head, r.Relation, r.Tail, r.Convention.String(), p.E2, p.E3, r.labels[p.E2], r.labels[p.E3],
+		})
+	}
+	return t
 }

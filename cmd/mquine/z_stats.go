@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -24,9 +23,9 @@ type zStats struct {
 	sides      rank.Sides
 	convention zpattern.Convention
 	relations  bool
-	jsonFile   string
-	tsvFile    string
-	plotFile   string
+	printed
+	tsvFile  string
+	plotFile string
 }
 
 func newZStatsCommand() *cobra.Command {
@@ -63,7 +62,7 @@ standard output, and the tables go to standard error.`,
 		rank.TailSide, rank.HeadSide, rank.BothSides)
 	addConvention(cmd, &z.convention)
 	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
-	jsonFlag(cmd, &z.jsonFile)
+	z.printed.add(cmd)
 	addOutput(cmd, &z.tsvFile, "tsv",
 		"write the values of all triples, tab-separated, to `file` (- is standard output)")
 	addOutput(cmd, &z.plotFile, "plot", "draw the histograms as SVG to `file`")
@@ -88,40 +87,81 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	report := values.Report()
+	report := &zReport{
+		Schema: zpattern.Schema, Provenance: provenance(cmd.Context()), Report: values.Report(),
+		convention: z.convention, training: len(g.Splits[kg.Train]), byRelation: z.relations,
+	}
+	if report.Provenance.Data, err = z.dataOf(cmd.Context(), g); err != nil {
+		return err
+	}
+	if report.labels, err = kg.ReadLabels(cmd.Context(), g.Dir); err != nil {
+		return err
+	}
 	// Do not lose results that took long to compute: write the files even if the tables cannot be
 	// printed, and vice versa.
 	if z.tsvFile != "" {
 		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}
 	if z.plotFile != "" {
-		err = errors.Join(err, writeFile(cmd, z.plotFile, plotZ(report)))
+		err = errors.Join(err, writeFile(cmd, z.plotFile, plotZ(report.Report)))
 	}
 	if z.jsonFile != "" {
 		err = errors.Join(err, writeJSON(cmd, z.jsonFile, report))
 	}
-	if unprinted := z.print(out, g, report); unprinted != nil {
-		err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", text.Cause(unprinted)))
+	if unprinted := z.printTo(out, report); unprinted != nil {
+		err = errors.Join(err, unprinted)
 	}
 	return err
 }
 
-// print prints the cases, the histograms and, with --relations, the cases of every relation.
-func (z *zStats) print(w io.Writer, g *kg.Graph, r *zpattern.Report) error {
-	t := text.NewTable(2, 3, 4, 5)
-	t.AppendHeader(table.Row{"side", "triples", "easy", "neutral", "hard"})
+// zReport is the JSON result of z stats.
+type zReport struct {
+	Schema     string             `json:"schema"`
+	Provenance metrics.Provenance `json:"provenance"`
+	*zpattern.Report
+
+	convention zpattern.Convention
+	training   int  // number of training triples
+	byRelation bool // list every relation
+	labels     map[string]string
+}
+
+// tables returns the cases, the histograms and, with --relations, the cases of every relation.
+func (r *zReport) tables() []*text.Table {
+	cases := text.NewTable(2, 3, 4, 5)
+	cases.Title = fmt.Sprintf("%s %v: Z-patterns of %s in %s, convention %v", r.Data, r.Split,
+		text.Plural(r.Triples, "triple"), text.Plural(r.training, "training triple"), r.convention)
+	cases.AppendHeader([]any{"side", "triples", "easy", "neutral", "hard"})
 	for _, c := range r.Cases {
-		t.AppendRow(table.Row{c.Side, text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N)})
+		cases.AppendRow([]any{c.Side, text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N)})
 	}
-	title := fmt.Sprintf("%s %v: Z-patterns of %s in %s, convention %v", text.Escape(g.Name), z.split,
-		text.Plural(r.Triples, "triple"), text.Plural(len(g.Splits[kg.Train]), "training triple"), z.convention)
-	_, err := fmt.Fprintf(w, "%s\n\n%s\n\n%s\n\n%s\n\n%s\n\nThe largest n_Z is %s.\n",
-		title, t.Render(), casesMeaning(z.convention),
-		histogramTable("n_Z", r.Z), histogramTable("rank_Z", r.RankZ...), text.Comma(r.Z.Largest))
-	if err == nil && z.relations {
-		_, err = fmt.Fprintf(w, "\n%s\n", relationTable(r))
+	all := []*text.Table{cases, histogramTable("n_Z", r.Z), histogramTable("rank_Z", r.RankZ...)}
+	if r.byRelation {
+		all = append(all, r.relationTable())
 	}
-	return err
+	return all
+}
+
+func (r *zReport) remarks() []string {
+	return []string{casesMeaning(r.convention), fmt.Sprintf("The largest n_Z is %s.", text.Comma(r.Z.Largest))}
+}
+
+// records returns a line for each side, for all triples and for each relation.
+func (r *zReport) records() *text.Table {
+	t := text.NewTable()
+	t.AppendHeader([]any{"data", "split", "convention", "relation", "label", "side", "n", "easy", "neutral", "hard",
+		"largest_z"})
+	row := func(relation string, c zpattern.CaseCounts, largest uint64) {
+		t.AppendRow([]any{r.Data, r.Split.String(), c.Convention.String(), relation, r.labels[relation], c.Side, c.N,
+			c.Easy, c.Neutral, c.Hard, largest})
+	}
+	for _, c := range r.Cases {
+		row("", c, r.Z.Largest)
+	}
+	for _, c := range r.Relations {
+		row(c.Relation, c.CaseCounts, c.LargestZ)
+	}
+	return t
 }
 
 // share returns part as text, with its percentage of whole.
@@ -133,10 +173,10 @@ func share(part, whole int) string {
 }
 
 // histogramTable draws histograms of the same quantity side by side.
-func histogramTable(number string, histograms ...zpattern.Histogram) string {
-	const widest = 30
+func histogramTable(number string, histograms ...zpattern.Histogram) *text.Table {
+	const widest = 24
 	longest, most := longestBins(histograms), 1
-	header, columns := table.Row{number}, []int{1}
+	header, columns := []any{number}, []int{1}
 	for i, h := range histograms {
 		for _, b := range h.Bins {
 			most = max(most, b.N)
@@ -146,7 +186,7 @@ func histogramTable(number string, histograms ...zpattern.Histogram) string {
 	t := text.NewTable(columns...)
 	t.AppendHeader(header)
 	for at, bin := range longest {
-		row := table.Row{bin}
+		row := []any{bin}
 		for _, h := range histograms {
 			n := 0
 			if at < len(h.Bins) {
@@ -157,7 +197,7 @@ func histogramTable(number string, histograms ...zpattern.Histogram) string {
 		}
 		t.AppendRow(row)
 	}
-	return t.Render()
+	return t
 }
 
 // longestBins returns the bins of the histogram with the most bins.
@@ -166,15 +206,16 @@ func longestBins(histograms []zpattern.Histogram) []zpattern.Bin {
 	return slices.MaxFunc(histograms, byLength).Bins
 }
 
-// relationTable returns a table of relations. Relations with the most triples come first.
-func relationTable(r *zpattern.Report) string {
-	relations := slices.Clone(r.Relations)
+// relationTable returns a table of the relations that have triples, the largest first.
+func (r *zReport) relationTable() *text.Table {
+	relations := slices.DeleteFunc(slices.Clone(r.Relations), func(c zpattern.RelationCounts) bool { return c.N == 0 })
 	slices.SortStableFunc(relations, func(a, b zpattern.RelationCounts) int { return b.N - a.N })
 	t := text.NewTable(3, 4, 5, 6, 7)
-	t.AppendHeader(table.Row{"relation", "side", "triples", "easy", "neutral", "hard", "largest n_Z"})
+	t.AppendHeader([]any{"relation", "side", "triples", "easy", "neutral", "hard", "largest"})
 	for _, c := range relations {
-		t.AppendRow(table.Row{c.Relation, c.Side,
+		t.AppendRow([]any{withLabel(c.Relation, r.labels), c.Side,
 			text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N), text.Comma(c.LargestZ)})
 	}
-	return t.Render()
+	t.Title = "By relation; largest is the largest n_Z"
+	return t
 }

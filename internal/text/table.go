@@ -1,7 +1,11 @@
 package text
 
 import (
+	"bufio"
+	"encoding/csv"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,13 +13,18 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table is a table of text and numbers. Each method that writes it escapes the cells for its
-// format.
+// Table is a table of text and numbers with a title. Each method that writes it escapes the cells for
+// its format.
 type Table struct {
+	// Title is a line above the table, or empty.
+	Title   string
 	numbers []int
 	header  []any
 	rows    [][]any
 }
+
+// Best is a cell that stands out, such as the best value of its column.
+type Best string
 
 // NewTable returns an empty table. The listed columns, counted from 1, hold numbers and are
 // right-aligned. All others hold text and are left-aligned.
@@ -27,11 +36,59 @@ func (t *Table) AppendHeader(cells []any) { t.header = cells }
 // AppendRow adds a row.
 func (t *Table) AppendRow(cells []any) { t.rows = append(t.rows, cells) }
 
+// Len returns the number of rows.
+func (t *Table) Len() int { return len(t.rows) }
+
+// Write writes the title and the table in a format, and a line feed. It shortens long text on a
+// terminal that is too narrow for it, and only there.
+func (t *Table) Write(w io.Writer, f Format) error {
+	var out string
+	switch f {
+	case FormatCSV:
+		return t.writeCSV(w)
+	case FormatTSV:
+		return t.writeTSV(w)
+	case FormatLaTeX:
+		out = t.LaTeX()
+	case FormatMarkdown:
+		out = t.Markdown()
+		if t.Title != "" {
+			out = Markdown(t.Title) + "\n\n" + out
+		}
+	default:
+		out = t.render(Width(w), func(s string) string { return Bold.Of(w, s) }) + "\n"
+		if t.Title != "" {
+			out = wrap(Escape(t.Title)) + "\n\n" + out
+		}
+	}
+	_, err := io.WriteString(w, out)
+	return err
+}
+
+// lineWidth is the width of lines of text above and below tables.
+const lineWidth = 80
+
+// wrap breaks a line between words.
+func wrap(line string) string {
+	lines := strings.Split(text.WrapSoft(line, lineWidth), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Render returns the table as plain text without rules and without a final newline.
-func (t *Table) Render() string {
+func (t *Table) Render() string { return t.render(0, func(s string) string { return s }) }
+
+// gap is the number of spaces between two columns of plain text.
+const gap = 2
+
+// render is Render for a terminal of the given width, or for any width if it is 0. It passes cells of
+// type Best through best.
+func (t *Table) render(width int, best func(string) string) string {
 	w := table.NewWriter()
 	style := table.StyleDefault
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", strings.Repeat(" ", gap)
 	style.Format.Header = text.FormatDefault
 	style.Options = table.OptionsNoBordersAndSeparators
 	w.SetStyle(style)
@@ -41,81 +98,218 @@ func (t *Table) Render() string {
 		columns[i] = table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight}
 	}
 	w.SetColumnConfigs(columns)
-	if t.header != nil {
-		w.AppendHeader(escapeCells(t.header))
+	limits := t.limits(width)
+	row := func(cells []any) table.Row {
+		shown := make(table.Row, len(cells))
+		for i, cell := range cells {
+			line := cellText(cell)
+			if i < len(limits) {
+				line = Shorten(line, limits[i])
+			}
+			if _, ok := cell.(Best); ok {
+				line = best(line)
+			}
+			shown[i] = line
+		}
+		return shown
 	}
-	for _, row := range t.rows {
-		w.AppendRow(escapeCells(row))
+	if t.header != nil {
+		w.AppendHeader(row(t.header))
+	}
+	for _, cells := range t.rows {
+		w.AppendRow(row(cells))
 	}
 	return w.Render()
 }
 
-// escapeCells escapes all cells except numbers, which the table writer recognises by their types.
-func escapeCells(cells []any) table.Row {
-	row := make(table.Row, len(cells))
-	for i, cell := range cells {
-		switch cell.(type) {
-		case int, int64, uint64, float64:
-			row[i] = cell
-		default:
-			row[i] = Escape(fmt.Sprint(cell))
+// cellText returns the text of a cell, escaped for a line.
+func cellText(cell any) string { return Escape(fmt.Sprint(cell)) }
+
+// limits returns the greatest width of each column, so that the table fits. Only columns of text
+// become narrower, the widest first. limits returns nil if the table fits anyway.
+func (t *Table) limits(width int) []int {
+	const least = 8
+	var limits []int
+	for _, row := range append([][]any{t.header}, t.rows...) {
+		for i, cell := range row {
+			if i == len(limits) {
+				limits = append(limits, 0)
+			}
+			limits[i] = max(limits[i], text.StringWidthWithoutEscSequences(cellText(cell)))
 		}
 	}
-	return row
+	total := gap * (len(limits) - 1)
+	for _, n := range limits {
+		total += n
+	}
+	if width == 0 || total <= width {
+		return nil
+	}
+	for ; total > width; total-- {
+		widest := -1
+		for i, n := range limits {
+			if !t.isNumber(i) && n > least && (widest < 0 || n > limits[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		limits[widest]--
+	}
+	return limits
 }
+
+// Shorten replaces the middle of a line with … if the line is wider than most columns. The end of a
+// label often says more than its beginning, so it keeps more of the end.
+func Shorten(line string, most int) string {
+	if text.StringWidthWithoutEscSequences(line) <= most {
+		return line
+	}
+	runes := []rune(line)
+	start, end, used := 0, len(runes), 1
+	for start < end {
+		next, front := runes[end-1], start < (len(runes)-end)/2
+		if front {
+			next = runes[start]
+		}
+		if used += text.RuneWidth(next); used > most {
+			break
+		}
+		if front {
+			start++
+		} else {
+			end--
+		}
+	}
+	return string(runes[:start]) + "…" + string(runes[end:])
+}
+
+// minus matches the sign of a negative number, but not of an exponent.
+var minus = regexp.MustCompile(`(^|[ \[])-([0-9.])`)
 
 // Markdown returns the table in GitHub's Markdown. It does not escape the header and the numeric
 // columns, because the program itself writes them and their brackets are not links.
 func (t *Table) Markdown() string {
 	var b strings.Builder
-	for _, name := range t.header {
+	header := t.header
+	if header == nil { // GitHub requires a header
+		header = make([]any, t.columns())
+		for i := range header {
+			header[i] = ""
+		}
+	}
+	for _, name := range header {
 		fmt.Fprintf(&b, "| %v ", name)
 	}
 	b.WriteString("|\n|")
-	for i := range t.header {
+	for i := range header {
 		b.WriteString(map[bool]string{false: " --- |", true: " ---:|"}[t.isNumber(i)])
 	}
 	b.WriteString("\n")
 	for _, row := range t.rows {
 		for i, cell := range row {
-			if !t.isNumber(i) {
-				cell = Markdown(fmt.Sprint(cell))
+			shown := fmt.Sprint(cell)
+			if t.isNumber(i) {
+				shown = minus.ReplaceAllString(shown, "$1−$2")
+			} else {
+				shown = Markdown(shown)
 			}
-			fmt.Fprintf(&b, "| %v ", cell)
+			if _, ok := cell.(Best); ok {
+				shown = "**" + shown + "**"
+			}
+			fmt.Fprintf(&b, "| %s ", shown)
 		}
 		b.WriteString("|\n")
 	}
 	return b.String()
 }
 
-// LaTeX returns the table as a tabular environment with the rules of the package booktabs.
+// LaTeX returns the table as a table environment with its title as the caption. It needs the package
+// booktabs.
 func (t *Table) LaTeX() string {
 	var b strings.Builder
+	b.WriteString("\\begin{table}\n\\centering\n")
+	if t.Title != "" {
+		fmt.Fprintf(&b, "\\caption{%s}\n", latex(t.Title))
+	}
 	b.WriteString("\\begin{tabular}{")
-	for i := range t.header {
+	for i := range t.columns() {
 		b.WriteString(map[bool]string{false: "l", true: "r"}[t.isNumber(i)])
 	}
 	b.WriteString("}\n\\toprule\n")
 	line := func(cells []any) {
-		escaped := make([]string, len(cells))
+		shown := make([]string, len(cells))
 		for i, cell := range cells {
-			escaped[i] = latexEscaper.Replace(Escape(fmt.Sprint(cell)))
+			shown[i] = latex(fmt.Sprint(cell))
+			if t.isNumber(i) {
+				shown[i] = minus.ReplaceAllString(shown[i], "$1$$-$$$2")
+			}
+			if _, ok := cell.(Best); ok {
+				shown[i] = "\\textbf{" + shown[i] + "}"
+			}
 		}
-		fmt.Fprintf(&b, "%s \\\\\n", strings.Join(escaped, " & "))
+		row := strings.Join(shown, " & ")
+		// After \\, LaTeX would read a bracket as the beginning of an argument, and a star as its variant.
+		if strings.HasPrefix(row, "[") || strings.HasPrefix(row, "*") {
+			row = "{}" + row
+		}
+		fmt.Fprintf(&b, "%s \\\\\n", row)
 	}
-	line(t.header)
-	b.WriteString("\\midrule\n")
+	if t.header != nil {
+		line(t.header)
+		b.WriteString("\\midrule\n")
+	}
 	for _, row := range t.rows {
 		line(row)
 	}
-	b.WriteString("\\bottomrule\n\\end{tabular}\n")
+	b.WriteString("\\bottomrule\n\\end{tabular}\n\\end{table}\n")
 	return b.String()
 }
 
-// latexEscaper also protects brackets: LaTeX would read a bracket at the start of a row as the
-// beginning of an argument of the preceding \\.
+// latex escapes text for LaTeX.
+func latex(s string) string { return latexEscaper.Replace(Escape(s)) }
+
 var latexEscaper = strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
-	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `[`, `{[}`, `]`, `{]}`)
+	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `<`, `$<$`, `>`, `$>$`, `|`, `$|$`,
+	`…`, `\ldots{}`, `−`, `$-$`, `–`, `--`, `→`, `$\to$`, `←`, `$\leftarrow$`, `×`, `$\times$`)
+
+// lines returns the header and the rows as exact text.
+func (t *Table) lines() [][]string {
+	rows := t.rows
+	if t.header != nil {
+		rows = append([][]any{t.header}, rows...)
+	}
+	lines := make([][]string, len(rows))
+	for i, row := range rows {
+		for _, cell := range row {
+			lines[i] = append(lines[i], fmt.Sprint(cell))
+		}
+	}
+	return lines
+}
+
+// writeCSV writes the header and the rows exactly, without the title.
+func (t *Table) writeCSV(w io.Writer) error {
+	return csv.NewWriter(w).WriteAll(t.lines())
+}
+
+// writeTSV is like writeCSV. Labels of data sets contain no tabs and no line feeds.
+func (t *Table) writeTSV(w io.Writer) error {
+	buf := bufio.NewWriter(w)
+	for _, line := range t.lines() {
+		_, _ = buf.WriteString(strings.Join(line, "\t") + "\n") // Flush returns the error
+	}
+	return buf.Flush()
+}
+
+// columns returns the number of columns.
+func (t *Table) columns() int {
+	if t.header == nil && len(t.rows) > 0 {
+		return len(t.rows[0])
+	}
+	return len(t.header)
+}
 
 // isNumber reports whether column i, counted from 0, holds numbers.
 func (t *Table) isNumber(i int) bool { return slices.Contains(t.numbers, i+1) }

@@ -183,22 +183,6 @@ func TestTableInMarkdown(t *testing.T) {
 `, table.Markdown())
 }
 
-func TestTableInLaTeX(t *testing.T) {
-	table := NewTable(2)
-	table.AppendHeader([]any{"a_b", "n"})
-	table.AppendRow([]any{`[x] 5% & $\{}#~^`, 1})
-	table.AppendRow([]any{"a\n\\input{x}\x1b", "-"})
-	assert.Equal(t, `\begin{tabular}{lr}
-\toprule
-a\_b & n \\
-\midrule
-{[}x{]} 5\% \& \$\textbackslash{}\{\}\#\textasciitilde{}\textasciicircum{} & 1 \\
-a\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b & - \\
-\bottomrule
-\end{tabular}
-`, table.LaTeX())
-}
-
 func TestPlural(t *testing.T) {
 	for want, got := range map[string]string{
 		"1 query": Plural(1, "query"), "2 queries": Plural(2, "query"), "0 triples": Plural(0, "triple"),

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+)
+
+// output formats of all commands that print tables.
+var formats = []text.Format{
+	text.FormatTable, text.FormatMarkdown, text.FormatLaTeX, text.FormatCSV, text.FormatJSON,
+}
+
+const formatHelp = "table, markdown, latex, csv or json"
+
+// loadingHelp says how to load tab-separated files, whose labels may have quotes or be NA.
+const loadingHelp = `Tab-separated files do not quote labels. To load one:
+  pandas  pd.read_csv(FILE, sep="\t", quoting=3, keep_default_na=False)
+  R       read.delim(FILE, quote="", na.strings="", check.names=FALSE)
+  DuckDB  read_csv('FILE', delim='\t', quote='', escape='', header=true)`
+
+// formatFlag is a flag whose value is a format. It accepts md for markdown.
+type formatFlag struct{ choice[text.Format] }
+
+func (f formatFlag) Set(name string) error {
+	if name == "md" {
+		name = text.FormatMarkdown.String()
+	}
+	return f.choice.Set(name)
+}
+
+// printed holds the flags that say how to print a result.
+type printed struct {
+	format   text.Format
+	jsonFile string
+}
+
+// add adds the flags --format and --json. more are formats that only this command has.
+func (p *printed) add(cmd *cobra.Command, more ...text.Format) {
+	all := slices.Concat(formats, more)
+	help := formatHelp
+	if len(more) > 0 {
+		help = "table, markdown, latex, csv, json or " + more[0].String()
+	}
+	cmd.Flags().Var(formatFlag{choice[text.Format]{&p.format, all}}, "format", "print the result in this `format`: "+help)
+	complete(cmd, "format", cobra.FixedCompletions(names(all), cobra.ShellCompDirectiveNoFileComp))
+	jsonFlag(cmd, &p.jsonFile)
+}
+
+// wantsJSON reports whether the result is written as JSON.
+func (p *printed) wantsJSON() bool { return p.jsonFile != "" || p.format == text.FormatJSON }
+
+// dataOf identifies a data set, with its checksum if the result is written as JSON.
+func (p *printed) dataOf(ctx context.Context, g *kg.Graph) (metrics.Data, error) {
+	digest := ""
+	if p.wantsJSON() {
+		var err error
+		if digest, err = g.SHA256(ctx); err != nil {
+			return metrics.Data{}, err
+		}
+	}
+	return describedData(g, digest), nil
+}
+
+// result is the result of a command. It marshals as JSON.
+type result interface {
+	// tables returns the tables for people.
+	tables() []*text.Table
+	// records returns one table for programs, with exact labels. They are the lines of CSV and TSV.
+	records() *text.Table
+}
+
+// remarks is a result with lines below its tables.
+type remarks interface{ remarks() []string }
+
+// print writes a result to the file of --json and, in the format of --format, to standard output. If
+// the JSON goes to standard output, print writes nothing else there.
+func (p *printed) print(cmd *cobra.Command, r result) error {
+	if p.jsonFile != "" {
+		if err := writeJSON(cmd, p.jsonFile, r); err != nil || p.jsonFile == "-" {
+			return err
+		}
+	}
+	return p.printTo(cmd.OutOrStdout(), r)
+}
+
+// printTo writes a result in the format of --format.
+func (p *printed) printTo(out io.Writer, r result) error {
+	if err := render(out, p.format, r); err != nil {
+		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
+	}
+	return nil
+}
+
+func render(out io.Writer, f text.Format, r result) error {
+	switch f {
+	case text.FormatJSON:
+		return text.WriteJSON(text.Exact(out), r)
+	case text.FormatCSV, text.FormatTSV:
+		return r.records().Write(text.Exact(out), f)
+	}
+	for i, t := range r.tables() {
+		if i > 0 {
+			if _, err := io.WriteString(out, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := t.Write(out, f); err != nil {
+			return err
+		}
+	}
+	if r, ok := r.(remarks); ok && f != text.FormatLaTeX {
+		for i, line := range r.remarks() {
+			if i == 0 {
+				line = "\n" + line
+			}
+			if _, err := fmt.Fprintln(out, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tableFlags holds the flags of tables of metrics, which eval and compare share.
+type tableFlags struct{ metrics.TableOptions }
+
+func (t *tableFlags) add(cmd *cobra.Command, sorted string) {
+	t.Top = metrics.DefaultTop
+	t.Least = 1
+	flags := cmd.Flags()
+	addChoice(cmd, &t.Sort, "sort", "`order` of groups in tables: "+sorted,
+		metrics.UsualOrder, metrics.ByQueries, metrics.ByMRR, metrics.ByName)
+	flags.Var(positive{n: &t.Least}, "min", "list only groups of at least this `number` of queries")
+	flags.Var(positive{n: &t.Top}, "top", "list at most this `number` of groups")
+	flags.BoolVar(&t.Wide, "wide", false, "show the rarer metrics too")
+	flags.BoolVar(&t.Percent, "percent", false, "show MRR and Hits@k times 100")
+	flags.BoolVar(&t.NoCI, "no-ci", false, "leave out intervals")
+	flags.BoolVar(&t.Explain, "explain", false, "explain the numbers below the tables")
+}

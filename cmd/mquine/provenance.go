@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model"
+)
+
+// invocation is the command line and the time at which the process began.
+type invocation struct {
+	args  []string
+	start time.Time
+}
+
+type invocationKey struct{}
+
+// withInvocation returns a context that carries the command line for provenance.
+func withInvocation(ctx context.Context, args []string, start time.Time) context.Context {
+	return context.WithValue(ctx, invocationKey{}, invocation{args, start})
+}
+
+// provenance returns the program, the command line and the processor. The caller adds what else the
+// result depends on.
+func provenance(ctx context.Context) metrics.Provenance {
+	p := metrics.Provenance{Machine: metrics.Machine{CPU: machine()}}
+	p.Version, p.Revision = build()
+	if call, ok := ctx.Value(invocationKey{}).(invocation); ok {
+		p.Date = call.start.UTC().Truncate(time.Second)
+		p.Command = quoted(append([]string{"mquine"}, call.args...))
+	}
+	return p
+}
+
+// build returns the version of the module and the commit, as far as the build recorded them.
+func build() (version, revision string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", ""
+	}
+	changes := ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value
+		case "vcs.modified":
+			if s.Value == "true" {
+				changes = "+changes"
+			}
+		}
+	}
+	if revision != "" {
+		revision += changes
+	}
+	return info.Main.Version, revision
+}
+
+// plainArgument matches arguments that a POSIX shell does not change.
+var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quoted returns a command line that a POSIX shell would read as args.
+func quoted(args []string) string {
+	shown := make([]string, len(args))
+	for i, arg := range args {
+		if !plainArgument.MatchString(arg) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		shown[i] = arg
+	}
+	return strings.Join(shown, " ")
+}
+
+// describedData identifies a data set. digest is its checksum, or empty.
+func describedData(g *kg.Graph, digest string) metrics.Data {
+	return metrics.Data{
+		Name: g.Name, SHA256: digest, Entities: g.Entities.Len(), Relations: g.Relations.Len(),
+		Train: len(g.Splits[kg.Train]), Valid: len(g.Splits[kg.Valid]), Test: len(g.Splits[kg.Test]),
+	}
+}
+
+// withLabel returns an identifier with its readable label in parentheses, if it has one.
+func withLabel(identifier string, labels map[string]string) string {
+	if label := labels[identifier]; label != "" {
+		return identifier + " (" + label + ")"
+	}
+	return identifier
+}
+
+// describedCheckpoint identifies a checkpoint. digest is its checksum, or empty.
+func describedCheckpoint(path string, c model.Config, digest string) metrics.Checkpoint {
+	return metrics.Checkpoint{Path: path, SHA256: digest, Model: c.Model, Dim: c.Dim}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/train/search"
+)
+
+// searchResult is the JSON result of tune.
+type searchResult struct {
+	Schema     string             `json:"schema"`
+	Provenance metrics.Provenance `json:"provenance"`
+	Dir        string             `json:"dir"`
+	// Stopped says whether the search ended before all trials were done.
+	Stopped bool `json:"stopped"`
+	// Trials lists the trials that reached a rung, the best first. BestCheckpoint is the checkpoint of
+	// the first, or empty if it was removed or there is no trial.
+	Trials         []search.Trial `json:"trials"`
+	BestCheckpoint string         `json:"best_checkpoint,omitempty"`
+
+	folder *search.Folder
+}
+
+func newSearchResult(ctx context.Context, s *search.Folder, stopped bool) *searchResult {
+	o := &searchResult{
+		Schema: "mquine.tune/1", Provenance: provenance(ctx), Dir: s.Dir, Stopped: stopped, Trials: s.Ranked(), folder: s,
+	}
+	if o.Trials == nil {
+		o.Trials = []search.Trial{}
+	}
+	if o.found() {
+		checkpoint := filepath.Join(s.RunDir(o.Trials[0].Trial), "best")
+		if _, err := os.Stat(checkpoint); err == nil {
+			o.BestCheckpoint = checkpoint
+		}
+	}
+	return o
+}
+
+// found reports whether a trial has reached the first rung.
+func (o *searchResult) found() bool { return len(o.Trials) > 0 && o.Trials[0].Failed == "" }
+
+// maxShown is the maximum number of trials in the table.
+const maxShown = 10
+
+// tables returns a table of the best trials with the options that the space leaves open.
+func (o *searchResult) tables() []*text.Table {
+	if !o.found() {
+		return nil
+	}
+	header := []any{"trial", "epochs", o.Trials[0].Metric, "CPU s"}
+	for _, key := range o.folder.Space.Open() {
+		header = append(header, key)
+	}
+	numbers := make([]int, len(header))
+	for i := range numbers {
+		numbers[i] = i + 1
+	}
+	t := text.NewTable(numbers...)
+	t.AppendHeader(header)
+	for _, trial := range o.Trials[:min(maxShown, len(o.Trials))] {
+		value := fmt.Sprintf("%.4f", trial.Value)
+		if trial.Failed != "" {
+			value = "failed"
+		}
+		row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.1f", 60*trial.ProcessorMinutes)}
+		for _, option := range o.folder.Space.Values(o.folder.Recipe(trial.Trial)) {
+			row = append(row, option)
+		}
+		t.AppendRow(row)
+	}
+	return []*text.Table{t}
+}
+
+// records returns a line for each trial.
+func (o *searchResult) records() *text.Table {
+	t := text.NewTable()
+	header := []any{"place", "trial", "epochs", "metric", "value", "best_epoch", "processor_minutes", "failed"}
+	for _, key := range o.folder.Space.Open() {
+		header = append(header, key)
+	}
+	t.AppendHeader(header)
+	for i, trial := range o.Trials {
+		row := []any{i + 1, trial.Trial, trial.Epochs, trial.Metric, trial.Value, trial.BestEpoch,
+			trial.ProcessorMinutes, trial.Failed}
+		for _, option := range o.folder.Space.Values(o.folder.Recipe(trial.Trial)) {
+			row = append(row, option)
+		}
+		t.AppendRow(row)
+	}
+	return t
+}
+
+// remarks returns where the best trial is, and commands that continue from it.
+func (o *searchResult) remarks() []string {
+	var lines []string
+	line := func(format string, args ...any) { lines = append(lines, text.Escape(fmt.Sprintf(format, args...))) }
+	s := o.folder
+	if !o.found() {
+		line("No trial has reached the first rung, %s.", text.Plural(s.Rungs[0], "epoch"))
+	} else {
+		if more := len(o.Trials) - maxShown; more > 0 {
+			line("%d more trials are in %s.", more, filepath.Join(o.Dir, "trials.jsonl"))
+		}
+		best := o.Trials[0]
+		dir := s.RunDir(best.Trial)
+		if o.BestCheckpoint == "" {
+			line("Best trial: %d. Its checkpoint %s was removed.", best.Trial, filepath.Join(dir, "best"))
+		} else {
+			line("Best trial: %d. Its checkpoint is %s.", best.Trial, o.BestCheckpoint)
+			if best.Epochs < s.Rungs[len(s.Rungs)-1] {
+				line("To finish its run:")
+				line("  mquine train --resume %s", dir)
+			}
+		}
+		line("To retrain it from the start:")
+		line("  mquine train --data %s --config %s", s.Plan.Data, filepath.Join(o.Dir, "best.yaml"))
+	}
+	if o.Stopped {
+		line("To continue the search:")
+		line("  mquine tune --resume %s", o.Dir)
+	}
+	return lines
+}

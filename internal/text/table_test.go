@@ -1,0 +1,165 @@
+package text
+
+import (
+	"encoding/csv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// strangeTable has labels that formats must escape, negative numbers and a cell that stands out.
+func strangeTable() *Table {
+	t := NewTable(2)
+	t.Title = "100% of a_b"
+	t.AppendHeader([]any{"a_b", "n [95% CI]"})
+	t.AppendRow([]any{`[x] 5% & $\{}#~^<>|`, Best("-0.5 [-1, -0.25]")})
+	t.AppendRow([]any{"a\n\\input{x}\x1b\t\"q\"", "-"})
+	t.AppendRow([]any{"* e → x", "1e-5"})
+	return t
+}
+
+func TestTableInLaTeX(t *testing.T) {
+	assert.Equal(t, `\begin{table}
+\centering
+\caption{100\% of a\_b}
+\begin{tabular}{lr}
+\toprule
+a\_b & n [95\% CI] \\
+\midrule
+{}[x] 5\% \& \$\textbackslash{}\{\}\#\textasciitilde{}\textasciicircum{}$<$$>$$|$ & `+
+		`\textbf{$-$0.5 [$-$1, $-$0.25]} \\
+a\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b\textbackslash{}t"q" & - \\
+{}* e $\to$ x & 1e-5 \\
+\bottomrule
+\end{tabular}
+\end{table}
+`, strangeTable().LaTeX())
+}
+
+// TestLaTeXCompiles compiles a table if there is a compiler. Otherwise it checks braces and columns.
+func TestLaTeXCompiles(t *testing.T) {
+	table := strangeTable().LaTeX()
+	if compiler, err := exec.LookPath("pdflatex"); err == nil {
+		dir := t.TempDir()
+		document := "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n" + table + "\\end{document}\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "t.tex"), []byte(document), 0o644))
+		cmd := exec.Command(compiler, "-interaction=nonstopmode", "-halt-on-error", "t.tex")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return
+	}
+	t.Log("there is no pdflatex: the test checks the structure alone")
+	plain := regexp.MustCompile(`\\[&%$#_{}]`).ReplaceAllString(table, "")
+	depth := 0
+	for _, c := range plain {
+		depth += map[rune]int{'{': 1, '}': -1}[c]
+		require.GreaterOrEqual(t, depth, 0)
+	}
+	require.Zero(t, depth)
+	require.Zero(t, strings.Count(plain, "$")%2)
+	require.NotRegexp(t, `[#%_]`, plain)
+	rows := 0
+	for line := range strings.Lines(plain) {
+		if strings.HasSuffix(line, "\\\\\n") {
+			require.Equal(t, 1, strings.Count(line, "&"), line)
+			rows++
+		}
+	}
+	require.Equal(t, 4, rows)
+}
+
+func TestTableInMarkdownStandsOut(t *testing.T) {
+	assert.Contains(t, strangeTable().Markdown(), "| **−0.5 [−1, −0.25]** |\n")
+	assert.Contains(t, strangeTable().Markdown(), "| 1e-5 |\n", "an exponent is no minus sign")
+}
+
+// Programs read the labels exactly.
+func TestTableForPrograms(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, strangeTable().Write(&out, FormatCSV))
+	records, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+	require.NoError(t, err)
+	assert.Equal(t, [][]string{{"a_b", "n [95% CI]"}, {`[x] 5% & $\{}#~^<>|`, "-0.5 [-1, -0.25]"},
+		{"a\n\\input{x}\x1b\t\"q\"", "-"}, {"* e → x", "1e-5"}}, records)
+
+	table := NewTable()
+	table.AppendHeader([]any{"a", "b"})
+	table.AppendRow([]any{`"x"`, "NA"})
+	out.Reset()
+	require.NoError(t, table.Write(&out, FormatTSV))
+	assert.Equal(t, "a\tb\n\"x\"\tNA\n", out.String())
+}
+
+func TestTableWithoutHeader(t *testing.T) {
+	table := NewTable()
+	table.AppendRow([]any{"a", "b"})
+	assert.Equal(t, "|  |  |\n| --- | --- |\n| a | b |\n", table.Markdown())
+	assert.NotContains(t, table.LaTeX(), `\midrule`)
+	assert.Contains(t, table.LaTeX(), `{ll}`)
+}
+
+// A table on a narrow terminal shortens text, but no numbers, and fits if the columns can.
+func TestTableFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		width := rapid.IntRange(30, 200).Draw(t, "width")
+		label := rapid.StringMatching(`[a-z/漢]{0,90}`)
+		table := NewTable(2)
+		table.AppendHeader([]any{"by", "n", "label"})
+		rows := rapid.IntRange(1, 5).Draw(t, "rows")
+		for range rows {
+			table.AppendRow([]any{label.Draw(t, "by"), "0.1234", label.Draw(t, "label")})
+		}
+		out := table.render(width, func(s string) string { return s })
+		for line := range strings.Lines(out) {
+			require.LessOrEqual(t, text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n")), width)
+		}
+		require.Equal(t, rows, strings.Count(out, "0.1234"))
+		if !strings.Contains(table.Render(), "…") && text.StringWidthWithoutEscSequences(table.Render()) <= width {
+			require.Equal(t, table.Render(), out)
+		}
+	})
+}
+
+func TestShorten(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		most int
+		want string
+	}{
+		{"short", 5, "short"},
+		{"abcdefghij", 9, "ab…efghij"},
+		{"/people/person/nationality", 16, "/peop…ationality"},
+		{"漢字漢字漢字", 7, "漢…漢字"},
+	} {
+		got := Shorten(c.line, c.most)
+		assert.Equal(t, c.want, got)
+		assert.LessOrEqual(t, text.StringWidthWithoutEscSequences(got), c.most)
+	}
+}
+
+func TestTableWriteErrors(t *testing.T) {
+	for _, f := range []Format{FormatTable, FormatMarkdown, FormatLaTeX, FormatCSV, FormatTSV} {
+		assert.Error(t, strangeTable().Write(failing{}, f), f)
+	}
+}
+
+func TestLongTitlesWrap(t *testing.T) {
+	table := NewTable()
+	table.Title = strings.Repeat("a long title ", 10)
+	table.AppendRow([]any{"x"})
+	var out strings.Builder
+	require.NoError(t, table.Write(&out, FormatTable))
+	for line := range strings.Lines(out.String()) {
+		assert.LessOrEqual(t, len(line), lineWidth+1)
+		assert.NotContains(t, line, " \n")
+	}
+}

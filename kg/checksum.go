@@ -1,0 +1,33 @@
+package kg
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// SHA256 returns the SHA-256 digest of all triples with their labels, in hexadecimal digits: of the
+// lines head<TAB>relation<TAB>tail of train, valid and test, in this order. It depends neither on
+// identifiers nor on compression. For plain text files with LF line ends, the command "cat train.txt
+// valid.txt test.txt | sha256sum" prints the same digest.
+func (g *Graph) SHA256(ctx context.Context) (string, error) {
+	digest := sha256.New()
+	lines := bufio.NewWriterSize(digest, 1<<16)
+	for _, triples := range g.Splits {
+		for i, t := range triples {
+			if i%(1<<16) == 0 && ctx.Err() != nil {
+				return "", ctx.Err()
+			}
+			// Writing to a digest does not fail.
+			_, _ = lines.WriteString(g.Entities.Label(t.Head))
+			_ = lines.WriteByte('\t')
+			_, _ = lines.WriteString(g.Relations.Label(t.Relation))
+			_ = lines.WriteByte('\t')
+			_, _ = lines.WriteString(g.Entities.Label(t.Tail))
+			_ = lines.WriteByte('\n')
+		}
+	}
+	_ = lines.Flush()
+	return hex.EncodeToString(digest.Sum(nil)), nil
+}

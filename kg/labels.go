@@ -1,0 +1,67 @@
+package kg
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/mquine/mquine/internal/input"
+)
+
+// labelsName is the file with readable labels.
+const labelsName = "labels.tsv"
+
+// ReadLabels reads the file labels.tsv in the folder of a data set, which may be compressed (.gz,
+// .zst). Each line has an identifier of an entity or a relation and its readable label, separated by
+// a tab. Identifiers that the data set does not use are allowed. Without the file, ReadLabels returns
+// nil. An error names the file and the line.
+func ReadLabels(ctx context.Context, dir string) (map[string]string, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	path, err := input.Await(ctx, func() (string, error) {
+		for _, suffix := range []string{"", ".gz", ".zst"} {
+			if path := filepath.Join(dir, labelsName+suffix); isFile(path) {
+				return path, nil
+			}
+		}
+		return "", nil
+	})
+	if err != nil || path == "" {
+		return nil, err
+	}
+	labels := map[string]string{}
+	err = newOpening().readFile(ctx, path, func(l *lines) error {
+		var fields [2][]byte
+		for {
+			line, err := l.record()
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := l.split(line, fields[:], "identifier and label"); err != nil {
+				return err
+			}
+			identifier := string(fields[0])
+			if _, known := labels[identifier]; known {
+				return l.errorf("duplicate identifier %.200q: an identifier has one label", identifier)
+			}
+			if err := checkLabel(fields[1]); err != nil {
+				return l.errorf("%w", err)
+			}
+			labels[identifier] = string(fields[1])
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return labels, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
+}

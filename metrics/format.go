@@ -1,0 +1,277 @@
+package metrics
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/rank"
+)
+
+// Format is a format of Report.Write and ComparisonReport.Write.
+type Format = text.Format
+
+const (
+	// PlainText is aligned text for a terminal.
+	PlainText = text.FormatTable
+	// Markdown is GitHub's Markdown.
+	Markdown = text.FormatMarkdown
+	// LaTeX gives tables for a paper, with a row for each model. It needs the package booktabs.
+	LaTeX = text.FormatLaTeX
+	// CSV gives a line for each set of numbers, with exact labels.
+	CSV = text.FormatCSV
+	// JSON gives everything.
+	JSON = text.FormatJSON
+)
+
+// Order is an order of groups in tables.
+type Order uint8
+
+const (
+	// UsualOrder is the key's own order, or the largest groups first.
+	UsualOrder Order = iota
+	// ByQueries puts the largest groups first.
+	ByQueries
+	// ByMRR puts the groups with the highest MRR first. In comparisons, it puts the groups with the
+	// largest gain in MRR first.
+	ByMRR
+	// ByName sorts the groups by name.
+	ByName
+)
+
+// String returns "usual", "queries", "mrr" or "name".
+func (o Order) String() string {
+	return text.Name([]string{"usual", "queries", "mrr", "name"}, o, "Order")
+}
+
+// TableOptions says what tables show. It affects neither CSV nor JSON.
+type TableOptions struct {
+	// Wide adds the rarer metrics.
+	Wide bool
+	// Explain adds an explanation of the numbers below the tables.
+	Explain bool
+	// Percent shows MRR, Hits@k and their differences times 100.
+	Percent bool
+	// NoCI leaves out intervals.
+	NoCI bool
+	// Sort is the order of groups. Least is the least number of queries of a listed group, and Top the
+	// greatest number of listed groups; 0 means all. If Sort is ByMRR, half of them are from the end.
+	Sort       Order
+	Least, Top int
+}
+
+// DefaultTop is the usual value of TableOptions.Top.
+const DefaultTop = 20
+
+// share formats an MRR, a Hits@k or a difference of them.
+func (o TableOptions) share(n Number) string {
+	if o.Percent {
+		return (100 * n).format(2)
+	}
+	return n.format(4)
+}
+
+// mean formats a mean rank, a median or a difference of mean ranks with about four digits.
+func (o TableOptions) mean(n Number) string {
+	switch size := math.Abs(float64(n)); {
+	case size < 99.995:
+		return n.format(2)
+	case size < 999.95:
+		return n.format(1)
+	}
+	return n.format(0)
+}
+
+// count formats a number of queries. Commas would make millions too wide for a narrow terminal.
+func count(n int) string {
+	if n >= 1_000_000 {
+		return strconv.Itoa(n)
+	}
+	return text.Comma(n)
+}
+
+// metric formats the value of a metric, or a difference of values.
+func (o TableOptions) metric(key string, n Number) string {
+	if key == "mr" {
+		return o.mean(n)
+	}
+	return o.share(n)
+}
+
+// interval formats a value with its interval, or with the reason why it has none.
+func (o TableOptions) interval(key string, n Number, ci [2]Number, c ClusterCount) string {
+	value := o.metric(key, n)
+	switch {
+	case o.NoCI || math.IsNaN(float64(n)):
+		return value
+	case tooFew(n, ci):
+		return fmt.Sprintf("%s [too few: %s]", value, c.Effective.format(1))
+	}
+	return fmt.Sprintf("%s [%s, %s]", value, o.metric(key, ci[0]), o.metric(key, ci[1]))
+}
+
+// intervalHeading returns the name of a column of intervals.
+func (o TableOptions) intervalHeading(name string) string {
+	if o.NoCI {
+		return name
+	}
+	return name + " [95% CI]"
+}
+
+// chosen returns the groups to list, in order. most is the number of queries of a group, and value the
+// number by which ByMRR sorts. hidden counts the groups that only Top leaves out; they belong after
+// the first groups listed[:split].
+func chosen[G any](
+	groups []G, o TableOptions, name func(G) string, queries func(G) int, value func(G) Number,
+) (listed []G, split, hidden int) {
+	listed = slices.DeleteFunc(slices.Clone(groups), func(g G) bool { return queries(g) < max(o.Least, 1) })
+	compare := map[Order]func(a, b G) int{
+		ByQueries: func(a, b G) int { return cmp.Compare(queries(b), queries(a)) },
+		ByMRR:     func(a, b G) int { return cmp.Compare(value(b), value(a)) },
+		ByName:    func(a, b G) int { return cmp.Compare(name(a), name(b)) },
+	}[o.Sort]
+	if compare != nil {
+		slices.SortStableFunc(listed, compare)
+	}
+	split = len(listed)
+	if o.Top == 0 || o.Top >= len(listed) {
+		return listed, split, 0
+	}
+	hidden, split = len(listed)-o.Top, o.Top
+	if o.Sort == ByMRR {
+		split = (o.Top + 1) / 2
+	}
+	return slices.Delete(listed, split, split+hidden), split, hidden
+}
+
+// hiddenRow returns a row that stands for hidden groups.
+func hiddenRow(hidden, columns int) []any {
+	row := []any{fmt.Sprintf("… %s more", text.Comma(hidden))}
+	for len(row) < columns {
+		row = append(row, "")
+	}
+	return row
+}
+
+// metricName returns the name of a metric in tables.
+func metricName(key string) string {
+	if k, ok := strings.CutPrefix(key, hitsKey); ok {
+		return "Hits@" + k
+	}
+	return strings.ToUpper(key)
+}
+
+// smallestP is the smallest p-value of the permutation test that tables show as a number.
+const smallestP = 0.0001
+
+func formatP(p Number) string {
+	if p < smallestP {
+		return "< 0.0001"
+	}
+	return p.format(4)
+}
+
+// format formats the number with the given number of decimals, or with as many as the number needs
+// if decimals is −1. An undefined number is a dash, and a number that rounds to 0 has no sign.
+func (n Number) format(decimals int) string {
+	if math.IsNaN(float64(n)) {
+		return "-"
+	}
+	s := strconv.FormatFloat(float64(n), 'f', decimals, 64)
+	if strings.Trim(s, "-0.") == "" {
+		s = strings.TrimPrefix(s, "-")
+	}
+	return s
+}
+
+// tooFew reports whether a mean has no interval, because it has too few clusters.
+func tooFew(n Number, ci [2]Number) bool {
+	return !math.IsNaN(float64(n)) && math.IsNaN(float64(ci[0]))
+}
+
+func hitsHeader(hits Hits) []any {
+	var cells []any
+	for _, h := range hits {
+		cells = append(cells, fmt.Sprintf("Hits@%d", h.K))
+	}
+	return cells
+}
+
+func (o TableOptions) hitsCells(hits Hits) []any {
+	var cells []any
+	for _, h := range hits {
+		cells = append(cells, o.share(h.Share))
+	}
+	return cells
+}
+
+// newTable returns a table with text in the first columns and numbers in the others.
+func newTable(title string, textColumns int, header []any) *text.Table {
+	var numbers []int
+	for i := textColumns; i < len(header); i++ {
+		numbers = append(numbers, i+1)
+	}
+	t := text.NewTable(numbers...)
+	t.Title = title
+	t.AppendHeader(header)
+	return t
+}
+
+// writeTables writes tables with blank lines between them, and notes below.
+func writeTables(w io.Writer, f Format, tables []*text.Table, notes []string) error {
+	for i, t := range tables {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := t.Write(w, f); err != nil {
+			return err
+		}
+	}
+	if len(notes) == 0 || f == LaTeX {
+		return nil
+	}
+	_, err := io.WriteString(w, "\n"+strings.Join(notes, "\n")+"\n")
+	return err
+}
+
+// writeCSV writes lines of fields.
+func writeCSV(w io.Writer, header []string, rows [][]string) error {
+	lines := csv.NewWriter(w)
+	// The writer remembers its first error, and Error returns it.
+	_ = lines.Write(header)
+	for _, row := range rows {
+		_ = lines.Write(row)
+	}
+	lines.Flush()
+	return lines.Error()
+}
+
+// exact formats a number for programs. An undefined number is empty.
+func exact(n Number) string {
+	if math.IsNaN(float64(n)) {
+		return ""
+	}
+	return strconv.FormatFloat(float64(n), 'g', -1, 64)
+}
+
+// known names the members of a triple for people: with the labels of opaque identifiers, if the data
+// set has them.
+func known(identifier, label string) string {
+	if label == "" {
+		return identifier
+	}
+	return identifier + " (" + label + ")"
+}
+
+// sameProtocol reports whether a result is for the given side, filter and tie rule.
+func sameProtocol(r Result, s rank.Sides, f rank.Filter, t rank.Ties) bool {
+	return r.Side == s && r.Filter == f && r.Ties == t
+}

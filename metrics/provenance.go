@@ -1,0 +1,72 @@
+package metrics
+
+import "time"
+
+// Provenance says where a result comes from: which program made it, when, how and from what. Every
+// JSON that mquine writes has the same object. Parts that a result does not depend on are absent.
+type Provenance struct {
+	// Version is the version of mquine, and Revision the commit that it was built from, if the build
+	// recorded it. A revision with uncommitted changes ends with "+changes".
+	Version  string `json:"version,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Date is the time at which the process began, in UTC and in whole seconds.
+	Date time.Time `json:"date,omitzero"`
+	// Command is the command line, quoted for a POSIX shell.
+	Command string `json:"command,omitempty"`
+
+	Machine    Machine    `json:"machine,omitzero"`
+	Checkpoint Checkpoint `json:"checkpoint,omitzero"`
+	Data       Data       `json:"data,omitzero"`
+	Bootstrap  Bootstrap  `json:"bootstrap,omitzero"`
+}
+
+// Machine is what computed a result.
+type Machine struct {
+	// CPU is the name of the processor. If GPUs ranked, their names follow.
+	CPU string `json:"cpu"`
+	// Tier is the instruction set of the kernels, or "cuda".
+	Tier    string `json:"tier,omitempty"`
+	Threads int    `json:"threads,omitempty"`
+}
+
+// Checkpoint identifies a checkpoint.
+type Checkpoint struct {
+	Path string `json:"path,omitempty"`
+	// SHA256 is the digest of the file with the parameters, in hexadecimal digits.
+	SHA256 string `json:"sha256,omitempty"`
+	// Model is the name of the model, and Dim is its dimension d.
+	Model string `json:"model,omitempty"`
+	Dim   int    `json:"dim,omitempty"`
+}
+
+// Data identifies a data set.
+type Data struct {
+	Name string `json:"name"`
+	// SHA256 is kg.Graph.SHA256: the digest of all triples, with their labels, in hexadecimal digits.
+	SHA256 string `json:"sha256,omitempty"`
+	// Entities and Relations count the labels. With a checkpoint, they count the checkpoint's labels.
+	// Train, Valid and Test count the triples of the splits.
+	Entities  int `json:"entities"`
+	Relations int `json:"relations"`
+	Train     int `json:"train"`
+	Valid     int `json:"valid"`
+	Test      int `json:"test"`
+}
+
+// Bootstrap describes the resampling behind intervals.
+type Bootstrap struct {
+	Resamples int     `json:"resamples"`
+	Level     float64 `json:"level"`
+	Seed      uint64  `json:"seed"`
+	// By is the unit that is resampled. Reports of the first version may lack it; their unit is a
+	// triple.
+	By Clustering `json:"by"`
+	// Permutations and PermutationSeed describe the permutation test of a comparison.
+	Permutations    int    `json:"permutations,omitempty"`
+	PermutationSeed uint64 `json:"permutation_seed,omitempty"`
+}
+
+// bootstrapOf describes the resampling of Summarize.
+func bootstrapOf(by Clustering) Bootstrap {
+	return Bootstrap{Resamples: resamples, Level: 0.95, Seed: bootstrapSeed, By: by}
+}
