@@ -66,7 +66,8 @@ Exit status:
 	addInGroup(root, "start", newDemoCommand(start))
 	addInGroup(root, "data", newDataCommand(), newZCommand())
 	addInGroup(root, "models", newTrainCommand(), newTuneCommand(), newInitCommand(), newImportCommand())
-	addInGroup(root, "evaluation", newEvalCommand(start), newCompareCommand(), newPredictCommand())
+	addInGroup(root, "evaluation", newEvalCommand(start), newCompareCommand(), newPredictCommand(),
+		newReportCommand())
 	addInGroup(root, "machine", newBenchCommand(), newInfoCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
