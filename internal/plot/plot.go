@@ -12,6 +12,8 @@ import (
 	"html/template"
 	"math"
 	"strings"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Chart is a plot with two axes.
@@ -126,11 +128,11 @@ func (c *Chart) hover(s *Series, p *Point) string {
 		x = c.X.Label + " " + x
 	}
 	parts := []string{s.Name, x, c.Y.value(p.Y)}
-	text := strings.Join(nonempty(parts), ", ")
+	shown := strings.Join(nonempty(parts), ", ")
 	if p.interval(&c.Y) {
-		text += fmt.Sprintf(" (%s to %s)", c.Y.value(p.Lo), c.Y.value(p.Hi))
+		shown += fmt.Sprintf(" (%s to %s)", c.Y.value(p.Lo), c.Y.value(p.Hi))
 	}
-	return text
+	return shown
 }
 
 // description returns the chart's text for readers who do not see it.
@@ -153,7 +155,7 @@ func (c *Chart) description() string {
 		switch {
 		case s.Name == "" || n == 0:
 		case n == 1 || s.Mark == Dots || s.Mark == Bars:
-			parts = append(parts, fmt.Sprintf("%s: %d values", s.Name, n))
+			parts = append(parts, s.Name+": "+text.Plural(n, "value"))
 		default:
 			parts = append(parts, fmt.Sprintf("%s: from %s to %s", s.Name, c.Y.value(first.Y), c.Y.value(last.Y)))
 		}
@@ -183,10 +185,10 @@ func SVG(charts ...Chart) []byte {
 		titles, descriptions = append(titles, c.Title), append(descriptions, c.description())
 	}
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" class="plot" viewBox="0 0 %s %s" role="img" `+
-		`aria-label="%s">`+"\n<title>%s</title>\n<style>%s\nsvg { max-width: %spx; }</style>\n"+
+		`aria-label="%s">`+"\n<title>%s</title>\n<style>%s%s</style>\n"+
 		`<rect class="paper" width="100%%" height="100%%"/>`+"\n%s</svg>\n",
 		coordinate(width), coordinate(height), escape(strings.Join(nonempty(descriptions), " ")),
-		escape(strings.Join(nonempty(titles), "; ")), rules, coordinate(1.5*width), body.String())
+		escape(strings.Join(nonempty(titles), "; ")), rules, alone(1.5*width), body.String())
 }
 
 // narrow is the width of a chart on a phone.

@@ -29,6 +29,15 @@ var (
 // librsvg do not know custom properties. Print has the light colours.
 var rules = shapes + light.rules() + "@media screen and (prefers-color-scheme: dark) {\n" + dark.rules() + "}"
 
+// alone returns the style of a file that is opened in a browser, where it fills the window up to a
+// width.
+func alone(width float64) string {
+	return fmt.Sprintf(`
+svg:root { max-width: %spx; margin: auto; background: %s; }
+@media screen and (prefers-color-scheme: dark) { svg:root { background: %s; } }
+`, coordinate(width), light.paper, dark.paper)
+}
+
 // CSS returns the style sheet for a page with charts. It also defines the colours as custom
 // properties for the page: --paper, --ink, --soft, --line, --tint and --hue1 to --hue6. The class
 // h1, …, h6 of an element within the class plot sets its colour to a hue.
