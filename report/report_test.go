@@ -391,6 +391,21 @@ func TestUndefined(t *testing.T) {
 	assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{{"e", few}}}), "too few clusters: ")
 }
 
+// Readable labels follow identifiers.
+func TestLabels(t *testing.T) {
+	g := graph(t, "")
+	r, c := evaluate(t, g, ranksOf(g, 5, 1)), compareRanks(t, g, ranksOf(g, 5, 1), ranksOf(g, 15, 2))
+	for i := range r.Groups {
+		r.Groups[i].Label = "label of " + r.Groups[i].Group
+	}
+	r.Worst[0].HeadLabel, r.Best[0].TailLabel = "worst head", "best tail"
+	c.Comparisons[0].Changed[0].RelationLabel = "changed relation"
+	html := written(t, &Page{Evaluations: []Evaluation{{"e", r}}, Comparisons: []Comparison{{"c", c}}})
+	for _, want := range []string{"label of r0", "worst head", "best tail", "changed relation"} {
+		assert.Contains(t, html, "<small>"+want+"</small>")
+	}
+}
+
 // TestHostileText fills all text with characters that could end an element or an attribute, or hide
 // text.
 func TestHostileText(t *testing.T) {
