@@ -32,6 +32,8 @@ func TestMutatedInputs(t *testing.T) {
 	fields := strings.Split(triples[0], "\t")
 	require.NoError(t, os.WriteFile(queries, []byte(fields[0]+"\t"+fields[1]+"\t?\n"), 0o644))
 	gz, zst := compressedCopies(t, w)
+	evaluation := w.path("evaluation.json")
+	succeed(t, "eval", "--model", w.model, "--data", w.data, "--by", "relation", "--json", evaluation)
 
 	eval := []string{"eval", w.model, "--data", w.data}
 	for _, c := range []struct {
@@ -53,6 +55,8 @@ func TestMutatedInputs(t *testing.T) {
 		{run, "state.safetensors", []string{"train", "--resume", run}},
 		{run, "config.yaml", []string{"train", "--resume", run}},
 		{run, "log.jsonl", []string{"train", "--resume", run}},
+		{run, "log.jsonl", []string{"report", run, "--out", w.path("report.html")}},
+		{w.dir, "evaluation.json", []string{"report", evaluation, "--out", w.path("report.html")}},
 		{search, "trials.jsonl", []string{"tune", "--resume", search}},
 		{search, "search.yaml", []string{"tune", "--resume", search}},
 		{w.dir, "space.yaml", []string{"tune", "--data", w.data, "--space", space, "--trials", "1", "--out",

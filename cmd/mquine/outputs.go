@@ -24,7 +24,8 @@ const (
 	inputFlag      = "mquine-input"
 	checkpointArgs = "mquine-checkpoint-arguments"
 	dataArgs       = "mquine-data-arguments"
-	allData        = "mquine-all-data" // the command reads all installed data sets
+	fileArgs       = "mquine-file-arguments" // the arguments name files and folders to read
+	allData        = "mquine-all-data"       // the command reads all installed data sets
 )
 
 const forceFlag = "force"
@@ -228,8 +229,10 @@ func inputFiles(cmd *cobra.Command, args []string) []string {
 			named = append(named, f.Value.String())
 		}
 	})
-	if _, ok := cmd.Annotations[checkpointArgs]; ok {
-		named = append(named, args...)
+	for _, annotation := range []string{checkpointArgs, fileArgs} {
+		if _, ok := cmd.Annotations[annotation]; ok {
+			named = append(named, args...)
+		}
 	}
 	if _, ok := cmd.Annotations[dataArgs]; ok {
 		for _, dataset := range args {

@@ -69,7 +69,7 @@ Exit status:
 	addInGroup(root, "data", newDataCommand())
 	addInGroup(root, "train", newTrainCommand(), newTuneCommand(), newInitCommand(), newImportCommand())
 	addInGroup(root, "evaluate", newEvalCommand(start), newCompareCommand(), newPredictCommand())
-	addInGroup(root, "analyse", newInfoCommand(), newZCommand())
+	addInGroup(root, "analyse", newReportCommand(), newZCommand(), newInfoCommand())
 	addInGroup(root, "measure", newBenchCommand())
 	addInGroup(root, "other", newDemoCommand(start), newVersionCommand())
 	root.SetHelpCommandGroupID("other")

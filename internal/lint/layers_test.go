@@ -17,8 +17,8 @@ import (
 const module = "github.com/mquine/mquine/"
 
 // layers lists, for every top-level folder, the other folders that it may import. Imports only
-// point downwards: cmd → bench → train → metrics → rank → model → kernel → asm. Package kg is
-// beside kernel, and internal is below all of them.
+// point downwards: cmd → bench → train → metrics → rank → model → kernel → asm. Package report is
+// beside bench, kg is beside kernel, and internal is below all of them.
 var layers = map[string][]string{
 	"asm":      {},
 	"kernel":   {"asm", "internal"},
@@ -27,8 +27,9 @@ var layers = map[string][]string{
 	"rank":     {"model", "kernel", "kg", "internal"},
 	"metrics":  {"rank", "model", "kernel", "kg", "internal"},
 	"train":    {"metrics", "rank", "model", "kernel", "kg", "internal"},
+	"report":   {"train", "metrics", "rank", "model", "kernel", "kg", "internal"},
 	"bench":    {"train", "metrics", "rank", "model", "kernel", "kg", "internal"},
-	"cmd":      {"bench", "train", "metrics", "rank", "model", "kernel", "kg", "internal"},
+	"cmd":      {"bench", "report", "train", "metrics", "rank", "model", "kernel", "kg", "internal"},
 	"internal": {},
 }
 

@@ -1,18 +1,14 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
 
-	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
-	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -72,24 +68,15 @@ func (r *Run) checkOptions(line string) error {
 func (r *Run) readLog(ctx context.Context) error {
 	r.log = nil
 	path := r.path(logName)
-	data, err := input.ReadFile(ctx, path)
+	epochs, err := readEpochs(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a new log begins with the next epoch
 	}
 	if err != nil {
 		return err
 	}
-	line, last := 0, 0
-	for text := range bytes.Lines(data) {
-		line++
-		var e train.Epoch
-		if err := json.Unmarshal(text, &e); err != nil {
-			return fmt.Errorf("%s:%d: this line does not describe an epoch: restore the file, or delete it", path, line)
-		}
-		if line > 1 && e.Epoch != last+1 {
-			return fmt.Errorf("%s:%d: epoch %d follows epoch %d: restore the file, or delete it",
-				path, line, e.Epoch, last)
-		}
+	last := 0
+	for _, e := range epochs {
 		if last = e.Epoch; last <= r.progress.epoch {
 			r.log = append(r.log, e)
 		}

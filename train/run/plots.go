@@ -14,12 +14,13 @@ import (
 // plot draws the loss and the validation measures of all epochs.
 func (r *Run) plot() error {
 	title := fmt.Sprintf("%s, d = %d, %s: ", r.Recipe.Model, r.Recipe.Dim, r.Graph.Name)
-	loss := r.lossChart()
+	h := History{Recipe: r.Recipe, Epochs: r.log}
+	loss := h.LossChart()
 	loss.Title = title + "loss"
 	if err := atomicfile.WriteBytes(r.path(lossPlotName), plot.SVG(loss)); err != nil {
 		return err
 	}
-	validation, ok := r.validationChart()
+	validation, ok := h.ValidationChart()
 	if !ok {
 		return nil
 	}
@@ -27,35 +28,35 @@ func (r *Run) plot() error {
 	return atomicfile.WriteBytes(r.path(metricPlotName), plot.SVG(validation))
 }
 
-// epochs returns the axis of the charts, with a rule at the best epoch.
-func (r *Run) epochs() plot.Axis {
+// epochAxis returns the axis of the charts, with a rule at the best epoch.
+func (h History) epochAxis() plot.Axis {
 	axis := plot.Axis{Label: "epoch", Integer: true}
-	if best := r.progress.bestEpoch; best > 0 {
-		axis.Rules = []plot.Rule{{At: float64(best), Label: "best"}}
+	if best, ok := h.Best(); ok {
+		axis.Rules = []plot.Rule{{At: float64(best.Epoch), Label: "best"}}
 	}
 	return axis
 }
 
-// lossChart returns a chart of the loss and its parts. Its axis is logarithmic if the total changes
+// LossChart returns a chart of the loss and its parts. Its axis is logarithmic if the total changes
 // by more than a factor of 3, because the first epochs would otherwise flatten all others.
-func (r *Run) lossChart() plot.Chart {
+func (h History) LossChart() plot.Chart {
 	series := func(name string, value func(train.Loss) float64) plot.Series {
 		s := plot.Series{Name: name}
-		for _, e := range r.log {
+		for _, e := range h.Epochs {
 			s.Points = append(s.Points, plot.Point{X: float64(e.Epoch), Y: value(e.Loss)})
 		}
 		return s
 	}
-	c := plot.Chart{X: r.epochs(), Y: plot.Axis{Label: "loss"}}
+	c := plot.Chart{X: h.epochAxis(), Y: plot.Axis{Label: "loss"}}
 	total := series("total", func(l train.Loss) float64 { return l.Total })
 	c.Series = []plot.Series{total}
-	if r.Recipe.ZSamples > 0 || r.Recipe.Regulariser != model.NoPenalty {
+	if h.Recipe.ZSamples > 0 || h.Recipe.Regulariser != model.NoPenalty {
 		c.Series = append(c.Series, series("fit", func(l train.Loss) float64 { return l.Fit }))
 	}
-	if r.Recipe.ZSamples > 0 {
+	if h.Recipe.ZSamples > 0 {
 		c.Series = append(c.Series, series("Z-samples", func(l train.Loss) float64 { return l.Z }))
 	}
-	if r.Recipe.Regulariser != model.NoPenalty {
+	if h.Recipe.Regulariser != model.NoPenalty {
 		c.Series = append(c.Series, series("regulariser", func(l train.Loss) float64 { return l.Regulariser }))
 	}
 	lowest, highest := math.Inf(1), math.Inf(-1)
@@ -79,16 +80,16 @@ func (r *Run) lossChart() plot.Chart {
 	return c
 }
 
-// validationChart returns a chart of the MRR on the validation split, or false if no epoch was
+// ValidationChart returns a chart of the MRR on the validation split, or false if no epoch was
 // validated.
-func (r *Run) validationChart() (plot.Chart, bool) {
-	c := plot.Chart{X: r.epochs(), Y: plot.Axis{Label: "MRR", Include: []float64{0}}}
+func (h History) ValidationChart() (plot.Chart, bool) {
+	c := plot.Chart{X: h.epochAxis(), Y: plot.Axis{Label: "MRR", Include: []float64{0}}}
 	for _, side := range []struct {
 		name string
 		side rank.Sides
 	}{{"tail", rank.TailSide}, {"head", rank.HeadSide}, {"both", rank.BothSides}} {
 		s := plot.Series{Name: side.name}
-		for _, e := range r.log {
+		for _, e := range h.Epochs {
 			for _, score := range e.Valid {
 				if score.Filter == rank.All && score.Side == side.side {
 					s.Points = append(s.Points, plot.Point{X: float64(e.Epoch), Y: score.MRR})

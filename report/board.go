@@ -1,0 +1,184 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/mquine/mquine/internal/plot"
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/metrics"
+)
+
+// board shows several evaluations of the same queries side by side.
+type board struct {
+	items []Evaluation
+	links []string // the IDs of their sections
+	lines []metrics.Result
+}
+
+// boards returns a section for each set of evaluations with the same data set, split and protocol,
+// and for each set of runs on the same data set.
+func (p *Page) boards() []section {
+	type queries struct {
+		data, split string
+		protocol    metrics.Protocol
+		n           int
+	}
+	sets := map[queries]*board{}
+	var order []*board
+	for i, e := range p.Evaluations {
+		h := e.headline()
+		protocol := metrics.Protocol{Sides: h.Side, Filter: h.Filter, Ties: h.Ties}
+		key := queries{e.Provenance.Data.Name, e.Split, protocol, h.N}
+		if sets[key] == nil {
+			sets[key] = &board{}
+			order = append(order, sets[key])
+		}
+		b := sets[key]
+		b.items, b.links, b.lines = append(b.items, e), append(b.links, sectionID("evaluation", i)), append(b.lines, h)
+	}
+	var sections []section
+	for _, b := range order {
+		if len(b.items) > 1 {
+			sections = append(sections, b.section(sectionID("board", len(sections))))
+		}
+	}
+	return append(sections, p.runBoards()...)
+}
+
+func (b *board) section(id string) section {
+	h := b.lines[0]
+	s := section{
+		ID: id, Title: fmt.Sprintf("Side by side: %s, %s split", b.items[0].Provenance.Data.Name,
+			b.items[0].Split),
+		Lead: fmt.Sprintf("%s, %s. Intervals describe each evaluation alone. The difference of two checkpoints can be "+
+			"reliable although their intervals overlap, because they rank the same queries: compare them with "+
+			"mquine compare.", text.Plural(h.N, "query"), protocolName(h.Side, h.Filter, h.Ties)),
+	}
+	s.add(part{Title: "Metrics", Tables: []table{b.metrics()}})
+	s.add(b.distributions())
+	for _, set := range b.items[0].groupSets(h) {
+		s.add(b.groups(set.by))
+	}
+	return s
+}
+
+// metrics returns the table of the headline metrics.
+func (b *board) metrics() table {
+	var (
+		lists []metrics.Hits
+		mrrs  []float64
+	)
+	for _, r := range b.lines {
+		lists = append(lists, r.Hits)
+		mrrs = append(mrrs, float64(r.MRR), float64(r.MRRCI[1]))
+	}
+	ks, scale := cutOffs(lists...), shareScale(mrrs...)
+	t := table{
+		Caption: "Metrics of the evaluations",
+		Columns: slices.Concat(textColumns("Evaluation"), []column{scale.column("MRR")},
+			numberColumns("MRR", "95% interval"), numberColumns(hitsNames(ks)...), numberColumns("MR", "AMRI"),
+			textColumns("Model")),
+	}
+	for i, r := range b.lines {
+		e := b.items[i]
+		row := []cell{{Text: e.Name, Link: b.links[i]}, {Strip: scale.bar(r.MRR, r.MRRCI)}}
+		row = append(row, texts(number(r.MRR, 4), meanInterval(r.MRR, r.MRRCI, r.ClusterCount))...)
+		for _, k := range ks {
+			row = append(row, texts(number(hitsOf(r.Hits, k), 4))...)
+		}
+		row = append(row, texts(number(r.MR, 2), number(r.AMRI, 4), modelOf(e.Provenance.Checkpoint))...)
+		t.Rows = append(t.Rows, row)
+	}
+	markBest(t.Rows, 2, true, func(i int) metrics.Number { return b.lines[i].MRR })
+	for j, k := range ks {
+		markBest(t.Rows, 4+j, true, func(i int) metrics.Number { return hitsOf(b.lines[i].Hits, k) })
+	}
+	markBest(t.Rows, 4+len(ks), false, func(i int) metrics.Number { return b.lines[i].MR })
+	markBest(t.Rows, 5+len(ks), true, func(i int) metrics.Number { return b.lines[i].AMRI })
+	return t
+}
+
+// distributions draws the rank distributions of all evaluations together.
+func (b *board) distributions() part {
+	var curves []curve
+	candidates := 0
+	for i, r := range b.lines {
+		if len(r.RankCounts) > 0 {
+			curves = append(curves, curve{b.items[i].Name, b.items[i].RankBounds, r.RankCounts})
+			candidates = max(candidates, b.items[i].Candidates)
+		}
+	}
+	if len(curves) < 2 {
+		return part{}
+	}
+	return part{
+		Title:  "Rank distributions",
+		Text:   distributionText,
+		Charts: []plot.Chart{distributionChart("Share of queries by rank", candidates, curves)},
+	}
+}
+
+// groups returns the MRR of each group of a key in all evaluations that have it.
+func (b *board) groups(by string) part {
+	byName := make([]map[string]metrics.Result, len(b.items))
+	have := 0
+	var first []group
+	for i, e := range b.items {
+		byName[i] = map[string]metrics.Result{}
+		for _, set := range e.groupSets(b.lines[i]) {
+			if set.by != by {
+				continue
+			}
+			have++
+			if first == nil {
+				first = set.groups
+			}
+			for _, g := range set.groups {
+				byName[i][g.name] = g.main
+			}
+		}
+	}
+	if have < 2 {
+		return part{}
+	}
+	caption := fmt.Sprintf("MRR by %s", by)
+	if len(first) > fewGroups {
+		first = slices.Clone(first)
+		slices.SortStableFunc(first, func(a, b group) int { return cmp.Compare(b.main.N, a.main.N) })
+		first = first[:fewGroups]
+		caption += fmt.Sprintf(", the %d groups with the most queries", fewGroups)
+	}
+	t := table{Caption: caption, Columns: append(textColumns(capital(by)), numberColumns("Queries")...)}
+	for _, e := range b.items {
+		t.Columns = append(t.Columns, column{Name: e.Name})
+	}
+	for _, g := range first {
+		row := []cell{{Text: g.name, Note: g.main.Label}, {Text: text.Comma(g.main.N)}}
+		for i := range b.items {
+			c := cell{Text: "–"}
+			if r, ok := byName[i][g.name]; ok {
+				c.Text = number(r.MRR, 4)
+				if defined(r.MRRCI[0]) {
+					c.Note = interval(r.MRRCI, number, 3)
+				}
+			}
+			row = append(row, c)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	for i := range t.Rows { // the best of each row
+		best := -1
+		for j := range b.items {
+			r, ok := byName[j][first[i].name]
+			if ok && defined(r.MRR) && (best < 0 || r.MRR > byName[best][first[i].name].MRR) {
+				best = j
+			}
+		}
+		if best >= 0 {
+			t.Rows[i][2+best].Bold = true
+		}
+	}
+	return part{Title: groupTitle(by), Text: b.items[0].groupText(by), Tables: []table{t}}
+}

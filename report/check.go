@@ -1,0 +1,74 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mquine/mquine/metrics"
+)
+
+// checkEvaluation returns an error if the page cannot show an evaluation.
+func checkEvaluation(r *metrics.Report) error {
+	if len(r.Results) == 0 {
+		return errors.New("it has no results")
+	}
+	for _, results := range [][]metrics.Result{r.Results, r.Groups} {
+		for _, res := range results {
+			if err := checkResult(res, r.RankBounds); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkResult returns an error if the numbers of a result contradict their definitions.
+func checkResult(r metrics.Result, bounds []int) error {
+	if r.N < 0 {
+		return fmt.Errorf("the number of queries is %d", r.N)
+	}
+	shares := []metrics.Number{r.MRR, r.MRRCI[0], r.MRRCI[1]}
+	for _, h := range r.Hits {
+		shares = append(shares, h.Share)
+	}
+	for _, v := range shares {
+		if v < 0 || v > 1 { // false for NaN
+			return fmt.Errorf("an MRR or Hits@k is %v", v)
+		}
+	}
+	if r.MR < 1 {
+		return fmt.Errorf("a mean rank is %v", r.MR)
+	}
+	if len(r.RankCounts) > len(bounds) {
+		return errors.New("there are more rank counts than bounds")
+	}
+	for i, n := range r.RankCounts {
+		if n < 0 || bounds[i] < 1 || i > 0 && bounds[i] <= bounds[i-1] {
+			return errors.New("the rank counts or their bounds are wrong")
+		}
+	}
+	return nil
+}
+
+// checkComparison returns an error if the page cannot show a comparison.
+func checkComparison(r *metrics.ComparisonReport) error {
+	if len(r.Checkpoints) == 0 {
+		return errors.New("it has no checkpoints")
+	}
+	for _, c := range r.Checkpoints {
+		if len(c.Results) == 0 {
+			return fmt.Errorf("checkpoint %q has no results", c.Name)
+		}
+		for _, res := range c.Results {
+			if err := checkResult(res, r.RankBounds); err != nil {
+				return err
+			}
+		}
+	}
+	for _, pair := range r.Comparisons {
+		if len(pair.Whole) == 0 {
+			return fmt.Errorf("the comparison of %q with %q has no differences", pair.Other, pair.Base)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,465 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
+	"github.com/mquine/mquine/train/run"
+)
+
+// graph returns a graph whose labels begin with a prefix.
+func graph(t *testing.T, prefix string) *kg.Graph {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "small")
+	require.NoError(t, os.Mkdir(dir, 0o777))
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, split := range []string{"train", "valid", "test"} {
+		var text strings.Builder
+		for i := range 60 {
+			fmt.Fprintf(&text, "%[1]se%[2]d\t%[1]sr%[3]d\t%[1]se%[4]d\n", prefix, i%20, random.IntN(3), random.IntN(20))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, split+".txt"), []byte(text.String()), 0o666))
+	}
+	g, err := kg.Open(t.Context(), dir)
+	require.NoError(t, err)
+	return g
+}
+
+// ranksOf returns random ranks of the test split of g. Better ranks come with smaller spread.
+func ranksOf(g *kg.Graph, spread int, seed uint64) []rank.Rank {
+	random := rand.New(rand.NewPCG(seed, 7))
+	var ranks []rank.Rank
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		for _, triple := range g.Splits[kg.Test] {
+			r := rank.Rank{Triple: triple, Side: side}
+			for f := range rank.NumFilters {
+				r.Better[f], r.Equal[f] = int32(random.IntN(spread)), int32(random.IntN(2))
+				r.Candidates[f] = 20
+			}
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+// evaluate returns the report of ranks.
+func evaluate(t *testing.T, g *kg.Graph, ranks []rank.Rank) *metrics.Report {
+	t.Helper()
+	keys, err := metrics.NewKeys(t.Context(), g, metrics.KeyNames(), metrics.KeyOptions{
+		Triples: g.Splits[kg.Test], Sides: rank.BothSides,
+	})
+	require.NoError(t, err)
+	r := &metrics.Report{
+		Split: "test", Candidates: 20,
+		Provenance: metrics.Provenance{
+			Version: "v9.8.7", Revision: "cafe", Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+			Command:    "mquine eval x",
+			Machine:    metrics.Machine{CPU: "Some CPU", Tier: "avx2", Threads: 3},
+			Checkpoint: metrics.Checkpoint{Path: "/some/best", SHA256: "0123abcd", Model: "complex", Dim: 7},
+			Data: metrics.Data{
+				Name: g.Name, SHA256: "4567efef", Entities: 20, Relations: 3, Train: 60, Valid: 60, Test: 60,
+			},
+		},
+	}
+	require.NoError(t, r.Summarize(t.Context(), ranks, metrics.SummaryOptions{
+		Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Ties: []rank.Ties{rank.Realistic},
+		Hits: []int{1, 3, 10}, Keys: keys,
+	}))
+	r.SetExtremes(g, ranks, rank.All, rank.Realistic)
+	return r
+}
+
+// compareRanks returns the comparison of two lists of ranks.
+func compareRanks(t *testing.T, g *kg.Graph, base, other []rank.Rank) *metrics.ComparisonReport {
+	t.Helper()
+	keys, err := metrics.NewKeys(t.Context(), g, []string{"relation"}, metrics.KeyOptions{})
+	require.NoError(t, err)
+	r, err := metrics.CompareAll(t.Context(), g, kg.Test, []metrics.ComparedCheckpoint{
+		{Name: g.Entities.Label(0) + "base", Ranks: base}, {Name: "other", Ranks: other},
+	}, metrics.CompareOptions{Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1, 10},
+		Keys: keys, Changed: 5})
+	require.NoError(t, err)
+	return r
+}
+
+// trained returns the history of a run with the given number of epochs.
+func trained(t *testing.T, data string, epochs int) run.History {
+	t.Helper()
+	h := run.History{Data: data, Recipe: recipe.Default()}
+	h.Recipe.Epochs, h.Recipe.ZSamples = 40, 8
+	best := 0.0
+	for i := 1; i <= epochs; i++ {
+		e := train.Epoch{
+			Epoch: i, Loss: train.Loss{Total: 40 / float64(i), Fit: 30 / float64(i), Z: 10 / float64(i)}, Seconds: 2,
+			TriplesPerSecond: 1000, ProcessorSeconds: 3,
+		}
+		if i%2 == 0 {
+			for j, side := range []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides} {
+				mrr := 0.3 + 0.05*float64(j) - 0.002*math.Abs(float64(i-14))
+				e.Valid = append(e.Valid, train.Score{Side: side, Filter: rank.All, MRR: mrr})
+			}
+			if mrr := e.Valid.Of(h.Recipe.ValidMetric); mrr > best {
+				best, e.Best = mrr, true
+			}
+		}
+		h.Epochs = append(h.Epochs, e)
+	}
+	return h
+}
+
+// full returns a page with everything.
+func full(t *testing.T, prefix string) *Page {
+	t.Helper()
+	g := graph(t, prefix)
+	good, bad := ranksOf(g, 5, 1), ranksOf(g, 15, 2)
+	return &Page{
+		Evaluations: []Evaluation{{prefix + "good", evaluate(t, g, good)}, {prefix + "bad", evaluate(t, g, bad)}},
+		Comparisons: []Comparison{{prefix + "pair", compareRanks(t, g, good, bad)}},
+		Runs:        []Run{{prefix + "run", trained(t, prefix, 20)}, {prefix + "another", trained(t, prefix, 40)}},
+	}
+}
+
+func written(t *testing.T, p *Page) string {
+	t.Helper()
+	var page bytes.Buffer
+	require.NoError(t, p.Write(&page))
+	return strings.ReplaceAll(page.String(), "<wbr>", "")
+}
+
+// element is an element of a parsed page.
+type element struct {
+	name  string
+	attrs map[string]string
+	text  string // of the element and all elements within
+}
+
+// elements parses a page. It requires that every element ends, in order.
+func elements(t *testing.T, html string) []*element {
+	t.Helper()
+	decoder := xml.NewDecoder(strings.NewReader(html))
+	decoder.Strict, decoder.AutoClose, decoder.Entity = false, []string{"meta", "br"}, xml.HTMLEntity
+	var all, open []*element
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			require.Empty(t, open)
+			return all
+		}
+		require.NoError(t, err)
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := &element{name: token.Name.Local, attrs: map[string]string{}}
+			for _, a := range token.Attr {
+				e.attrs[a.Name.Local] = a.Value
+			}
+			all, open = append(all, e), append(open, e)
+		case xml.EndElement:
+			require.Equal(t, open[len(open)-1].name, token.Name.Local)
+			open = open[:len(open)-1]
+		case xml.CharData:
+			for _, e := range open {
+				e.text += string(token)
+			}
+		}
+	}
+}
+
+// tableRows returns the rows of all tables with a caption, as cells joined by "|".
+func tableRows(t *testing.T, html, caption string) []string {
+	t.Helper()
+	var rows []string
+	for _, at := range regexp.MustCompile(`(?s)<table>.*?</table>`).FindAllString(html, -1) {
+		parts := elements(t, at)
+		if !slices.ContainsFunc(parts, func(e *element) bool { return e.name == "caption" && e.text == caption }) {
+			continue
+		}
+		row := ""
+		for _, e := range parts {
+			switch e.name {
+			case "tr":
+				rows = append(rows, row)
+				row = ""
+			case "td", "th":
+				row += e.text + "|"
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func TestPage(t *testing.T) {
+	p := full(t, "")
+	html := written(t, p)
+	assert.Equal(t, html, written(t, p), "equal content gives equal bytes")
+
+	// The page loads nothing and runs nothing, and formats every value.
+	bad := regexp.MustCompile(`(?i:<script|https?://|@import|url\(|<link|src=)|ZgotmplZ|NaN|[+-]Inf|%!|<nil>`)
+	assert.Empty(t, bad.FindString(html))
+
+	// Links lead to elements, whose IDs are unique.
+	ids := map[string]int{}
+	for _, e := range elements(t, html) {
+		if id, ok := e.attrs["id"]; ok {
+			ids[id]++
+		}
+	}
+	links := 0
+	for _, e := range elements(t, html) {
+		if target, ok := strings.CutPrefix(e.attrs["href"], "#"); ok {
+			assert.Equal(t, 1, ids[target], target)
+			links++
+		}
+	}
+	assert.Greater(t, links, 40)
+
+	for _, want := range []string{
+		"good: complex (d = 7) on small, test split", "Rank distribution", "By category of relation", "By Z-case",
+		"By relation", "By degree of the target", "Worst and best queries", "Provenance", "v9.8.7, revision cafe",
+		"2026-01-02 03:04:05 UTC",
+		"mquine eval x", "Some CPU, avx2, 3 threads", "/some/best", "0123abcd", "4567efef", "20 entities, 3 relations",
+		"Side by side: small, test split", "Side by side: runs on", "other against e0base",
+		"Queries whose 1/rank changed most",
+		"Training curves", "learning_rate", "20 of 40 epochs are done", "The best validation was after epoch 14",
+	} {
+		assert.Contains(t, html, want)
+	}
+}
+
+// TestFigures compares figures on the page with metrics that are computed here from the ranks.
+func TestFigures(t *testing.T) {
+	g := graph(t, "")
+	ranks := ranksOf(g, 15, 3)
+	html := written(t, &Page{Evaluations: []Evaluation{{"e", evaluate(t, g, ranks)}}})
+
+	var mrr, mr, first float64
+	atMost := map[float64]int{}
+	relations := map[string][]float64{}
+	for _, r := range ranks {
+		position := 1 + float64(r.Better[rank.All]) + float64(r.Equal[rank.All])/2
+		mrr += 1 / position
+		mr += position
+		if position <= 1 {
+			first++
+		}
+		for _, bound := range []float64{1, 2, 3, 5, 10, 20} {
+			if position <= bound {
+				atMost[bound]++
+			}
+		}
+		name := g.Relations.Label(r.Triple.Relation)
+		relations[name] = append(relations[name], 1/position)
+	}
+	n := float64(len(ranks))
+	rows := tableRows(t, html, "Metrics by filter and side, realistic ties")
+	last := strings.Split(rows[len(rows)-1], "|")
+	require.Equal(t, []string{"all", "both", "", "120"}, []string{last[0], last[1], last[2], last[len(last)-2]})
+	assert.Equal(t, fmt.Sprintf("%.4f", mrr/n), last[3])
+	assert.Equal(t, fmt.Sprintf("%.4f", first/n), last[5])
+	assert.Equal(t, fmt.Sprintf("%.2f", mr/n), last[8])
+	assert.Contains(t, html, fmt.Sprintf("first for %.1f%% of the queries", 100*first/n))
+
+	rows = tableRows(t, html, "Share of queries by rank")
+	require.Contains(t, rows[1], "|tail|head|both|")
+	for _, row := range rows[2:] {
+		cells := strings.Split(row, "|")
+		var bound float64
+		_, err := fmt.Sscan(cells[0], &bound)
+		require.NoError(t, err)
+		assert.Equal(t, fmt.Sprintf("%.4f", float64(atMost[bound])/n), cells[3], row)
+	}
+
+	for _, bound := range []float64{1, 2, 3, 5, 10} {
+		share := 100 * float64(atMost[bound]) / n
+		assert.Contains(t, html, fmt.Sprintf("both: rank ≤ %v for %.1f%%", bound, share), "a point of the chart")
+	}
+
+	rows = tableRows(t, html, "By relation")
+	require.Len(t, rows, 2+len(relations))
+	assert.Contains(t, rows[1], "MRR00.5|", "the bars end at 0.5")
+	_, table, _ := strings.Cut(html, `class="hidden">By relation<`)
+	width := regexp.MustCompile(`<rect class="hue1" x="0%" width="([0-9.]+)%"`)
+	bars := width.FindAllStringSubmatch(table, len(relations))
+	for i, row := range rows[2:] {
+		cells := strings.Split(row, "|")
+		sum := 0.0
+		for _, v := range relations[cells[0]] {
+			sum += v
+		}
+		assert.Equal(t, fmt.Sprint(len(relations[cells[0]])), cells[2])
+		assert.Equal(t, fmt.Sprintf("%.4f", sum/float64(len(relations[cells[0]]))), cells[3])
+		assert.Equal(t, fmt.Sprintf("%.2f", 100*sum/float64(len(relations[cells[0]]))/0.5), bars[i][1])
+	}
+}
+
+// The board of evaluations shows the best value of each column in bold.
+func TestBest(t *testing.T) {
+	g := graph(t, "")
+	good, bad := ranksOf(g, 5, 1), ranksOf(g, 15, 2)
+	html := written(t, &Page{Evaluations: []Evaluation{{"bad", evaluate(t, g, bad)}, {"good", evaluate(t, g, good)}}})
+	best := metrics.Measure(good, rank.BothSides, rank.All, rank.Realistic, []int{1})
+	worst := metrics.Measure(bad, rank.BothSides, rank.All, rank.Realistic, []int{1})
+	_, html, _ = strings.Cut(html, "Metrics of the evaluations")
+	html, _, _ = strings.Cut(html, "</table>")
+	for _, value := range []func(metrics.Result) string{
+		func(r metrics.Result) string { return fmt.Sprintf("%.4f", r.MRR) },
+		func(r metrics.Result) string { return fmt.Sprintf("%.2f", r.MR) },
+		func(r metrics.Result) string { return fmt.Sprintf("%.4f", r.Hits[0].Share) },
+		func(r metrics.Result) string { return fmt.Sprintf("%.4f", r.AMRI) },
+	} {
+		assert.Contains(t, html, "<b>"+value(best)+"</b>")
+		assert.Contains(t, html, ">"+value(worst)+"<")
+		assert.NotContains(t, html, "<b>"+value(worst)+"</b>")
+	}
+}
+
+// TestDifferences compares differences on the page with differences of metrics.Measure.
+func TestDifferences(t *testing.T) {
+	g := graph(t, "")
+	base, other := ranksOf(g, 5, 1), ranksOf(g, 15, 2)
+	html := written(t, &Page{Comparisons: []Comparison{{"c", compareRanks(t, g, base, other)}}})
+	rows := tableRows(t, html, "Differences by metric and side")
+	require.Len(t, rows, 2+4*3)
+	for _, row := range rows[2:] {
+		cells := strings.Split(row, "|")
+		side, err := rank.ParseSides(cells[1])
+		require.NoError(t, err)
+		a := metrics.Measure(base, side, rank.All, rank.Realistic, []int{1, 10})
+		b := metrics.Measure(other, side, rank.All, rank.Realistic, []int{1, 10})
+		difference, decimals := float64(b.MRR-a.MRR), 4
+		switch cells[0] {
+		case "MR":
+			difference, decimals = float64(b.MR-a.MR), 2
+		case "Hits@1":
+			difference = float64(b.Hits[0].Share - a.Hits[0].Share)
+		case "Hits@10":
+			difference = float64(b.Hits[1].Share - a.Hits[1].Share)
+		default:
+			require.Equal(t, "MRR", cells[0])
+		}
+		assert.Equal(t, strings.Replace(fmt.Sprintf("%+.*f", decimals, difference), "-", "−", 1), cells[5], row)
+		if cells[0] == "MRR" {
+			assert.Equal(t, "< 0.0001", cells[7], "the two rankings differ a lot")
+		}
+	}
+	assert.Contains(t, html, "the MRR of other is lower than the base")
+}
+
+// A report without some fields, as of earlier versions, gives a page without these parts.
+func TestAbsentParts(t *testing.T) {
+	g := graph(t, "")
+	r := evaluate(t, g, ranksOf(g, 5, 1))
+	r.RankBounds, r.Groups, r.Worst, r.Best = nil, nil, nil, nil
+	for i := range r.Results {
+		r.Results[i].RankCounts = nil
+	}
+	r.Provenance = metrics.Provenance{}
+	html := written(t, &Page{Evaluations: []Evaluation{{"e", r}, {"f", r}}})
+	assert.Contains(t, html, "Metrics by protocol")
+	assert.NotRegexp(t, `Rank distribution|>By |Worst|SHA-256|Machine|Command`, html)
+}
+
+// A single result, undefined metrics and an interval that does not exist are shown as dashes.
+func TestUndefined(t *testing.T) {
+	r := &metrics.Report{Split: "test", Results: []metrics.Result{metrics.Measure(nil, rank.TailSide, rank.All,
+		rank.Optimistic, []int{10})}}
+	html := written(t, &Page{Evaluations: []Evaluation{{"e", r}}})
+	assert.NotRegexp(t, `NaN|Inf`, html)
+	assert.Contains(t, html, "–")
+	few := evaluate(t, graph(t, ""), ranksOf(graph(t, ""), 5, 1)[:4])
+	assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{{"e", few}}}), "too few clusters: ")
+}
+
+// Readable labels follow identifiers.
+func TestLabels(t *testing.T) {
+	g := graph(t, "")
+	r, c := evaluate(t, g, ranksOf(g, 5, 1)), compareRanks(t, g, ranksOf(g, 5, 1), ranksOf(g, 15, 2))
+	for i := range r.Groups {
+		r.Groups[i].Label = "label of " + r.Groups[i].Group
+	}
+	r.Worst[0].HeadLabel, r.Best[0].TailLabel = "worst head", "best tail"
+	c.Comparisons[0].Changed[0].RelationLabel = "changed relation"
+	html := written(t, &Page{Evaluations: []Evaluation{{"e", r}}, Comparisons: []Comparison{{"c", c}}})
+	for _, want := range []string{"label of r0", "worst head", "best tail", "changed relation"} {
+		assert.Contains(t, html, "<small>"+want+"</small>")
+	}
+}
+
+// TestHostileText fills all text with characters that could end an element or an attribute, or hide
+// text.
+func TestHostileText(t *testing.T) {
+	const prefix = `"'><script>alert(1)</script><img src=x onerror=alert(1)>--></style></svg>&lt;` + "\x1b\u202e"
+	html := written(t, full(t, prefix))
+	assert.NotRegexp(t, `(?i)<script|<img|-->`, html)
+	assert.Equal(t, 1, strings.Count(html, "</style>"))
+	for _, r := range html {
+		require.False(t, r != '\n' && unicode.In(r, unicode.Cc, unicode.Bidi_Control), "%q", r)
+	}
+	for _, e := range elements(t, html) {
+		for name := range e.attrs {
+			assert.False(t, strings.HasPrefix(name, "on"), name)
+		}
+	}
+	assert.Contains(t, html, `&lt;script&gt;alert(1)`)
+	assert.Contains(t, html, `\x1b\u202e`)
+}
+
+// Large sets of groups show the groups at both ends, and fold the others.
+func TestManyGroups(t *testing.T) {
+	r := &metrics.Report{Split: "test", Results: []metrics.Result{{
+		Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, N: 9, MRR: 0.5,
+	}}}
+	for i := range 1000 {
+		group := r.Results[0]
+		group.By, group.Group = "entity", fmt.Sprintf("entity %d", i)
+		group.N, group.MRR = 1000-i, metrics.Number(i)/1000
+		r.Groups = append(r.Groups, group)
+	}
+	html := written(t, &Page{Evaluations: []Evaluation{{"e", r}}})
+	lowest := tableRows(t, html, "Lowest MRR, of 981 with at least 20 queries")
+	require.Len(t, lowest, 2+10)
+	assert.Contains(t, lowest[2], "entity 0|")
+	highest := tableRows(t, html, "Highest MRR, of 981 with at least 20 queries")
+	require.Len(t, highest, 2+10)
+	assert.Contains(t, highest[2], "entity 980|")
+	assert.Len(t, tableRows(t, html, "The first 300 of 1,000 groups"), 2+300)
+}
+
+func TestNumbers(t *testing.T) {
+	for want, got := range map[string]string{
+		"0.1235": number(0.12345, 4), "1,234,567.9": number(1234567.89, 1), "–": number(undefined, 4),
+		"−0.50": number(-0.5, 2), "0.0000": number(-0.00001, 4), "3.5": number(3.5, -1), "−1,234": number(-1234, 0),
+		"+0.0100": signed(0.01, 4), "−0.0100": signed(-0.01, 4), "0.00": signed(0.0001, 2), "< 0.0001": pValue(0.00009),
+		"0.0123": pValue(0.0123), "12.3%": percent(0.1234),
+		"[0.10, 0.20]": interval([2]metrics.Number{0.1, 0.2}, number, 2),
+		"12.3 s":       seconds(12.34), "5 min": seconds(300), "2.5 h": seconds(9000),
+	} {
+		assert.Equal(t, want, got)
+	}
+	assert.Equal(t, scale{0, 0.5}, shareScale(math.NaN(), 0.31))
+	assert.Equal(t, scale{0, 1}, shareScale(0.31, 0.7))
+	assert.Equal(t, scale{-0.05, 0.05}, signedScale(-0.04, 0.01, math.NaN()))
+	assert.Equal(t, "62.50", scale{-2, 2}.at(0.5))
+	assert.Equal(t, "100.00", scale{0, 1}.at(7))
+}
