@@ -67,7 +67,7 @@ Exit status:
 	addInGroup(root, "data", newDataCommand(), newZCommand())
 	addInGroup(root, "models", newTrainCommand(), newTuneCommand(), newInitCommand(), newImportCommand())
 	addInGroup(root, "evaluation", newEvalCommand(start), newCompareCommand(), newPredictCommand())
-	addInGroup(root, "machine", newBenchCommand(), newInfoCommand())
+	addInGroup(root, "machine", newBenchCommand(), newDoctorCommand(), newInfoCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	cobra.EnableCommandSorting = false
