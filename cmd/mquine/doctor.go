@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -148,10 +149,15 @@ func (d *diagnosis) checkProcessor(restricted error) {
 		d.ok("threads", fmt.Sprint(d.Threads))
 	}
 
-	kernels := fmt.Sprintf("%s with %s (%s)", d.Tier, strings.Join(d.UsedFeatures, ", "), d.TierReason)
-	if len(d.UsedFeatures) == 0 {
-		kernels = fmt.Sprintf("%s, portable Go (%s)", d.Tier, d.TierReason)
+	kernels := d.Tier
+	extensions := slices.DeleteFunc(slices.Clone(d.UsedFeatures), func(name string) bool {
+		_, err := kernel.ParseTier(name)
+		return err == nil // every tier has a feature of its name
+	})
+	if len(extensions) > 0 {
+		kernels += " with " + strings.Join(extensions, ", ")
 	}
+	kernels += fmt.Sprintf(" (%s)", d.TierReason)
 	amx := cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXINT8) && d.Tier == kernel.AVX512.String()
 	switch set := kernel.Restrictions(); {
 	case restricted != nil:
@@ -160,7 +166,7 @@ func (d *diagnosis) checkProcessor(restricted error) {
 		d.note("kernels", kernels, "Unset the variable for full speed. The ranks are the same.")
 	case d.Tier == kernel.Generic.String():
 		d.note("kernels", kernels, "The fast kernels need a build with assembly and an x86-64 processor with AVX2.")
-	case amx && !strings.Contains(strings.Join(d.UsedFeatures, " "), "amx"):
+	case amx && !slices.Contains(d.UsedFeatures, "amx"):
 		d.note("kernels", kernels+", without AMX, which the system refuses", "Linux 5.16 and later allow AMX.")
 	default:
 		d.ok("kernels", kernels)

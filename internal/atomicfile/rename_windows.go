@@ -3,7 +3,6 @@ package atomicfile
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -33,24 +32,18 @@ func renameNew(from, to string) error {
 	return nil
 }
 
-// replace renames a file within its folder and replaces a file that has the new name, even one that
-// is read-only or that this process has open and locked. os.Root.Rename can replace open files,
-// unlike os.Rename.
+// replace renames a file and replaces a file that has the new name, even a read-only one.
 func replace(from, to string) error {
-	folder, err := os.OpenRoot(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
 	if info, err := os.Stat(to); err == nil && info.Mode()&0o200 == 0 {
 		if err := os.Chmod(to, 0o666); err != nil {
 			return err
 		}
 	}
-	return patiently(func() error { return folder.Rename(filepath.Base(from), filepath.Base(to)) })
+	return patiently(func() error { return os.Rename(from, to) })
 }
 
-// patiently calls do again for a second while a virus scanner or an indexer has a file open.
+// patiently calls do again for a second while another program has a file open, such as a virus
+// scanner or a reader of the previous file.
 func patiently(do func() error) (err error) {
 	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
 		err = do()

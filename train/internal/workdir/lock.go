@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/mquine/mquine/internal/filelock"
 )
@@ -17,8 +18,13 @@ type Lock struct {
 
 // Acquire locks a folder by locking the file at path, until Close or the end of the process. The
 // process that holds the lock may replace the file once, before it closes the lock. On a file
-// system without locks, Acquire only opens the file.
+// system without locks, Acquire only opens the file. On Windows, which cannot replace a locked file,
+// Acquire locks the folder itself.
 func Acquire(path string) (*Lock, error) {
+	dir := filepath.Dir(path)
+	if runtime.GOOS == "windows" {
+		path = dir
+	}
 	file, err := filelock.Open(path, os.O_RDWR)
 	if err == nil {
 		err = filelock.Lock(file)
@@ -31,7 +37,7 @@ func Acquire(path string) (*Lock, error) {
 	}
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
-		return nil, fmt.Errorf("another process is using %s: wait until it ends, or stop it", filepath.Dir(path))
+		return nil, fmt.Errorf("another process is using %s: wait until it ends, or stop it", dir)
 	case err != nil && !errors.Is(err, filelock.ErrUnsupported):
 		return nil, err
 	}
