@@ -5,16 +5,15 @@
 //	go run ./internal/release -out dist
 //	go run ./internal/release -out dist -targets linux/amd64
 //
-// The version is the one that Go derives from the tags of the repository. The same commit gives the
-// same bytes: times in the files come from the commit or from SOURCE_DATE_EPOCH, and paths of this
-// machine do not occur.
+// It builds the commit HEAD in a fresh clone. The version is the one that Go derives from the tags of
+// the repository. The same commit gives the same bytes: times in the files come from the commit or
+// from SOURCE_DATE_EPOCH, and paths of this machine do not occur.
 package main
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"debug/buildinfo"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -91,28 +90,13 @@ func run(out, only string) error {
 	}
 	defer work.Remove()
 
-	native := target{os: runtime.GOOS, arch: runtime.GOARCH}
-	command, err := native.build(work.Path)
+	r, err := newRelease(work.Path)
 	if err != nil {
-		return err
-	}
-	r, err := stamp(command)
-	if err != nil {
-		return err
-	}
-	if strings.HasSuffix(r.version, "+dirty") {
-		fmt.Fprintln(os.Stderr, "note: the working tree differs from the commit, so no one can repeat this release")
-	}
-	if err := r.addDocuments(work.Path, command); err != nil {
 		return err
 	}
 	sums := &bytes.Buffer{}
 	for _, t := range chosen {
-		command, err := t.build(work.Path)
-		if err != nil {
-			return err
-		}
-		files, err := r.pack(t, command)
+		files, err := r.pack(t)
 		if err != nil {
 			return err
 		}
@@ -148,9 +132,54 @@ func choose(list string) ([]target, error) {
 	return chosen, nil
 }
 
-// build compiles the command into a folder, unless it is there already, and returns its path.
-func (t target) build(dir string) (string, error) {
-	path := filepath.Join(dir, t.name(), t.command())
+// release holds what all archives and wheels share.
+type release struct {
+	// source is a clone of the repository, and built is the folder of the compiled commands.
+	source, built string
+	version       string    // such as "v1.2.3"
+	time          time.Time // of all files
+	// documents are the files that archives have besides the command.
+	documents []entry
+	// modules are the files of the Python package without the command.
+	modules []entry
+	readme  []byte // of the Python package
+	license []byte
+}
+
+// newRelease prepares a release of the commit HEAD in the folder work.
+func newRelease(work string) (*release, error) {
+	work, err := filepath.Abs(work)
+	if err != nil {
+		return nil, err
+	}
+	r := &release{source: filepath.Join(work, "source"), built: filepath.Join(work, "built")}
+	if _, err := output(exec.Command("git", "clone", "--quiet", "--shared", ".", r.source)); err != nil {
+		return nil, err
+	}
+	native := target{os: runtime.GOOS, arch: runtime.GOARCH}
+	command, err := r.build(native)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.stamp(command); err != nil {
+		return nil, err
+	}
+	return r, r.addDocuments(command, filepath.Join(work, "man"))
+}
+
+// output runs a command and returns its standard output.
+func output(c *exec.Cmd) ([]byte, error) {
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(c.Args, " "), err)
+	}
+	return out, nil
+}
+
+// build compiles the command for a target, unless that has been done already, and returns its path.
+func (r *release) build(t target) (string, error) {
+	path := filepath.Join(r.built, t.name(), t.command())
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
@@ -160,61 +189,42 @@ func (t target) build(dir string) (string, error) {
 	}
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-tags="+tags, "-ldflags=-s -w", "-o", path,
 		"./cmd/mquine")
+	build.Dir = r.source
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0",
 		"GOFLAGS=", "GOEXPERIMENT=")
-	return path, runCommand(build, os.Stderr)
+	_, err := output(build)
+	return path, err
 }
 
-// runCommand runs a command that prints its errors.
-func runCommand(c *exec.Cmd, output *os.File) error {
-	c.Stderr = output
-	if err := c.Run(); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(c.Args, " "), err)
-	}
-	return nil
-}
-
-// release holds what all archives and wheels share.
-type release struct {
-	version string    // such as "v1.2.3"
-	time    time.Time // of all files
-	// documents are the files that archives have besides the command.
-	documents []entry
-	// modules are the files of the Python package without the command.
-	modules []entry
-	readme  []byte // of the Python package
-	license []byte
-}
-
-// stamp returns a release with the version and the time that a command was built from.
-func stamp(command string) (*release, error) {
+// stamp sets the version and the time to those that a command was built from.
+func (r *release) stamp(command string) error {
 	info, err := buildinfo.ReadFile(command)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := &release{version: info.Main.Version}
+	r.version = info.Main.Version
 	if seconds := os.Getenv("SOURCE_DATE_EPOCH"); seconds != "" {
 		n, err := strconv.ParseInt(seconds, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("SOURCE_DATE_EPOCH: %q is not a number of seconds", seconds)
+			return fmt.Errorf("SOURCE_DATE_EPOCH: %q is not a number of seconds", seconds)
 		}
 		r.time = time.Unix(n, 0).UTC()
-		return r, nil
+		return nil
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.time" {
 			r.time, err = time.Parse(time.RFC3339, s.Value)
-			return r, err
+			return err
 		}
 	}
-	return nil, errors.New("the commit is unknown: run this in a clone of the repository")
+	return fmt.Errorf("%s does not say from which commit it was built", command)
 }
 
-// addDocuments reads the documents, and writes completions and manual pages with the command. dir
-// is a folder for temporary files.
-func (r *release) addDocuments(dir, command string) error {
+// addDocuments reads the documents, and writes completions and manual pages with the command. The
+// pages go to the folder manual first.
+func (r *release) addDocuments(command, manual string) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
-		data, err := os.ReadFile(name)
+		data, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
 			return err
 		}
@@ -224,20 +234,17 @@ func (r *release) addDocuments(dir, command string) error {
 	for _, c := range []struct{ shell, name string }{
 		{"bash", "mquine.bash"}, {"zsh", "_mquine"}, {"fish", "mquine.fish"}, {"powershell", "mquine.ps1"},
 	} {
-		data, err := exec.Command(command, "completion", c.shell).Output()
+		data, err := output(exec.Command(command, "completion", c.shell))
 		if err != nil {
-			return fmt.Errorf("mquine completion %s: %w", c.shell, err)
+			return err
 		}
 		r.documents = append(r.documents, entry{name: "completions/" + c.name, data: data})
 	}
-	manual, err := filepath.Abs(filepath.Join(dir, "man"))
-	if err != nil {
-		return err
-	}
-	// The manual is written by a test, because only package main has the tree of commands.
-	write := exec.Command("go", "test", "-count=1", "-run=^TestManual$", "./cmd/mquine", "-manual="+manual)
+	// A test writes the manual, because only package main has the tree of commands.
+	write := exec.Command("go", "test", "-trimpath", "-run=^TestManual$", "./cmd/mquine", "-manual="+manual)
+	write.Dir = r.source
 	write.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix()))
-	if err := runCommand(write, os.Stderr); err != nil {
+	if _, err := output(write); err != nil {
 		return err
 	}
 	pages, err := readFolder(manual)
@@ -247,10 +254,10 @@ func (r *release) addDocuments(dir, command string) error {
 	for _, p := range pages {
 		r.documents = append(r.documents, entry{name: "man/man1/" + p.name, data: p.data})
 	}
-	if r.readme, err = os.ReadFile("python/README.md"); err != nil {
+	if r.readme, err = os.ReadFile(filepath.Join(r.source, "python", "README.md")); err != nil {
 		return err
 	}
-	r.modules, err = readFolder("python/mquine")
+	r.modules, err = readFolder(filepath.Join(r.source, "python", "mquine"))
 	return err
 }
 
@@ -274,7 +281,11 @@ func readFolder(dir string) (files []entry, err error) {
 }
 
 // pack returns the archive and the wheel of a target.
-func (r *release) pack(t target, path string) (files []entry, err error) {
+func (r *release) pack(t target) (files []entry, err error) {
+	path, err := r.build(t)
+	if err != nil {
+		return nil, err
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
