@@ -172,7 +172,7 @@ func output(c *exec.Cmd) ([]byte, error) {
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", strings.Join(c.Args, " "), err)
+		return out, fmt.Errorf("%s: %w", strings.Join(c.Args, " "), err)
 	}
 	return out, nil
 }
@@ -244,8 +244,8 @@ func (r *release) addDocuments(command, manual string) error {
 	write := exec.Command("go", "test", "-trimpath", "-run=^TestManual$", "./cmd/mquine", "-manual="+manual)
 	write.Dir = r.source
 	write.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix()))
-	if _, err := output(write); err != nil {
-		return err
+	if report, err := output(write); err != nil {
+		return fmt.Errorf("%w\n%s", err, report)
 	}
 	pages, err := readFolder(manual)
 	if err != nil {
