@@ -245,8 +245,8 @@ func (d *diagnosis) checkDatasets(ctx context.Context) error {
 		case !set.Present:
 			continue
 		case len(set.Differing) > 0:
-			d.problem(subject, fmt.Sprintf("%s differs from the catalogue in %s", set.Name, strings.Join(set.Differing, ", ")),
-				fmt.Sprintf(`Remove the files and run "mquine data get %s".`, set.Name))
+			files := strings.Join(set.Differing, ", ")
+			d.problem(subject, fmt.Sprintf("%s differs from the catalogue in %s", set.Name, files), fmt.Sprintf(`Remove the files and run "mquine data get %s".`, set.Name))
 		case len(set.Missing) > 0:
 			d.note(subject, fmt.Sprintf("%s lacks %s", set.Name, strings.Join(set.Missing, ", ")),
 				fmt.Sprintf(`"mquine data get %s" completes it.`, set.Name))
@@ -338,7 +338,8 @@ func (d *diagnosis) print(w *bytes.Buffer) {
 		t = text.NewTable(2, 3)
 		t.AppendHeader(table.Row{"FMA GFLOP/s", "1 thread", text.Plural(d.Threads, "thread")})
 		for _, tier := range d.Tiers {
-			t.AppendRow(table.Row{tier.Tier, fmt.Sprintf("%.1f", tier.FMAGFLOPS1), fmt.Sprintf("%.1f", tier.FMAGFLOPSAll)})
+			one, all := fmt.Sprintf("%.1f", tier.FMAGFLOPS1), fmt.Sprintf("%.1f", tier.FMAGFLOPSAll)
+			t.AppendRow(table.Row{tier.Tier, one, all})
 		}
 		fmt.Fprintf(w, "%s\n\n", t.Render())
 	}

@@ -69,7 +69,8 @@ func TestWriteThatFails(t *testing.T) {
 		require.NoError(t, writeText("half")(w))
 		return full
 	})
-	assert.EqualError(t, err, "cannot write "+path+": "+syscall.ENOSPC.Error()+"; free some space or choose another place")
+	assert.EqualError(t, err,
+		"cannot write "+path+": "+syscall.ENOSPC.Error()+"; free some space or choose another place")
 	assert.Equal(t, "old", contents(t, path))
 	assert.Equal(t, []string{"f"}, namesIn(t, dir))
 
