@@ -246,7 +246,8 @@ func (d *diagnosis) checkDatasets(ctx context.Context) error {
 			continue
 		case len(set.Differing) > 0:
 			files := strings.Join(set.Differing, ", ")
-			d.problem(subject, fmt.Sprintf("%s differs from the catalogue in %s", set.Name, files), fmt.Sprintf(`Remove the files and run "mquine data get %s".`, set.Name))
+			d.problem(subject, fmt.Sprintf("%s differs from the catalogue in %s", set.Name, files),
+				fmt.Sprintf(`Remove the files and run "mquine data get %s".`, set.Name))
 		case len(set.Missing) > 0:
 			d.note(subject, fmt.Sprintf("%s lacks %s", set.Name, strings.Join(set.Missing, ", ")),
 				fmt.Sprintf(`"mquine data get %s" completes it.`, set.Name))

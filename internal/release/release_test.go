@@ -85,7 +85,7 @@ func TestTarball(t *testing.T) {
 func TestWheel(t *testing.T) {
 	r := &release{version: "v1.2.3", time: modified,
 		modules: []entry{{name: "__init__.py", data: []byte("import os\n")}},
-		readme: []byte("# mquine\n"), license: []byte("license")}
+		readme:  []byte("# mquine\n"), license: []byte("license")}
 	command := entry{"mquine", []byte("binary"), true}
 	wheel, err := r.wheel(targets[0], command)
 	require.NoError(t, err)
