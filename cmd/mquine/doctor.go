@@ -220,10 +220,10 @@ func (d *diagnosis) checkData(ctx context.Context) error {
 		if err := d.checkDatasets(ctx); err != nil {
 			return err
 		}
-		d.checkDisk("its disk", dir)
+		d.checkDisk("the data folder", dir)
 	}
 	if work, err := os.Getwd(); err == nil {
-		d.checkDisk("this disk", work)
+		d.checkDisk("the working folder", work)
 	}
 	return nil
 }
@@ -258,19 +258,21 @@ func (d *diagnosis) checkDatasets(ctx context.Context) error {
 	return nil
 }
 
-func (d *diagnosis) checkDisk(subject, dir string) {
+// checkDisk checks the free space in a folder, which name describes.
+func (d *diagnosis) checkDisk(name, dir string) {
 	const (
-		little = 1 << 30
-		least  = 64 << 20
+		subject = "disk"
+		little  = 1 << 30
+		least   = 64 << 20
 	)
 	free, known := proc.FreeDisk(dir)
-	finding := humanize.IBytes(uint64(free)) + " free"
+	finding := fmt.Sprintf("%s free in %s", humanize.IBytes(uint64(free)), name)
 	switch {
 	case !known:
 	case free < least:
-		d.problem(subject, finding+" in "+dir, "Free some space.")
+		d.problem(subject, finding+", "+dir, "Free some space.")
 	case free < little:
-		d.note(subject, finding+" in "+dir, "Large data sets and checkpoints need more.")
+		d.note(subject, finding+", "+dir, "Large data sets and checkpoints need more.")
 	default:
 		d.ok(subject, finding)
 	}
