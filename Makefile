@@ -3,7 +3,8 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test race mutants fuzz check-long generate lint cross bench bench-quick bench-compare rivals rivals-all
+.PHONY: build demo test race mutants fuzz check-long generate lint cross bench bench-quick bench-compare rivals rivals-all \
+	release check-release
 
 build: ## build bin/mquine
 	$(GO) build -o bin/mquine ./cmd/mquine
@@ -55,10 +56,25 @@ lint: ## run gofmt, vet and staticcheck
 	cd asm/gen && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
-cross: ## build for other processors and without assembly
+# Tests are checked, too, on the systems where they differ most.
+CROSS = linux/arm64 darwin/arm64 darwin/amd64 freebsd/amd64 windows/amd64 windows/arm64
+cross: ## build for other systems and without assembly
+	@for system in $(CROSS); do \
+	  echo "$$system"; \
+	  CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build ./... || exit 1; \
+	done
 	GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
 	$(GO) vet -tags noasm ./...
-	GOOS=darwin GOARCH=arm64 $(GO) build ./...
+
+# docs/install.md describes the files. The same commit gives the same bytes.
+release: ## write archives, wheels and checksums to dist
+	rm -rf dist
+	$(GO) run ./internal/release -out dist
+
+check-release: ## check what make release wrote, and go install, without a network
+	scripts/check-release
+	scripts/check-install
 
 # docs/benchmarks.md explains the benchmarks.
 

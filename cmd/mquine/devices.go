@@ -31,7 +31,7 @@ func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 			"avx512, avx2 or generic",
 		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
 	cmd.Flags().Var(deviceList{&g.indices}, "devices",
-		"share the candidates among the GPUs with these numbers (see mquine info; default 0 with --backend cuda)")
+		"share the candidates among the GPUs with these numbers (see mquine doctor; default 0 with --backend cuda)")
 	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "number of threads")
 	inGroup(cmd, machineFlags, "backend", "devices", "threads")
 }
@@ -96,7 +96,7 @@ func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close fu
 	return opened, opened.Close, nil
 }
 
-// gpuInfo describes a GPU in the result of `mquine info`.
+// gpuInfo describes a GPU in the result of `mquine doctor`.
 type gpuInfo struct {
 	Index      int    `json:"index"`
 	Name       string `json:"name"`

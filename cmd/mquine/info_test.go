@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
@@ -48,48 +46,6 @@ func TestInfoCheckpointWithLongMetadata(t *testing.T) {
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(report)), &info))
 	assert.Equal(t, metadata, info.Metadata)
 	assert.Equal(t, w.model, info.VocabularyDir)
-}
-
-func TestInfoMachine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "machine.json")
-	o := succeed(t, "info", "--json", path)
-	assert.Empty(t, o.stderr)
-	var info struct {
-		Schema   string         `json:"schema"`
-		Machine  string         `json:"machine"`
-		Threads  int            `json:"threads"`
-		Caches   map[string]int `json:"caches"`
-		Features []string       `json:"features"`
-		Tier     string         `json:"tier"`
-		Used     []string       `json:"used_features"`
-		Tiers    []struct {
-			Tier string  `json:"tier"`
-			One  float64 `json:"fma_gflops_1"`
-			All  float64 `json:"fma_gflops_all"`
-		} `json:"tiers"`
-	}
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &info))
-	assert.Equal(t, "mquine.info/1", info.Schema)
-	assert.Equal(t, runtime.GOMAXPROCS(0), info.Threads)
-	assert.Contains(t, info.Caches, "l2_bytes")
-	assert.Contains(t, o.stdout, info.Machine)
-
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	require.Len(t, info.Tiers, len(backends))
-	assert.Equal(t, backends[0].Tier.String(), info.Tier)
-	assert.Equal(t, backends[0].Features.Names(), info.Used)
-	for i, tier := range info.Tiers {
-		assert.Equal(t, backends[i].Tier.String(), tier.Tier)
-		assert.Positive(t, tier.One)
-		assert.Positive(t, tier.All)
-		assert.Contains(t, o.stdout, "\n"+tier.Tier)
-	}
-
-	o = succeed(t, "info", "--json", "-")
-	require.NoError(t, json.Unmarshal([]byte(o.stdout), &info), "the JSON takes the place of the table")
 }
 
 func TestInfoCheckpoint(t *testing.T) {

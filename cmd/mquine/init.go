@@ -41,7 +41,7 @@ func newInitCommand() *cobra.Command {
 
 The same seed gives the same checkpoint for any number of threads: a random one
 on every machine, a clustered one on machines with the same instruction set (see
-"mquine info").
+"mquine doctor").
 
 For a clustered checkpoint, the command also ranks the test split and prints the
 median rank and the number of pairs that float32 and float64 left undecided.`,

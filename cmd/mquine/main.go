@@ -33,6 +33,7 @@ const (
 
 func main() {
 	start := time.Now()
+	prepareConsole()
 	ctx, stop := signal.NotifyContext(context.Background(), interruptions()...)
 	// Catch SIGPIPE, so that writing to a closed pipe is an ordinary error. Otherwise the process
 	// would end before it has written its other files.
@@ -71,7 +72,7 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	cmd, err := root.ExecuteContextC(ctx)
 	_ = shown.Flush() // out records the error
 	switch {
-	case errors.Is(out.err, syscall.EPIPE) && (err == nil || onlyPipe(err)):
+	case isPipeError(out.err) && (err == nil || onlyPipe(err)):
 		return exitPipe // silently, like other commands
 	case out.err != nil && !errors.As(err, new(workError)): // cobra itself printed the text, for example for --help
 		printError(stderr, cmd, "cannot write standard output: "+oneLine(text.Cause(out.err)))
@@ -112,7 +113,7 @@ func continuation(err error) string {
 	return "; to continue: " + text.Escape(resumable.command)
 }
 
-// onlyPipe reports whether err, including every error joined in it, is EPIPE.
+// onlyPipe reports whether err, including every error joined in it, says that a reader is gone.
 func onlyPipe(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyPipe(e) })
@@ -120,7 +121,7 @@ func onlyPipe(err error) bool {
 	if inner := errors.Unwrap(err); inner != nil {
 		return onlyPipe(inner)
 	}
-	return errors.Is(err, syscall.EPIPE)
+	return isPipeError(err)
 }
 
 // checkedWriter writes to w and keeps the first error.

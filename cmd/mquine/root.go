@@ -70,7 +70,7 @@ Exit status:
 	addInGroup(root, "train", newTrainCommand(), newTuneCommand(), newInitCommand(), newImportCommand())
 	addInGroup(root, "evaluate", newEvalCommand(start), newCompareCommand(), newPredictCommand())
 	addInGroup(root, "analyse", newReportCommand(), newZCommand(), newInfoCommand())
-	addInGroup(root, "measure", newBenchCommand())
+	addInGroup(root, "measure", newBenchCommand(), newDoctorCommand())
 	addInGroup(root, "other", newDemoCommand(start), newVersionCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")

@@ -15,9 +15,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/mquine/mquine/internal/filelock"
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -113,7 +114,7 @@ func create(target string) (*File, error) {
 	var made *os.File
 	_, err := reserve(target, func(temporary string) (*os.File, error) {
 		var err error
-		made, err = os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		made, err = filelock.Create(temporary)
 		return made, err
 	})
 	if err != nil {
@@ -143,7 +144,7 @@ func (f *File) commit() error {
 		return err
 	}
 	// Rename before closing, because closing releases the lock.
-	if err := os.Rename(f.Name(), f.target); err != nil {
+	if err := replace(f.Name(), f.target); err != nil {
 		return err
 	}
 	f.closed = true
@@ -179,13 +180,18 @@ type writeError struct {
 
 func (e *writeError) Error() string {
 	message := fmt.Sprintf("cannot write %s: %v", e.path, text.Cause(e.err))
-	if errors.Is(e.err, syscall.ENOSPC) || errors.Is(e.err, syscall.EDQUOT) {
+	if DiskFull(e.err) {
 		message += "; free some space or choose another place"
 	}
 	return message
 }
 
 func (e *writeError) Unwrap() error { return e.err }
+
+// DiskFull reports whether err says that the disk is full or that a quota is used up.
+func DiskFull(err error) bool {
+	return slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
+}
 
 // rename returns err with the path to in place of the path from in its text.
 func rename(err error, from, to string) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/mquine/mquine/internal/filelock"
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -101,7 +102,7 @@ func temporaryFolder(parent, base string, mode fs.FileMode) (*Temporary, error) 
 			return nil, err
 		}
 		var err error
-		if lock, err = os.Open(path); err != nil {
+		if lock, err = filelock.Open(path, os.O_RDONLY); err != nil {
 			_ = os.Remove(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
@@ -130,8 +131,8 @@ func (t *Temporary) release() {
 }
 
 // SyncFolder syncs the directory entries of a folder to disk. It does nothing if this user may not
-// read the folder, or if the file system cannot sync folders. In that case the files are in place,
-// and the system syncs the entries later.
+// read the folder, or if the file system cannot sync folders, as on Windows. In that case the files
+// are in place, and the system syncs the entries later.
 func SyncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {
@@ -141,7 +142,7 @@ func SyncFolder(dir string) error {
 		return err
 	}
 	err = folder.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, fs.ErrPermission) {
 		err = nil
 	}
 	return errors.Join(err, folder.Close())

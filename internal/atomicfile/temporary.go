@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"github.com/mquine/mquine/internal/filelock"
 )
 
 // temporaryName matches exactly the names that temporaryPath returns.
@@ -34,13 +36,13 @@ func reserve(path string, make func(temporary string) (*os.File, error)) (tempor
 	for {
 		temporary = temporaryPath(path)
 		file, err := make(temporary)
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, errSwept) {
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, errSwept) || errors.Is(err, filelock.ErrHeld) {
 			continue
 		}
 		if err != nil {
 			return "", err
 		}
-		if tryLock(file) != held && isAt(file, temporary) {
+		if !errors.Is(filelock.Lock(file), filelock.ErrHeld) && isAt(file, temporary) {
 			return temporary, nil
 		}
 		_ = file.Close()
@@ -80,22 +82,13 @@ func sweepOne(path string) {
 	if err != nil || !info.Mode().IsRegular() && !info.IsDir() {
 		return
 	}
-	file, err := os.Open(path)
+	file, err := filelock.Open(path, os.O_RDONLY)
 	if err != nil {
 		return
 	}
 	defer file.Close()
 	// Hold the lock while removing the file, so a writer that has just created it cannot lock it.
-	if tryLock(file) == taken && isAt(file, path) {
+	if filelock.Lock(file) == nil && isAt(file, path) {
 		_ = os.RemoveAll(path)
 	}
 }
-
-// lockState is the result of an attempt to lock a file.
-type lockState int
-
-const (
-	taken       lockState = iota
-	held                  // by another process or another open file of this one
-	unsupported           // by the file system
-)

@@ -49,7 +49,7 @@ func (f file) is(patterns ...string) bool {
 }
 
 // ignored lists the folders that do not contain sources (see .gitignore).
-var ignored = []string{".git", ".gpu", "bin", "out"}
+var ignored = []string{".git", ".gpu", "bin", "dist", "out"}
 
 // sources returns the files of the repository whose names match one of the patterns of file.is, or
 // all files without patterns.

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/filelock"
 )
 
 // Fetcher fetches data sets into a folder.
@@ -131,7 +130,7 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 	case err != nil && ctx.Err() != nil:
 		f.log("the partial download stays in %s: run the same command to resume it", s.dir)
 		return result, fmt.Errorf("fetching %s was interrupted: %w", d.Name, context.Cause(ctx))
-	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
+	case atomicfile.DiskFull(err):
 		s.discard()
 		return result, fmt.Errorf("the disk is full: %s needs more space in %s (the partial download is removed): %w",
 			d.Name, f.Dir, err)
@@ -183,18 +182,20 @@ func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, fmt.Errorf("cannot create a folder for %s: %w", d.Name, err)
 		}
-		lock, err := os.Open(dir)
-		if errors.Is(err, fs.ErrNotExist) {
+		lock, err := filelock.Open(dir, os.O_RDONLY)
+		if err == nil {
+			f.opened()
+			if err = filelock.Lock(lock); err != nil {
+				lock.Close()
+			}
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			continue // another process has just removed or renamed it
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot create a folder for %s: %w", d.Name, err)
-		}
-		f.opened()
-		// The lock ends with the process or when the folder is closed.
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			lock.Close()
-			return nil, fmt.Errorf("another process is fetching %s into %s: wait for it (%w)", d.Name, f.Dir, err)
+		case errors.Is(err, filelock.ErrHeld):
+			return nil, fmt.Errorf("another process is fetching %s into %s: wait for it", d.Name, f.Dir)
+		case err != nil:
+			return nil, fmt.Errorf("cannot lock the folder for %s: %w", d.Name, err)
 		}
 		s := &staging{Fetcher: f, set: d, dir: dir, lock: lock}
 		if s.owned() {

@@ -1,8 +1,13 @@
 package workdir
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/mquine/mquine/internal/filelock"
 )
 
 // Lock is an advisory lock on a folder. A nil Lock locks nothing.
@@ -13,10 +18,27 @@ type Lock struct {
 
 // Acquire locks a folder by locking the file at path, until Close or the end of the process. The
 // process that holds the lock may replace the file once, before it closes the lock. On a file
-// system without locks, Acquire only opens the file.
+// system without locks, Acquire only opens the file. On Windows, which cannot replace a locked file,
+// Acquire locks the folder itself.
 func Acquire(path string) (*Lock, error) {
-	file, err := lock(path)
-	if err != nil {
+	dir := filepath.Dir(path)
+	if runtime.GOOS == "windows" {
+		path = dir
+	}
+	file, err := filelock.Open(path, os.O_RDWR)
+	if err == nil {
+		err = filelock.Lock(file)
+		if err == nil && !isAt(file, path) { // another process replaced it before the lock
+			err = filelock.ErrHeld
+		}
+		if err != nil && !errors.Is(err, filelock.ErrUnsupported) {
+			_ = file.Close()
+		}
+	}
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, fmt.Errorf("another process is using %s: wait until it ends, or stop it", dir)
+	case err != nil && !errors.Is(err, filelock.ErrUnsupported):
 		return nil, err
 	}
 	return &Lock{path, file}, nil

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/kernel"
+)
+
+// parsed is the part of the JSON result that the tests look at.
+type parsed struct {
+	Schema   string         `json:"schema"`
+	Version  string         `json:"version"`
+	Machine  string         `json:"machine"`
+	Threads  int            `json:"threads"`
+	Caches   map[string]int `json:"caches"`
+	Features []string       `json:"features"`
+	Tier     string         `json:"tier"`
+	Used     []string       `json:"used_features"`
+	Tiers    []struct {
+		Tier string  `json:"tier"`
+		One  float64 `json:"fma_gflops_1"`
+		All  float64 `json:"fma_gflops_all"`
+	} `json:"tiers"`
+	Checks []check `json:"checks"`
+}
+
+// of returns the checks of a subject.
+func (p parsed) of(subject string) (found []check) {
+	for _, c := range p.Checks {
+		if c.Subject == subject {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// diagnosed returns the JSON result of a run of doctor that prints it.
+func diagnosed(t *testing.T, o outcome) (p parsed) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &p), o.stderr)
+	return p
+}
+
+func TestDoctor(t *testing.T) {
+	t.Setenv("MQUINE_DATA", t.TempDir())
+	path := filepath.Join(t.TempDir(), "machine.json")
+	o := succeed(t, "doctor", "--json", path)
+	assert.Empty(t, o.stderr)
+	for line := range strings.Lines(o.stdout) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), helpWidth, line)
+	}
+	var p parsed
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(path)), &p))
+	assert.Equal(t, "mquine.doctor/1", p.Schema)
+	assert.Equal(t, version(), p.Version)
+	assert.Equal(t, runtime.GOMAXPROCS(0), p.Threads)
+	assert.Contains(t, p.Caches, "l2_bytes")
+	assert.Contains(t, p.of("processor")[0].Finding, p.Machine)
+
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	require.Len(t, p.Tiers, len(backends))
+	assert.Equal(t, backends[0].Tier.String(), p.Tier)
+	assert.Equal(t, backends[0].Features.Names(), p.Used)
+	for i, tier := range p.Tiers {
+		assert.Equal(t, backends[i].Tier.String(), tier.Tier)
+		assert.Positive(t, tier.One)
+		assert.Positive(t, tier.All)
+		assert.Contains(t, o.stdout, "\n"+tier.Tier)
+	}
+	assert.Equal(t, []check{{checkOK, "data folder", os.Getenv("MQUINE_DATA"), ""}}, p.of("data folder"))
+	assert.Equal(t, []check{{checkOK, "data sets", "0 installed", ""}}, p.of("data sets"))
+	assert.Empty(t, must1(os.ReadDir(os.Getenv("MQUINE_DATA"))))
+}
+
+func TestDoctorFindsProblems(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	t.Setenv("MQUINE_DATA", data)
+	p := diagnosed(t, mquine(t, "doctor", "--json", "-"))
+	require.Len(t, p.of("data folder"), 1)
+	assert.Equal(t, checkNote, p.of("data folder")[0].Status)
+	assert.Contains(t, p.of("data folder")[0].Fix, "mquine data get umls")
+
+	// A wrong public data set, an incomplete one and one that is not in the catalogue.
+	for _, file := range []string{"umls/train.txt", "nations/valid.txt", "mine/test.txt"} {
+		path := filepath.Join(data, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, []byte("a\tr\tb\n"), 0o666))
+	}
+	t.Setenv(kernel.TierEnv, "sse9")
+	o := mquine(t, "doctor", "--json", "-")
+	p = diagnosed(t, o)
+	o.requireSentence(t, exitFailed, "mquine doctor: found 3 problems")
+	require.Len(t, p.of("kernels"), 1)
+	assert.Equal(t, checkProblem, p.of("kernels")[0].Status)
+	assert.Contains(t, p.of("kernels")[0].Finding, `MQUINE_TIER: unknown tier "sse9"`)
+	sets := p.of("data sets")
+	require.Len(t, sets, 3)
+	assert.Contains(t, sets[0].Finding, "differs from the catalogue in")
+	assert.Equal(t, check{checkOK, "data sets", "3 installed", ""}, sets[2])
+
+	t.Setenv(kernel.TierEnv, "generic")
+	t.Setenv("MQUINE_DATA", filepath.Join(data, "umls", "train.txt"))
+	o = mquine(t, "info", "--json", "-") // the former name
+	p = diagnosed(t, o)
+	o.requireSentence(t, exitFailed, "found 1 problem")
+	assert.Equal(t, checkNote, p.of("kernels")[0].Status)
+	assert.Contains(t, p.of("kernels")[0].Finding, "MQUINE_TIER=generic")
+	assert.Contains(t, p.of("data folder")[0].Finding, "is not a folder")
+}
+
+func TestDoctorOnMemory(t *testing.T) {
+	for status, room := range map[string]proc.Room{
+		checkProblem: {Bytes: 1 << 20, Limit: "memory limit of the control group"},
+		checkNote:    {Bytes: 1 << 29, Limit: "free memory of the machine"},
+		checkOK:      {Bytes: 1 << 33, Limit: "free memory of the machine"},
+	} {
+		var d diagnosis
+		d.checkMemory(room)
+		require.Len(t, d.Checks, 1)
+		assert.Equal(t, status, d.Checks[0].Status)
+		assert.Contains(t, d.Checks[0].Finding, room.Limit)
+	}
+	var d diagnosis
+	d.checkMemory(proc.Unlimited)
+	assert.Equal(t, checkOK, d.Checks[0].Status)
+}
+
+// Long findings and fixes wrap within their column.
+func TestDoctorWraps(t *testing.T) {
+	d := diagnosis{Version: "v1"}
+	d.problem("data folder", strings.Repeat("long ", 30), "Do something. "+strings.Repeat("x", 100))
+	var b bytes.Buffer
+	d.print(&b)
+	for line := range strings.Lines(b.String()) {
+		assert.LessOrEqual(t, len(line), helpWidth+1)
+	}
+	assert.Contains(t, b.String(), "\n                      Do something.")
+	assert.Contains(t, b.String(), "1 problem, 0 notes")
+}

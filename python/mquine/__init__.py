@@ -1,0 +1,106 @@
+"""Evaluate, compare and query knowledge graph embeddings with mquine.
+
+The functions run the command ``mquine``, which is part of this package, and return its JSON results
+as dictionaries::
+
+    import mquine
+
+    result = mquine.evaluate("./checkpoint", "umls", filter="all")
+
+Keyword arguments are the flags of the command, with underscores in place of hyphens: ``ci_by="relation"``
+is ``--ci-by relation``, ``hits=[1, 10]`` is ``--hits 1,10``, and ``True`` is a flag without a value.
+``mquine eval --help`` lists them.
+"""
+
+import importlib.metadata
+import json
+import os
+import pathlib
+import subprocess
+from typing import Any, Dict, List, Optional, Union
+
+__all__ = ["Error", "compare", "evaluate", "executable", "predict", "run"]
+
+try:
+    __version__ = importlib.metadata.version("mquine")
+except importlib.metadata.PackageNotFoundError:  # imported from the sources
+    __version__ = "0"
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Error(Exception):
+    """A command failed. The message is the command's sentence: what is wrong, where, and what to do."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        #: The exit status: 1 for bad input or failed work, 2 for wrong usage.
+        self.status = status
+
+
+def executable() -> str:
+    """Return the path of the command: ``MQUINE``, if that environment variable is set, or the one in the package."""
+    name = "mquine.exe" if os.name == "nt" else "mquine"
+    return os.environ.get("MQUINE") or str(pathlib.Path(__file__).with_name("bin") / name)
+
+
+def evaluate(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
+    """Rank the triples of a split with a checkpoint, and return the metrics.
+
+    ``data`` is the name of an installed data set or the path of a folder.
+    """
+    return _json("eval", checkpoint, data=data, **options)
+
+
+def compare(checkpoints: List[Path], data: Path, **options: Any) -> Dict[str, Any]:
+    """Compare checkpoints, with paired intervals and p-values. The first checkpoint is the baseline."""
+    return _json("compare", *checkpoints, data=data, **options)
+
+
+def predict(
+    checkpoint: Path,
+    data: Path,
+    relation: str,
+    head: Optional[str] = None,
+    tail: Optional[str] = None,
+    **options: Any,
+) -> Dict[str, Any]:
+    """Return the best answers to the query that leaves out ``head`` or ``tail``."""
+    return _json("predict", checkpoint, data=data, relation=relation, head=head, tail=tail, **options)
+
+
+def run(command: str, *arguments: Path, **options: Any) -> str:
+    """Run any command, such as ``run("data get", "umls")``, and return its standard output."""
+    line = [executable(), *command.split(), *_flags(options), "--", *map(os.fspath, arguments)]
+    process = subprocess.Popen(
+        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
+    )
+    try:
+        output, messages = process.communicate()
+    except BaseException:  # such as KeyboardInterrupt: do not leave the command running
+        process.terminate()
+        process.communicate()
+        raise
+    if process.returncode != 0:
+        lines = messages.strip().splitlines()
+        raise Error(lines[-1] if lines else "%s ended with status %d" % (command, process.returncode), process.returncode)
+    return output
+
+
+def _json(command: str, *arguments: Path, **options: Any) -> Dict[str, Any]:
+    return json.loads(run(command, *arguments, json="-", **options))
+
+
+def _flags(options: Dict[str, Any]) -> List[str]:
+    flags = []
+    for name, value in options.items():
+        flag = "--" + name.rstrip("_").replace("_", "-")
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            flags.append("%s=%s" % (flag, str(value).lower()))
+        elif isinstance(value, (list, tuple)):
+            flags.append("%s=%s" % (flag, ",".join(map(str, value))))
+        else:
+            flags.append("%s=%s" % (flag, os.fspath(value) if isinstance(value, os.PathLike) else value))
+    return flags

@@ -1,0 +1,60 @@
+"""Tests of the installed package. Run them with: python -m unittest discover python/tests"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import mquine
+
+
+class TestPackage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.dir = pathlib.Path(cls.folder.name)
+        mquine.run("demo", keep=cls.dir / "demo")
+        cls.data = cls.dir / "demo" / "families"
+        cls.checkpoint = cls.dir / "demo" / "checkpoint"
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.folder.cleanup()
+
+    def test_command(self) -> None:
+        for line in ["mquine"], [sys.executable, "-m", "mquine"]:
+            done = subprocess.run(line + ["--version"], stdout=subprocess.PIPE, check=True, encoding="utf-8")
+            self.assertRegex(done.stdout, r"^mquine \S+")
+            self.assertEqual(2, subprocess.run(line + ["nosuch"], stderr=subprocess.DEVNULL).returncode)
+
+    def test_evaluate(self) -> None:
+        result = mquine.evaluate(self.checkpoint, self.data, hits=[1, 10], by="relation")
+        self.assertRegex(result["schema"], r"^mquine\.eval/\d+$")
+        with self.assertRaises(mquine.Error) as caught:
+            mquine.evaluate(self.dir / "none", self.data)
+        self.assertEqual(1, caught.exception.status)
+        self.assertRegex(str(caught.exception), r"^mquine eval: .*none")
+        with self.assertRaisesRegex(mquine.Error, "unknown flag --sidez"):
+            mquine.evaluate(self.checkpoint, self.data, sidez="both")
+
+    def test_compare(self) -> None:
+        result = mquine.compare([self.checkpoint, self.checkpoint], self.data)
+        self.assertRegex(result["schema"], r"^mquine\.compare/\d+$")
+
+    def test_predict(self) -> None:
+        head, relation, _ = (self.data / "test.txt").read_text().splitlines()[0].split("\t")
+        result = mquine.predict(self.checkpoint, self.data, relation, head=head, k=3)
+        self.assertRegex(result["schema"], r"^mquine\.predict/\d+$")
+
+    def test_environment(self) -> None:
+        os.environ["MQUINE"] = sys.executable
+        try:
+            self.assertEqual(sys.executable, mquine.executable())
+        finally:
+            del os.environ["MQUINE"]
+
+
+if __name__ == "__main__":
+    unittest.main()
