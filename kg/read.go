@@ -151,8 +151,8 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		}
 	}
 	all.Wait()
-	// Report the error of the first failing split, not of the first failing goroutine, so that the
-	// error is always the same.
+	// Report the error of the first failing split, not of the first failing goroutine, so the error
+	// is always the same.
 	for s, err := range errs {
 		if err == nil && paths[s] != "" && len(tables[s].triples) == 0 {
 			err = fmt.Errorf("%s has no triples: remove the file if the data set has no %v split, "+

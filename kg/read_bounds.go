@@ -8,8 +8,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// limits bounds the size of the input, so that a hostile or damaged file leads to an error instead
-// of exhausting the memory.
+// limits bounds the size of the input, so a hostile or damaged file leads to an error instead of
+// exhausting memory.
 type limits struct {
 	// triples bounds a split, and labels bounds a vocabulary.
 	triples, labels int

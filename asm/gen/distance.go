@@ -68,7 +68,8 @@ const signDoc = "sign is −1, 0 or 1, and NaN if its argument is not finite."
 // addGradient adds a group of columns of one term to sums of gradients, given g in all lanes.
 type addGradient func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
 
-// distance describes the kernels of a distance. Pairs of values are for AVX-512 and AVX2.
+// distance describes the kernels of a distance. The first value of a pair is for AVX-512, the
+// second for AVX2.
 type distance struct {
 	name  string
 	group int // coordinates that are compared together
@@ -85,7 +86,8 @@ type distance struct {
 	addGradient                 func(c vectors, k constants) addGradient
 }
 
-// even is a further requirement on a positive number of coordinates, for the documentation.
+// even states, for the documentation, a further requirement on the number of coordinates, which is
+// positive.
 func (d distance) even() string {
 	if d.group == 2 {
 		return " and even"
@@ -250,8 +252,8 @@ func (c vectors) peaks(d distance, k constants) {
 	})
 }
 
-// peak emits a loop over chains with sums vectors each. begin returns the function that adds a
-// group of terms to a chain.
+// peak emits a loop over chains of sums vectors each. begin returns the function that adds a group
+// of terms to a chain.
 func (c vectors) peak(
 	name string, operands, chains, group, sums int, begin func() func(x, sum []reg.VecVirtual),
 ) {
@@ -369,7 +371,7 @@ func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int
 	c.ADDQ(operand.Imm(uint64(4*rows)), strip)
 	c.DECQ(part)
 	c.JNE(operand.LabelRef("part"))
-	c.Comment("a is in the next strip, at the rows of the last part: return to its first row.")
+	c.Comment("a points into the next strip, at the rows of the last part. Return to the first row.")
 	c.LEAQ(operand.Mem{Base: a, Disp: -4 * (mr - rows)}, strip)
 	c.DECQ(strips)
 	c.JNE(operand.LabelRef("strip"))

@@ -129,7 +129,7 @@ type AdamStep struct {
 }
 
 // NewAdamStep returns the constants of step t ≥ 1 for a row that skipped the given number of steps
-// right before it. In a skipped step, the moments decay without a gradient.
+// just before step t. In a skipped step, the moments decay without a gradient.
 func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	return AdamStep{
 		Keep1: float32(math.Pow(beta1, float64(skipped+1))), New1: float32(1 - beta1),

@@ -121,7 +121,7 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	defer cancel(nil)
 	stall := time.AfterFunc(f.stall, func() { cancel(errStalled) })
 	defer stall.Stop()
-	// why replaces the transport's error for a request that was cancelled because it was too slow.
+	// why replaces the transport's error if the request was cancelled because it was too slow.
 	why := func(err error) error {
 		if cause := context.Cause(requestCtx); cause == errStalled || cause == errSlow {
 			return cause

@@ -44,7 +44,7 @@ func TestVerify(t *testing.T) {
 	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "empty.txt")), "has 0 lines instead of 1")
 	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "broken.txt")), "unexpected EOF")
 	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "absent.txt")), "no such file")
-	require.NoError(t, known.VerifyLines(t.Context(), filepath.Join(dir, "other.txt")), "of other content")
+	require.NoError(t, known.VerifyLines(t.Context(), filepath.Join(dir, "other.txt")), "with different content")
 	require.ErrorContains(t, known.VerifyLines(t.Context(), filepath.Join(dir, "longer.txt")), "has more than 1 lines")
 	err := known.VerifyLines(t.Context(), filepath.Join(dir, "empty.txt"))
 	require.ErrorContains(t, err, "has 0 lines instead of 1")

@@ -108,8 +108,8 @@ func newMatrices(g *kg.Graph, splits ...kg.Split) matrices {
 	return m
 }
 
-// count returns how often the conclusion of the regularity holds and how often it fails where its
-// premise holds, by the definition of its kind.
+// count returns how often the conclusion of a regularity of the given kind holds, and how often it
+// fails, where the premise holds.
 func (m matrices) count(kind Kind, r []string) (holds, fails int) {
 	tally := func(conclusion bool) {
 		if conclusion {

@@ -35,7 +35,7 @@ struct Parts {
 	double of[threads / 32];
 };
 
-// Returns the sum of the values of all threads, in all threads.
+// Returns the sum of the values of all threads to every thread.
 __device__ double sum_of_block(double x) {
 	SHARED(Parts, parts);
 #pragma unroll

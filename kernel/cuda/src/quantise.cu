@@ -25,10 +25,10 @@ __device__ __forceinline__ double sum_of_lanes(double x) {
 	return x;
 }
 
-// Each warp processes a row. The largest entry becomes 2¹³ to 2¹⁴. Entries that would be subnormal in
-// fp16 become 0, so the screen never reads a subnormal value. Scales are between 2⁻⁶³ and 2³⁷, so
-// that scores stay in the range of float32. Smaller rows lose more precision, and their sizes say so.
-// Larger rows get sizes of +Inf, and the screen decides nothing for them.
+// Each warp processes a row. The largest entry becomes 2¹³ to 2¹⁴. Entries that would be subnormal
+// in fp16 become 0, so the screen never reads a subnormal value. Scales are between 2⁻⁶³ and 2³⁷,
+// so scores stay in the range of float32. Smaller rows lose more precision, which their sizes
+// include. Larger rows get sizes of +Inf, and the screen decides nothing for them.
 extern "C" __global__ void __launch_bounds__(256) quantise(const Quantise q) {
 	u32 row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
 	if (row >= (u32)q.n) return;
