@@ -39,7 +39,7 @@ type Training struct {
 //
 // dX stands for ∂L/∂X. The gradient of an entity has the layout of the entity's row. The gradient
 // of a relation has the layout of the relation's rows of all tensors, one after another. Methods
-// overwrite gradients unless they say that they add.
+// overwrite gradients unless their comments say that they add.
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)

@@ -17,7 +17,7 @@ type Prediction struct {
 	Entity int32
 	// Score is the reference score; higher is more plausible.
 	Score float64
-	// Known reports that a split has the triple.
+	// Known reports whether a split contains the triple.
 	Known bool
 }
 
@@ -123,8 +123,8 @@ func predictBlock(size, strip, k, queries, threads int) int {
 	return max(1, min(block, maxShortlisted/k))
 }
 
-// listBlock adds the candidates of a slice to the lists of a block of queries, of which first is
-// the first. With the last slice it completes the lists.
+// listBlock adds the candidates of a slice to the lists of a block of queries that begins with
+// query first. After the last slice it completes the lists.
 func (p *predictor) listBlock(ctx context.Context, w, first int, b *engine.Block, c engine.Candidates) error {
 	lists, f, kept := &p.lists[w], c.Features(), p.kept[first:first+len(b.Queries)]
 	lists.Open(b, f, kept)

@@ -62,7 +62,7 @@ func TestRotateFixtures(t *testing.T) {
 						}
 					}
 					assert.LessOrEqual(t, max(r.Better[All]-better, better-r.Better[All]), near,
-						"%v %v: %d are better, and the tool counts %d", r.Side, r.Triple, r.Better[All], better)
+						"%v %v: %d are better, but the tool counts %d", r.Side, r.Triple, r.Better[All], better)
 				}
 				t.Logf("%v: %d of %d ranks differ", b.Tier, differ, len(printed))
 			}

@@ -24,7 +24,7 @@ type comparer interface {
 	pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32)
 	// addGradient adds the gradient with respect to x to dX, given the derivatives of the loss with
 	// respect to the scores of x with the given rows of y. Either x is a query vector and the rows
-	// of y are feature vectors, or the other way round.
+	// of y are feature vectors, or vice versa.
 	addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32)
 }
 

@@ -341,7 +341,7 @@ func TestGetGivesUp(t *testing.T) {
 		"too short": {func(_ *server, _ int, _ string, w http.ResponseWriter, _ *http.Request) bool {
 			fmt.Fprint(w, "<html>log in first</html>")
 			return true
-		}, "train.txt has 1 lines instead of 20,000: it is damaged or another version", 3},
+		}, "train.txt has 1 line instead of 20,000: it is damaged or another version", 3},
 		"endless line": {func(_ *server, _ int, _ string, w http.ResponseWriter, _ *http.Request) bool {
 			fmt.Fprint(w, strings.Repeat("x", 1<<17))
 			return true

@@ -72,7 +72,8 @@ func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 		}
 		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32()})
 	}
-	// readRotate reports an unreadable configuration, because Inspect needs only the tables.
+	// An unreadable configuration is not an error here, because Inspect needs only the tables;
+	// readRotate reports it.
 	if config, err := readRotateConfig(filepath.Join(dir, rotateConfig)); err == nil {
 		f.metadata = config.text()
 	}

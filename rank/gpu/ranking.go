@@ -17,7 +17,7 @@ import (
 // the other are screened.
 type slicing struct {
 	size, buffers int
-	// constructs means that the devices compute φ and ψ. kappa is then the κ of the model's slack.
+	// constructs is true if the devices compute φ and ψ. kappa is then the κ of the model's slack.
 	constructs bool
 	kappa      float64
 }

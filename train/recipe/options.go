@@ -98,7 +98,7 @@ var declarations = []declaration{
 
 	declare("products", func(r *Recipe) *Products { return &r.Products }, Float32, among(Float32, SplitBF16),
 		"`arithmetic` of the matrix products of queries and candidates: float32, or bf16x2, which splits each float32 "+
-			"into two bfloat16 and is two to three times as fast, on processors with AMX"),
+			"into two bfloat16 values and is two to three times as fast, on processors with AMX"),
 
 	declare("valid_every", func(r *Recipe) *int { return &r.ValidEvery }, 1, whole(0, 1_000_000),
 		"`epochs` from one validation to the next; 0 for no validation, otherwise the last epoch is always validated"),

@@ -92,7 +92,7 @@ func TestLine(t *testing.T) {
 	want := Default()
 	want.Dim = 7
 	assert.Equal(t, want, got, "a line without newer options")
-	assert.Equal(t, "dim is 7 and was 20", got.Differences(Default()))
+	assert.Equal(t, "dim is 7 but was 20", got.Differences(Default()))
 	r := Default()
 	r.Negatives, r.Loss, r.EMA, r.InitStd = OneVsAll, NSSA, 0.5, 0.2
 	r.ValidMetric.Name = "hits@1"

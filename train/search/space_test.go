@@ -69,7 +69,7 @@ func TestReadSpace(t *testing.T) {
 	s := space(t, "dim: 7\nbatch: {choice: [64, 128]}\nlearning_rate: {min: 1e-4, max: 1e-2, scale: log}\n"+
 		"dropout: {min: 0, max: 0.5, scale: linear}\n")
 	assert.Equal(t, 7, s.fixed.Dim)
-	assert.Equal(t, s, space(t, string(s.YAML())), "it reads what it writes")
+	assert.Equal(t, s, space(t, string(s.YAML())), "ReadSpace reads what YAML writes")
 
 	former := space(t, "negatives: {choice: [all, shared]}\naverage: {min: 0, max: 0.5}\nloss: paper\n")
 	assert.Equal(t, []string{"negatives", "ema"}, former.Open(), "names of earlier versions")
@@ -128,7 +128,7 @@ func FuzzReadSpace(f *testing.F) {
 			t.Fatalf("%v, of %s", err, s.YAML())
 		}
 		if s.draw(1, 1, 0) != again.draw(1, 1, 0) {
-			t.Errorf("%q draws otherwise when it is read again", text)
+			t.Errorf("%q draws different recipes when it is read again", text)
 		}
 	})
 }

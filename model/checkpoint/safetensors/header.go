@@ -22,7 +22,7 @@ const (
 	maxHeaderSize = 16 << 20
 	// maxEntries limits the number of tensors and of metadata entries, and maxRank the number of
 	// extents of a tensor. No model needs that many, and the limits keep a hostile header from
-	// filling the memory.
+	// filling memory.
 	maxEntries = 1 << 16
 	maxRank    = 32
 

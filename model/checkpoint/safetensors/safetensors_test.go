@@ -170,7 +170,7 @@ func TestHostileHeaders(t *testing.T) {
 			require.ErrorContains(t, err, c.message)
 			assert.Nil(t, f)
 			assert.True(t, strings.HasPrefix(err.Error(), path+": "), err)
-			assert.Less(t, len(err.Error()), 500, "a sentence, whatever the file holds")
+			assert.Less(t, len(err.Error()), 500, "an error in one sentence, for any file")
 			assert.NotContains(t, err.Error(), "\n")
 		})
 	}
@@ -410,7 +410,7 @@ func TestWriteFileLeavesReadersAlone(t *testing.T) {
 	require.NoError(t, WriteFile(t.Context(), path, nil))
 	got, err := f.Float32("a")
 	require.NoError(t, err)
-	assert.Equal(t, []float32{1, 2}, got, "an open file is the old one")
+	assert.Equal(t, []float32{1, 2}, got, "an open file keeps its old contents")
 }
 
 // FuzzSafetensors checks that parse, given any bytes, returns an error, or tensors that lie within

@@ -15,8 +15,7 @@ const (
 	// MostTargets bounds the targets of a query. A query with more targets becomes several queries,
 	// because a kernel cannot be interrupted while it compares a panel with the targets.
 	MostTargets = 512
-	// blockTargets bounds the targets of a block of several queries, and so bounds the scratch
-	// memory.
+	// blockTargets bounds the targets of a block of several queries, and hence the scratch memory.
 	blockTargets = 4096
 	// BlockTargets is the most targets in a block.
 	BlockTargets = blockTargets + MostTargets
