@@ -87,7 +87,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 		require.NoError(t, Write(path, writeText(link)))
 		assert.Equal(t, link, contents(t, filepath.Join(dir, at.target)))
 		read, err := os.Readlink(path)
-		require.NoError(t, err, "the link stays one")
+		require.NoError(t, err, "the link remains a link")
 		assert.Equal(t, at.to, read)
 	}
 	loop := filepath.Join(dir, "loop")

@@ -128,8 +128,8 @@ func TestListsFitTheCode(t *testing.T) {
 	}
 }
 
-// The committed page has a row for each mutation of the lists, and no others. Only a whole run of
-// the mutations can tell whether the verdicts still hold.
+// The committed page has a row for each mutation of the lists, and no others. Only a full run of
+// the mutations can check whether the verdicts still hold.
 func TestPageHasEveryMutation(t *testing.T) {
 	all, err := loadLists("*.yaml")
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// protocols are the pairs side/filter of an MRR, in the order of the tables. tail/train is the
+// protocols lists the side/filter pairs of an MRR, in the order of the tables. tail/train is the
 // paper's.
 var protocols = []string{"tail/train", "head/train", "both/train", "tail/all", "head/all", "both/all"}
 
@@ -40,7 +40,7 @@ type record struct {
 	Row    int    `json:"row"`
 	Model  string `json:"model"`
 	Recipe string `json:"recipe"`
-	// Options follow `mquine train --data NAME`.
+	// Options holds the arguments that follow `mquine train --data NAME`.
 	Options string `json:"options"`
 	Seed    uint64 `json:"seed"`
 	Date    string `json:"date"`
@@ -52,7 +52,7 @@ type record struct {
 	Time          string `json:"time"`
 	Epochs        int    `json:"epochs"`
 
-	// MRR is by protocol. Hits1, Hits10 and CI are of both/all.
+	// MRR maps protocols to values. Hits1, Hits10 and CI belong to both/all.
 	MRR    map[string]float64 `json:"mrr"`
 	Hits1  float64            `json:"hits1"`
 	Hits10 float64            `json:"hits10"`
@@ -121,7 +121,7 @@ func readLines[T any](path string) ([]T, error) {
 // from two others.
 const rounding = 1.01e-4
 
-// check finds typing errors: figures that contradict each other.
+// check finds typing mistakes: figures that contradict each other.
 func (d *dataset) check(path string) error {
 	for i, r := range d.runs {
 		bad := func(format string, args ...any) error {
