@@ -104,7 +104,7 @@ func TestUnchangedCodeMustPass(t *testing.T) {
 func TestJudgeKilledTests(t *testing.T) {
 	killed := exec.Command("sh", "-c", "kill -9 $$").Run()
 	m := toyMutation("a > b", "a < b", "TestMax")
-	assert.Error(t, m.judge(nil, killed, false), "killed, for example without memory: no test has failed")
+	assert.Error(t, m.judge(nil, killed, false), "killed, for example for lack of memory: no test has failed")
 	assert.Equal(t, notRun, m.verdict)
 }
 

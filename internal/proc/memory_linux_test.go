@@ -95,7 +95,7 @@ func TestRooms(t *testing.T) {
 				{4_050_000 * kib, "free memory of the machine"},
 			},
 		},
-		"version 2, and a group above limits too": {
+		"version 2, where the parent group has a limit too": {
 			files: map[string]string{
 				"proc/self/cgroup": "0::/user.slice/job\n", "proc/self/mountinfo": v2Mounts,
 				"sys/fs/cgroup/user.slice/job/memory.max":     "max\n",

@@ -16,8 +16,8 @@ var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
 		"`model`: mquine, mquade (mquine without the cross matrix) or a vector model"),
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
-		"`dimension` d: entities of mquine and mquade are symmetric d × d matrices, of complex and rotate d complex "+
-			"numbers, of other models d real numbers"),
+		"`dimension` d: entities are symmetric d × d matrices in mquine and mquade, d complex numbers in complex and "+
+			"rotate, and d real numbers in other models"),
 	declare("seed", func(r *Recipe) *uint64 { return &r.Seed }, 1, setting.Seed,
 		"`seed` of all random choices"),
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),
