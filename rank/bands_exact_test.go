@@ -114,8 +114,8 @@ func exactSlack(slack model.Slack, n float64) *big.Float {
 	return exactly.Add(exactly.Of(slack[0]), product(slack[1], n), product(slack[2], n, n))
 }
 
-// drawBands draws norms, sizes and a slack, so that any part of the bands may dominate. It returns
-// a score.
+// drawBands draws norms, sizes and a slack, so any part of the bands may dominate. It returns a
+// score.
 func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 	size := func() float64 { return (1 + rng.Float64()) * math.Ldexp(1, rng.IntN(20)-10) }
 	s.Norms[0], s.f.groupNorms[0], s.f.groupSizes[0] = size(), size(), size()

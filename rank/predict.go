@@ -117,7 +117,7 @@ func (p *predictor) predict(ctx context.Context, j *engine.Job, o Options) (err 
 const maxShortlisted = 1 << 20
 
 // predictBlock returns the number of queries in a block: at most size, in whole strips. It is
-// smaller if there are few queries, so that every thread has work, or if k is large.
+// smaller if there are few queries, to give every thread work, or if k is large.
 func predictBlock(size, strip, k, queries, threads int) int {
 	block := (min(size, (queries+threads-1)/threads) + strip - 1) / strip * strip
 	return max(1, min(block, maxShortlisted/k))

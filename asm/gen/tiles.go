@@ -87,8 +87,7 @@ func (m strided) load(c *build.Context, t tile) {
 	m.emit(c, "TILELOADD", prefixF2, t)
 }
 
-// stream loads a tile that is not used again soon, so that it does not displace other lines from
-// L1.
+// stream loads a tile that is not used again soon, so it does not displace other lines from L1.
 func (m strided) stream(c *build.Context, t tile) {
 	m.emit(c, "TILELOADDT1", prefix66, t)
 }
@@ -119,8 +118,8 @@ func zeroTile(c *build.Context, t tile) {
 	vex(c, amxTile, fmt.Sprintf("TILEZERO tmm%d", t), nil, prefixF2, 0, 0x49, false, false, 0xc0|byte(t)<<3)
 }
 
-// configure gives all eight tiles 16 rows of 64 bytes. release frees them, so that the system need
-// not save them.
+// configure gives all eight tiles 16 rows of 64 bytes. release frees them, so the system need not
+// save them.
 func configure(c *build.Context) {
 	at := reg.RAX
 	c.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol(shapesName), 0), at)

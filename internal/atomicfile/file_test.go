@@ -75,7 +75,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 		"chain":    {"plain", "target"},
 		"absolute": {filepath.Join(dir, "a", "f"), "a/f"},
 		"dangling": {"a/new", "a/new"},
-		"up":       {"b/../up", "a/up"}, // b is a link to a/b, so that b/.. is a
+		"up":       {"b/../up", "a/up"}, // b is a link to a/b, so b/.. is a
 	} {
 		if link == "chain" {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "plain")))

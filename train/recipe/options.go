@@ -54,7 +54,7 @@ var declarations = []declaration{
 	declare("subsampling", func(r *Recipe) *bool { return &r.Subsampling }, false, setting.Bool,
 		"weight triples by 1/√(count of (h, r) + count of (r, t)), as in the RotatE code"),
 	declare("answer_weights", func(r *Recipe) *bool { return &r.AnswerWeights }, false, setting.Bool,
-		"with kvsall, weight a query by its number of training answers, so that all triples count equally"),
+		"with kvsall, weight a query by its number of training answers, so all triples count equally"),
 
 	declare("z_samples", func(r *Recipe) *int { return &r.ZSamples }, 0, whole(0, 1<<20),
 		"`number` of Z-samples per query, from the Z-patterns of its negatives except training answers; 0 for none"),
