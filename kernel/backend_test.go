@@ -225,7 +225,7 @@ func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []
 	return counts, undecided
 }
 
-// TestDrop requires that early exit changes no count: it skips only strips that do not matter, and
+// TestDrop requires that early exit does not change the counts: it skips only strips that do not matter, and
 // nothing is counted for a skipped strip.
 func TestDrop(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {

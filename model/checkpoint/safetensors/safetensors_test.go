@@ -343,9 +343,9 @@ func TestWriteRefuses(t *testing.T) {
 		message  string
 	}{
 		"too few values": {nil, []Float32{{"a", []int{2}, one}},
-			`tensor "a" has 1 values, which do not match the shape [2]`},
-		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "do not match the shape"},
-		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "do not match the shape"},
+			`the number of values of tensor "a" is 1, which does not match the shape [2]`},
+		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "does not match the shape"},
+		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "does not match the shape"},
 		"name twice":       {nil, []Float32{{"a", nil, one}, {"a", nil, one}}, `no tensor can be named "a"`},
 		"reserved name":    {nil, []Float32{{"__metadata__", nil, one}}, "no tensor can be named"},
 		"name not UTF-8":   {nil, []Float32{{"\xff", nil, one}}, "not valid UTF-8"},
