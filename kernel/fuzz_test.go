@@ -34,8 +34,7 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 
 // FuzzPanel compares the panel counts of every tier with a brute-force computation in float64. Each
 // byte of targets defines a target. It says which candidate's score the target equals or nearly
-// equals, perhaps that of the best candidate, and whether the next target belongs to the same
-// query.
+// equals, possibly the best one, and whether the next target belongs to the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {

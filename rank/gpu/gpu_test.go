@@ -352,7 +352,7 @@ func TestDeviceListOverflow(t *testing.T) {
 		got, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		assert.Equal(t, want.Ranks, got.Ranks, kind.Name)
-		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all candidates at once would not have fitted",
+		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fit",
 			kind.Name)
 	}
 }
