@@ -18,7 +18,7 @@ type limits struct {
 }
 
 // defaultLimits keeps the number of triples below the limit of an Index, 2³² − 1. The ratio is far
-// above the ratios of real data sets, which gzip compresses 3 to 20 times.
+// above the ratios of real data sets, which gzip compresses by factors of 3 to 20.
 var defaultLimits = limits{triples: 1 << 30, labels: math.MaxInt32, expanded: 1 << 28, ratio: 100}
 
 // bound returns a reader of a compressed file's text. The reader fails with an expansionError if

@@ -276,10 +276,10 @@ func (c vectors) peak(
 	c.end()
 }
 
-// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time, and the
-// given number of groups of vectors of columns in a panel of width groups. The vectors x and their sums stay in
-// registers while the vectors y of the other side stream past. If coordinates come in pairs, the
-// even and the odd ones are in separate registers.
+// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time. columns and
+// width are the widths of the microtile and of the panel, in groups of vectors. The vectors x and
+// their sums stay in registers while the vectors y of the other side stream past. If coordinates
+// come in pairs, the even and the odd ones are in separate registers.
 func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int) {
 	columnsOf := d.group * c.lanes // columns of a group of vectors
 	nr := width * columnsOf

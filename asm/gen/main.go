@@ -13,9 +13,9 @@
 //
 // In builds without the assembly, absent.go declares the kernels as nil variables.
 //
-// To read the generators, begin with vector.go, which has their common functions, and panel.go. The
-// files main.go, notes.go and arguments.go write the output: files, register maps and the struct of
-// arguments.
+// To read the generators, begin with vector.go, which contains their common functions, and with
+// panel.go. The files main.go, notes.go and arguments.go write the output: files, register maps and
+// the struct of arguments.
 package main
 
 import (

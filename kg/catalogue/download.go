@@ -65,7 +65,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%s: the server answers %d %s", e.address, e.code, http.StatusText(e.code))
 }
 
-// transientError is an error that is worth another attempt.
+// transientError is an error after which another attempt may succeed.
 type transientError struct{ error }
 
 func (e transientError) Unwrap() error { return e.error }

@@ -27,7 +27,7 @@ const (
 // ranking reads from it and writes to it. A goroutine reuses one Block.
 type Block struct {
 	Job *Job
-	// Worker computes ψ, single vectors φ and reference scores.
+	// Worker computes ψ, φ of single candidates, and reference scores.
 	Worker model.Worker
 
 	// Begin and the ranking set these.
