@@ -89,7 +89,7 @@ type sidedTriple struct {
 	kg.Side
 }
 
-// readRotateRanks returns the number of better candidates of each query, as the tool printed it.
+// readRotateRanks returns the number of better candidates that the tool printed for each query.
 func readRotateRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

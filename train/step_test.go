@@ -159,8 +159,8 @@ func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum f
 	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
-	// halves returns the weights of a positive's tail query and head query. With kvsall, the query
-	// that the positive answers counts twice.
+	// halves returns the weights of a positive's tail query and head query. With kvsall, only the
+	// query that the positive answers has a weight, which is 2.
 	halves := func(int) (tail, head float64) { return 1, 1 }
 	if c.Negatives == recipe.KvsAll {
 		var sides []kg.Side

@@ -82,7 +82,7 @@ func (b *Backend) Dot(x, y []float32) float64 {
 	return sum
 }
 
-// Sum returns the sum of x. It adds in the order of Dot.
+// Sum returns the sum of x. It adds in the same order as Dot.
 func (b *Backend) Sum(x []float32) float64 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)

@@ -156,7 +156,7 @@ func TestNewAdamStep(t *testing.T) {
 
 func TestRowsDoNotAllocate(t *testing.T) {
 	if raceDetector {
-		t.Skip("sync.Pool forgets on purpose under the race detector")
+		t.Skip("sync.Pool deliberately drops values under the race detector")
 	}
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		x, y, z, w := make([]float32, 100), make([]float32, 100), make([]float32, 100), make([]float32, 100)
