@@ -1,6 +1,6 @@
-// Defines the parts of CUDA C++ that the kernels in ../../src use, so that g++ can compile them. The
-// threads of a thread block are fibers that switch at barriers and at the operations of a warp. Thread
-// blocks run one after another. Only for tests.
+// Defines, for tests, the parts of CUDA C++ that the kernels in ../../src use, so g++ can compile
+// them. The threads of a thread block are fibers that switch at barriers and at the operations of a
+// warp. Thread blocks run one after another.
 #pragma once
 #define MQUINE_STANDIN
 
