@@ -206,7 +206,7 @@ func Folder(dataset string) (string, error) {
 		if info, err := os.Stat(dataset); err != nil {
 			return "", fmt.Errorf("data set folder %s: %w", dataset, text.Cause(err))
 		} else if !info.IsDir() {
-			return "", fmt.Errorf("data set folder %s is a file: give the folder of the file", dataset)
+			return "", fmt.Errorf("data set folder %s is a file: give the folder that contains it", dataset)
 		}
 		return dataset, nil
 	}

@@ -92,7 +92,7 @@ func TestDataImportListInfo(t *testing.T) {
 	require.Contains(t, string(written), `"distinct_triples": 2`)
 
 	_, _, err = data(t, "import", source, "--name", "mine")
-	require.ErrorContains(t, err, "there is a data set mine already")
+	require.ErrorContains(t, err, "data set mine already exists")
 }
 
 func TestDataInfoOfAbsentPublicSet(t *testing.T) {

@@ -94,7 +94,7 @@ func TestReadSpace(t *testing.T) {
 		"dropout: {min: [0], max: 0.5}":              "x.yaml:1: dropout: min needs a single value",
 		"dropout: {choice: 0.1}":                     "x.yaml:1: dropout: choice needs a list of values",
 		"dropout: {choice: []}":                      "x.yaml:1: dropout: choice needs a list of values",
-		"dropout: {choice: [0.1, [0.2]]}":            "x.yaml:1: dropout: a choice is a single value",
+		"dropout: {choice: [0.1, [0.2]]}":            "x.yaml:1: dropout: every choice must be a single value",
 		"dropout: {choice: [0.1, 0.10]}":             "x.yaml:1: dropout: choice 0.1 is given twice",
 		"loss: {choice: [softmax, hinge]}":           `x.yaml:1: loss "hinge": choose from softmax, nssa, bce and`,
 		"filter: {min: false, max: true}":            "x.yaml:1: filter: this option has no range: give a list",
