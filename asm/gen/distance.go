@@ -86,8 +86,8 @@ type distance struct {
 	addGradient                 func(c vectors, k constants) addGradient
 }
 
-// even states, for the documentation, a further requirement on the number of coordinates, which is
-// positive.
+// even returns, for the documentation, the requirement that the number of coordinates is even, or
+// nothing.
 func (d distance) even() string {
 	if d.group == 2 {
 		return " and even"

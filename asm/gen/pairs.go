@@ -22,8 +22,8 @@ s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], ou
 
 Requires n to be a positive multiple of 32, and count > 0.`
 
-// pair is a float64 comparison of rows. term computes the terms of entries a of x and b of a row,
-// and adds them to acc.
+// pair is a float64 comparison of rows. term computes the terms of the entries a, from x, and b,
+// from a row, and adds them to acc.
 type pair struct {
 	name, formula string
 	masked        bool // term needs the sign mask

@@ -66,9 +66,9 @@ func (b *Backend) Scale(x []float32, a float32) {
 	}
 }
 
-// Dot returns the dot product of x and y. It works in chunks of 1,024 entries. The product of entry
-// i of x and of y goes to lane i mod 32, which adds up its products in float32 with i ascending.
-// Then the lanes are added in float64. The last len(x) mod 32 entries form a separate chunk.
+// Dot returns the dot product of x and y. It works in chunks of 1,024 entries. The product
+// x[i]·y[i] goes to lane i mod 32, which adds up its products in float32 with i ascending. Then the
+// lanes are added in float64. The last len(x) mod 32 entries form a separate chunk.
 func (b *Backend) Dot(x, y []float32) float64 {
 	checkLength("Dot", len(x), y)
 	t := scratches.Get().(*scratch)

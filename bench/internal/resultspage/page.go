@@ -86,8 +86,8 @@ func runs(d *dataset) string {
 	return markdown(rows) + notes
 }
 
-// defaults returns the table of the runs with their models' default options, which have figures
-// only for both/all.
+// defaults returns the table of the runs with the default options of their models. These runs have
+// figures only for both/all.
 func defaults(d *dataset) string {
 	rows := [][]string{{"run", "model, recipe", fullProtocol, "95% interval", "Hits@1", "Hits@10", "time"}}
 	for _, r := range d.runs {
