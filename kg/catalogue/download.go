@@ -234,7 +234,7 @@ func resumePoint(part, address string) (int64, string) {
 	return info.Size(), from.Validator
 }
 
-// startPart empties part and writes its resumption.
+// startPart empties part and writes from to its resumption file.
 func startPart(part string, from resumption) error {
 	if err := discardPart(part); err != nil {
 		return err

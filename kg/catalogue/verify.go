@@ -122,7 +122,7 @@ func (e *mismatchError) Error() string { return e.what + ": it is damaged or ano
 
 // copyText decompresses the text from r and writes it with LF line ends, including one after the
 // last line. It returns the number of lines. It fails at the first excess line, so a hostile
-// archive cannot fill the disk. Messages call the file name.
+// archive cannot fill the disk. Messages refer to the file as name.
 func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name string) (lines int, err error) {
 	const maxLine = 1 << 16 // far above the longest line of a benchmark
 	plain, err := uncompressed(r)

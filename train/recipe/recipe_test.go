@@ -208,7 +208,7 @@ func TestPresets(t *testing.T) {
 	require.ErrorContains(t, err, "the presets are paper and best")
 }
 
-// Reading any file ends with a recipe or with a one-line error.
+// Reading any file yields a recipe or a one-line error.
 func FuzzRecipeFile(f *testing.F) {
 	f.Add("dim: 7\nloss: paper\naverage: 0.5\n")
 	f.Add("# nothing\n")

@@ -110,7 +110,7 @@ func TestReadSpace(t *testing.T) {
 	}
 }
 
-// Reading any file ends with a space or with a one-line error.
+// Reading any file yields a space or a one-line error.
 func FuzzReadSpace(f *testing.F) {
 	f.Add("dim: 7\nloss: {choice: [paper]}\n")
 	f.Add("dropout: {min: 0, max: 0.5, scale: log}\n")

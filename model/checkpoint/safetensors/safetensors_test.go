@@ -152,13 +152,13 @@ func TestHostileHeaders(t *testing.T) {
 		{"wrapping end", tensor(`"F32"`, `[2]`, `[9223372036854775800,9223372036854775808]`),
 			"not 9223372036854775808"},
 		{"hole at the start", tensor(`"F32"`, `[1]`, `[4,8]`),
-			`4 bytes of the data before tensor "a" belong to no tensor`},
-		{"bytes at the end", tensor(`"F32"`, `[1]`, `[0,4]`), "4 bytes at the end of the file"},
-		{"no tensor for the bytes", `{}`, "8 bytes at the end of the file"},
+			`the data has 4 bytes before tensor "a" that no tensor uses`},
+		{"bytes at the end", tensor(`"F32"`, `[1]`, `[0,4]`), "the file ends with 4 bytes that no tensor uses"},
+		{"no tensor for the bytes", `{}`, "the file ends with 8 bytes that no tensor uses"},
 		{"overlap", `{` + a + `,"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, `tensors "a" and "b" overlap`},
 		{"same place", `{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`,
 			`tensors "a" and "b" overlap`},
-		{"hole", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[6],"data_offsets":[2,8]}}`, `1 bytes of the data before tensor "b"`},
+		{"hole", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[6],"data_offsets":[2,8]}}`, `the data has 1 byte before tensor "b"`},
 		{"many tensors", `{` + many(70_000, `"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`) + `}`,
 			"more than 65536 entries"},
 		{"much metadata", `{"__metadata__":{` + many(70_000, `"%d":""`) + `}}`,
@@ -204,7 +204,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 		assert.Error(t, err, "the first %d of %d bytes", n, len(good))
 	}
 	_, err = parse(append(bytes.Clone(good), 0))
-	assert.ErrorContains(t, err, "1 bytes at the end")
+	assert.ErrorContains(t, err, "the file ends with 1 byte that no tensor uses")
 }
 
 func TestOpenRefusesOtherFiles(t *testing.T) {
