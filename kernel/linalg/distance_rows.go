@@ -62,9 +62,9 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 // query and y features or vice versa, because all distances are symmetric. For DistanceL2,
 // AddDistanceGradient recomputes the scores.
 //
-// The gradients of ProductChunk rows form one chain from 0 in the order of rows, which is then
-// added to dX. Hence, if dX is 0, the result equals the result of Distance.Gradients for the same
-// scores.
+// The gradients of ProductChunk rows form one chain from 0 in the order of the rows. Then the chain
+// is added to dX. Hence, if dX is 0, the result equals the result of Distance.Gradients for the
+// same scores.
 func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y Matrix, rows []int32) {
 	checkPairs(kind, x, y, rows, g)
 	checkLength("AddDistanceGradient", len(x), dX)
