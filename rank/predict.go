@@ -24,8 +24,8 @@ type Prediction struct {
 // Predict returns, for each query, the k candidates with the highest reference scores, or all
 // candidates if there are fewer than k. The best comes first; candidates with equal scores are in
 // the order of their identifiers. If filterKnown is true, Predict leaves out the known answers in
-// x. The lists are exact, as Run's ranks are, and a mapped checkpoint must be verified as described
-// there.
+// x. The lists are exact, as Run's ranks are. Verify a mapped checkpoint as Run's comment
+// describes.
 func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
 	o Options) ([][]Prediction, error) {
 	lists, err := predict(ctx, m, x, queries, k, filterKnown, o)
