@@ -35,7 +35,7 @@ var (
 
 // TestInstructions reads the generated assembly. A kernel uses no instruction set beyond its
 // suffix, leaves the registers of the Go ABI alone, mixes no legacy SSE into AVX code and ends in
-// VZEROUPPER. Only AMX instructions are spelt in bytes, each below a comment with its name. A
+// VZEROUPPER. Only AMX instructions are written as bytes, each below a comment with its name. A
 // kernel configures the tiles first and releases them last.
 func TestInstructions(t *testing.T) {
 	files, err := filepath.Glob("*_amd64.s")
@@ -93,7 +93,7 @@ func TestInstructions(t *testing.T) {
 					complain("legacy SSE")
 				}
 				if mnemonic == "BYTE" && !strings.HasPrefix(suffix, "AMX") {
-					complain("an instruction spelt in bytes")
+					complain("an instruction written as bytes")
 				}
 				if mnemonic == "RET" && previous != "VZEROUPPER" {
 					complain("no VZEROUPPER before RET")

@@ -6,14 +6,14 @@ package asm
 
 // SumWordsAVX512 adds the n words at p to 8 sums, modulo 2⁶⁴: out[i] += Σ_j p[8j + i].
 //
-// Requires n > 0, a multiple of 64.
+// Requires n to be a positive multiple of 64.
 //
 //go:noescape
 func SumWordsAVX512(p *uint64, n int, out *uint64)
 
 // SumWordsAVX2 adds the n words at p to 4 sums, modulo 2⁶⁴: out[i] += Σ_j p[4j + i].
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func SumWordsAVX2(p *uint64, n int, out *uint64)

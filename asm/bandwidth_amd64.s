@@ -9,7 +9,7 @@
 TEXT ·SumWordsAVX512(SB), NOSPLIT, $0-24
 	// SumWordsAVX512 adds the n words at p to 8 sums, modulo 2⁶⁴: out[i] += Σ_j p[8j + i].
 	//
-	// Requires n > 0, a multiple of 64.
+	// Requires n to be a positive multiple of 64.
 	//
 	// Registers:
 	//   AX         p
@@ -57,7 +57,7 @@ round:
 TEXT ·SumWordsAVX2(SB), NOSPLIT, $0-24
 	// SumWordsAVX2 adds the n words at p to 4 sums, modulo 2⁶⁴: out[i] += Σ_j p[4j + i].
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         p

@@ -635,28 +635,28 @@ func PhaseGradientPeakAVX2(n int, x *float32)
 
 // RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func RootsAVX512(x *float32, n int)
 
 // QuotientsAVX512 sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func QuotientsAVX512(q *float32, x *float32, y *float32, n int)
 
 // RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func RootsAVX2(x *float32, n int)
 
 // QuotientsAVX2 sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func QuotientsAVX2(q *float32, x *float32, y *float32, n int)

@@ -2195,7 +2195,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -2381,7 +2381,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -3441,7 +3441,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -3588,7 +3588,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -5415,7 +5415,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -5580,7 +5580,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -6544,7 +6544,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -12(R9), AX
 	DECQ CX
 	JNE  strip
@@ -6681,7 +6681,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -12(R9), AX
 	DECQ CX
 	JNE  strip
@@ -7891,7 +7891,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -8891,7 +8891,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -10248,7 +10248,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -10752,7 +10752,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: return to its first row.
+	// a points into the next strip, at the rows of the last part. Return to the first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -10816,7 +10816,7 @@ round:
 TEXT ·RootsAVX512(SB), NOSPLIT, $0-16
 	// RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         x
@@ -10850,7 +10850,7 @@ GLOBL constant80000000<>(SB), RODATA|NOPTR, $64
 TEXT ·QuotientsAVX512(SB), NOSPLIT, $0-32
 	// QuotientsAVX512 sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         q
@@ -10882,7 +10882,7 @@ entries:
 TEXT ·RootsAVX2(SB), NOSPLIT, $0-16
 	// RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         x
@@ -10906,7 +10906,7 @@ entries:
 TEXT ·QuotientsAVX2(SB), NOSPLIT, $0-32
 	// QuotientsAVX2 sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         q

@@ -12,7 +12,7 @@ package asm
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 //
-// Requires n > 0, a multiple of 32, and count > 0.
+// Requires n to be a positive multiple of 32, and count > 0.
 //
 //go:noescape
 func PairDotAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -25,7 +25,7 @@ func PairDotAVX512(x *float32, n int, table *float32, stride int, ids *int32, co
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 //
-// Requires n > 0, a multiple of 32, and count > 0.
+// Requires n to be a positive multiple of 32, and count > 0.
 //
 //go:noescape
 func PairDotAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -38,7 +38,7 @@ func PairDotAVX2(x *float32, n int, table *float32, stride int, ids *int32, coun
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 //
-// Requires n > 0, a multiple of 32, and count > 0.
+// Requires n to be a positive multiple of 32, and count > 0.
 //
 //go:noescape
 func PairL1AVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -51,7 +51,7 @@ func PairL1AVX512(x *float32, n int, table *float32, stride int, ids *int32, cou
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 //
-// Requires n > 0, a multiple of 32, and count > 0.
+// Requires n to be a positive multiple of 32, and count > 0.
 //
 //go:noescape
 func PairL1AVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -59,13 +59,13 @@ func PairL1AVX2(x *float32, n int, table *float32, stride int, ids *int32, count
 // PairNormAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
-//	entries of a pair contribute it, so out is twice the sum over pairs.
+//	f = −√(d₀² + d₁²), where d₀ and d₁ are the differences of a pair of entries, every operation
+//	rounded. Both entries of a pair contribute f, so out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 //
-// Requires n > 0, a multiple of 32, and count > 0.
+// Requires n to be a positive multiple of 32, and count > 0.
 //
 //go:noescape
 func PairNormAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -73,13 +73,13 @@ func PairNormAVX512(x *float32, n int, table *float32, stride int, ids *int32, c
 // PairNormAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
-//	entries of a pair contribute it, so out is twice the sum over pairs.
+//	f = −√(d₀² + d₁²), where d₀ and d₁ are the differences of a pair of entries, every operation
+//	rounded. Both entries of a pair contribute f, so out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 //
-// Requires n > 0, a multiple of 32, and count > 0.
+// Requires n to be a positive multiple of 32, and count > 0.
 //
 //go:noescape
 func PairNormAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -88,13 +88,13 @@ func PairNormAVX2(x *float32, n int, table *float32, stride int, ids *int32, cou
 // entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
-//	contribute it, so out is twice the sum over pairs.
+//	f = −|x₀y₀ + x₁y₁| for a pair of entries, every operation rounded. Both entries of a pair
+//	contribute f, so out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 //
-// Requires n > 0, a multiple of 32, and count > 0.
+// Requires n to be a positive multiple of 32, and count > 0.
 //
 //go:noescape
 func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -102,13 +102,13 @@ func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, 
 // PairPhaseAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
-//	contribute it, so out is twice the sum over pairs.
+//	f = −|x₀y₀ + x₁y₁| for a pair of entries, every operation rounded. Both entries of a pair
+//	contribute f, so out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 //
-// Requires n > 0, a multiple of 32, and count > 0.
+// Requires n to be a positive multiple of 32, and count > 0.
 //
 //go:noescape
 func PairPhaseAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -120,7 +120,7 @@ func PairPhaseAVX2(x *float32, n int, table *float32, stride int, ids *int32, co
 //
 // They are exact in int32. x, n, table and stride are in words of four bytes.
 //
-// Requires n > 0, a multiple of 64, and count > 0.
+// Requires n to be a positive multiple of 64, and count > 0.
 //
 //go:noescape
 func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)

@@ -15,7 +15,7 @@ TEXT ·PairDotAVX512(SB), NOSPLIT, $0-56
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
-	// Requires n > 0, a multiple of 32, and count > 0.
+	// Requires n to be a positive multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -96,7 +96,7 @@ TEXT ·PairDotAVX2(SB), NOSPLIT, $0-56
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
-	// Requires n > 0, a multiple of 32, and count > 0.
+	// Requires n to be a positive multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -195,7 +195,7 @@ TEXT ·PairL1AVX512(SB), NOSPLIT, $0-56
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
-	// Requires n > 0, a multiple of 32, and count > 0.
+	// Requires n to be a positive multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -287,7 +287,7 @@ TEXT ·PairL1AVX2(SB), NOSPLIT, $0-56
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
-	// Requires n > 0, a multiple of 32, and count > 0.
+	// Requires n to be a positive multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -400,13 +400,13 @@ TEXT ·PairNormAVX512(SB), NOSPLIT, $0-56
 	// PairNormAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-	// 	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
-	// 	entries of a pair contribute it, so out is twice the sum over pairs.
+	// 	f = −√(d₀² + d₁²), where d₀ and d₁ are the differences of a pair of entries, every operation
+	// 	rounded. Both entries of a pair contribute f, so out is twice the sum over pairs.
 	//
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
-	// Requires n > 0, a multiple of 32, and count > 0.
+	// Requires n to be a positive multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -502,13 +502,13 @@ TEXT ·PairNormAVX2(SB), NOSPLIT, $0-56
 	// PairNormAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-	// 	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
-	// 	entries of a pair contribute it, so out is twice the sum over pairs.
+	// 	f = −√(d₀² + d₁²), where d₀ and d₁ are the differences of a pair of entries, every operation
+	// 	rounded. Both entries of a pair contribute f, so out is twice the sum over pairs.
 	//
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
-	// Requires n > 0, a multiple of 32, and count > 0.
+	// Requires n to be a positive multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -643,13 +643,13 @@ TEXT ·PairPhaseAVX512(SB), NOSPLIT, $0-56
 	// entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-	// 	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
-	// 	contribute it, so out is twice the sum over pairs.
+	// 	f = −|x₀y₀ + x₁y₁| for a pair of entries, every operation rounded. Both entries of a pair
+	// 	contribute f, so out is twice the sum over pairs.
 	//
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
-	// Requires n > 0, a multiple of 32, and count > 0.
+	// Requires n to be a positive multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -744,13 +744,13 @@ TEXT ·PairPhaseAVX2(SB), NOSPLIT, $0-56
 	// PairPhaseAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-	// 	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
-	// 	contribute it, so out is twice the sum over pairs.
+	// 	f = −|x₀y₀ + x₁y₁| for a pair of entries, every operation rounded. Both entries of a pair
+	// 	contribute f, so out is twice the sum over pairs.
 	//
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
-	// Requires n > 0, a multiple of 32, and count > 0.
+	// Requires n to be a positive multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -883,7 +883,7 @@ TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56
 	//
 	// They are exact in int32. x, n, table and stride are in words of four bytes.
 	//
-	// Requires n > 0, a multiple of 64, and count > 0.
+	// Requires n to be a positive multiple of 64, and count > 0.
 	//
 	// Registers:
 	//   AX         x

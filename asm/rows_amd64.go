@@ -6,14 +6,14 @@ package asm
 
 // AxpyAVX512 adds a·x to y, rounding every operation.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func AxpyAVX512(y *float32, x *float32, n int, a float32)
 
 // ScaleAVX512 multiplies x by a.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func ScaleAVX512(x *float32, n int, a float32)
@@ -24,7 +24,7 @@ func ScaleAVX512(x *float32, n int, a float32)
 //
 // in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func DotAVX512(x *float32, y *float32, n int, lanes *[32]float32)
@@ -35,7 +35,7 @@ func DotAVX512(x *float32, y *float32, n int, lanes *[32]float32)
 //
 // in float32. A sum is one chain from 0 with i ascending.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func SumAVX512(x *float32, n int, lanes *[32]float32)
@@ -50,7 +50,7 @@ func SumAVX512(x *float32, n int, lanes *[32]float32)
 // Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
 // into L2; they need not be valid.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
@@ -63,7 +63,7 @@ func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s 
 // Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
 // into L2; they need not be valid.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func AdamCatchUpAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
@@ -75,21 +75,21 @@ func AdamCatchUpAVX512(w *float32, m *float32, v *float32, n int, s *float32, ah
 //
 // Every operation is rounded.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func AdagradAVX512(w *float32, v *float32, gradient *float32, n int, s *float32)
 
 // AxpyAVX2 adds a·x to y, rounding every operation.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func AxpyAVX2(y *float32, x *float32, n int, a float32)
 
 // ScaleAVX2 multiplies x by a.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func ScaleAVX2(x *float32, n int, a float32)
@@ -100,7 +100,7 @@ func ScaleAVX2(x *float32, n int, a float32)
 //
 // in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func DotAVX2(x *float32, y *float32, n int, lanes *[32]float32)
@@ -111,7 +111,7 @@ func DotAVX2(x *float32, y *float32, n int, lanes *[32]float32)
 //
 // in float32. A sum is one chain from 0 with i ascending.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func SumAVX2(x *float32, n int, lanes *[32]float32)
@@ -126,7 +126,7 @@ func SumAVX2(x *float32, n int, lanes *[32]float32)
 // Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
 // into L2; they need not be valid.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
@@ -139,7 +139,7 @@ func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *f
 // Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
 // into L2; they need not be valid.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func AdamCatchUpAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
@@ -151,7 +151,7 @@ func AdamCatchUpAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahea
 //
 // Every operation is rounded.
 //
-// Requires n > 0, a multiple of 16.
+// Requires n to be a positive multiple of 16.
 //
 //go:noescape
 func AdagradAVX2(w *float32, v *float32, gradient *float32, n int, s *float32)

@@ -9,7 +9,7 @@
 TEXT ·AxpyAVX512(SB), NOSPLIT, $0-28
 	// AxpyAVX512 adds a·x to y, rounding every operation.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         y
@@ -37,7 +37,7 @@ entries:
 TEXT ·ScaleAVX512(SB), NOSPLIT, $0-20
 	// ScaleAVX512 multiplies x by a.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         x
@@ -65,7 +65,7 @@ TEXT ·DotAVX512(SB), NOSPLIT, $0-32
 	//
 	// in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -105,7 +105,7 @@ TEXT ·SumAVX512(SB), NOSPLIT, $0-24
 	//
 	// in float32. A sum is one chain from 0 with i ascending.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -142,7 +142,7 @@ TEXT ·AdamAVX512(SB), NOSPLIT, $0-56
 	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
 	// into L2; they need not be valid.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -210,7 +210,7 @@ TEXT ·AdamCatchUpAVX512(SB), NOSPLIT, $0-48
 	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
 	// into L2; they need not be valid.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -258,7 +258,7 @@ TEXT ·AdagradAVX512(SB), NOSPLIT, $0-40
 	//
 	// Every operation is rounded.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -300,7 +300,7 @@ entries:
 TEXT ·AxpyAVX2(SB), NOSPLIT, $0-28
 	// AxpyAVX2 adds a·x to y, rounding every operation.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         y
@@ -331,7 +331,7 @@ entries:
 TEXT ·ScaleAVX2(SB), NOSPLIT, $0-20
 	// ScaleAVX2 multiplies x by a.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         x
@@ -361,7 +361,7 @@ TEXT ·DotAVX2(SB), NOSPLIT, $0-32
 	//
 	// in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -411,7 +411,7 @@ TEXT ·SumAVX2(SB), NOSPLIT, $0-24
 	//
 	// in float32. A sum is one chain from 0 with i ascending.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -454,7 +454,7 @@ TEXT ·AdamAVX2(SB), NOSPLIT, $0-56
 	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
 	// into L2; they need not be valid.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -540,7 +540,7 @@ TEXT ·AdamCatchUpAVX2(SB), NOSPLIT, $0-48
 	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
 	// into L2; they need not be valid.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -595,7 +595,7 @@ TEXT ·AdagradAVX2(SB), NOSPLIT, $0-40
 	//
 	// Every operation is rounded.
 	//
-	// Requires n > 0, a multiple of 16.
+	// Requires n to be a positive multiple of 16.
 	//
 	// Registers:
 	//   AX         w

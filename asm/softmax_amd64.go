@@ -6,7 +6,7 @@ package asm
 
 // MaximumAVX512 sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func MaximumAVX512(x *float32, n int, lanes *[32]float32)
@@ -14,7 +14,7 @@ func MaximumAVX512(x *float32, n int, lanes *[32]float32)
 // ExpAVX512 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
 // mod 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func ExpAVX512(x *float32, n int, a float32, shift float32, lanes *[32]float32)
@@ -28,14 +28,14 @@ func ExpAVX512(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
 // lowest finite value.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func LogisticAVX512(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 
 // MaximumAVX2 sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func MaximumAVX2(x *float32, n int, lanes *[32]float32)
@@ -43,7 +43,7 @@ func MaximumAVX2(x *float32, n int, lanes *[32]float32)
 // ExpAVX2 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod
 // 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func ExpAVX2(x *float32, n int, a float32, shift float32, lanes *[32]float32)
@@ -57,7 +57,7 @@ func ExpAVX2(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
 // lowest finite value.
 //
-// Requires n > 0, a multiple of 32.
+// Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func LogisticAVX2(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)

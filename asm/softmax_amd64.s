@@ -9,7 +9,7 @@
 TEXT ·MaximumAVX512(SB), NOSPLIT, $0-24
 	// MaximumAVX512 sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -41,7 +41,7 @@ TEXT ·ExpAVX512(SB), NOSPLIT, $0-32
 	// ExpAVX512 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
 	// mod 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -310,7 +310,7 @@ TEXT ·LogisticAVX512(SB), NOSPLIT, $0-40
 	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
 	// lowest finite value.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -617,7 +617,7 @@ GLOBL constantff7fffff<>(SB), RODATA|NOPTR, $64
 TEXT ·MaximumAVX2(SB), NOSPLIT, $0-24
 	// MaximumAVX2 sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -657,7 +657,7 @@ TEXT ·ExpAVX2(SB), NOSPLIT, $0-32
 	// ExpAVX2 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod
 	// 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -876,7 +876,7 @@ TEXT ·LogisticAVX2(SB), NOSPLIT, $0-40
 	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
 	// lowest finite value.
 	//
-	// Requires n > 0, a multiple of 32.
+	// Requires n to be a positive multiple of 32.
 	//
 	// Registers:
 	//   AX         x

@@ -39,7 +39,7 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	// Registers:
 	//   R8–R9      addresses of c and f, then of the stored sums
 	//   R10–R11    addresses of c' and f'
-	//   R12–R13    bytes between rows of a tile of ψ, and of φ or sums
+	//   R12–R13    bytes between rows of tiles of ψ, and of tiles of φ or sums
 	//   AX         words left
 	//   CX, DX     address and stride of the prefetches
 	//   AX         queries of the strip left
@@ -110,7 +110,7 @@ strip:
 	MOVQ args+0(FP), DX
 	MOVQ 120(DX), DX
 
-	// Accumulate: tmm0–tmm2 hold coarse[i][j] of 16 candidates each, tmm3–tmm5 fine[i][j],
+	// Accumulate: tmm0–tmm2 hold coarse[i][j] for 16 candidates each, tmm3–tmm5 fine[i][j],
 	// tmm6 words of ψ and tmm7 words of φ
 	// TILEZERO tmm0
 	BYTE $0xc4

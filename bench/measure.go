@@ -51,7 +51,7 @@ func (l *limit) sample() float64 {
 }
 
 // slice is how long the operation runs between two samples of its limits. It is short, so the
-// operation and the samples run at the same frequency and beside the same other programs.
+// operation and the samples run at the same frequency and alongside the same other programs.
 const slice = 4 * time.Millisecond
 
 // measure reports the rates of an operation.

@@ -119,7 +119,7 @@ func randoms(n int) []float32 {
 // fill fills x by repeating a few thousand drawn values. Drawing every value would take longer than
 // a benchmark.
 func fill[T any](x []T, draw func() T) []T {
-	const drawn = 9973 // a prime, so that rows and lanes differ
+	const drawn = 9973 // a prime, so rows and lanes differ
 	for i := range x[:min(len(x), drawn)] {
 		x[i] = draw()
 	}

@@ -37,13 +37,13 @@ func TestAMXPermission(t *testing.T) {
 		require.Zero(t, errno)
 		return granted>>tileData&1 == 1
 	}
-	assert.False(t, permitted(), "before a backend is made")
+	assert.False(t, permitted(), "before creating a backend")
 	b, err := New(Options{Without: FeatureAMX})
 	require.NoError(t, err)
 	assert.False(t, b.Features.Has(FeatureAMX))
-	assert.False(t, permitted(), "after one without AMX")
+	assert.False(t, permitted(), "after creating a backend without AMX")
 	b, err = New(Options{})
 	require.NoError(t, err)
 	assert.True(t, b.Features.Has(FeatureAMX))
-	assert.True(t, permitted(), "after one with AMX")
+	assert.True(t, permitted(), "after creating a backend with AMX")
 }

@@ -8,7 +8,7 @@ import (
 // Backend holds the kernels for a tier and its features. It is immutable and safe for concurrent
 // use.
 //
-// The float64 kernels and the panels of codes give the same bits on every backend. The float32
+// The float64 kernels and the panels of codes return the same bits on every backend. The float32
 // scores of Panels may differ; PanelError bounds their errors.
 type Backend struct {
 	Tier Tier
@@ -91,9 +91,9 @@ func (b *Backend) product(f func(c, a, b *float64, k, ld, eights int), c, a, bm 
 	}
 }
 
-// Frobenius returns ‖(P − Q) + X‖²_F of d × d matrices, stored as for MatMul, in float64. It sums
-// the squares of each column over ascending rows, then the columns in ascending order, and rounds
-// every operation. scratch has at least LD(d) entries.
+// Frobenius returns ‖(P − Q) + X‖²_F in float64, for d × d matrices stored as for MatMul. It adds
+// up the squares of each column from the first row to the last, then the sums of the columns from
+// first to last, and rounds every operation. scratch has at least LD(d) entries.
 func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64 {
 	ld := LD(d)
 	if d < 1 || len(p) < ld*ld || len(q) < ld*ld || len(x) < ld*ld || len(scratch) < ld {

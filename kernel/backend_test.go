@@ -198,7 +198,7 @@ func TestPanel(t *testing.T) {
 	})
 }
 
-// countPlainly counts from the scores according to the definition. Counts start at 7.
+// countPlainly computes the counts from the scores by their definition. Counts start at 7.
 func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []uint64) {
 	counts, undecided = []int32{}, []uint64{}
 	for i := range p.q {
@@ -225,7 +225,7 @@ func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []
 	return counts, undecided
 }
 
-// TestDrop requires that early exit changes no count: it skips only strips that do not matter, and
+// TestDrop requires that early exit does not change the counts: it skips only strips that do not matter, and
 // nothing is counted for a skipped strip.
 func TestDrop(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
@@ -263,7 +263,7 @@ func TestDrop(t *testing.T) {
 				if s != want.Scores[i] {
 					dropped++
 					require.GreaterOrEqual(t, s, want.Scores[i], "a score only falls")
-					require.Less(t, s, exitBelow[i/b.NR], "what was not finished does not matter")
+					require.Less(t, s, exitBelow[i/b.NR], "an unfinished strip does not matter")
 				}
 			}
 		}
@@ -388,7 +388,7 @@ func TestPair(t *testing.T) {
 	})
 }
 
-// padded returns a random d × d matrix with padding that ends at a guard page.
+// padded returns a random d × d matrix with its padding, which ends at a guard page.
 func padded(t testing.TB, rng *rand.Rand, d int) []float64 {
 	ld := LD(d)
 	m := kerneltest.Guarded[float64](t, ld*ld)

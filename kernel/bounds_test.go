@@ -72,7 +72,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 		}
 		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98}[c]
 		if c == GroupNorm && b.Tier != Generic {
-			least = 0 // the error of the root is larger than all others: see TestRootError
+			least = 0 // the error of the root exceeds all other errors: see TestRootError
 		}
 		ratio.Check(t, least)
 	})
@@ -109,7 +109,7 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 }
 
 // TestPairErrorIsReached checks that every rounding in a lane of Pair, and in the five sums of the
-// 32 lanes, may lose as much as the bound says.
+// 32 lanes, may lose as much as the bound allows.
 func TestPairErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio
@@ -189,7 +189,7 @@ func TestRoundOutward(t *testing.T) {
 			x := math.Nextafter(float64(f), toward)
 			up, down := RoundUp32(x), RoundDown32(x)
 			if !(float64(down) < x && x < float64(up) && math.Nextafter32(down, infinity) == up) {
-				t.Errorf("%g lies beside %g, which is not rounded to neighbours: %g and %g", x, f, down, up)
+				t.Errorf("%g, next to %g, is rounded to %g and %g, which are not neighbours", x, f, down, up)
 			}
 		}
 	}

@@ -61,6 +61,6 @@ func TestParallelFault(t *testing.T) {
 		}
 		pool := NewPool(3)
 		require.ErrorIs(t, pool.Run(t.Context(), 10, func(_, i int) { scores[0] = float64(values[n-1]) }), cut)
-		require.NoError(t, pool.Run(t.Context(), 10, func(_, i int) {}), "the next run is a new one")
+		require.NoError(t, pool.Run(t.Context(), 10, func(_, i int) {}), "the fault does not affect the next run")
 	})
 }

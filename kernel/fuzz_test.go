@@ -33,8 +33,8 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 }
 
 // FuzzPanel compares the panel counts of every tier with a brute-force computation in float64. Each
-// byte of targets defines a target. It selects the candidate whose score the target equals or
-// nearly equals, or the best candidate, and whether the next target belongs to the same query.
+// byte of targets defines a target. It says which candidate's score the target equals or nearly
+// equals, possibly the best one, and whether the next target belongs to the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {
@@ -100,10 +100,9 @@ func FuzzPanel(f *testing.F) {
 	})
 }
 
-// checkCounts gives the targets, whose scores are at[i], intervals that are widened by b's error
-// bound. It requires that every candidate that Score counts is better than the target, that every
-// candidate that Score neither counts nor leaves undecided is worse, and that no candidate is
-// missing.
+// checkCounts widens the scores at[i] of the targets to intervals, by b's error bound. It requires
+// that every candidate that Score counts is better than the target, that every candidate that Score
+// neither counts nor leaves undecided is worse, and that no candidate is missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
 	panels, k := b.Panels(c), len(q[0])
 	mr := panels.MR

@@ -39,9 +39,9 @@ type Int8Code struct {
 const Fine = 254
 
 // CodeInt8 quantises x, which must be finite: c_i is x_i/quantum, rounded and clamped to ±127, and
-// f_i is the remainder x_i − c_i·quantum in units of quantum/Fine, rounded and clamped likewise. It
-// adds offset to every code, 0 for ψ and 128 for φ, and writes them to coarse and fine, which have
-// room for len(x) codes. quantum must be positive.
+// f_i is the remainder x_i − c_i·quantum in units of quantum/Fine, rounded and clamped in the same
+// way. It adds offset to every code, 0 for ψ and 128 for φ, and writes them to coarse and fine,
+// which have room for len(x) codes. quantum must be positive.
 func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) Int8Code {
 	coarse, fine = coarse[:len(x)], fine[:len(x)]
 	var r Int8Code

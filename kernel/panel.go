@@ -68,8 +68,8 @@ type PanelCall struct {
 	// K is the number of coordinates, a positive multiple of Panels.Multiple.
 	K int
 	// Strips holds the packed queries, [strips][K][MR] words (PackRows, PackTiles), and Panel holds
-	// the packed candidates, [K][NR] words. The comparison determines how many words a coordinate
-	// has. Bit j of ValidLanes is set if candidate j counts.
+	// the packed candidates, [K][NR] words. The comparison determines the number of words per
+	// coordinate. Bit j of ValidLanes is set if candidate j counts.
 	Strips, Panel []uint32
 	ValidLanes    uint64
 	// TargetStart has one entry per query and a final one: query i has the targets TargetStart[i] ≤

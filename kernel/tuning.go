@@ -15,7 +15,7 @@ const (
 
 	// PairWidth is a number of entries. The rows of Pair are padded with zeros to a multiple of it.
 	// Four AVX-512 accumulators hold 32 float64 values and hide the latency of an addition. All
-	// tiers add in 32 chains, so they round alike.
+	// tiers add in 32 chains, so their roundings agree.
 	PairWidth = 32
 
 	// mostPairs is the number of rows in one call of a pair kernel. The scheduler cannot interrupt

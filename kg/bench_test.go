@@ -30,8 +30,8 @@ func BenchmarkNewIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswers looks up the queries of random triples, so it looks up entities with many
-// triples often.
+// BenchmarkAnswers looks up the queries of random triples, so it often looks up entities with many
+// triples.
 func BenchmarkAnswers(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "skewed"} {
 		b.Run(name, func(b *testing.B) {

@@ -63,7 +63,7 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 					for i, e := range got.Entities {
 						answers[e] = got.Splits[i]
 					}
-					require.Len(t, answers, len(got.Entities), "an answer stands twice")
+					require.Len(t, answers, len(got.Entities), "an answer is listed twice")
 					if len(answers) > 0 || len(known[q]) > 0 {
 						require.Equal(t, known[q], answers, "%v", q)
 					}
@@ -107,7 +107,7 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 	assert.Positive(t, found)
 }
 
-// Appending to the answers to a query cannot overwrite the answers of the next.
+// Appending to the answers to one query cannot overwrite the answers to the next query.
 func TestAnswersHaveNoSpareCapacity(t *testing.T) {
 	g := &Graph{Entities: numberedLabels(3), Relations: numberedLabels(1)}
 	g.Splits[Train] = []Triple{{0, 0, 1}, {1, 0, 2}}

@@ -35,7 +35,7 @@ func (g *Graph) comparePublished(paths [NumSplits]string) (difference string) {
 	}
 	for s := range NumSplits {
 		if got := len(g.Splits[s]); g.Has(s) && got != want[s] {
-			return fmt.Sprintf("%s has %s, and the %v split of the public data set %s has %s",
+			return fmt.Sprintf("%s has %s, but the %v split of the public data set %s has %s",
 				paths[s], text.Count(got, "triple", "triples"), s, g.Name, text.Comma(want[s]))
 		}
 	}

@@ -29,7 +29,7 @@ func TestOpenComparesPublicDatasets(t *testing.T) {
 	require.NoError(t, err, "missing splits make no difference")
 
 	dir := install(map[string]string{"train.txt": lines(5216), "valid.txt": lines(652), "test.txt.gz": lines(660)})
-	const difference = " has 660 triples, and the test split of the public data set umls has 661"
+	const difference = " has 660 triples, but the test split of the public data set umls has 661"
 	want := filepath.Join(dir, "test.txt.gz") + difference +
 		`: remove the file and run "mquine data get umls", or rename the folder if it is another data set`
 	_, err = Open(t.Context(), "umls")

@@ -151,8 +151,8 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		}
 	}
 	all.Wait()
-	// Report the error of the first failing split, not of the first failing goroutine, so that the
-	// error is always the same.
+	// Report the error of the first failing split, not of the first failing goroutine, so the error
+	// is always the same.
 	for s, err := range errs {
 		if err == nil && paths[s] != "" && len(tables[s].triples) == 0 {
 			err = fmt.Errorf("%s has no triples: remove the file if the data set has no %v split, "+
@@ -206,7 +206,7 @@ func Folder(dataset string) (string, error) {
 		if info, err := os.Stat(dataset); err != nil {
 			return "", fmt.Errorf("data set folder %s: %w", dataset, text.Cause(err))
 		} else if !info.IsDir() {
-			return "", fmt.Errorf("data set folder %s is a file: give the folder of the file", dataset)
+			return "", fmt.Errorf("data set folder %s is a file: give the folder that contains it", dataset)
 		}
 		return dataset, nil
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// limits bounds the size of the input, so that a hostile or damaged file leads to an error instead
-// of exhausting the memory.
+// limits bounds the size of the input, so a hostile or damaged file leads to an error instead of
+// exhausting memory.
 type limits struct {
 	// triples bounds a split, and labels bounds a vocabulary.
 	triples, labels int
@@ -18,7 +18,7 @@ type limits struct {
 }
 
 // defaultLimits keeps the number of triples below the limit of an Index, 2³² − 1. The ratio is far
-// above the ratios of real data sets, which gzip compresses 3 to 20 times.
+// above the ratios of real data sets, which gzip compresses by factors of 3 to 20.
 var defaultLimits = limits{triples: 1 << 30, labels: math.MaxInt32, expanded: 1 << 28, ratio: 100}
 
 // bound returns a reader of a compressed file's text. The reader fails with an expansionError if

@@ -143,7 +143,7 @@ func (l *lines) next() ([]byte, error) {
 	case errors.As(err, new(expansionError)):
 		return nil, fmt.Errorf("%s %w", l.path, err)
 	case err != io.EOF:
-		return nil, l.errorf("cannot read any further (%w): the file may be damaged or cut short, fetch it again",
+		return nil, l.errorf("cannot read any further (%w): the file may be damaged or truncated; fetch it again",
 			unexpectedEnd(text.Cause(err)))
 	}
 	if len(line) > 0 && line[len(line)-1] == '\r' {

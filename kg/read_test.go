@@ -208,7 +208,7 @@ func TestOpenRejectsUnclearFolders(t *testing.T) {
 	assert.EqualError(t, err, "data set folder "+absent+": no such file or directory")
 	file := filepath.Join(writeFolder(t, map[string]string{"train.txt": trainText}), "train.txt")
 	_, err = Open(t.Context(), file)
-	assert.ErrorContains(t, err, "is a file: give the folder of the file")
+	assert.ErrorContains(t, err, "is a file: give the folder that contains it")
 	_, err = Open(t.Context(), "")
 	assert.ErrorContains(t, err, "no data set named")
 }

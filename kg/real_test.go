@@ -38,8 +38,8 @@ func realData(tb testing.TB) string {
 	return dir
 }
 
-// The manifest gives the counts, loops and unseen entities that another program found. The
-// statistics of every complete data set equal them.
+// The manifest gives the counts, loops and unseen entities that another program found. They equal
+// the statistics of every complete data set.
 func TestRealDatasetsHaveTheirPublishedCounts(t *testing.T) {
 	type properties struct {
 		Loops  map[string]int `json:"loops"`

@@ -142,8 +142,8 @@ func (w *graphWriter) writeSplit(s Split) (err error) {
 	return f.Sync()
 }
 
-// numberedByAppearance reports whether the order of appearance in the splits gives the identifiers
-// of the entities and of the relations of g.
+// numberedByAppearance reports whether the entities, and whether the relations, are numbered in the
+// order in which they appear in the splits.
 func (g *Graph) numberedByAppearance() (entities, relations bool) {
 	entities, relations = true, true
 	var nextEntity, nextRelation int32

@@ -12,7 +12,7 @@ import (
 // DistMult (Yang et al., 2015; docs/models/distmult.md): score Σ h_i r_i t_i.
 //
 // Reference, in float64: the chain over i from 0 of (h_i r_i) t_i. The first product is exact; the
-// second and the sum are rounded. Exchanging head and tail changes no bit.
+// second and the sum are rounded. Exchanging head and tail does not change the result.
 //
 // Towers: ψ = h∘r for tails and t∘r for heads, φ = the entity's row.
 

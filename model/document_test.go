@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The code in docs/adding-a-model.md equals the code of the files that it names.
+// The code in docs/adding-a-model.md equals the code in the files that the page names.
 func TestAddingAModel(t *testing.T) {
 	root := ".."
 	text, err := os.ReadFile(filepath.Join(root, "docs", "adding-a-model.md"))

@@ -69,7 +69,7 @@ type Model interface {
 	// SameEntity reports whether the stored parameters of two entities are equal. Such entities
 	// have identical reference scores as candidates.
 	SameEntity(a, b int32) bool
-	// HashEntity returns a hash of the bits of the stored parameters of e.
+	// HashEntity returns a hash of the bits of e's stored parameters.
 	HashEntity(e int32) uint64
 	// Score converts a reference score to the score that the model's authors print, such as γ − D
 	// for a distance D. Score is monotone but may map two reference scores to the same number, so

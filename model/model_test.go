@@ -15,7 +15,8 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// rangeOf returns hyper-parameters with the embedding range scale, for models that have one.
+// rangeOf returns hyper-parameters that set the embedding range to scale, or nil for a model
+// without one.
 func rangeOf(name string, scale float64) map[string]float64 {
 	if name == "mquine" || name == "mquade" {
 		return nil

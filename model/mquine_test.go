@@ -188,6 +188,6 @@ func TestComposition(t *testing.T) {
 		require.Zero(t, score(b, m, 0, 0, 1))
 		require.Zero(t, score(b, m, 1, 1, 2))
 		assert.Zero(t, score(b, m, 0, 2, 2))
-		assert.NotZero(t, score(b, m, 1, 2, 2), "the composed relation does not hold of everything")
+		assert.NotZero(t, score(b, m, 1, 2, 2), "the composed relation does not hold for all pairs")
 	})
 }

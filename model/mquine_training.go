@@ -283,8 +283,8 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b, p := w.backend, len(anchor)
 	b.UnpackSymmetric32(w.entity, anchor, 2)
 	b.MatMul32(w.ab, w.entity, w.relation, w.negated)
-	// With P1 and P2 the symmetric matrices packed in dpsi: ∂A = −2 (B P1 + dc A), ∂B = −2 (B
-	// P2 + A P1).
+	// If dpsi packs the symmetric matrices P1 and P2, ∂A = −2 (B P1 + dc A) and ∂B = −2 (B P2 + A
+	// P1).
 	b.Scale(dpsi, -2)
 	b.UnpackSymmetric32(w.left(w.p), dpsi[:p], 1)
 	b.UnpackSymmetric32(w.right(w.p), dpsi[p:2*p], 1)

@@ -195,7 +195,7 @@ func symmetricFeatures(a []float64, d int) []float64 {
 	return phi
 }
 
-// Features and their gradients agree with their definition in float64.
+// Features and their gradients agree with their definitions, computed in float64.
 func TestFeatureTower(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -82,8 +82,7 @@ type pRotatEWorker struct {
 	anchor, sum phases
 }
 
-// Feature writes cosines and sines. The size is the sum of the changes when φ is rounded to
-// float32.
+// Feature writes cosines and sines. The size is the sum of the changes from rounding φ to float32.
 func (w *pRotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	w.entity.set(w.Row(entityTable, e), w.unit)
 	var changes float64

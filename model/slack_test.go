@@ -111,7 +111,7 @@ func TestSlackOfChanges(t *testing.T) {
 }
 
 // TransE-L2: every sum of the reference loses half a unit in the last place, and every sum of ‖e‖²
-// in the features gains as much. Anchor and candidate divide a distance of 1 between them.
+// in the features gains as much. The distance of 1 is split between anchor and candidate.
 func TestSlackOfSquares(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)
@@ -146,7 +146,7 @@ func TestSlackOfSquares(t *testing.T) {
 //
 // The first entry of anchor, candidate and Rᶜ is 1, and the other entries of the first row and
 // column are nearly ω = √u. Every summand after the first is therefore nearly u, half a unit. The
-// small diagonals decide on which side of u a summand lies, and so whether it is lost or gained.
+// small diagonals decide on which side of u a summand lies, and hence whether it is lost or gained.
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100

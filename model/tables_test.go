@@ -54,11 +54,11 @@ func TestScoresByHand(t *testing.T) {
 		// (1 + 2i)(3 − i) conj(2 + i) = (5 + 5i)(2 − i) = 15 + 5i.
 		{Config{Model: "complex", Dim: 1, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {2, 1}}, table{{3, -1}},
 			15},
-		// A quarter turn rotates 3 + 4i to −4 + 3i, and half a turn 1 to −1. The distances are 5
-		// and 2.
+		// A quarter turn rotates 3 + 4i to −4 + 3i, and half a turn rotates 1 to −1. The distances
+		// are 5 and 2.
 		{Config{Model: "rotate", Dim: 2, Hyper: map[string]float64{Gamma: 9, EmbeddingRange: 0.5}},
 			table{{3, 1, 4, 0}, {-1, 1, 7, 0}}, table{{0.25, 0.5}}, 9 - 5 - 2},
-		// Phases π/4 + π/4 − 0 and π/2 + π/2 − π/2, with embedding range 1.
+		// The phases are π/4 + π/4 − 0 and π/2 + π/2 − π/2, with embedding range 1.
 		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3}},
 			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, -2},
 		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3, Modulus: 0.5}},

@@ -39,7 +39,7 @@ type Training struct {
 //
 // dX stands for ∂L/∂X. The gradient of an entity has the layout of the entity's row. The gradient
 // of a relation has the layout of the relation's rows of all tensors, one after another. Methods
-// overwrite gradients unless they say that they add.
+// overwrite gradients unless their comments say that they add.
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)
@@ -73,13 +73,13 @@ type Penalty string
 // The penalties.
 const (
 	NoPenalty Penalty = "none"
-	// Frobenius is the sum of the squares of all parameters.
+	// Frobenius is the sum of the squared parameters.
 	Frobenius Penalty = "frobenius"
-	// N3 is the sum of the cubes of the absolute values of all parameters (Lacroix et al., 2018). A
-	// complex number counts as one parameter.
+	// N3 is the sum of |x|³ over all parameters x (Lacroix et al., 2018). A complex number counts
+	// as one parameter.
 	N3 Penalty = "n3"
-	// Dura is the sum of the squares of the entries of both entities and both query vectors (Zhang
-	// et al., 2020).
+	// Dura is the sum of the squared entries of both entities and both query vectors (Zhang et al.,
+	// 2020).
 	Dura Penalty = "dura"
 )
 

@@ -46,7 +46,7 @@ func (m *margins) scores(low, high float64) (lo, hi float64) {
 // panel group.
 type thresholds struct {
 	ends      []float32 // low and high of each target
-	exitBelow []float32 // by row: candidates below this score matter to no target
+	exitBelow []float32 // by row: candidates below this score do not matter to any target
 	fineBands []float64 // by row: bands of the scores of fine codes
 }
 
@@ -86,5 +86,5 @@ func (t *thresholds) setRow(f *features, b *engine.Block, q *packedQueries, row,
 	}
 }
 
-// openAbove raises the upper end of a target to infinity, so that no candidate counts as better.
+// openAbove raises the upper end of a target to infinity, so no candidate counts as better.
 func (t *thresholds) openAbove(target int) { t.ends[2*target+1] = float32(math.Inf(1)) }

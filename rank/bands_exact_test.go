@@ -18,7 +18,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The tests of this file and of codes_exact_test.go compare bands with exact errors, which math/big
+// The tests in this file and in codes_exact_test.go compare bands with exact errors, which math/big
 // computes. The inputs make one term of a band dominate and bring the error close to this term, so
 // a test fails if the term is halved or missing (docs/numerics.md, "Tests of the bounds").
 // Arithmetic with the same bits on all tiers is tested on one tier.
@@ -114,8 +114,8 @@ func exactSlack(slack model.Slack, n float64) *big.Float {
 	return exactly.Add(exactly.Of(slack[0]), product(slack[1], n), product(slack[2], n, n))
 }
 
-// drawBands draws norms, sizes and a slack, so that any part of the bands may dominate. It returns
-// a score.
+// drawBands draws norms, sizes and a slack, so any part of the bands may dominate. It returns a
+// score.
 func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 	size := func() float64 { return (1 + rng.Float64()) * math.Ldexp(1, rng.IntN(20)-10) }
 	s.Norms[0], s.f.groupNorms[0], s.f.groupSizes[0] = size(), size(), size()
@@ -123,7 +123,7 @@ func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 	switch rng.IntN(4) {
 	case 0:
 		score = 0
-	case 1: // a large score beside small norms, such as a target's among small candidates
+	case 1: // a large score but small norms, such as a large target among small candidates
 		score *= math.Ldexp(1, rng.IntN(80))
 		s.Norms[0] *= 0x1p-20
 		s.f.groupNorms[0] *= 0x1p-20
@@ -234,7 +234,7 @@ func TestPairInterval(t *testing.T) {
 // MQuinE and MQuadE of one dimension without Rʰ have the score −(RᵗT)². Both factors lose nearly
 // half a unit in the last place when they are rounded to float32 entries of ψ and φ.
 func TestIntervalOfSquares(t *testing.T) {
-	// root returns a number whose square loses the most.
+	// root returns a number whose square loses the most when it is rounded.
 	root := func(from float64) (x float32) {
 		var worst float64
 		for v, i := float32(from), 0; i < 1<<12; v, i = math.Nextafter32(v, math.MaxFloat32), i+1 {

@@ -75,7 +75,7 @@ func (w meddledWorker) Reference(q kg.Query, e int32) float64 {
 	return w.Worker.Reference(q, e)
 }
 
-// meddling changes the file of a checkpoint. other has the same size and different contents.
+// meddling changes the file of a checkpoint. other has the same size but different contents.
 type meddling struct {
 	name string
 	do   func(t *testing.T, path string, other []byte)
@@ -219,7 +219,7 @@ func CheckChanging(t *testing.T, o Options) {
 }
 
 // checkChanging checks that every change to the mapped file causes an error that names the file,
-// and that harmless operations change no result.
+// and that harmless operations do not change the results.
 func checkChanging(t *testing.T, kind changing, options ...Options) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
 	index := kg.NewIndex(g)

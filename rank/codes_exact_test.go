@@ -228,7 +228,7 @@ func TestCenterBands(t *testing.T) {
 		for t, v := range phi {
 			c[t] = float64(v)
 		}
-		c[0] += 0x1p-40 // not exactly, so that the codes have a step
+		c[0] += 0x1p-40 // not exactly φ, so the codes have a step
 	}, &coarse, &fine, &int16)
 	coarse.Check(t, 0.99)
 	fine.Check(t, 0.99)

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The largest sums of coarse and fine codes, for widths up to the largest whose sums fit into
-// int32, and for the next width.
+// TestCodeWidths uses the largest sums of coarse and fine codes, for widths up to the largest whose
+// sums fit into int32, and for the next width.
 func TestCodeWidths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("wide models")
@@ -39,8 +39,9 @@ func TestCodeWidths(t *testing.T) {
 					ts[1][i] = 1
 				}
 				for e := range config.Entities {
-					// One entry in each rotated run gives all coordinates the same absolute value:
-					// codes of 126 and 0.49 steps, below a run of 127, all of one sign.
+					// A single nonzero entry per rotated run gives all its coordinates the same
+					// absolute value: coarse codes of at most 126, with large remainders, all of one
+					// sign. The first run reaches 127 and determines the step.
 					scale := 126.49 * (1 - 0.02*rng.Float64())
 					if e%2 == 1 {
 						scale = -scale

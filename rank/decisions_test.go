@@ -23,8 +23,8 @@ var decisionKinds = []struct {
 	ranktest.Kind
 	models []string
 }{
-	// Entities of size 0 have intervals that are points and touch the target's. Rows of zeros with
-	// different signs are different parameters, so they are compared.
+	// Entities of size 0 have intervals that are points and touch the target's interval. Rows of
+	// zeros with different signs are different parameters, so they are compared.
 	{ranktest.Kind{Name: "zeros of both signs", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		ranktest.Normal(rng, ts[1], 0.3)
 		clear(ts[1][:len(ts[1])/c.Relations]) // of one relation too
@@ -32,7 +32,7 @@ var decisionKinds = []struct {
 			ts[0][i] = float32(math.Copysign(0, float64(rng.IntN(2))-0.5))
 		}
 	}}, []string{"transe-l1", "rotate"}},
-	// For H = 3I, B = H Rᶜ − Rᵗ and so ψ are nearly 0. The scores of tails differ by less than
+	// For H = 3I, B = H Rᶜ − Rᵗ is nearly 0, and so is ψ. The scores of tails differ by less than
 	// their rounding errors, which grow with the tail.
 	{ranktest.Kind{Name: "rounding errors of large entities",
 		Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
@@ -105,7 +105,7 @@ func rowsWithOneHash(rng *rand.Rand, width int) (a, b []float32) {
 		}
 		seen[h>>32] = b
 	}
-	panic("found no two rows with one hash: is HashEntity another function now?")
+	panic("found no two rows with the same hash: has HashEntity changed?")
 }
 
 // oneHash reports whether two entities with different rows have the same hash.

@@ -197,7 +197,7 @@ func sameTwin(b *kernel.Backend, s Screen) bool {
 	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
-// This tests the counting for all other models against the models' reference scores, which
+// This test checks the counting for all other models against the models' reference scores, which
 // modeltest.Conform compares with plain formulas, bit for bit. Some of the models have features
 // that depend on the side, reciprocal relations, or a tensor that all triples share.
 func TestExactVectors(t *testing.T) {

@@ -13,7 +13,7 @@ type features struct {
 	nr     int
 	screen screen
 	finer  refiner  // the screen, if it is one
-	panels []uint32 // packed for the screen, which may store codes behind them
+	panels []uint32 // packed for the screen, which may store codes after them
 	// The largest norm and size in each panel group.
 	groupNorms, groupSizes []float64
 }
@@ -27,7 +27,7 @@ func featureBytes(width int) int64 {
 	return int64(4*engine.PairPad(width) + 4*mostTerms(width) + perRow)
 }
 
-// mostTerms returns the largest number of words that a candidate needs in the panels and behind
+// mostTerms returns the largest number of words that a candidate needs in the panels and after
 // them.
 func mostTerms(width int) int {
 	return max(width, int8Words(width)+int8Stride(width), int16Terms(width))

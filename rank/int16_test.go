@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The scores of the int16 panels are within the band of the exact products of the float32 rows. If
-// any term of the band is missing, a case here fails, except for the terms of ψ·μ and of the fine
+// The scores of the int16 panels are within the band of the exact products of the float32 rows. A
+// case here fails if any term of the band is missing, other than the terms for ψ·μ and for the fine
 // sum's roundings.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()

@@ -82,7 +82,7 @@ type knownByPanel struct {
 	answers, unsorted []knownAnswer
 }
 
-// sort sorts the known answers, which are by row, into the panels first ≤ p < last of nr
+// sort sorts the known answers, which are ordered by row, into the panels first ≤ p < last of nr
 // candidates.
 func (k *knownByPanel) sort(known []engine.Known, first, last, nr int) {
 	k.first = first

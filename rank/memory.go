@@ -19,8 +19,8 @@ import (
 const leastFeatureMemory = 64 << 20
 
 // sliceReserve is the memory that Fit leaves free when it makes slices smaller. It covers
-// allocations that Fit does not count, and the growth of the heap, by 64 MiB of address space at a
-// time.
+// allocations that Fit does not count, and the growth of the heap, which reserves 64 MiB of address
+// space at a time.
 const sliceReserve = 128 << 20
 
 // Memory returns the memory that a ranking allocates for features and for its threads, in bytes,

@@ -128,7 +128,7 @@ func TestTooLittleMemory(t *testing.T) {
 	o.FeatureMemory = 33 << 20
 	proctest.Leave(t, 33<<20)
 	_, err = Run(t.Context(), m, x, asked, o)
-	assert.ErrorContains(t, err, "ranking with mquine", "a bound that is given is kept")
+	assert.ErrorContains(t, err, "ranking with mquine", "a given bound is kept")
 
 	queries := make([]kg.Query, 20_000)
 	for i := range queries {

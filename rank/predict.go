@@ -17,15 +17,15 @@ type Prediction struct {
 	Entity int32
 	// Score is the reference score; higher is more plausible.
 	Score float64
-	// Known reports that a split has the triple.
+	// Known reports whether a split contains the triple.
 	Known bool
 }
 
 // Predict returns, for each query, the k candidates with the highest reference scores, or all
 // candidates if there are fewer than k. The best comes first; candidates with equal scores are in
 // the order of their identifiers. If filterKnown is true, Predict leaves out the known answers in
-// x. The lists are exact, as Run's ranks are, and a mapped checkpoint must be verified as described
-// there.
+// x. The lists are exact, as Run's ranks are. Verify a mapped checkpoint as Run's comment
+// describes.
 func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
 	o Options) ([][]Prediction, error) {
 	lists, err := predict(ctx, m, x, queries, k, filterKnown, o)
@@ -117,14 +117,14 @@ func (p *predictor) predict(ctx context.Context, j *engine.Job, o Options) (err 
 const maxShortlisted = 1 << 20
 
 // predictBlock returns the number of queries in a block: at most size, in whole strips. It is
-// smaller if there are few queries, so that every thread has work, or if k is large.
+// smaller if there are few queries, to give every thread work, or if k is large.
 func predictBlock(size, strip, k, queries, threads int) int {
 	block := (min(size, (queries+threads-1)/threads) + strip - 1) / strip * strip
 	return max(1, min(block, maxShortlisted/k))
 }
 
-// listBlock adds the candidates of a slice to the lists of a block of queries, of which first is
-// the first. With the last slice it completes the lists.
+// listBlock adds the candidates of a slice to the lists of a block of queries that begins with
+// query first. After the last slice it completes the lists.
 func (p *predictor) listBlock(ctx context.Context, w, first int, b *engine.Block, c engine.Candidates) error {
 	lists, f, kept := &p.lists[w], c.Features(), p.kept[first:first+len(b.Queries)]
 	lists.Open(b, f, kept)

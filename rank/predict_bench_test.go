@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// This measures the time to predict the ten best answers to 2,000 queries at the size of FB15k-237,
-// for random checkpoints.
+// BenchmarkPredict predicts the ten best answers to each of 2,000 queries, with random checkpoints
+// of the size of FB15k-237.
 func BenchmarkPredict(b *testing.B) {
 	backends, err := kernel.Available()
 	require.NoError(b, err)

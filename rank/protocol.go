@@ -39,7 +39,7 @@ func (s Sides) List() []kg.Side {
 }
 
 // Ties is a tie rule. It turns the number b of other candidates with a better score than the
-// target, and the number e with exactly its score, into a rank.
+// target, and the number e with exactly the target's score, into a rank.
 type Ties uint8
 
 const (

@@ -108,7 +108,7 @@ func TestRelationalTower(t *testing.T) {
 			got, err := Run(context.Background(), m, index, g.Splits[kg.Test], Options{Backend: b, Threads: 1})
 			require.NoError(t, err)
 			assert.Equal(t, want, got.Ranks, b.Tier)
-			assert.Equal(t, c.want, visited, "features are made once")
+			assert.Equal(t, c.want, visited, "features are computed once")
 
 			queries := []kg.Query{
 				{Side: kg.Tail, Relation: 2, Anchor: 5}, {Side: kg.Head, Relation: 0, Anchor: 9},

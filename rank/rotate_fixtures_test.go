@@ -62,7 +62,7 @@ func TestRotateFixtures(t *testing.T) {
 						}
 					}
 					assert.LessOrEqual(t, max(r.Better[All]-better, better-r.Better[All]), near,
-						"%v %v: %d are better, and the tool counts %d", r.Side, r.Triple, r.Better[All], better)
+						"%v %v: %d are better, but the tool counts %d", r.Side, r.Triple, r.Better[All], better)
 				}
 				t.Logf("%v: %d of %d ranks differ", b.Tier, differ, len(printed))
 			}
@@ -89,7 +89,7 @@ type sidedTriple struct {
 	kg.Side
 }
 
-// readRotateRanks returns the number of better candidates of each query, as the tool printed it.
+// readRotateRanks returns the number of better candidates that the tool printed for each query.
 func readRotateRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -33,8 +33,8 @@ type Options struct {
 	Threads int
 	// FeatureMemory bounds the memory for candidate features, in bytes; 0 means
 	// DefaultFeatureMemory, or less if the machine has less memory (Fit). If the features of all
-	// candidates need more, the candidates are ranked slice by slice. With an Engine, its device
-	// memory is a second bound.
+	// candidates need more, the candidates are ranked slice by slice. The device memory of an
+	// Engine is a second bound.
 	FeatureMemory int64
 	// Screen is the first stage for dot products on the backend.
 	Screen Screen

@@ -209,7 +209,7 @@ def main():
     entities, relations, splits = make_graph(rng)
     for name, triples in splits.items():
         write(f"graph/{name}.txt", "".join(f"{entities[h]}\t{relations[r]}\t{entities[t]}\n" for h, r, t in triples))
-    # The checkpoint numbers entities in another order than the graph.
+    # The checkpoint numbers entities in a different order from the graph.
     order = list(range(ENTITIES))
     rng.shuffle(order)
     id_of = {e: i for i, e in enumerate(order)}

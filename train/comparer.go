@@ -20,11 +20,11 @@ type comparer interface {
 	// with respect to the scores. The previous call to scores must have used the same matrices.
 	gradients(ctx context.Context, dPsi, dPhi, dScores, psi, phi linalg.Matrix) error
 
-	// pairScores writes the scores of psi with each of the given rows of phi.
+	// pairScores writes the score of psi with each of the given rows of phi.
 	pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32)
 	// addGradient adds the gradient with respect to x to dX, given the derivatives of the loss with
 	// respect to the scores of x with the given rows of y. Either x is a query vector and the rows
-	// of y are feature vectors, or the other way round.
+	// of y are feature vectors, or vice versa.
 	addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32)
 }
 

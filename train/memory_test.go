@@ -19,7 +19,7 @@ import (
 // graphSize holds the numbers of entities, relations and triples of a graph.
 type graphSize struct{ entities, relations, triples int }
 
-// scattered returns a graph with few triples, whose training is short but needs a lot of memory.
+// scattered returns a graph with few triples. Training on it takes little time but much memory.
 func scattered(n graphSize) *kg.Graph {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for e := range n.entities {

@@ -191,7 +191,7 @@ func TestSubsamplingWeights(t *testing.T) {
 }
 
 func TestBernoulli(t *testing.T) {
-	// Two tails per head and one head per tail: two thirds of the queries ask for the head.
+	// With two tails per head and one head per tail, two thirds of the queries ask for the head.
 	var triples []kg.Triple
 	for e := range int32(300) {
 		triples = append(triples, kg.Triple{Head: e / 2, Tail: e})

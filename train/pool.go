@@ -37,7 +37,7 @@ type stepScratch struct {
 	objective  objective
 	pcg        *rand.PCG
 	anchor     []float32 // an embedding with dropout applied
-	dPhi       []float32 // of a feature row outside of dense parts
+	dPhi       []float32 // of a feature row outside dense parts
 	gradient   []float32 // of an entity or a relation
 	term       []float32 // one term of an entity's gradient
 

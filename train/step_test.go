@@ -159,8 +159,8 @@ func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum f
 	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
-	// halves returns the weights of a positive's tail query and head query. With kvsall, the query
-	// that the positive answers counts twice.
+	// halves returns the weights of a positive's tail query and head query. With kvsall, only the
+	// query that the positive answers has a weight, which is 2.
 	halves := func(int) (tail, head float64) { return 1, 1 }
 	if c.Negatives == recipe.KvsAll {
 		var sides []kg.Side
@@ -311,7 +311,7 @@ var gradientTests = []struct {
 	{"shared softmax, anchors", func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount, c.AnchorNegatives = recipe.SharedNegatives, 4, true
 	}},
-	{"more shared than there are", func(c *recipe.Recipe) {
+	{"more shared negatives than entities", func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount = recipe.SharedNegatives, 50
 	}},
 	{"bce over all", func(c *recipe.Recipe) { c.Loss, c.Gamma, c.Smoothing = recipe.BCE, 2, 0.1 }},
@@ -567,7 +567,7 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 		every := 1 + len(tensor)/100 // enough to reach every position in a matrix
 		for i := 0; i < len(tensor); i += every {
 			v := tensor[i]
-			const step = 1e-4 // so short that few differences cross the kink of a distance
+			const step = 1e-4 // so small that few differences cross the kink of a distance
 			tensor[i] = v + step
 			above := byDefinition()
 			width := float64(tensor[i])

@@ -6,6 +6,6 @@
 // good options. Package clustered creates checkpoints for benchmarks.
 //
 // The same recipe, graph and seed give the same parameters, byte for byte, for any number of
-// threads, because the threads divide outputs between them but never split a sum. Initial
-// parameters are even the same on every backend and platform.
+// threads, because the threads divide outputs between them but never split a sum. The initial
+// parameters are the same on every backend and platform, too.
 package train

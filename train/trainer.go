@@ -37,7 +37,7 @@ type Progress struct {
 }
 
 // Loss is a mean loss. The mean is over training triples, each with the mean loss of its queries,
-// or over queries with kvsall.
+// or, with kvsall, over queries.
 type Loss struct {
 	Total       float64 `json:"total"`
 	Fit         float64 `json:"fit"` // of targets and negatives

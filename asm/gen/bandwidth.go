@@ -26,7 +26,7 @@ func emitSum(c *build.Context, set string, lanes int, vec func() reg.VecVirtual)
 	function(c, name, "func(p *uint64, n int, out *uint64)")
 	doc(c, fmt.Sprintf(`%s adds the n words at p to %d sums, modulo 2⁶⁴: out[i] += Σ_j p[%[2]dj + i].
 
-Requires n > 0, a multiple of %[3]d.`, name, lanes, lanes*sumVectors))
+Requires n to be a positive multiple of %[3]d.`, name, lanes, lanes*sumVectors))
 	c.Pragma("noescape")
 	p := parameter(c, "p", c.GP64())
 	n := parameter(c, "n", c.GP64())

@@ -68,7 +68,8 @@ const signDoc = "sign is −1, 0 or 1, and NaN if its argument is not finite."
 // addGradient adds a group of columns of one term to sums of gradients, given g in all lanes.
 type addGradient func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
 
-// distance describes the kernels of a distance. Pairs of values are for AVX-512 and AVX2.
+// distance describes the kernels of a distance. The first value of a pair is for AVX-512, the
+// second for AVX2.
 type distance struct {
 	name  string
 	group int // coordinates that are compared together
@@ -85,7 +86,8 @@ type distance struct {
 	addGradient                 func(c vectors, k constants) addGradient
 }
 
-// even is a further requirement on a positive number of coordinates, for the documentation.
+// even returns, for the documentation, the requirement that the number of coordinates is even, or
+// nothing.
 func (d distance) even() string {
 	if d.group == 2 {
 		return " and even"
@@ -250,8 +252,8 @@ func (c vectors) peaks(d distance, k constants) {
 	})
 }
 
-// peak emits a loop over chains with sums vectors each. begin returns the function that adds a
-// group of terms to a chain.
+// peak emits a loop over chains of sums vectors each. begin returns the function that adds a group
+// of terms to a chain.
 func (c vectors) peak(
 	name string, operands, chains, group, sums int, begin func() func(x, sum []reg.VecVirtual),
 ) {
@@ -274,10 +276,10 @@ func (c vectors) peak(
 	c.end()
 }
 
-// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time, and the
-// given number of groups of vectors of columns in a panel of width groups. The vectors x and their sums stay in
-// registers while the vectors y of the other side stream past. If coordinates come in pairs, the
-// even and the odd ones are in separate registers.
+// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time. columns and
+// width are the widths of the microtile and of the panel, in groups of vectors. The vectors x and
+// their sums stay in registers while the vectors y of the other side stream past. If coordinates
+// come in pairs, the even and the odd ones are in separate registers.
 func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int) {
 	columnsOf := d.group * c.lanes // columns of a group of vectors
 	nr := width * columnsOf
@@ -369,7 +371,7 @@ func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int
 	c.ADDQ(operand.Imm(uint64(4*rows)), strip)
 	c.DECQ(part)
 	c.JNE(operand.LabelRef("part"))
-	c.Comment("a is in the next strip, at the rows of the last part: return to its first row.")
+	c.Comment("a points into the next strip, at the rows of the last part. Return to the first row.")
 	c.LEAQ(operand.Mem{Base: a, Disp: -4 * (mr - rows)}, strip)
 	c.DECQ(strips)
 	c.JNE(operand.LabelRef("strip"))

@@ -61,7 +61,7 @@ func (c vectors) whole() access {
 	}
 }
 
-// masked returns an access to n values, of which masks selects some: their words are −1. It loads
+// masked returns an access to the values of n that masks selects by words that are −1. It loads
 // zeros for the others, whose addresses need not be valid.
 func (c vectors) masked(masks reg.Register, n int) access {
 	if c.lanes == 8 { // all registers are taken
@@ -100,8 +100,8 @@ func (c vectors) accessGroup(size int, a access, base reg.Register, i int) []reg
 	return c.evenOdd(first, a.load(base, i+c.lanes))
 }
 
-// rounds emits a loop of body over size values at a time, and body once more for the remainder. It
-// overwrites n.
+// rounds emits a loop that runs body on size values at a time, and body once more for the
+// remainder. It overwrites n.
 func (c vectors) rounds(n reg.Register, size int, masks reg.Register, body func(part string, a access)) {
 	c.SUBQ(operand.U32(uint32(size)), n)
 	c.JLT(operand.LabelRef("rest"))
@@ -147,8 +147,9 @@ func (c vectors) rowScores(d distance, k constants) {
 	c.end()
 }
 
-// addUp adds up 32 lanes. If groups have two values, evenOdd has permuted the lanes: even 64-bit
-// parts of a vector have the lanes of its first half, odd parts the lanes of its second half.
+// addUp adds up 32 lanes. If groups have two values, evenOdd has permuted the lanes: the even
+// 64-bit parts of a vector hold the lanes of its first half, and the odd parts hold the lanes of
+// its second half.
 func (c vectors) addUp(sums []reg.VecVirtual, group int) reg.Register {
 	for n := len(sums); n > 1; n /= 2 {
 		for v := range n / 2 {

@@ -59,7 +59,7 @@ type microKernel struct {
 	begin       func(c vectors) addTerm // loads constants
 }
 
-// addTerm adds a group of terms to a vector of sums, given the entries of a row in all lanes and
+// addTerm adds a group of terms to a vector of sums, given entries of a row, each in all lanes, and
 // vectors of columns.
 type addTerm func(x, y []reg.VecVirtual, sum reg.VecVirtual)
 

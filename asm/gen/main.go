@@ -1,7 +1,8 @@
 // Command gen writes the assembly of package asm: run `go generate ./asm`.
 //
 // Each family of kernels has a file here and becomes one .s file and one file of Go stubs. The name
-// of a kernel says what it does, the size of its microtile, and the instruction set that it needs:
+// of a kernel gives its operation, the size of its microtile, and the instruction set that it
+// needs:
 //
 //	Dot Panel 9x48 AVX512
 //
@@ -10,11 +11,11 @@
 // of bytes) and AMXBF16 (tiles of bfloat16 values). Package asm tests that a kernel uses no other
 // instructions.
 //
-// Builds without the assembly have nil variables in place of the kernels, in absent.go.
+// In builds without the assembly, absent.go declares the kernels as nil variables.
 //
-// To read the generators, begin with vector.go, which has their common functions, and panel.go. The
-// files main.go, notes.go and arguments.go write the output: files, register maps and the struct of
-// arguments.
+// To read the generators, begin with vector.go, which contains their common functions, and with
+// panel.go. The files main.go, notes.go and arguments.go write the output: files, register maps and
+// the struct of arguments.
 package main
 
 import (

@@ -21,7 +21,7 @@ import (
 // bytes.
 const mapMark = "\x00"
 
-// holds adds a line to the register map that describes the contents of the given registers.
+// holds adds a line about the contents of the given registers to the register map.
 func holds[R reg.Register](c *build.Context, what string, registers ...R) {
 	line := mapMark + what
 	for _, r := range registers {
@@ -81,7 +81,7 @@ func mapRegisters(f *ir.Function) error {
 
 var numbered = regexp.MustCompile(`^([XYZKR])(\d+)$`)
 
-// ranges lists registers and joins consecutive numbers to ranges.
+// ranges lists registers and joins consecutive numbers into ranges.
 func ranges(names []string) string {
 	type register struct {
 		kind   string

@@ -20,10 +20,10 @@ const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 
 Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
 s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 
-Requires n > 0, a multiple of 32, and count > 0.`
+Requires n to be a positive multiple of 32, and count > 0.`
 
-// pair is a float64 comparison of rows. term computes the terms of entries a of x and b of a row,
-// and adds them to acc.
+// pair is a float64 comparison of rows. term computes the terms of the entries a, from x, and b,
+// from a row, and adds them to acc.
 type pair struct {
 	name, formula string
 	masked        bool // term needs the sign mask
@@ -45,8 +45,8 @@ func pairs(c *build.Context) {
 				c.VANDPD(k.signMask, a, a)
 				c.VSUBPD(a, acc, acc)
 			}},
-		{"Norm", "f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both\n" +
-			"\tentries of a pair contribute it, so out is twice the sum over pairs.", false,
+		{"Norm", "f = −√(d₀² + d₁²), where d₀ and d₁ are the differences of a pair of entries, every operation\n" +
+			"\trounded. Both entries of a pair contribute f, so out is twice the sum over pairs.", false,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VSUBPD(b, a, a)
 				c.VMULPD(a, a, a)
@@ -55,8 +55,8 @@ func pairs(c *build.Context) {
 				c.VSQRTPD(a, a)
 				c.VSUBPD(a, acc, acc)
 			}},
-		{"Phase", "f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair\n" +
-			"\tcontribute it, so out is twice the sum over pairs.", true,
+		{"Phase", "f = −|x₀y₀ + x₁y₁| for a pair of entries, every operation rounded. Both entries of a pair\n" +
+			"\tcontribute f, so out is twice the sum over pairs.", true,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VMULPD(b, a, a)
 				c.VPERMILPD(operand.Imm(0x55), a, b)
@@ -77,7 +77,7 @@ const pairInt8Doc = `%[1]s computes the dot products of one row of signed bytes 
 
 They are exact in int32. x, n, table and stride are in words of four bytes.
 
-Requires n > 0, a multiple of 64, and count > 0.`
+Requires n to be a positive multiple of 64, and count > 0.`
 
 func pairInt8(c *build.Context) {
 	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // one chain per cycle of latency of an addition

@@ -261,8 +261,8 @@ func (c panel) skipInactive(at progress) {
 	})
 }
 
-// score emits the computation of a strip's scores over the coordinates of the call. It stores and
-// returns them.
+// score emits code that computes a strip's scores over the coordinates of the call and stores them.
+// It returns the registers that hold the scores.
 func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
 	var k fixed
 	if c.constants != nil {

@@ -32,8 +32,8 @@ func rowKernels(c *build.Context) {
 }
 
 const (
-	requires16 = "\n\nRequires n > 0, a multiple of 16."
-	requires32 = "\n\nRequires n > 0, a multiple of 32."
+	requires16 = "\n\nRequires n to be a positive multiple of 16."
+	requires32 = "\n\nRequires n to be a positive multiple of 32."
 )
 
 // entries emits a loop over the n entries of each of rows, rowLanes at a time.

@@ -20,8 +20,8 @@ A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is ni
 
 Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.`
 
-// strips32 emits the kernels of both instruction sets: as many rows, and up to three vectors of
-// columns, as the registers hold.
+// strips32 emits the kernels of both instruction sets. Their microtiles have up to three vectors of
+// columns, and as many rows as the registers hold.
 func strips32(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		if c.lanes == 16 {
@@ -36,7 +36,7 @@ func strips32(c *build.Context) {
 type strip32 struct {
 	vectors
 	n                     int
-	dst, b, ld, left, row reg.GPVirtual // row is the distance of rows of a
+	dst, b, ld, left, row reg.GPVirtual // row is the distance between rows of a
 	blank                 reg.VecVirtual
 }
 
@@ -70,8 +70,8 @@ func (c strip32) emit(widths []int) {
 	c.CMPQ(c.left, operand.Imm(uint64(most+most/3)))
 	c.JEQ(operand.LabelRef(numberedLabel("width", most/3*2)))
 	for _, eights := range widths {
-		// Narrower microtiles use some of the registers of the widest, so that one line in the
-		// register map is enough.
+		// Narrower microtiles use some of the registers of the widest, so one line in the register
+		// map is enough.
 		c.microtile(eights, eights == most)
 		c.ADDQ(operand.U32(uint32(4*8*eights)), c.b)
 		c.ADDQ(operand.U32(uint32(4*8*eights)), c.dst)

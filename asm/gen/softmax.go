@@ -70,8 +70,8 @@ func (c vectors) polynomial(k constants, x reg.VecVirtual, terms []float32) reg.
 }
 
 // exponential returns exp(x) = 2ⁿ·exp(v), where v = x − n·ln 2 and n = round(x/ln 2). most and
-// least are the limits of x. They are in registers because the order of the operands lets NaN
-// through.
+// least are the limits of x. Both must be in registers, because only that order of the operands
+// lets NaN through.
 func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.VecVirtual {
 	c.Comment("exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts")
 	v := c.vec()

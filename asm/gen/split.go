@@ -9,12 +9,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates GemmSplit32x32AMXBF16, the microkernel of float32 products in split bfloat16,
-// SplitRows32AVX512 and SplitColumns32AVX512, which pack its operands, and BFloat16PeakAMXBF16, its
-// ceiling.
+// This file generates the microkernel of float32 products in split bfloat16
+// (GemmSplit32x32AMXBF16), the packing of its operands (SplitRows32AVX512 and
+// SplitColumns32AVX512), and its ceiling (BFloat16PeakAMXBF16).
 //
 // A split value is the sum of two bfloat16 values. The high part is the value rounded to the
-// nearest bfloat16, with ties away from zero. The low part is the remainder, rounded likewise.
+// nearest bfloat16, with ties away from zero. The low part is the remainder, rounded the same way.
 
 const (
 	splitVectors = 2 * tileRows16                // vectors of a strip or a panel

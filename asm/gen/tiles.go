@@ -39,7 +39,7 @@ const (
 )
 
 // vex emits an instruction of map 0F38 as bytes. vvvv is the second source. highBase and highIndex
-// say that the base and the index of the SIB byte are R8 to R15.
+// say whether the base and the index of the SIB byte are among R8 to R15.
 func vex(
 	c *build.Context, isa, text string, uses []operand.Op,
 	prefix, vvvv, opcode byte, highBase, highIndex bool, rest ...byte,
@@ -87,8 +87,7 @@ func (m strided) load(c *build.Context, t tile) {
 	m.emit(c, "TILELOADD", prefixF2, t)
 }
 
-// stream loads a tile that is not used again soon, so that it does not displace other lines from
-// L1.
+// stream loads a tile that is not used again soon, so it does not displace other lines from L1.
 func (m strided) stream(c *build.Context, t tile) {
 	m.emit(c, "TILELOADDT1", prefix66, t)
 }
@@ -119,8 +118,8 @@ func zeroTile(c *build.Context, t tile) {
 	vex(c, amxTile, fmt.Sprintf("TILEZERO tmm%d", t), nil, prefixF2, 0, 0x49, false, false, 0xc0|byte(t)<<3)
 }
 
-// configure gives all eight tiles 16 rows of 64 bytes. release frees them, so that the system need
-// not save them.
+// configure gives all eight tiles 16 rows of 64 bytes. release frees them, so the system need not
+// save them.
 func configure(c *build.Context) {
 	at := reg.RAX
 	c.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol(shapesName), 0), at)
@@ -233,8 +232,7 @@ func (c int16Panel) emit() {
 	c.end()
 }
 
-// The address registers of the tiles. avo does not allocate them; storing the sums uses the same
-// ones.
+// The address registers of the tiles. avo does not allocate them. storeSums reuses them.
 var (
 	coarseQ, fineQ = reg.R8, reg.R9
 	coarseE, fineE = reg.R10, reg.R11
@@ -247,7 +245,7 @@ func (c int16Panel) accumulate(at progress, fineAt operand.Mem) {
 	field(c.Context, "Phi", coarseE)
 	n := field(c.Context, "K", c.GP64())
 	c.MOVQ(n, fineQ)
-	c.SHLQ(operand.Imm(5), fineQ) // K/2 words of 4 bytes of 16 queries
+	c.SHLQ(operand.Imm(5), fineQ) // 16 queries, with K/2 words of 4 bytes each
 	c.ADDQ(coarseQ, fineQ)
 	c.MOVQ(fineAt, fineE)
 	c.ADDQ(coarseE, fineE)
@@ -258,10 +256,10 @@ func (c int16Panel) accumulate(at progress, fineAt operand.Mem) {
 	step := field(c.Context, "AheadStride", c.GP64())
 	holds(c.Context, "addresses of c and f, then of the stored sums", coarseQ, fineQ)
 	holds(c.Context, "addresses of c' and f'", coarseE, fineE)
-	holds(c.Context, "bytes between rows of a tile of ψ, and of φ or sums", qRow, eRow)
+	holds(c.Context, "bytes between rows of tiles of ψ, and of tiles of φ or sums", qRow, eRow)
 	holds(c.Context, "words left", n)
 	holds(c.Context, "address and stride of the prefetches", ahead, step)
-	c.Comment("Accumulate: tmm0–tmm2 hold coarse[i][j] of 16 candidates each, tmm3–tmm5 fine[i][j],",
+	c.Comment("Accumulate: tmm0–tmm2 hold coarse[i][j] for 16 candidates each, tmm3–tmm5 fine[i][j],",
 		"tmm6 words of ψ and tmm7 words of φ")
 	coarse, fine := []tile{0, 1, 2}, []tile{3, 4, 5}
 	const a, b = tile(6), tile(7)
@@ -307,8 +305,7 @@ func (c int16Panel) accumulate(at progress, fineAt operand.Mem) {
 	c.MOVQ(ahead, at.ahead)
 }
 
-// storeSums stores the coarse sums in the place of the scores and the fine sums in the scratch
-// rows.
+// storeSums stores the coarse sums in place of the scores and the fine sums in the scratch rows.
 func (c int16Panel) storeSums(scoresAt, scratchAt operand.Mem) {
 	c.Comment("Store the sums; a tile holds 16 of the 48 columns")
 	c.MOVQ(scoresAt, coarseQ)
@@ -319,7 +316,7 @@ func (c int16Panel) storeSums(scoresAt, scratchAt operand.Mem) {
 	}
 }
 
-// finish combines the sums of the next row to scores, stores the scores and returns them.
+// finish combines the sums of the next row into scores, stores the scores and returns them.
 func (c int16Panel) finish(scoresAt, scratchAt operand.Mem) (row []reg.VecVirtual) {
 	c.Comment("Finish a row: score = float32(coarse) + float32(fine)·(1/254)")
 	unit := c.broadcast(operand.NewDataAddr(operand.NewStaticSymbol(fineUnitName), 0))

@@ -13,8 +13,8 @@ import (
 
 // triangles emits the kernels.
 func triangles(c *build.Context) {
-	// A table of masks: eight entries from 7 − l on select the lanes up to l, eight entries from 23
-	// − l on lane l alone.
+	// A table of masks: the eight entries from 7 − l on select the lanes up to l, and the eight
+	// entries from 23 − l on select lane l alone.
 	lanes := c.StaticGlobal("lanes")
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
 	for i := range 32 {

@@ -74,7 +74,7 @@ func TestInterleave(t *testing.T) {
 	assert.Equal(t, 10, runs.Head[9].Round())
 
 	rows, missing := Compare(runs.Base, runs.Head, runs.Control, "", DefaultMinEffect)
-	assert.Empty(t, missing, "a benchmark that only one has does not run")
+	assert.Empty(t, missing, "a benchmark that only one revision has does not run")
 	require.Len(t, rows, 1)
 	assert.Equal(t, "Work", rows[0].Name)
 	assert.Equal(t, "sec/op", rows[0].Unit)

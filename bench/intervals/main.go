@@ -105,7 +105,7 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 		sides[r.Side] = append(sides[r.Side], r)
 	}
 	if len(sides[kg.Tail]) != len(sides[kg.Head]) {
-		return nil, fmt.Errorf("%s: %d ranks on side tail and %d on side head: rank both sides",
+		return nil, fmt.Errorf("%s: %d ranks on side tail, but %d on side head: rank both sides",
 			file, len(sides[kg.Tail]), len(sides[kg.Head]))
 	}
 	pairs := make([]pair, len(sides[kg.Tail]))

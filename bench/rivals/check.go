@@ -14,7 +14,7 @@ import (
 // check compares a rival's counts to mquine's exact ones and returns the number of targets whose
 // counts differ. The rounding of float32 sums, in any order, must explain each difference: the
 // counts must lie between the number of candidates that are certainly better and the number that
-// may be.
+// may be better.
 func (j *job) check(ctx context.Context, counts []count) (differ int, err error) {
 	queryOf := make([]int32, len(j.targets)) // indexed by place
 	targetOf := make([]int32, len(j.targets))

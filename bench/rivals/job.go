@@ -133,7 +133,7 @@ func (j *job) prepare(ctx context.Context) error {
 	j.row.data, j.row.model, j.row.dim = j.graph.Name, c.Model, c.Dim
 	j.n, j.tower = c.Entities, j.model.Tower(kg.Tail)
 	if j.tower.Features != model.OnEntity || j.model.Tower(kg.Head) != j.tower {
-		return fmt.Errorf("no rival supports candidate features that depend on the query, as %s has", c.Model)
+		return fmt.Errorf("no rival supports candidate features that depend on the query, as in %s", c.Model)
 	}
 	j.index = kg.NewIndex(j.graph)
 	triples, err := j.graph.Triples(kg.Test)

@@ -241,7 +241,7 @@ func writeSteps(out io.Writer, name string, m train.Machine, about string, own, 
 		}
 		return x
 	}
-	fmt.Fprintf(r, "# %s: %d positives from both sides, %d shared negatives a side; %s, %s, %d threads; "+
+	fmt.Fprintf(r, "# %s: %d positives from both sides, %d shared negatives per side; %s, %s, %d threads; "+
 		"medians of %d rounds of %d steps\n",
 		name, stepBatch, stepNegatives, cpu(), m.Backend.Tier, m.Threads, len(own), stepsPerRound)
 	for _, part := range []struct {

@@ -92,7 +92,7 @@ func TestDataImportListInfo(t *testing.T) {
 	require.Contains(t, string(written), `"distinct_triples": 2`)
 
 	_, _, err = data(t, "import", source, "--name", "mine")
-	require.ErrorContains(t, err, "there is a data set mine already")
+	require.ErrorContains(t, err, "data set mine already exists")
 }
 
 func TestDataInfoOfAbsentPublicSet(t *testing.T) {
@@ -134,7 +134,7 @@ func TestDataGet(t *testing.T) {
 					"test.txt")+` has 1 triple, and the test split of the public data set umls has 661: `+
 					`remove the file and run "mquine data get umls", or rename the folder if it is another data set`)
 			require.Regexp(t, `(?m)^valid +652 +not installed$`, stdout)
-			require.Regexp(t, `(?m)^test +661 +differs: .*test.txt has 1 lines instead of 661`, stdout)
+			require.Regexp(t, `(?m)^test +661 +differs: .*test.txt has 1 line instead of 661`, stdout)
 			stdout, _, err = data(t, "list")
 			require.NoError(t, err)
 			require.Regexp(t, `(?m)^umls .* differs in test: see "mquine data info umls"$`, stdout)

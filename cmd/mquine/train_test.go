@@ -193,7 +193,7 @@ func TestTrainResumeRefuses(t *testing.T) {
 	lines := strings.SplitAfter(string(must1(os.ReadFile(train))), "\n")
 	require.NoError(t, os.WriteFile(train, []byte(strings.Join(lines[:200], "")), 0o600))
 	o := mquine(t, "train", "--resume", dir, "--epochs", "6")
-	o.requireSentence(t, exitFailed, "the train split has 200 triples and had 400")
+	o.requireSentence(t, exitFailed, "the train split has 200 triples but had 400")
 }
 
 // The folder of a run or of a search stands for its best checkpoint.

@@ -93,7 +93,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 		"chain":    {"plain", "target"},
 		"absolute": {filepath.Join(dir, "a", "f"), "a/f"},
 		"dangling": {"a/new", "a/new"},
-		"up":       {"b/../up", "a/up"}, // b is a link to a/b, so that b/.. is a
+		"up":       {"b/../up", "a/up"}, // b is a link to a/b, so b/.. is a
 	} {
 		if link == "chain" {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "plain")))
@@ -105,7 +105,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 		require.NoError(t, Write(path, writeText(link)))
 		assert.Equal(t, link, contents(t, filepath.Join(dir, at.target)))
 		read, err := os.Readlink(path)
-		require.NoError(t, err, "the link stays one")
+		require.NoError(t, err, "the link remains a link")
 		assert.Equal(t, at.to, read)
 	}
 	loop := filepath.Join(dir, "loop")

@@ -75,5 +75,5 @@ func TestLinkOfAnotherUser(t *testing.T) {
 		"cannot write "+link+": it is a symbolic link that another user put into a folder that everyone can write to")
 	assert.NoFileExists(t, target)
 	require.NoError(t, os.Chown(dir, 12345, 12345))
-	assert.NoError(t, Write(link, writeText("x")), "the owner of the folder may")
+	assert.NoError(t, Write(link, writeText("x")), "the owner of the folder may create the link")
 }

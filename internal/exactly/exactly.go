@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// precision is the number of mantissa bits. It is enough for exact sums of products of float32
-// values and of most float64 values. Quotients and square roots are rounded to this precision.
+// precision is the number of mantissa bits. It is enough for exact sums of products if the factors
+// are float32 values or, in most cases, float64 values. Quotients and square roots are rounded to
+// this precision.
 const precision = 1000
 
 // Of returns x as a big.Float.

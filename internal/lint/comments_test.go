@@ -63,7 +63,7 @@ func missingComments(f *ast.File) []missing {
 		case len(words) == 0:
 			list = append(list, missing{id.Pos(), id.Name + " has no doc comment"})
 		case words[0] != id.Name && (!article(words[0]) || len(words) < 2 || words[1] != id.Name):
-			list = append(list, missing{id.Pos(), "the doc comment of " + id.Name + " begins with another word"})
+			list = append(list, missing{id.Pos(), "the doc comment of " + id.Name + " begins with a different word"})
 		}
 	}
 	for _, d := range f.Decls {
@@ -156,7 +156,7 @@ type J int
 		whys = append(whys, m.why)
 	}
 	assert.Equal(t, []string{
-		"the doc comment of B begins with another word",
+		"the doc comment of B begins with a different word",
 		"C has no doc comment",
 		"D has no doc comment",
 		"N has no doc comment",

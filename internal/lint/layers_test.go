@@ -18,7 +18,7 @@ const module = "github.com/mquine/mquine/"
 
 // layers lists, for every top-level folder, the other folders that it may import. Imports only
 // point downwards: cmd → bench → train → metrics → rank → model → kernel → asm. Package report is
-// beside bench, kg is beside kernel, and internal is below all of them.
+// on the level of bench, kg is on the level of kernel, and internal is below all other folders.
 var layers = map[string][]string{
 	"asm":      {},
 	"kernel":   {"asm", "internal"},

@@ -135,13 +135,13 @@ func (m *mutation) apply(text string) (string, error) {
 	from := 0
 	if m.After != "" {
 		if n := strings.Count(text, m.After); n != 1 {
-			return "", fmt.Errorf("%s has the text of after %d times: %s", m.File, n, m.After)
+			return "", fmt.Errorf("%s contains the text of \"after\" %d times: %s", m.File, n, m.After)
 		}
 		from = strings.Index(text, m.After) + len(m.After)
 	}
 	at := strings.Index(text[from:], m.Old)
 	if n := strings.Count(text[from:], m.Old); n == 0 || n > 1 && m.After == "" {
-		return "", fmt.Errorf("%s has the old text %d times: %s", m.File, n, m.Old)
+		return "", fmt.Errorf("%s contains the old text %d times: %s", m.File, n, m.Old)
 	}
 	at += from
 	return text[:at] + m.New + text[at+len(m.Old):], nil

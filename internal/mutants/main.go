@@ -48,7 +48,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	names := flags.String("run", "", "run only mutations whose list/name matches the `regexp`")
 	jobs := flags.Int("jobs", max(1, runtime.NumCPU()/2), "number of mutations to test at the same time")
 	timeout := flags.Duration("timeout", 5*time.Minute, "time limit for the tests of one mutation")
-	doc := flags.String("doc", "", "write the result as Markdown to `file`, too")
+	doc := flags.String("doc", "", "also write the result as Markdown to `file`")
 	if err := flags.Parse(args); err != nil {
 		return flag.ErrHelp // flags has printed the error
 	}

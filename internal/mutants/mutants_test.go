@@ -104,7 +104,7 @@ func TestUnchangedCodeMustPass(t *testing.T) {
 func TestJudgeKilledTests(t *testing.T) {
 	killed := exec.Command("sh", "-c", "kill -9 $$").Run()
 	m := toyMutation("a > b", "a < b", "TestMax")
-	assert.Error(t, m.judge(nil, killed, false), "killed, for example without memory: no test has failed")
+	assert.Error(t, m.judge(nil, killed, false), "killed, for example for lack of memory: no test has failed")
 	assert.Equal(t, notRun, m.verdict)
 }
 
@@ -128,8 +128,8 @@ func TestListsFitTheCode(t *testing.T) {
 	}
 }
 
-// The committed page has a row for each mutation of the lists, and no others. Only a whole run of
-// the mutations can tell whether the verdicts still hold.
+// The committed page has a row for each mutation of the lists, and no others. Only a full run of
+// the mutations can check whether the verdicts still hold.
 func TestPageHasEveryMutation(t *testing.T) {
 	all, err := loadLists("*.yaml")
 	require.NoError(t, err)

@@ -56,8 +56,8 @@ const Negligible = 32 << 20
 
 // CheckMemory returns an error if work needs more memory than is available. Call it before the
 // work, because Go cannot recover from a failed allocation. needs should list only the memory that
-// the work is certain to allocate, so that work that would succeed is never refused. advice tells
-// the user what to do.
+// the work is certain to allocate, so CheckMemory never refuses work that would succeed. advice
+// tells the user what to do.
 func CheckMemory(work, advice string, needs ...Need) error {
 	need := Total(needs)
 	if need < Negligible {

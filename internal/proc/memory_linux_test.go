@@ -74,7 +74,7 @@ func TestRooms(t *testing.T) {
 			},
 			want: []Room{{4_050_000 * kib, "free memory of the machine"}},
 		},
-		"an old kernel does not tell what is available": {
+		"an old kernel does not report the available memory": {
 			files: map[string]string{"proc/meminfo": "MemFree: 5 kB\nSwapFree: 7 kB\n"},
 		},
 		"limits of the process": {
@@ -85,7 +85,7 @@ func TestRooms(t *testing.T) {
 				{1_024_000_000 - 300_000*kib, "limit of the data segment, ulimit -d"},
 			},
 		},
-		"a limit without what is used": {
+		"a limit without the amount in use": {
 			files: map[string]string{"proc/self/limits": limited("4096000000", "unlimited")},
 		},
 		"a machine that does not overcommit": {
@@ -95,7 +95,7 @@ func TestRooms(t *testing.T) {
 				{4_050_000 * kib, "free memory of the machine"},
 			},
 		},
-		"version 2, and a group above limits too": {
+		"version 2, where the parent group has a limit too": {
 			files: map[string]string{
 				"proc/self/cgroup": "0::/user.slice/job\n", "proc/self/mountinfo": v2Mounts,
 				"sys/fs/cgroup/user.slice/job/memory.max":     "max\n",
@@ -160,7 +160,7 @@ func TestRooms(t *testing.T) {
 			},
 			want: []Room{{4000, group}},
 		},
-		"a mount of other groups, and a group out of the namespace": {
+		"a mount of other groups, and a group outside the namespace": {
 			files: map[string]string{
 				"proc/self/cgroup": "4:memory:/docker/abcdef\n0::/../a\n",
 				"proc/self/mountinfo": "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - " +
@@ -211,7 +211,7 @@ func TestMain(m *testing.M) {
 // probe prints the name of the limit, and whether the process can map a little more and a little
 // less memory than the room outside the heap. A thread that the runtime starts meanwhile needs up
 // to 72 MiB of address space, including the arenas of the C library, so probe tries again until the
-// room does not change meanwhile.
+// room stays the same during an attempt.
 func probe() {
 	const little = 16 << 20
 	outside := func() (int64, string) {

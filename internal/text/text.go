@@ -115,7 +115,7 @@ func goEscape(b []byte, r rune) []byte {
 	return fmt.Appendf(b, `\U%08x`, r)
 }
 
-// Markdown returns s for a line or a table cell in Markdown. It escapes more than Escape, so that s
+// Markdown returns s for a line or a table cell in Markdown. It escapes more than Escape, so s
 // cannot become HTML, an entity, a link, code, mathematics or emphasis, and cannot end the cell. An
 // https:// address can still become a link to itself.
 func Markdown(s string) string {

@@ -15,7 +15,7 @@ import (
 )
 
 // Ceiling is a loop that does one kind of work as fast as a tier allows. Its rate is an upper bound
-// for kernels that do the same work.
+// on the rate of kernels that do the same work.
 type Ceiling struct {
 	// PerRound is the number of operations, terms or bytes in one round.
 	PerRound float64
@@ -26,8 +26,8 @@ type Ceiling struct {
 // microsecond. The scheduler cannot interrupt a call of the loop.
 func (c Ceiling) Loop() func(rounds int) { return c.prepare() }
 
-// Rate runs the loop on the given number of threads for about the time d. It returns their total
-// rate: operations, terms or bytes per second.
+// Rate runs the loop on the given number of threads for about d. It returns their total rate:
+// operations, terms or bytes per second.
 func (c Ceiling) Rate(threads int, d time.Duration) float64 { return c.Runner(threads)(d) }
 
 // Runner prepares the loop for the given number of threads and returns a function that measures its

@@ -58,8 +58,8 @@ func TestReadsEverything(t *testing.T) {
 	assert.Panics(t, func() { Read(kerneltest.Generic(t), 100) })
 }
 
-// TestCeilings compares the rates of loops, because some must be multiples of others. Each rate is
-// the best of several short runs; on a busy machine there are more runs.
+// TestCeilings checks the known ratios between the rates of loops. Each rate is the best of several
+// short runs; on a busy machine there are more runs.
 func TestCeilings(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		loops := []Ceiling{Terms(b, kernel.Dot), FMA64(b), MulAdd64(b), Int8(b), Read(b, 4096)}
@@ -111,8 +111,8 @@ func TestLevels(t *testing.T) {
 	assert.Equal(t, "dram", Memory.String())
 }
 
-// TestRateOfNoTime checks that a rate counts the work that is done even if the time is over before
-// a thread starts.
+// TestRateOfNoTime checks that a rate includes the completed work even if the time is over before a
+// thread starts.
 func TestRateOfNoTime(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))
@@ -124,7 +124,7 @@ func TestRateOfNoTime(t *testing.T) {
 func TestDistanceCeilings(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		if b.Tier == kernel.Generic {
-			t.Skip("its loop is the tile itself")
+			t.Skip("its loop is the microkernel itself")
 		}
 		kernels := linalg.New(b)
 		for _, kind := range linalg.DistanceKinds() {

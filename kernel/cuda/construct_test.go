@@ -73,7 +73,7 @@ func conformConstruct(r *rig, dims []int) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	const entities, relations = 9, 3
 	for _, d := range dims {
-		for _, scale := range []float64{1, 1e-25, 1e25} { // also φ and ψ below and above the range of float32
+		for _, scale := range []float64{1, 1e-25, 1e25} { // includes φ and ψ below and above the range of float32
 			packed := d * (d + 1) / 2
 			k := max(64, roundUpTo(2*packed, 32))
 			random := func(n int) []float32 {

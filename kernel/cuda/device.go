@@ -138,7 +138,8 @@ func Open(index int) (*Device, error) {
 	return d, nil
 }
 
-// serve makes all calls to the driver, on one thread on which the context of the device is current.
+// serve makes all calls to the driver, on the one thread where the context of the device is
+// current.
 func (d *Device) serve(started chan<- error) {
 	// Give the thread back to the runtime at the end, without a context. The program may crash if a
 	// thread that has made calls through purego ends.

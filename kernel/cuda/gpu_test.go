@@ -59,7 +59,7 @@ type peakArguments struct {
 	_      int32
 }
 
-// timed returns the shortest time of several launches, measured by the device's clock.
+// timed launches several times and returns the shortest time, measured by the device's clock.
 func (r *rig) timed(launch func() error) time.Duration {
 	from, err := r.d.NewEvent()
 	require.NoError(r.t, err)
@@ -78,7 +78,7 @@ func (r *rig) timed(launch func() error) time.Duration {
 	return best
 }
 
-// ceilings holds rates in operations or bytes per second.
+// ceilings returns the rates that were measured, in operations or bytes per second.
 var ceilings = sync.OnceValue(func() map[string]float64 { return map[string]float64{} })
 
 func (r *rig) ceiling(name string) float64 {
@@ -171,7 +171,7 @@ func BenchmarkGPUScreen(b *testing.B) {
 
 func devicePadding(width int) int { return max(64, (width+31)/32*32) }
 
-// benchScreen returns random operands with one target per query and few candidates near it, so that
+// benchScreen returns random operands with one target per query and few candidates near it, so
 // scoring and counting take all the time. Distances do not use early exit, because no candidate is
 // certainly worse.
 func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {

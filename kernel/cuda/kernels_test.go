@@ -309,7 +309,8 @@ func normals(rng *rand.Rand) func(int, int) float32 {
 	return func(int, int) float32 { return float32(rng.NormFloat64()) }
 }
 
-// someTargets returns one target, several, none, or more than fit in shared memory.
+// someTargets returns how many targets query q has: one, several, none, or more than fit in shared
+// memory.
 func someTargets(q int) int {
 	switch {
 	case q == 3:

@@ -74,7 +74,7 @@ func (d *Device) Pin(bytes int64) (*Pinned, error) {
 		r := d.lib.HostAlloc(&at, uint64(max(bytes, 16)), portable)
 		if r == outOfMemory {
 			return fmt.Errorf("cuda: cannot allocate %d bytes of page-locked memory: "+
-				"the host, not the GPU, is out of it", bytes)
+				"the host, not the GPU, is out of memory", bytes)
 		}
 		return d.check("cuMemHostAlloc", r)
 	})

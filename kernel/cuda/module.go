@@ -104,8 +104,8 @@ func (k *Kernel) Usage() (registers, local, static int, err error) {
 	return int(v[0]), int(v[1]), int(v[2]), err
 }
 
-// launch runs the kernel on a grid of x × y thread blocks. args is the kernel's argument, which the
-// driver copies before launch returns.
+// launch runs the kernel on a grid of x × y thread blocks. The driver copies args, the kernel's
+// argument, before launch returns.
 func launch[T any](s *Stream, k *Kernel, x, y int, args *T) error {
 	if x <= 0 || y <= 0 {
 		return nil

@@ -162,7 +162,7 @@ func (x *Screens) launch(s *Stream, k *Kernel, tile int, a Screen, queries int) 
 	blocks := (queries + QueryTile - 1) / QueryTile
 	a.tiles = (a.Candidates + int32(tile) - 1) / int32(tile)
 	// Launch enough thread blocks to keep the device busy until the end. Each processes several
-	// tiles if there are more.
+	// tiles if there are more tiles.
 	wanted := max(1, (8*x.device.Multiprocessors+blocks-1)/max(1, blocks))
 	a.span = max(1, (a.tiles+int32(wanted)-1)/int32(wanted))
 	return launch(s, k, blocks, int((a.tiles+a.span-1)/a.span), &a)

@@ -71,7 +71,7 @@ func TestWhatIsMissing(t *testing.T) {
 	}{
 		{"devices", 0, "cuda: no NVIDIA GPU"},
 		{"driver", 11040, "is too old: it supports CUDA 11.4 and mquine needs CUDA 11.8 or later"},
-		{"init", 999, "cuda: cuInit failed: CUDA_ERROR_UNKNOWN (999, as the test wants it)"},
+		{"init", 999, "cuda: cuInit failed: CUDA_ERROR_UNKNOWN (999, as the test set it)"},
 		{"init", 34, "is a stub for linking, not a driver"},
 		{"init", 12345, "cuda: cuInit failed: unknown error (12345)"},
 		{"capability", 75, "cuda: GPU 0 (Stand-in) is too old: it has compute capability 7.5 " +
@@ -122,7 +122,7 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, s.Fill(m, 10, 4, 0xab))
 	require.NoError(t, s.CopyFrom(p, 1000, m, 0, 1000))
 	require.NoError(t, s.Record(e))
-	assert.Zero(t, v[501], "nothing happens before it is waited for")
+	assert.Zero(t, v[501], "the device does nothing before Wait")
 	require.NoError(t, e.Wait(context.Background()))
 	for i := range 500 {
 		want := uint16(3 * i)
@@ -197,7 +197,7 @@ func TestLostDevice(t *testing.T) {
 	f.Set("fail_launch", 1)
 	err = stages.Quantise(s, Quantise{N: 1})
 	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in): cuda: launching quantise on 1 × 1 thread blocks failed: "+
-		"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test wants it)")
+		"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test set it)")
 	f.Set("lose", 1)
 	require.NoError(t, stages.Quantise(s, Quantise{N: 1}))
 	require.NoError(t, s.Record(e))
@@ -205,7 +205,7 @@ func TestLostDevice(t *testing.T) {
 	assert.ErrorContains(t, err, "CUDA_ERROR_ILLEGAL_ADDRESS")
 	assert.ErrorContains(t, err, "this process can no longer use the GPU")
 	_, again := d.Alloc(16)
-	assert.Equal(t, err, again, "every call says why")
+	assert.Equal(t, err, again, "every call returns the reason")
 	f.Set("lose", 0)
 }
 

@@ -23,7 +23,7 @@ func (d *Device) NewStream() (*Stream, error) {
 	return s, nil
 }
 
-// Close destroys the stream. The device still finishes its work.
+// Close destroys the stream. The device still finishes the stream's work.
 func (s *Stream) Close() error {
 	return s.device.do(func() error { return s.device.check("cuStreamDestroy", s.device.lib.StreamDestroy(s.handle)) })
 }

@@ -30,10 +30,9 @@ func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.B
 }
 
 // Backends returns the backends of all tiers that the machine and the environment allow, best
-// first. varied contains the features beyond the tier on which the tested code depends. For each of
-// them, Backends adds a backend without it, and it adds one backend without any of them. The test
-// fails if a feature that RequireEnv names is missing. The first call prints the features of the
-// machine.
+// first. varied contains the features beyond the tier that the tested code uses. For each of them,
+// Backends adds a backend without it, and finally one without any of them. The test fails if a
+// feature that RequireEnv names is missing. The first call prints the features of the machine.
 func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 	t.Helper()
 	off := []kernel.Features{0}

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guarded returns n zeros that end at an unreadable page, so that a kernel that reads or writes
-// past the end faults. A second guard page precedes them; it catches accesses before the beginning
-// if the values fill whole pages. The memory is valid until the test ends.
+// Guarded returns n zeros that end at an unreadable page, so a kernel that reads or writes past the
+// end faults. A second guard page precedes them; it catches accesses before the beginning if the
+// values fill whole pages. The memory is valid until the test ends.
 func Guarded[T any](t testing.TB, n int) []T {
 	var zero T
 	size, page := n*int(unsafe.Sizeof(zero)), unix.Getpagesize()

@@ -130,7 +130,7 @@ type Peak struct {
 
 // DistancePeaks returns loops that do the arithmetic of scores and of gradients on registers alone.
 // For m queries and n features with k coordinates there are m·n·k terms of scores and 2·m·n·k terms
-// of gradients. Package ceiling measures their rates.
+// of gradients. Package ceiling measures the rates of the loops.
 func (b *Backend) DistancePeaks(kind DistanceKind) (scores, gradients Peak) {
 	return b.distances.scores[kind].peak, b.distances.gradients[kind].peak
 }
@@ -150,7 +150,7 @@ func (b *Backend) NewDistance(kind DistanceKind, threads int) *Distance {
 
 // Scores computes S_ij = −dist(ψ_i, φ_j). s is m × n, psi is m × k and phi is n × k, where k is a
 // multiple of the distance's Group. s must not overlap the other matrices. Scores returns ctx's
-// error if ctx is cancelled; s is undefined then.
+// error if ctx is cancelled; s is then undefined.
 func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	d.check(psi)
 	if err := d.scores.NT(ctx, s, psi, phi, false); err != nil || d.kind != DistanceL2 {
@@ -168,13 +168,13 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 //
 // g is m × n, dPsi and psi are m × k, and dPhi and phi are n × k. s is m × n and holds the result
 // of Scores; only DistanceL2 reads it. The results must not overlap each other or the operands.
-// Gradients returns ctx's error if ctx is cancelled; the results are undefined then.
+// Gradients returns ctx's error if ctx is cancelled; the results are then undefined.
 func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Matrix) error {
 	d.check(psi)
 	psi.check("psi")
 	phi.check("phi")
 	if dPsi.Rows != psi.Rows || dPsi.Cols != psi.Cols || dPhi.Rows != phi.Rows || dPhi.Cols != phi.Cols {
-		panic(fmt.Sprintf("linalg: gradients %d × %d and %d × %d of vectors %d × %d and %d × %d",
+		panic(fmt.Sprintf("linalg: gradients %d × %d and %d × %d for vectors %d × %d and %d × %d",
 			dPsi.Rows, dPsi.Cols, dPhi.Rows, dPhi.Cols, psi.Rows, psi.Cols, phi.Rows, phi.Cols))
 	}
 	if d.kind == DistanceL2 {

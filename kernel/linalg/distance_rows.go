@@ -37,7 +37,7 @@ var masks = func() (m [2 * maxRound]int32) {
 // masksOf returns the masks for n coordinates in rounds of the given size.
 func masksOf(n, round int) *int32 { return &masks[maxRound-n%round] }
 
-// DistanceScores computes the scores −dist(psi, φ_i) of a query and the rows φ_i of phi that rows
+// DistanceScores computes the scores −dist(psi, φ_i) of a query for the rows φ_i of phi that rows
 // lists.
 //
 // Group p, a coordinate or a pair of them, goes to lane p mod 32. A lane adds up its terms in
@@ -62,9 +62,9 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 // query and y features or vice versa, because all distances are symmetric. For DistanceL2,
 // AddDistanceGradient recomputes the scores.
 //
-// The gradients of ProductChunk rows form one chain from 0 in the order of rows, which is then
-// added to dX. Hence, if dX is 0, the result equals the result of Distance.Gradients for the same
-// scores.
+// The gradients of ProductChunk rows form one chain from 0 in the order of the rows. Then the chain
+// is added to dX. Hence, if dX is 0, the result equals the result of Distance.Gradients for the
+// same scores.
 func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y Matrix, rows []int32) {
 	checkPairs(kind, x, y, rows, g)
 	checkLength("AddDistanceGradient", len(x), dX)
@@ -89,7 +89,7 @@ func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y M
 func checkPairs(kind DistanceKind, x []float32, y Matrix, rows []int32, scores []float32) {
 	y.check("y")
 	if len(x) != y.Cols || len(rows) != len(scores) || len(x)%kind.Group() != 0 {
-		panic(fmt.Sprintf("linalg: %d scores of distance %v between a vector of %d coordinates and %d rows of %d",
+		panic(fmt.Sprintf("linalg: %d scores for distance %v between a vector of %d coordinates and %d rows of %d",
 			len(scores), kind, len(x), len(rows), y.Cols))
 	}
 	for _, r := range rows {

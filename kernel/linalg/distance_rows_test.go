@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// twinRowScore returns the score of a pair in the way that every tier computes it.
+// twinRowScore returns the score of a pair, computed as on every tier.
 func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 	var lanes [32]float32
 	unit := kind.Group()
@@ -74,7 +74,7 @@ func (p *pairs) check(t *testing.T, b *Backend, kind DistanceKind) {
 	want := append([]float32(nil), p.dX...)
 	b.DistanceScores(kind, p.scores, p.x, p.y, p.rows)
 	for i, r := range p.rows {
-		requireSame(t, twinRowScore(kind, p.x, p.y.Row(int(r))), p.scores[i], "score %d of %d coordinates", i, len(p.x))
+		requireSame(t, twinRowScore(kind, p.x, p.y.Row(int(r))), p.scores[i], "score %d, %d coordinates", i, len(p.x))
 	}
 	b.AddDistanceGradient(kind, p.dX, p.g, p.x, p.y, p.rows)
 	for u := range want {

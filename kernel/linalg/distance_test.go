@@ -59,7 +59,7 @@ func twinChains(n, unit int, next func(sum float32, t int) float32) (sum float32
 	return sum
 }
 
-// twinDistance returns a score in the way that every tier computes it.
+// twinDistance returns a score, computed as on every tier.
 func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	sum := twinChains(len(q), kind.Group(), func(sum float32, u int) float32 {
 		switch kind {
@@ -81,9 +81,8 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	return sum
 }
 
-// twinGradient returns coordinate u of the gradient with respect to x in the way that every tier
-// computes it. It is given n vectors y on the other side and the gradients g with respect to their
-// scores.
+// twinGradient returns coordinate u of the gradient with respect to x, computed as on every tier,
+// given n vectors y on the other side and the gradients g with respect to their scores.
 func twinGradient(
 	kind DistanceKind, u int, x []float32, n int, g, scores func(t int) float32, y func(t int) []float32,
 ) float32 {
@@ -273,7 +272,7 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 			phi[j] = widen(x.phi.Row(j))
 		}
 		// The bound covers the roundings in a chain and in a term, relative to a sum without
-		// cancellation. For a phase, they are relative to the sum of the magnitudes of its
+		// cancellation. For a phase, the bound is relative to the sum of the magnitudes of its
 		// products.
 		for i := range psi {
 			for j := range phi {

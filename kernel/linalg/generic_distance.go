@@ -43,8 +43,8 @@ func fma32(x, y, z float32) float32 {
 	return fma32Odd(x, y, z)
 }
 
-// fma32Odd is fma32 with the sum rounded to odd in float64, so that the conversion to float32
-// rounds correctly.
+// fma32Odd is fma32 with the sum rounded to odd in float64, so the conversion to float32 rounds
+// correctly.
 func fma32Odd(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c

@@ -2,7 +2,7 @@ package linalg
 
 import "unsafe"
 
-// genericSide is the number of rows and of columns of a microtile of the generic tier.
+// genericSide is the number of rows, and of columns, in a microtile of the generic tier.
 const genericSide = 4
 
 var gemmGeneric = gemm{

@@ -41,7 +41,7 @@ func exp32(x float32) float32 {
 		p = float32(p*r) + c
 	}
 	p = (float32(p*float32(r*r)) + r) + 1
-	// Multiply by 2ⁿ in two factors, so that subnormal results are rounded once.
+	// Multiply by 2ⁿ in two factors, so subnormal results are rounded once.
 	k := int32(math.Float32bits(shifted)) - int32(math.Float32bits(roundShift))
 	half := k >> 1
 	return float32(p*math.Float32frombits(uint32(half+127)<<23)) * math.Float32frombits(uint32(k-half+127)<<23)

@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// TestPrefetcher checks that a Prefetcher does not change the bits of products, that the given
-// number of products empties the queue, and that they never touch the memory after the queued
+// TestPrefetcher checks that a Prefetcher does not change the bits of products. It also checks that
+// the given number of products empties the queue and never touches the memory after the queued
 // operands.
 func TestPrefetcher(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {

@@ -76,8 +76,8 @@ func (g *gemm) run(
 	g.microkernels[i](a, b, k, strips, c, cStride, add, ahead, aheadStride)
 }
 
-// packKernels pack k terms of vectors. The first packs vectors that are rows of a matrix, the
-// second those that are columns.
+// packKernels pack k terms of vectors. The first packs the rows of a matrix, the second its
+// columns.
 type packKernels [2]func(dst, src *float32, stride, k int)
 
 // gemmKernel multiplies strips of a packed left factor by one panel of a packed right factor.
@@ -105,7 +105,7 @@ func newProduct(g *gemm, threads int) *Product {
 }
 
 // NT computes c = x·yᵀ, or c += x·yᵀ if add is set. c is m × n, x is m × k and y is n × k. c must
-// not overlap x or y. NT returns ctx's error if ctx is cancelled; c is undefined then.
+// not overlap x or y. NT returns ctx's error if ctx is cancelled; c is then undefined.
 func (p *Product) NT(ctx context.Context, c, x, y Matrix, add bool) error {
 	return p.run(ctx, c, operand{x, false}, operand{y, false}, add)
 }
@@ -195,8 +195,9 @@ func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
 // blockTerms returns the number of terms to pack at a time for the given number of vectors, in
-// whole chunks. Several goroutines pack blockEntries at a time, because they wait for each other
-// before and after every block. A single goroutine packs one chunk, which stays in a faster cache.
+// whole chunks. Several goroutines pack blockEntries entries at a time, because they wait for each
+// other before and after every block. A single goroutine packs one chunk, which stays in a faster
+// cache.
 func (p *Product) blockTerms(vectors int) int {
 	if p.pool.Workers() == 1 {
 		return ProductChunk

@@ -26,9 +26,9 @@ var gemmSplit = gemm{
 }
 
 // split packs k terms of the vectors of a strip or a panel. The vectors are rows or columns of a
-// matrix. The blocks of a left factor have the layout of SplitRows32AVX512, and the blocks of a right
-// factor the layout of SplitColumns32AVX512. If the vectors run the other way, split transposes the
-// tiles.
+// matrix. The blocks of a left factor have the layout of SplitRows32AVX512, and the blocks of a
+// right factor the layout of SplitColumns32AVX512. If the vectors of a left factor are columns, or
+// the vectors of a right factor are rows, split transposes the tiles.
 func split(dst, src *float32, stride, k int, columns, right bool) {
 	termStride := 1
 	if columns {

@@ -47,7 +47,7 @@ var forms = []struct {
 func byRow(m Matrix, i, t int) float32 { return m.Data[i*m.Stride+t] }
 func byCol(m Matrix, i, t int) float32 { return m.Data[t*m.Stride+i] }
 
-// twinProduct returns an entry of a product in the way that a tier computes it.
+// twinProduct returns an entry of a product, computed as on the given tier.
 func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32, add func(c float32) float32) {
 	var chunks []float32
 	for from := 0; from < k; from += ProductChunk {

@@ -66,9 +66,9 @@ func (b *Backend) Scale(x []float32, a float32) {
 	}
 }
 
-// Dot returns the dot product of x and y. It works in chunks of 1,024 entries. The product of entry
-// i of x and of y goes to lane i mod 32, which adds up its products in float32 with i ascending.
-// Then the lanes are added in float64. The last len(x) mod 32 entries form a separate chunk.
+// Dot returns the dot product of x and y. It works in chunks of 1,024 entries. The product
+// x[i]·y[i] goes to lane i mod 32, which adds up its products in float32 with i ascending. Then the
+// lanes are added in float64. The last len(x) mod 32 entries form a separate chunk.
 func (b *Backend) Dot(x, y []float32) float64 {
 	checkLength("Dot", len(x), y)
 	t := scratches.Get().(*scratch)
@@ -82,7 +82,7 @@ func (b *Backend) Dot(x, y []float32) float64 {
 	return sum
 }
 
-// Sum returns the sum of x. It adds in the order of Dot.
+// Sum returns the sum of x. It adds in the same order as Dot.
 func (b *Backend) Sum(x []float32) float64 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
@@ -129,7 +129,7 @@ type AdamStep struct {
 }
 
 // NewAdamStep returns the constants of step t ≥ 1 for a row that skipped the given number of steps
-// right before it. In a skipped step, the moments decay without a gradient.
+// just before step t. In a skipped step, the moments decay without a gradient.
 func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	return AdamStep{
 		Keep1: float32(math.Pow(beta1, float64(skipped+1))), New1: float32(1 - beta1),

@@ -40,7 +40,8 @@ func clone(t testing.TB, x []float32) []float32 {
 	return c
 }
 
-// TestRows compares the row kernels of every tier with plain loops of the definitions, bit for bit.
+// TestRows compares the row kernels of every tier with plain loops that follow the definitions, bit
+// for bit.
 func TestRows(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 9))
@@ -129,8 +130,8 @@ func TestDot(t *testing.T) {
 	})
 }
 
-// TestNewAdamStep compares NewAdamStep with Adam as published. For the moments, skipping k steps is
-// the same as k steps without a gradient.
+// TestNewAdamStep compares NewAdamStep with Adam as published. Skipping k steps has the same effect
+// on the moments as k steps without a gradient.
 func TestNewAdamStep(t *testing.T) {
 	const rate, beta1, beta2, epsilon = 0.01, 0.9, 0.99, 1e-8
 	w, m, v := []float32{1}, []float32{0}, []float32{0}
@@ -140,7 +141,7 @@ func TestNewAdamStep(t *testing.T) {
 		gradient := math.Sin(float64(step))
 		first, second = beta1*first, beta2*second
 		if step%5 == 0 {
-			skipped++ // the moments decay, the weight does not change
+			skipped++ // the moments decay; the weight does not change
 			continue
 		}
 		first, second = first+(1-beta1)*gradient, second+(1-beta2)*gradient*gradient
@@ -155,7 +156,7 @@ func TestNewAdamStep(t *testing.T) {
 
 func TestRowsDoNotAllocate(t *testing.T) {
 	if raceDetector {
-		t.Skip("sync.Pool forgets on purpose under the race detector")
+		t.Skip("sync.Pool deliberately drops values under the race detector")
 	}
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		x, y, z, w := make([]float32, 100), make([]float32, 100), make([]float32, 100), make([]float32, 100)

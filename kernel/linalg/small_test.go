@@ -130,7 +130,7 @@ func TestMatMul32Neighbours(t *testing.T) {
 		}
 		require.Panics(t, func() { b.MatMul32(small(t, d, d, normal), x, y.Columns(0, d), Matrix{}) }, "strides differ")
 		require.Panics(t, func() { b.MatMul32(c, x, y.Columns(0, d), Matrix{}) }, "sizes differ")
-		require.Panics(t, func() { b.MatMul32(c, x, y, c.Columns(0, d)) }, "plus of another size")
+		require.Panics(t, func() { b.MatMul32(c, x, y, c.Columns(0, d)) }, "plus with a different size")
 		require.Panics(t, func() { b.MatMulLower32(c, x, y, Matrix{}) }, "no diagonal")
 	})
 }

@@ -30,7 +30,7 @@ func (b *Backend) softmaxFor(n int) *softmaxKernels {
 	return &b.softmax
 }
 
-// Max returns the largest entry of x, ignoring NaN. It is −Inf if there is none.
+// Max returns the largest entry of x, ignoring NaN, or −Inf if there is none.
 func (b *Backend) Max(x []float32) float32 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)

@@ -71,7 +71,7 @@ func TestExpSpecial(t *testing.T) {
 	})
 }
 
-// TestWeightsAgree requires that all tiers give the same bits as the portable kernels.
+// TestWeightsAgree requires that all tiers return the same bits as the portable kernels.
 func TestWeightsAgree(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 10))
@@ -133,7 +133,7 @@ func TestSoftmax(t *testing.T) {
 }
 
 // TestLogisticExcluded checks that excluded scores add nothing and that the result is NaN if a
-// score is.
+// score is NaN.
 func TestLogisticExcluded(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		x := kerneltest.Guarded[float32](t, 33)

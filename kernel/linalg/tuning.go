@@ -32,7 +32,7 @@ const (
 
 	// sumLanes is the number of lanes of a float32 sum; entry i goes to lane i mod sumLanes. The
 	// lanes fill two registers with AVX-512 and four with AVX2, whose additions overlap. All tiers
-	// have 32 lanes, so they round alike.
+	// have 32 lanes, so their roundings agree.
 	sumLanes = 32
 
 	// rowChunk is the number of entries in one call of a row kernel. It bounds the time for which

@@ -65,7 +65,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%s: the server answers %d %s", e.address, e.code, http.StatusText(e.code))
 }
 
-// transientError is an error that is worth another attempt.
+// transientError is an error after which another attempt may succeed.
 type transientError struct{ error }
 
 func (e transientError) Unwrap() error { return e.error }
@@ -121,7 +121,7 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	defer cancel(nil)
 	stall := time.AfterFunc(f.stall, func() { cancel(errStalled) })
 	defer stall.Stop()
-	// why replaces the transport's error for a request that was cancelled because it was too slow.
+	// why replaces the transport's error if the request was cancelled because it was too slow.
 	why := func(err error) error {
 		if cause := context.Cause(requestCtx); cause == errStalled || cause == errSlow {
 			return cause
@@ -234,7 +234,7 @@ func resumePoint(part, address string) (int64, string) {
 	return info.Size(), from.Validator
 }
 
-// startPart empties part and writes its resumption.
+// startPart empties part and writes from to its resumption file.
 func startPart(part string, from resumption) error {
 	if err := discardPart(part); err != nil {
 		return err

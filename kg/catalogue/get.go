@@ -177,7 +177,7 @@ type staging struct {
 // folder. The name therefore always leads to the locked folder while the lock is held.
 func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	dir := filepath.Join(f.Dir, "."+d.Name+".part")
-	const attempts = 100 // far more processes than finish at the same moment
+	const attempts = 100 // more processes than are likely to finish at the same moment
 	for range attempts {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, fmt.Errorf("cannot create a folder for %s: %w", d.Name, err)

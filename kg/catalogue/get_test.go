@@ -128,7 +128,7 @@ func TestGetTriesNextOrigin(t *testing.T) {
 	require.NoError(t, err)
 	requireToy(t, f)
 	require.Len(t, gone.asked(), 6, "each file, plain and as gzip, once")
-	require.Equal(t, []string{"valid.txt"}, right.asked(), "what the second origin had right is kept")
+	require.Equal(t, []string{"valid.txt"}, right.asked(), "the correct files of the second origin are kept")
 }
 
 func TestGetNotesMissingChecksums(t *testing.T) {
@@ -341,7 +341,7 @@ func TestGetGivesUp(t *testing.T) {
 		"too short": {func(_ *server, _ int, _ string, w http.ResponseWriter, _ *http.Request) bool {
 			fmt.Fprint(w, "<html>log in first</html>")
 			return true
-		}, "train.txt has 1 lines instead of 20,000: it is damaged or another version", 3},
+		}, "train.txt has 1 line instead of 20,000: it is damaged or another version", 3},
 		"endless line": {func(_ *server, _ int, _ string, w http.ResponseWriter, _ *http.Request) bool {
 			fmt.Fprint(w, strings.Repeat("x", 1<<17))
 			return true
@@ -381,7 +381,7 @@ func TestGetFromNowhere(t *testing.T) {
 		filepath.Join(dir, "absent"): "absent: no such file or directory",
 		filepath.Join(dir, "other.txt"): "is neither a folder, nor a .tar.gz or .tgz archive, " +
 			"nor one of the missing files (train.txt, valid.txt, test.txt, or the same with .gz)",
-		filepath.Join(dir, "train.txt"):     "train.txt has only train, and valid is missing, too",
+		filepath.Join(dir, "train.txt"):     "train.txt has only train, and valid is missing too",
 		filepath.Join(dir, "broken.tar.gz"): "reading the archive",
 		filepath.Join(dir, "cut.tgz"):       "reading the archive",
 		"ftp://example.org/toy/":            "is not an http or https address",

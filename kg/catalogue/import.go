@@ -26,7 +26,7 @@ func Import(ctx context.Context, dir, source, name string, options ...kg.OpenOpt
 	}
 	target := filepath.Join(dir, name)
 	if _, err := os.Lstat(target); err == nil {
-		return nil, fmt.Errorf("there is a data set %s already, in %s: choose another name or remove the folder",
+		return nil, fmt.Errorf("data set %s already exists, in %s: choose another name or remove the folder",
 			name, target)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("importing %s: %w", name, err)

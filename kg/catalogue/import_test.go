@@ -31,7 +31,7 @@ func TestImport(t *testing.T) {
 	require.Equal(t, want.Relations.Labels(), got.Relations.Labels())
 
 	_, err = Import(t.Context(), dir, source, "mine")
-	require.ErrorContains(t, err, "there is a data set mine already")
+	require.ErrorContains(t, err, "data set mine already exists")
 }
 
 func TestImportRefuses(t *testing.T) {

@@ -65,7 +65,7 @@ func (s *staging) only(files []File, path, origin string) (file File, ok bool) {
 	}
 	for _, other := range files {
 		if other.Name != file.Name {
-			s.problem("%s has only %s, and %s is missing, too", origin, file.Name, other.Name)
+			s.problem("%s has only %s, and %s is missing too", origin, file.Name, other.Name)
 		}
 	}
 	return file, true
@@ -131,7 +131,7 @@ func (s *staging) fetchRemote(ctx context.Context, files []File, origin string) 
 			return err
 		}
 		if !reached {
-			return nil // the other files would fail, too
+			return nil // the other files would fail too
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func once(f func()) func() {
 
 // Another process may finish with the folder after this one opens it and before this one locks it.
 func TestGetAfterALateLock(t *testing.T) {
-	t.Run("the other fetched the data set", func(t *testing.T) {
+	t.Run("the other process fetched the data set", func(t *testing.T) {
 		s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
 		other := NewFetcher(f.Dir)
 		f.opened = once(func() {
@@ -36,7 +36,7 @@ func TestGetAfterALateLock(t *testing.T) {
 		require.Empty(t, s.asked())
 		requireToy(t, f)
 	})
-	t.Run("the other gave up", func(t *testing.T) {
+	t.Run("the other process gave up", func(t *testing.T) {
 		s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
 		f.opened = once(func() { require.NoError(t, os.Remove(filepath.Join(f.Dir, ".toy.part"))) })
 		result, err := f.Get(t.Context(), toy(s.URL), "")
@@ -55,7 +55,7 @@ func TestGetAfterALateLock(t *testing.T) {
 		})
 		_, err := f.Get(t.Context(), toy(), "")
 		require.ErrorContains(t, err, "another process is fetching toy into "+f.Dir+": wait for it")
-		require.True(t, third.owned(), "and it keeps its folder")
+		require.True(t, third.owned(), "the third process keeps its folder")
 		third.close()
 		require.Empty(t, entries(t, f.Dir))
 	})

@@ -97,7 +97,7 @@ func (f File) VerifyLines(ctx context.Context, path string) error {
 
 func (f File) checkLines(lines int, name string) error {
 	if lines != f.Lines {
-		return mismatch("%s has %s lines instead of %s", name, text.Comma(lines), text.Comma(f.Lines))
+		return mismatch("%s has %s instead of %s", name, text.Plural(lines, "line"), text.Comma(f.Lines))
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (e *mismatchError) Error() string { return e.what + ": it is damaged or ano
 
 // copyText decompresses the text from r and writes it with LF line ends, including one after the
 // last line. It returns the number of lines. It fails at the first excess line, so a hostile
-// archive cannot fill the disk. Messages call the file name.
+// archive cannot fill the disk. Messages refer to the file as name.
 func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name string) (lines int, err error) {
 	const maxLine = 1 << 16 // far above the longest line of a benchmark
 	plain, err := uncompressed(r)
@@ -148,7 +148,7 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 		}
 		lines++
 		if lines > f.Lines {
-			return 0, mismatch("%s has more than %s lines", name, text.Comma(f.Lines))
+			return 0, mismatch("%s has more than %s", name, text.Plural(f.Lines, "line"))
 		}
 		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 		if _, err := out.Write(line); err != nil {

@@ -201,7 +201,7 @@ func (w *world) populate(ctx context.Context) error {
 
 	people := permutation(w.rng, w.people)
 	home := make([]int32, w.people)
-	var candidates []int32 // some of them direct films
+	var candidates []int32 // people, some of whom direct films
 	for i, n := range children {
 		if err := check(); err != nil {
 			return err

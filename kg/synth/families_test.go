@@ -108,8 +108,8 @@ func newMatrices(g *kg.Graph, splits ...kg.Split) matrices {
 	return m
 }
 
-// count returns how often the conclusion of the regularity holds and how often it fails where its
-// premise holds, by the definition of its kind.
+// Where the premise of a regularity of the given kind holds, count returns how often the conclusion
+// holds and how often it fails.
 func (m matrices) count(kind Kind, r []string) (holds, fails int) {
 	tally := func(conclusion bool) {
 		if conclusion {

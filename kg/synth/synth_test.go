@@ -52,7 +52,7 @@ func requireContract(t require.TestingT, cfg Config, g *kg.Graph) {
 
 // requireSentence checks the form of an error.
 func requireSentence(t require.TestingT, generator string, err error) {
-	require.False(t, strings.HasPrefix(err.Error(), generator), "the caller says which generator it is: %v", err)
+	require.False(t, strings.HasPrefix(err.Error(), generator), "the caller names the generator: %v", err)
 	require.NotContains(t, err.Error(), "\n")
 	require.Contains(t, err.Error(), "ask for", "it does not say what to do: %v", err)
 }

@@ -23,7 +23,7 @@ const (
 
 // Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
 // relations occur in most of the triples. It also returns the planted group of each entity. The
-// label of the entity contains the group, too ([Group] parses it).
+// entity's label also contains the group ([Group] parses it).
 //
 // There are about √N groups. Group 0 contains the hubs, the largest 0.1% of the entities. Hubs are
 // tails of every relation and never heads, except in very sparse or dense graphs. The other groups

@@ -145,8 +145,8 @@ func TestZipfStructure(t *testing.T) {
 	}
 }
 
-// The default has YAGO3-10's sizes and skew, according to its published figures and, if it is
-// installed, to the data set itself.
+// The default graph has the sizes and the skew of YAGO3-10, according to published figures and, if
+// the data set is installed, to the data set itself.
 func TestZipfSkew(t *testing.T) {
 	g, groups, err := Zipf(context.Background(), Config{Seed: 1})
 	require.NoError(t, err)

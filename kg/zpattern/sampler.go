@@ -12,8 +12,8 @@ import (
 // Sampler draws the additional positive triples of Z-sampling (Algorithm 1 of the paper). Only one
 // goroutine may use it at a time. Once it has processed its largest query, it no longer allocates.
 //
-// For a tail query (h, r, ?) and unobserved candidates t₁, …, t_m, the set S_Z is the union of the
-// triples of all Z-patterns of the candidates, including patterns with e₂ = e₃. It has three parts:
+// For a tail query (h, r, ?) and unobserved candidates t₁, …, t_m, the set S_Z contains the triples
+// of all Z-patterns of the candidates, including patterns with e₂ = e₃. It has three parts:
 //
 //	(h, r, e₂)    (e₃, r, e₂)    (e₃, r, t_i)
 //

@@ -111,8 +111,8 @@ func newCounter(x *Index, c Convention) *counter {
 	return &counter{index: x, convention: c, middle: newSparse(x.widest), end: newSparse(x.widest)}
 }
 
-// value computes the values of the triples of query q. of lists their indices in triples and
-// values.
+// value computes the values of the triples of query q. of lists the indices of these triples in
+// triples and values.
 func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Value) {
 	defer w.end.clear()
 	from, back := &w.index.relations[q.Relation][q.Side], &w.index.relations[q.Relation][1-q.Side]

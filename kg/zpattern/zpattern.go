@@ -69,7 +69,8 @@ func (c Case) String() string { return text.Name(caseNames, c, "Case") }
 // MarshalText returns the text of String, for JSON.
 func (c Case) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Limits of the cases. The published table limits rank_Z of easy triples to one less than the text.
+// Limits of the cases. In the published table, the limit on rank_Z for easy triples is one lower
+// than in the text.
 const (
 	hardFrom           = 10
 	easyUpToPaper      = 8

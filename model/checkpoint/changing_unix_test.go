@@ -64,8 +64,8 @@ func checkChangingFile(t *testing.T, path string, contents []byte) {
 	parent := filepath.Dir(dir)
 	out := filepath.Join(parent, "out")
 	changes := map[string]func(){
-		"cut":                   func() { require.NoError(t, os.Truncate(path, 0)) },
-		"cut by its last pages": func() { require.NoError(t, os.Truncate(path, int64(max(0, len(contents)-100_000)))) },
+		"cut":                func() { require.NoError(t, os.Truncate(path, 0)) },
+		"without last pages": func() { require.NoError(t, os.Truncate(path, int64(max(0, len(contents)-100_000)))) },
 		"written": func() {
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
 			require.NoError(t, err)

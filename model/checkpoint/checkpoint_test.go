@@ -89,7 +89,7 @@ func TestOpenRefuses(t *testing.T) {
 			`metadata "dim" is "two", not a dimension`},
 		"dim 0":    {func(f *folder) { f.metadata["dim"] = "0" }, parametersName, "out of range"},
 		"dim huge": {func(f *folder) { f.metadata["dim"] = "3037000500" }, parametersName, "out of range"},
-		"dim of another size": {func(f *folder) { f.metadata["dim"] = "3" }, parametersName,
+		"dim of a different size": {func(f *folder) { f.metadata["dim"] = "3" }, parametersName,
 			`tensor "entity" has shape [3 3], but mquine with d = 3, 3 entities (entities.tsv) and 2 relations (relations.tsv) needs [3 6]`},
 		"model without cross": {func(f *folder) { f.metadata["model"] = "mquade" }, parametersName,
 			`model mquade has no tensor "relation.cross"`},

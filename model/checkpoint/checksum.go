@@ -11,8 +11,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
-// checksum returns the checksum of the parameters, in hex: the SHA-256 of the SHA-256 hashes of
-// every MiB of every tensor. Hashing in pieces keeps all cores busy.
+// checksum returns the checksum of the parameters, in hex. It takes the SHA-256 of every MiB of
+// every tensor, and returns the SHA-256 of these hashes. Hashing in pieces keeps all cores busy.
 func checksum(ctx context.Context, tensors [][]float32) (string, error) {
 	var pieces [][]float32
 	for _, values := range tensors {

@@ -66,7 +66,7 @@ func allFinite(values []float32) bool {
 	return carry&sign == 0
 }
 
-// rows returns the number of rows of a tensor of the given shape: its first extent, or 1 for a
+// rows returns the number of rows in a tensor of the given shape: its first extent, or 1 for a
 // scalar.
 func rows(shape []int) int {
 	if len(shape) == 0 {

@@ -51,7 +51,7 @@ func TestInspect(t *testing.T) {
 	assert.Equal(t, ValueStatistics{}, *by["empty"].Values)
 
 	_, err = json.Marshal(got)
-	assert.NoError(t, err, "no NaN or infinity is in the result itself")
+	assert.NoError(t, err, "the result itself contains no NaN or infinity")
 }
 
 func TestInspectOtherTypes(t *testing.T) {

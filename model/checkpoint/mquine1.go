@@ -14,6 +14,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
@@ -78,8 +79,9 @@ func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	if err := c.checkVocabularies(ctx, o); err != nil {
 		return err
 	}
-	err = c.build(ctx, config, fmt.Sprintf("d = %d, %d entities (%s) and %d relations (%s)",
-		config.Dim, c.Entities.Len(), entitiesName, c.Relations.Len(), relationsName))
+	err = c.build(ctx, config, fmt.Sprintf("d = %d, %s (%s) and %s (%s)", config.Dim,
+		text.Plural(c.Entities.Len(), "entity"), entitiesName,
+		text.Plural(c.Relations.Len(), "relation"), relationsName))
 	if err != nil {
 		return err
 	}

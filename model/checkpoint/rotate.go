@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 	"github.com/mquine/mquine/model/checkpoint/npy"
@@ -72,7 +73,8 @@ func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 		}
 		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32()})
 	}
-	// readRotate reports an unreadable configuration, because Inspect needs only the tables.
+	// An unreadable configuration is not an error here, because Inspect needs only the tables;
+	// readRotate reports it.
 	if config, err := readRotateConfig(filepath.Join(dir, rotateConfig)); err == nil {
 		f.metadata = config.text()
 	}
@@ -109,8 +111,8 @@ func (c *Checkpoint) readRotate(ctx context.Context, o options) error {
 				"(%s, hidden_dim, doubled embeddings) need %v", t.path, t.name, t.shape, rotateConfig, keys[i], want)
 		}
 	}
-	return c.build(ctx, config, fmt.Sprintf("d = %d, %d entities and %d relations (in %s)",
-		config.Dim, c.Entities.Len(), c.Relations.Len(), c.VocabularyDir))
+	return c.build(ctx, config, fmt.Sprintf("d = %d, %s and %s (in %s)", config.Dim,
+		text.Plural(c.Entities.Len(), "entity"), text.Plural(c.Relations.Len(), "relation"), c.VocabularyDir))
 }
 
 // findVocabularies reads the vocabularies of a folder of the RotatE repository and returns their

@@ -202,7 +202,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 				1)
 		}, rotateEntities, `type "<f8"`},
 		"few labels": {func(f *rotateFolder) { f.entities = "0\ta\n1\tb\n" }, rotateEntities,
-			"2 entities and 1 relations (in "},
+			"2 entities and 1 relation (in "},
 		"one vocabulary": {func(f *rotateFolder) { f.relations = "" }, "relations.dict",
 			"is missing: the vocabularies are the files entities.dict and relations.dict"},
 		"no vocabulary": {func(f *rotateFolder) { f.entities, f.relations = "", "" }, "",

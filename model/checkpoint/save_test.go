@@ -177,7 +177,7 @@ func TestSaveStops(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, after)
 	}
-	assert.Greater(t, stops, int64(10), "it looks at every tensor and before every chunk")
+	assert.Greater(t, stops, int64(10), "Replace checks its context at every tensor and before every chunk")
 }
 
 func TestReplace(t *testing.T) {
@@ -198,7 +198,7 @@ func TestReplace(t *testing.T) {
 	defer after.Close()
 	assert.Equal(t, second.model.Tensors(), after.Model.Tensors())
 	assert.Equal(t, "2", after.Metadata["epoch"])
-	assert.Equal(t, first.model.Tensors(), before.Model.Tensors(), "an open checkpoint is the old one")
+	assert.Equal(t, first.model.Tensors(), before.Model.Tensors(), "an open checkpoint keeps its old contents")
 	assert.Equal(t, []string{"entities.tsv", "model.safetensors", "notes.txt", "relations.tsv"}, files(t, dir))
 }
 

@@ -46,7 +46,7 @@ func TestNearby(t *testing.T) {
 		name    string
 		move    Scatter
 		vector  func([]float32) []float64
-		squares func(i int) float64 // the share of the squared distance in entry i of the vector, all equal to 1
+		squares func(i int) float64 // expected squared steps of entry i, in units of an axis
 	}{
 		{"vector", Nearby, double, func(int) float64 { return 1 }},
 		{"matrix", NearbySymmetric, func(x []float32) []float64 { return symmetric(x, d) }, func(i int) float64 {

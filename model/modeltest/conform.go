@@ -103,7 +103,7 @@ var fillings = []filling{
 	{"one sign and size", 1, func(rng *rand.Rand, _ int) float64 { return 0.3 * (1 + 1e-6*rng.NormFloat64()) }},
 }
 
-// model returns a model with parameters of the filling, and their descriptions.
+// model returns a model with parameters drawn by f, and descriptions of the parameters.
 func (s Subject) model(t testing.TB, d int, f filling) (model.Model, []model.Parameter) {
 	c := model.Config{Model: s.Spec.Name, Dim: d, Entities: entities, Relations: relations}
 	if s.Hyper != nil {

@@ -72,8 +72,8 @@ func New(devices ...*cuda.Device) *Engine {
 	return &Engine{devices: devices, passed: map[string]bool{}, listRoom: listRoom, remoteTargets: remoteTargets}
 }
 
-// OrProcessor makes the processor rank if the GPUs fail, after calling note with the error. Without
-// it, the ranking fails too.
+// OrProcessor makes the processor rank if the GPUs fail, after calling note with the error. If
+// OrProcessor is not called, the ranking fails too.
 func (e *Engine) OrProcessor(note func(error)) { e.fallback = note }
 
 // Close closes the GPUs.

@@ -113,7 +113,7 @@ func TestSelfTest(t *testing.T) {
 		}
 		driver.Set("careless", 13)
 		err = New(device).Test(t.Context(), ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0]), best[0], 2)
-		want := "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by " + c.model + " differ"
+		want := "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph with " + c.model + " differ"
 		assert.ErrorContains(t, err, want)
 		driver.Reset("careless")
 	}
@@ -332,7 +332,7 @@ func TestDevicesShards(t *testing.T) {
 	}
 }
 
-// If lists are too short for all candidates, there are more launches and the same ranks.
+// If lists are too short for all candidates, there are more launches, but the ranks are the same.
 func TestDeviceListOverflow(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -352,7 +352,7 @@ func TestDeviceListOverflow(t *testing.T) {
 		got, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		assert.Equal(t, want.Ranks, got.Ranks, kind.Name)
-		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fitted",
+		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fit",
 			kind.Name)
 	}
 }

@@ -181,7 +181,7 @@ func (p *part) upload(ctx context.Context, f *engine.Features, b operands, i, n 
 	return p.quantise(f, blocks, b)
 }
 
-// clearPadding zeroes the rest of the last tile, behind the candidates' rows.
+// clearPadding zeroes the rest of the last tile, after the candidates' rows.
 func (p *part) clearPadding(m *cuda.Memory, rowBytes int64) {
 	at := int64(p.n) * rowBytes
 	p.stream.zero(m, at, min(m.Bytes()-at, cuda.CandidateTile*rowBytes))

@@ -17,7 +17,7 @@ import (
 // the other are screened.
 type slicing struct {
 	size, buffers int
-	// constructs means that the devices compute φ and ψ. kappa is then the κ of the model's slack.
+	// constructs is true if the devices compute φ and ψ. kappa is then the κ of the model's slack.
 	constructs bool
 	kappa      float64
 }
@@ -50,8 +50,8 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 			if err != nil {
 				return 0, err
 			}
-			// A sixteenth stays free for the driver, and two tiles for padding. If less than a tile
-			// fits, Alloc fails.
+			// A sixteenth stays free for the driver, and the space of two tiles stays free for
+			// padding. If less than a tile fits, Alloc fails.
 			fits := (free-free/16-held)/candidateBytes(k)/buffers - 2*cuda.CandidateTile
 			most = min(most, max(cuda.CandidateTile, fits))
 		}

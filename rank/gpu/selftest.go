@@ -48,8 +48,8 @@ func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backen
 			return err
 		}
 		if !slices.Equal(ranks, wantRanks) || !slices.EqualFunc(best, wantBest, slices.Equal) {
-			return fmt.Errorf("%s failed the self-test: its ranks of a small graph by %s differ from the processor's: "+
-				"rank on the processor, with --backend %s", one, c.Model, backend.Tier)
+			return fmt.Errorf("%s failed the self-test: its ranks of a small graph with %s differ "+
+				"from the processor's: rank on the processor, with --backend %s", one, c.Model, backend.Tier)
 		}
 	}
 	e.passed[kind] = true

@@ -137,7 +137,7 @@ func (w *worker) wait(ctx context.Context) error {
 	return w.stream.wait(ctx)
 }
 
-// put uploads n values that fill writes.
+// put uploads n values, which it gets from fill.
 func put[T any](w *worker, dst *cuda.Memory, n int, fill func([]T)) {
 	w.used = send(w.stream, dst, w.in, w.used, n, fill)
 }

@@ -27,9 +27,9 @@ const Version = 2
 // These constants control the training of the cluster centres, for all graphs and models. The
 // training takes only seconds, because there are few clusters.
 //
-// Training has rounds of one epoch, each on the next part of the shuffled triples. In an epoch, a
-// trainer uses repeated triples only once, and most triples between clusters are repeats. With
-// rounds, pairs of clusters with many triples are trained often.
+// Training consists of rounds of one epoch, each on the next part of the shuffled triples. In an
+// epoch, a trainer uses repeated triples only once, and most triples between clusters are repeats.
+// With rounds, pairs of clusters with many triples are trained often.
 const (
 	rounds    = 50
 	roundSize = 1024 // triples

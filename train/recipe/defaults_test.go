@@ -20,7 +20,7 @@ func TestDefaultFor(t *testing.T) {
 			general.Model = name
 			assert.Equal(t, general, c)
 		} else {
-			assert.NotEqual(t, Default().Dim, c.Dim, "%s has numbers for matrices", name)
+			assert.NotEqual(t, Default().Dim, c.Dim, "%s has the defaults of matrix models", name)
 		}
 	}
 	_, err := DefaultFor("hole")

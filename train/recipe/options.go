@@ -14,8 +14,8 @@ var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
 		"model: mquine, mquade (mquine without the cross matrix) or a vector model"),
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
-		"dimension d: entities of mquine and mquade are symmetric d × d matrices, of complex and rotate d complex "+
-			"numbers, of other models d real numbers"),
+		"dimension d: entities are symmetric d × d matrices in mquine and mquade, d complex numbers in complex and "+
+			"rotate, and d real numbers in other models"),
 	declare("seed", func(r *Recipe) *uint64 { return &r.Seed }, 1, setting.Seed,
 		"seed of all random choices"),
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),
@@ -52,7 +52,7 @@ var declarations = []declaration{
 	declare("subsampling", func(r *Recipe) *bool { return &r.Subsampling }, false, setting.Bool,
 		"weight triples by 1/√(count of (h, r) + count of (r, t)), as in the RotatE code"),
 	declare("answer_weights", func(r *Recipe) *bool { return &r.AnswerWeights }, false, setting.Bool,
-		"with kvsall, weight a query by its number of training answers, so that all triples count equally"),
+		"with kvsall, weight a query by its number of training answers, so all triples count equally"),
 
 	declare("z_samples", func(r *Recipe) *int { return &r.ZSamples }, 0, whole(0, 1<<20),
 		"number of Z-samples per query, from the Z-patterns of its negatives except training answers; 0 for none"),
@@ -96,7 +96,7 @@ var declarations = []declaration{
 
 	declare("products", func(r *Recipe) *Products { return &r.Products }, Float32, among(Float32, SplitBF16),
 		"arithmetic of the matrix products of queries and candidates: float32, or bf16x2, which splits each float32 "+
-			"into two bfloat16 and is two to three times as fast, on processors with AMX"),
+			"into two bfloat16 values and is two to three times as fast, on processors with AMX"),
 
 	declare("valid_every", func(r *Recipe) *int { return &r.ValidEvery }, 1, whole(0, 1_000_000),
 		"epochs from one validation to the next; 0 for no validation, otherwise the last epoch is always validated"),

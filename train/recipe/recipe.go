@@ -150,7 +150,7 @@ type Products string
 // The kinds of arithmetic.
 const (
 	Float32 Products = "float32"
-	// SplitBF16 splits each float32 into two bfloat16.
+	// SplitBF16 splits each float32 into two bfloat16 values.
 	SplitBF16 Products = "bf16x2"
 )
 
@@ -249,7 +249,7 @@ func (r *Recipe) Differences(earlier Recipe) string {
 	was := earlier.Options()
 	for i, o := range r.Options() {
 		if now, before := o.Value.String(), was[i].Value.String(); now != before {
-			differences = append(differences, fmt.Sprintf("%s is %s and was %s", o.Key, now, before))
+			differences = append(differences, fmt.Sprintf("%s is %s but was %s", o.Key, now, before))
 		}
 	}
 	return strings.Join(differences, ", ")

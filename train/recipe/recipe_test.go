@@ -92,7 +92,7 @@ func TestLine(t *testing.T) {
 	want := Default()
 	want.Dim = 7
 	assert.Equal(t, want, got, "a line without newer options")
-	assert.Equal(t, "dim is 7 and was 20", got.Differences(Default()))
+	assert.Equal(t, "dim is 7 but was 20", got.Differences(Default()))
 	r := Default()
 	r.Negatives, r.Loss, r.EMA, r.InitStd = OneVsAll, NSSA, 0.5, 0.2
 	r.ValidMetric.Name = "hits@1"
@@ -208,7 +208,7 @@ func TestPresets(t *testing.T) {
 	require.ErrorContains(t, err, "the presets are paper and best")
 }
 
-// Reading any file ends with a recipe or with a one-line error.
+// Reading any file yields a recipe or a one-line error.
 func FuzzRecipeFile(f *testing.F) {
 	f.Add("dim: 7\nloss: paper\naverage: 0.5\n")
 	f.Add("# nothing\n")

@@ -75,7 +75,7 @@ func (r *Run) checkExtension(from, to int) error {
 		return fmt.Errorf("%s cannot be extended, because its learning rate decays to 0 over its %d epochs "+
 			"(decay: %s): start a new run with --epochs %d", r.Dir, from, c.Decay, to)
 	case r.progress.stopped != "":
-		return fmt.Errorf("%s has %s and cannot be extended", r.Dir, r.progress.stopped)
+		return fmt.Errorf("%s cannot be extended, because it has %s", r.Dir, r.progress.stopped)
 	case to <= r.progress.epoch:
 		return fmt.Errorf("%s already has %d epochs: set a larger number", r.Dir, r.progress.epoch)
 	case c.Patience > 0 && outOfTurn && r.progress.epoch == from:

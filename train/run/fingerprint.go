@@ -87,7 +87,7 @@ func (f Fingerprint) Check(now Fingerprint, where, began string) error {
 		case before == "":
 			return differs("there was no %s", p.name)
 		default:
-			return differs("the %s has %s %s and had %s", p.name, after, p.entries, before)
+			return differs("the %s has %s %s but had %s", p.name, after, p.entries, before)
 		}
 	}
 	for _, p := range dataParts {

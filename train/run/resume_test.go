@@ -198,7 +198,7 @@ func TestResumeOldState(t *testing.T) {
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
 	assert.ErrorContains(t, resume(t, dir),
-		"config.yaml was changed after the run began: seed is 2 and was 1; restore it")
+		"config.yaml was changed after the run began: seed is 2 but was 1; restore it")
 }
 
 // A run from an earlier version, whose config.yaml contains former names of options, resumes to the
@@ -249,10 +249,10 @@ func TestResumeWithOtherData(t *testing.T) {
 	labels := slices.Clone(traintest.OpenGraph(t, data).Entities.Labels())
 	slices.Reverse(labels)
 	for _, test := range []struct{ name, text, want string }{
-		{"train.txt", strings.Join(lines("train.txt")[:250], ""), "the train split has 250 triples and had 500"},
+		{"train.txt", strings.Join(lines("train.txt")[:250], ""), "the train split has 250 triples but had 500"},
 		{"train.txt", lines("train.txt")[1] + before["train.txt"][len(lines("train.txt")[0]):],
 			"the train split has 500 triples, but not the same ones in the same order"},
-		{"valid.txt", strings.Join(lines("valid.txt")[:19], ""), "the valid split has 19 triples and had 20"},
+		{"valid.txt", strings.Join(lines("valid.txt")[:19], ""), "the valid split has 19 triples but had 20"},
 		{"test.txt", "", "the test split is missing"},
 		{"entities.txt", strings.Join(labels, "\n") + "\n",
 			"the entity vocabulary has 120 labels, but not the same ones in the same order"},
@@ -267,7 +267,7 @@ func TestResumeWithOtherData(t *testing.T) {
 			test.want+"; restore it, or start again in another folder")
 		replaceAll(t, data, before)
 	}
-	// A data set that moved counts as the same.
+	// A data set that was moved counts as unchanged.
 	other := filepath.Join(t.TempDir(), "families")
 	require.NoError(t, os.Rename(data, other))
 	traintest.Change(t, filepath.Join(dir, ConfigFile), data, other)
@@ -281,10 +281,10 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	config := filepath.Join(dir, ConfigFile)
 	require.NoError(t, Extend(t.Context(), dir, 3))
 	for _, test := range []struct{ old, text, want string }{
-		{"\nseed: 1\n", "\nseed: 7\n", "seed is 7 and was 1"},
-		{"\nlearning_rate: 0.003\n", "\nlearning_rate: 0.01\n", "learning_rate is 0.01 and was 0.003"},
-		{"\noptimiser: adam\n", "\noptimiser: sgd\n", "optimiser is sgd and was adam"},
-		{"\nvalid_every: 1\n", "\nvalid_every: 2\n", "valid_every is 2 and was 1"},
+		{"\nseed: 1\n", "\nseed: 7\n", "seed is 7 but was 1"},
+		{"\nlearning_rate: 0.003\n", "\nlearning_rate: 0.01\n", "learning_rate is 0.01 but was 0.003"},
+		{"\noptimiser: adam\n", "\noptimiser: sgd\n", "optimiser is sgd but was adam"},
+		{"\nvalid_every: 1\n", "\nvalid_every: 2\n", "valid_every is 2 but was 1"},
 	} {
 		undo := traintest.Change(t, config, test.old, test.text)
 		assert.EqualError(t, resume(t, dir), config+" was changed after the run began: "+test.want+
@@ -407,7 +407,7 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 		last = e
 	}))
 	require.NoError(t, r.Close())
-	require.True(t, last.Best, "the last epoch is the best, so that it is in best/")
+	require.True(t, last.Best, "the last epoch is the best, so it is in best/")
 
 	killed := maps.Clone(steps[1])
 	for name, text := range steps[2] {

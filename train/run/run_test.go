@@ -130,7 +130,8 @@ func TestExtend(t *testing.T) {
 	still := func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }
 	early := trainIn(t, data, of(9, still), machineOf(t, 1))
 	assert.EqualError(t, Extend(t.Context(), early, 12),
-		early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations and cannot be extended")
+		early+" cannot be extended, because it has stopped early, "+
+			"after epoch 3: no better mrr/both/all in 2 validations")
 	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
 	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" cannot be extended, because patience "+
 		"would count the validation after epoch 3, which was the last (valid_every: 2): "+

@@ -89,7 +89,7 @@ func (r *dimensionReader) readChoices(list *yaml.Node) error {
 	}
 	for _, v := range list.Content {
 		if v.Kind != yaml.ScalarNode {
-			return r.errorf(v, "a choice is a single value")
+			return r.errorf(v, "every choice must be a single value")
 		}
 		if err := r.option.Read(v, r.file); err != nil {
 			return err

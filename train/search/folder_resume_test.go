@@ -98,7 +98,7 @@ func TestFolderWithOthers(t *testing.T) {
 		{"max: 0.1", "max: 0.5",
 			`trials\.jsonl:1: trial 1 has learning_rate 0\.\d+, but the search gives it 0\.\d+: restore the file`},
 		{"\nbatch: 128\n", "\nbatch: 64\n",
-			`trial-001/config\.yaml does not match trial 1 of this search \(batch is 128 and was 64\): restore it`},
+			`trial-001/config\.yaml does not match trial 1 of this search \(batch is 128 but was 64\): restore it`},
 	} {
 		undo := traintest.Change(t, space, test.old, test.text)
 		err := goOn(t, dir)
@@ -112,7 +112,7 @@ func TestFolderWithOthers(t *testing.T) {
 	first, _, _ := strings.Cut(traintest.Contents(t, data)["valid.txt"], "\n")
 	undo := traintest.Change(t, filepath.Join(data, "valid.txt"), first+"\n", "")
 	assert.EqualError(t, goOn(t, dir), "the data set in "+data+" has changed since "+dir+
-		" began: the valid split has 19 triples and had 20; restore it, or start again in another folder")
+		" began: the valid split has 19 triples but had 20; restore it, or start again in another folder")
 	undo()
 
 	// Searches from earlier versions have no fingerprint.

@@ -69,7 +69,7 @@ func TestReadSpace(t *testing.T) {
 	s := space(t, "dim: 7\nbatch: {choice: [64, 128]}\nlearning_rate: {min: 1e-4, max: 1e-2, scale: log}\n"+
 		"dropout: {min: 0, max: 0.5, scale: linear}\n")
 	assert.Equal(t, 7, s.fixed.Dim)
-	assert.Equal(t, s, space(t, string(s.YAML())), "it reads what it writes")
+	assert.Equal(t, s, space(t, string(s.YAML())), "ReadSpace reads what YAML writes")
 
 	former := space(t, "negatives: {choice: [all, shared]}\naverage: {min: 0, max: 0.5}\nloss: paper\n")
 	assert.Equal(t, []string{"negatives", "ema"}, former.Open(), "names of earlier versions")
@@ -94,7 +94,7 @@ func TestReadSpace(t *testing.T) {
 		"dropout: {min: [0], max: 0.5}":              "x.yaml:1: dropout: min needs a single value",
 		"dropout: {choice: 0.1}":                     "x.yaml:1: dropout: choice needs a list of values",
 		"dropout: {choice: []}":                      "x.yaml:1: dropout: choice needs a list of values",
-		"dropout: {choice: [0.1, [0.2]]}":            "x.yaml:1: dropout: a choice is a single value",
+		"dropout: {choice: [0.1, [0.2]]}":            "x.yaml:1: dropout: every choice must be a single value",
 		"dropout: {choice: [0.1, 0.10]}":             "x.yaml:1: dropout: choice 0.1 is given twice",
 		"loss: {choice: [softmax, hinge]}":           `x.yaml:1: loss "hinge": choose from softmax, nssa, bce and`,
 		"filter: {min: false, max: true}":            "x.yaml:1: filter: this option has no range: give a list",
@@ -110,7 +110,7 @@ func TestReadSpace(t *testing.T) {
 	}
 }
 
-// Reading any file ends with a space or with a one-line error.
+// Reading any file yields a space or a one-line error.
 func FuzzReadSpace(f *testing.F) {
 	f.Add("dim: 7\nloss: {choice: [paper]}\n")
 	f.Add("dropout: {min: 0, max: 0.5, scale: log}\n")
@@ -128,7 +128,7 @@ func FuzzReadSpace(f *testing.F) {
 			t.Fatalf("%v, of %s", err, s.YAML())
 		}
 		if s.draw(1, 1, 0) != again.draw(1, 1, 0) {
-			t.Errorf("%q draws otherwise when it is read again", text)
+			t.Errorf("%q draws different recipes when it is read again", text)
 		}
 	})
 }

@@ -2,8 +2,9 @@
 //
 //	go run ./bench/internal/resultspage
 //
-// datasets.jsonl lists the data sets, NAME.jsonl the runs on each, a JSON object per line, and
-// page.md.tmpl is the text around the tables. The test fails when the committed page is stale.
+// datasets.jsonl lists the data sets, and NAME.jsonl lists the runs on each, with one JSON object
+// per line. page.md.tmpl contains the text around the tables. The test fails when the committed
+// page is stale.
 package main
 
 import (

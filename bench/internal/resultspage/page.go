@@ -51,10 +51,10 @@ func render(folder string) ([]byte, error) {
 func headline(datasets []*dataset) string {
 	rows := [][]string{{"data set", "best run", fullProtocol, paperProtocol, "paper, " + paperProtocol}}
 	for _, d := range datasets {
-		if d.Best == 0 {
+		if d.Best == "" {
 			continue
 		}
-		r := d.runs[d.Best-1]
+		r := *d.run(d.Best)
 		rows = append(rows, []string{
 			fmt.Sprintf("[%s](#%s)", d.Title, strings.ToLower(d.Title)), name(r),
 			mrr(r, fullProtocol), mrr(r, paperProtocol), fmt.Sprintf("%.3f", d.Paper),
@@ -65,14 +65,14 @@ func headline(datasets []*dataset) string {
 
 // runs returns the table of the runs that have figures for all protocols, and their notes.
 func runs(d *dataset) string {
-	header := append([]string{"row", "model, recipe"}, protocols...)
+	header := append([]string{"run", "model, recipe"}, protocols...)
 	rows := [][]string{append(header, "95% interval", "Hits@10", "seed", "epochs", "processor time")}
 	notes := ""
 	for _, r := range d.runs {
 		if len(r.MRR) == 1 {
 			continue
 		}
-		row := []string{fmt.Sprint(r.Row), name(r)}
+		row := []string{code(r.Run), name(r)}
 		for _, p := range protocols {
 			row = append(row, mrr(r, p))
 		}
@@ -80,20 +80,20 @@ func runs(d *dataset) string {
 		row = append(row, r.CI.String(), figure(r.Hits10), fmt.Sprint(r.Seed), fmt.Sprint(r.Epochs), time)
 		rows = append(rows, row)
 		if r.Note != "" {
-			notes += fmt.Sprintf("\n\nRow %d: %s", r.Row, r.Note)
+			notes += fmt.Sprintf("\n\n%s: %s", code(r.Run), r.Note)
 		}
 	}
 	return markdown(rows) + notes
 }
 
-// defaults returns the table of the runs with their models' default options, which have figures
-// only for both/all.
+// defaults returns the table of the runs with the default options of their models. These runs have
+// figures only for both/all.
 func defaults(d *dataset) string {
-	rows := [][]string{{"row", "model, recipe", fullProtocol, "95% interval", "Hits@1", "Hits@10", "time"}}
+	rows := [][]string{{"run", "model, recipe", fullProtocol, "95% interval", "Hits@1", "Hits@10", "time"}}
 	for _, r := range d.runs {
 		if len(r.MRR) == 1 {
 			rows = append(rows, []string{
-				fmt.Sprint(r.Row), name(r), mrr(r, fullProtocol), r.CI.String(), figure(r.Hits1), figure(r.Hits10),
+				code(r.Run), name(r), mrr(r, fullProtocol), r.CI.String(), figure(r.Hits1), figure(r.Hits10),
 				cmp.Or(r.Time, "–"),
 			})
 		}
@@ -103,7 +103,7 @@ func defaults(d *dataset) string {
 
 // differences returns the table of the paired comparisons.
 func differences(d *dataset) string {
-	rows := [][]string{{"rows", "protocol", "difference of MRR", "95% interval", "p"}}
+	rows := [][]string{{"runs", "protocol", "difference of MRR", "95% interval", "p"}}
 	for _, r := range d.runs {
 		for _, p := range r.Paired {
 			between, chance := "–", "–"
@@ -114,7 +114,7 @@ func differences(d *dataset) string {
 				chance = fmt.Sprint(*p.P)
 			}
 			rows = append(rows, []string{
-				fmt.Sprintf("%d − %d", r.Row, p.Less), p.Protocol, signed(p.Difference), between, chance,
+				code(r.Run) + " − " + code(p.Less), p.Protocol, signed(p.Difference), between, chance,
 			})
 		}
 	}
@@ -126,13 +126,15 @@ func commands(d *dataset) string {
 	var b strings.Builder
 	b.WriteString("```sh\n")
 	for _, r := range d.runs {
-		fmt.Fprintf(&b, "mquine train --data %s %s --out ./%d\n", d.Name, r.Options, r.Row)
+		fmt.Fprintf(&b, "mquine train --data %s %s --out ./%s\n", d.Name, r.Options, r.Run)
 	}
-	fmt.Fprintf(&b, "mquine eval ./1/best --data %s\n```", d.Name)
+	fmt.Fprintf(&b, "mquine eval ./%s/best --data %s\n```", d.runs[0].Run, d.Name)
 	return b.String()
 }
 
-func name(r record) string { return fmt.Sprintf("`%s`, %s", r.Model, r.Recipe) }
+func name(r record) string { return code(r.Model) + ", " + r.Recipe }
+
+func code(name string) string { return "`" + name + "`" }
 
 // mrr formats the MRR of a protocol, in bold if it is the full protocol.
 func mrr(r record, protocol string) string {

@@ -22,25 +22,27 @@ func TestPage(t *testing.T) {
 // TestBadRecords checks that load rejects figures that contradict each other.
 func TestBadRecords(t *testing.T) {
 	const (
-		sets = `{"name": "x", "title": "X", "best": 1}`
-		good = `{"dataset": "x", "row": 1, "mrr": {"both/all": 0.5}, "ci": {"by": "query", "low": 0.4, "high": 0.6}}`
+		sets = `{"name": "x", "title": "X", "best": "first"}`
+		good = `{"dataset": "x", "run": "first", "mrr": {"both/all": 0.5}, "ci": {"by": "query", "low": 0.4, "high": 0.6}}`
 	)
 	for _, test := range []struct{ runs, want string }{
 		{good, ""},
-		{`{"row": 1, "mrr": {"both/all": 0.5}}`, `x.jsonl:1: dataset is ""`},
-		{`{"dataset": "x", "row": 2, "mrr": {"both/all": 0.5}}`, "x.jsonl:1: row is 2"},
-		{`{"dataset": "x", "row": 1, "mrr": {"tail/all": 0.5}}`, "mrr needs both/all"},
-		{`{"dataset": "x", "row": 1, "mrr": {"both/all": 1.5}}`, "mrr both/all is 1.5"},
-		{`{"dataset": "x", "row": 1, "mrr": {"both/all": 0.5}, "ci": {"low": 0.6, "high": 0.7}}`,
+		{`{"run": "first", "mrr": {"both/all": 0.5}}`, `x.jsonl:1: dataset is ""`},
+		{`{"dataset": "x", "mrr": {"both/all": 0.5}}`, "x.jsonl:1: run has no name"},
+		{good + "\n" + good, `x.jsonl:2: duplicate run "first"`},
+		{`{"dataset": "x", "run": "first", "mrr": {"tail/all": 0.5}}`, "mrr needs both/all"},
+		{`{"dataset": "x", "run": "first", "mrr": {"both/all": 1.5}}`, "mrr both/all is 1.5"},
+		{`{"dataset": "x", "run": "first", "mrr": {"both/all": 0.5}, "ci": {"low": 0.6, "high": 0.7}}`,
 			"outside its interval"},
-		{`{"dataset": "x", "row": 1, "mrr": {"tail/train": 0.1, "head/train": 0.1, "both/train": 0.1,
+		{`{"dataset": "x", "run": "first", "mrr": {"tail/train": 0.1, "head/train": 0.1, "both/train": 0.1,
 			"tail/all": 0.4, "head/all": 0.2, "both/all": 0.4}}`, "mrr both/all is not the mean"},
-		{good + "\n" + `{"dataset": "x", "row": 2, "mrr": {"both/all": 0.6},
-			"paired": [{"less": 1, "protocol": "both/all", "difference": 0.2}]}`, "both/all is not 0.2 above row 1"},
-		{good + "\n" + `{"dataset": "x", "row": 2, "mrr": {"both/all": 0.6},
-			"paired": [{"less": 2, "protocol": "both/all", "difference": 0}]}`, "not an earlier row"},
+		{good + "\n" + `{"dataset": "x", "run": "second", "mrr": {"both/all": 0.6},
+			"paired": [{"less": "first", "protocol": "both/all", "difference": 0.2}]}`,
+			"both/all is not 0.2 above first"},
+		{good + "\n" + `{"dataset": "x", "run": "second", "mrr": {"both/all": 0.6},
+			"paired": [{"less": "second", "protocol": "both/all", "difference": 0}]}`, "not an earlier run"},
 		{good + "\n" + `{"typo": 1}`, `x.jsonl:2: json: unknown field "typo"`},
-		{"", "has no row 1"},
+		{"", `has no run "first"`},
 	} {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "datasets.jsonl"), []byte(sets), 0o666))

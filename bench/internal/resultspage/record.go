@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// protocols are the pairs side/filter of an MRR, in the order of the tables. tail/train is the
+// protocols lists the side/filter pairs of an MRR, in the order of the tables. tail/train is the
 // paper's.
 var protocols = []string{"tail/train", "head/train", "both/train", "tail/all", "head/all", "both/all"}
 
@@ -24,9 +24,9 @@ const (
 type dataset struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Best is the number of the row with the best validation MRR, or 0 if the data set has no tuned
-	// recipe.
-	Best int `json:"best"`
+	// Best is the name of the run with the best validation MRR. It is empty if the data set has no
+	// tuned recipe.
+	Best string `json:"best"`
 	// Paper is the test MRR that the MQuinE paper reports for tail/train, or 0 if it reports none.
 	Paper float64 `json:"paper"`
 
@@ -36,11 +36,11 @@ type dataset struct {
 // record is a training run and its figures on the test split.
 type record struct {
 	Dataset string `json:"dataset"`
-	// Row numbers the runs of a data set from 1. Texts refer to it, so it never changes.
-	Row    int    `json:"row"`
+	// Run names the run within its data set. Texts refer to it, so it never changes.
+	Run    string `json:"run"`
 	Model  string `json:"model"`
 	Recipe string `json:"recipe"`
-	// Options follow `mquine train --data NAME`.
+	// Options holds the arguments that follow `mquine train --data NAME`.
 	Options string `json:"options"`
 	Seed    uint64 `json:"seed"`
 	Date    string `json:"date"`
@@ -52,7 +52,7 @@ type record struct {
 	Time          string `json:"time"`
 	Epochs        int    `json:"epochs"`
 
-	// MRR is by protocol. Hits1, Hits10 and CI are of both/all.
+	// MRR maps protocols to values. Hits1, Hits10 and CI belong to both/all.
 	MRR    map[string]float64 `json:"mrr"`
 	Hits1  float64            `json:"hits1"`
 	Hits10 float64            `json:"hits10"`
@@ -68,9 +68,9 @@ type interval struct {
 	High float64 `json:"high"`
 }
 
-// difference is the MRR of a run minus the MRR of row Less, as `mquine compare` reports it.
+// difference is the MRR of a run minus the MRR of the run Less, as `mquine compare` reports it.
 type difference struct {
-	Less       int      `json:"less"`
+	Less       string   `json:"less"`
 	Protocol   string   `json:"protocol"`
 	Difference float64  `json:"difference"`
 	Low        *float64 `json:"low"`
@@ -121,8 +121,19 @@ func readLines[T any](path string) ([]T, error) {
 // from two others.
 const rounding = 1.01e-4
 
-// check finds typing errors: figures that contradict each other.
+// run returns the run with the given name, or nil.
+func (d *dataset) run(name string) *record {
+	for i := range d.runs {
+		if d.runs[i].Run == name {
+			return &d.runs[i]
+		}
+	}
+	return nil
+}
+
+// check finds typing mistakes: figures that contradict each other.
 func (d *dataset) check(path string) error {
+	earlier := map[string]record{}
 	for i, r := range d.runs {
 		bad := func(format string, args ...any) error {
 			return fmt.Errorf("%s:%d: %s", path, i+1, fmt.Sprintf(format, args...))
@@ -131,8 +142,10 @@ func (d *dataset) check(path string) error {
 		switch {
 		case r.Dataset != d.Name:
 			return bad("dataset is %q", r.Dataset)
-		case r.Row != i+1:
-			return bad("row is %d", r.Row)
+		case r.Run == "":
+			return bad("run has no name")
+		case earlier[r.Run].Run != "":
+			return bad("duplicate run %q", r.Run)
 		case !ok || len(r.MRR) != 1 && len(r.MRR) != len(protocols):
 			return bad("mrr needs %s alone or all of %v", fullProtocol, protocols)
 		case r.CI != nil && !(r.CI.Low <= full && full <= r.CI.High):
@@ -153,23 +166,25 @@ func (d *dataset) check(path string) error {
 			}
 		}
 		for _, p := range r.Paired {
-			if p.Less < 1 || p.Less >= r.Row {
-				return bad("paired with row %d, which is not an earlier row", p.Less)
+			less, ok := earlier[p.Less]
+			if !ok {
+				return bad("paired with %q, which is not an earlier run", p.Less)
 			}
 			got, ok := r.MRR[p.Protocol]
-			if !ok || math.Abs(got-d.runs[p.Less-1].MRR[p.Protocol]-p.Difference) > rounding {
-				return bad("%s is not %v above row %d", p.Protocol, p.Difference, p.Less)
+			if !ok || math.Abs(got-less.MRR[p.Protocol]-p.Difference) > rounding {
+				return bad("%s is not %v above %s", p.Protocol, p.Difference, p.Less)
 			}
 			if (p.Low == nil) != (p.High == nil) {
-				return bad("the interval of the difference to row %d has one end", p.Less)
+				return bad("the interval of the difference to %s has one end", p.Less)
 			}
 			if p.Low != nil && !(*p.Low <= p.Difference && p.Difference <= *p.High) {
-				return bad("the difference to row %d is outside its interval", p.Less)
+				return bad("the difference to %s is outside its interval", p.Less)
 			}
 		}
+		earlier[r.Run] = r
 	}
-	if d.Best > len(d.runs) || d.Best < 0 {
-		return fmt.Errorf("%s has no row %d", path, d.Best)
+	if d.Best != "" && d.run(d.Best) == nil {
+		return fmt.Errorf("%s has no run %q", path, d.Best)
 	}
 	return nil
 }

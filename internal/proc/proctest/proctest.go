@@ -36,7 +36,8 @@ const jobKey = "MQUINE_TEST_JOB"
 
 // CompareEstimates runs each job in a separate process and compares the estimate with the peak
 // memory of the process. The estimate must be at least 70% of the peak. It must not exceed the
-// peak, so that work that would succeed is never refused. The calling test must do nothing else.
+// peak, because work that would succeed must never be refused. The calling test must do nothing
+// else.
 func CompareEstimates(t *testing.T, jobs []Job) {
 	if job, err := strconv.Atoi(os.Getenv(jobKey)); err == nil {
 		needs, work := jobs[job].Prepare(t)

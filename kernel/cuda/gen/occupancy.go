@@ -28,9 +28,9 @@ func (m multiprocessor) fit(registers, shared int) int {
 	return min(m.blocks, m.warps/warps, byRegisters, byShared)
 }
 
-// atLeast returns how many thread blocks of a kernel must fit on an SM. On the cards
-// that use them, it returns 2 for kernels that need a second block to compute while the first one
-// waits.
+// atLeast returns how many thread blocks of a kernel must fit on an SM. It returns 2 for kernels
+// that need a second block to compute while the first one waits, on the cards that use these
+// kernels.
 func atLeast(kernel, arch string) int {
 	switch {
 	case kernel == "count_half_128" && arch != "sm_86", kernel == "count_half_128_small":

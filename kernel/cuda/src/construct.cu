@@ -1,6 +1,7 @@
-// Computes φ and ψ of MQuinE and MQuadE from their stored parameters, with the bits of model/mquine.go.
-// Every entry of a product is one chain of fused multiply-adds over k from 0 in float64, and the result
-// is rounded to float32 once. docs/models/mquine.md, "Slack", has the slack.
+// Computes φ and ψ of MQuinE and MQuadE from their stored parameters, with the same bits as
+// model/mquine.go. Every entry of a product is one chain of fused multiply-adds over k from 0 in
+// float64, and the result is rounded to float32 once. The slack is in docs/models/mquine.md,
+// "Slack".
 #include "device.cuh"
 
 struct Construct {
@@ -35,7 +36,7 @@ struct Parts {
 	double of[threads / 32];
 };
 
-// Returns the sum of the values of all threads, in all threads.
+// Returns the sum of the values of all threads to every thread.
 __device__ double sum_of_block(double x) {
 	SHARED(Parts, parts);
 #pragma unroll

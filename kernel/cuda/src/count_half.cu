@@ -10,7 +10,7 @@ struct HalfTile {
 	static constexpr int BM = 128, BK = 32, WM = 64, WN = BN / 4, MI = WM / 16, NI = WN / 8;
 	static constexpr int stage_bytes = (BM + BN) * BK * 2;
 
-	// A row has 64 bytes in four pieces. The order of the pieces depends on the row, so that the eight
+	// A row has 64 bytes in four pieces. The order of the pieces depends on the row, so the eight
 	// rows that ldmatrix reads at a time are in different banks.
 	static __device__ __forceinline__ u32 piece(u32 row, u32 p) { return row * 64 + ((p ^ (row >> 1 & 3)) << 4); }
 

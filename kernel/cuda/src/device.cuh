@@ -1,6 +1,7 @@
-// Code that all kernels share. The language is CUDA C++ without headers, which NVRTC compiles on its own.
-// Instructions without a name in C++ are functions here, with a body in PTX. The stand-in driver, which
-// runs the same sources on a CPU, has C++ bodies for them (MQUINE_STANDIN, kernel/cuda/standin).
+// Code that all kernels share. The language is CUDA C++ without headers, which NVRTC compiles on
+// its own. Instructions without a name in C++ are functions with a PTX body. The stand-in driver,
+// which runs the same sources on a CPU, has C++ bodies for them (MQUINE_STANDIN,
+// kernel/cuda/standin).
 #pragma once
 
 typedef unsigned char byte;
@@ -95,7 +96,7 @@ struct Screen {
 	const float* ends;       // lo, hi of each target
 	int* better;             // count of certainly better candidates of each target
 	Pair* list;              // receives undecided (target, position) pairs
-	u32* listed;             // number of these pairs, even if it exceeds
+	u32* listed;             // number of these pairs, which may exceed
 	u32 capacity;            // the length of the list
 	int k;
 	int candidates; // number of candidates; later positions are padding
@@ -115,9 +116,10 @@ __device__ __forceinline__ float band(const Row& r, const CandidateBlock& b, flo
 
 constexpr int counters = 512; // counts per tile of queries in shared memory, one per target
 
-// Compares the scores v of a row, of the candidates at positions at(j), with the thresholds of its
-// targets. Bit j of valid is set if v[j] counts. LANES adjacent lanes share the row and call together.
-// w is the band of the row. counts are the counters of the tile, from target `base` on.
+// Compares the scores v of a row with the thresholds of the row's targets. v[j] is the score of the
+// candidate at position at(j). Bit j of valid is set if v[j] counts. LANES adjacent lanes share the
+// row and call together. w is the band of the row. counts are the counters of the tile, from target
+// `base` on.
 template <int N, int LANES, typename At>
 __device__ __forceinline__ void tally(const Screen& s, int from, int to, float w, const float (&v)[N], At at, u32 valid, int* counts, int base) {
 	int lane = threadIdx.x % 32;

@@ -32,7 +32,7 @@ struct Decide {
 	const u32* listed;               // number of pairs in list
 	const Known* known;              // known answers to decide
 	Pair* rest;                      // receives undecided pairs; for decide_known, (target, index)
-	u32* rested;                     // number of these pairs, even if it exceeds
+	u32* rested;                     // number of these pairs, which may exceed
 	double* scored;                  // receives low, high from score_targets and score_pairs
 	u32 room;                        // the length of rest
 	u32 count;                       // maximum number of pairs of list to process, or number of known answers

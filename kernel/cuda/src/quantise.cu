@@ -25,10 +25,10 @@ __device__ __forceinline__ double sum_of_lanes(double x) {
 	return x;
 }
 
-// Each warp processes a row. The largest entry becomes 2¹³ to 2¹⁴. Entries that would be subnormal in
-// fp16 become 0, so the screen never reads a subnormal value. Scales are between 2⁻⁶³ and 2³⁷, so
-// that scores stay in the range of float32. Smaller rows lose more precision, and their sizes say so.
-// Larger rows get sizes of +Inf, and the screen decides nothing for them.
+// Each warp processes a row. The largest entry becomes 2¹³ to 2¹⁴. Entries that would be subnormal
+// in fp16 become 0, so the screen never reads a subnormal value. Scales are between 2⁻⁶³ and 2³⁷,
+// so scores stay in the range of float32. Smaller rows lose more precision, which their sizes
+// include. Larger rows get sizes of +Inf, and the screen decides nothing for them.
 extern "C" __global__ void __launch_bounds__(256) quantise(const Quantise q) {
 	u32 row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
 	if (row >= (u32)q.n) return;
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(256) quantise(const Quantise q) {
 	norm = sum_of_lanes(norm), error = sum_of_lanes(error), rounded = sum_of_lanes(rounded);
 	if (lane == 0) {
 		const double outward = 1 + 1e-9, none = 1.0 / 0.0;
-		// Subtracting the centre was rounded too.
+		// The subtraction of the centre was rounded too.
 		double centring = q.centre ? 0x1p-52 * __dsqrt_rn(raw) : 0;
 		q.scales[row] = (float)down;
 		q.sizes[3 * row] = usable ? (__dsqrt_rn(norm) + centring) * outward : none;

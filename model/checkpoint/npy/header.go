@@ -147,7 +147,7 @@ func (p *parser) tuple() ([]int, error) {
 			return nil, fmt.Errorf("its shape has the impossible extent %.40s", p.rest[:n])
 		}
 		p.rest = p.rest[n:]
-		p.accept("L") // a long integer of Python 2
+		p.accept("L") // a Python 2 long integer
 		shape = append(shape, int(extent))
 		if !p.accept(",") {
 			if len(shape) == 1 {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 	maxHeaderSize = 16 << 20
 	// maxEntries limits the number of tensors and of metadata entries, and maxRank the number of
 	// extents of a tensor. No model needs that many, and the limits keep a hostile header from
-	// filling the memory.
+	// filling memory.
 	maxEntries = 1 << 16
 	maxRank    = 32
 
@@ -41,8 +43,8 @@ var elementBits = map[string]uint64{
 // parse reads and checks the header of a file, given all its bytes.
 func parse(file []byte) (*File, error) {
 	if len(file) < prefixSize {
-		return nil, fmt.Errorf("not a safetensors file: it has %d bytes, but the length of the header alone needs %d",
-			len(file), prefixSize)
+		return nil, fmt.Errorf("not a safetensors file: it has %s, but the length of the header alone needs %d",
+			text.Plural(len(file), "byte"), prefixSize)
 	}
 	size, rest := binary.LittleEndian.Uint64(file), file[prefixSize:]
 	if size > maxHeaderSize {
@@ -98,13 +100,14 @@ func (f *File) checkLayout() error {
 		case t.begin < last:
 			return fmt.Errorf("tensors %.80q and %.80q overlap", f.tensors[i-1].Name, t.Name)
 		case t.begin > last:
-			return fmt.Errorf("%d bytes of the data before tensor %.80q belong to no tensor", t.begin-last, t.Name)
+			return fmt.Errorf("the data has %s before tensor %.80q that no tensor uses",
+				text.Plural(int(t.begin-last), "byte"), t.Name)
 		}
 		last = t.end
 		f.byName[t.Name] = i
 	}
 	if last < size {
-		return fmt.Errorf("%d bytes at the end of the file belong to no tensor", size-last)
+		return fmt.Errorf("the file ends with %s that no tensor uses", text.Plural(int(size-last), "byte"))
 	}
 	return nil
 }

@@ -152,13 +152,13 @@ func TestHostileHeaders(t *testing.T) {
 		{"wrapping end", tensor(`"F32"`, `[2]`, `[9223372036854775800,9223372036854775808]`),
 			"not 9223372036854775808"},
 		{"hole at the start", tensor(`"F32"`, `[1]`, `[4,8]`),
-			`4 bytes of the data before tensor "a" belong to no tensor`},
-		{"bytes at the end", tensor(`"F32"`, `[1]`, `[0,4]`), "4 bytes at the end of the file"},
-		{"no tensor for the bytes", `{}`, "8 bytes at the end of the file"},
+			`the data has 4 bytes before tensor "a" that no tensor uses`},
+		{"bytes at the end", tensor(`"F32"`, `[1]`, `[0,4]`), "the file ends with 4 bytes that no tensor uses"},
+		{"no tensor for the bytes", `{}`, "the file ends with 8 bytes that no tensor uses"},
 		{"overlap", `{` + a + `,"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, `tensors "a" and "b" overlap`},
 		{"same place", `{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`,
 			`tensors "a" and "b" overlap`},
-		{"hole", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[6],"data_offsets":[2,8]}}`, `1 bytes of the data before tensor "b"`},
+		{"hole", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[6],"data_offsets":[2,8]}}`, `the data has 1 byte before tensor "b"`},
 		{"many tensors", `{` + many(70_000, `"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`) + `}`,
 			"more than 65536 entries"},
 		{"much metadata", `{"__metadata__":{` + many(70_000, `"%d":""`) + `}}`,
@@ -170,7 +170,7 @@ func TestHostileHeaders(t *testing.T) {
 			require.ErrorContains(t, err, c.message)
 			assert.Nil(t, f)
 			assert.True(t, strings.HasPrefix(err.Error(), path+": "), err)
-			assert.Less(t, len(err.Error()), 500, "a sentence, whatever the file holds")
+			assert.Less(t, len(err.Error()), 500, "an error in one sentence, for any file")
 			assert.NotContains(t, err.Error(), "\n")
 		})
 	}
@@ -204,7 +204,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 		assert.Error(t, err, "the first %d of %d bytes", n, len(good))
 	}
 	_, err = parse(append(bytes.Clone(good), 0))
-	assert.ErrorContains(t, err, "1 bytes at the end")
+	assert.ErrorContains(t, err, "the file ends with 1 byte that no tensor uses")
 }
 
 func TestOpenRefusesOtherFiles(t *testing.T) {
@@ -343,9 +343,9 @@ func TestWriteRefuses(t *testing.T) {
 		message  string
 	}{
 		"too few values": {nil, []Float32{{"a", []int{2}, one}},
-			`tensor "a" has 1 values, which do not match the shape [2]`},
-		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "do not match the shape"},
-		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "do not match the shape"},
+			`the number of values of tensor "a" is 1, which does not match the shape [2]`},
+		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "does not match the shape"},
+		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "does not match the shape"},
 		"name twice":       {nil, []Float32{{"a", nil, one}, {"a", nil, one}}, `no tensor can be named "a"`},
 		"reserved name":    {nil, []Float32{{"__metadata__", nil, one}}, "no tensor can be named"},
 		"name not UTF-8":   {nil, []Float32{{"\xff", nil, one}}, "not valid UTF-8"},
@@ -410,7 +410,7 @@ func TestWriteFileLeavesReadersAlone(t *testing.T) {
 	require.NoError(t, WriteFile(t.Context(), path, nil))
 	got, err := f.Float32("a")
 	require.NoError(t, err)
-	assert.Equal(t, []float32{1, 2}, got, "an open file is the old one")
+	assert.Equal(t, []float32{1, 2}, got, "an open file keeps its old contents")
 }
 
 // FuzzSafetensors checks that parse, given any bytes, returns an error, or tensors that lie within

@@ -96,7 +96,7 @@ func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error)
 		}
 		names[t.Name] = true
 		if !fits(t) {
-			return nil, fmt.Errorf("tensor %.80q has %d values, which do not match the shape %v",
+			return nil, fmt.Errorf("the number of values of tensor %.80q is %d, which does not match the shape %v",
 				t.Name, len(t.Values), t.Shape)
 		}
 		end := begin + 4*int64(len(t.Values))

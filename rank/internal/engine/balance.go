@@ -2,8 +2,8 @@ package engine
 
 import "math"
 
-// Balance shifts and scales φ, and scales ψ, so that low-precision formats represent both well. For
-// any μ and any weights,
+// Balance shifts and scales φ, and scales ψ, so low-precision formats represent both well. For any
+// μ and any weights,
 //
 //	ψ·φ = ψ·μ + Σ_t (ψ_t / w_t) · ((φ_t − μ_t) · w_t)
 //

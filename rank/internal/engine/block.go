@@ -15,8 +15,7 @@ const (
 	// MostTargets bounds the targets of a query. A query with more targets becomes several queries,
 	// because a kernel cannot be interrupted while it compares a panel with the targets.
 	MostTargets = 512
-	// blockTargets bounds the targets of a block of several queries, and so bounds the scratch
-	// memory.
+	// blockTargets bounds the targets of a block of several queries, and hence the scratch memory.
 	blockTargets = 4096
 	// BlockTargets is the most targets in a block.
 	BlockTargets = blockTargets + MostTargets
@@ -28,7 +27,7 @@ const (
 // ranking reads from it and writes to it. A goroutine reuses one Block.
 type Block struct {
 	Job *Job
-	// Worker computes ψ, single vectors φ and reference scores.
+	// Worker computes ψ, φ of single candidates, and reference scores.
 	Worker model.Worker
 
 	// Begin and the ranking set these.

@@ -71,7 +71,7 @@ type Candidates interface {
 	// MostParts returns the largest number of parts into which Count can divide a slice.
 	MostParts() int
 	// Count compares the candidates of the block's part with every target. To b.Counts, it adds the
-	// candidates that are certainly better or certainly equal, without the target itself and the
+	// candidates that are certainly better or certainly equal, except the target itself and the
 	// answers that filters remove (b.Known). It appends the candidates that only reference scores
 	// can order to b.Pending. Counts over ranges of candidates add up.
 	Count(ctx context.Context, worker int, b *Block) error

@@ -48,7 +48,7 @@ func TestShortlist(t *testing.T) {
 		slices.SortFunc(all, func(a, b Contender) int { return cmp.Compare(b.Low, a.Low) })
 		assert.Equal(t, all[k-1].Low, list.threshold)
 		kept := slices.DeleteFunc(slices.Clone(all), func(c Contender) bool { return c.High < all[k-1].Low })
-		assert.ElementsMatch(t, kept, list.items, "those that k others do not certainly surpass")
+		assert.ElementsMatch(t, kept, list.items, "the contenders that k others do not certainly surpass")
 		slices.SortFunc(all, func(a, b Contender) int {
 			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entity, b.Entity))
 		})

@@ -70,7 +70,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Names from earlier versions are accepted, but only formats that keep them write them.
+// Settings can be read by their former names. YAML writes the current names, and Original returns
+// the former ones.
 func TestFormerNames(t *testing.T) {
 	var got variables
 	require.NoError(t, got.read("old_choice: zwei\nwhole: 3"))

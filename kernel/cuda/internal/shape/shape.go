@@ -23,16 +23,16 @@ var Halves = [...]Half{
 	{"count_half_128_small", 128, 2, 0},
 }
 
-// Shared returns the bytes of dynamic shared memory of a thread block.
+// Shared returns the number of bytes of dynamic shared memory in a thread block.
 func (h Half) Shared() int { return h.Stages * (QueryTile + h.Tile) * 64 }
 
-// Towers returns the bytes of dynamic shared memory of construct_features and construct_queries for
-// d × d matrices. The first kernel stores one matrix in float64; the second stores three in float64
-// and one in float32.
+// Towers returns the number of bytes of dynamic shared memory that construct_features and
+// construct_queries need for d × d matrices. The first kernel stores one matrix in float64; the
+// second stores three in float64 and one in float32.
 func Towers(d int) (features, queries int) { return 8 * d * d, 28 * d * d }
 
-// Dynamic returns the bytes of dynamic shared memory of a kernel. If the kernel works on matrices,
-// they are d × d.
+// Dynamic returns the number of bytes of dynamic shared memory that a kernel needs. If the kernel
+// works on matrices, they are d × d.
 func Dynamic(kernel string, d int) int {
 	features, queries := Towers(d)
 	switch kernel {

@@ -1,6 +1,6 @@
-// Defines the parts of CUDA C++ that the kernels in ../../src use, so that g++ can compile them. The
-// threads of a thread block are fibers that switch at barriers and at the operations of a warp. Thread
-// blocks run one after another. Only for tests.
+// Defines, for tests, the parts of CUDA C++ that the kernels in ../../src use, so g++ can compile
+// them. The threads of a thread block are fibers that switch at barriers and at the operations of a
+// warp. Thread blocks run one after another.
 #pragma once
 #define MQUINE_STANDIN
 
@@ -114,8 +114,8 @@ inline int __float_as_int(float f) { int i; memcpy(&i, &f, 4); return i; }
 inline double __longlong_as_double(long long i) { double f; memcpy(&f, &i, 8); return f; }
 inline long long __double_as_longlong(double f) { long long i; memcpy(&i, &f, 8); return i; }
 
-// Directed roundings of results in long double, which are rounded themselves. Sometimes the result is one
-// step further outward than necessary; the bounds allow that.
+// Directed roundings of results in long double, which are already rounded. Sometimes the result is
+// one step further outward than necessary; the bounds allow that.
 inline float round_up(long double x) {
 	float f = (float)x;
 	return (long double)f < x + fabsl(x) * 0x1p-60L ? nextafterf(f, INFINITY) : f;
@@ -135,7 +135,7 @@ inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
 
-// The twins of the functions in PTX in device.cuh.
+// The twins of the PTX functions in device.cuh.
 inline void copy_async(void* to, const void* from) { standin::copy_async(to, from); }
 inline void copy_commit() { standin::copy_commit(); }
 template <int N> void copy_wait() { standin::copy_wait(N); }
@@ -160,9 +160,10 @@ inline void load_matrices(unsigned (&r)[4], const void* row) {
 	standin::warp_barrier(0xffffffffu);
 }
 
-// The following functions round as badly as docs/numerics.md, "GPU screens", assumes of a tensor
-// core. It adds the 16 products in groups of four. Each time it aligns them and the accumulator to the
-// largest of them and truncates them after 24 bits, and then the sum too.
+// The following functions round as badly as docs/numerics.md, "GPU screens", assumes that a tensor
+// core may. It adds the 16 products in groups of four. For each group, it aligns the products and
+// the accumulator to the largest of them, truncates them after 24 bits, and truncates the sum after
+// 24 bits too.
 
 // Returns the value of the 24th significant bit of x ≠ 0.
 inline double last_bit(double x) {

@@ -1,6 +1,7 @@
-// A libcuda.so.1 that runs the kernels on the CPU. It delays work until someone asks for the result, so
-// that tests detect reads that come too early. Every allocation ends at an unreadable page. standin_set
-// injects faults, and so do environment variables named STANDIN_ and the setting in capitals.
+// A libcuda.so.1 that runs the kernels on the CPU. It delays work until the caller asks for the
+// result, so tests detect reads that come too early. Every allocation ends at an unreadable page.
+// standin_set injects faults, and so do environment variables whose names are STANDIN_ followed by
+// a setting in capitals.
 #include "cuda_host.h"
 
 #include <cstdlib>
@@ -180,8 +181,8 @@ static bool run_block() {
 		f.groups.clear(), f.open.clear();
 	}
 	votes = 0;
-	// Every other round runs the threads backwards, so that a missing barrier makes one of them read a
-	// value that is not there yet.
+	// Every other round runs the threads in reverse order, so a missing barrier makes one of them
+	// read a value that is not there yet.
 	for (bool back = false;; back = !back) {
 		bool moved = false;
 		int at = 0, ended = 0;
@@ -366,7 +367,7 @@ API cuInit(unsigned) {
 }
 API cuDriverGetVersion(int* v) { *v = (int)settings()["driver"]; return Success; }
 API cuGetErrorName(int r, const char** p) { *p = names(r); return *p ? Success : InvalidValue; }
-API cuGetErrorString(int r, const char** p) { *p = names(r) ? "as the test wants it" : nullptr; return *p ? Success : InvalidValue; }
+API cuGetErrorString(int r, const char** p) { *p = names(r) ? "as the test set it" : nullptr; return *p ? Success : InvalidValue; }
 API cuDeviceGetCount(int* n) { *n = (int)settings()["devices"]; return initialised ? Success : NotInitialized; }
 API cuDeviceGet(int* d, int i) { *d = i; return i >= 0 && i < settings()["devices"] ? Success : InvalidDevice; }
 API cuDeviceGetName(char* name, int size, int) { snprintf(name, size, "Stand-in"); return Success; }
