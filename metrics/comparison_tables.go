@@ -248,11 +248,11 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 			}
 		}
 	}
-	return writeCSV(w, []string{
+	return text.WriteRecords(w, CSV, []string{
 		"data", "split", "filter", "ties", "base", "other", "by", "group", "label", "side", "n", "wins", "losses",
 		"equal", "metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
 		"ci_by", "clusters", "effective_clusters",
-	}, rows)
+	}, slices.Values(rows))
 }
 
 // AddLabels adds readable labels of opaque identifiers to groups and queries.

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -240,18 +239,6 @@ func writeTables(w io.Writer, f Format, tables []*text.Table, notes []string) er
 	}
 	_, err := io.WriteString(w, "\n"+strings.Join(notes, "\n")+"\n")
 	return err
-}
-
-// writeCSV writes lines of fields.
-func writeCSV(w io.Writer, header []string, rows [][]string) error {
-	lines := csv.NewWriter(w)
-	// The writer remembers its first error, and Error returns it.
-	_ = lines.Write(header)
-	for _, row := range rows {
-		_ = lines.Write(row)
-	}
-	lines.Flush()
-	return lines.Error()
 }
 
 // exact formats a number for programs. An undefined number is empty.

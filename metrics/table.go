@@ -265,7 +265,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 		}
 		rows = append(rows, row)
 	}
-	return writeCSV(w, header, rows)
+	return text.WriteRecords(w, CSV, header, slices.Values(rows))
 }
 
 // AddLabels adds readable labels of opaque identifiers to groups and queries.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -213,43 +214,37 @@ func (d dataInfo) remarks() []string {
 }
 
 // records returns a line for each split, or for each file of a data set that is not installed.
-func (d dataInfo) records() *text.Table {
-	t := text.NewTable()
+func (d dataInfo) records() (header []string, rows iter.Seq[[]string]) {
+	var lines [][]string
 	if d.Statistics == nil {
-		t.AppendHeader([]any{"data", "split", "triples"})
 		if d.Public != nil {
 			for _, f := range d.Public.Files {
-				t.AppendRow([]any{d.Name, f.Name, f.Lines})
+				lines = append(lines, text.Fields(d.Name, f.Name, f.Lines))
 			}
 		}
-		return t
+		return []string{"data", "split", "triples"}, slices.Values(lines)
 	}
-	header := []any{
+	header = []string{
 		"data", "entities", "relations",
 		"split", "triples", "repeats", "loops", "tail_queries", "head_queries", "unseen",
 	}
 	for c := range kg.NumCategories {
 		header = append(header, c.String())
 	}
-	t.AppendHeader(header)
 	for _, s := range d.Statistics.Splits {
-		row := []any{d.Name, d.Statistics.Entities, d.Statistics.Relations, s.Split.String(), s.Triples, s.Repeats,
-			s.Loops, s.TailQueries, s.HeadQueries}
-		if d.Statistics.Training == nil {
-			row = append(row, "")
+		line := text.Fields(d.Name, d.Statistics.Entities, d.Statistics.Relations, s.Split, s.Triples, s.Repeats,
+			s.Loops, s.TailQueries, s.HeadQueries)
+		if d.Statistics.Training == nil { // the other columns need the train split
+			line = append(line, make([]string, 1+kg.NumCategories)...)
 		} else {
-			row = append(row, *s.Unseen)
-		}
-		for c := range kg.NumCategories {
-			if d.Statistics.Training == nil {
-				row = append(row, "")
-			} else {
-				row = append(row, s.Categories[c])
+			line = append(line, strconv.Itoa(*s.Unseen))
+			for c := range kg.NumCategories {
+				line = append(line, strconv.Itoa(s.Categories[c]))
 			}
 		}
-		t.AppendRow(row)
+		lines = append(lines, line)
 	}
-	return t
+	return header, slices.Values(lines)
 }
 
 func (d dataInfo) factTable() *text.Table {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"iter"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -144,23 +146,23 @@ func (l dataList) remarks() []string {
 }
 
 // records returns a line for each data set. The sizes are empty if the catalogue lacks the data set.
-func (l dataList) records() *text.Table {
-	t := text.NewTable()
-	t.AppendHeader([]any{
-		"name", "public", "entities", "relations", "train", "valid", "test", "present", "missing", "differing",
-	})
+func (l dataList) records() (header []string, rows iter.Seq[[]string]) {
+	var lines [][]string
 	for _, d := range l.Datasets {
-		row := []any{d.Name, d.Public}
+		line := text.Fields(d.Name, d.Public)
 		for _, n := range []int{d.Entities, d.Relations, d.Train, d.Valid, d.Test} {
+			field := ""
 			if d.Public {
-				row = append(row, n)
-			} else {
-				row = append(row, "")
+				field = strconv.Itoa(n)
 			}
+			line = append(line, field)
 		}
-		t.AppendRow(append(row, d.Present, strings.Join(d.Missing, " "), strings.Join(d.Differing, " ")))
+		lines = append(lines, append(line, text.Fields(d.Present, strings.Join(d.Missing, " "),
+			strings.Join(d.Differing, " "))...))
 	}
-	return t
+	return []string{
+		"name", "public", "entities", "relations", "train", "valid", "test", "present", "missing", "differing",
+	}, slices.Values(lines)
 }
 
 // state returns the text for the column "state".

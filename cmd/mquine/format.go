@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -74,8 +75,8 @@ func (p *printed) dataOf(ctx context.Context, g *kg.Graph) (metrics.Data, error)
 type result interface {
 	// tables returns the tables of text outputFormats.
 	tables() []*text.Table
-	// records returns one table for programs, with exact labels. They are the lines of CSV and TSV.
-	records() *text.Table
+	// records returns the lines of CSV and TSV, with exact labels.
+	records() (header []string, rows iter.Seq[[]string])
 }
 
 // remarks is a result with lines below its tables, which are not escaped yet.
@@ -105,7 +106,8 @@ func render(out io.Writer, f text.Format, r result) error {
 	case text.FormatJSON:
 		return text.WriteJSON(text.Exact(out), r)
 	case text.FormatCSV, text.FormatTSV:
-		return r.records().Write(text.Exact(out), f)
+		header, rows := r.records()
+		return text.WriteRecords(text.Exact(out), f, header, rows)
 	}
 	tables := r.tables()
 	for i, t := range tables {

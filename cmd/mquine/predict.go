@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -190,10 +192,17 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	if err != nil {
 		return nil, err
 	}
-	for i, found := range lists {
-		for j, f := range found {
-			list.add(s.graph, queries[i], j+1, f, complete, labels)
+	list.all = func(yield func(answer) bool) {
+		for i, found := range lists {
+			for j, f := range found {
+				if !yield(newAnswer(s.graph, queries[i], j+1, f, complete, labels)) {
+					return
+				}
+			}
 		}
+	}
+	if p.wantsJSON() {
+		list.Answers = slices.AppendSeq(list.Answers, list.all)
 	}
 	if list.single {
 		fields := queryFields(s.graph, queries[0])
@@ -252,10 +261,12 @@ type answers struct {
 	Provenance  metrics.Provenance `json:"provenance"`
 	K           int                `json:"k"`
 	FilterKnown bool               `json:"filter_known"`
-	// Queries counts the queries. Answers lists the answers to one query after the other.
+	// Queries counts the queries. Answers lists the answers to one query after the other, if they are
+	// written as JSON.
 	Queries int      `json:"queries"`
 	Answers []answer `json:"answers"`
 
+	all    iter.Seq[answer]
 	single bool // one query, which title names
 	title  string
 }
@@ -276,10 +287,10 @@ type answer struct {
 	Known *bool `json:"known"`
 }
 
-// add adds an answer. complete says whether the data set has all three splits.
-func (l *answers) add(
+// newAnswer returns an answer to q. complete says whether the data set has all three splits.
+func newAnswer(
 	g *kg.Graph, q kg.Query, place int, p rank.Prediction, complete bool, labels map[string]string,
-) {
+) answer {
 	fields, entity := queryFields(g, q), g.Entities.Label(p.Entity)
 	a := answer{
 		Head: fields[0], Relation: fields[1], Tail: fields[2], Answer: q.Side.String(), Rank: place,
@@ -293,7 +304,7 @@ func (l *answers) add(
 	if p.Known || complete {
 		a.Known = &p.Known
 	}
-	l.Answers = append(l.Answers, a)
+	return a
 }
 
 // tables returns a table of answers. Answers to a single query have the query as the title;
@@ -308,7 +319,7 @@ func (l *answers) tables() []*text.Table {
 		t.AppendHeader([]any{"head", "relation", "tail", "rank", "score", "known"})
 	}
 	t.Title = l.title
-	for _, a := range l.Answers {
+	for a := range l.all {
 		known := unknown
 		if a.Known != nil {
 			known = map[bool]string{false: "no", true: "yes"}[*a.Known]
@@ -331,16 +342,20 @@ func (l *answers) tables() []*text.Table {
 }
 
 // records returns a line for each answer.
-func (l *answers) records() *text.Table {
-	t := text.NewTable()
-	t.AppendHeader([]any{"head", "relation", "tail", "answer", "rank", "label", "score", "known"})
-	for _, a := range l.Answers {
-		known := ""
-		if a.Known != nil {
-			known = strconv.FormatBool(*a.Known)
+func (l *answers) records() (header []string, rows iter.Seq[[]string]) {
+	return []string{"head", "relation", "tail", "answer", "rank", "label", "score", "known"},
+		func(yield func([]string) bool) {
+			for a := range l.all {
+				known := ""
+				if a.Known != nil {
+					known = strconv.FormatBool(*a.Known)
+				}
+				score := strconv.FormatFloat(a.Score, 'g', -1, 64)
+				if !yield([]string{
+					a.Head, a.Relation, a.Tail, a.Answer, strconv.Itoa(a.Rank), a.Label, score, known,
+				}) {
+					return
+				}
+			}
 		}
-		t.AppendRow([]any{a.Head, a.Relation, a.Tail, a.Answer, a.Rank, a.Label,
-			strconv.FormatFloat(a.Score, 'g', -1, 64), known})
-	}
-	return t
 }

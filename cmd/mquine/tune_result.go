@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/metrics"
@@ -79,22 +81,15 @@ func (o *searchResult) tables() []*text.Table {
 }
 
 // records returns a line for each trial.
-func (o *searchResult) records() *text.Table {
-	t := text.NewTable()
-	header := []any{"place", "trial", "epochs", "metric", "value", "best_epoch", "processor_minutes", "failed"}
-	for _, key := range o.folder.Space.Open() {
-		header = append(header, key)
-	}
-	t.AppendHeader(header)
+func (o *searchResult) records() (header []string, rows iter.Seq[[]string]) {
+	header = []string{"place", "trial", "epochs", "metric", "value", "best_epoch", "processor_minutes", "failed"}
+	var lines [][]string
 	for i, trial := range o.Trials {
-		row := []any{i + 1, trial.Trial, trial.Epochs, trial.Metric, trial.Value, trial.BestEpoch,
-			trial.ProcessorMinutes, trial.Failed}
-		for _, option := range o.folder.Space.Values(o.folder.Recipe(trial.Trial)) {
-			row = append(row, option)
-		}
-		t.AppendRow(row)
+		line := text.Fields(i+1, trial.Trial, trial.Epochs, trial.Metric, trial.Value, trial.BestEpoch,
+			trial.ProcessorMinutes, trial.Failed)
+		lines = append(lines, append(line, o.folder.Space.Values(o.folder.Recipe(trial.Trial))...))
 	}
-	return t
+	return append(header, o.folder.Space.Open()...), slices.Values(lines)
 }
 
 // remarks returns where the best trial is, and commands that continue from it.

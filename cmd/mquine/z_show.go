@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -133,13 +135,14 @@ func (r *shownTriple) remarks() []string {
 }
 
 // records returns a line for each pattern.
-func (r *shownTriple) records() *text.Table {
-	t := text.NewTable()
-	t.AppendHeader([]any{"data", "head", "relation", "tail", "convention", "e2", "e3", "e2_label", "e3_label"})
+func (r *shownTriple) records() (header []string, rows iter.Seq[[]string]) {
+	var lines [][]string
 	for _, p := range r.Patterns {
-		t.AppendRow([]any{
+		lines = append(lines, []string{
 			r.Data, r.Head, r.Relation, r.Tail, r.Convention.String(), p.E2, p.E3, r.labels[p.E2], r.labels[p.E3],
 		})
 	}
-	return t
+	return []string{
+		"data", "head", "relation", "tail", "convention", "e2", "e3", "e2_label", "e3_label",
+	}, slices.Values(lines)
 }

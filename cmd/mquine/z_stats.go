@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -149,21 +150,21 @@ func (r *zReport) remarks() []string {
 }
 
 // records returns a line for each side, for all triples and for each relation.
-func (r *zReport) records() *text.Table {
-	t := text.NewTable()
-	t.AppendHeader([]any{"data", "split", "convention", "relation", "label", "side", "n", "easy", "neutral", "hard",
-		"largest_z"})
-	row := func(relation string, c zpattern.CaseCounts, largest uint64) {
-		t.AppendRow([]any{r.Data, r.Split.String(), c.Convention.String(), relation, r.labels[relation], c.Side, c.N,
-			c.Easy, c.Neutral, c.Hard, largest})
+func (r *zReport) records() (header []string, rows iter.Seq[[]string]) {
+	var lines [][]string
+	line := func(relation string, c zpattern.CaseCounts, largest uint64) {
+		lines = append(lines, text.Fields(r.Data, r.Split, c.Convention, relation, r.labels[relation], c.Side, c.N,
+			c.Easy, c.Neutral, c.Hard, largest))
 	}
 	for _, c := range r.Cases {
-		row("", c, r.Z.Largest)
+		line("", c, r.Z.Largest)
 	}
 	for _, c := range r.Relations {
-		row(c.Relation, c.CaseCounts, c.LargestZ)
+		line(c.Relation, c.CaseCounts, c.LargestZ)
 	}
-	return t
+	return []string{
+		"data", "split", "convention", "relation", "label", "side", "n", "easy", "neutral", "hard", "largest_z",
+	}, slices.Values(lines)
 }
 
 // share returns part as text, with its percentage of whole.

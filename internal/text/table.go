@@ -1,8 +1,6 @@
 package text
 
 import (
-	"bufio"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"regexp"
@@ -39,15 +37,11 @@ func (t *Table) AppendRow(cells []any) { t.rows = append(t.rows, cells) }
 // Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// Write writes the title and the table in a format, and a line feed. It shortens long text on a
+// Write writes the title and the table as text, Markdown or LaTeX, and a line feed. It shortens long text on a
 // terminal that is too narrow for it, and only there.
 func (t *Table) Write(w io.Writer, f Format) error {
 	var out string
 	switch f {
-	case FormatCSV:
-		return t.writeCSV(w)
-	case FormatTSV:
-		return t.writeTSV(w)
 	case FormatLaTeX:
 		out = t.LaTeX()
 	case FormatMarkdown:
@@ -285,35 +279,6 @@ func latex(s string) string { return latexEscaper.Replace(Escape(s)) }
 var latexEscaper = strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
 	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `<`, `$<$`, `>`, `$>$`, `|`, `$|$`,
 	`…`, `\ldots{}`, `−`, `$-$`, `–`, `--`, `→`, `$\to$`, `←`, `$\leftarrow$`, `×`, `$\times$`)
-
-// lines returns the header and the rows as exact text.
-func (t *Table) lines() [][]string {
-	rows := t.rows
-	if t.header != nil {
-		rows = append([][]any{t.header}, rows...)
-	}
-	lines := make([][]string, len(rows))
-	for i, row := range rows {
-		for _, cell := range row {
-			lines[i] = append(lines[i], fmt.Sprint(cell))
-		}
-	}
-	return lines
-}
-
-// writeCSV writes the header and the rows exactly, without the title.
-func (t *Table) writeCSV(w io.Writer) error {
-	return csv.NewWriter(w).WriteAll(t.lines())
-}
-
-// writeTSV is like writeCSV. Labels of data sets contain no tabs and no line feeds.
-func (t *Table) writeTSV(w io.Writer) error {
-	buf := bufio.NewWriter(w)
-	for _, line := range t.lines() {
-		_, _ = buf.WriteString(strings.Join(line, "\t") + "\n") // Flush returns the error
-	}
-	return buf.Flush()
-}
 
 // columns returns the number of columns.
 func (t *Table) columns() int {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,20 +85,22 @@ func TestTableInMarkdownStandsOut(t *testing.T) {
 }
 
 // Programs read the labels exactly.
-func TestTableForPrograms(t *testing.T) {
+func TestWriteRecords(t *testing.T) {
+	rows := [][]string{Fields(`"x"`, 1), Fields("NA", -0.5), Fields("a,b", "c")}
 	var out strings.Builder
-	require.NoError(t, strangeTable().Write(&out, FormatCSV))
+	require.NoError(t, WriteRecords(&out, FormatCSV, []string{"a", "b"}, slices.Values(rows)))
 	records, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
 	require.NoError(t, err)
-	assert.Equal(t, [][]string{{"a_b", "n [95% CI]"}, {`[x] 5% & $\{}#~^<>|`, "-0.5 [-1, -0.25]"},
-		{"a\n\\input{x}\x1b\t\"q\"", "-"}, {"* e → x", "1e-5"}}, records)
+	assert.Equal(t, [][]string{{"a", "b"}, {`"x"`, "1"}, {"NA", "-0.5"}, {"a,b", "c"}}, records)
 
-	table := NewTable()
-	table.AppendHeader([]any{"a", "b"})
-	table.AppendRow([]any{`"x"`, "NA"})
 	out.Reset()
-	require.NoError(t, table.Write(&out, FormatTSV))
-	assert.Equal(t, "a\tb\n\"x\"\tNA\n", out.String())
+	require.NoError(t, WriteRecords(&out, FormatTSV, []string{"a", "b"}, slices.Values(rows)))
+	assert.Equal(t, "a\tb\n\"x\"\t1\nNA\t-0.5\na,b\tc\n", out.String())
+	many := slices.Values(slices.Repeat(rows, 10_000))
+	for _, f := range []Format{FormatCSV, FormatTSV} {
+		assert.Error(t, WriteRecords(failing{}, f, nil, slices.Values(rows)))
+		assert.Error(t, WriteRecords(failing{}, f, nil, many))
+	}
 }
 
 func TestTableWithoutHeader(t *testing.T) {
@@ -148,7 +151,7 @@ func TestShorten(t *testing.T) {
 }
 
 func TestTableWriteErrors(t *testing.T) {
-	for _, f := range []Format{FormatTable, FormatMarkdown, FormatLaTeX, FormatCSV, FormatTSV} {
+	for _, f := range []Format{FormatTable, FormatMarkdown, FormatLaTeX} {
 		assert.Error(t, strangeTable().Write(failing{}, f), f)
 	}
 }

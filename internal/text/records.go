@@ -1,0 +1,52 @@
+package text
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+)
+
+// WriteRecords writes a header and rows exactly, for programs: as FormatTSV, or otherwise as
+// FormatCSV. In tab-separated text, fields must not contain tabs or line feeds; labels of data sets
+// do not.
+func WriteRecords(w io.Writer, f Format, header []string, rows iter.Seq[[]string]) error {
+	if f == FormatTSV {
+		buf := bufio.NewWriter(w)
+		_, err := buf.WriteString(strings.Join(header, "\t") + "\n")
+		for row := range rows {
+			if err != nil {
+				return err
+			}
+			_, err = buf.WriteString(strings.Join(row, "\t") + "\n")
+		}
+		if err != nil {
+			return err
+		}
+		return buf.Flush()
+	}
+	lines := csv.NewWriter(w)
+	err := lines.Write(header)
+	for row := range rows {
+		if err != nil {
+			return err
+		}
+		err = lines.Write(row)
+	}
+	if err != nil {
+		return err
+	}
+	lines.Flush()
+	return lines.Error()
+}
+
+// Fields formats values as a row for WriteRecords.
+func Fields(values ...any) []string {
+	row := make([]string, len(values))
+	for i, v := range values {
+		row[i] = fmt.Sprint(v)
+	}
+	return row
+}
