@@ -153,7 +153,8 @@ func newRelease(work string) (*release, error) {
 		return nil, err
 	}
 	r := &release{source: filepath.Join(work, "source"), built: filepath.Join(work, "built")}
-	if _, err := output(exec.Command("git", "clone", "--quiet", "--shared", ".", r.source)); err != nil {
+	clone := exec.Command("git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--shared", ".", r.source)
+	if _, err := output(clone); err != nil {
 		return nil, err
 	}
 	native := target{os: runtime.GOOS, arch: runtime.GOARCH}
