@@ -18,6 +18,8 @@ var declarations = []declaration{
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
 		"`dimension` d: entities of mquine and mquade are symmetric d × d matrices, of complex and rotate d complex "+
 			"numbers, of other models d real numbers"),
+	declare("reciprocal", func(r *Recipe) *bool { return &r.Reciprocal }, false, setting.Bool,
+		"give every relation an inverse with parameters of its own, which answers the head queries"),
 	declare("seed", func(r *Recipe) *uint64 { return &r.Seed }, 1, setting.Seed,
 		"`seed` of all random choices"),
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),
