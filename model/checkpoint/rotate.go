@@ -35,6 +35,9 @@ const (
 	rotateEntities  = "entity_embedding.npy"
 	rotateRelations = "relation_embedding.npy"
 
+	// oteRange is the embedding range in the fork KGEmbedding-OTE, whose config.json has ote_size.
+	oteRange = 0.01
+
 	// maxConfig limits the size of config.json, in bytes.
 	maxConfig = 1 << 20
 )
@@ -190,8 +193,12 @@ func (o *rotateOptions) model() (config model.Config, widths [2]int) {
 			widths[i] *= 2
 		}
 	}
+	span := model.DefaultRange(gamma, hidden)
+	if _, ote := o.values["ote_size"]; ote {
+		span = oteRange
+	}
 	config = model.Config{Model: m.name, Dim: hidden, Hyper: map[string]float64{
-		model.Gamma: gamma, model.EmbeddingRange: model.DefaultRange(gamma, hidden),
+		model.Gamma: gamma, model.EmbeddingRange: span,
 	}}
 	if m.entity == 0 {
 		// Here doubling only adds dimensions. The embedding range still follows from hidden_dim.
