@@ -63,7 +63,7 @@ func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o Summa
 		for i, g := range chunk {
 			means[i] = &g.drawnMeans
 		}
-		if err := draw(ctx, means, count, o.Threads, drawClusters); err != nil {
+		if err := draw(ctx, means, count, o.Threads, drawClusters, func(int) {}); err != nil {
 			return nil, err
 		}
 		if err := each(ctx, len(chunk), o.Threads, func(i int) { chunk[i].finish() }); err != nil {
@@ -101,9 +101,10 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 
 // draw computes the means of groups for all draws. Their number must be a multiple of batch. fill
 // sets the weights, which are 0 before the call, of the draw with the given number, the k-th of its
-// batch.
+// batch. progress learns how many draws are done.
 func draw(
 	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, k, number int),
+	progress func(draws int),
 ) error {
 	if len(groups) == 0 {
 		return ctx.Err()
@@ -126,6 +127,7 @@ func draw(
 			g.add(w, pass*batch, &cached)
 		}
 		free <- w
+		progress(batch)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
@@ -30,6 +31,9 @@ type CompareOptions struct {
 	CIBy Clustering
 	// Threads bounds the number of threads; 0 means GOMAXPROCS.
 	Threads int
+	// Progress, if not nil, is called while draws are made, with the share that is done. Calls do not
+	// overlap.
+	Progress func(done, total int)
 }
 
 // Comparison compares the ranks of a checkpoint with the ranks of a base for the same queries.
@@ -193,6 +197,7 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 // of sides.
 func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contrast) error {
 	sides := selections(p.o.Sides)
+	drawn := 0
 	for _, method := range []struct {
 		draws  int
 		signed bool
@@ -215,7 +220,8 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 				chunk = append(chunk, &d)
 				held += len(d.means) * method.draws
 			}
-			if err := draw(ctx, chunk, p.count, p.o.Threads, method.fill); err != nil {
+			progress := p.progress(&drawn, len(chunk), len(groups))
+			if err := draw(ctx, chunk, p.count, p.o.Threads, method.fill, progress); err != nil {
 				return err
 			}
 			err := each(ctx, len(chunk), p.o.Threads, func(i int) {
@@ -235,6 +241,20 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 		}
 	}
 	return nil
+}
+
+// progress returns a function that reports draws for a chunk of all groups and adds them to *drawn.
+func (p *pairing) progress(drawn *int, chunk, groups int) func(draws int) {
+	if p.o.Progress == nil {
+		return func(int) {}
+	}
+	var mu sync.Mutex
+	return func(draws int) {
+		mu.Lock()
+		defer mu.Unlock()
+		*drawn += draws * chunk
+		p.o.Progress(*drawn, (resamples+permutations)*groups)
+	}
 }
 
 // differences returns the difference of a metric for each query: the other checkpoint's minus the

@@ -74,6 +74,7 @@ func CompareAll(
 		Schema: ComparisonSchema, Data: g.Name, Split: split, Filter: o.Filter, Ties: o.Ties, CIBy: o.CIBy,
 		ZConvention: zConvention(o.Keys), Comparisons: []NamedComparison{},
 	}
+	report := o.Progress
 	for i, c := range checkpoints {
 		results, _, err := Summarize(ctx, c.Ranks, SummaryOptions{
 			Sides: o.Sides, Filters: []rank.Filter{o.Filter}, Hits: o.Hits, CIBy: o.CIBy, Threads: o.Threads,
@@ -87,6 +88,9 @@ func CompareAll(
 			continue
 		}
 		base := checkpoints[0]
+		if report != nil {
+			o.Progress = func(done, total int) { report((i-1)*total+done, (len(checkpoints)-1)*total) }
+		}
 		comparison, err := Compare(ctx, base.Ranks, c.Ranks, o)
 		if err != nil {
 			return nil, err

@@ -11,7 +11,7 @@ type HyperParameter struct {
 	// Key is the name in a checkpoint's metadata. The command line uses it with dashes in place of
 	// underscores.
 	Key string
-	// Help describes the hyper-parameter in one line, with the kind of value in backquotes.
+	// Help describes the hyper-parameter in one line.
 	Help string
 	// Default is the value if neither a configuration nor a checkpoint contains one. Checkpoints
 	// omit a value that equals Default, so Default must never change.

@@ -50,11 +50,11 @@ const (
 
 var (
 	margin = &HyperParameter{
-		Key: Gamma, Help: "`margin` γ from which a distance is subtracted; it never changes a rank",
+		Key: Gamma, Help: "margin γ from which a distance is subtracted; it never changes a rank",
 		Initial: func(Config) float64 { return 12 }, Least: -math.MaxFloat64, Most: math.MaxFloat64,
 	}
 	embeddingRange = &HyperParameter{
-		Key: EmbeddingRange, Help: "largest absolute initial `value` of a parameter",
+		Key: EmbeddingRange, Help: "largest absolute initial value of a parameter",
 		Initial: initialRange, Least: -math.MaxFloat64, Most: math.MaxFloat64,
 	}
 	// phaseRange is the embedding range of models whose parameters are scaled phases. Its bounds

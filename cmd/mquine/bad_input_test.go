@@ -103,7 +103,7 @@ func TestEvalBadInput(t *testing.T) {
 		"no valid split to use": {data: copyFolder(t, w.data, without("valid.txt")),
 			sentence: "filter all needs the valid split"},
 		"no train for groups": {data: copyFolder(t, w.data, without("train.txt")),
-			more:     []string{"--filters", "none", "--by", "category"},
+			more:     []string{"--filter", "none", "--by", "category"},
 			sentence: "groups by category: data set families has no train split"},
 		"empty split": {data: copyFolder(t, w.data, replacing("test.txt", emptied)),
 			sentence: "test.txt has no triples: remove the file if the data set has no test split"},
@@ -116,13 +116,13 @@ func TestEvalBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			args := append([]string{"eval", "--model", w.model, "--data", w.data,
+			args := append([]string{"eval", w.model, "--data", w.data,
 				"--ranks", filepath.Join(dir, "ranks.tsv"), "--json", filepath.Join(dir, "report.json")}, test.more...)
 			if test.model != "" {
-				args[2] = test.model
+				args[1] = test.model
 			}
 			if test.data != "" {
-				args[4] = test.data
+				args[3] = test.data
 			}
 			o := mquine(t, args...)
 			o.requireSentence(t, exitFailed, test.sentence)
@@ -137,7 +137,7 @@ func TestEvalOtherVocabulary(t *testing.T) {
 	w := newWorkplace(t)
 	larger := w.path("larger")
 	succeed(t, "data", "make", "families", "--out", larger, "--entities", "80")
-	o := mquine(t, "eval", "--model", w.model, "--data", larger)
+	o := mquine(t, "eval", w.model, "--data", larger)
 	o.requireSentence(t, exitFailed, "data set larger: the checkpoint lacks")
 	assert.Regexp(t, `lacks \d+ entities of the data \(.+, .+, .+, .+, .+, …\)`, o.stderr)
 	assert.Empty(t, o.stdout)
@@ -147,7 +147,7 @@ func TestEvalNotFinite(t *testing.T) {
 	w := newWorkplace(t)
 	broken := w.path("broken")
 	breakCheckpoint(t, w.model, broken)
-	o := mquine(t, "eval", "--model", broken, "--data", w.data)
+	o := mquine(t, "eval", broken, "--data", w.data)
 	o.requireSentence(t, exitFailed, `"relation.tail"`)
 	assert.Contains(t, o.stderr, "row 2")
 	assert.Contains(t, o.stderr, "NaN")
@@ -191,14 +191,14 @@ func TestUnreadable(t *testing.T) {
 	w := newWorkplace(t)
 	for _, path := range []string{filepath.Join(w.model, "model.safetensors"), filepath.Join(w.data, "train.txt")} {
 		require.NoError(t, os.Chmod(path, 0))
-		mquine(t, "eval", "--model", w.model, "--data", w.data).requireSentence(t, exitFailed, "permission denied")
+		mquine(t, "eval", w.model, "--data", w.data).requireSentence(t, exitFailed, "permission denied")
 		require.NoError(t, os.Chmod(path, 0o644))
 	}
 }
 
 func TestEvalCannotWrite(t *testing.T) {
 	w := newWorkplace(t)
-	eval := []string{"eval", "--model", w.model, "--data", w.data}
+	eval := []string{"eval", w.model, "--data", w.data}
 	for _, flag := range []string{"--ranks", "--json"} {
 		// An error before the ranking.
 		for path, reason := range map[string]string{
@@ -231,9 +231,9 @@ func TestFullStandardOutput(t *testing.T) {
 	defer full.Close()
 	w := newWorkplace(t)
 	for _, args := range [][]string{
-		{"eval", "--model", w.model, "--data", w.data},
-		{"eval", "--model", w.model, "--data", w.data, "--json", "-"},
-		{"predict", "--model", w.model, "--data", w.data, "--head", "person_00", "--relation", "lives_in"},
+		{"eval", w.model, "--data", w.data},
+		{"eval", w.model, "--data", w.data, "--json", "-"},
+		{"predict", w.model, "--data", w.data, "--head", "person_00", "--relation", "lives_in"},
 		{"info", "--json", "-"},
 		{"info", "--json", "/dev/full"},
 		{"eval", "--help"},
@@ -256,10 +256,10 @@ func TestFullStandardOutput(t *testing.T) {
 
 func TestTierCap(t *testing.T) {
 	w := newWorkplace(t)
-	eval := []string{"eval", "--model", w.model, "--data", w.data}
+	eval := []string{"eval", w.model, "--data", w.data}
 	t.Setenv("MQUINE_TIER", "generic")
 	mquine(t, append(eval, "--backend", "avx2")...).requireSentence(t, exitFailed, "backend avx2: ")
-	assert.Contains(t, succeed(t, eval...).stderr, "on generic with")
+	assert.Contains(t, succeed(t, append(eval, "-v")...).stderr, "on generic with")
 	assert.Contains(t, succeed(t, "info").stdout, "generic (the best that MQUINE_TIER=generic allows)")
 	t.Setenv("MQUINE_TIER", "sse")
 	mquine(t, eval...).requireSentence(t, exitFailed, `environment variable MQUINE_TIER: unknown tier "sse"`)

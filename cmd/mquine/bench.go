@@ -43,7 +43,7 @@ func (p *pattern) String() string {
 	}
 	return p.Regexp.String()
 }
-func (p *pattern) Type() string { return "regexp" }
+func (p *pattern) Type() string { return "REGEXP" }
 
 func (p *pattern) Set(s string) (err error) {
 	p.Regexp, err = regexp.Compile(s)
@@ -57,7 +57,7 @@ func (p *pattern) Set(s string) (err error) {
 type span struct{ d *time.Duration }
 
 func (s span) String() string { return s.d.String() }
-func (s span) Type() string   { return "time" }
+func (s span) Type() string   { return "DURATION" }
 
 func (s span) Set(text string) error {
 	d, err := parseTime(text, "must be a time above 0, such as 200ms or 2s")
@@ -71,7 +71,7 @@ func (s span) Set(text string) error {
 type percent struct{ share *float64 }
 
 func (p percent) String() string { return fmt.Sprintf("%g%%", 100**p.share) }
-func (p percent) Type() string   { return "percent" }
+func (p percent) Type() string   { return "PERCENT" }
 
 func (p percent) Set(text string) error {
 	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)

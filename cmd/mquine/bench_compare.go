@@ -26,8 +26,8 @@ type comparing struct {
 func (c *comparing) add(cmd *cobra.Command) {
 	c.minEffect = compare.DefaultMinEffect
 	cmd.Flags().StringVar(&c.metric, "metric", "",
-		"compare this `unit`, such as sec/op or GFLOP/s (default: the least noisy one, see above)")
-	cmd.Flags().Var(percent{&c.minEffect}, "min-effect", "smallest relevant change in `percent`")
+		"compare this `UNIT`, such as sec/op or GFLOP/s (default: the least noisy one, see above)")
+	cmd.Flags().Var(percent{&c.minEffect}, "min-effect", "smallest relevant change")
 }
 
 const verdictHelp = `Verdicts:
@@ -82,7 +82,7 @@ the two runs.`,
 	}
 	cmd.Flags().SortFlags = false
 	c.add(cmd)
-	cmd.Flags().StringVar(&control, "control", "", "`file` with a second measurement of OLD")
+	cmd.Flags().StringVar(&control, "control", "", "`FILE` with a second measurement of OLD")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}

@@ -59,16 +59,19 @@ and the base again (the control), in short passes and in changing order.
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&base, "base", "", "git `revision` to compare with")
-	flags.StringVar(&head, "head", "", "git `revision` to compare (default: the working tree)")
-	flags.StringVar(&o.Bench, "bench", ".", "run benchmarks that match this `pattern`, as in go test -bench")
+	flags.StringVar(&base, "base", "", "git `REVISION` to compare with")
+	flags.StringVar(&head, "head", "", "git `REVISION` to compare (default: the working tree)")
+	flags.StringVar(&o.Bench, "bench", ".", "run benchmarks that match `REGEXP`, as in go test -bench")
 	flags.BoolVar(&o.Short, "quick", false, "run only the quick subset")
-	flags.Var(positive{&o.Rounds, 0}, "rounds", fmt.Sprintf("`number` of rounds, at least %d", minRounds))
-	flags.Var(positive{&o.Passes, 100}, "passes", "`number` of passes per round")
-	flags.Var(span{&o.Time}, "benchtime", "`time` per benchmark, round and series")
-	flags.StringVar(&pkg, "pkg", pkg, "run the benchmarks of the package in this `folder`")
+	flags.Var(positive{&o.Rounds, 0}, "rounds", fmt.Sprintf("number of rounds, at least %d", minRounds))
+	flags.Var(positive{&o.Passes, 100}, "passes", "number of passes per round")
+	flags.Var(span{&o.Time}, "benchtime", "time per benchmark, round and series")
+	flags.StringVar(&pkg, "pkg", pkg, "run the benchmarks of the package in `DIR`")
 	c.add(cmd)
-	flags.StringVar(&out, "out", "", "write base.txt, head.txt and control.txt to this `folder`")
+	flags.StringVar(&out, "out", "", "write base.txt, head.txt and control.txt to `DIR`")
+	inGroup(cmd, inputFlags, "base", "head", "bench", "quick", "pkg")
+	inGroup(cmd, runFlags, "rounds", "passes", "benchtime")
+	inGroup(cmd, outputFlags, "metric", "min-effect", "out")
 	markRequired(cmd, "base")
 	return cmd
 }
@@ -89,7 +92,7 @@ func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOpt
 		b, remove, err := compare.Build(ctx, revision, pkg, dir, label)
 		return b, func() {
 			if problem := remove(); problem != nil {
-				printLine(log, "note: cannot remove a temporary worktree (run git worktree prune): %s",
+				printNote(log, "cannot remove a temporary worktree (run git worktree prune): %s",
 					oneLine(problem))
 			}
 		}, err

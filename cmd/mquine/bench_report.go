@@ -35,8 +35,8 @@ because results of different machines are not comparable.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&results, "results", results,
-		"read results from this `folder`, with a subfolder for each class of machine")
+		"read results from `DIR`, with a subfolder for each class of machine")
 	markInput(cmd, "results")
-	addOutput(cmd, &out, "out", "write the page to `file` (- is standard output)")
+	addOutput(cmd, &out, "out", "write the page to `FILE` (- is standard output)")
 	return cmd
 }

@@ -54,9 +54,9 @@ func TestChangingCheckpoint(t *testing.T) {
 		args []string
 		mark string // in a message after the opening and before the results
 	}{
-		"eval": {[]string{"eval", "--model", opened, "--data", w.data, "--json", json, "--ranks", ranks},
+		"eval": {[]string{"eval", "-v", opened, "--data", w.data, "--json", json, "--ranks", ranks},
 			"with mquine,"},
-		"predict":        {[]string{"predict", "--model", opened, "--data", w.data, "--in", "-"}, "never"},
+		"predict":        {[]string{"predict", opened, "--data", w.data, "--in", "-"}, "never"},
 		"compare, base":  {[]string{"compare", opened, w.model, "--data", w.data, "--json", json}, "with opened in"},
 		"compare, other": {[]string{"compare", w.model, opened, "--data", w.data, "--json", json}, "with opened in"},
 	}

@@ -64,7 +64,7 @@ everything. With "--json -", the JSON goes to standard output and the tables go
 to standard error.`,
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
   mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
-  mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json
+  mquine compare ./a ./b --data ./my-graph --side tail --json compare.json
   mquine compare ranks-a.tsv ranks-b.tsv --data fb15k-237`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -103,11 +103,13 @@ to standard error.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addData(cmd, &c.data)
-	addChoice(cmd, &c.filter, "filter", "rank under this `filter`: none, train or all", rank.None, rank.Train, rank.All)
+	addChoice(cmd, &c.filter, "filter", "rank under this filter: none, train or all", rank.None, rank.Train, rank.All)
 	c.setup.add(cmd)
-	flags.Var(positive{n: &c.changed}, "changed", "list this `number` of queries that changed most")
-	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv",
+	flags.Var(positive{n: &c.changed}, "changed", "list this number of queries that changed most")
+	addChoice(cmd, &c.format, "format", "format of the tables: table, md, latex or csv",
 		metrics.PlainText, metrics.Markdown, metrics.LaTeX, metrics.CSV)
+	inGroup(cmd, protocolFlags, "filter")
+	inGroup(cmd, outputFlags, "changed", "format")
 	jsonFlag(cmd, &c.jsonFile)
 	c.compute.add(cmd)
 	return cmd
@@ -132,14 +134,16 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			}
 		}
 		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
-			printLine(log, "note: %s has %s candidates but %s has %s, so their ranks are not strictly comparable",
+			printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
 				first.Name, text.Comma(a), name, text.Comma(b))
 		}
 		all = append(all, next.ComparedCheckpoint)
 	}
+	meter := newMeter(log)
+	defer meter.clear()
 	return metrics.CompareAll(ctx, first.graph, c.split, all, metrics.CompareOptions{
 		Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed,
-		CIBy: c.ciBy, Threads: c.threads,
+		CIBy: c.ciBy, Threads: c.threads, Progress: meter.steps("resampling"),
 	})
 }
 
@@ -201,7 +205,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
-	s, err := inputs{model: path, data: c.data}.open(ctx, log)
+	s, err := inputs{checkpoint: path, data: c.data}.open(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +218,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		return nil, err
 	}
 	start, meter := time.Now(), newMeter(log)
+	meter.task = fmt.Sprintf("checkpoint %d of %d", number+1, len(c.models))
 	ranking, err := rank.Run(ctx, s.checkpoint.Model, kg.NewIndex(s.graph), triples, rank.Options{
 		Sides: c.sides.List(), Backend: backend, Threads: c.threads, Progress: meter.ranking,
 	})
@@ -221,8 +226,9 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
-	printLine(log, "ranked %s with %s in %s",
-		text.Plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
+	printLine(log, "ranked %s with %s in %.2f s", text.Plural(len(ranking.Ranks), "query"), name,
+		time.Since(start).Seconds())
+	writeStatistics(details(log), ranking.Stats, s.checkpoint.Model.Config().Entities)
 	sum, err := s.checkpoint.SHA256(ctx)
 	if err != nil {
 		return nil, err

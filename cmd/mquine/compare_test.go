@@ -64,7 +64,7 @@ func (w workplace) another(t *testing.T) string {
 func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
 	t.Helper()
 	path := w.path("ranks.tsv")
-	succeed(t, "eval", "--model", model, "--data", w.data, "--filters", "all", "--ranks", path)
+	succeed(t, "eval", model, "--data", w.data, "--filter", "all", "--ranks", path)
 	ranks := map[string]float64{}
 	for _, line := range sortedLines(t, path) {
 		f := strings.Split(line, "\t")
@@ -158,7 +158,7 @@ func TestCompare(t *testing.T) {
 
 func TestCompareFormats(t *testing.T) {
 	w := newWorkplace(t)
-	compare := []string{"compare", w.model, w.another(t), w.model + "/", "--data", w.data, "--sides", "head", "--by",
+	compare := []string{"compare", w.model, w.another(t), w.model + "/", "--data", w.data, "--side", "head", "--by",
 		"degree", "--hits", "1,10"}
 	o := succeed(t, append(compare, "--format", "md")...)
 	assert.Contains(t, o.stdout, "| side | metric |")
@@ -193,7 +193,7 @@ func TestCompareFormats(t *testing.T) {
 // Every table says what was resampled, and intervals and p-values depend on it.
 func TestCompareCIBy(t *testing.T) {
 	w := newWorkplace(t)
-	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--sides", "tail", "--by", "category",
+	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--side", "tail", "--by", "category",
 		"--json", w.path("c.json")}
 	read := func() (r compareJSON) {
 		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("c.json"))), &r))
@@ -234,8 +234,8 @@ func TestCompareRanksFiles(t *testing.T) {
 	w := newWorkplace(t)
 	other := w.another(t)
 	base, changed := w.path("base.tsv"), w.path("changed.tsv")
-	succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", base)
-	succeed(t, "eval", "--model", other, "--data", w.data, "--filters", "all", "--ranks", changed)
+	succeed(t, "eval", w.model, "--data", w.data, "--ranks", base)
+	succeed(t, "eval", other, "--data", w.data, "--filter", "all", "--ranks", changed)
 	read := func(args ...string) (r compareJSON) {
 		o := succeed(t, append([]string{"compare", "--data", w.data, "--by", "z-case", "--json", "-"}, args...)...)
 		require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
@@ -245,10 +245,10 @@ func TestCompareRanksFiles(t *testing.T) {
 		return r
 	}
 	for _, sides := range []string{"both", "head"} {
-		want := read(w.model, other, "--sides", sides).Comparisons
-		assert.Equal(t, want, read(base, changed, "--sides", sides).Comparisons)
-		assert.Equal(t, want, read(w.model, changed, "--sides", sides).Comparisons)
-		assert.Equal(t, want, read(base, other, "--sides", sides).Comparisons)
+		want := read(w.model, other, "--side", sides).Comparisons
+		assert.Equal(t, want, read(base, changed, "--side", sides).Comparisons)
+		assert.Equal(t, want, read(w.model, changed, "--side", sides).Comparisons)
+		assert.Equal(t, want, read(base, other, "--side", sides).Comparisons)
 	}
 
 	compare := []string{"compare", base, changed, "--data", w.data}

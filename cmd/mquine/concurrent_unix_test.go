@@ -68,7 +68,7 @@ func TestOneMakesTheFolder(t *testing.T) {
 func TestOneFileOfSeveralEvaluations(t *testing.T) {
 	w := newWorkplace(t)
 	path := w.path("o.json")
-	for _, o := range atOnce(t, 4, "eval", "--model", w.model, "--data", w.data, "--json", path) {
+	for _, o := range atOnce(t, 4, "eval", w.model, "--data", w.data, "--json", path) {
 		require.Equal(t, exitOK, o.status, o.stderr)
 	}
 	assert.True(t, json.Valid(must1(os.ReadFile(path))))

@@ -2,13 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"path"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/text"
@@ -64,17 +60,14 @@ path or an http or https address. The checksums must match here, too.`,
 			}
 			stderr := cmd.ErrOrStderr()
 			fetcher := catalogue.NewFetcher(dir)
-			var bar transferBar
-			if text.OnTerminal(stderr) {
-				bar.w = text.Unescaped(stderr)
-				fetcher.Progress = bar.show
-			}
+			meter := newMeter(stderr)
+			fetcher.Progress = meter.downloading()
 			fetcher.Log = func(line string) {
-				bar.clear()
+				meter.clear()
 				printLine(stderr, "%s", line)
 			}
 			result, err := fetcher.Get(cmd.Context(), set, from)
-			bar.clear()
+			meter.clear()
 			if err != nil {
 				return err
 			}
@@ -88,7 +81,7 @@ path or an http or https address. The checksums must match here, too.`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "",
-		"read the data set from this folder, archive or file: a `path` or an address")
+		"read the data set from `SOURCE`: a folder, archive, file or address")
 	return cmd
 }
 
@@ -105,7 +98,7 @@ be compressed (.gz, .zst). If the folder has vocabularies (entities.dict,
 entity_ids.del or entities.tsv, and the same for relations), their identifiers
 are kept.`,
 		Example: `  mquine data import ./my-graph --name my-graph
-  mquine eval --model ./checkpoint --data my-graph`,
+  mquine eval ./checkpoint --data my-graph`,
 		Args: oneArg("give the folder to read, as in: mquine data import ./my-graph --name my-graph"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -127,7 +120,7 @@ are kept.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "install the data set under this `name`")
+	cmd.Flags().StringVar(&name, "name", "", "install the data set under this `NAME`")
 	markRequired(cmd, "name")
 	return cmd
 }
@@ -164,39 +157,4 @@ func completeCatalogue(_ *cobra.Command, args []string, _ string) ([]string, cob
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return catalogueNames(), cobra.ShellCompDirectiveNoFileComp
-}
-
-// transferBar shows the progress of downloads, one after another, on a terminal.
-type transferBar struct {
-	w       io.Writer
-	address string
-	bar     *progressbar.ProgressBar
-}
-
-// show reports that done of total bytes have been downloaded from an address. total is −1 if the
-// size is unknown.
-func (b *transferBar) show(address string, done, total int64) {
-	if b.bar == nil || b.address != address {
-		b.clear()
-		b.address = address
-		b.bar = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(b.w),
-			progressbar.OptionSetDescription(text.Escape(path.Base(address))),
-			progressbar.OptionShowBytes(true),
-			progressbar.OptionShowTotalBytes(true),
-			progressbar.OptionSetPredictTime(true),
-			progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionSetSpinnerChangeInterval(0), // do not draw from another goroutine
-			progressbar.OptionClearOnFinish(),
-		)
-	}
-	_ = b.bar.Set64(done) // an error here must not end the download
-}
-
-// clear removes the bar before other lines are printed.
-func (b *transferBar) clear() {
-	if b.bar != nil {
-		_ = b.bar.Clear()
-		b.bar = nil
-	}
 }

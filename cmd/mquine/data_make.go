@@ -96,7 +96,7 @@ A label names the group: g012_e000345 is entity 345 in group 12.`,
 func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, relations, train, heldOut string) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(out, "out", "", "new `folder` for the data set")
+	flags.StringVar(out, "out", "", "new folder `DIR` for the data set")
 	markRequired(cmd, "out")
 	must(cmd.MarkFlagDirname("out"))
 
@@ -111,9 +111,10 @@ func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, rel
 		{&cfg.Test, "test", "test triples", heldOut},
 	}
 	for _, s := range sizes {
-		flags.Var(positive{s.n, synth.Largest}, s.flag, fmt.Sprintf("`number` of %s (default %s)", s.of, s.usual))
+		flags.Var(positive{s.n, synth.Largest}, s.flag, fmt.Sprintf("number of %s (default %s)", s.of, s.usual))
 	}
-	flags.Uint64Var(&cfg.Seed, "seed", 1, "random `seed`")
+	cfg.Seed = 1
+	flags.Var(seed{&cfg.Seed}, "seed", "random seed")
 }
 
 // writeMade writes g to the folder dir and prints its sizes.

@@ -210,13 +210,14 @@ func TestDataRefuses(t *testing.T) {
 	}
 }
 
-func TestTransferBar(t *testing.T) {
+func TestProgressDownloading(t *testing.T) {
 	var terminal bytes.Buffer
-	bar := transferBar{w: &terminal}
-	bar.show("https://example.org/toy/train.txt", 50, 100)
-	bar.show("https://example.org/toy/valid.txt", 10, -1)
-	bar.clear()
-	bar.clear()
-	require.Contains(t, terminal.String(), "train.txt")
-	require.Contains(t, terminal.String(), "valid.txt")
+	m := newMeter(&terminal)
+	m.terminal = true
+	show := m.downloading()
+	show("https://example.org/toy/train.txt", 50, 100)
+	show("https://example.org/toy/valid.txt", 10, -1)
+	m.clear()
+	require.Equal(t, "\r█████░░░░░  50% downloading train.txt, 0s left, 50 B\x1b[K\r\x1b[K"+
+		"\rdownloading valid.txt, 10 B\x1b[K\r\x1b[K", terminal.String())
 }

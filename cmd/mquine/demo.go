@@ -33,14 +33,14 @@ The demo removes the graph and the checkpoint at the end. --keep keeps them for
 other commands.`,
 		Example: `  mquine demo
   mquine demo --keep ./try
-  mquine predict --model ./try/checkpoint --data ./try/families \
+  mquine predict ./try/checkpoint --data ./try/families \
     --head film_000 --relation has_genre`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), keep, start)
 		},
 	}
-	cmd.Flags().StringVar(&keep, "keep", "", "keep the graph and the checkpoint in this `folder`")
+	cmd.Flags().StringVar(&keep, "keep", "", "keep the graph and the checkpoint in `DIR`")
 	must(cmd.MarkFlagDirname("keep"))
 	return cmd
 }
@@ -63,7 +63,7 @@ func demo(ctx context.Context, out, log io.Writer, keep string, start time.Time)
 		dir = temporary.Path
 	}
 	e := newEvaluation(start)
-	e.data, e.model = filepath.Join(dir, demoData), filepath.Join(dir, "checkpoint")
+	e.data, e.checkpoint = filepath.Join(dir, demoData), filepath.Join(dir, "checkpoint")
 	if err := makeDemo(ctx, log, e); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func demo(ctx context.Context, out, log io.Writer, keep string, start time.Time)
 		return err
 	}
 	if keep != "" {
-		printLine(log, "kept the graph in %s and the checkpoint in %s", e.data, e.model)
+		printLine(log, "kept the graph in %s and the checkpoint in %s", e.data, e.checkpoint)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 		return err
 	}
 	fmt.Fprintf(log, "trained %s, d = %d, in %.1f s\n", c.Model, c.Dim, time.Since(start).Seconds())
-	return checkpoint.Save(ctx, e.model, m, g.Entities, g.Relations, map[string]string{"dataset": demoData})
+	return checkpoint.Save(ctx, e.checkpoint, m, g.Entities, g.Relations, map[string]string{"dataset": demoData})
 }
 
 // demoConfig returns a recipe for a few thousand triples.

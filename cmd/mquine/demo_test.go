@@ -30,7 +30,7 @@ func TestDemo(t *testing.T) {
 
 	// Other commands can use the kept files, and get the same result.
 	report := filepath.Join(temporary, "report.json")
-	succeed(t, "eval", "--model", filepath.Join(kept, "checkpoint"), "--data", filepath.Join(kept, "families"),
+	succeed(t, "eval", filepath.Join(kept, "checkpoint"), "--data", filepath.Join(kept, "families"),
 		"--json", report)
 	for _, m := range readReport(t, must1(os.ReadFile(report))).Results {
 		if m.Side == "both" && m.Filter == "all" && m.Ties == "realistic" {

@@ -27,12 +27,13 @@ type gpus struct {
 func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 	c.setDefaults()
 	addChoice(cmd, &c.backend, "backend",
-		"compute on this `engine`: auto (--devices if given, else the best instruction set), cuda (GPUs, or fail), "+
+		"compute on this engine: auto (--devices if given, else the best instruction set), cuda (GPUs, or fail), "+
 			"avx512, avx2 or generic",
 		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
 	cmd.Flags().Var(deviceList{&g.indices}, "devices",
-		"share the candidates among the GPUs with these `numbers` (see mquine info; default 0 with --backend cuda)")
-	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
+		"share the candidates among the GPUs with these numbers (see mquine info; default 0 with --backend cuda)")
+	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "number of threads")
+	inGroup(cmd, machineFlags, "backend", "devices", "threads")
 }
 
 // deviceList is a flag whose value is a comma-separated list of distinct GPU numbers, which start
@@ -40,7 +41,7 @@ func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 type deviceList struct{ indices *[]int }
 
 func (d deviceList) String() string { return strings.Join(names(*d.indices), ",") }
-func (d deviceList) Type() string   { return "numbers" }
+func (d deviceList) Type() string   { return "LIST" }
 
 func (d deviceList) Set(list string) error {
 	var indices []int
@@ -80,7 +81,7 @@ func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close fu
 	}
 	note := func(err error) {
 		m.clear()
-		printLine(log, "note: using the processor: %v", err)
+		printNote(log, "using the processor: %v", err)
 	}
 	opened, err := gpu.Open(indices...)
 	switch {

@@ -36,7 +36,7 @@ func process(t *testing.T, args ...string) outcome {
 func TestGPUs(t *testing.T) {
 	library := standin.Library(t)
 	w := newWorkplace(t)
-	eval := []string{"eval", "--model", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv")}
+	eval := []string{"eval", "-v", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv")}
 	with := func(more ...string) []string { return append(eval[:len(eval):len(eval)], more...) }
 	ranks := func() string {
 		text, err := os.ReadFile(w.path("ranks.tsv"))
@@ -76,12 +76,12 @@ func TestGPUs(t *testing.T) {
 	assert.Equal(t, gpuInfo{Index: 1, Name: "Stand-in", Capability: "9.0", Memory: 4 << 30, Driver: "12.4"},
 		info.GPUs[1])
 
-	predict := []string{"predict", "--model", w.model, "--data", w.data, "--head", "", "--relation", "lives_in"}
+	predict := []string{"predict", w.model, "--data", w.data, "--head", "", "--relation", "lives_in"}
 	g, err := kg.Open(t.Context(), w.data)
 	require.NoError(t, err)
-	predict[6] = g.Entities.Label(0)
+	predict[5] = g.Entities.Label(0)
 	predicted := succeed(t, append(predict, "--backend", "generic")...).stdout
-	o := process(t, append(predict, "--backend", "cuda", "--devices", "0,1")...)
+	o := process(t, append(predict, "-v", "--backend", "cuda", "--devices", "0,1")...)
 	assert.Equal(t, predicted, o.stdout)
 	assert.Contains(t, o.stderr, "on GPU 0 (Stand-in) and GPU 1 (Stand-in)")
 	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage,

@@ -11,7 +11,7 @@ import (
 func newEvalCommand(start time.Time) *cobra.Command {
 	e := newEvaluation(start)
 	cmd := &cobra.Command{
-		Use:   "eval --model CKPT --data NAME",
+		Use:   "eval CKPT --data NAME",
 		Short: "Rank a checkpoint on a split of a data set",
 		Long: `Rank the true answers of a split of a data set among all entities, exactly.
 
@@ -27,7 +27,7 @@ The table shows, over all queries:
   AMRI       its index: 0 is chance, 1 is perfect
   Hits@k     share of ranks up to k
 
---filters: which known answers to leave out of the candidates. The true answer
+--filter: which known answers to leave out of the candidates. The true answer
 itself is always a candidate.
   none   no answers ("raw")
   train  answers in the train split
@@ -39,7 +39,7 @@ itself is always a candidate.
   realistic    mean of the two
 
 --protocol: how to evaluate.
-  full    with --sides, --filters and --ties
+  full    with --side, --filter and --ties
   rotate  like the RotatE repository: the mean over both sides, filter all,
           optimistic ties. Do not combine it with the three flags.
 
@@ -68,11 +68,10 @@ filter the number of other candidates with a better and with an equal score.
 --json writes all metrics under every tie rule, with times and the machine.
 Files are written atomically. If a file is "-", it goes to standard output, and
 the table to standard error.`,
-		Example: `  mquine eval --model ./checkpoint --data fb15k-237
-  mquine eval --model ./checkpoint --data ./my-graph --split valid --hits 1,10
-  mquine eval --model ./checkpoint --data fb15k-237 --by z-case,degree
-  mquine eval --model ./checkpoint --data wn18rr --json e.json --ranks e.tsv`,
-		Args: noArgs,
+		Example: `  mquine eval ./checkpoint --data fb15k-237
+  mquine eval ./checkpoint --data ./my-graph --split valid --hits 1,10
+  mquine eval ./checkpoint --data fb15k-237 --by z-case,degree
+  mquine eval ./checkpoint --data wn18rr --json e.json --ranks e.tsv`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
@@ -86,19 +85,22 @@ the table to standard error.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	e.inputs.add(cmd)
-	addChoice(cmd, &e.protocol, "protocol", "evaluation `protocol`: full or rotate", protocolNames()...)
-	addChoices(cmd, &e.filters, "filters", "rank under these `filters`, separated by commas: none, train, all",
+	addChoice(cmd, &e.protocol, "protocol", "evaluation protocol: full or rotate", protocolNames()...)
+	acceptFormer(cmd, map[string]string{"filters": "filter"})
+	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
 	e.setup.add(cmd)
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
-		"`format` of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
+		"format of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
 			"affects the speed only",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false,
 		"measure the multiply-add rate of the processor and print the share that the ranking reached")
-	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `file` (- is standard output)")
+	inGroup(cmd, protocolFlags, "protocol", "filter")
+	inGroup(cmd, machineFlags, "screen", "peak")
+	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `FILE` (- is standard output)")
 	addOutput(cmd, &e.ranksFile, "ranks",
-		"write the ranks of all queries, tab-separated, to `file` (- is standard output)")
+		"write the ranks of all queries, tab-separated, to `FILE` (- is standard output)")
 	return cmd
 }

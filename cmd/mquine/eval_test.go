@@ -29,7 +29,7 @@ func TestEvalSameRanks(t *testing.T) {
 	for _, b := range backends {
 		for _, threads := range []int{1, 3} {
 			path := w.path("ranks.tsv")
-			o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", path,
+			o := succeed(t, "eval", w.model, "--data", w.data, "--ranks", path, "-v",
 				"--backend", b.Tier.String(), "--threads", strconv.Itoa(threads))
 			require.Contains(t, o.stderr, fmt.Sprintf("on %v with %d thread", b.Tier, threads))
 			ranks, err := os.ReadFile(path)
@@ -51,7 +51,7 @@ func TestEvalScreens(t *testing.T) {
 	var first string
 	for _, screen := range []string{"auto", "float32", "int8", "int16"} {
 		path := w.path("ranks.tsv")
-		o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", path, "--screen", screen)
+		o := succeed(t, "eval", w.model, "--data", w.data, "--ranks", path, "--screen", screen, "-v")
 		if screen != "auto" {
 			require.Regexp(t, `\nundecided: [\d,]+ pairs? after `+screen+`, `, o.stderr)
 		}
@@ -63,7 +63,7 @@ func TestEvalScreens(t *testing.T) {
 		require.Equal(t, first, string(ranks), screen)
 	}
 	succeed(t, "init", "--model", "transe-l1", "--dim", "6", "--data", w.data, "--out", w.path("transe"))
-	mquine(t, "eval", "--model", w.path("transe"), "--data", w.data, "--screen", "int8").
+	mquine(t, "eval", w.path("transe"), "--data", w.data, "--screen", "int8").
 		requireSentence(t, exitFailed,
 			"--screen int8 is for dot products, but model transe-l1 uses comparison l1: leave out --screen")
 }
@@ -83,7 +83,7 @@ func TestEvalFixture(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "ranks.tsv")
-	o := succeed(t, "eval", "--model", dir, "--data", "umls", "--ranks", path)
+	o := succeed(t, "eval", dir, "--data", "umls", "--ranks", path)
 	assert.Regexp(t, `all +both +1,322 +0\.8434 `, o.stdout)
 	assert.Equal(t, sortedLines(t, filepath.Join(dir, "ranks.tsv")), sortedLines(t, path))
 }
@@ -146,8 +146,8 @@ func readReport(t *testing.T, text []byte) evalReport {
 func TestEvalJSON(t *testing.T) {
 	w := newWorkplace(t)
 	ranks, report := w.path("ranks.tsv"), w.path("report.json")
-	succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", ranks, "--json", report,
-		"--filters", "all,none", "--hits", "2,5", "--by", "category,relation", "--threads", "2",
+	succeed(t, "eval", w.model, "--data", w.data, "--ranks", ranks, "--json", report,
+		"--filter", "all,none", "--hits", "2,5", "--by", "category,relation", "--threads", "2",
 		"--backend", "generic", "--peak")
 	text, err := os.ReadFile(report)
 	require.NoError(t, err)
@@ -223,9 +223,9 @@ func must1[T any](v T, err error) T {
 
 func TestEvalTable(t *testing.T) {
 	w := newWorkplace(t)
-	eval := []string{"eval", "--model", w.model, "--data", w.data}
-	o := succeed(t, append(eval, "--sides", "head", "--filters", "all", "--ties", "pessimistic", "--by", "category",
-		"--split", "valid")...)
+	eval := []string{"eval", w.model, "--data", w.data}
+	o := succeed(t, append(eval, "--side", "head", "--filter", "all", "--ties", "pessimistic", "--by", "category",
+		"--split", "valid", "-v")...)
 	assert.Contains(t, o.stdout, "families valid: mquine (d = 6), 60 candidates, pessimistic ties")
 	assert.Contains(t, o.stdout, "By category: filter all, side head, pessimistic ties")
 	assert.NotContains(t, o.stdout, "both")
@@ -237,10 +237,28 @@ func TestEvalTable(t *testing.T) {
 	assert.Regexp(t, `FMA ceiling: \d+ GFLOP/s .* The ranking reached \d+\.\d% of it`, o.stdout)
 }
 
+// Without flags, eval prints one line besides its results. The flags for verbosity do not change the
+// results.
+func TestEvalVerbosity(t *testing.T) {
+	w := newWorkplace(t)
+	eval := []string{"eval", w.model, "--data", w.data}
+	usual := succeed(t, eval...)
+	assert.Regexp(t, `^ranked 80 queries in \d+\.\d\d s\n$`, usual.stderr)
+	verbose := succeed(t, append(eval, "--verbose")...)
+	assert.Regexp(t, `(?s)^ranking .*\nmemory: .*\nranked 80 queries in .*\nundecided: `, verbose.stderr)
+	quiet := succeed(t, append(eval, "--quiet", "--filters", "none,train,all")...)
+	assert.Empty(t, quiet.stderr, "not even the note about the former name of a flag")
+	assert.Equal(t, usual.stdout, verbose.stdout)
+	assert.Equal(t, usual.stdout, quiet.stdout)
+
+	mquine(t, append(eval, "-q", "-v")...).requireSentence(t, exitUsage, "give --verbose or --quiet, not both")
+	mquine(t, "eval", w.path("none"), "-q", "--data", w.data).requireSentence(t, exitFailed, "none")
+}
+
 // TestEvalCIBy tries each clustering: the means are the same, the clusters differ.
 func TestEvalCIBy(t *testing.T) {
 	w := newWorkplace(t)
-	eval := []string{"eval", "--model", w.model, "--data", w.data, "--by", "relation", "--json", w.path("report.json")}
+	eval := []string{"eval", w.model, "--data", w.data, "--by", "relation", "--json", w.path("report.json")}
 	clusters := map[string]int{}
 	var mrr float64
 	for _, by := range []string{"triple", "query", "entity", "relation", ""} {
@@ -294,9 +312,9 @@ func TestEvalCollapsed(t *testing.T) {
 			}
 		}
 	})
-	o := succeed(t, "eval", "--model", collapsed, "--data", w.data)
+	o := succeed(t, "eval", collapsed, "--data", w.data)
 	assert.Contains(t, o.stderr, "note: "+collapsedNote)
-	o = succeed(t, "eval", "--model", w.model, "--data", w.data)
+	o = succeed(t, "eval", w.model, "--data", w.data)
 	assert.NotContains(t, o.stderr, collapsedNote)
 }
 
@@ -306,7 +324,7 @@ func TestEvalToStandardOutput(t *testing.T) {
 	w := newWorkplace(t)
 	for flag, want := range map[string]string{"--json": "{\n  \"schema\"", "--ranks": "side\thead\trelation\ttail\t"} {
 		var stdout, stderr strings.Builder
-		cmd := command(t, "eval", "--model", w.model, "--data", w.data, flag, "-")
+		cmd := command(t, "eval", w.model, "--data", w.data, flag, "-")
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		require.NoError(t, cmd.Run(), stderr.String())
 		assert.True(t, strings.HasPrefix(stdout.String(), want), stdout.String()[:80])
@@ -317,4 +335,31 @@ func TestEvalToStandardOutput(t *testing.T) {
 		}
 	}
 	requireFiles(t, w.dir, "families", "checkpoint")
+}
+
+// Former names of flags still work, with a note.
+func TestFormerNames(t *testing.T) {
+	w := newWorkplace(t)
+	for former, current := range map[string]string{
+		"eval --model " + w.model + " --filters all --sides=tail": "eval " + w.model + " --filter all --side tail",
+		"predict --model=" + w.model + " --head person_00 --relation lives_in": "predict --checkpoint " + w.model +
+			" --head person_00 --relation lives_in",
+		"compare --sides head " + w.model + " " + w.model: "compare --side head " + w.model + " " + w.model,
+		"z stats --sides both":                            "z stats --side both",
+	} {
+		old := succeed(t, append(strings.Fields(former), "--data", w.data)...)
+		assert.Equal(t, succeed(t, append(strings.Fields(current), "--data", w.data)...).stdout, old.stdout)
+		for name, now := range map[string]string{"model": "checkpoint", "filters": "filter", "sides": "side"} {
+			note := "note: --" + name + " is now --" + now + "\n"
+			if strings.Contains(former, "--"+name) {
+				assert.Equal(t, 1, strings.Count(old.stderr, note), old.stderr)
+			} else {
+				assert.NotContains(t, old.stderr, note)
+			}
+		}
+	}
+	for _, command := range []string{"eval", "predict", "compare", "z stats"} {
+		help := succeed(t, append(strings.Fields(command), "--help")...).stdout
+		assert.NotRegexp(t, "--(model|filters|sides)", help)
+	}
 }

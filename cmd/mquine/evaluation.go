@@ -240,9 +240,11 @@ func (e *evaluation) writeFiles(
 	return err
 }
 
-// announce prints what the command is about to rank, and with which resources.
-func (e *evaluation) announce(w io.Writer, t *task, o rank.Options) {
-	t.writeNotes(w)
+// announce prints notes about the data set and, as details, what the command is about to rank and
+// with which resources.
+func (e *evaluation) announce(log io.Writer, t *task, o rank.Options) {
+	t.writeNotes(log)
+	w := details(log)
 	c := t.checkpoint.Model.Config()
 	printLine(w, "ranking %s (%s of %s, side %v) among %s", text.Plural(len(t.triples)*len(o.Sides), "query"),
 		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides,
@@ -261,11 +263,19 @@ func (e *evaluation) announce(w io.Writer, t *task, o rank.Options) {
 	printLine(w, "memory: %s", memory)
 }
 
-// conclude prints how fast the ranking was, and how many pairs each stage left undecided.
-func conclude(w io.Writer, s rank.Stats, candidates int) {
-	pairs := int64(s.UniqueQueries) * int64(candidates)
-	fmt.Fprintf(w, "ranked %s in %s (%s)\n", text.Plural(s.UniqueQueries, "distinct query"),
-		s.Rank.Round(time.Millisecond), pairRate(pairs, s.Rank))
+// conclude prints how long the ranking took and, as details, its statistics.
+func conclude(log io.Writer, s rank.Stats, candidates int) {
+	fmt.Fprintf(log, "ranked %s in %.2f s\n", text.Plural(s.Queries, "query"), s.Rank.Seconds())
+	if collapsed(s.Rescored.Float64, int64(s.Queries)*int64(candidates)) {
+		printNote(log, "%s", collapsedNote)
+	}
+	writeStatistics(details(log), s, candidates)
+}
+
+// writeStatistics prints how fast a ranking was, and how many pairs each stage left undecided.
+func writeStatistics(w io.Writer, s rank.Stats, candidates int) {
+	fmt.Fprintf(w, "%s: %s\n", text.Plural(s.UniqueQueries, "distinct query"),
+		pairRate(int64(s.UniqueQueries)*int64(candidates), s.Rank))
 	stages := s.Screen.String()
 	if s.Rescored.Int8 > 0 {
 		stages = fmt.Sprintf("int8, %s after fine codes", text.Comma(s.Rescored.Float64))
@@ -276,9 +286,6 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 	fmt.Fprintf(w, "deciding them took %.1f%% of the time\n", 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if s.Dropped > 0 {
 		fmt.Fprintf(w, "early exit skipped %.1f%% of the terms\n", 100*s.Dropped)
-	}
-	if collapsed(s.Rescored.Float64, int64(s.Queries)*int64(candidates)) {
-		fmt.Fprintf(w, "note: %s\n", collapsedNote)
 	}
 }
 

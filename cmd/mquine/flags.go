@@ -25,7 +25,7 @@ type choice[T any] struct {
 }
 
 func (c choice[T]) String() string { return fmt.Sprint(*c.value) }
-func (c choice[T]) Type() string   { return "name" }
+func (c choice[T]) Type() string   { return "NAME" }
 
 func (c choice[T]) Set(name string) (err error) {
 	*c.value, err = pick(c.from, name)
@@ -39,7 +39,7 @@ type choices[T any] struct {
 }
 
 func (c choices[T]) String() string { return strings.Join(names(*c.values), ",") }
-func (c choices[T]) Type() string   { return "names" }
+func (c choices[T]) Type() string   { return "LIST" }
 
 func (c choices[T]) Set(list string) error {
 	var values []T
@@ -109,7 +109,7 @@ type positive struct {
 }
 
 func (p positive) String() string { return strconv.Itoa(*p.n) }
-func (p positive) Type() string   { return "number" }
+func (p positive) Type() string   { return "N" }
 
 func (p positive) Set(s string) error {
 	n, err := parsePositive(s, cmp.Or(p.most, math.MaxInt32))
@@ -128,6 +128,36 @@ func parsePositive(s string, most int) (int, error) {
 		return 0, errors.New("must be a whole number of at least 1")
 	}
 	return int(n), nil
+}
+
+// seed is a flag whose value is the seed of a random generator.
+type seed struct{ n *uint64 }
+
+func (s seed) String() string { return strconv.FormatUint(*s.n, 10) }
+func (s seed) Type() string   { return "N" }
+
+func (s seed) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return errors.New("must be a whole number from 0 to 2⁶⁴ − 1")
+	}
+	*s.n = n
+	return nil
+}
+
+// number is a flag whose value is a number.
+type number struct{ x *float64 }
+
+func (n number) String() string { return strconv.FormatFloat(*n.x, 'g', -1, 64) }
+func (n number) Type() string   { return "X" }
+
+func (n number) Set(text string) error {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return errors.New("must be a number")
+	}
+	*n.x = x
+	return nil
 }
 
 // longestTime is the longest time.Duration that is a whole number of hours.
@@ -152,7 +182,7 @@ func parseTime(s, wanted string) (time.Duration, error) {
 type cutoffs struct{ ks *[]int }
 
 func (c cutoffs) String() string { return strings.Join(names(*c.ks), ",") }
-func (c cutoffs) Type() string   { return "numbers" }
+func (c cutoffs) Type() string   { return "LIST" }
 
 func (c cutoffs) Set(list string) error {
 	var ks []int
@@ -172,14 +202,11 @@ func (c cutoffs) Set(list string) error {
 
 // inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
-	model, vocabulary, data string
+	checkpoint, vocabulary, data string
 }
 
 func (in *inputs) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&in.model, "model", "", "checkpoint `folder`")
-	markRequired(cmd, "model")
-	must(cmd.MarkFlagDirname("model"))
-	markInput(cmd, "model")
+	addCheckpoint(cmd, &in.checkpoint)
 	addVocabulary(cmd, &in.vocabulary)
 	addData(cmd, &in.data)
 }
@@ -188,7 +215,8 @@ const dataFlag = "data"
 
 // addData adds the flag --data.
 func addData(cmd *cobra.Command, data *string) {
-	cmd.Flags().StringVar(data, dataFlag, "", "`name` of a data set, or a path with a slash")
+	cmd.Flags().StringVar(data, dataFlag, "", "data set `NAME`, or a path with a slash")
+	inGroup(cmd, inputFlags, dataFlag)
 	markRequired(cmd, dataFlag)
 	markInput(cmd, dataFlag)
 	complete(cmd, dataFlag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -217,9 +245,10 @@ const (
 // add adds the flags of a command that computes on the processor.
 func (c *compute) add(cmd *cobra.Command) {
 	c.setDefaults()
-	addChoice(cmd, &c.backend, "backend", "instruction `set`: auto (the best of this machine), avx512, avx2 or generic",
+	addChoice(cmd, &c.backend, "backend", "instruction set: auto (the best of this machine), avx512, avx2 or generic",
 		autoBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
-	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
+	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "number of threads")
+	inGroup(cmd, machineFlags, "backend", "threads")
 }
 
 func (c *compute) setDefaults() {

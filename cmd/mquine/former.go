@@ -4,36 +4,48 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// formerNames lets users give flags the names that training options had in earlier versions. It
-// collects a note about each former name in use.
+// formerNames lets users give flags the names that they had in earlier versions. It collects a note
+// about each former name in use.
 type formerNames struct {
 	current map[string]string // flag by its former name
 	notes   []string
 }
 
-// newFormerNames makes flags accept the former names of options. It must be called before the
-// options are added.
-func newFormerNames(flags *pflag.FlagSet, options []recipe.Option) *formerNames {
-	f := &formerNames{current: map[string]string{}}
+// acceptFormer makes a command accept the former names of its flags, given as a map to the current
+// names. The command prints a note about each former name in use before it does its work.
+func acceptFormer(cmd *cobra.Command, current map[string]string) *formerNames {
+	f := &formerNames{current: current}
+	before := cmd.Flags().GetNormalizeFunc() // several flags may have former names
+	cmd.Flags().SetNormalizeFunc(func(flags *pflag.FlagSet, name string) pflag.NormalizedName {
+		if current, ok := f.current[name]; ok {
+			f.note("--"+name, "--"+current)
+			name = current
+		}
+		return before(flags, name)
+	})
+	work := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		writeNotes(cmd.ErrOrStderr(), f.notes)
+		return work(cmd, args)
+	}
+	return f
+}
+
+// acceptFormerOptions makes a command accept the former names of training options.
+func acceptFormerOptions(cmd *cobra.Command, options []recipe.Option) *formerNames {
+	current := map[string]string{}
 	for _, o := range options {
 		if o.FormerKey != "" {
-			f.current[o.FormerFlag()] = o.Flag()
+			current[o.FormerFlag()] = o.Flag()
 		}
 	}
-	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		current, ok := f.current[name]
-		if !ok {
-			return pflag.NormalizedName(name)
-		}
-		f.note("--"+name, "--"+current)
-		return pflag.NormalizedName(current)
-	})
-	return f
+	return acceptFormer(cmd, current)
 }
 
 func (f *formerNames) note(former, current string) {

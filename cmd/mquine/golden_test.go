@@ -25,7 +25,7 @@ func TestGoldenRanks(t *testing.T) {
 		require.NoError(t, err, "testdata/make.py writes the golden ranks of every model")
 		for _, b := range backends {
 			for i, screen := range []string{"auto", "float32", "int8", "int16"} {
-				o := mquine(t, "eval", "--model", filepath.Join(data, "checkpoints", name), "--data",
+				o := mquine(t, "eval", filepath.Join(data, "checkpoints", name), "--data",
 					filepath.Join(data, "graph"),
 					"--ranks", "-", "--backend", b.Tier.String(), "--screen", screen, "--threads", strconv.Itoa(i+1))
 				if screen != "auto" && strings.Contains(o.stderr, "--screen "+screen+" is for dot products") {

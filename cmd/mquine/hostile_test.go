@@ -122,7 +122,7 @@ func requireHarmless(t *testing.T, shown string) {
 // TestHostileText shows hostile labels, names and metadata with every command.
 func TestHostileText(t *testing.T) {
 	w := newHostileWorkplace(t)
-	subject := []string{"--model", w.model, "--data", w.data}
+	subject := []string{w.model, "--data", w.data}
 	files := func(names ...string) string { return w.path(append([]string{"files"}, names...)...) }
 	require.NoError(t, os.MkdirAll(files(), 0o755))
 	file := func(name, text string) string {
@@ -195,9 +195,9 @@ func TestHostileText(t *testing.T) {
 			files("eval.json")}, subject...)},
 		{exitOK, `profile: `, append([]string{"eval", "--profile", "mem", "--profile-dir",
 			w.path("profile" + hostileName)}, subject...)},
-		{exitFailed, `lacks 1 entity of the data (new\x1b]52`, []string{"eval", "--model", w.model, "--data", lacking}},
-		{exitFailed, `\u202e`, []string{"eval", "--model", w.odd, "--data", w.data}},
-		{exitFailed, "there is no checkpoint", []string{"eval", "--model", w.path("none" + hostileName), "--data",
+		{exitFailed, `lacks 1 entity of the data (new\x1b]52`, []string{"eval", w.model, "--data", lacking}},
+		{exitFailed, `\u202e`, []string{"eval", w.odd, "--data", w.data}},
+		{exitFailed, "there is no checkpoint", []string{"eval", w.path("none" + hostileName), "--data",
 			w.data}},
 		{exitFailed, "cannot write", append([]string{"eval", "--json", w.path("none"+hostileName, "file")},
 			subject...)},
@@ -332,7 +332,7 @@ func TestExactForPrograms(t *testing.T) {
 	w := newHostileWorkplace(t)
 	queries := w.path("queries.tsv")
 	require.NoError(t, os.WriteFile(queries, []byte(w.head+"\t"+w.relation+"\t?\n"), 0o644))
-	o := succeed(t, "predict", "--model", w.model, "--data", w.data, "--in", queries)
+	o := succeed(t, "predict", w.model, "--data", w.data, "--in", queries)
 	for line := range strings.Lines(strings.TrimPrefix(o.stdout, "head\trelation\ttail\trank\tlabel\tscore\tknown\n")) {
 		fields := strings.Split(line, "\t")
 		assert.Equal(t, []string{w.head, w.relation, "?"}, fields[:3])

@@ -15,7 +15,9 @@ func addHyper(cmd *cobra.Command) func() map[string]float64 {
 	values := map[string]*float64{}
 	for _, h := range model.HyperParameters() {
 		help := fmt.Sprintf("%s (%s)", h.Help, strings.Join(modelsWith(h.Key), ", "))
-		values[h.Key] = cmd.Flags().Float64(h.Flag(), 0, help)
+		values[h.Key] = new(float64)
+		cmd.Flags().Var(number{values[h.Key]}, h.Flag(), help)
+		inGroup(cmd, modelFlags, h.Flag())
 	}
 	return func() map[string]float64 {
 		given := map[string]float64{}

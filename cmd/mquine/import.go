@@ -29,7 +29,7 @@ The labels come from entities.dict and relations.dict. The command looks for
 them in the folder, then in the folder of --vocab, then in the data_path of
 config.json.
 
-The other commands read such a folder too, with --model. The converted
+The other commands read such a folder, too. The converted
 checkpoint is self-contained: it holds the labels. The command does not execute
 anything in the folder and does not read pickles.`,
 		Example: `  mquine import --from rotate ./models/RotatE_FB15k-237 ./rotate
@@ -55,7 +55,7 @@ anything in the folder and does not read pickles.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addChoice(cmd, &i.from, "from", "`tool` that wrote the folder: rotate", rotateTool)
+	addChoice(cmd, &i.from, "from", "tool that wrote the folder: rotate", rotateTool)
 	markRequired(cmd, "from")
 	addVocabulary(cmd, &i.vocabulary)
 	return cmd
@@ -70,7 +70,7 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 	if err := checkNew(out); err != nil {
 		return err
 	}
-	c, err := openCheckpoint(ctx, dir, i.vocabulary)
+	c, err := openCheckpoint(ctx, log, dir, i.vocabulary)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,6 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 	if c.Format != i.from {
 		return fmt.Errorf("%s is already a checkpoint in the format %s: use it directly", dir, c.Format)
 	}
-	writeVocabularyNote(log, c)
 	metadata := maps.Clone(c.Metadata)
 	metadata["dataset"] = c.Dataset
 	metadata["imported_from"] = i.from
@@ -97,7 +96,8 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 // addVocabulary adds the flag --vocab.
 func addVocabulary(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "vocab", "",
-		"read entities.dict and relations.dict from this `folder`, for a RotatE checkpoint without them")
+		"read entities.dict and relations.dict from `DIR`, for a RotatE checkpoint without them")
+	inGroup(cmd, inputFlags, "vocab")
 	must(cmd.MarkFlagDirname("vocab"))
 	markInput(cmd, "vocab")
 }

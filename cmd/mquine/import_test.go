@@ -78,15 +78,15 @@ func TestImport(t *testing.T) {
 			succeed(t, append([]string{"eval", "--data", w.data, "--ranks", file}, args...)...)
 			return string(must1(os.ReadFile(file)))
 		}
-		assert.Equal(t, ranks("folder.tsv", "--model", dir, "--vocab", vocabulary),
-			ranks("imported.tsv", "--model", out))
+		assert.Equal(t, ranks("folder.tsv", "--checkpoint", dir, "--vocab", vocabulary),
+			ranks("imported.tsv", "--checkpoint", out))
 		head := must1(kg.ReadVocabulary(t.Context(), filepath.Join(out, "entities.tsv"))).Label(0)
 		relation := must1(kg.ReadVocabulary(t.Context(), filepath.Join(out, "relations.tsv"))).Label(0)
 		predictions := func(args ...string) string {
 			return succeed(t, append([]string{"predict", "--data", w.data, "--relation", relation, "--head", head},
 				args...)...).stdout
 		}
-		assert.Equal(t, predictions("--model", dir, "--vocab", vocabulary), predictions("--model", out))
+		assert.Equal(t, predictions("--checkpoint", dir, "--vocab", vocabulary), predictions("--checkpoint", out))
 
 		var info checkpointInfo
 		require.NoError(t, json.Unmarshal([]byte(succeed(t, "info", out, "--json", "-").stdout), &info))
@@ -129,10 +129,10 @@ func TestPredictWithoutModulus(t *testing.T) {
 	require.NoError(t, err)
 	entities, err := kg.ReadVocabulary(t.Context(), filepath.Join(vocabulary, "entities.dict"))
 	require.NoError(t, err)
-	o := succeed(t, "predict", "--model", dir, "--vocab", vocabulary, "--data", w.data,
+	o := succeed(t, "predict", dir, "--vocab", vocabulary, "--data", w.data,
 		"--head", entities.Label(0), "--relation", relations.Label(0))
 	assert.Contains(t, o.stderr, "note: the checkpoint lacks the modulus of pRotatE")
 	assert.Contains(t, o.stderr, "note: the labels of "+dir+" come from "+vocabulary+"\n")
-	assert.NotContains(t, mquine(t, "predict", "--model", w.model, "--data", w.data,
+	assert.NotContains(t, mquine(t, "predict", w.model, "--data", w.data,
 		"--head", entities.Label(0), "--relation", relations.Label(0)).stderr, "modulus")
 }

@@ -61,7 +61,7 @@ shortened, but not in --json.`,
 			if len(args) == 0 {
 				info, err = describeMachine(cmd.Context())
 			} else {
-				info, err = describeCheckpoint(cmd.Context(), args[0])
+				info, err = describeCheckpoint(cmd.Context(), cmd.ErrOrStderr(), args[0])
 			}
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -28,10 +29,14 @@ type checkpointInfo struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-func describeCheckpoint(ctx context.Context, dir string) (*checkpointInfo, error) {
+func describeCheckpoint(ctx context.Context, log io.Writer, path string) (*checkpointInfo, error) {
+	dir, err := findCheckpoint(ctx, log, path)
+	if err != nil {
+		return nil, err
+	}
 	inspection, err := checkpoint.Inspect(ctx, dir)
 	if err != nil {
-		return nil, explainRun(ctx, dir, err)
+		return nil, err
 	}
 	info := &checkpointInfo{Schema: "mquine.checkpoint-info/1", Inspection: inspection}
 	if c, err := checkpoint.Open(ctx, dir); ctx.Err() != nil {

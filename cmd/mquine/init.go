@@ -27,7 +27,7 @@ const (
 )
 
 func newInitCommand() *cobra.Command {
-	i := &initialisation{kind: randomKind}
+	i := &initialisation{kind: randomKind, seed: 1}
 	cmd := &cobra.Command{
 		Use:   "init --model NAME --dim D --data NAME --out CKPT",
 		Short: "Make an untrained or a synthetic checkpoint",
@@ -54,18 +54,20 @@ median rank and the number of pairs that float32 and float64 left undecided.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	addChoice(cmd, &i.model, "model", "`name` of the model: "+strings.Join(model.Names(), ", "), model.Names()...)
+	addChoice(cmd, &i.model, "model", "name of the model: "+strings.Join(model.Names(), ", "), model.Names()...)
 	markRequired(cmd, "model")
-	flags.Var(positive{n: &i.dim}, "dim", "embedding `dimension` d (complex numbers for complex and rotate)")
+	flags.Var(positive{n: &i.dim}, "dim", "embedding dimension d (complex numbers for complex and rotate)")
 	markRequired(cmd, "dim")
 	i.hyper = addHyper(cmd)
 	addData(cmd, &i.data)
-	flags.StringVar(&i.out, "out", "", "new `folder` for the checkpoint")
+	flags.StringVar(&i.out, "out", "", "new folder `CKPT` for the checkpoint")
 	markRequired(cmd, "out")
 	must(cmd.MarkFlagDirname("out"))
-	flags.Uint64Var(&i.seed, "seed", 1, "random `seed`")
-	addChoice(cmd, &i.kind, "kind", "`kind` of checkpoint: random or clustered", randomKind, clusteredKind)
+	flags.Var(seed{&i.seed}, "seed", "random seed")
+	addChoice(cmd, &i.kind, "kind", "kind of checkpoint: random or clustered", randomKind, clusteredKind)
 	i.compute.add(cmd)
+	inGroup(cmd, modelFlags, "model", "dim", "seed", "kind")
+	inGroup(cmd, outputFlags, "out")
 	return cmd
 }
 
@@ -117,7 +119,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	if i.kind != clusteredKind {
 		return nil
 	}
-	fmt.Fprintln(log, "note: the checkpoint is fitted to all splits, including test: use it for benchmarks only")
+	printNote(log, "the checkpoint is fitted to all splits, including test: use it for benchmarks only")
 	return i.rank(ctx, out, log, m, g, test, options)
 }
 

@@ -44,7 +44,7 @@ func TestInit(t *testing.T) {
 			first := init("first", "7")
 			assert.Equal(t, parameters(t, first), parameters(t, init("again", "7", "--threads", "3")))
 			assert.NotEqual(t, parameters(t, first), parameters(t, init("other", "8")))
-			succeed(t, "eval", "--model", first, "--data", w.data)
+			succeed(t, "eval", first, "--data", w.data)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestInitMedian(t *testing.T) {
 	o := succeed(t, "init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", out, "--kind", "clustered")
 	require.Equal(t, parameters(t, w.model), parameters(t, out))
 	report := w.path("report.json")
-	succeed(t, "eval", "--model", out, "--data", w.data, "--json", report)
+	succeed(t, "eval", out, "--data", w.data, "--json", report)
 	text := string(must1(os.ReadFile(report)))
 	median := strings.Fields(o.stdout)[2]
 	assert.Regexp(t, `(?s)"side": "both",\s+"filter": "all",\s+"ties": "realistic",.{0,300}?"median": `+median+`,`,

@@ -54,7 +54,7 @@ func TestInterrupt(t *testing.T) {
 
 	t.Run("eval", func(t *testing.T) {
 		for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-			cmd := command(t, "eval", "--model", model, "--data", data, "--backend", "generic",
+			cmd := command(t, "eval", "-v", model, "--data", data, "--backend", "generic",
 				"--ranks", filepath.Join(dir, "ranks.tsv"), "--json", filepath.Join(dir, "report.json"))
 			o := interrupt(t, cmd, "candidate features", signal)
 			assert.Equal(t, outcome{exitInterrupted, "", "mquine eval: interrupted\n"}, o)
@@ -63,7 +63,7 @@ func TestInterrupt(t *testing.T) {
 	})
 	t.Run("profile", func(t *testing.T) {
 		profiles := t.TempDir()
-		cmd := command(t, "eval", "--model", model, "--data", data, "--backend", "generic", "--profile", "cpu",
+		cmd := command(t, "eval", "-v", model, "--data", data, "--backend", "generic", "--profile", "cpu",
 			"--profile-dir", profiles)
 		o := interrupt(t, cmd, "candidate features", os.Interrupt)
 		path := filepath.Join(profiles, "cpu.pprof")
@@ -109,7 +109,7 @@ func TestInterrupt(t *testing.T) {
 		assert.Equal(t, outcome{exitInterrupted, "", "mquine info: interrupted\n"}, o)
 	})
 	t.Run("waiting for input", func(t *testing.T) {
-		cmd := command(t, "predict", "--model", model, "--data", data, "--in", "-")
+		cmd := command(t, "predict", model, "--data", data, "--in", "-")
 		input, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		defer input.Close()

@@ -80,7 +80,7 @@ func newVictims(t *testing.T) []victim {
 			results: []string{"search/best.yaml", "search/search.yaml", "search/trial-001/last",
 				"search/trial-002/best"},
 		},
-		{name: "eval", args: []string{"eval", "--model", w.model, "--data", w.data, "--json", "o.json", "--ranks",
+		{name: "eval", args: []string{"eval", w.model, "--data", w.data, "--json", "o.json", "--ranks",
 			"o.tsv"}, results: []string{"o.tsv"}},
 		{name: "init", args: []string{"init", "--model", "mquine", "--dim", "8", "--data", w.data, "--out",
 			"checkpoint"}, results: []string{"checkpoint"}},

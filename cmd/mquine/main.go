@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -63,6 +65,7 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	root.SetOut(shown)
 	root.SetErr(stderr)
 	root.InitDefaultCompletionCmd() // after SetOut, because it keeps the output that is set at this point
+	fitCompletionHelp(root)
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	_ = shown.Flush() // out records the error
@@ -70,19 +73,42 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	case errors.Is(out.err, syscall.EPIPE) && (err == nil || onlyPipe(err)):
 		return exitPipe // silently, like other commands
 	case out.err != nil && !errors.As(err, new(workError)): // cobra itself printed the text, for example for --help
-		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), text.Cause(out.err))
+		printError(stderr, cmd, "cannot write standard output: "+oneLine(text.Cause(out.err)))
 		return exitFailed
 	case err == nil:
 		return exitOK
 	case ctx.Err() != nil:
-		fmt.Fprintf(stderr, "%s: interrupted\n", cmd.CommandPath())
+		printError(stderr, cmd, "interrupted"+continuation(err))
 		return exitInterrupted
 	case errors.As(err, new(workError)):
-		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
+		printError(stderr, cmd, oneLine(err))
 		return exitFailed
 	}
-	fmt.Fprintf(stderr, "%s: %s (see %s --help)\n", cmd.CommandPath(), oneLine(err), cmd.CommandPath())
+	printError(stderr, cmd, fmt.Sprintf("%s (see %s --help)", oneLine(err), cmd.CommandPath()))
 	return exitUsage
+}
+
+// printError prints the error of a command as a line.
+func printError(w io.Writer, cmd *cobra.Command, message string) {
+	fmt.Fprintf(w, "%s %s\n", text.Red.Of(w, cmd.CommandPath()+":"), message)
+}
+
+// resumableError is the error of interrupted work that a command line can continue.
+type resumableError struct {
+	error
+	command string
+}
+
+func (e resumableError) Unwrap() error { return e.error }
+
+// continuation returns the end of the message about interrupted work: how to continue it, if that
+// is possible.
+func continuation(err error) string {
+	var resumable resumableError
+	if !errors.As(err, &resumable) {
+		return ""
+	}
+	return "; to continue: " + text.Escape(resumable.command)
 }
 
 // onlyPipe reports whether err, including every error joined in it, is EPIPE.

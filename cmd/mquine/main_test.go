@@ -109,8 +109,8 @@ func TestInterruptBeforeWork(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{
-		{"eval", "--model", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv"), "--json", w.path("report.json")},
-		{"predict", "--model", w.model, "--data", w.data, "--in", "-"},
+		{"eval", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv"), "--json", w.path("report.json")},
+		{"predict", w.model, "--data", w.data, "--in", "-"},
 		{"init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.path("other"), "--kind", "clustered"},
 		{"demo", "--keep", w.path("demo")},
 		{"tune", "--data", w.data, "--space", spaceFile(t, smallSpace), "--budget", "1h", "--out", w.path("other")},
@@ -130,6 +130,7 @@ func TestInterruptBeforeWork(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	o := succeed(t, "--version")
+	assert.Equal(t, o, succeed(t, "version"))
 	assert.Regexp(t, `^mquine .+, go1\.\d+.*, \w+/\w+\n$`, o.stdout)
 	assert.Empty(t, o.stderr)
 }

@@ -59,9 +59,9 @@ func TestTooLittleMemory(t *testing.T) {
 		{"train --resume RUN --epochs 2", "training mquine, d = 30, on data "},
 		{"tune --data DATA --space SPACE --trials 2 --out NEW",
 			"recipes that do not fit into memory: training mquine, d = 128, "},
-		{"eval --model CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
+		{"eval CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
 		{"compare CKPT CKPT --data DATA --json NEW", "ranking with mquine, d = 20, "},
-		{"predict --model CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},
+		{"predict CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},
 		{"data make zipf --out NEW --entities 1000000", "generating a graph like YAGO3-10 with 1,000,000 entities "},
 		{"data make families --out NEW --entities 100000", "generating a families graph with 100,000 entities "},
 	} {
@@ -75,7 +75,7 @@ func TestTooLittleMemory(t *testing.T) {
 
 	// A little more memory is enough for small work, and for a ranking in smaller slices.
 	proctest.Leave(t, 80<<20)
-	ok("eval --model CKPT --data DATA --sides tail --threads 2")
+	ok("eval CKPT --data DATA --side tail --threads 2")
 	ok("z stats --data DATA")
 	ok("demo")
 	proctest.Leave(t, 1<<30)

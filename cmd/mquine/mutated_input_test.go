@@ -33,7 +33,7 @@ func TestMutatedInputs(t *testing.T) {
 	require.NoError(t, os.WriteFile(queries, []byte(fields[0]+"\t"+fields[1]+"\t?\n"), 0o644))
 	gz, zst := compressedCopies(t, w)
 
-	eval := []string{"eval", "--model", w.model, "--data", w.data}
+	eval := []string{"eval", w.model, "--data", w.data}
 	for _, c := range []struct {
 		folder, file string
 		args         []string
@@ -45,10 +45,10 @@ func TestMutatedInputs(t *testing.T) {
 		{w.data, "train.txt", eval},
 		{w.data, "test.txt", eval},
 		{w.data, "valid.txt", []string{"data", "info", w.data}},
-		{gz, "train.txt.gz", []string{"eval", "--model", w.model, "--data", gz}},
+		{gz, "train.txt.gz", []string{"eval", w.model, "--data", gz}},
 		{zst, "train.txt.zst", []string{"z", "stats", "--data", zst}},
-		{rotate, "config.json", []string{"eval", "--model", rotate, "--data", w.data, "--vocab", vocabulary}},
-		{rotate, "entity_embedding.npy", []string{"eval", "--model", rotate, "--data", w.data, "--vocab", vocabulary}},
+		{rotate, "config.json", []string{"eval", rotate, "--data", w.data, "--vocab", vocabulary}},
+		{rotate, "entity_embedding.npy", []string{"eval", rotate, "--data", w.data, "--vocab", vocabulary}},
 		{vocabulary, "entities.dict", []string{"info", rotate}},
 		{run, "state.safetensors", []string{"train", "--resume", run}},
 		{run, "config.yaml", []string{"train", "--resume", run}},
@@ -57,7 +57,7 @@ func TestMutatedInputs(t *testing.T) {
 		{search, "search.yaml", []string{"tune", "--resume", search}},
 		{w.dir, "space.yaml", []string{"tune", "--data", w.data, "--space", space, "--trials", "1", "--out",
 			w.path("other")}},
-		{w.dir, "queries.tsv", []string{"predict", "--model", w.model, "--data", w.data, "--in", queries}},
+		{w.dir, "queries.tsv", []string{"predict", w.model, "--data", w.data, "--in", queries}},
 	} {
 		t.Run(c.args[0]+" "+c.file, func(t *testing.T) { mutate(t, w, filepath.Join(c.folder, c.file), c.args) })
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,16 +21,35 @@ func printLine(w io.Writer, format string, args ...any) error {
 	return err
 }
 
+// printNote prints a line that warns or informs the user.
+func printNote(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, "%s %s\n", text.Yellow.Of(w, "note:"), text.Escape(fmt.Sprintf(format, args...)))
+}
+
 // writeNotes prints the notes about a data set or a run.
 func writeNotes(w io.Writer, notes []string) {
 	for _, note := range notes {
-		printLine(w, "note: %s", note)
+		printNote(w, "%s", note)
 	}
+}
+
+// plain matches words that a shell does not change.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellCommand returns a command line that users can paste into a shell.
+func shellCommand(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		if quoted[i] = word; !plain.MatchString(word) {
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
 }
 
 // jsonFlag adds the flag --json.
 func jsonFlag(cmd *cobra.Command, file *string) {
-	addOutput(cmd, file, "json", "write the result as JSON to `file` (- is standard output)")
+	addOutput(cmd, file, "json", "write the result as JSON to `FILE` (- is standard output)")
 }
 
 // writeJSON writes v as JSON to a file, atomically, or to standard output if file is "-".

@@ -24,8 +24,8 @@ func TestFullDisk(t *testing.T) {
 		{"data", "list"},
 		{"data", "list", "--json", "-"},
 		{"data", "info", w.data},
-		{"eval", "--model", w.model, "--data", w.data},
-		{"predict", "--model", w.model, "--data", w.data, "--head", "person_01", "--relation", "lives_in"},
+		{"eval", w.model, "--data", w.data},
+		{"predict", w.model, "--data", w.data, "--head", "person_01", "--relation", "lives_in"},
 		{"z", "stats", "--data", w.data},
 	} {
 		full, err := os.OpenFile(device, os.O_WRONLY, 0)

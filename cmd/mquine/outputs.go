@@ -33,10 +33,12 @@ const forceFlag = "force"
 func addOutput(cmd *cobra.Command, file *string, flag, usage string) {
 	flags := cmd.Flags()
 	flags.StringVar(file, flag, *file, usage)
+	inGroup(cmd, outputFlags, flag)
 	must(flags.SetAnnotation(flag, outputFlag, nil))
 	if flags.Lookup(forceFlag) == nil {
 		flags.Bool(forceFlag, false,
 			"replace output files that are read-only or look like part of a checkpoint, run or data set")
+		inGroup(cmd, outputFlags, forceFlag)
 	}
 }
 

@@ -23,7 +23,7 @@ func commandsWithFiles(w workplace) map[string][]string {
 	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0],
 		"\t")
 	return map[string][]string{
-		"eval": {"eval", "--model", w.model, "--data", w.data, "--by", "relation,degree", "--json", json,
+		"eval": {"eval", w.model, "--data", w.data, "--by", "relation,degree", "--json", json,
 			"--ranks", tsv},
 		"compare": {"compare", w.model, w.model, "--data", w.data, "--json", json},
 		"z stats": {"z", "stats", "--data", w.data, "--json", json, "--tsv", tsv, "--plot", svg},
@@ -126,7 +126,7 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 	for _, path := range []string{parameters, split, listed, result, filepath.Join(w.model, "entities.tsv")} {
 		before[path] = string(must1(os.ReadFile(path)))
 	}
-	eval := []string{"eval", "--model", w.model, "--data", w.data}
+	eval := []string{"eval", w.model, "--data", w.data}
 	for _, args := range [][]string{
 		append(eval, "--json", parameters),
 		append(eval, "--json", link),
@@ -140,7 +140,7 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		{"z", "stats", "--data", w.data, "--tsv", split, "--force"},
 		{"data", "list", "--json", listed, "--force"},
 		{"bench", "report", "--results", w.path("results"), "--out", result, "--force"},
-		{"predict", "--model", w.model, "--data", w.data, "--in", split, "--profile", "cpu", "--profile-dir", split},
+		{"predict", w.model, "--data", w.data, "--in", split, "--profile", "cpu", "--profile-dir", split},
 	} {
 		o := mquine(t, args...)
 		assert.Equal(t, exitFailed, o.status, args)
@@ -181,7 +181,7 @@ func TestOutputsToOneFile(t *testing.T) {
 		{there, "there"}, {there, "./there"}, {"new", filepath.Join(w.dir, "new")}, {"new", "folder/new"}, {link,
 			there}, {"hard", "there"}, {"-", "-"},
 	} {
-		mquine(t, "eval", "--model", w.model, "--data", w.data, "--json", pair[0], "--ranks", pair[1]).
+		mquine(t, "eval", w.model, "--data", w.data, "--json", pair[0], "--ranks", pair[1]).
 			requireSentence(t, exitUsage, "--json and --ranks name the same file")
 	}
 	mquine(t, "z", "stats", "--data", w.data, "--tsv", "new", "--plot", "./new").
@@ -208,9 +208,9 @@ func TestEmptyPaths(t *testing.T) {
 	w := newWorkplace(t)
 	t.Chdir(w.dir)
 	for _, args := range [][]string{
-		{"eval", "--model", w.model, "--data", w.data, "--json", ""},
-		{"eval", "--model", w.model, "--data", w.data, "--ranks="},
-		{"eval", "--model", "", "--data", w.data},
+		{"eval", w.model, "--data", w.data, "--json", ""},
+		{"eval", w.model, "--data", w.data, "--ranks="},
+		{"eval", "--checkpoint", "", "--data", w.data},
 		{"train", "--data", w.data, "--out", ""},
 		{"train", "--data", w.data, "--config", ""},
 		{"train", "--resume", ""},
@@ -237,7 +237,7 @@ func TestHangUp(t *testing.T) {
 		dir := t.TempDir()
 		cmd := command(t, "train", "--data", data, "--out", filepath.Join(dir, "run"), "--dim", "8", "--epochs",
 			"1000000")
-		o := interrupt(t, cmd, "epoch 1 ", syscall.SIGHUP)
+		o := interrupt(t, cmd, "epoch 1/", syscall.SIGHUP)
 		assert.Equal(t, exitInterrupted, o.status, o.stderr)
 		requireFiles(t, dir, "run")
 		requireFiles(t, filepath.Join(dir, "run"), trainingFiles...)
@@ -253,7 +253,7 @@ func TestHangUp(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
 		lines := bufio.NewScanner(pipe)
-		for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1 ") {
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1/") {
 		}
 		require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 		for range 20 {

@@ -31,7 +31,7 @@ func scoreHelp() string {
 func newPredictCommand() *cobra.Command {
 	p := &prediction{k: 10}
 	cmd := &cobra.Command{
-		Use:   "predict --model CKPT --data NAME --head X --relation R",
+		Use:   "predict CKPT --data NAME --head X --relation R",
 		Short: "Predict the best answers to a query",
 		Long: `Predict the best answers to a query: (X, R, ?) for --head X --relation R, or
 (?, R, X) for --tail X --relation R.
@@ -52,10 +52,9 @@ head or the tail. The output then has a header and one line for each answer:
 head, relation, tail, rank, label, score and known (yes, no or ?), separated by
 tabs. Files and pipes get the exact labels. Tables and terminals show control
 and invisible characters as escapes, such as \x1b.`,
-		Example: `  mquine predict --model ./ckpt --data umls --head steroid --relation isa
-  mquine predict --model ./ckpt --data umls --tail steroid --relation isa -k 3
-  printf 'steroid\tisa\t?\n' | mquine predict --model ./ckpt --data umls --in -`,
-		Args:    noArgs,
+		Example: `  mquine predict ./ckpt --data umls --head steroid --relation isa
+  mquine predict ./ckpt --data umls --tail steroid --relation isa -k 3
+  printf 'steroid\tisa\t?\n' | mquine predict ./ckpt --data umls --in -`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return cmp.Or(p.check(cmd), p.gpus.check(p.compute)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -64,12 +63,14 @@ and invisible characters as escapes, such as \x1b.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	p.inputs.add(cmd)
-	flags.StringVar(&p.head, "head", "", "head `entity` of the query")
-	flags.StringVar(&p.tail, "tail", "", "tail `entity` of the query")
-	flags.StringVar(&p.relation, "relation", "", "`relation` of the query")
-	flags.StringVar(&p.in, "in", "", "read queries from `file` (- is standard input)")
-	flags.VarP(positive{n: &p.k}, "k", "k", "`number` of answers per query")
+	flags.StringVar(&p.head, "head", "", "head `ENTITY` of the query")
+	flags.StringVar(&p.tail, "tail", "", "tail `ENTITY` of the query")
+	flags.StringVar(&p.relation, "relation", "", "`RELATION` of the query")
+	flags.StringVar(&p.in, "in", "", "read queries from `FILE` (- is standard input)")
+	flags.VarP(positive{n: &p.k}, "k", "k", "number of answers per query")
 	flags.BoolVar(&p.filterKnown, "filter-known", false, "hide known answers")
+	inGroup(cmd, queryFlags, "head", "tail", "relation", "in")
+	inGroup(cmd, outputFlags, "k", "filter-known")
 	p.compute.addWithDevices(cmd, &p.gpus)
 	return cmd
 }
@@ -133,7 +134,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		return err
 	}
 	if options.Engine != nil {
-		printLine(log, "on %v", options.Engine)
+		printLine(details(log), "on %v", options.Engine)
 	}
 	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
 	meter.clear()
@@ -149,7 +150,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		}
 	}
 	for _, note := range model.ScoreNotes(s.checkpoint.Model.Config()) {
-		fmt.Fprintln(log, "note: "+note)
+		printNote(log, "%s", note)
 	}
 	if p.in != "" {
 		err = writeLists(text.Exact(out), s.graph, queries, lists, complete)

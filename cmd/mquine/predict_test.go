@@ -17,7 +17,7 @@ import (
 func TestPredictAgreesWithEval(t *testing.T) {
 	w := newWorkplace(t)
 	ranks := w.path("ranks.tsv")
-	succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", ranks, "--filters", "none")
+	succeed(t, "eval", w.model, "--data", w.data, "--ranks", ranks, "--filter", "none")
 	text, err := os.ReadFile(ranks)
 	require.NoError(t, err)
 
@@ -39,7 +39,7 @@ func TestPredictAgreesWithEval(t *testing.T) {
 		truths = append(truths, tr)
 	}
 
-	predict := []string{"predict", "--model", w.model, "--data", w.data, "--in", "-", "-k", "100"}
+	predict := []string{"predict", w.model, "--data", w.data, "--in", "-", "-k", "100"}
 	o := mquineReading(t, input.String(), predict...)
 	require.Zero(t, o.status, o.stderr)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
@@ -84,7 +84,7 @@ func TestPredictOne(t *testing.T) {
 	require.NoError(t, err)
 	tr := g.Splits[kg.Train][0]
 	head, relation, tail := g.Entities.Label(tr.Head), g.Relations.Label(tr.Relation), g.Entities.Label(tr.Tail)
-	predict := []string{"predict", "--model", w.model, "--data", w.data}
+	predict := []string{"predict", w.model, "--data", w.data}
 
 	o := succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "3")...)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
@@ -115,7 +115,7 @@ func TestPredictWithoutSplit(t *testing.T) {
 			}
 			return contents
 		})
-		predict := []string{"predict", "--model", w.model, "--data", data, "--head", head, "--relation", relation,
+		predict := []string{"predict", w.model, "--data", data, "--head", head, "--relation", relation,
 			"-k", "100"}
 		mquine(t, append(predict, "--filter-known")...).requireSentence(t, exitFailed,
 			"--filter-known needs the "+split+" split, which data set families lacks: put "+split+".txt into "+data)
@@ -131,7 +131,7 @@ func TestPredictBadInput(t *testing.T) {
 	g, err := kg.Open(t.Context(), w.data)
 	require.NoError(t, err)
 	known := g.Entities.Label(0)
-	predict := []string{"predict", "--model", w.model, "--data", w.data}
+	predict := []string{"predict", w.model, "--data", w.data}
 
 	typo := strings.Replace(known, "_", "", 1)
 	mquine(t, append(predict, "--head", typo, "--relation", "lives_in")...).

@@ -34,10 +34,13 @@ var (
 func addProfiling(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.Var(choice[string]{new(string), profileNames}, "profile",
-		"write a profile of this `kind`: cpu, mem (all allocations), block or trace")
+		"write a profile of this kind: cpu, mem (all allocations), block or trace")
 	complete(root, "profile", cobra.FixedCompletions(profileNames, cobra.ShellCompDirectiveNoFileComp))
-	flags.String("profile-dir", ".", "write the profile to this `folder`")
+	flags.String("profile-dir", ".", "write the profile to `DIR`")
 	must(root.MarkPersistentFlagDirname("profile-dir"))
+	for _, name := range []string{"profile", "profile-dir"} { // for developers; docs/tuning.md describes them
+		must(flags.MarkHidden(name))
+	}
 }
 
 // profiled runs the work of a command. With --profile, it also writes the profile, even if the work

@@ -21,7 +21,7 @@ func pprofTags(t *testing.T, path string) string {
 
 func TestProfile(t *testing.T) {
 	w := newWorkplace(t)
-	eval := []string{"eval", "--model", w.model, "--data", w.data}
+	eval := []string{"eval", w.model, "--data", w.data}
 	plain := succeed(t, eval...)
 	for kind, tool := range map[string]string{
 		"cpu": "go tool pprof cpu.pprof", "mem": "go tool pprof mem.pprof",
@@ -39,7 +39,7 @@ func TestProfile(t *testing.T) {
 // A command that fails still writes its profile, and fails in the same way.
 func TestProfileOfAnError(t *testing.T) {
 	dir := t.TempDir()
-	o := mquine(t, "eval", "--model", filepath.Join(dir, "none"), "--data", filepath.Join(dir, "none"), "--profile",
+	o := mquine(t, "eval", filepath.Join(dir, "none"), "--data", filepath.Join(dir, "none"), "--profile",
 		"cpu", "--profile-dir", dir)
 	o.requireSentence(t, exitFailed, "mquine eval: ")
 	assert.Contains(t, o.stderr, "profile: go tool pprof ")

@@ -3,11 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
@@ -15,14 +16,21 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// lineEvery is the time between two lines of progress if standard error is not a terminal.
-const lineEvery = 10 * time.Second
+const (
+	// lineEvery is the time between two lines of progress if standard error is not a terminal.
+	lineEvery = 10 * time.Second
+	// drawEvery is the time between two drawings of a bar.
+	drawEvery = 100 * time.Millisecond
+)
 
-// meter shows the progress of long work: a bar on a terminal, otherwise a line every lineEvery.
+// meter shows the progress of long work: a line with a bar that it redraws on a terminal, otherwise
+// a new line every lineEvery.
 type meter struct {
 	w        io.Writer
 	terminal bool
-	bar      *progressbar.ProgressBar
+	// task, if not empty, precedes every line.
+	task     string
+	drawn    time.Time // when the bar on the terminal was drawn; zero if there is none
 	nextLine time.Duration
 	packing  time.Duration // time before the first pair, which does not count towards the rate
 	warned   bool          // about a collapsed checkpoint
@@ -31,7 +39,7 @@ type meter struct {
 }
 
 func newMeter(w io.Writer) *meter {
-	return &meter{w: w, terminal: text.OnTerminal(w), nextLine: lineEvery, slow: time.Second}
+	return &meter{w: w, terminal: text.OnCapableTerminal(w), nextLine: lineEvery, slow: time.Second}
 }
 
 // ranking shows the progress of a ranking. It serves as rank.Options.Progress.
@@ -45,10 +53,9 @@ func (m *meter) ranking(p rank.Progress) {
 	if !m.warned && p.Elapsed > time.Second && collapsed(p.Undecided, p.Compared) {
 		m.warned = true
 		m.clear()
-		fmt.Fprintf(m.w, "note: %s; %s left\n", collapsedNote, left)
+		printNote(m.w, "%s; %s left", collapsedNote, left)
 	}
-	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("ranking %s pairs at %s, %s left",
-		quantity(float64(p.Total)), pairRate(p.Done, t), left))
+	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("ranking, %s left, %s", left, pairRate(p.Done, t)))
 }
 
 // fitting returns a train.Machine.Progress that shows the fitting of a clustered checkpoint.
@@ -58,7 +65,7 @@ func (m *meter) fitting() func(train.Progress) {
 		done, total := int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total)
 		t := time.Since(start)
 		m.show(done, total, t,
-			fmt.Sprintf("fitting, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
+			fmt.Sprintf("fitting, epoch %d/%d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
 	}
 }
 
@@ -77,6 +84,16 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 	}
 }
 
+// steps returns a progress function for work of equal steps, such as the resamples of a bootstrap.
+func (m *meter) steps(work string) func(done, total int) {
+	start := time.Now()
+	return func(done, total int) {
+		t := time.Since(start)
+		m.show(int64(done), int64(total), t,
+			fmt.Sprintf("%s, %s left", work, timeLeft(int64(max(done, 1)), int64(total), t)))
+	}
+}
+
 // reading returns a function for kg.ReportProgress that shows the progress of reading a data set,
 // once or several times in succession.
 func (m *meter) reading(data string) func(kg.OpenProgress) {
@@ -89,57 +106,86 @@ func (m *meter) reading(data string) func(kg.OpenProgress) {
 		if t < m.slow {
 			return
 		}
-		line := fmt.Sprintf("reading %s, %s lines", data, quantity(float64(p.Lines)))
+		line := "reading " + data
 		if p.Bytes > 0 && p.Total > 0 { // unknown if all files are pipes
 			line += fmt.Sprintf(", %s left", timeLeft(p.Bytes, p.Total, t))
 		}
-		m.show(p.Bytes, max(p.Total, 1), t, line)
+		m.show(p.Bytes, p.Total, t, line+fmt.Sprintf(", %s lines", quantity(float64(p.Lines))))
 	}
 }
 
-// show reports that done of total items are complete after time t. line describes the work.
+// downloading returns a progress function for downloads, one after another.
+func (m *meter) downloading() func(address string, done, total int64) {
+	var (
+		start time.Time
+		from  string
+	)
+	return func(address string, done, total int64) {
+		if address != from {
+			m.clear()
+			start, from, m.nextLine = time.Now(), address, lineEvery
+		}
+		t := time.Since(start)
+		line := "downloading " + address[strings.LastIndex(address, "/")+1:]
+		if done > 0 && total > 0 {
+			line += fmt.Sprintf(", %s left", timeLeft(done, total, t))
+		}
+		m.show(done, total, t, line+", "+humanize.Bytes(uint64(max(done, 0))))
+	}
+}
+
+// show reports that done of total items are complete after time t. A total that is not positive is
+// unknown. line describes the work, with the most important parts first, because a narrow terminal
+// shows only its beginning.
 func (m *meter) show(done, total int64, t time.Duration, line string) {
+	if m.task != "" {
+		line = m.task + ": " + line
+	}
+	share := 0.0
+	if total > 0 {
+		share = float64(done) / float64(total)
+		line = fmt.Sprintf("%3.0f%% %s", 100*share, line)
+	}
 	switch {
 	case m.terminal:
-		m.draw(done, total, line)
+		m.draw(share, line)
 	case t >= m.nextLine:
 		m.nextLine = t + lineEvery
-		printLine(m.w, "%3.0f%% %s", 100*float64(done)/float64(total), line)
+		printLine(m.w, "%s", line)
 	}
 }
 
-func (m *meter) draw(done, total int64, line string) {
-	if m.bar == nil {
-		m.bar = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(text.Unescaped(m.w)),
-			progressbar.OptionShowDescriptionAtLineEnd(),
-			progressbar.OptionSetPredictTime(false),
-			progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionSetWidth(20),
-			progressbar.OptionUseANSICodes(true), // clear then also removes the ^C that a terminal prints
-			progressbar.OptionClearOnFinish(),
-		)
+// draw replaces the bar on the terminal, unless it is recent.
+func (m *meter) draw(share float64, line string) {
+	now := time.Now()
+	if now.Sub(m.drawn) < drawEvery {
+		return
 	}
-	m.bar.Describe(fit(text.Escape(line), text.Width(m.w)))
-	_ = m.bar.Set64(done) // an error here must not end the work
+	m.drawn = now
+	width := text.Width(m.w) // at every drawing, because users resize windows
+	if width <= 0 {
+		width = helpWidth
+	}
+	fmt.Fprintf(text.Unescaped(m.w), "\r%s\x1b[K", barLine(share, text.Escape(line), width))
 }
 
-// fit shortens the text beside a bar so that both fit on a terminal of the given width. A width of
-// 0 means that the width is unknown. A longer line would wrap, and every redraw would add a line.
-func fit(line string, width int) string {
-	const bar, shortest = 34, 10 // columns
-	runes := []rune(line)
-	if most := max(width-bar, shortest); width > 0 && len(runes) > most {
-		return string(runes[:most-1]) + "…"
+// barLine returns a line with a bar, if the terminal is wide enough for one. The line leaves the last
+// column free: some terminals wrap a line that fills it.
+func barLine(share float64, line string, width int) string {
+	bar := ""
+	if columns := min(20, width/8); columns >= 8 && share > 0 {
+		full := min(int(share*float64(columns)+0.5), columns)
+		bar = strings.Repeat("█", full) + strings.Repeat("░", columns-full) + " "
+		width -= columns + 1
 	}
-	return line
+	return bar + text.Cut(line, width-1)
 }
 
-// clear removes the bar before other lines are printed.
+// clear removes the bar before other lines are printed, and the ^C that a terminal prints.
 func (m *meter) clear() {
-	if m.bar != nil {
-		_ = m.bar.Clear()
-		m.bar = nil
+	if !m.drawn.IsZero() {
+		m.drawn = time.Time{}
+		fmt.Fprint(text.Unescaped(m.w), "\r\x1b[K")
 	}
 }
 
@@ -151,6 +197,27 @@ func collapsed(undecided, pairs int64) bool { return undecided > pairs/2 }
 // pairRate returns a speed in pairs per second. A pair is a distinct query with a candidate.
 func pairRate(pairs int64, t time.Duration) string {
 	return quantity(float64(pairs)/max(t.Seconds(), 1e-9)) + " pairs/s"
+}
+
+// tripleRate returns a speed in triples per second: 79.4k tr/s.
+func tripleRate(perSecond float64) string {
+	x, prefix := humanize.ComputeSI(perSecond)
+	return threeDigits(x) + prefix + " tr/s"
+}
+
+// threeDigits returns a number with three significant digits, but at most six decimals: 4.90, 123.
+func threeDigits(x float64) string {
+	if x == 0 {
+		return "0"
+	}
+	decimals := 2
+	for y := math.Abs(x); y >= 10 && decimals > 0; y /= 10 {
+		decimals--
+	}
+	for y := math.Abs(x); y < 1 && decimals < 6; y *= 10 {
+		decimals++
+	}
+	return strconv.FormatFloat(x, 'f', decimals, 64)
 }
 
 // timeLeft estimates the remaining time, given that done of total items took the time t.

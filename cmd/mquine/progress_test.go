@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 
@@ -23,9 +24,9 @@ func TestProgressLines(t *testing.T) {
 	}
 	m.clear()
 	assert.Equal(t, strings.Join([]string{
-		" 25% ranking 40 G pairs at 1 G pairs/s, 30s left",
-		" 50% ranking 40 G pairs at 1 G pairs/s, 20s left",
-		" 75% ranking 40 G pairs at 1 G pairs/s, 10s left",
+		" 25% ranking, 30s left, 1 G pairs/s",
+		" 50% ranking, 20s left, 1 G pairs/s",
+		" 75% ranking, 10s left, 1 G pairs/s",
 		"",
 	}, "\n"), log.String())
 }
@@ -49,16 +50,42 @@ func TestProgressBar(t *testing.T) {
 	assert.Empty(t, log.String(), "nothing is known yet")
 	m.ranking(rank.Progress{Done: 1e9, Total: 4e9, Compared: 1e9, Elapsed: time.Second})
 	assert.Contains(t, log.String(), "25%")
-	assert.Contains(t, log.String(), "ranking 4 G pairs at 1 G pairs/s, 3s left")
+	assert.Contains(t, log.String(), "ranking, 3s left, 1 G pairs/s")
 	m.clear()
-	assert.True(t, strings.HasSuffix(log.String(), "\r"), "%q", log.String())
 }
 
-func TestFit(t *testing.T) {
-	assert.Equal(t, "ranking 4 G pairs", fit("ranking 4 G pairs", 0))
-	assert.Equal(t, "ranking 4 G pairs", fit("ranking 4 G pairs", 80))
-	assert.Equal(t, "ranking 4 …", fit("ranking 4 G pairs", 45))
-	assert.Equal(t, "ranking 4…", fit("ranking 4 G pairs", 20))
+func TestBarLine(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		line  string
+		width int
+		want  string
+	}{
+		{0.25, " 25% ranking, 3s left", 20, " 25% ranking, 3s l…"},
+		{0.25, " 25% ranking, 3s left", 40, " 25% ranking, 3s left"},
+		{0.25, " 25% ranking, 3s left", 64, "██░░░░░░  25% ranking, 3s left"},
+		{0.5, " 50% " + strings.Repeat("x", 200), 80, "█████░░░░░  50% " + strings.Repeat("x", 62) + "…"},
+		{1, "100% x", 1000, strings.Repeat("█", 20) + " 100% x"},
+		{0, "reading x", 200, "reading x"},
+	} {
+		got := barLine(c.share, c.line, c.width)
+		assert.Equal(t, c.want, got)
+		assert.Less(t, utf8.RuneCountInString(got), c.width)
+	}
+}
+
+// A bar is redrawn at most every drawEvery.
+func TestProgressIsSparse(t *testing.T) {
+	var log bytes.Buffer
+	m := newMeter(&log)
+	m.terminal = true
+	for i := range int64(1000) {
+		m.show(i, 1000, 0, "work")
+	}
+	assert.Equal(t, "\r  0% work\x1b[K", log.String())
+	m.clear()
+	m.clear()
+	assert.True(t, strings.HasSuffix(log.String(), "\x1b[K\r\x1b[K"), "%q", log.String())
 }
 
 func TestProgressReading(t *testing.T) {
@@ -74,19 +101,19 @@ func TestProgressReading(t *testing.T) {
 		assert.Empty(t, log.String(), "before a line is due")
 		m.nextLine = 0
 		report(kg.OpenProgress{Bytes: 1e6, Total: 4e6, Lines: 5000})
-		assert.Equal(t, " 25% reading umls, 5 k lines, 0s left\n", log.String())
+		assert.Equal(t, " 25% reading umls, 0s left, 5 k lines\n", log.String())
 		m.slow = time.Hour
 		log.Reset()
 	}
 	m.slow, m.nextLine = 0, 0
 	report(kg.OpenProgress{Lines: 7e6}) // from a pipe of unknown length
-	assert.Equal(t, "  0% reading umls, 7 M lines\n", log.String())
+	assert.Equal(t, "reading umls, 7 M lines\n", log.String())
 
 	log.Reset()
 	m.terminal = true
 	report(kg.OpenProgress{Bytes: 3e6, Total: 4e6, Lines: 15000})
 	assert.Contains(t, log.String(), "75%")
-	assert.Contains(t, log.String(), "reading umls, 15 k lines, 0s left")
+	assert.Contains(t, log.String(), "reading umls, 0s left, 15 k lines")
 }
 
 func TestProgressCounting(t *testing.T) {
@@ -96,4 +123,15 @@ func TestProgressCounting(t *testing.T) {
 	m.counting(2)(0, 1, 4)
 	assert.Contains(t, log.String(), "25%")
 	assert.Contains(t, log.String(), "counting Z-patterns, side 1 of 2, 0s left")
+}
+
+func TestThreeDigits(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 0.0123456: "0.0123", 0.5: "0.500", 4.9: "4.90", 23.14: "23.1", 123.4: "123", 12345: "12345",
+		-4.9: "-4.90",
+	} {
+		assert.Equal(t, want, threeDigits(x))
+	}
+	assert.Equal(t, "79.4k tr/s", tripleRate(79_421))
+	assert.Equal(t, "1.23M tr/s", tripleRate(1_230_000))
 }

@@ -29,7 +29,7 @@ func (e *evaluation) follow(flags *pflag.FlagSet) error {
 	if i < 0 {
 		return nil
 	}
-	for _, name := range []string{"sides", "filters", "ties"} {
+	for _, name := range []string{"side", "filter", "ties"} {
 		if flags.Changed(name) {
 			return fmt.Errorf("--protocol %s sets the sides, filters and ties: leave out --%s", e.protocol, name)
 		}

@@ -28,7 +28,7 @@ func TestProtocolRotate(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(text, &want))
 		file := filepath.Join(t.TempDir(), "report.json")
-		o := succeed(t, "eval", "--model", dir, "--data", "umls", "--protocol", "rotate", "--json", file)
+		o := succeed(t, "eval", dir, "--data", "umls", "--protocol", "rotate", "--json", file)
 		assert.Contains(t, o.stdout, "Protocol rotate: both sides in one average, filter all, optimistic ties")
 		var report struct {
 			Protocol string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ Ranks are exact: they do not depend on the processor or the number of threads.
 
   mquine demo                           train and rank a toy graph; no download
   mquine data get umls                  download a data set
-  mquine eval --model CKPT --data umls  rank a checkpoint on the test split
+  mquine eval CKPT --data umls          rank a checkpoint on the test split
 
 --data accepts the name of an installed data set or a path. A value with a slash
 is a path.
@@ -40,10 +41,12 @@ Environment variables:
   MQUINE_DATA  folder of the installed data sets (default: in your cache)
   MQUINE_TIER  highest instruction set to use: avx512, avx2 or generic
   MQUINE_CPU   processor features to switch off, such as -vnni,-amx
+  NO_COLOR     no colours on a terminal, if set
 MQUINE_TIER and MQUINE_CPU affect the speed, never a rank.
 
 Results go to standard output, progress and notes to standard error. Tables and
 messages show control and invisible characters as escapes, such as \x1b.
+"--profile cpu" makes any command write a profile of itself (docs/tuning.md).
 
 Exit status:
   0    success
@@ -55,7 +58,7 @@ Exit status:
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
-			return cmp.Or(checkRequired(cmd), checkPaths(cmd, args))
+			return cmp.Or(setVerbosity(cmd), checkRequired(cmd), checkPaths(cmd, args))
 		},
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
@@ -63,14 +66,16 @@ Exit status:
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddGroup(commandGroups...)
-	addInGroup(root, "start", newDemoCommand(start))
-	addInGroup(root, "data", newDataCommand(), newZCommand())
-	addInGroup(root, "models", newTrainCommand(), newTuneCommand(), newInitCommand(), newImportCommand())
-	addInGroup(root, "evaluation", newEvalCommand(start), newCompareCommand(), newPredictCommand())
-	addInGroup(root, "machine", newBenchCommand(), newInfoCommand())
+	addInGroup(root, "data", newDataCommand())
+	addInGroup(root, "train", newTrainCommand(), newTuneCommand(), newInitCommand(), newImportCommand())
+	addInGroup(root, "evaluate", newEvalCommand(start), newCompareCommand(), newPredictCommand())
+	addInGroup(root, "analyse", newInfoCommand(), newZCommand())
+	addInGroup(root, "measure", newBenchCommand())
+	addInGroup(root, "other", newDemoCommand(start), newVersionCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	cobra.EnableCommandSorting = false
+	addVerbosity(root)
 	addProfiling(root)
 	return root
 }
@@ -118,6 +123,18 @@ func version() string {
 		}
 	}
 	return fmt.Sprintf("%s, %s, %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long:  `Print the version, the commit of the build, the version of Go and the platform.`,
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return writeOutput(cmd, []byte("mquine "+version()+"\n"))
+		},
+	}
 }
 
 // noArgs refuses arguments. Cobra's own check would call them unknown commands.
@@ -175,31 +192,29 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &bad):
 		cause := bad.Unwrap()
 		if errors.As(cause, &number) {
-			cause = errors.New(wantedBy(bad.GetFlag()))
+			cause = errors.New("must be true or false") // only boolean flags return such an error
 		}
 		return fmt.Errorf("%s %q: %w", dashed(bad.GetFlag().Name), bad.GetValue(), cause)
 	}
 	return err
 }
 
-// unknownFlag returns the error for a flag that cmd lacks. The error suggests the most similar flag
-// of cmd.
+// unknownFlag returns the error for a flag that cmd lacks. The error suggests the flag of cmd that
+// other tools call by this name, or else the most similar flag.
 func unknownFlag(cmd *cobra.Command, name string) error {
 	message := "unknown flag " + dashed(name)
 	var flags []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-	if similar := text.Similar(name, flags, 1); len(name) > 1 && len(similar) > 0 {
-		message += "; did you mean --" + similar[0]
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f.Name)
+		}
+	})
+	if here := namesHere[strings.ReplaceAll(name, "_", "-")]; slices.Contains(flags, here) {
+		message += "; did you mean " + dashed(here)
+	} else if similar := text.Similar(name, flags, 1); len(name) > 1 && len(similar) > 0 {
+		message += "; did you mean " + dashed(similar[0])
 	}
 	return errors.New(message)
-}
-
-// wantedBy says which values a bool or uint64 flag of pflag accepts.
-func wantedBy(flag *pflag.Flag) string {
-	if flag.Value.Type() == "bool" {
-		return "must be true or false"
-	}
-	return "must be a whole number from 0 to 2⁶⁴ − 1"
 }
 
 // dashed returns the name of a flag as users type it.

@@ -33,19 +33,28 @@ func newSetup() setup {
 
 // add adds the flags to a command.
 func (s *setup) add(cmd *cobra.Command) {
-	addChoice(cmd, &s.split, "split", "rank the triples of this `split`: train, valid or test",
+	addChoice(cmd, &s.split, "split", "rank the triples of this split: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &s.sides, "sides", "ask for this `side`: tail, head or both",
-		rank.TailSide, rank.HeadSide, rank.BothSides)
-	addChoice(cmd, &s.ties, "ties", "tie `rule` of the tables: optimistic, pessimistic or realistic",
+	addSide(cmd, &s.sides, "ask for this side: tail, head or both")
+	addChoice(cmd, &s.ties, "ties", "tie rule of the tables: optimistic, pessimistic or realistic",
 		rank.Optimistic, rank.Pessimistic, rank.Realistic)
-	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "`k` of Hits@k, separated by commas")
+	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "values of k in Hits@k, separated by commas")
 	keys := metrics.KeyNames()
-	addChoices(cmd, &s.by, "by", "also show groups of queries by these `keys`, separated by commas: "+
+	addChoices(cmd, &s.by, "by", "also show groups of queries by these keys, separated by commas: "+
 		strings.Join(keys, ", "), keys...)
 	addConvention(cmd, &s.convention)
-	addChoice(cmd, &s.ciBy, "ci-by", "resample these `clusters` for 95% intervals: triple, query, entity or relation",
+	addChoice(cmd, &s.ciBy, "ci-by", "resample these clusters for 95% intervals: triple, query, entity or relation",
 		metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation)
+	inGroup(cmd, inputFlags, "split")
+	inGroup(cmd, protocolFlags, "ties")
+	inGroup(cmd, outputFlags, "hits", "by", "convention", "ci-by")
+}
+
+// addSide adds the flag --side. Its former name is --sides.
+func addSide(cmd *cobra.Command, sides *rank.Sides, usage string) {
+	acceptFormer(cmd, map[string]string{"sides": "side"})
+	addChoice(cmd, sides, "side", usage, rank.TailSide, rank.HeadSide, rank.BothSides)
+	inGroup(cmd, protocolFlags, "side")
 }
 
 // keys returns the keys by which to group the queries of triples.

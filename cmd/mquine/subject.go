@@ -1,14 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"strings"
 	"sync"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/catalogue"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
 )
@@ -27,6 +29,7 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 		g       *kg.Graph
 		dataErr error
 		reading sync.WaitGroup
+		notes   bytes.Buffer // must not interrupt the progress of reading the data set
 	)
 	reading.Go(func() {
 		dataErr = phase(ctx, "data", func(ctx context.Context) (err error) {
@@ -35,14 +38,14 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 		})
 	})
 	err := phase(ctx, "checkpoint", func(ctx context.Context) (err error) {
-		c, err = openCheckpoint(ctx, in.model, in.vocabulary)
+		c, err = openCheckpoint(ctx, &notes, in.checkpoint, in.vocabulary)
 		return err
 	})
 	reading.Wait()
+	_, _ = notes.WriteTo(log) // notes must not end the work
 	if err != nil {
 		return nil, err
 	}
-	writeVocabularyNote(log, c)
 	if dataErr == nil {
 		g, dataErr = g.Relabel(c.Entities, c.Relations)
 	}
@@ -57,45 +60,26 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {
 	meter := newMeter(log)
 	defer meter.clear()
-	return kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
-}
-
-// openCheckpoint opens a checkpoint. It reads the vocabularies from the folder vocabulary unless
-// that is empty.
-func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Checkpoint, error) {
-	var options []checkpoint.Option
-	if vocabulary != "" {
-		options = append(options, checkpoint.VocabularyFolder(vocabulary))
+	g, err := kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
+	if err != nil && ctx.Err() == nil {
+		err = explainData(data, err)
 	}
-	c, err := checkpoint.Open(ctx, dir, options...)
-	return c, explainRun(ctx, dir, err)
+	return g, err
 }
 
-// explainRun returns a better error than err if dir is the folder of a training run, which users
-// may mistake for a checkpoint.
-func explainRun(ctx context.Context, dir string, err error) error {
-	if err == nil || ctx.Err() != nil || exists(filepath.Join(dir, "model.safetensors")) {
+// explainData adds a suggestion to the error about a data set that is not installed.
+func explainData(name string, err error) error {
+	if _, wrong := kg.Folder(name); wrong == nil || strings.Contains(name, "/") {
 		return err
 	}
-	for _, name := range []string{"best", "last"} {
-		inner := filepath.Join(dir, name)
-		if exists(filepath.Join(inner, "model.safetensors")) {
-			return fmt.Errorf("%s is the folder of a training run: use a checkpoint in it, such as %s", dir, inner)
-		}
+	if _, public := catalogue.Find(name); public {
+		return fmt.Errorf("data set %s is not installed: run mquine data get %[1]s", name)
+	}
+	installed, _ := kg.Installed() // the first error is the one that matters
+	if similar := text.Similar(name, append(installed, catalogueNames()...), 1); len(similar) > 0 {
+		return fmt.Errorf("%w; did you mean %s", err, similar[0])
 	}
 	return err
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// writeVocabularyNote prints a note if the labels of a checkpoint come from a different folder.
-func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
-	if c.VocabularyDir != c.Path {
-		printLine(w, "note: the labels of %s come from %s", c.Path, c.VocabularyDir)
-	}
 }
 
 func (s *subject) close() { s.checkpoint.Close() }

@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
@@ -63,11 +65,10 @@ To use the preset of a different data set, append its name: paper:yago3-10.`,
   mquine train --resume ./wn18rr
   mquine train --resume ./codex-s --epochs 60
   mquine train --preset paper:fb15k-237 --print-config
-  mquine eval --model ./codex-s/best --data codex-s`,
+  mquine eval ./codex-s/best --data codex-s`,
 		Args:    noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return t.check(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			writeNotes(cmd.ErrOrStderr(), t.former.notes)
 			return t.run(cmd.Context(), cmd, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -76,16 +77,16 @@ To use the preset of a different data set, append its name: paper:yago3-10.`,
 	addData(cmd, &t.data)
 	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
 	flags.StringVar(&t.out, "out", "",
-		"new `folder` of the run (default: named after the data set and the model)")
+		"new folder `DIR` for the run (default: named after the data set and the model)")
 	must(cmd.MarkFlagDirname("out"))
-	flags.StringVar(&t.resume, "resume", "", "continue the run in this `folder`")
+	flags.StringVar(&t.resume, "resume", "", "continue the run in `DIR`")
 	must(cmd.MarkFlagDirname("resume"))
-	addPreset(cmd, &t.preset, "start from this preset")
-	flags.StringVar(&t.configFile, "config", "", "read options from this YAML `file`")
+	addPreset(cmd, &t.preset, "start from preset")
+	flags.StringVar(&t.configFile, "config", "", "read options from this YAML `FILE`")
 	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and exit")
 	t.compute.add(cmd)
 	options := t.given.Options()
-	t.former = newFormerNames(flags, options)
+	t.former = acceptFormerOptions(cmd, options)
 	for _, o := range options {
 		flags.Var(t.former.value(o), o.Flag(), o.Help)
 		if o.Value.Type() == "bool" {
@@ -95,12 +96,29 @@ To use the preset of a different data set, append its name: paper:yago3-10.`,
 			complete(cmd, o.Flag(), cobra.FixedCompletions(c.Choices(), cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
+	for group, members := range trainingGroups {
+		inGroup(cmd, group, members...)
+	}
 	return cmd
+}
+
+// trainingGroups gives the groups of the flags of train.
+var trainingGroups = map[string][]string{
+	modelFlags:     {"model", "dim", "init-std", "init-cross"},
+	dataFlags:      {"data"},
+	negativesFlags: {"negatives", "negative-count", "anchor-negatives", "distribution", "filter"},
+	lossFlags: {"loss", "gamma", "lambda-neg", "adversarial", "smoothing", "subsampling", "answer-weights",
+		"z-samples", "lambda-z"},
+	regularisationFlags: {"regulariser", "lambda-reg", "reg-warmup", "dropout", "entity-dropout"},
+	optimiserFlags: {"optimiser", "learning-rate", "beta1", "beta2", "epsilon", "warmup", "decay", "clip", "epochs",
+		"batch", "ema"},
+	validationFlags: {"valid-every", "valid-metric", "patience"},
+	runFlags:        {"out", "resume", "preset", "config", "print-config", "seed", "products", "backend", "threads"},
 }
 
 // addPreset adds the flag --preset. use says what the command does with the preset.
 func addPreset(cmd *cobra.Command, preset *string, use string) {
-	cmd.Flags().StringVar(preset, "preset", "", use+": `name` paper or best, or with a data set, as in paper:yago3-10")
+	cmd.Flags().StringVar(preset, "preset", "", use+" `NAME`: paper or best, or with a data set, as in paper:yago3-10")
 	complete(cmd, "preset", cobra.FixedCompletions(recipe.Presets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -210,7 +228,11 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	if err != nil {
 		return err
 	}
-	return t.train(ctx, dir, machine, out, log)
+	err = t.train(ctx, dir, machine, out, log)
+	if err != nil && ctx.Err() != nil {
+		return resumableError{err, shellCommand("mquine", "train", "--resume", dir)}
+	}
+	return err
 }
 
 // folder returns the folder of the run, after creating a new one or changing the epochs of an
@@ -259,9 +281,6 @@ func (t *training) train(ctx context.Context, dir string, machine train.Machine,
 	show.begin(r, dir)
 	err = r.Train(ctx, show.epoch)
 	meter.clear()
-	if ctx.Err() != nil {
-		printLine(log, "to continue: mquine train --resume %s", dir)
-	}
 	if err != nil {
 		return err
 	}
@@ -274,7 +293,7 @@ func describeBest(r *run.Run) string {
 	if epoch == 0 {
 		return "no epoch was validated"
 	}
-	text := fmt.Sprintf("best epoch %d, %v %.4f on the valid split", epoch, r.Recipe.ValidMetric, value)
+	text := fmt.Sprintf("best epoch %d, valid %v %.4f", epoch, r.Recipe.ValidMetric, value)
 	if _, err := os.Stat(filepath.Join(r.Dir, "best")); err != nil {
 		text += " (its checkpoint was removed)"
 	}
@@ -290,16 +309,29 @@ type trainingLog struct {
 	before int // epochs that were complete before start
 }
 
-// begin prints what the run trains.
+// begin prints what the run trains, and how it validates.
 func (l *trainingLog) begin(r *run.Run, dir string) {
 	l.run, l.start, l.before = r, time.Now(), r.Epoch()
 	c := r.Recipe
-	printLine(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s", c.Model, c.Dim, r.Graph.Name,
-		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), text.Comma(r.Triples()), dir)
+	printLine(l.log, "training %s, d = %d, on %s in %s", c.Model, c.Dim, r.Graph.Name, dir)
+	printLine(details(l.log), "%s, %s", sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()),
+		text.Plural(r.Triples(), "training triple"))
+	if c.ValidEvery > 0 {
+		fmt.Fprintf(l.log, "validation: %s, side %v, filter %v, realistic ties, %s\n", metricTitle(c.ValidMetric.Name),
+			c.ValidMetric.Side, c.ValidMetric.Filter, text.Plural(len(r.Graph.Splits[kg.Valid]), "triple"))
+	}
 	writeNotes(l.log, r.Notes)
 	if l.before > 0 {
 		fmt.Fprintf(l.log, "resuming at epoch %d of %d\n", l.before+1, c.Epochs)
 	}
+}
+
+// metricTitle returns the name of a validation metric as tables show it: MRR or Hits@10.
+func metricTitle(name string) string {
+	if name == "mrr" {
+		return "MRR"
+	}
+	return strings.Replace(name, "hits", "Hits", 1)
 }
 
 // step shows the progress within an epoch. It serves as train.Machine.Progress.
@@ -307,9 +339,61 @@ func (l *trainingLog) step(p train.Progress) {
 	rate := float64(p.Done) / p.Elapsed.Seconds()
 	epochs := float64(p.Epoch-1-l.before) + float64(p.Done)/float64(p.Total)
 	left := time.Duration(float64(time.Since(l.start)) / epochs * (float64(p.Epochs-l.before) - epochs))
-	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed,
-		fmt.Sprintf("epoch %d of %d, loss %s, %s triples/s, %s left in total",
-			p.Epoch, p.Epochs, l.parts(p.Loss), quantity(rate), left.Round(time.Second)))
+	l.meter.show(int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total), p.Elapsed,
+		fmt.Sprintf("epoch %d/%d, %s left, loss %s, %s", p.Epoch, p.Epochs, left.Round(time.Second),
+			threeDigits(p.Loss.Total), tripleRate(rate)))
+}
+
+// epoch prints a line with the loss, speed and validation of an epoch. Details follow.
+func (l *trainingLog) epoch(e train.Epoch) {
+	l.meter.clear()
+	l.meter.nextLine = lineEvery
+	fmt.Fprintln(l.log, epochLine(e, l.run.Recipe, l.log))
+	l.epochDetails(details(l.log), e)
+}
+
+// epochLine describes an epoch in a line of at most helpWidth columns, for log.
+func epochLine(e train.Epoch, c recipe.Recipe, log io.Writer) string {
+	fields := []string{fmt.Sprintf("epoch %d/%d", e.Epoch, c.Epochs), fmt.Sprintf("loss %s", threeDigits(e.Loss.Total))}
+	if len(e.Valid) > 0 {
+		m := c.ValidMetric
+		valid := fmt.Sprintf("valid %s %.3f", metricTitle(m.Name), e.Valid.Of(m))
+		if m.Side == rank.BothSides {
+			of := func(side rank.Sides) string {
+				return strings.TrimPrefix(fmt.Sprintf("%.3f", e.Valid.Of(recipe.Metric{Name: m.Name, Side: side,
+					Filter: m.Filter})), "0")
+			}
+			valid += fmt.Sprintf(" (tail %s head %s)", of(rank.TailSide), of(rank.HeadSide))
+		}
+		fields = append(fields, valid)
+	}
+	const best = "best"
+	rate := tripleRate(e.TriplesPerSecond)
+	if line := strings.Join(append(fields, rate, best), "  "); utf8.RuneCountInString(line) <= helpWidth {
+		fields = append(fields, rate)
+	}
+	if e.Best {
+		fields = append(fields, text.Green.Of(log, best))
+	}
+	return strings.Join(fields, "  ")
+}
+
+// epochDetails prints the time of an epoch, the parts of the loss, and the MRR on each side under
+// each filter.
+func (l *trainingLog) epochDetails(w io.Writer, e train.Epoch) {
+	fmt.Fprintf(w, "  %.1f s, validation %.1f s, learning rate %.3g, loss %s\n", e.Seconds, e.ValidSeconds,
+		e.LearningRate, l.parts(e.Loss))
+	for f := range rank.NumFilters {
+		var values []string
+		for _, s := range e.Valid {
+			if s.Filter == f {
+				values = append(values, fmt.Sprintf("%v %.4f", s.Side, s.MRR))
+			}
+		}
+		if values != nil {
+			fmt.Fprintf(w, "  valid MRR, filter %-5v  %s\n", f, strings.Join(values, "  "))
+		}
+	}
 }
 
 // parts returns a loss as text, with its parts if it has several.
@@ -327,27 +411,4 @@ func (l *trainingLog) parts(loss train.Loss) string {
 		text += " (" + strings.Join(parts, ", ") + ")"
 	}
 	return text
-}
-
-// epoch prints the loss, speed and validation of an epoch.
-func (l *trainingLog) epoch(e train.Epoch) {
-	l.meter.clear()
-	l.meter.nextLine = lineEvery
-	text := fmt.Sprintf("epoch %d  loss %s  %s triples/s  %.1f s",
-		e.Epoch, l.parts(e.Loss), quantity(e.TriplesPerSecond), e.Seconds)
-	if e.Best {
-		text += "  best"
-	}
-	for _, f := range []rank.Filter{rank.Train, rank.All} {
-		var values []string
-		for _, s := range e.Valid {
-			if s.Filter == f {
-				values = append(values, fmt.Sprintf("%v %.4f", s.Side, s.MRR))
-			}
-		}
-		if values != nil {
-			text += fmt.Sprintf("\n  valid MRR, filter %-5v  %s", f, strings.Join(values, "  "))
-		}
-	}
-	fmt.Fprintln(l.log, text)
 }

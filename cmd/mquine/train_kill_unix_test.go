@@ -74,7 +74,7 @@ func TestTrainLocksItsFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(pipe)
-	for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1 ") {
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1/") {
 	}
 	mquine(t, "train", "--resume", dir).requireSentence(t, exitFailed,
 		"another process is using "+dir+": wait until it ends, or stop it")
@@ -90,8 +90,9 @@ func TestTrainLocksItsFolder(t *testing.T) {
 func TestTrainInterrupted(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "40", "--epochs", "1000")
-	o := interrupt(t, cmd, "epoch 1  loss", os.Interrupt)
+	o := interrupt(t, cmd, "epoch 1/1000  loss", os.Interrupt)
 	assert.Equal(t, exitInterrupted, o.status)
-	assert.True(t, strings.HasSuffix(o.stderr, "mquine train: interrupted\n"), o.stderr)
+	assert.True(t, strings.HasSuffix(o.stderr,
+		"\nmquine train: interrupted; to continue: mquine train --resume "+dir+"\n"), o.stderr)
 	requireFiles(t, dir, trainingFiles...)
 }

@@ -26,19 +26,18 @@ func TestTrain(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	o := succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "4", "--batch", "128",
 		"--valid-every", "3", "--dropout", "0")
-	assert.Contains(t, o.stdout, "all 4 epochs are done; best epoch 4, mrr/both/all 0.")
-	assert.Contains(t, o.stderr, "\nepoch 4  loss ")
+	assert.Contains(t, o.stdout, "all 4 epochs are done; best epoch 4, valid mrr/both/all 0.")
+	assert.Regexp(t, `^training mquine, d = 8, on families in \S+
+validation: MRR, side both, filter all, realistic ties, 20 triples
+epoch 1/4  loss \S+  \S+ tr/s
+epoch 2/4  loss \S+  \S+ tr/s
+epoch 3/4  loss \S+  valid MRR 0\.\d{3} \(tail \.\d{3} head \.\d{3}\)  \S+ tr/s  best
+epoch 4/4  loss `, o.stderr)
 	requireFiles(t, dir, trainingFiles...)
 	requireFiles(t, filepath.Join(dir, "last"), "entities.tsv", "relations.tsv", "model.safetensors")
 	assert.Equal(t, 4, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "log.jsonl")))), "\n"))
 	assert.Contains(t, string(must1(os.ReadFile(filepath.Join(dir, "config.yaml")))), "\nvalid_every: 3\n")
-	succeed(t, "eval", "--model", filepath.Join(dir, "best"), "--data", data)
-
-	// The folder of a run is not a checkpoint, but contains some.
-	for _, args := range [][]string{{"eval", "--model", dir, "--data", data}, {"info", dir}} {
-		mquine(t, args...).requireSentence(t, exitFailed,
-			dir+" is the folder of a training run: use a checkpoint in it, such as "+filepath.Join(dir, "best"))
-	}
+	succeed(t, "eval", filepath.Join(dir, "best"), "--data", data)
 
 	// Resuming a finished run changes nothing.
 	before := modified(t, dir)
@@ -195,4 +194,42 @@ func TestTrainResumeRefuses(t *testing.T) {
 	require.NoError(t, os.WriteFile(train, []byte(strings.Join(lines[:200], "")), 0o600))
 	o := mquine(t, "train", "--resume", dir, "--epochs", "6")
 	o.requireSentence(t, exitFailed, "the train split has 200 triples and had 400")
+}
+
+// The folder of a run or of a search stands for its best checkpoint.
+func TestRunAsCheckpoint(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
+	small := []string{"--dim", "4", "--epochs", "1", "--batch", "128"}
+	succeed(t, append([]string{"train", "--data", data, "--out", dir}, small...)...)
+	best := filepath.Join(dir, "best")
+	note := "note: " + dir + " is the folder of a training run: using its best checkpoint, " + best + "\n"
+	for _, command := range [][]string{
+		{"eval", "--data", data}, {"info"}, {"compare", best, "--data", data},
+		{"predict", "--data", data, "--head", "person_00", "--relation", "lives_in"},
+	} {
+		of := func(checkpoint string) outcome { return succeed(t, append(command, checkpoint)...) }
+		run := of(dir)
+		assert.Contains(t, run.stderr, note)
+		if command[0] != "compare" { // it also prints the name
+			assert.Equal(t, of(best).stdout, run.stdout)
+		}
+	}
+	mquine(t, "eval", dir, "--data", data, "--json", filepath.Join(best, "entities.tsv")).
+		requireSentence(t, exitFailed, "which the command reads")
+
+	search := filepath.Join(t.TempDir(), "search")
+	tune := []string{"tune", "--data", data, "--space", spaceFile(t, smallSpace), "--rungs", "1", "--out", search}
+	succeed(t, append(tune, "--budget", "1ns")...)
+	mquine(t, "eval", search, "--data", data).requireSentence(t, exitFailed, "no trial of the search in "+search+
+		" has reached the first rung: continue it with mquine tune --resume "+search)
+	require.NoError(t, os.RemoveAll(search))
+	succeed(t, append(tune, "--trials", "2")...)
+	assert.Regexp(t, "is the folder of a search: using its best checkpoint, "+search+"/trial-00./best\n",
+		succeed(t, "eval", search, "--data", data).stderr)
+
+	require.NoError(t, os.RemoveAll(best))
+	mquine(t, "eval", dir, "--data", data).requireSentence(t, exitFailed, dir+" is the folder of a training run, "+
+		"but there is no "+best+": use the checkpoint of the last epoch, "+filepath.Join(dir, "last"))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "last")))
+	mquine(t, "info", dir).requireSentence(t, exitFailed, "mquine train --resume "+dir+" continues the run")
 }

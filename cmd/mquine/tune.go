@@ -69,17 +69,19 @@ epochs, copy its folder and extend the copy.`,
 	flags.SortFlags = false
 	addData(cmd, &t.plan.Data)
 	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
-	flags.StringVar(&t.space, "space", "", "YAML `file` of the search space")
-	flags.Var((*timeSpan)(&t.plan.Budget), "budget", "stop the search after this `time`, such as 90m or 2h")
-	flags.Var(positive{&t.plan.Trials, 0}, "trials", "maximum `number` of trials (default: no limit)")
+	flags.StringVar(&t.space, "space", "", "YAML `FILE` of the search space")
+	flags.Var((*timeSpan)(&t.plan.Budget), "budget", "stop the search after this time, such as 90m or 2h")
+	flags.Var(positive{&t.plan.Trials, 0}, "trials", "maximum number of trials (default: no limit)")
 	flags.Lookup("trials").DefValue = ""
-	flags.Var(positive{&t.plan.Rungs, 20}, "rungs", "`number` of rungs, from 1 (random search alone) to 20")
-	flags.Uint64Var(&t.plan.Seed, "seed", t.plan.Seed, "`seed` of the search (the space sets the seed of the runs)")
-	addPreset(cmd, &t.preset, "start from this preset, and change it by the space")
-	flags.StringVar(&t.out, "out", "", "new `folder` of the search (default: named after the data set)")
+	flags.Var(positive{&t.plan.Rungs, 20}, "rungs", "number of rungs, from 1 (random search alone) to 20")
+	flags.Var(seed{&t.plan.Seed}, "seed", "seed of the search (the space sets the seed of the runs)")
+	addPreset(cmd, &t.preset, "for options that the space leaves out, use preset")
+	flags.StringVar(&t.out, "out", "", "new folder `DIR` for the search (default: named after the data set)")
 	must(cmd.MarkFlagDirname("out"))
-	flags.StringVar(&t.resume, "resume", "", "continue the search in this `folder`")
+	flags.StringVar(&t.resume, "resume", "", "continue the search in `DIR`")
 	must(cmd.MarkFlagDirname("resume"))
+	inGroup(cmd, searchFlags, "space", "budget", "trials", "rungs", "seed", "preset")
+	inGroup(cmd, runFlags, "out", "resume")
 	t.compute.add(cmd)
 	return cmd
 }
@@ -87,7 +89,7 @@ epochs, copy its folder and extend the copy.`,
 // timeSpan is a flag whose value is a duration above 0.
 type timeSpan time.Duration
 
-func (s *timeSpan) Type() string { return "time" }
+func (s *timeSpan) Type() string { return "DURATION" }
 
 func (s *timeSpan) String() string {
 	if *s == 0 {
@@ -188,6 +190,11 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 			return err
 		}
 	}
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = resumableError{err, shellCommand("mquine", "tune", "--resume", dir)}
+		}
+	}()
 	show, reading := &tuningLog{meter: newMeter(log), log: log}, newMeter(log)
 	folder, err := search.Open(ctx, dir, train.Machine{
 		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
@@ -212,6 +219,9 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	stopped := limited.Err() != nil && err != nil
 	if err != nil && !stopped {
 		return err
+	}
+	if stopped {
+		show.interrupted()
 	}
 	if err := writeOutput(cmd, t.result(folder, stopped)); err != nil {
 		return err
@@ -238,7 +248,7 @@ func (t *tuning) result(s *search.Folder, stopped bool) []byte {
 	}
 	if stopped {
 		fmt.Fprintln(&out, "To continue the search:")
-		printLine(&out, "  mquine tune --resume %s", s.Dir)
+		printLine(&out, "  %s", shellCommand("mquine", "tune", "--resume", s.Dir))
 	}
 	return out.Bytes()
 }
@@ -279,11 +289,12 @@ func printBest(w io.Writer, s *search.Folder, best search.Trial) {
 		printLine(w, "Best trial: %d. Its checkpoint is %s.", best.Trial, checkpoint)
 		if best.Epochs < s.Rungs[len(s.Rungs)-1] {
 			fmt.Fprintln(w, "To finish its run:")
-			printLine(w, "  mquine train --resume %s", dir)
+			printLine(w, "  %s", shellCommand("mquine", "train", "--resume", dir))
 		}
 	}
 	fmt.Fprintln(w, "To retrain it from the start:")
-	printLine(w, "  mquine train --data %s --config %s", s.Plan.Data, filepath.Join(s.Dir, "best.yaml"))
+	printLine(w, "  %s",
+		shellCommand("mquine", "train", "--data", s.Plan.Data, "--config", filepath.Join(s.Dir, "best.yaml")))
 }
 
 // tuningLog shows the progress of a search.
@@ -293,12 +304,12 @@ type tuningLog struct {
 	folder   *search.Folder
 	deadline time.Time // the zero time if there is no budget
 	job      search.Job
-	training trainingLog // for the parts of a loss
+	running  *run.Run // the run of job, or nil
 }
 
-// begin prints the options of a trial.
+// begin prints the notes of a trial and, as details, its options.
 func (l *tuningLog) begin(job search.Job, r *run.Run) {
-	l.job, l.training.run = job, r
+	l.job, l.running = job, r
 	l.meter.nextLine = lineEvery
 	var options []string
 	for i, value := range l.folder.Space.Values(job.Recipe) {
@@ -309,31 +320,43 @@ func (l *tuningLog) begin(job search.Job, r *run.Run) {
 		from = fmt.Sprintf(" after epoch %d", r.Epoch())
 	}
 	writeNotes(l.log, r.Notes)
-	printLine(l.log, "trial %d%s to epoch %d: %s", job.Trial, from, job.Epochs, strings.Join(options, ", "))
+	printLine(details(l.log), "trial %d%s to epoch %d: %s", job.Trial, from, job.Epochs, strings.Join(options, ", "))
 }
 
 // step shows the progress within an epoch. It serves as train.Machine.Progress.
 func (l *tuningLog) step(p train.Progress) {
-	left := ""
-	if !l.deadline.IsZero() {
-		left = fmt.Sprintf(", %s left of the budget", max(0, time.Until(l.deadline)).Round(time.Second))
+	l.meter.show(int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(l.job.Epochs)*int64(p.Total), p.Elapsed,
+		fmt.Sprintf("trial %d, epoch %d/%d%s, loss %s, %s", l.job.Trial, p.Epoch, l.job.Epochs, l.left(", "),
+			threeDigits(p.Loss.Total), tripleRate(float64(p.Done)/p.Elapsed.Seconds())))
+}
+
+// left returns separator and the remaining budget, or "" if there is no budget.
+func (l *tuningLog) left(separator string) string {
+	if l.deadline.IsZero() {
+		return ""
 	}
-	rate := float64(p.Done) / p.Elapsed.Seconds()
-	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed,
-		fmt.Sprintf("trial %d, epoch %d of %d, loss %s, %s triples/s%s",
-			l.job.Trial, p.Epoch, l.job.Epochs, l.training.parts(p.Loss), quantity(rate), left))
+	return fmt.Sprintf("%s%s left", separator, max(0, time.Until(l.deadline)).Round(time.Second))
 }
 
 // end prints the result of a trial at a rung.
 func (l *tuningLog) end(trial search.Trial) {
 	l.meter.clear()
+	l.running = nil
 	if trial.Failed != "" {
 		printLine(l.log, "trial %d failed: %s", trial.Trial, trial.Failed)
 		return
 	}
-	text := ", the best so far"
-	if best := l.folder.Ranked()[0]; best.Trial != trial.Trial {
-		text = fmt.Sprintf(" (best: %.4f of trial %d)", best.Value, best.Trial)
+	best := text.Green.Of(l.log, "best")
+	if first := l.folder.Ranked()[0]; first.Trial != trial.Trial {
+		best = fmt.Sprintf("best %.4f (trial %d)", first.Value, first.Trial)
 	}
-	printLine(l.log, "trial %d at epoch %d: %s %.4f%s", trial.Trial, trial.Epochs, trial.Metric, trial.Value, text)
+	fmt.Fprintf(l.log, "trial %d  epoch %d/%d  %s %.4f  %s%s\n", trial.Trial, trial.Epochs,
+		l.folder.Rungs[len(l.folder.Rungs)-1], trial.Metric, trial.Value, best, l.left("  "))
+}
+
+// interrupted says where the end of the search interrupted a trial.
+func (l *tuningLog) interrupted() {
+	if l.running != nil {
+		fmt.Fprintf(l.log, "trial %d  stopped after epoch %d of %d\n", l.job.Trial, l.running.Epoch(), l.job.Epochs)
+	}
 }

@@ -25,8 +25,8 @@ func TestTune(t *testing.T) {
 	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--rungs", "2",
 		"--out", dir)
 	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"\n")
-	assert.Regexp(t, `\ntrial 3 to epoch 2: batch \d+, learning_rate 0\.\d+\n`+
-		`trial 3 at epoch 2: mrr/both/all 0\.\d{4}(, the best so far| \(best: )`, o.stderr)
+	assert.Regexp(t, `\ntrial 3  epoch 2/4  mrr/both/all 0\.\d{4}  best( 0\.\d{4} \(trial \d\))?\n`, o.stderr)
+	assert.Equal(t, 5, strings.Count(o.stderr, "\n"), "one line for the search and one for each result: %s", o.stderr)
 	assert.Regexp(t, `^trial  epochs  mrr/both/all  CPU minutes  batch  learning_rate\n`+
 		` +\d +4 +0\.\d{4} +\S+ +\d+ +0\.\d+\n`, o.stdout)
 	assert.Contains(t, o.stdout, "best.\nTo retrain it from the start:\n"+
@@ -80,7 +80,8 @@ func TestTuneBudget(t *testing.T) {
 	assert.Equal(t,
 		"No trial has reached the first rung, 100,000 epochs.\n"+
 			"To continue the search:\n  mquine tune --resume "+dir+"\n", o.stdout)
-	o = succeed(t, "tune", "--resume", dir)
+	o = succeed(t, "tune", "--resume", dir, "-v")
+	assert.Regexp(t, `\ntrial 1  stopped after epoch \d+ of 100000\n`, o.stderr)
 	assert.Regexp(t, `\ntrial 1 (after epoch \d+ )?to epoch 100000: `, o.stderr)
 	o = succeed(t, "tune", "--resume", dir, "--budget", "1ns")
 	assert.Contains(t, o.stdout, "To continue the search:")

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,12 +14,61 @@ const helpWidth = 80
 
 // The groups of commands in the help of mquine, in this order.
 var commandGroups = []*cobra.Group{
-	{ID: "start", Title: "First steps:"},
-	{ID: "data", Title: "Data sets:"},
-	{ID: "models", Title: "Checkpoints and training:"},
-	{ID: "evaluation", Title: "Evaluation:"},
-	{ID: "machine", Title: "Speed and machine:"},
+	{ID: "data", Title: "Data:"},
+	{ID: "train", Title: "Train:"},
+	{ID: "evaluate", Title: "Evaluate:"},
+	{ID: "analyse", Title: "Analyse:"},
+	{ID: "measure", Title: "Measure:"},
 	{ID: "other", Title: "Other:"},
+}
+
+// The groups of flags in the help of a command.
+const (
+	modelFlags          = "Model"
+	dataFlags           = "Data"
+	inputFlags          = "Input"
+	queryFlags          = "Query"
+	protocolFlags       = "Protocol"
+	negativesFlags      = "Negatives"
+	lossFlags           = "Loss"
+	regularisationFlags = "Regularisation"
+	optimiserFlags      = "Optimiser"
+	validationFlags     = "Validation"
+	searchFlags         = "Search"
+	runFlags            = "Run"
+	outputFlags         = "Output"
+	machineFlags        = "Machine"
+	otherFlags          = "Other"
+)
+
+// flagGroups lists the groups of flags in the order of a help text.
+var flagGroups = []string{modelFlags, dataFlags, inputFlags, queryFlags, protocolFlags, negativesFlags, lossFlags,
+	regularisationFlags, optimiserFlags, validationFlags, searchFlags, runFlags, outputFlags, machineFlags, otherFlags}
+
+// groupAnnotation is the annotation of a flag with the title of its group. Flags without one are in
+// otherFlags.
+const groupAnnotation = "mquine-group"
+
+// inGroup puts flags of a command into a group of its help.
+func inGroup(cmd *cobra.Command, group string, flags ...string) {
+	for _, name := range flags {
+		must(cmd.Flags().SetAnnotation(name, groupAnnotation, []string{group}))
+	}
+}
+
+func groupOf(f *pflag.Flag) string {
+	if group := f.Annotations[groupAnnotation]; group != nil {
+		return group[0]
+	}
+	return otherFlags
+}
+
+// fitCompletionHelp shortens the only line of cobra's help texts that is longer than helpWidth.
+func fitCompletionHelp(root *cobra.Command) {
+	if bash, _, err := root.Find([]string{"completion", "bash"}); err == nil {
+		bash.Long = strings.Replace(bash.Long, "you can install it via your OS's package manager",
+			"install it first", 1)
+	}
 }
 
 // addInGroup adds commands to root, in the group with the given ID.
@@ -49,11 +99,11 @@ func printUsage(cmd *cobra.Command) error {
 		fmt.Fprintln(w)
 		printCommands(w, cmd, g.Title, g.ID)
 	}
-	printFlags(w, "\nFlags:\n", cmd.LocalFlags())
+	printFlags(w, cmd.LocalFlags())
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\nRun \"%s COMMAND --help\" for details and examples of a command.\n", cmd.CommandPath())
 	} else if cmd.HasAvailableInheritedFlags() {
-		fmt.Fprintf(w, "\nRun \"%s --help\" for the flags of all commands.\n", cmd.Root().Name())
+		fmt.Fprintf(w, "\nEvery command also has --verbose and --quiet: see \"%s --help\".\n", cmd.Root().Name())
 	}
 	return nil
 }
@@ -68,8 +118,29 @@ func printCommands(w io.Writer, parent *cobra.Command, title, group string) {
 	}
 }
 
-func printFlags(w io.Writer, title string, flags *pflag.FlagSet) {
-	if flags.HasAvailableFlags() {
-		fmt.Fprint(w, title, flags.FlagUsagesWrapped(helpWidth))
+// printFlags lists flags, in groups if there are many.
+func printFlags(w io.Writer, flags *pflag.FlagSet) {
+	const many = 8
+	shown := 0
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			shown++
+		}
+	})
+	groups := []string{"Flags"}
+	if shown > many {
+		groups = flagGroups
+	}
+	for _, group := range groups {
+		members := pflag.NewFlagSet("", pflag.ContinueOnError)
+		members.SortFlags = false
+		flags.VisitAll(func(f *pflag.Flag) {
+			if len(groups) == 1 || groupOf(f) == group {
+				members.AddFlag(f)
+			}
+		})
+		if members.HasAvailableFlags() {
+			fmt.Fprintf(w, "\n%s:\n%s", group, members.FlagUsagesWrapped(helpWidth))
+		}
 	}
 }

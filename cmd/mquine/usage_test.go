@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -14,34 +15,43 @@ import (
 )
 
 func TestWrongUsage(t *testing.T) {
-	eval := []string{"eval", "--model", "m", "--data", "d"}
-	predict := []string{"predict", "--model", "m", "--data", "d"}
+	eval := []string{"eval", "m", "--data", "d"}
+	predict := []string{"predict", "m", "--data", "d"}
 	with := func(args []string, more ...string) []string { return append(args[:len(args):len(args)], more...) }
 	for _, test := range []struct {
 		args     []string
 		sentence string
 	}{
 		{with(eval, "--profile", "heap"), `--profile "heap": choose from cpu, mem, block and trace`},
-		{[]string{"evla", "--model", "m"},
+		{[]string{"evla", "m"},
 			`mquine: unknown command "evla" for "mquine"; did you mean eval (see mquine --help)`},
 		{[]string{"--xyz"}, "mquine: unknown flag --xyz (see mquine --help)"},
-		{[]string{"eval"}, "mquine eval: --model and --data are missing (see mquine eval --help)"},
-		{[]string{"eval", "--model", "m"}, "--data is missing"},
-		{[]string{"eval", "--modle", "m"}, "unknown flag --modle; did you mean --model"},
-		{[]string{"eval", "--filter", "all"}, "unknown flag --filter; did you mean --filters"},
+		{[]string{"eval"},
+			"mquine eval: give a checkpoint, as in: mquine eval CKPT --data NAME (see mquine eval --help)"},
+		{[]string{"eval", "m"}, "--data is missing"},
+		{[]string{"eval", "--chekpoint", "m"}, "unknown flag --chekpoint; did you mean --checkpoint"},
+		{[]string{"train", "--lr", "1"}, "unknown flag --lr; did you mean --learning-rate"},
+		{[]string{"train", "--batch_size=3"}, "unknown flag --batch_size; did you mean --batch"},
+		{[]string{"train", "--modle", "m"}, "unknown flag --modle; did you mean --model"},
+		{[]string{"predict", "--topk", "3"}, "unknown flag --topk; did you mean -k"},
+		{[]string{"predict", "-o", "x"}, "unknown flag -o (see"},
+		{[]string{"train", "-o", "x"}, "unknown flag -o; did you mean --out"},
+		{[]string{"eval", "--early-stopping"}, "unknown flag --early-stopping (see"},
+		{[]string{"init", "--gamma", "x"}, `--gamma "x": must be a number`},
+		{[]string{"eval", "m", "--checkpoint", "m"}, "the checkpoint is given twice"},
 		{[]string{"eval", "-z"}, "unknown flag -z"},
-		{[]string{"eval", "--model", "m", "--data"}, "--data needs a value"},
+		{[]string{"eval", "m", "--data"}, "--data needs a value"},
 		{with(eval, "more"), `unexpected argument "more"`},
 		{with(eval, "--split", "tst"), `--split "tst": choose from train, valid and test`},
-		{with(eval, "--sides", "left"), `--sides "left": choose from tail, head and both`},
-		{with(eval, "--filters", "none,some"), `--filters "none,some": choose from none, train and all`},
-		{with(eval, "--filters", ""), `--filters "": choose from`},
-		{with(eval, "--filters", "all,all"), "all is given twice"},
+		{with(eval, "--side", "left"), `--side "left": choose from tail, head and both`},
+		{with(eval, "--filter", "none,some"), `--filter "none,some": choose from none, train and all`},
+		{with(eval, "--filter", ""), `--filter "": choose from`},
+		{with(eval, "--filter", "all,all"), "all is given twice"},
 		{with(eval, "--ties", "none"), `--ties "none": choose from optimistic, pessimistic and realistic`},
 		{with(eval, "--protocol", "rotat"), `--protocol "rotat": choose from full and rotate`},
-		{with(eval, "--protocol", "rotate", "--sides", "both"),
-			"--protocol rotate sets the sides, filters and ties: leave out --sides"},
-		{with(eval, "--protocol", "rotate", "--filters", "all"), "leave out --filters"},
+		{with(eval, "--protocol", "rotate", "--side", "both"),
+			"--protocol rotate sets the sides, filters and ties: leave out --side"},
+		{with(eval, "--protocol", "rotate", "--filter", "all"), "leave out --filter"},
 		{with(eval, "--ties", "optimistic", "--protocol", "rotate"), "leave out --ties"},
 		{with(eval, "--by", "entity"), `--by "entity": choose from relation, category, z-case and degree`},
 		{with(eval, "--hits", "1,0"), `--hits "1,0": must be whole numbers from 1`},
@@ -111,6 +121,11 @@ func everyCommand(cmd *cobra.Command, f func(*cobra.Command)) {
 }
 
 func TestHelp(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		for line := range strings.Lines(succeed(t, "completion", shell, "--help").stdout) {
+			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), helpWidth, line)
+		}
+	}
 	everyCommand(newRootCommand(time.Now()), func(cmd *cobra.Command) {
 		o := succeed(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		assert.Empty(t, o.stderr)
@@ -120,6 +135,46 @@ func TestHelp(t *testing.T) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), helpWidth, line)
 		}
 	})
+}
+
+// Every flag of train has a group, and the groups come in order.
+func TestFlagGroups(t *testing.T) {
+	help := succeed(t, "train", "--help").stdout
+	var titles []string
+	for line := range strings.Lines(help[strings.Index(help, "\nModel:\n"):]) {
+		if title, ok := strings.CutSuffix(line, ":\n"); ok && title[0] != ' ' {
+			titles = append(titles, title)
+		}
+	}
+	assert.Equal(t, []string{"Model", "Data", "Negatives", "Loss", "Regularisation", "Optimiser", "Validation", "Run",
+		"Other"}, titles)
+	assert.Contains(t, help, "\nOther:\n  -h, --help   help for train\n\n")
+	for _, command := range []string{"eval", "predict", "compare", "tune", "init"} {
+		assert.Contains(t, succeed(t, command, "--help").stdout, "\nOther:\n  -h, --help   help for "+command+"\n\n")
+	}
+	assert.Contains(t, succeed(t, "demo", "--help").stdout, "\nFlags:\n")
+}
+
+// Placeholders are upper-case words.
+func TestPlaceholders(t *testing.T) {
+	everyCommand(newRootCommand(time.Now()), func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			placeholder, _ := pflag.UnquoteUsage(f)
+			assert.Regexp(t, "^[A-Z]*$", placeholder, "%s --%s", cmd.CommandPath(), f.Name)
+		})
+	})
+}
+
+// Every suggestion for a name from elsewhere is a flag of some command, and is not one there.
+func TestNamesHere(t *testing.T) {
+	flags := map[string]bool{}
+	everyCommand(newRootCommand(time.Now()), func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
+	})
+	for name, here := range namesHere {
+		assert.True(t, flags[here], here)
+		assert.NotEqual(t, name, here)
+	}
 }
 
 // TestExamples parses the examples in the help texts.
@@ -158,10 +213,10 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "clan", complete("eval", "--data", ""))
 	assert.Equal(t, "", complete("eval", "--data", "./"))
 	assert.Equal(t, "train valid test", complete("eval", "--split", ""))
-	assert.Equal(t, "tail head both", complete("eval", "--sides", ""))
-	assert.Equal(t, "none train all", complete("eval", "--filters", ""))
-	assert.Equal(t, "none,train none,all", complete("eval", "--filters", "none,"))
-	assert.Equal(t, "none,train,all", complete("eval", "--filters", "none,train,"))
+	assert.Equal(t, "tail head both", complete("eval", "--side", ""))
+	assert.Equal(t, "none train all", complete("eval", "--filter", ""))
+	assert.Equal(t, "none,train none,all", complete("eval", "--filter", "none,"))
+	assert.Equal(t, "none,train,all", complete("eval", "--filter", "none,train,"))
 	assert.Equal(t, "optimistic pessimistic realistic", complete("eval", "--ties", ""))
 	assert.Equal(t, "relation category z-case degree", complete("eval", "--by", ""))
 	assert.Equal(t, "auto cuda avx512 avx2 generic", complete("predict", "--backend", ""))

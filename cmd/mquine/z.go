@@ -27,7 +27,7 @@ candidates have a larger Z-value, and neutral otherwise.`,
 
 // addConvention adds the flag --convention.
 func addConvention(cmd *cobra.Command, c *zpattern.Convention) {
-	addChoice(cmd, c, "convention", "counting `convention` of Z-patterns: paper or definition (see mquine z stats)",
+	addChoice(cmd, c, "convention", "counting convention of Z-patterns: paper or definition (see mquine z stats)",
 		zpattern.Paper, zpattern.Definition)
 }
 

@@ -50,14 +50,14 @@ not be in the data set.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addData(cmd, &z.data)
-	flags.StringVar(&z.head, "head", "", "head `entity` of the triple")
-	flags.StringVar(&z.relation, "relation", "", "`relation` of the triple")
-	flags.StringVar(&z.tail, "tail", "", "tail `entity` of the triple")
+	flags.StringVar(&z.head, "head", "", "head `ENTITY` of the triple")
+	flags.StringVar(&z.relation, "relation", "", "`RELATION` of the triple")
+	flags.StringVar(&z.tail, "tail", "", "tail `ENTITY` of the triple")
 	for _, name := range []string{"head", "relation", "tail"} {
 		markRequired(cmd, name)
 	}
 	addConvention(cmd, &z.convention)
-	flags.Var(positive{n: &z.limit}, "limit", "list at most this `number` of patterns")
+	flags.Var(positive{n: &z.limit}, "limit", "list at most this number of patterns")
 	jsonFlag(cmd, &z.jsonFile)
 	return cmd
 }

@@ -49,7 +49,7 @@ writes a line for each triple and side: side, head, relation, tail, z, rank_z
 and case. --plot draws the histograms as SVG. If a file is "-", it goes to
 standard output, and the tables go to standard error.`,
 		Example: `  mquine z stats --data fb15k-237
-  mquine z stats --data wn18rr --sides tail --convention definition --relations
+  mquine z stats --data wn18rr --side tail --convention definition --relations
   mquine z stats --data ./my-graph --json z.json --tsv z.tsv --plot z.svg`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
@@ -57,16 +57,18 @@ standard output, and the tables go to standard error.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addData(cmd, &z.data)
-	addChoice(cmd, &z.split, "split", "count the triples of this `split`: train, valid or test",
+	addChoice(cmd, &z.split, "split", "count the triples of this split: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &z.sides, "sides", "`side` of the candidates: tail, head or both",
-		rank.TailSide, rank.HeadSide, rank.BothSides)
+	addSide(cmd, &z.sides, "side of the candidates: tail, head or both")
 	addConvention(cmd, &z.convention)
 	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
+	inGroup(cmd, inputFlags, "split")
+	inGroup(cmd, protocolFlags, "convention")
+	inGroup(cmd, outputFlags, "relations")
 	jsonFlag(cmd, &z.jsonFile)
 	addOutput(cmd, &z.tsvFile, "tsv",
-		"write the values of all triples, tab-separated, to `file` (- is standard output)")
-	addOutput(cmd, &z.plotFile, "plot", "draw the histograms as SVG to `file`")
+		"write the values of all triples, tab-separated, to `FILE` (- is standard output)")
+	addOutput(cmd, &z.plotFile, "plot", "draw the histograms as SVG to `FILE`")
 	return cmd
 }
 

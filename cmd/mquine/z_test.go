@@ -47,7 +47,7 @@ type histogram struct {
 
 func TestZStatsOfRealData(t *testing.T) {
 	dir := realDataset(t, "wn18rr")
-	o := succeed(t, "z", "stats", "--data", dir, "--sides", "tail", "--json", "-")
+	o := succeed(t, "z", "stats", "--data", dir, "--side", "tail", "--json", "-")
 	var r zReportJSON
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
 	assert.Equal(t, []zCasesJSON{{Side: "tail", Convention: "paper", N: 3134, Easy: 314, Neutral: 2697, Hard: 123}},
@@ -201,7 +201,7 @@ func TestEvalByZCaseAndDegree(t *testing.T) {
 	for _, convention := range []string{"paper", "definition"} {
 		zFile, evalFile := w.path("z.json"), w.path("eval.json")
 		succeed(t, "z", "stats", "--data", w.data, "--convention", convention, "--json", zFile)
-		o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--by", "z-case,degree", "--convention",
+		o := succeed(t, "eval", w.model, "--data", w.data, "--by", "z-case,degree", "--convention",
 			convention, "--json", evalFile)
 		assert.Contains(t, o.stdout, "By z-case: filter all, side both, realistic ties, convention "+convention)
 		assert.Contains(t, o.stdout, "By degree: ")

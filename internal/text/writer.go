@@ -11,10 +11,12 @@ import (
 
 // Writer escapes text as Escape does, except for line feeds and tabs, and writes it to another
 // writer. It is the last line of defence for a stream of lines and tables. Text that must not break
-// a line or shift a column has to be escaped by the caller. Several goroutines may use a Writer at
+// a line or shift a column has to be escaped by the caller. On a terminal, a Writer lets the escape
+// sequences of a Style through unless two Writes split one. Several goroutines may use a Writer at
 // once.
 type Writer struct {
-	w io.Writer
+	w      io.Writer
+	styled bool
 
 	mu       sync.Mutex
 	cut      []byte // an incomplete character, which the next Write may complete
@@ -22,7 +24,7 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer that writes to w.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w, styled: Styled(w)} }
 
 // Unwrap returns the underlying writer.
 func (w *Writer) Unwrap() io.Writer { return w.w }
@@ -43,12 +45,32 @@ func (w *Writer) Write(p []byte) (int, error) {
 		}
 	}
 	w.cut = append([]byte(nil), whole[end:]...)
-	var shown []byte
-	shown, w.previous = appendEscaped([]byte{}, string(whole[:end]), w.previous, "\n\t", goEscape)
+	shown := []byte{}
+	for rest := string(whole[:end]); rest != ""; {
+		style, from := w.nextStyle(rest)
+		shown, w.previous = appendEscaped(shown, rest[:from], w.previous, "\n\t", goEscape)
+		if style != "" {
+			shown, w.previous = append(shown, style...), 0
+		}
+		rest = rest[from+len(style):]
+	}
 	if _, err := w.w.Write(shown); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// nextStyle returns the first sequence of a style in s, and its index. If w does not show styles or
+// s has none, it returns "" and the length of s.
+func (w *Writer) nextStyle(s string) (style string, index int) {
+	for i := range len(s) {
+		if s[i] == '\x1b' && w.styled {
+			if style := cutStyle(s[i:]); style != "" {
+				return style, i
+			}
+		}
+	}
+	return "", len(s)
 }
 
 // Flush escapes and writes the incomplete character, if any, that the last Write kept.
@@ -110,11 +132,17 @@ func fileOf(w io.Writer) *os.File {
 	}
 }
 
-// Unescaped returns the underlying writer if w is a Writer, and w otherwise. A progress bar needs
-// it in order to write control characters.
+// Unescaped returns the writer below a Writer, if w is one or leads to one by its method Unwrap, and
+// w otherwise. A progress bar needs it in order to write control characters.
 func Unescaped(w io.Writer) io.Writer {
-	if escaping, ok := w.(*Writer); ok {
-		return escaping.w
+	for next := w; ; {
+		switch x := next.(type) {
+		case *Writer:
+			return x.w
+		case interface{ Unwrap() io.Writer }:
+			next = x.Unwrap()
+		default:
+			return w
+		}
 	}
-	return w
 }

@@ -49,6 +49,23 @@ func TestExact(t *testing.T) {
 	assert.Zero(t, Width(NewWriter(&out)))
 }
 
+// A Writer lets styles through on a terminal, and nothing else.
+func TestWriterStyles(t *testing.T) {
+	var out strings.Builder
+	w := &Writer{w: &out, styled: true}
+	text := "a " + string(Red) + "b\x1b[8m" + endStyle + "\x1b]0;c\x07" + string(Bold) + "d\x1b[1"
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	assert.Equal(t, "a \x1b[31mb\\x1b[8m\x1b[0m\\x1b]0;c\\x07\x1b[1md\\x1b[1", out.String())
+
+	out.Reset()
+	w = NewWriter(&out)
+	_, err = w.Write([]byte(string(Red) + "b"))
+	require.NoError(t, err)
+	assert.Equal(t, "\\x1b[31mb", out.String(), "not on a terminal")
+	assert.Equal(t, "b", Red.Of(w, "b"))
+}
+
 // Flush writes an incomplete character as escaped bytes.
 func TestWriterFlush(t *testing.T) {
 	var out strings.Builder

@@ -24,7 +24,7 @@ func optionTable() string {
 	b.WriteString("| option | flag | default | values | |\n|---|---|---|---|---|\n")
 	r := Default()
 	for _, o := range r.Options() {
-		help := strings.NewReplacer("`", "", "|", `\|`).Replace(o.Help)
+		help := strings.ReplaceAll(o.Help, "|", `\|`)
 		fmt.Fprintf(&b, "| `%s` | `--%s` | `%s` | %s | %s |\n", o.Key, o.Flag(), o.Value, o.Value.Range(), help)
 	}
 	return b.String()

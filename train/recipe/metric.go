@@ -25,7 +25,7 @@ var (
 func (m Metric) String() string { return fmt.Sprintf("%s/%v/%v", m.Name, m.Side, m.Filter) }
 
 // Type returns the word for this kind of value in help texts.
-func (m *Metric) Type() string { return "metric" }
+func (m *Metric) Type() string { return "METRIC" }
 
 // Range describes the strings that Set accepts.
 func (m *Metric) Range() string {

@@ -10,106 +10,104 @@ import (
 // declarations lists the options, in the order in which files list them. Each option is declared
 // only here and as a field of Recipe. Defaults, ranges, flags, files and the table in
 // docs/training.md follow from this list.
-//
-// In a help text, backquotes enclose the word that a flag's help shows as its value.
 var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
-		"`model`: mquine, mquade (mquine without the cross matrix) or a vector model"),
+		"model: mquine, mquade (mquine without the cross matrix) or a vector model"),
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
-		"`dimension` d: entities of mquine and mquade are symmetric d × d matrices, of complex and rotate d complex "+
+		"dimension d: entities of mquine and mquade are symmetric d × d matrices, of complex and rotate d complex "+
 			"numbers, of other models d real numbers"),
 	declare("reciprocal", func(r *Recipe) *bool { return &r.Reciprocal }, false, setting.Bool,
 		"give every relation an inverse with parameters of its own, which answers the head queries"),
 	declare("seed", func(r *Recipe) *uint64 { return &r.Seed }, 1, setting.Seed,
-		"`seed` of all random choices"),
+		"seed of all random choices"),
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),
-		"`number` of passes over the training triples"),
+		"number of passes over the training triples"),
 	declare("batch", func(r *Recipe) *int { return &r.Batch }, 1024, whole(1, 1<<20),
-		"`number` of triples per step, each used as a tail query and a head query; with kvsall, number of queries"),
+		"number of triples per step, each used as a tail query and a head query; with kvsall, number of queries"),
 
 	declare("negatives", func(r *Recipe) *Negatives { return &r.Negatives }, OneVsAll,
 		among(OneVsAll, KvsAll, SharedNegatives, IndependentNegatives),
-		"`candidates` of a query: all entities, with one target at a time (1vsall) or with all training answers at "+
+		"candidates of a query: all entities, with one target at a time (1vsall) or with all training answers at "+
 			"once (kvsall), or samples for each batch and side (shared) or for each query (independent)"),
 	declare("negative_count", func(r *Recipe) *int { return &r.NegativeCount }, 1024, whole(1, 1<<24),
-		"`number` of negative samples: for each batch and side if shared, for each query if independent"),
+		"number of negative samples: for each batch and side if shared, for each query if independent"),
 	declare("anchor_negatives", func(r *Recipe) *bool { return &r.AnchorNegatives }, false, setting.Bool,
 		"with shared negatives, also use the known entities of the batch's queries on that side"),
 	declare("distribution", func(r *Recipe) *Distribution { return &r.Distribution }, Uniform,
 		among(Uniform, Degree, Bernoulli),
-		"`distribution` of negative samples: uniform, degree (proportional to the 3/4 power of the degree), or "+
+		"distribution of negative samples: uniform, degree (proportional to the 3/4 power of the degree), or "+
 			"bernoulli (uniform, on one random side of each triple, as in TransH)"),
 	declare("filter", func(r *Recipe) *bool { return &r.Filter }, false, setting.Bool,
 		"do not use known training answers as negatives"),
 
 	declare("loss", func(r *Recipe) *Loss { return &r.Loss }, Softmax, among(Softmax, NSSA, BCE, Margin),
-		"`loss`: softmax (cross-entropy), nssa (self-adversarial log-sigmoid), bce (binary cross-entropy) or margin "+
+		"loss: softmax (cross-entropy), nssa (self-adversarial log-sigmoid), bce (binary cross-entropy) or margin "+
 			"(margin ranking)"),
 	declare("gamma", func(r *Recipe) *float64 { return &r.Gamma }, 12, number(0, 1e6),
-		"`margin` γ of the losses nssa, bce and margin, and of Z-samples"),
+		"margin γ of the losses nssa, bce and margin, and of Z-samples"),
 	declare("lambda_neg", func(r *Recipe) *float64 { return &r.LambdaNeg }, 1, number(0, 1e6),
-		"`weight` λ_neg of the negatives in the losses nssa and bce"),
+		"weight λ_neg of the negatives in the losses nssa and bce"),
 	declare("adversarial", func(r *Recipe) *float64 { return &r.Adversarial }, 0, number(0, 1e3),
-		"self-adversarial `temperature` α of the losses nssa and margin; 0 weights all negatives equally"),
+		"self-adversarial temperature α of the losses nssa and margin; 0 weights all negatives equally"),
 	declare("smoothing", func(r *Recipe) *float64 { return &r.Smoothing }, 0, number(0, 0.999),
-		"label smoothing `ε` of the losses softmax and bce"),
+		"label smoothing ε of the losses softmax and bce"),
 	declare("subsampling", func(r *Recipe) *bool { return &r.Subsampling }, false, setting.Bool,
 		"weight triples by 1/√(count of (h, r) + count of (r, t)), as in the RotatE code"),
 	declare("answer_weights", func(r *Recipe) *bool { return &r.AnswerWeights }, false, setting.Bool,
 		"with kvsall, weight a query by its number of training answers, so that all triples count equally"),
 
 	declare("z_samples", func(r *Recipe) *int { return &r.ZSamples }, 0, whole(0, 1<<20),
-		"`number` of Z-samples per query, from the Z-patterns of its negatives except training answers; 0 for none"),
+		"number of Z-samples per query, from the Z-patterns of its negatives except training answers; 0 for none"),
 	declare("lambda_z", func(r *Recipe) *float64 { return &r.LambdaZ }, 1, number(0, 1e6),
-		"`weight` λ_Z of the Z-samples"),
+		"weight λ_Z of the Z-samples"),
 
 	declare("regulariser", func(r *Recipe) *model.Penalty { return &r.Regulariser }, model.NoPenalty,
 		among(model.NoPenalty, model.Frobenius, model.N3, model.Dura),
-		"`regulariser`: none, frobenius, n3 or dura"),
+		"regulariser: none, frobenius, n3 or dura"),
 	declare("lambda_reg", func(r *Recipe) *float64 { return &r.LambdaReg }, 0.01, number(0, 1e6),
-		"`weight` λ_reg of the regulariser"),
+		"weight λ_reg of the regulariser"),
 	declare("reg_warmup", func(r *Recipe) *int { return &r.RegWarmup }, 0, whole(0, 1_000_000),
-		"`epochs` of linear warm-up of λ_reg; 0 for none"),
+		"epochs of linear warm-up of λ_reg; 0 for none"),
 	declare("dropout", func(r *Recipe) *float64 { return &r.Dropout }, 0.2, number(0, 0.99),
-		"`probability` of dropping an entry of a query vector ψ"),
+		"probability of dropping an entry of a query vector ψ"),
 	declare("entity_dropout", func(r *Recipe) *float64 { return &r.EntityDropout }, 0, number(0, 0.99),
-		"`probability` of dropping an entry of the embedding of a query's known entity"),
+		"probability of dropping an entry of the embedding of a query's known entity"),
 
 	declare("optimiser", func(r *Recipe) *Optimiser { return &r.Optimiser }, Adam, among(Adam, Adagrad, SGD),
-		"`optimiser`: adam, adagrad or sgd"),
+		"optimiser: adam, adagrad or sgd"),
 	declare("learning_rate", func(r *Recipe) *float64 { return &r.LearningRate }, 3e-3, number(0, 1e3),
-		"learning `rate` η"),
+		"learning rate η"),
 	declare("beta1", func(r *Recipe) *float64 { return &r.Beta1 }, 0.9, number(0, 0.99999),
-		"Adam's `decay` of the first moment"),
+		"Adam's decay of the first moment"),
 	declare("beta2", func(r *Recipe) *float64 { return &r.Beta2 }, 0.999, number(0, 0.9999999),
-		"Adam's `decay` of the second moment"),
+		"Adam's decay of the second moment"),
 	declare("epsilon", func(r *Recipe) *float64 { return &r.Epsilon }, 1e-8, number(1e-30, 1),
-		"`number` ε that adam and adagrad add to the root of the second moment"),
+		"number ε that adam and adagrad add to the root of the second moment"),
 	declare("warmup", func(r *Recipe) *float64 { return &r.Warmup }, 0, number(0, 1e6),
-		"`epochs` of linear warm-up of the learning rate; 0 for none"),
+		"epochs of linear warm-up of the learning rate; 0 for none"),
 	declare("decay", func(r *Recipe) *Decay { return &r.Decay }, NoDecay, among(NoDecay, LinearDecay, CosineDecay),
-		"`schedule` of the learning rate after warm-up: none, or linear or cosine to 0 at the last epoch"),
+		"schedule of the learning rate after warm-up: none, or linear or cosine to 0 at the last epoch"),
 	declare("clip", func(r *Recipe) *float64 { return &r.Clip }, 0, number(0, math.Inf(1)),
-		"largest Euclidean `norm` of a step's gradient; 0 for no limit"),
+		"largest Euclidean norm of a step's gradient; 0 for no limit"),
 
 	declare("init_std", func(r *Recipe) *float64 { return &r.InitStd }, model.EntityDeviation, number(0, 1e3),
-		"initial standard `deviation` of entity parameters (in mquine and mquade, the packed entries of A in "+
+		"initial standard deviation of entity parameters (in mquine and mquade, the packed entries of A in "+
 			"E = A + Aᵀ) and, in vector models, of relation parameters"),
 	declare("init_cross", func(r *Recipe) *Cross { return &r.InitCross }, ZeroCross, among(IdentityCross, ZeroCross),
-		"initial `matrix` Rᶜ of mquine: identity or zero; Rʰ and Rᵗ start as the identity"),
+		"initial matrix Rᶜ of mquine: identity or zero; Rʰ and Rᵗ start as the identity"),
 
 	declare("products", func(r *Recipe) *Products { return &r.Products }, Float32, among(Float32, SplitBF16),
-		"`arithmetic` of the matrix products of queries and candidates: float32, or bf16x2, which splits each float32 "+
+		"arithmetic of the matrix products of queries and candidates: float32, or bf16x2, which splits each float32 "+
 			"into two bfloat16 and is two to three times as fast, on processors with AMX"),
 
 	declare("valid_every", func(r *Recipe) *int { return &r.ValidEvery }, 1, whole(0, 1_000_000),
-		"`epochs` from one validation to the next; 0 for no validation, otherwise the last epoch is always validated"),
+		"epochs from one validation to the next; 0 for no validation, otherwise the last epoch is always validated"),
 	declare("valid_metric", func(r *Recipe) *Metric { return &r.ValidMetric }, defaultMetric, metric,
-		"`metric` that selects the best epoch: measure, side and filter, such as mrr/both/all or hits@10/tail/train"),
+		"metric that selects the best epoch: measure, side and filter, such as mrr/both/all or hits@10/tail/train"),
 	declare("patience", func(r *Recipe) *int { return &r.Patience }, 0, whole(0, 1_000_000),
-		"stop early after this number of `validations` without a better metric; 0 for never"),
+		"stop early after this number of validations without a better metric; 0 for never"),
 	declare("ema", func(r *Recipe) *float64 { return &r.EMA }, 0, number(0, 0.99999),
-		"`decay` a of the exponential moving average of the parameters over epochs, w ← a w + (1 − a) θ, which is "+
+		"decay a of the exponential moving average of the parameters over epochs, w ← a w + (1 − a) θ, which is "+
 			"validated and saved in their place; 0 for none"),
 }
 

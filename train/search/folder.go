@@ -146,27 +146,18 @@ func (f *Folder) open(ctx context.Context) error {
 	}
 	f.search = NewSearch(f.Space, f.Plan.Seed, f.Rungs, f.Plan.Trials)
 	atomicfile.Sweep(f.Dir)
-	return f.readTrials(ctx)
+	return f.replay(ctx)
 }
 
-// readTrials reports the results in trials.jsonl to the search again.
-func (f *Folder) readTrials(ctx context.Context) error {
+// replay reports the results in trials.jsonl to the search again.
+func (f *Folder) replay(ctx context.Context) error {
 	path := f.path(trialsName)
-	data, err := input.ReadFile(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	trials, err := readTrials(ctx, path)
 	if err != nil {
 		return err
 	}
-	line := 0
-	for text := range bytes.Lines(data) {
-		line++
-		var trial Trial
-		if err := json.Unmarshal(text, &trial); err != nil {
-			return fmt.Errorf("%s:%d: this line does not describe a trial: restore the file", path, line)
-		}
-		trial.renameOptions()
+	for i, trial := range trials {
+		line := i + 1
 		job, ok, err := f.search.Next()
 		if err != nil {
 			return err
@@ -189,6 +180,27 @@ func (f *Folder) readTrials(ctx context.Context) error {
 		f.trials = append(f.trials, trial)
 	}
 	return nil
+}
+
+// readTrials reads the lines of trials.jsonl, or none if the file does not exist.
+func readTrials(ctx context.Context, path string) ([]Trial, error) {
+	data, err := input.ReadFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var trials []Trial
+	for line := range bytes.Lines(data) {
+		var trial Trial
+		if err := json.Unmarshal(line, &trial); err != nil {
+			return nil, fmt.Errorf("%s:%d: this line does not describe a trial: restore the file", path, len(trials)+1)
+		}
+		trial.renameOptions()
+		trials = append(trials, trial)
+	}
+	return trials, nil
 }
 
 // renameOptions replaces keys and words from earlier versions with the current ones.
@@ -360,8 +372,26 @@ func (f *Folder) writeBest() error {
 // Ranked returns the result of each trial at the last rung that the trial reached, best first and
 // failed trials last.
 func (f *Folder) Ranked() []Trial {
+	return ranked(f.trials)
+}
+
+// BestRun returns the folder of the best trial, given the folder of a search. It neither locks nor
+// checks the folder.
+func BestRun(ctx context.Context, dir string) (string, error) {
+	trials, err := readTrials(ctx, filepath.Join(dir, trialsName))
+	if err != nil {
+		return "", err
+	}
+	if trials = ranked(trials); len(trials) == 0 || trials[0].Failed != "" {
+		return "", fmt.Errorf("no trial of the search in %s has reached the first rung: "+
+			"continue it with mquine tune --resume %[1]s", dir)
+	}
+	return run.TrialDir(dir, trials[0].Trial), nil
+}
+
+func ranked(trials []Trial) []Trial {
 	var ranked []Trial
-	for _, trial := range f.trials {
+	for _, trial := range trials {
 		ranked = slices.DeleteFunc(ranked, func(x Trial) bool { return x.Trial == trial.Trial })
 		ranked = append(ranked, trial)
 	}

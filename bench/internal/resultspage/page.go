@@ -128,7 +128,7 @@ func commands(d *dataset) string {
 	for _, r := range d.runs {
 		fmt.Fprintf(&b, "mquine train --data %s %s --out ./%d\n", d.Name, r.Options, r.Row)
 	}
-	fmt.Fprintf(&b, "mquine eval --model ./1/best --data %s\n```", d.Name)
+	fmt.Fprintf(&b, "mquine eval ./1/best --data %s\n```", d.Name)
 	return b.String()
 }
 

@@ -7,8 +7,7 @@ import "strings"
 
 // Setting is a named value.
 type Setting struct {
-	// Key is the name in a file. Help is one line that describes the setting, with the kind of
-	// value in backquotes.
+	// Key is the name in a file. Help is one line that describes the setting.
 	Key, Help string
 	Value     Value
 

@@ -23,12 +23,12 @@ type variables struct {
 
 func (v *variables) settings() []Setting {
 	return []Setting{
-		{Key: "choice", Help: "a `word`", Value: Choice(&v.choice, "one", "two", "three"),
+		{Key: "choice", Help: "a word", Value: Choice(&v.choice, "one", "two", "three"),
 			FormerKey: "old_choice", FormerWords: map[string]string{"zwei": "two"}},
-		{Key: "whole", Help: "a whole `number`", Value: Whole(&v.whole, -1, 9)},
-		{Key: "real", Help: "a `number`", Value: Real(&v.real, 0, math.Inf(1))},
+		{Key: "whole", Help: "a whole number", Value: Whole(&v.whole, -1, 9)},
+		{Key: "real", Help: "a number", Value: Real(&v.real, 0, math.Inf(1))},
 		{Key: "flag_of_two", Help: "a flag", Value: Bool(&v.flag)},
-		{Key: "seed", Help: "a `seed`", Value: Seed(&v.seed)},
+		{Key: "seed", Help: "a seed", Value: Seed(&v.seed)},
 	}
 }
 

@@ -18,7 +18,7 @@ type choice[T ~string] struct {
 }
 
 func (c *choice[T]) String() string { return string(*c.variable) }
-func (c *choice[T]) Type() string   { return "name" }
+func (c *choice[T]) Type() string   { return "NAME" }
 func (c *choice[T]) Range() string  { return strings.Join(c.Choices(), ", ") }
 
 func (c *choice[T]) Choices() []string {
@@ -47,7 +47,7 @@ type whole struct {
 }
 
 func (w *whole) String() string          { return strconv.Itoa(*w.variable) }
-func (w *whole) Type() string            { return "number" }
+func (w *whole) Type() string            { return "N" }
 func (w *whole) Range() string           { return fmt.Sprintf("%d to %d", w.least, w.most) }
 func (w *whole) Number() (float64, bool) { return float64(*w.variable), true }
 
@@ -69,7 +69,7 @@ type real struct {
 }
 
 func (r *real) String() string          { return strconv.FormatFloat(*r.variable, 'g', -1, 64) }
-func (r *real) Type() string            { return "number" }
+func (r *real) Type() string            { return "X" }
 func (r *real) Number() (float64, bool) { return *r.variable, false }
 
 func (r *real) Range() string {
@@ -116,7 +116,7 @@ func Seed(variable *uint64) Value { return (*seed)(variable) }
 type seed uint64
 
 func (s *seed) String() string { return strconv.FormatUint(uint64(*s), 10) }
-func (s *seed) Type() string   { return "number" }
+func (s *seed) Type() string   { return "N" }
 func (s *seed) Range() string  { return "0 to 2⁶⁴ − 1" }
 
 func (s *seed) Set(text string) error {

@@ -97,7 +97,7 @@ func (s Setting) Read(value *yaml.Node, name string) error {
 func YAML(list []Setting, value func(Setting) string) []byte {
 	var b bytes.Buffer
 	for _, s := range list {
-		fmt.Fprintf(&b, "# %s\n%s: %s\n", strings.ReplaceAll(s.Help, "`", ""), s.Key, value(s))
+		fmt.Fprintf(&b, "# %s\n%s: %s\n", s.Help, s.Key, value(s))
 	}
 	return b.Bytes()
 }

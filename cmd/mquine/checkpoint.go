@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/train/run"
+	"github.com/mquine/mquine/train/search"
+)
+
+const checkpointFlag = "checkpoint"
+
+// addCheckpoint lets a command accept a checkpoint as its only argument or as the value of
+// --checkpoint. The former name of the flag is --model.
+func addCheckpoint(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, checkpointFlag, "", "the checkpoint, instead of the argument `CKPT`")
+	inGroup(cmd, inputFlags, checkpointFlag)
+	must(cmd.MarkFlagDirname(checkpointFlag))
+	markInput(cmd, checkpointFlag)
+	acceptFormer(cmd, map[string]string{"model": checkpointFlag})
+
+	cmd.Annotations = map[string]string{checkpointArgs: ""}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		given := cmd.Flags().Changed(checkpointFlag)
+		switch {
+		case len(args) > 1:
+			return fmt.Errorf("unexpected argument %q: the command accepts one checkpoint", args[1])
+		case len(args) == 1 && given:
+			return errors.New("the checkpoint is given twice: leave out the argument or --checkpoint")
+		case len(args) == 0 && !given:
+			return fmt.Errorf("give a checkpoint, as in: mquine %s CKPT --data NAME", cmd.Name())
+		case len(args) == 1:
+			*dir = args[0]
+		}
+		return nil
+	}
+}
+
+// openCheckpoint opens the checkpoint that path names, and prints notes to log. It reads the
+// vocabularies from the folder vocabulary unless that is empty.
+func openCheckpoint(ctx context.Context, log io.Writer, path, vocabulary string) (*checkpoint.Checkpoint, error) {
+	dir, err := findCheckpoint(ctx, log, path)
+	if err != nil {
+		return nil, err
+	}
+	var options []checkpoint.Option
+	if vocabulary != "" {
+		options = append(options, checkpoint.VocabularyFolder(vocabulary))
+	}
+	c, err := checkpoint.Open(ctx, dir, options...)
+	if err != nil {
+		return nil, err
+	}
+	if c.VocabularyDir != c.Path {
+		printNote(log, "the labels of %s come from %s", c.Path, c.VocabularyDir)
+	}
+	return c, nil
+}
+
+// findCheckpoint returns the folder of the checkpoint that path names. If path is the folder of a
+// training run or of a search, this is the checkpoint of the best epoch, and a note on log says so.
+// It returns any other path unchanged.
+func findCheckpoint(ctx context.Context, log io.Writer, path string) (string, error) {
+	var kind string
+	training := path
+	switch {
+	case exists(path, "model.safetensors"):
+		return path, nil
+	case exists(path, run.SearchFile):
+		kind = "search"
+		var err error
+		if training, err = search.BestRun(ctx, path); err != nil {
+			return "", err
+		}
+	case exists(path, run.ConfigFile):
+		kind = "training run"
+		if _, _, err := run.ReadRecipe(ctx, path); err != nil {
+			return path, ctx.Err() // perhaps a folder that another tool wrote
+		}
+	default:
+		return path, nil
+	}
+	best := filepath.Join(training, "best")
+	if !exists(best, "model.safetensors") {
+		hint := "mquine train --resume " + training + " continues the run"
+		if last := filepath.Join(training, "last"); exists(last, "model.safetensors") {
+			hint = "use the checkpoint of the last epoch, " + last
+		}
+		return "", fmt.Errorf("%s is the folder of a %s, but there is no %s: %s", path, kind, best, hint)
+	}
+	printNote(log, "%s is the folder of a %s: using its best checkpoint, %s", path, kind, best)
+	return best, nil
+}
+
+// exists reports whether there is a file or folder with the given path.
+func exists(path ...string) bool {
+	_, err := os.Lstat(filepath.Join(path...))
+	return err == nil
+}

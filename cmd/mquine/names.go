@@ -1,0 +1,40 @@
+package main
+
+// namesHere maps flags and options of PyKEEN, LibKGE, DGL-KE, OpenKE and the RotatE repository, with
+// dashes in place of underscores, to the flags of mquine with the same meaning. unknownFlag suggests
+// these if the command has them.
+var namesHere = map[string]string{
+	"batch-size":           "batch",
+	"checkpoint":           "resume",
+	"d":                    "data",
+	"dataset":              "data",
+	"device":               "backend",
+	"early-stopping":       "patience",
+	"embedding-dim":        "dim",
+	"gpu":                  "devices",
+	"gpus":                 "devices",
+	"hidden-dim":           "dim",
+	"init-checkpoint":      "resume",
+	"label-smoothing":      "smoothing",
+	"lr":                   "learning-rate",
+	"m":                    "model",
+	"margin":               "gamma",
+	"max-epochs":           "epochs",
+	"model-path":           "checkpoint",
+	"neg-sample-size":      "negative-count",
+	"negative-sample-size": "negative-count",
+	"num-epochs":           "epochs",
+	"num-negs":             "negative-count",
+	"num-negs-per-pos":     "negative-count",
+	"num-proc":             "threads",
+	"num-threads":          "threads",
+	"num-workers":          "threads",
+	"o":                    "out",
+	"optimizer":            "optimiser",
+	"output":               "out",
+	"random-seed":          "seed",
+	"regularizer":          "regulariser",
+	"save-path":            "out",
+	"top-k":                "k",
+	"topk":                 "k",
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// addVerbosity adds the flags --verbose and --quiet to all commands.
+func addVerbosity(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.BoolP("verbose", "v", false, "also print details: memory, times, statistics, more metrics")
+	flags.BoolP("quiet", "q", false, "print only results and errors: no progress, no notes")
+}
+
+// setVerbosity makes standard error of the command print what the flags ask for.
+func setVerbosity(cmd *cobra.Command) error {
+	set := func(flag string) bool { return cmd.Flag(flag).Value.String() == "true" }
+	switch root := cmd.Root(); {
+	case set("verbose") && set("quiet"):
+		return errors.New("give --verbose or --quiet, not both")
+	case set("quiet"):
+		root.SetErr(io.Discard) // execute prints errors elsewhere
+	case set("verbose"):
+		root.SetErr(verboseWriter{root.ErrOrStderr()})
+	}
+	return nil
+}
+
+// verboseWriter is standard error with --verbose.
+type verboseWriter struct{ io.Writer }
+
+func (w verboseWriter) Unwrap() io.Writer { return w.Writer }
+
+// details returns log if it shows details, and otherwise a writer that discards them.
+func details(log io.Writer) io.Writer {
+	if _, ok := log.(verboseWriter); ok {
+		return log
+	}
+	return io.Discard
+}
