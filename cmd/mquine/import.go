@@ -6,39 +6,40 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
-)
 
-// rotateTool is the RotatE repository, as --from names it.
-const rotateTool = "rotate"
+	"github.com/mquine/mquine/model/checkpoint/formats"
+)
 
 func newImportCommand() *cobra.Command {
 	i := &importing{}
 	cmd := &cobra.Command{
-		Use:   "import --from TOOL DIR OUT",
+		Use:   "import DIR OUT",
 		Short: "Convert a checkpoint of another tool",
-		Long: `Convert a checkpoint of another tool to mquine's format. The parameters and the
-ranks stay the same.
+		Long: `Convert a checkpoint of another tool to mquine's format. The ranks stay the same.
+The converted checkpoint is self-contained: it holds the labels.
 
---from: the tool that wrote the folder.
-  rotate  the RotatE repository: config.json, entity_embedding.npy and
-          relation_embedding.npy of TransE, DistMult, ComplEx, RotatE or pRotatE
+The other commands read such a folder, too. The files tell which tool wrote it:
 
-The labels come from entities.dict and relations.dict. The command looks for
-them in the folder, then in the folder of --vocab, then in the data_path of
-config.json.
+` + toolHelp() + `
+The labels come from the tool's own vocabulary files: the command looks for them
+in the folder, then in the folder of --vocab and, for rotate, in the data_path
+of config.json. docs/checkpoint.md lists the models of each tool that can be
+read.
 
-The other commands read such a folder, too. The converted
-checkpoint is self-contained: it holds the labels. The command does not execute
-anything in the folder and does not read pickles.`,
-		Example: `  mquine import --from rotate ./models/RotatE_FB15k-237 ./rotate
-  mquine import --from rotate ./TransE_wn18rr ./transe --vocab ./data/wn18rr`,
+Nothing in the folder is executed: pickles are read by a parser that knows only
+tensors, dictionaries and plain values.`,
+		Example: `  mquine import ./models/RotatE_FB15k-237 ./rotate
+  mquine import --from pykeen ./complex-pykeen ./complex
+  mquine import ./TransE_wn18rr ./transe --vocab ./data/wn18rr`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) < 2:
 				return errors.New("give the folder to read and the folder to write, as in: " +
-					"mquine import --from rotate DIR OUT")
+					"mquine import DIR OUT")
 			case len(args) > 2:
 				return fmt.Errorf("unexpected argument %q: the command accepts two folders", args[2])
 			}
@@ -55,8 +56,8 @@ anything in the folder and does not read pickles.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addChoice(cmd, &i.from, "from", "tool that wrote the folder: rotate", rotateTool)
-	markRequired(cmd, "from")
+	addChoice(cmd, &i.from, "from", "stop unless this tool wrote the folder", formats.Names()...)
+	inGroup(cmd, inputFlags, "from")
 	addVocabulary(cmd, &i.vocabulary)
 	return cmd
 }
@@ -75,12 +76,15 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 		return err
 	}
 	defer c.Close()
-	if c.Format != i.from {
+	switch {
+	case !slices.Contains(formats.Names(), c.Format):
 		return fmt.Errorf("%s is already a checkpoint in the format %s: use it directly", dir, c.Format)
+	case i.from != "" && i.from != c.Format:
+		return fmt.Errorf("%s was written by %s, not by %s: change --from, or omit it", dir, c.Format, i.from)
 	}
 	metadata := maps.Clone(c.Metadata)
 	metadata["dataset"] = c.Dataset
-	metadata["imported_from"] = i.from
+	metadata["imported_from"] = c.Format
 	if metadata["imported_sha256"], err = c.SHA256(ctx); err != nil {
 		return err
 	}
@@ -93,10 +97,20 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 	return nil
 }
 
+// toolHelp returns a line for each tool with the files that identify its folders.
+func toolHelp() string {
+	var list strings.Builder
+	fmt.Fprintf(&list, "  %-8s %s\n", formats.Rotate, "config.json, entity_embedding.npy, relation_embedding.npy")
+	for _, f := range formats.All {
+		fmt.Fprintf(&list, "  %-8s %s\n", f.Name, f.Files)
+	}
+	return list.String()
+}
+
 // addVocabulary adds the flag --vocab.
 func addVocabulary(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "vocab", "",
-		"read entities.dict and relations.dict from `DIR`, for a RotatE checkpoint without them")
+		"read the labels from `DIR`, for a checkpoint of another tool without them")
 	inGroup(cmd, inputFlags, "vocab")
 	must(cmd.MarkFlagDirname("vocab"))
 	markInput(cmd, "vocab")

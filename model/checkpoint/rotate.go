@@ -14,6 +14,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 	"github.com/mquine/mquine/model/checkpoint/npy"
 )
@@ -30,7 +31,7 @@ import (
 // config.json. It does not read the file "checkpoint", which is a pickle. Only that file contains
 // pRotatE's modulus, on which no rank depends.
 const (
-	rotateName      = "rotate"
+	rotateName      = formats.Rotate
 	rotateConfig    = "config.json"
 	rotateEntities  = "entity_embedding.npy"
 	rotateRelations = "relation_embedding.npy"

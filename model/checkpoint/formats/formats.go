@@ -47,6 +47,18 @@ type Format struct {
 // All lists the formats. The first one that recognises a folder reads it.
 var All = []*Format{dura, kbc, libkge, dglke, pykeen, openke}
 
+// Rotate names the format of the RotatE repository, which package checkpoint reads itself.
+const Rotate = "rotate"
+
+// Names returns the names of the formats, Rotate first.
+func Names() []string {
+	names := []string{Rotate}
+	for _, f := range All {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 // Folder is an open folder of another tool.
 type Folder struct {
 	Path   string
