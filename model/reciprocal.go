@@ -25,8 +25,8 @@ func (c Config) inner() Config {
 	return c
 }
 
-// withReciprocal changes the description of a parameter of the underlying model to that of the
-// model with reciprocal relations.
+// withReciprocal turns the description of a parameter of the underlying model into the description
+// for the model with reciprocal relations.
 func (p Parameter) withReciprocal() Parameter {
 	if p.Axis != PerRelation {
 		return p
@@ -117,8 +117,8 @@ func (m *trainableReciprocal) NewTrainingWorker(b *linalg.Backend, p Penalty) Tr
 	return w
 }
 
-// reciprocalTraining maps queries and the gradients of relations. Its other methods are those of
-// the underlying worker.
+// reciprocalTraining maps queries and the gradients of relations to the underlying worker, which
+// provides all other methods.
 type reciprocalTraining struct {
 	TrainingWorker
 	widths   []int // of a relation's rows in the underlying model's tensors

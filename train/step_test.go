@@ -249,7 +249,7 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 }
 
 // relationRows returns the rows of the relation tensors that belong to a relation: its own and, with
-// reciprocal relations, that of its inverse.
+// reciprocal relations, the row of its inverse.
 func relationRows(c *recipe.Recipe, r int32) []int32 {
 	if c.Reciprocal {
 		return []int32{2 * r, 2*r + 1}

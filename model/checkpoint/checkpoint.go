@@ -39,8 +39,8 @@ type Checkpoint struct {
 	Path string
 	// Format is mquine/1, rotate or the name of a format of package formats.
 	Format string
-	// Notes says what was converted, and how printed scores differ from those of the tool that wrote
-	// the checkpoint.
+	// Notes says what was converted, and how printed scores differ from the scores of the tool
+	// that wrote the checkpoint.
 	Notes []string
 	// Model holds the parameters, which are memory-mapped files, so do not use Model after Close. A
 	// program that writes to the files changes the model; Verify detects the change. If a program

@@ -7,7 +7,7 @@ package formats
 //	relation_embedding.npy  the same, with 2R rows: the inverse of r is r + R
 //	ent_id, rel_id          lines label<TAB>id, from the folder of the data set
 //
-// The names of the tables are those of the RotatE repository, whose config.json has no rank.
+// The RotatE repository uses the same names for its tables, but its config.json has no rank.
 var dura = &Format{
 	Name: "dura", Tool: "KGE-DURA (MIRALab-USTC/KGE-DURA)",
 	Files: "config.json, entity_embedding.npy, relation_embedding.npy, ent_id, rel_id",

@@ -110,7 +110,8 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 		return nil, fmt.Errorf("%s has no options of LibKGE, which name its model", f.Tensors[0].Path)
 	}
 	table := func(kind string) (Tensor, error) {
-		current, former := prefix+"_"+kind+"_embedder._embeddings.weight", prefix+"_"+kind+"_embedder.embeddings.weight"
+		current := prefix + "_" + kind + "_embedder._embeddings.weight"
+		former := prefix + "_" + kind + "_embedder.embeddings.weight"
 		if f.has(former) {
 			return f.tensor(former)
 		}
@@ -139,8 +140,8 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	case name == "transe" && isNumber(norm, 2):
 		c, err = f.vectorModel("transe-l2", 1, 1, entity, relation, offset, nil)
 	case name == "rotate" && isNumber(norm, 1):
-		// Phases are in radians.
-		c, err = f.vectorModel("rotate", 2, 1, entity, relation, offset, map[string]float64{model.EmbeddingRange: math.Pi})
+		radians := map[string]float64{model.EmbeddingRange: math.Pi}
+		c, err = f.vectorModel("rotate", 2, 1, entity, relation, offset, radians)
 	case name == "transe" || name == "rotate":
 		return nil, f.unsupported(name, "its l_norm is "+norm)
 	default:

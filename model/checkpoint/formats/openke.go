@@ -26,7 +26,7 @@ var openke = &Format{
 		}
 		state, _ := f.value.(*pickle.Dict)
 		err := f.addState(file, state)
-		for i := range f.Tensors { // a training strategy adds this prefix
+		for i := range f.Tensors { // a strategy object adds this prefix
 			f.Tensors[i].Name = strings.TrimPrefix(f.Tensors[i].Name, "model.")
 		}
 		return err
@@ -38,7 +38,7 @@ var openke = &Format{
 func openkeFile(dir string) string { return only(dir, ".ckpt") }
 
 func convertOpenKE(f *Folder) (*Converted, error) {
-	if f.has("ent_re_embeddings.weight", "ent_im_embeddings.weight", "rel_re_embeddings.weight", "rel_im_embeddings.weight") {
+	if f.has("ent_re_embeddings.weight", "ent_im_embeddings.weight") {
 		var tables [2]Tensor
 		for i, prefix := range []string{"ent", "rel"} {
 			re, err := f.tensor(prefix + "_re_embeddings.weight")

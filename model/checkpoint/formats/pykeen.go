@@ -57,9 +57,8 @@ func openPyKEEN(f *Folder) error {
 				break
 			}
 			if t, ok := attribute(module(embedding, "_embeddings"), "_parameters", "weight").(*torch.Tensor); ok {
-				f.Tensors = append(f.Tensors, Tensor{
-					filepath.Join(f.Path, pykeenModel), fmt.Sprintf("%s.%d", list, i), t.Type.String(), t.Shape, t.Float32,
-				})
+				path, name := filepath.Join(f.Path, pykeenModel), fmt.Sprintf("%s.%d", list, i)
+				f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
 			}
 		}
 	}

@@ -29,7 +29,8 @@ var (
 		"entity2id.txt", "relation2id.txt", kg.VocabularyLayout{LabelFirst: true, Count: true},
 	}
 	pykeenFiles = vocabularyFiles{
-		"training_triples/entity_to_id.tsv.gz", "training_triples/relation_to_id.tsv.gz", kg.VocabularyLayout{Header: true},
+		"training_triples/entity_to_id.tsv.gz", "training_triples/relation_to_id.tsv.gz",
+		kg.VocabularyLayout{Header: true},
 	}
 
 	allVocabularies = []vocabularyFiles{dictFiles, tsvFiles, delFiles, kbcFiles, openkeFiles, pykeenFiles}

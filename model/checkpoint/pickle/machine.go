@@ -261,7 +261,7 @@ func (m *machine) step(op byte) error {
 	if slices.Contains([]byte(textOps), op) {
 		return errors.New("it has the old protocol 0 or 1: save the file again with a current version of its tool")
 	}
-	return fmt.Errorf("it is damaged, or no pickle: instruction 0x%02x is unknown", op)
+	return fmt.Errorf("it is damaged, or not a pickle: instruction 0x%02x is unknown", op)
 }
 
 func (m *machine) pushNumber(op byte) error {
@@ -422,7 +422,7 @@ func (m *machine) fill(op byte) (err error) {
 	case !pairs && items != nil:
 		*items = append(*items, values...)
 	default:
-		return errors.New("it is damaged: it adds values to something that is no container for them")
+		return errors.New("it is damaged: it adds values to something that cannot hold them")
 	}
 	return nil
 }
@@ -477,7 +477,7 @@ func (m *machine) call(op byte) error {
 		if o, isObject := values[0].(*Object); isObject {
 			return m.push(&Object{Class: o.Class, Args: args})
 		}
-		return errors.New("it is damaged: it calls a value that is no function")
+		return errors.New("it is damaged: it calls a value that is not a function")
 	}
 	if construct, known := m.options.Known[g]; known {
 		if construct == nil {

@@ -22,8 +22,8 @@
 // Values may share parts, and lists, dictionaries and objects may contain themselves, so code must
 // not walk them without a limit.
 //
-// The instructions are those of protocols 2 to 5, which PyTorch writes. The source is Python's
-// module pickletools.
+// The package reads protocols 2 to 5, which PyTorch writes. Python's module pickletools documents
+// the instructions.
 package pickle
 
 import "fmt"

@@ -155,9 +155,9 @@ func TestReadDamaged(t *testing.T) {
 		"t.":                                     "an instruction finds no value on the stack",
 		"\x86.":                                  "an instruction finds no value on the stack",
 		"Na.":                                    "an instruction finds no value on the stack",
-		"NNa.":                                   "it adds values to something that is no container for them",
-		"](Nu.":                                  "it adds values to something that is no container for them",
-		"}(Nu.":                                  "it adds values to something that is no container for them",
+		"NNa.":                                   "it adds values to something that cannot hold them",
+		"](Nu.":                                  "it adds values to something that cannot hold them",
+		"}(Nu.":                                  "it adds values to something that cannot hold them",
 		"h\x07.":                                 "its memo has no value 7",
 		"X\xff\xff\xff\xffab":                    "it is truncated",
 		"\x8d\xff\xff\xff\xff\xff\xff\xff\xffab": "it is truncated",
@@ -167,7 +167,7 @@ func TestReadDamaged(t *testing.T) {
 		"\xff.":                                  "instruction 0xff is unknown",
 		"cos":                                    "it is truncated",
 		"NNR.":                                   "the arguments of a call are not a tuple",
-		"N)R.":                                   "it calls a value that is no function",
+		"N)R.":                                   "it calls a value that is not a function",
 		"NN\x93.":                                "the name of a class or function is not a string",
 	} {
 		_, _, err := pickle.Read([]byte(data), pickle.Options{})

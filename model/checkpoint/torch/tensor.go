@@ -55,7 +55,8 @@ type storage struct {
 // fill sets the elements.
 func (s *storage) fill(key string, data []byte) error {
 	if over, size := bits.Mul64(uint64(s.count), uint64(s.kind.size())); over != 0 || size != uint64(len(data)) {
-		return fmt.Errorf("it is damaged or truncated: storage %.100q of %d %v has %d bytes", key, s.count, s.kind, len(data))
+		return fmt.Errorf("it is damaged or truncated: storage %.100q of %d %v has %d bytes",
+			key, s.count, s.kind, len(data))
 	}
 	s.data = data
 	return nil
@@ -64,7 +65,7 @@ func (s *storage) fill(key string, data []byte) error {
 // sameAs returns an error if two tensors describe their storage in different ways.
 func (s *storage) sameAs(kind Type, count int64) error {
 	if s.kind != kind || s.count != count {
-		return fmt.Errorf("two tensors share a storage, but for one it has %d %v and for the other %d %v",
+		return fmt.Errorf("two tensors share a storage, of %d %v according to one and %d %v according to the other",
 			s.count, s.kind, count, kind)
 	}
 	return nil
@@ -292,8 +293,8 @@ func (t *Tensor) inside() error {
 		}
 	}
 	if count := uint64(t.count); !empty && (last >= count || elements > count) || empty && uint64(t.offset) > count {
-		return fmt.Errorf("a tensor of shape %v and strides %v from element %d on needs more than the %d elements of its storage",
-			t.Shape, t.stride, t.offset, t.count)
+		return fmt.Errorf("a tensor of shape %v and strides %v from element %d on needs more than the %d elements "+
+			"of its storage", t.Shape, t.stride, t.offset, t.count)
 	}
 	return nil
 }

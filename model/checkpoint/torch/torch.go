@@ -6,7 +6,7 @@
 // followed by the storages. Package torch reads both. It maps the file into memory and does not
 // copy the elements of float32 tensors.
 //
-// The formats are those of torch/serialization.py in https://github.com/pytorch/pytorch.
+// File torch/serialization.py in https://github.com/pytorch/pytorch defines the formats.
 package torch
 
 import (
