@@ -158,7 +158,8 @@ func TestForeignVocabularies(t *testing.T) {
 	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
 	require.NoError(t, os.Remove(filepath.Join(copied, "ent_id")))
 	_, err := checkpoint.Open(t.Context(), copied)
-	assert.EqualError(t, err, copied+" has no vocabularies: copy ent_id and rel_id into it, or name their folder with --vocab")
+	assert.EqualError(t, err,
+		copied+" has no vocabularies: copy ent_id and rel_id into it, or name their folder with --vocab")
 	c, err := checkpoint.Open(t.Context(), copied, checkpoint.VocabularyFolder(other))
 	require.NoError(t, err)
 	defer c.Close()

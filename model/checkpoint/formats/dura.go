@@ -24,7 +24,9 @@ var dura = &Format{
 		if _, err := f.readOptions("config.json"); err != nil {
 			return err
 		}
-		for _, name := range []string{"entity_embedding", "head_entity_embedding", "tail_entity_embedding", "relation_embedding"} {
+		for _, name := range []string{
+			"entity_embedding", "head_entity_embedding", "tail_entity_embedding", "relation_embedding",
+		} {
 			if exists(f.Path, name+".npy") {
 				if err := f.openNpy(name+".npy", name); err != nil {
 					return err

@@ -140,7 +140,9 @@ func TestReadPersistent(t *testing.T) {
 	data := []byte("\x80\x02X\x01\x00\x00\x00kQ.")
 	_, _, err := pickle.Read(data, pickle.Options{})
 	require.ErrorContains(t, err, "it refers to data outside it")
-	got, _, err := pickle.Read(data, pickle.Options{Persistent: func(id any) (any, error) { return id.(string) + "!", nil }})
+	got, _, err := pickle.Read(data, pickle.Options{
+		Persistent: func(id any) (any, error) { return id.(string) + "!", nil },
+	})
 	require.NoError(t, err)
 	require.Equal(t, "k!", got)
 }
@@ -176,7 +178,8 @@ func TestReadDamaged(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add([]byte("\x80\x02}q\x00(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00b]q\x01(G?\xf0\x00\x00\x00\x00\x00\x00h\x01eu."))
+	f.Add([]byte("\x80\x02}q\x00(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00b" +
+		"]q\x01(G?\xf0\x00\x00\x00\x00\x00\x00h\x01eu."))
 	f.Add([]byte("\x80\x04\x95\x0a\x00\x00\x00\x00\x00\x00\x00\x8c\x01m\x8c\x01C\x93)\x81}b."))
 	f.Add([]byte("(\x8a\x02\xff\xffJ\xff\xff\xff\xffM\x01\x00t0(1(K\x012Q\x94\x90\x91\x88\x89N."))
 	o := pickle.Options{

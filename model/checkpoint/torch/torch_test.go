@@ -161,7 +161,9 @@ func TestOpenTensors(t *testing.T) {
 			for name, want := range map[string][]float32{
 				"plain": {0, 1, 2, 3, 4, 5, 6, 7}, "part": {2, 3, 4}, "transposed": {0, 4, 1, 5, 2, 6, 3, 7},
 				"scalar": {7}, "empty": {}, "ones": {1, 3, 5}, "double": {math.Pi, -1e-3},
-				"half":     {1, -2, 0x1p-24, float32(math.Copysign(0, -1)), 65504, float32(math.Inf(1)), 1023 * 0x1p-24},
+				"half": {
+					1, -2, 0x1p-24, float32(math.Copysign(0, -1)), 65504, float32(math.Inf(1)), 1023 * 0x1p-24,
+				},
 				"bfloat16": {1, -3.140625}, "long": {-3, 1 << 40}, "int": {-3, 7}, "short": {-3, 7}, "char": {-3, 7},
 				"byte": {253, 7}, "bool": {1, 0},
 			} {
@@ -208,35 +210,42 @@ func TestOpenFixtures(t *testing.T) {
 }
 
 func TestOpenDamaged(t *testing.T) {
+	pickled := func(code string, more ...[2]string) []byte {
+		return archiveOf(t, zip.Store, append([][2]string{{"m/data.pkl", code}}, more...)...)
+	}
 	plain := func(s saved) []byte {
 		s.name = "x"
 		if s.class == "" {
 			s.class = "FloatStorage"
 		}
-		return archiveOf(t, zip.Store, [2]string{"m/data.pkl", string(stateDict(s))}, [2]string{"m/data/0", bytesOf(make([]float32, 6))})
+		return pickled(string(stateDict(s)), [2]string{"m/data/0", bytesOf(make([]float32, 6))})
 	}
 	good := saved{key: "0", count: 6, shape: []int{2, 3}, stride: []int{3, 1}}
 	with := func(change func(*saved)) []byte { s := good; change(&s); return plain(s) }
+	shaped := func(offset int, shape, stride []int) []byte {
+		return with(func(s *saved) { s.offset, s.shape, s.stride = offset, shape, stride })
+	}
 	_, err := open(t, plain(good))
 	require.NoError(t, err)
 
+	zeros := strings.Repeat("N0", 1000) + "N."
 	for want, contents := range map[string][]byte{
-		"it is not a file of torch.save":                          []byte("hello"),
-		"it is a damaged or truncated archive":                    plain(good)[:300],
-		"it has no record data.pkl":                               archiveOf(t, zip.Store, [2]string{"a", "b"}),
-		"two records":                                             archiveOf(t, zip.Store, [2]string{"m/data.pkl", "N."}, [2]string{"m/data.pkl", "N."}),
-		`"m/data.pkl" is compressed`:                              archiveOf(t, zip.Deflate, [2]string{"m/data.pkl", strings.Repeat("N0", 1000) + "N."}),
-		`in "big" byte order`:                                     archiveOf(t, zip.Store, [2]string{"m/data.pkl", "N."}, [2]string{"m/byteorder", "big"}),
-		`the record "m/data/7" is missing`:                        with(func(s *saved) { s.key = "7" }),
-		`storage "0" of 7 float32 has 24 bytes`:                   with(func(s *saved) { s.count = 7 }),
-		`storage "0" of 4611686018427387904 float32 has 24 bytes`: with(func(s *saved) { s.count = 1 << 62 }),
-		"needs more than the 6 elements":                          with(func(s *saved) { s.offset = 1 }),
-		"from element 6 on":                                       with(func(s *saved) { s.offset, s.shape, s.stride = 6, []int{}, []int{} }),
-		"of shape [1048576 1048576] and strides [0 0]":            with(func(s *saved) { s.shape, s.stride = []int{1 << 20, 1 << 20}, []int{0, 0} }),
-		"is impossible":                                           with(func(s *saved) { s.shape, s.stride = []int{1 << 40, 1 << 40}, []int{1 << 40, 1} }),
-		"the description of a tensor is not valid":                with(func(s *saved) { s.shape = []int{-2, 3} }),
-		"it refers to \"torch.QInt8Storage\"":                     with(func(s *saved) { s.class = "QInt8Storage" }),
-		"it is a pickle, but not a file of torch.save":            []byte("\x80\x02N."),
+		"it is not a file of torch.save":               []byte("hello"),
+		"it is a damaged or truncated archive":         plain(good)[:300],
+		"it has no record data.pkl":                    archiveOf(t, zip.Store, [2]string{"a", "b"}),
+		"two records":                                  pickled("N.", [2]string{"m/data.pkl", "N."}),
+		`in "big" byte order`:                          pickled("N.", [2]string{"m/byteorder", "big"}),
+		`"m/data.pkl" is compressed`:                   archiveOf(t, zip.Deflate, [2]string{"m/data.pkl", zeros}),
+		`record "m/data/7" is missing`:                 with(func(s *saved) { s.key = "7" }),
+		`storage "0" of 7 float32 has 24 bytes`:        with(func(s *saved) { s.count = 7 }),
+		`of 4611686018427387904 float32 has 24 bytes`:  with(func(s *saved) { s.count = 1 << 62 }),
+		"needs more than the 6 elements":               with(func(s *saved) { s.offset = 1 }),
+		"from element 6 on":                            shaped(6, []int{}, []int{}),
+		"of shape [1048576 1048576] and strides [0 0]": shaped(0, []int{1 << 20, 1 << 20}, []int{0, 0}),
+		"is impossible":                                shaped(0, []int{1 << 40, 1 << 40}, []int{1 << 40, 1}),
+		"the description of a tensor is not valid":     with(func(s *saved) { s.shape = []int{-2, 3} }),
+		`it refers to "torch.QInt8Storage"`:            with(func(s *saved) { s.class = "QInt8Storage" }),
+		"it is a pickle, but not a file of torch.save": []byte("\x80\x02N."),
 	} {
 		_, err := open(t, contents)
 		require.ErrorContains(t, err, want)
