@@ -14,12 +14,34 @@ func openForeign(ctx context.Context, f *formats.Format, dir string) (format, *s
 	if err != nil {
 		return format{}, nil, err
 	}
-	src := &source{path: dir, metadata: folder.Metadata, tensors: foreignTensors(folder.Tensors)}
+	src := newForeignSource(folder)
+	read := func(c *Checkpoint, ctx context.Context, o options) error { return c.readForeign(ctx, folder, o) }
+	return format{f.Name, read}, src, nil
+}
+
+func newForeignSource(folder *formats.Folder) *source {
+	src := &source{path: folder.Path, metadata: folder.Metadata, tensors: foreignTensors(folder.Tensors)}
 	for _, file := range folder.Files {
 		src.files = append(src.files, file)
 	}
-	read := func(c *Checkpoint, ctx context.Context, o options) error { return c.readForeign(ctx, folder, o) }
-	return format{f.Name, read}, src, nil
+	return src
+}
+
+// OpenTensors opens a model whose tables are in files of any program.
+func OpenTensors(ctx context.Context, files formats.TensorFiles) (_ *Checkpoint, err error) {
+	folder, err := formats.OpenTensors(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{
+		Path: folder.Path, Format: formats.Tensors, Metadata: folder.Metadata, source: newForeignSource(folder),
+	}
+	if err := c.convert(ctx, folder); err != nil {
+		err = cmp.Or(c.source.verify(ctx), err) // a file may look damaged while another program writes it
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // foreignTensors returns the tensors with their values, which are the mapped files if possible.
@@ -36,6 +58,11 @@ func (c *Checkpoint) readForeign(ctx context.Context, folder *formats.Folder, o 
 	if err := folder.ReadVocabularies(ctx, o.vocabulary); err != nil {
 		return err
 	}
+	return c.convert(ctx, folder)
+}
+
+// convert completes c from an open folder with vocabularies.
+func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error {
 	c.Entities, c.Relations, c.VocabularyDir = folder.Entities, folder.Relations, folder.VocabularyDir
 	converted, err := folder.Convert()
 	if err != nil {

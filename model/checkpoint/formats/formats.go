@@ -173,7 +173,10 @@ func (f *Folder) add(file File) error {
 
 // openNpy opens a table of a .npy file under the given name.
 func (f *Folder) openNpy(file, name string) error {
-	path := filepath.Join(f.Path, file)
+	return f.openNpyAt(filepath.Join(f.Path, file), name)
+}
+
+func (f *Folder) openNpyAt(path, name string) error {
 	table, err := npy.Open(path)
 	if err != nil {
 		return err
