@@ -21,8 +21,8 @@ func newImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [DIR] OUT",
 		Short: "Convert a checkpoint of another tool",
-		Long: `Convert a checkpoint of another tool to mquine's format. The ranks stay the same.
-The converted checkpoint is self-contained: it holds the labels.
+		Long: `Convert a checkpoint of another tool to mquine's format. The ranks stay the
+same. The converted checkpoint is self-contained: it holds the labels.
 
 The other commands read such a folder, too. The files tell which tool wrote it:
 
@@ -72,6 +72,7 @@ tensors, dictionaries and plain values.`,
 	cmd.Flags().SortFlags = false
 	addChoice(cmd, &i.from, "from", "stop unless this tool wrote the folder; or tensors",
 		append(formats.Names(), formats.Tensors)...)
+	inGroup(cmd, inputFlags, "from")
 	addVocabulary(cmd, &i.vocabulary)
 	i.addTensors(cmd)
 	return cmd
@@ -88,10 +89,10 @@ func (i *importing) addTensors(cmd *cobra.Command) {
 		value      *string
 		name, help string
 	}{
-		{&t.Entity, "entity", "table of the entities, `FILE[:TENSOR]`"},
-		{&t.Relation, "relation", "table of the relations, `FILE[:TENSOR]`"},
-		{&t.Entities, "entities", "labels of the entities, a `FILE` with lines id<TAB>label"},
-		{&t.Relations, "relations", "labels of the relations"},
+		{&t.Entity, "entity", "`TABLE` of the entities"},
+		{&t.Relation, "relation", "`TABLE` of the relations"},
+		{&t.Entities, "entities", "`FILE` with the labels of the entities: lines id<TAB>label"},
+		{&t.Relations, "relations", "`FILE` with the labels of the relations"},
 	} {
 		flags.StringVar(f.value, f.name, "", f.help)
 	}

@@ -10,7 +10,7 @@ package formats
 // The RotatE repository uses the same names for its tables, but its config.json has no rank.
 var dura = &Format{
 	Name: "dura", Tool: "KGE-DURA (MIRALab-USTC/KGE-DURA)",
-	Files: "config.json, entity_embedding.npy, relation_embedding.npy, ent_id, rel_id",
+	Files: "config.json, *_embedding.npy, ent_id, rel_id",
 	Is: func(dir string) bool {
 		if !exists(dir, "config.json", "relation_embedding.npy") || exists(dir, "best_valid.model") {
 			return false
