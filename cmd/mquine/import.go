@@ -32,10 +32,10 @@ tables of entities and relations, and the files with their labels. A table is
 FILE.npy, FILE.safetensors:TENSOR or, for a file of PyTorch, FILE:TENSOR;
 FILE:OUTER/TENSOR is a tensor in the dictionary OUTER.
 
-The labels of a tool's folder come from the tool's own vocabulary files: the command looks for them
-in the folder, then in the folder of --vocab and, for rotate, in the data_path
-of config.json. docs/checkpoint.md lists the models of each tool that can be
-read.
+The labels of a tool's folder come from the tool's own vocabulary files. The
+command looks for them in the folder, then in the folder of --vocab and, for
+rotate, in the data_path of config.json. docs/checkpoint.md lists the models of
+each tool that can be read.
 
 Nothing in the folder is executed: pickles are read by a parser that knows only
 tensors, dictionaries and plain values.`,

@@ -17,7 +17,7 @@ import (
 // ComplEx and RotatE keep the real parts first. A phase of RotatE is value·π/((γ + 2)/hidden_dim).
 var dglke = &Format{
 	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)",
-	Files:        "config.json, *_entity.npy, *_relation.npy, entities.tsv, relations.tsv",
+	Files:        "config.json, *_entity.npy, *_relation.npy, {entities,relations}.tsv",
 	Is:           func(dir string) bool { return exists(dir, "config.json") && dglkeTable(dir, "entity") != "" },
 	vocabularies: []vocabularyFiles{tsvFiles, dictFiles},
 	open: func(f *Folder) error {

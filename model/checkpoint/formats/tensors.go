@@ -66,7 +66,7 @@ func twoTables(name string) (widths [2]int, err error) {
 		}
 		if len(parameters) != 2 || parameters[0].Name != "entity" || parameters[1].Name != "relation" ||
 			d == 2 && parameters[0].Width() != 2*widths[0] {
-			return widths, fmt.Errorf("model %s does not have exactly one table for entities and one for relations", name)
+			return widths, fmt.Errorf("model %s does not have exactly two tables, of entities and of relations", name)
 		}
 		if d == 1 {
 			widths = [2]int{parameters[0].Width(), parameters[1].Width()}
@@ -95,8 +95,8 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations: if half of them are inverse "+
 				"relations, say with --reciprocal where they are", tables[1].Path, tables[1].Name, 2*n, n)
 		} else if files.Inverses != "" && tables[1].rows() != 2*n {
-			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations, but --reciprocal needs two rows for "+
-				"each", tables[1].Path, tables[1].Name, tables[1].rows(), n)
+			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations, but --reciprocal needs two rows "+
+				"for each", tables[1].Path, tables[1].Name, tables[1].rows(), n)
 		}
 		for i, isComplex := range complexTables[files.Model] {
 			if isComplex && files.Pairs {
