@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/mquine/mquine/internal/text"
 )
@@ -12,8 +13,23 @@ import (
 // compressed (.gz, .zst). The identifiers must be 0 to n−1, each once, and the labels distinct.
 // Errors name the file and the line.
 func ReadVocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
+	return ReadVocabularyLayout(ctx, path, VocabularyLayout{})
+}
+
+// VocabularyLayout describes how the vocabulary files of other tools differ from lines id<TAB>label.
+type VocabularyLayout struct {
+	// LabelFirst means lines label<TAB>id.
+	LabelFirst bool
+	// Count means that the first line is the number of labels.
+	Count bool
+	// Header means that the first line contains the names of the columns.
+	Header bool
+}
+
+// ReadVocabularyLayout is like ReadVocabulary, but reads a file with the given layout.
+func ReadVocabularyLayout(ctx context.Context, path string, layout VocabularyLayout) (v *Vocabulary, err error) {
 	err = newOpening().readFile(ctx, path, func(l *lines) error {
-		v, err = readNumbered(l)
+		v, err = readLayout(l, layout)
 		return err
 	})
 	return v, err
@@ -25,13 +41,25 @@ func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabul
 }
 
 // readNumbered reads lines id<TAB>label.
-func readNumbered(l *lines) (*Vocabulary, error) {
+func readNumbered(l *lines) (*Vocabulary, error) { return readLayout(l, VocabularyLayout{}) }
+
+// readLayout reads the lines of a layout.
+func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 	type entry struct {
 		id    uint64
 		label string
 	}
 	var entries []entry
 	var fields [2][]byte
+	columns, idColumn := "identifier and label", 0
+	if layout.LabelFirst {
+		columns, idColumn = "label and identifier", 1
+	}
+	count, err := l.skipFirst(layout)
+	if err != nil {
+		return nil, err
+	}
+	begin := l.n + 1 // the line of the first entry
 	for {
 		line, err := l.record()
 		if err == io.EOF {
@@ -40,23 +68,28 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := l.split(line, fields[:], "identifier and label"); err != nil {
+		if err := l.split(line, fields[:], columns); err != nil {
 			return nil, err
 		}
-		id, err := strconv.ParseUint(string(fields[0]), 10, 31)
+		number, label := fields[idColumn], fields[1-idColumn]
+		id, err := strconv.ParseUint(string(number), 10, 31)
 		if err != nil {
-			return nil, l.errorf("identifier %.40q is not a number from 0 to 2147483647", fields[0])
+			return nil, l.errorf("identifier %.40q is not a number from 0 to 2147483647", number)
 		}
-		if err := checkLabel(fields[1]); err != nil {
+		if err := checkLabel(label); err != nil {
 			return nil, l.errorf("%w", err)
 		}
-		entries = append(entries, entry{id, string(fields[1])})
+		entries = append(entries, entry{id, string(label)})
+	}
+	if layout.Count && count != len(entries) {
+		l.n = 1
+		return nil, l.errorf("the file should have %s, but has %d", text.Count(count, "label", "labels"), len(entries))
 	}
 
-	// No line is blank, so entry i is in line i+1. at holds the line of each identifier.
+	// No line is blank, so entry i is in line begin+i. at holds the line of each identifier.
 	labels, at := make([]string, len(entries)), make([]int, len(entries))
 	for i, e := range entries {
-		l.n = i + 1
+		l.n = begin + i
 		if e.id >= uint64(len(entries)) {
 			return nil, l.errorf("identifier %d in a file of %s: the identifiers must be 0 to %d, each once",
 				e.id, text.Count(len(entries), "label", "labels"), len(entries)-1)
@@ -77,6 +110,24 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 		v.Add(label)
 	}
 	return v, nil
+}
+
+// skipFirst reads the line before the entries, if the layout has one, and returns the number in it.
+func (l *lines) skipFirst(layout VocabularyLayout) (count int, err error) {
+	if !layout.Count && !layout.Header {
+		return 0, nil
+	}
+	line, err := l.record()
+	switch {
+	case err == io.EOF:
+		return 0, l.errorf("the file is empty")
+	case err != nil || layout.Header:
+		return 0, err
+	}
+	if count, err = strconv.Atoi(strings.TrimSpace(string(line))); err != nil || count < 0 {
+		return 0, l.errorf("the first line is %.40q, not the number of labels", line)
+	}
+	return count, nil
 }
 
 // readListed reads one label per line and numbers them from 0.

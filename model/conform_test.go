@@ -138,27 +138,45 @@ func plain(m model.Model, h, r, t int32) float64 {
 	return -s
 }
 
-// Every registered model satisfies the contract of the package.
+// definition returns the reference score of a model.
+func definition(spec *model.Spec) func(m model.Model, h, r, t int32) float64 {
+	score, ok := definitions[spec.Name]
+	if !ok {
+		return plain
+	}
+	return func(m model.Model, h, r, t int32) float64 {
+		c, x := m.Config(), m.Tensors()
+		relations := c.Relations
+		if c.Reciprocal {
+			relations *= 2
+		}
+		return score(c, modeltest.Row(x[0], c.Entities, h), modeltest.Row(x[1], relations, r),
+			modeltest.Row(x[0], c.Entities, t))
+	}
+}
+
+// Every registered model satisfies the contract of the package, with and without reciprocal
+// relations.
 func TestConform(t *testing.T) {
 	for _, spec := range model.Specs() {
-		t.Run(spec.Name, func(t *testing.T) {
-			s := modeltest.Subject{Spec: spec}
-			if definition, ok := definitions[spec.Name]; ok {
-				s.Hyper = func(size float64) map[string]float64 {
-					return map[string]float64{model.EmbeddingRange: size}
-				}
-				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
-					c, x := m.Config(), m.Tensors()
-					return definition(c, modeltest.Row(x[0], c.Entities, t.Head),
-						modeltest.Row(x[1], c.Relations, t.Relation),
-						modeltest.Row(x[0], c.Entities, t.Tail))
-				}
-			} else {
-				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
-					return plain(m, t.Head, t.Relation, t.Tail)
-				}
+		score := definition(spec)
+		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, _ kg.Side, t kg.Triple) float64 {
+			return score(m, t.Head, t.Relation, t.Tail)
+		}}
+		if _, ok := definitions[spec.Name]; ok {
+			s.Hyper = func(size float64) map[string]float64 {
+				return map[string]float64{model.EmbeddingRange: size}
 			}
-			modeltest.Conform(t, s)
-		})
+		}
+		t.Run(spec.Name, func(t *testing.T) { modeltest.Conform(t, s) })
+
+		s.Reciprocal = true
+		s.Definition = func(m model.Model, side kg.Side, t kg.Triple) float64 {
+			if side == kg.Head {
+				return score(m, t.Tail, 2*t.Relation+1, t.Head)
+			}
+			return score(m, t.Head, 2*t.Relation, t.Tail)
+		}
+		t.Run(spec.Name+"-reciprocal", func(t *testing.T) { modeltest.Conform(t, s) })
 	}
 }

@@ -19,6 +19,9 @@ type Config struct {
 	// Hyper maps the keys of hyper-parameters to their values. A missing key means the default. Do
 	// not modify the map of a model.
 	Hyper map[string]float64
+	// Reciprocal says that every relation has an inverse with parameters of its own, which answers
+	// the head queries.
+	Reciprocal bool
 }
 
 // Spec declares a model. Each model's file declares a variable of this type.
@@ -34,7 +37,7 @@ type Spec struct {
 	Tensors func(Config) []Parameter
 	// Build returns the model with the given tensors, which have been checked.
 	Build func(Tables) Model
-	// Sided reports whether the score of a triple depends on the side of the query, as with
+	// Sided reports whether the score of a triple depends on the side of the query even without
 	// reciprocal relations. If it does not, or if Sided is nil, Reference returns the same bits for
 	// both sides.
 	Sided func(Config) bool
@@ -96,8 +99,11 @@ func (s *Spec) Parameters(c Config) ([]Parameter, error) {
 	if err := s.Check(c); err != nil {
 		return nil, err
 	}
-	list := s.Tensors(c)
+	list := s.Tensors(c.inner())
 	for i := range list {
+		if c.Reciprocal {
+			list[i] = list[i].withReciprocal()
+		}
 		list[i].Rows = [...]int{PerEntity: c.Entities, PerRelation: c.Relations, Global: 1}[list[i].Axis]
 	}
 	return list, nil
@@ -119,5 +125,15 @@ func (s *Spec) New(c Config, tensors [][]float32) (Model, error) {
 				s.Name, p.Name, p.Len(), p.Dims(), len(tensors[i]))
 		}
 	}
-	return s.Build(newTables(c, parameters, tensors)), nil
+	if !c.Reciprocal {
+		return s.Build(newTables(c, parameters, tensors)), nil
+	}
+	inner := c.inner()
+	if parameters, err = s.Parameters(inner); err != nil {
+		return nil, err
+	}
+	return newReciprocal(c, s.Build(newTables(inner, parameters, tensors))), nil
 }
+
+// IsSided reports whether the score of a triple depends on the side of the query.
+func (s *Spec) IsSided(c Config) bool { return c.Reciprocal || s.Sided != nil && s.Sided(c) }

@@ -202,11 +202,12 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 		}
 		return m
 	}
-	relation := func(i int) [][]float64 {
+	relations := relationRows(c, t.Relation)
+	relation := func(i int, r int32) [][]float64 {
 		m := plainMatrix(d)
 		for row := range d {
 			for col := range d {
-				m[row][col] = float64(tensors[i][(int(t.Relation)*d+row)*d+col])
+				m[row][col] = float64(tensors[i][(int(r)*d+row)*d+col])
 			}
 		}
 		return m
@@ -222,11 +223,17 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	n := 2.0
 	switch c.Regulariser {
 	case model.Dura:
-		sum = tail*power(plainProduct(entity(t.Head), relation(1)), 2) +
-			head*power(plainProduct(relation(2), entity(t.Tail)), 2)
+		sum = tail * power(plainProduct(entity(t.Head), relation(1, relations[0])), 2)
+		if c.Reciprocal {
+			sum += head * power(plainProduct(entity(t.Tail), relation(1, relations[1])), 2)
+		} else {
+			sum += head * power(plainProduct(relation(2, relations[0]), entity(t.Tail)), 2)
+		}
 		sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
 		if c.Model == "mquine" {
-			sum += power(relation(3), 2)
+			for _, r := range relations {
+				sum += power(relation(3, r), 2)
+			}
 		}
 		return sum
 	case model.N3:
@@ -234,9 +241,20 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	}
 	sum = power(entity(t.Head), n) + power(entity(t.Tail), n)
 	for i := range tensors[1:] {
-		sum += power(relation(i+1), n)
+		for _, r := range relations {
+			sum += power(relation(i+1, r), n)
+		}
 	}
 	return sum
+}
+
+// relationRows returns the rows of the relation tensors that belong to a relation: its own and, with
+// reciprocal relations, the row of its inverse.
+func relationRows(c *recipe.Recipe, r int32) []int32 {
+	if c.Reciprocal {
+		return []int32{2 * r, 2*r + 1}
+	}
+	return []int32{r}
 }
 
 // vectorPenalty is the penalty on a triple in a model whose rows are real or complex vectors.
@@ -261,7 +279,8 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 		}
 		return sum
 	}
-	h, r, tl := row(0, t.Head), row(1, t.Relation), row(0, t.Tail)
+	h, tl, relations := row(0, t.Head), row(0, t.Tail), relationRows(c, t.Relation)
+	r := row(1, relations[0])
 	n := 2.0
 	if c.Regulariser == model.N3 {
 		n = 3
@@ -271,10 +290,19 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 		if c.Model == "rotate" {
 			return sum // phases have none
 		}
-		return sum + power(n, func(i int) complex128 { return r[i] })
+		for _, r := range relations {
+			x := row(1, r)
+			sum += power(n, func(i int) complex128 { return x[i] })
+		}
+		return sum
+	}
+	inverse := func(i int) complex128 { return cmplx.Conj(r[i]) }
+	if c.Reciprocal {
+		x := row(1, relations[1])
+		inverse = func(i int) complex128 { return x[i] }
 	}
 	return sum + tail*power(2, func(i int) complex128 { return h[i] * r[i] }) +
-		head*power(2, func(i int) complex128 { return cmplx.Conj(r[i]) * tl[i] })
+		head*power(2, func(i int) complex128 { return inverse(i) * tl[i] })
 }
 
 // trainerFor returns a trainer whose parameters have no symmetry.
@@ -348,6 +376,14 @@ var gradientTests = []struct {
 		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg = recipe.KvsAll, recipe.BCE, 2, 0.1, 0.7
 	}},
 	{"bf16x2", func(c *recipe.Recipe) { c.Products = recipe.SplitBF16 }},
+	{"reciprocal", func(c *recipe.Recipe) { c.Reciprocal = true }},
+	{"reciprocal, kvsall, dura", func(c *recipe.Recipe) {
+		c.Reciprocal, c.Negatives, c.Regulariser, c.LambdaReg = true, recipe.KvsAll, model.Dura, 0.3
+	}},
+	{"reciprocal, n3, Z, shared", func(c *recipe.Recipe) {
+		c.Reciprocal, c.Regulariser, c.LambdaReg, c.ZSamples, c.Gamma = true, model.N3, 0.3, 3, 3
+		c.Negatives, c.NegativeCount, c.Filter = recipe.SharedNegatives, 6, true
+	}},
 	{"bernoulli", func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 4, recipe.Bernoulli
 		c.Loss = recipe.NSSA

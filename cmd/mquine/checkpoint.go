@@ -67,6 +67,9 @@ func openCheckpoint(ctx context.Context, log io.Writer, path, vocabulary string)
 	if c.VocabularyDir != c.Path {
 		printNote(log, "the labels of %s come from %s", c.Path, c.VocabularyDir)
 	}
+	for _, note := range c.Notes {
+		printNote(log, "%s", note)
+	}
 	return c, nil
 }
 

@@ -6,41 +6,55 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
-)
 
-// rotateTool is the RotatE repository, as --from names it.
-const rotateTool = "rotate"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/model/checkpoint/formats"
+)
 
 func newImportCommand() *cobra.Command {
 	i := &importing{}
 	cmd := &cobra.Command{
-		Use:   "import --from TOOL DIR OUT",
+		Use:   "import [DIR] OUT",
 		Short: "Convert a checkpoint of another tool",
-		Long: `Convert a checkpoint of another tool to mquine's format. The parameters and the
-ranks stay the same.
+		Long: `Convert a checkpoint of another tool to mquine's format. The ranks stay the
+same. The converted checkpoint is self-contained: it holds the labels.
 
---from: the tool that wrote the folder.
-  rotate  the RotatE repository: config.json, entity_embedding.npy and
-          relation_embedding.npy of TransE, DistMult, ComplEx, RotatE or pRotatE
+The other commands read such a folder, too. The files tell which tool wrote it:
 
-The labels come from entities.dict and relations.dict. The command looks for
-them in the folder, then in the folder of --vocab, then in the data_path of
-config.json.
+` + toolHelp() + `
+--from tensors converts the tables of any other program: name the model, the
+tables of entities and relations, and the files with their labels. A table is
+FILE.npy, FILE.safetensors:TENSOR or, for a file of PyTorch, FILE:TENSOR;
+FILE:OUTER/TENSOR is a tensor in the dictionary OUTER.
 
-The other commands read such a folder, too. The converted
-checkpoint is self-contained: it holds the labels. The command does not execute
-anything in the folder and does not read pickles.`,
-		Example: `  mquine import --from rotate ./models/RotatE_FB15k-237 ./rotate
-  mquine import --from rotate ./TransE_wn18rr ./transe --vocab ./data/wn18rr`,
+The labels of a tool's folder come from the tool's own vocabulary files. The
+command looks for them in the folder, then in the folder of --vocab and, for
+rotate, in the data_path of config.json. docs/checkpoint.md lists the models of
+each tool that can be read.
+
+Nothing in the folder is executed: pickles are read by a parser that knows only
+tensors, dictionaries and plain values.`,
+		Example: `  mquine import ./models/RotatE_FB15k-237 ./rotate
+  mquine import --from pykeen ./complex-pykeen ./complex
+  mquine import ./TransE_wn18rr ./transe --vocab ./data/wn18rr
+  mquine import --from tensors --model complex --layout interleaved \
+    --entity e.npy --relation model.pt:state/rel --reciprocal offset \
+    --entities entities.tsv --relations relations.tsv ./out`,
 		Args: func(_ *cobra.Command, args []string) error {
+			want, usage := 2, "the folder to read and the folder to write, as in: mquine import DIR OUT"
+			if i.from == formats.Tensors {
+				want, usage = 1, "the folder to write, as in: mquine import --from tensors … OUT"
+			}
 			switch {
-			case len(args) < 2:
-				return errors.New("give the folder to read and the folder to write, as in: " +
-					"mquine import --from rotate DIR OUT")
-			case len(args) > 2:
-				return fmt.Errorf("unexpected argument %q: the command accepts two folders", args[2])
+			case len(args) < want:
+				return errors.New("give " + usage)
+			case len(args) > want:
+				return fmt.Errorf("unexpected argument %q: give %s", args[want], usage)
 			}
 			return nil
 		},
@@ -50,37 +64,119 @@ anything in the folder and does not read pickles.`,
 			}
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return i.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return i.run(cmd.Context(), cmd.ErrOrStderr(), args[0], args[1])
+			return i.run(cmd.Context(), cmd.ErrOrStderr(), args)
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addChoice(cmd, &i.from, "from", "tool that wrote the folder: rotate", rotateTool)
-	markRequired(cmd, "from")
+	addChoice(cmd, &i.from, "from", "stop unless this tool wrote the folder; or tensors",
+		append(formats.Names(), formats.Tensors)...)
+	inGroup(cmd, inputFlags, "from")
 	addVocabulary(cmd, &i.vocabulary)
+	i.addTensors(cmd)
 	return cmd
+}
+
+// addTensors adds the flags of --from tensors.
+func (i *importing) addTensors(cmd *cobra.Command) {
+	flags, t := cmd.Flags(), &i.tensors
+	addChoice(cmd, &t.Model, "model", "model of the tables", formats.TensorModels()...)
+	i.layout = "halves"
+	addChoice(cmd, &i.layout, "layout", "order of complex numbers: all real parts first, or interleaved",
+		"halves", "interleaved")
+	for _, f := range []struct {
+		value      *string
+		name, help string
+	}{
+		{&t.Entity, "entity", "`TABLE` of the entities"},
+		{&t.Relation, "relation", "`TABLE` of the relations"},
+		{&t.Entities, "entities", "`FILE` with the labels of the entities: lines id<TAB>label"},
+		{&t.Relations, "relations", "`FILE` with the labels of the relations"},
+	} {
+		flags.StringVar(f.value, f.name, "", f.help)
+	}
+	addChoice(cmd, &t.Inverses, "reciprocal", "the table has 2R relations: the inverse of r is row r + R (offset) "+
+		"or, if r is row 2r, row 2r + 1 (interleaved)", "offset", "interleaved")
+	i.hyper = addHyper(cmd)
+	for name := range i.tensorFlags(cmd) {
+		inGroup(cmd, tablesFlags, name)
+	}
+}
+
+// tensorFlags lists the flags that only --from tensors uses.
+func (i *importing) tensorFlags(cmd *cobra.Command) map[string]bool {
+	names := map[string]bool{}
+	for _, name := range []string{"model", "layout", "entity", "relation", "entities", "relations", "reciprocal"} {
+		names[name] = true
+	}
+	for _, h := range model.HyperParameters() {
+		names[h.Flag()] = true
+	}
+	return names
+}
+
+// open opens the checkpoint to convert.
+func (i *importing) open(ctx context.Context, log io.Writer, args []string) (*checkpoint.Checkpoint, error) {
+	if i.from != formats.Tensors {
+		return openCheckpoint(ctx, log, args[0], i.vocabulary)
+	}
+	i.tensors.Pairs, i.tensors.Hyper = i.layout == "interleaved", i.hyper()
+	return checkpoint.OpenTensors(ctx, i.tensors)
+}
+
+// check returns an error if a flag is missing or has no effect.
+func (i *importing) check(cmd *cobra.Command) error {
+	var given []string
+	for _, name := range slices.Sorted(maps.Keys(i.tensorFlags(cmd))) {
+		if cmd.Flags().Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if i.from != formats.Tensors {
+		if given != nil {
+			return fmt.Errorf("%s: only --from tensors needs it", strings.Join(given, ", "))
+		}
+		return nil
+	}
+	for _, name := range []string{"model", "entity", "relation", "entities", "relations"} {
+		if !cmd.Flags().Changed(name) {
+			return fmt.Errorf("--from tensors needs --%s", name)
+		}
+	}
+	return nil
 }
 
 // importing converts a checkpoint. It holds the flags of import.
 type importing struct {
 	from, vocabulary string
+
+	// tensors, layout and hyper describe the tables of --from tensors.
+	tensors formats.TensorFiles
+	layout  string
+	hyper   func() map[string]float64
 }
 
-func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) error {
+func (i *importing) run(ctx context.Context, log io.Writer, args []string) error {
+	out := args[len(args)-1]
 	if err := checkNew(out); err != nil {
 		return err
 	}
-	c, err := openCheckpoint(ctx, log, dir, i.vocabulary)
+	c, err := i.open(ctx, log, args)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if c.Format != i.from {
-		return fmt.Errorf("%s is already a checkpoint in the format %s: use it directly", dir, c.Format)
+	switch {
+	case c.Format == formats.Tensors:
+	case !slices.Contains(formats.Names(), c.Format):
+		return fmt.Errorf("%s is already a checkpoint in the format %s: use it directly", args[0], c.Format)
+	case i.from != "" && i.from != c.Format:
+		return fmt.Errorf("%s was written by %s, not by %s: change --from, or omit it", args[0], c.Format, i.from)
 	}
 	metadata := maps.Clone(c.Metadata)
 	metadata["dataset"] = c.Dataset
-	metadata["imported_from"] = i.from
+	metadata["imported_from"] = c.Format
 	if metadata["imported_sha256"], err = c.SHA256(ctx); err != nil {
 		return err
 	}
@@ -93,10 +189,20 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 	return nil
 }
 
+// toolHelp returns a line for each tool with the files that identify its folders.
+func toolHelp() string {
+	var list strings.Builder
+	fmt.Fprintf(&list, "  %-8s %s\n", formats.Rotate, "config.json, entity_embedding.npy, relation_embedding.npy")
+	for _, f := range formats.All {
+		fmt.Fprintf(&list, "  %-8s %s\n", f.Name, f.Files)
+	}
+	return list.String()
+}
+
 // addVocabulary adds the flag --vocab.
 func addVocabulary(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "vocab", "",
-		"read entities.dict and relations.dict from `DIR`, for a RotatE checkpoint without them")
+		"read the labels from `DIR`, for a checkpoint of another tool without them")
 	inGroup(cmd, inputFlags, "vocab")
 	must(cmd.MarkFlagDirname("vocab"))
 	markInput(cmd, "vocab")

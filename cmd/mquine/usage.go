@@ -27,6 +27,7 @@ const (
 	modelFlags          = "Model"
 	dataFlags           = "Data"
 	inputFlags          = "Input"
+	tablesFlags         = "Tables, for --from tensors"
 	queryFlags          = "Query"
 	protocolFlags       = "Protocol"
 	negativesFlags      = "Negatives"
@@ -42,8 +43,10 @@ const (
 )
 
 // flagGroups lists the groups of flags in the order of a help text.
-var flagGroups = []string{modelFlags, dataFlags, inputFlags, queryFlags, protocolFlags, negativesFlags, lossFlags,
-	regularisationFlags, optimiserFlags, validationFlags, searchFlags, runFlags, outputFlags, machineFlags, otherFlags}
+var flagGroups = []string{
+	modelFlags, dataFlags, inputFlags, tablesFlags, queryFlags, protocolFlags, negativesFlags, lossFlags,
+	regularisationFlags, optimiserFlags, validationFlags, searchFlags, runFlags, outputFlags, machineFlags, otherFlags,
+}
 
 // groupAnnotation is the annotation of a flag with the title of its group. Flags without one are in
 // outputFlags, except for --help.

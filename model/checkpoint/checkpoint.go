@@ -7,7 +7,8 @@
 //	relations.tsv       the labels of the relations
 //
 // docs/checkpoint.md describes the metadata of model.safetensors. Package checkpoint can also read
-// the folders that the RotatE repository's training code writes (format rotate).
+// the folders that the RotatE repository's training code writes (format rotate) and the formats of
+// package formats.
 //
 // Begin with [Open] and [Save]. [Inspect] describes checkpoints that may be damaged.
 package checkpoint
@@ -29,14 +30,18 @@ import (
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
 // Checkpoint is an open checkpoint: a model with the labels of its entities and relations.
 type Checkpoint struct {
 	// Path is the folder of the checkpoint.
 	Path string
-	// Format is mquine/1 or rotate.
+	// Format is mquine/1, rotate or the name of a format of package formats.
 	Format string
+	// Notes says what was converted, and how printed scores differ from the scores of the tool
+	// that wrote the checkpoint.
+	Notes []string
 	// Model holds the parameters, which are memory-mapped files, so do not use Model after Close. A
 	// program that writes to the files changes the model; Verify detects the change. If a program
 	// truncates the files, reads of the model fault: rank.Run, rank.Predict and Save then return an
@@ -89,20 +94,11 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 	return c, nil
 }
 
-// format describes a checkpoint format.
+// format is the name of a checkpoint format and the function that completes a checkpoint whose files
+// are open.
 type format struct {
 	name string
-	// marker is the file that identifies a folder of this format.
-	marker string
-	// open opens the parameter files and calls Mark on each. It checks only that they can be read.
-	open func(ctx context.Context, dir string) (*source, error)
-	// read completes a checkpoint whose files are open.
 	read func(c *Checkpoint, ctx context.Context, o options) error
-}
-
-var formats = []format{
-	{formatName, parametersName, openMquine, (*Checkpoint).readMquine},
-	{rotateName, rotateEntities, openRotate, (*Checkpoint).readRotate},
 }
 
 // source holds the open parameter files of a checkpoint.
@@ -159,15 +155,27 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 	case !info.IsDir():
 		return format{}, nil, fmt.Errorf("%s is not a folder: give the folder of the checkpoint", dir)
 	}
-	var markers []string
-	for _, f := range formats {
-		if _, err := os.Stat(filepath.Join(dir, f.marker)); !errors.Is(err, fs.ErrNotExist) {
-			src, err := f.open(ctx, dir)
-			return f, src, err
-		}
-		markers = append(markers, f.marker)
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return !errors.Is(err, fs.ErrNotExist)
 	}
-	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s", dir, strings.Join(markers, " and no "))
+	if exists(parametersName) {
+		src, err := openMquine(ctx, dir)
+		return format{formatName, (*Checkpoint).readMquine}, src, err
+	}
+	if f := formats.Find(dir); f != nil {
+		return openForeign(ctx, f, dir)
+	}
+	if exists(rotateEntities) {
+		src, err := openRotate(ctx, dir)
+		return format{rotateName, (*Checkpoint).readRotate}, src, err
+	}
+	var tools []string
+	for _, f := range formats.All {
+		tools = append(tools, f.Name)
+	}
+	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s, no %s, and no files of %s",
+		dir, parametersName, rotateEntities, strings.Join(tools, ", "))
 }
 
 // sha256 returns the hash of the files' concatenated contents, in hex.

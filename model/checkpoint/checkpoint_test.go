@@ -140,7 +140,7 @@ func TestOpenRefusesFolders(t *testing.T) {
 
 	empty := t.TempDir()
 	_, err = Open(t.Context(), empty)
-	assert.EqualError(t, err, empty+" is not a checkpoint: it has no model.safetensors and no entity_embedding.npy")
+	assert.ErrorContains(t, err, empty+" is not a checkpoint: it has no model.safetensors, no entity_embedding.npy")
 
 	dir := small().write(t)
 	_, err = Open(t.Context(), filepath.Join(dir, "model.safetensors"))

@@ -33,6 +33,7 @@ const (
 	modelKey           = "model"
 	dimKey             = "dim"
 	datasetKey         = "dataset"
+	reciprocalKey      = "reciprocal" // "true", or absent
 	entitiesSHA256Key  = "entities_sha256"
 	relationsSHA256Key = "relations_sha256"
 	checksumKey        = "parameters_sha256"
@@ -124,6 +125,11 @@ func configOf(metadata map[string]string) (model.Config, error) {
 		return model.Config{}, err
 	}
 	config := model.Config{Model: spec.Name, Dim: dim}
+	if text, given := metadata[reciprocalKey]; given {
+		if config.Reciprocal, err = strconv.ParseBool(text); err != nil {
+			return model.Config{}, fmt.Errorf("metadata %q is %.80q, not true or false", reciprocalKey, text)
+		}
+	}
 	for _, h := range spec.Hyper {
 		text, given := metadata[h.Key]
 		if !given {

@@ -15,6 +15,7 @@ import (
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 	"github.com/mquine/mquine/model/checkpoint/npy"
 )
@@ -31,10 +32,13 @@ import (
 // config.json. It does not read the file "checkpoint", which is a pickle. Only that file contains
 // pRotatE's modulus, on which no rank depends.
 const (
-	rotateName      = "rotate"
+	rotateName      = formats.Rotate
 	rotateConfig    = "config.json"
 	rotateEntities  = "entity_embedding.npy"
 	rotateRelations = "relation_embedding.npy"
+
+	// oteRange is the embedding range in the fork KGEmbedding-OTE, whose config.json has ote_size.
+	oteRange = 0.01
 
 	// maxConfig limits the size of config.json, in bytes.
 	maxConfig = 1 << 20
@@ -192,8 +196,12 @@ func (o *rotateOptions) model() (config model.Config, widths [2]int) {
 			widths[i] *= 2
 		}
 	}
+	span := model.DefaultRange(gamma, hidden)
+	if _, ote := o.values["ote_size"]; ote {
+		span = oteRange
+	}
 	config = model.Config{Model: m.name, Dim: hidden, Hyper: map[string]float64{
-		model.Gamma: gamma, model.EmbeddingRange: model.DefaultRange(gamma, hidden),
+		model.Gamma: gamma, model.EmbeddingRange: span,
 	}}
 	if m.entity == 0 {
 		// Here doubling only adds dimensions. The embedding range still follows from hidden_dim.

@@ -130,6 +130,10 @@ func writeParameters(ctx context.Context, dir string, m model.Model, tensors []s
 	all[formatKey] = formatName
 	all[modelKey] = m.Config().Model
 	all[dimKey] = strconv.Itoa(m.Config().Dim)
+	delete(all, reciprocalKey)
+	if m.Config().Reciprocal {
+		all[reciprocalKey] = "true"
+	}
 	spec, err := model.Lookup(m.Config().Model)
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Package modeltest checks that a model satisfies the contract of package model. Begin with
 // [Conform]. The package also contains two small models, CP and TuckER. They cover features that no
-// model of package model has: φ that depends on the side, reciprocal relations, and global tensors.
+// model of package model has: φ that depends on the side, and global tensors.
 package modeltest
 
 import (
@@ -33,6 +33,8 @@ type Subject struct {
 	// Hyper returns hyper-parameters that suit parameters of the given size. If it is nil, Conform
 	// uses the values of a new model.
 	Hyper func(size float64) map[string]float64
+	// Reciprocal selects the variant with reciprocal relations.
+	Reciprocal bool
 }
 
 const (
@@ -105,7 +107,9 @@ var fillings = []filling{
 
 // model returns a model with parameters drawn by f, and descriptions of the parameters.
 func (s Subject) model(t testing.TB, d int, f filling) (model.Model, []model.Parameter) {
-	c := model.Config{Model: s.Spec.Name, Dim: d, Entities: entities, Relations: relations}
+	c := model.Config{
+		Model: s.Spec.Name, Dim: d, Entities: entities, Relations: relations, Reciprocal: s.Reciprocal,
+	}
 	if s.Hyper != nil {
 		c.Hyper = s.Hyper(f.size)
 	}
@@ -140,7 +144,7 @@ func (s Subject) each(t *testing.T, check func(m model.Model, f filling, name st
 // done other work. A model that is not sided has one definition for both sides.
 func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 	s.each(t, func(m model.Model, f filling, name string) {
-		sided := s.Spec.Sided != nil && s.Spec.Sided(m.Config())
+		sided := s.Spec.IsSided(m.Config())
 		used := newVectors(m, b)
 		different := false
 		for i := range 30 {
@@ -398,7 +402,7 @@ func (s Subject) sizes(t *testing.T) {
 // differ.
 func (s Subject) initial(t *testing.T) {
 	random := func(seed uint64) model.Model {
-		c := model.Config{Model: s.Spec.Name, Dim: 5, Entities: 20, Relations: 4}
+		c := model.Config{Model: s.Spec.Name, Dim: 5, Entities: 20, Relations: 4, Reciprocal: s.Reciprocal}
 		m, err := model.Random(t.Context(), c, seed)
 		require.NoError(t, err)
 		return m
@@ -428,6 +432,7 @@ func (s Subject) checkpoint(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	assert.Equal(t, m.Tensors(), c.Model.Tensors())
+	assert.Equal(t, s.Reciprocal, c.Model.Config().Reciprocal)
 	for _, h := range s.Spec.Hyper {
 		assert.Equal(t, h.Of(m.Config()), h.Of(c.Model.Config()), h.Key)
 	}

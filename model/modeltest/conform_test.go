@@ -1,6 +1,7 @@
 package modeltest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/mquine/mquine/kg"
@@ -13,19 +14,21 @@ func init() {
 }
 
 func TestCP(t *testing.T) {
-	for _, reciprocal := range []float64{0, 1} {
-		t.Run([]string{"plain", "reciprocal"}[int(reciprocal)], func(t *testing.T) {
+	for _, reciprocal := range []bool{false, true} {
+		t.Run(fmt.Sprintf("reciprocal %v", reciprocal), func(t *testing.T) {
 			Conform(t, Subject{
-				Spec:  CP,
-				Hyper: func(float64) map[string]float64 { return map[string]float64{"reciprocal": reciprocal} },
+				Spec: CP, Reciprocal: reciprocal,
 				Definition: func(m model.Model, side kg.Side, triple kg.Triple) float64 {
 					n, relations := m.Config().Entities, m.Config().Relations
 					x := m.Tensors()
-					head, relation, tail := triple.Head, x[2], triple.Tail
-					if side == kg.Head && reciprocal == 1 {
-						head, relation, tail = triple.Tail, x[3], triple.Head
+					head, relation, tail := triple.Head, triple.Relation, triple.Tail
+					if reciprocal {
+						relations, relation = 2*relations, 2*relation
+						if side == kg.Head {
+							head, relation, tail = tail, relation+1, head
+						}
 					}
-					a, r, b := Row(x[0], n, head), Row(relation, relations, triple.Relation), Row(x[1], n, tail)
+					a, r, b := Row(x[0], n, head), Row(x[2], relations, relation), Row(x[1], n, tail)
 					score := 0.0
 					for i := range a {
 						ar := float64(a[i] * r[i])

@@ -17,3 +17,7 @@ var (
 		"loss":      {"paper": string(NSSA)},
 	}
 )
+
+// laterKeys maps the key of each option that was added after the first checkpoints to its default.
+// Recipe.Line omits such an option at its default.
+var laterKeys = map[string]string{"reciprocal": "false"}

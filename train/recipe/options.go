@@ -16,6 +16,8 @@ var declarations = []declaration{
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
 		"dimension d: entities are symmetric d × d matrices in mquine and mquade, d complex numbers in complex and "+
 			"rotate, and d real numbers in other models"),
+	declare("reciprocal", func(r *Recipe) *bool { return &r.Reciprocal }, false, setting.Bool,
+		"give every relation an inverse with parameters of its own, which answers the head queries"),
 	declare("seed", func(r *Recipe) *uint64 { return &r.Seed }, 1, setting.Seed,
 		"seed of all random choices"),
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),

@@ -21,9 +21,10 @@ import (
 // kernels, it determines the result. The declarations in options.go describe the fields. The zero
 // Recipe is not valid.
 type Recipe struct {
-	Model string
-	Dim   int
-	Seed  uint64
+	Model      string
+	Dim        int
+	Reciprocal bool
+	Seed       uint64
 
 	Epochs, Batch int
 
@@ -214,11 +215,15 @@ func (r *Recipe) YAML() []byte {
 }
 
 // Line returns all options as one line, for the metadata of checkpoints and states. It uses the
-// original names of options and values, so the bytes of a checkpoint do not depend on the version.
+// original names of options and values, and omits options of later versions at their defaults, so the
+// bytes of a checkpoint do not depend on the version.
 func (r *Recipe) Line() string {
 	var parts []string
 	for _, o := range r.Options() {
 		key, value := o.Original()
+		if initial, later := laterKeys[key]; later && value == initial {
+			continue
+		}
 		parts = append(parts, key+"="+value)
 	}
 	return strings.Join(parts, " ")
@@ -259,7 +264,9 @@ func (r *Recipe) Differences(earlier Recipe) string {
 // entities and relations. The configuration does not contain hyper-parameters, because Start
 // determines them.
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
-	return model.Config{Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations}
+	return model.Config{
+		Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations, Reciprocal: r.Reciprocal,
+	}
 }
 
 // Start returns the options that determine the initial parameters.

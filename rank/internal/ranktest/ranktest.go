@@ -302,7 +302,8 @@ func init() {
 	model.Register(modeltest.TuckER)
 }
 
-// VectorConfigs returns configurations of all vector models that support dimension d.
+// VectorConfigs returns configurations of all vector models that support dimension d, some of them
+// with reciprocal relations.
 func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 	for _, spec := range model.Specs()[2:] {
 		if d > spec.MaxDim {
@@ -312,11 +313,13 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 		switch spec.Name {
 		case "rotate", "protate":
 			c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
-		case "cp":
-			list = append(list, c)
-			c.Hyper = map[string]float64{"reciprocal": 1}
 		}
 		list = append(list, c)
+		switch spec.Name {
+		case "complex", "rotate", "cp":
+			c.Reciprocal = true
+			list = append(list, c)
+		}
 	}
 	return list
 }

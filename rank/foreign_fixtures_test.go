@@ -1,10 +1,10 @@
 package rank
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,16 +17,29 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// TestRotateFixtures ranks with the checkpoints that the code of the RotatE repository wrote, under
-// its protocol, and compares the ranks with the ranks that the code printed. That code computes in
-// float32, so a rank may differ by the number of candidates whose exact scores float32 cannot
-// distinguish from the target's.
-func TestRotateFixtures(t *testing.T) {
+// foreignFixtures lists the checkpoints that other tools wrote, of the models that mquine has.
+var foreignFixtures = []string{
+	"rotate-repo-distmult-umls", "rotate-repo-complex-umls", "rotate-repo-transe-umls", "rotate-repo-rotate-umls",
+	"ote-rotate-umls",
+	"kbc-complex-umls", "kbc-transe-umls", "dura-complex-umls",
+	"libkge-complex-umls", "libkge-distmult-umls", "libkge-transe-umls", "libkge-rotate-umls",
+	"libkge-reciprocal-complex-umls",
+	"dglke-complex-umls", "dglke-distmult-umls", "dglke-rotate-umls", "dglke-transe-l1-umls", "dglke-transe-l2-umls",
+	"pykeen-complex-umls", "pykeen-complex-inverse-umls", "pykeen-distmult-umls", "pykeen-distmult-inverse-umls",
+	"pykeen-transe-umls", "pykeen-transe-l2-umls",
+	"openke-complex-umls", "openke-transe-umls",
+}
+
+// TestForeignFixtures ranks with the checkpoints that other tools wrote, under the filter all, and
+// compares the ranks with the ranks that the tools computed. The tools compute in float32, so a rank
+// may differ by the number of candidates whose exact scores float32 cannot distinguish from the
+// target's.
+func TestForeignFixtures(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	for _, name := range []string{"distmult", "complex", "transe", "rotate"} {
+	for _, name := range foreignFixtures {
 		t.Run(name, func(t *testing.T) {
-			dir := fixture(t, "rotate-repo-"+name+"-umls")
+			dir := fixture(t, name)
 			c, err := checkpoint.Open(t.Context(), dir)
 			require.NoError(t, err)
 			defer c.Close()
@@ -37,7 +50,7 @@ func TestRotateFixtures(t *testing.T) {
 			g, err = g.Relabel(c.Entities, c.Relations)
 			require.NoError(t, err)
 			index := kg.NewIndex(g)
-			printed := readRotateRanks(t, filepath.Join(dir, "ranks.tsv"), g)
+			printed := readForeignRanks(t, filepath.Join(dir, "ranks.tsv"), g)
 
 			for _, b := range backends {
 				ranking, err := Run(t.Context(), c.Model, index, g.Splits[kg.Test], Options{Backend: b, Threads: 2})
@@ -89,15 +102,26 @@ type sidedTriple struct {
 	kg.Side
 }
 
-// readRotateRanks returns the number of better candidates that the tool printed for each query.
-func readRotateRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
+// readForeignRanks returns the number of better candidates of each query under the filter all, from
+// the column in which the tool's ranks have it.
+func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	printed := map[sidedTriple]int32{}
+	column, first := 0, 0 // the column of the number, and the number that means none
 	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 		fields := strings.Split(line, "\t")
 		if i == 0 {
-			require.Equal(t, []string{"side", "head", "relation", "tail", "rank", "better", "equal_or_filled"}, fields)
+			require.Equal(t, []string{"side", "head", "relation", "tail"}, fields[:4])
+			for _, name := range []string{"better_filtered", "better", "rank_filtered_optimistic", "rank_filtered"} {
+				if column = slices.Index(fields, name); column >= 0 {
+					if strings.HasPrefix(name, "rank") {
+						first = 1
+					}
+					break
+				}
+			}
+			require.Positive(t, column, "no column of ranks in %v", fields)
 			continue
 		}
 		head, known := g.Entities.ID(fields[1])
@@ -110,10 +134,9 @@ func readRotateRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int
 		if fields[0] == "head" {
 			side = kg.Head
 		}
-		rank, err := strconv.Atoi(fields[4])
+		number, err := strconv.Atoi(fields[column])
 		require.NoError(t, err)
-		require.Equal(t, []string{fmt.Sprint(rank - 1), "0"}, fields[5:], "no ties")
-		printed[sidedTriple{kg.Triple{Head: head, Relation: relation, Tail: tail}, side}] = int32(rank - 1)
+		printed[sidedTriple{kg.Triple{Head: head, Relation: relation, Tail: tail}, side}] = int32(number - first)
 	}
 	return printed
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model/checkpoint"
+)
+
+// referenceFolder returns the folder of a reference checkpoint.
+func referenceFolder(t *testing.T, name string) string {
+	dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), name)
+	if _, err := os.Stat(filepath.Join(dir, "ranks.tsv")); err != nil {
+		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
+	}
+	return dir
+}
+
+// Tables that the user describes give the same checkpoint as the folder of the tool they come from.
+func TestImportTensors(t *testing.T) {
+	for _, c := range []struct {
+		fixture string
+		flags   []string // with the names of files in the folder
+		files   map[string]string
+	}{
+		{"dglke-rotate-umls", []string{"--model", "rotate", "--gamma", "9", "--embedding-range", "0.6875"},
+			map[string]string{"entity": "umls_RotatE_entity.npy", "relation": "umls_RotatE_relation.npy",
+				"entities": "entities.tsv", "relations": "relations.tsv"}},
+		{"kbc-complex-umls", []string{"--model", "complex", "--reciprocal", "offset"},
+			map[string]string{"entity": "best_valid.model:embeddings.0.weight",
+				"relation": "best_valid.model:embeddings.1.weight", "entities": "ent_id", "relations": "rel_id"}},
+		{"rotate-repo-distmult-umls", []string{"--model", "distmult", "--gamma", "200", "--embedding-range", "6.3125"},
+			map[string]string{"entity": "checkpoint:model_state_dict/entity_embedding",
+				"relation": "relation_embedding.npy", "entities": "entities.dict", "relations": "relations.dict"}},
+	} {
+		t.Run(c.fixture, func(t *testing.T) {
+			dir := referenceFolder(t, c.fixture)
+			out := filepath.Join(t.TempDir(), "out")
+			args := append([]string{"import", "--from", "tensors", out}, c.flags...)
+			for flag, file := range c.files {
+				args = append(args, "--"+flag, filepath.Join(dir, file))
+			}
+			succeed(t, args...)
+			got, err := checkpoint.Open(t.Context(), out)
+			require.NoError(t, err)
+			defer got.Close()
+			want, err := checkpoint.Open(t.Context(), dir)
+			require.NoError(t, err)
+			defer want.Close()
+			assert.Equal(t, want.Model.Tensors(), got.Model.Tensors())
+			assert.Equal(t, want.Model.Config().Reciprocal, got.Model.Config().Reciprocal)
+			assert.Equal(t, want.Entities.Labels(), got.Entities.Labels())
+			assert.Equal(t, want.Relations.Labels(), got.Relations.Labels())
+		})
+	}
+}
+
+func TestImportTensorsWrong(t *testing.T) {
+	dir := referenceFolder(t, "kbc-complex-umls")
+	out := filepath.Join(t.TempDir(), "out")
+	table, labels := filepath.Join(dir, "best_valid.model"), filepath.Join(dir, "ent_id")
+	all := func(entity, relation string, more ...string) []string {
+		return append([]string{"import", "--from", "tensors", out, "--model", "complex", "--entity", entity,
+			"--relation", relation, "--entities", labels, "--relations", filepath.Join(dir, "rel_id")}, more...)
+	}
+	mquine(t, "import", "--from", "tensors", out).requireSentence(t, exitUsage, "--from tensors needs --model")
+	mquine(t, "import", dir, out, "--model", "complex").
+		requireSentence(t, exitUsage, "--model: only --from tensors needs it")
+	mquine(t, all(table+":embeddings.0.weight", table+":embeddings.1.weight")...).
+		requireSentence(t, exitFailed, "has 92 rows for 46 relations")
+	mquine(t, all(table+":nosuch", table+":embeddings.1.weight")...).
+		requireSentence(t, exitFailed, `has no tensor "nosuch": it has "embeddings.0.weight", "embeddings.1.weight"`)
+	mquine(t, all(table, table+":embeddings.1.weight")...).requireSentence(t, exitFailed, `has no tensor ""`)
+	mquine(t, all(table+":embeddings.1.weight", table+":embeddings.1.weight", "--reciprocal", "offset")...).
+		requireSentence(t, exitFailed, `has 92 rows, but the vocabulary`)
+	assert.NoDirExists(t, out)
+}

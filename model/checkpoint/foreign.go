@@ -1,0 +1,75 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/mquine/mquine/model/checkpoint/formats"
+)
+
+// openForeign opens a folder of another tool.
+func openForeign(ctx context.Context, f *formats.Format, dir string) (format, *source, error) {
+	folder, err := f.Open(ctx, dir)
+	if err != nil {
+		return format{}, nil, err
+	}
+	src := newForeignSource(folder)
+	read := func(c *Checkpoint, ctx context.Context, o options) error { return c.readForeign(ctx, folder, o) }
+	return format{f.Name, read}, src, nil
+}
+
+func newForeignSource(folder *formats.Folder) *source {
+	src := &source{path: folder.Path, metadata: folder.Metadata, tensors: foreignTensors(folder.Tensors)}
+	for _, file := range folder.Files {
+		src.files = append(src.files, file)
+	}
+	return src
+}
+
+// OpenTensors opens a model whose tables are in files of any program.
+func OpenTensors(ctx context.Context, files formats.TensorFiles) (_ *Checkpoint, err error) {
+	folder, err := formats.OpenTensors(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{
+		Path: folder.Path, Format: formats.Tensors, Metadata: folder.Metadata, source: newForeignSource(folder),
+	}
+	if err := c.convert(ctx, folder); err != nil {
+		err = cmp.Or(c.source.verify(ctx), err) // a file may look damaged while another program writes it
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// foreignTensors returns the tensors with their values, which are the mapped files if possible.
+func foreignTensors(list []formats.Tensor) []tensor {
+	tensors := make([]tensor, len(list))
+	for i, t := range list {
+		tensors[i] = tensor{t.Path, t.Name, "F32", t.Shape, t.Values()}
+	}
+	return tensors
+}
+
+// readForeign completes c from a folder of another tool.
+func (c *Checkpoint) readForeign(ctx context.Context, folder *formats.Folder, o options) error {
+	if err := folder.ReadVocabularies(ctx, o.vocabulary); err != nil {
+		return err
+	}
+	return c.convert(ctx, folder)
+}
+
+// convert completes c from an open folder with vocabularies.
+func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error {
+	c.Entities, c.Relations, c.VocabularyDir = folder.Entities, folder.Relations, folder.VocabularyDir
+	converted, err := folder.Convert()
+	if err != nil {
+		return err
+	}
+	c.Notes, c.Dataset = converted.Notes, cmp.Or(converted.Dataset, "unknown")
+	c.source.tensors = foreignTensors(converted.Parameters)
+	return c.build(ctx, converted.Config, fmt.Sprintf("d = %d, %d entities and %d relations (in %s)",
+		converted.Config.Dim, c.Entities.Len(), c.Relations.Len(), c.VocabularyDir))
+}

@@ -1,0 +1,91 @@
+package formats
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/mquine/mquine/model"
+)
+
+// dglke is the format of awslabs/dgl-ke:
+//
+//	config.json                       the training options
+//	<dataset>_<model>_entity.npy      float32 [N, width]
+//	<dataset>_<model>_relation.npy    float32 [R, width]
+//	entities.tsv, relations.tsv       lines id<TAB>label
+//
+// ComplEx and RotatE keep the real parts first. A phase of RotatE is value·π/((γ + 2)/hidden_dim).
+var dglke = &Format{
+	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)",
+	Files:        "config.json, *_entity.npy, *_relation.npy, {entities,relations}.tsv",
+	Is:           func(dir string) bool { return exists(dir, "config.json") && dglkeTable(dir, "entity") != "" },
+	vocabularies: []vocabularyFiles{tsvFiles, dictFiles},
+	open: func(f *Folder) error {
+		if _, err := f.readOptions("config.json"); err != nil {
+			return err
+		}
+		for _, name := range []string{"entity", "relation"} {
+			file := dglkeTable(f.Path, name)
+			if file == "" {
+				return fmt.Errorf("%s has no single file *_%s.npy, which a folder of DGL-KE holds", f.Path, name)
+			}
+			if err := f.openNpy(file, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	convert: func(f *Folder) (*Converted, error) {
+		c, err := convertDGLKE(f)
+		if err == nil {
+			c.Dataset = f.Metadata["dataset"]
+		}
+		return c, err
+	},
+}
+
+// dglkeTable returns the name of the only file *_name.npy in dir, or "".
+func dglkeTable(dir, name string) string { return only(dir, "_"+name+".npy") }
+
+func convertDGLKE(f *Folder) (*Converted, error) {
+	entity, err := f.tensor("entity")
+	if err != nil {
+		return nil, err
+	}
+	relation, err := f.tensor("relation")
+	if err != nil {
+		return nil, err
+	}
+	options, err := f.readOptions("config.json")
+	if err != nil {
+		return nil, err
+	}
+	gamma, hasGamma := number(options, "gamma")
+	hidden, hasHidden := number(options, "hidden_dim")
+	hyper := map[string]float64{}
+	if hasGamma {
+		hyper[model.Gamma] = gamma
+	}
+	tables := func(name string, perEntity, perRelation int) (*Converted, error) {
+		return f.vectorModel(name, perEntity, perRelation, entity, relation, offset, hyper)
+	}
+	switch name := f.Metadata["model_name"]; name {
+	case "TransE_l1":
+		return tables("transe-l1", 1, 1)
+	case "TransE_l2", "TransE":
+		return tables("transe-l2", 1, 1)
+	case "DistMult":
+		return tables("distmult", 1, 1)
+	case "ComplEx":
+		return tables("complex", 2, 2)
+	case "RotatE":
+		if !hasGamma || !hasHidden || hidden < 1 {
+			return nil, fmt.Errorf("%s lacks gamma or hidden_dim, on which RotatE's phases depend",
+				filepath.Join(f.Path, "config.json"))
+		}
+		hyper[model.EmbeddingRange] = model.DefaultRange(gamma, int(hidden))
+		return tables("rotate", 2, 1)
+	default:
+		return nil, f.unsupported(name, "")
+	}
+}

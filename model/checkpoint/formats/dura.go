@@ -1,0 +1,48 @@
+package formats
+
+// dura is the format of MIRALab-USTC/KGE-DURA and the forks of its code, such as KGE-ER:
+//
+//	config.json             the training options: "rank" is the number k of complex dimensions
+//	entity_embedding.npy    ComplEx: float32 [N, 2k], real parts first; RESCAL: [N, k]
+//	relation_embedding.npy  the same, with 2R rows: the inverse of r is r + R
+//	ent_id, rel_id          lines label<TAB>id, from the folder of the data set
+//
+// The RotatE repository uses the same names for its tables, but its config.json has no rank.
+var dura = &Format{
+	Name: "dura", Tool: "KGE-DURA (MIRALab-USTC/KGE-DURA)",
+	Files: "config.json, *_embedding.npy, ent_id, rel_id",
+	Is: func(dir string) bool {
+		if !exists(dir, "config.json", "relation_embedding.npy") || exists(dir, "best_valid.model") {
+			return false
+		}
+		f := Folder{Path: dir, Metadata: map[string]string{}}
+		options, err := f.readOptions("config.json")
+		return err == nil && options["rank"] != nil && options["hidden_dim"] == nil
+	},
+	vocabularies: []vocabularyFiles{kbcFiles},
+	open: func(f *Folder) error {
+		if _, err := f.readOptions("config.json"); err != nil {
+			return err
+		}
+		for _, name := range []string{
+			"entity_embedding", "head_entity_embedding", "tail_entity_embedding", "relation_embedding",
+		} {
+			if exists(f.Path, name+".npy") {
+				if err := f.openNpy(name+".npy", name); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	},
+	convert: func(f *Folder) (*Converted, error) {
+		if name := f.Metadata["model"]; name != "ComplEx" {
+			return nil, f.unsupported(name, "")
+		}
+		c, err := f.kbcTables("complex", 2, "entity_embedding", "relation_embedding")
+		if err == nil {
+			c.Dataset = f.Metadata["dataset"]
+		}
+		return c, err
+	},
+}

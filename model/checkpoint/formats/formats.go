@@ -1,0 +1,288 @@
+// Package formats reads the checkpoints of other tools.
+//
+// Each tool has a file, which declares a [Format]: how to recognise a folder of the tool, how to
+// open its parameters, and how they become the parameters of a model of package model. The list of
+// formats is [All]. Package checkpoint uses it; programs call checkpoint.Open.
+//
+// Nothing in a folder is ever executed. Float32 tables in the layout of package model stay in the
+// mapped file; other tables are converted, and a note says so.
+package formats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/npy"
+	"github.com/mquine/mquine/model/checkpoint/pickle"
+	"github.com/mquine/mquine/model/checkpoint/torch"
+)
+
+// Format describes the checkpoints of a tool.
+type Format struct {
+	// Name is the short name, such as libkge. Tool names the tool with its repository.
+	Name, Tool string
+	// Files describes in one line the files that a folder holds.
+	Files string
+	// Is reports whether a folder, judged by the names of its files, belongs to the tool.
+	Is func(dir string) bool
+	// open opens the parameters.
+	open func(f *Folder) error
+	// vocabularies finds the labels of entities and relations; see findVocabularies.
+	vocabularies []vocabularyFiles
+	// labels returns the labels that the parameter files hold, if any. Vocabulary files take
+	// precedence.
+	labels func(f *Folder) (entities, relations []string)
+	// convert returns the model in an open folder whose vocabularies have been read.
+	convert func(f *Folder) (*Converted, error)
+}
+
+// All lists the formats. The first one that recognises a folder reads it.
+var All = []*Format{dura, kbc, libkge, dglke, pykeen, openke}
+
+// Rotate names the format of the RotatE repository, which package checkpoint reads itself.
+const Rotate = "rotate"
+
+// Names returns the names of the formats, Rotate first.
+func Names() []string {
+	names := []string{Rotate}
+	for _, f := range All {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// Folder is an open folder of another tool.
+type Folder struct {
+	Path   string
+	Format *Format
+	// Metadata holds what the tool says about the model, as text.
+	Metadata map[string]string
+	// Tensors holds the parameters under the tool's names.
+	Tensors []Tensor
+	// Files holds the open files with the parameters, in the order in which they were opened.
+	Files []File
+	// Entities and Relations are the labels. ReadVocabularies sets them.
+	Entities, Relations *kg.Vocabulary
+	// VocabularyDir is the folder of the vocabularies.
+	VocabularyDir string
+
+	ctx   context.Context // of Open
+	value any             // the value in a torch file
+}
+
+// File is an open, mapped file with parameters.
+type File interface {
+	Bytes() []byte
+	Mark(ctx context.Context) error
+	Verify(ctx context.Context) error
+	Close() error
+}
+
+// Tensor is a tensor in a file.
+type Tensor struct {
+	Path, Name string
+	// Type is the type of the elements, such as float32.
+	Type  string
+	Shape []int
+	// Values returns the elements as float32, in row-major order: the mapped file if possible,
+	// otherwise a converted copy.
+	Values func() []float32
+}
+
+// rows and width return the extents of a table, whose rows may have several axes.
+func (t Tensor) rows() int {
+	if len(t.Shape) == 0 {
+		return 1
+	}
+	return t.Shape[0]
+}
+
+func (t Tensor) width() int {
+	n := 1
+	for _, extent := range t.Shape[min(1, len(t.Shape)):] {
+		n *= extent
+	}
+	return n
+}
+
+// Converted is a model made of the parameters of a folder.
+type Converted struct {
+	// Config lacks the numbers of entities and relations, which follow from the vocabularies.
+	Config model.Config
+	// Parameters holds the tensors of the model, under the names of package model.
+	Parameters []Tensor
+	// Notes says what was converted, and how printed scores differ from the tool's.
+	Notes []string
+	// Dataset names the data set, or is empty if the folder does not tell.
+	Dataset string
+}
+
+// Find returns the format of a folder, or nil.
+func Find(dir string) *Format {
+	i := slices.IndexFunc(All, func(f *Format) bool { return f.Is(dir) })
+	if i < 0 {
+		return nil
+	}
+	return All[i]
+}
+
+// Open opens the parameters of a folder. Close the folder after use, even if it cannot be converted.
+func (f *Format) Open(ctx context.Context, dir string) (_ *Folder, err error) {
+	folder := &Folder{Path: dir, Format: f, Metadata: map[string]string{}, ctx: ctx}
+	defer func() {
+		if err != nil {
+			_ = folder.Close()
+		}
+	}()
+	defer fault.Guard().Catch(&err)
+	if err := f.open(folder); err != nil {
+		return nil, err
+	}
+	return folder, nil
+}
+
+// Convert returns the model in the folder. ReadVocabularies must come first.
+func (f *Folder) Convert() (_ *Converted, err error) {
+	defer fault.Guard().Catch(&err)
+	return f.Format.convert(f)
+}
+
+// Close closes the files.
+func (f *Folder) Close() error {
+	var errs []error
+	for _, file := range f.Files {
+		errs = append(errs, file.Close())
+	}
+	f.Files = nil
+	return errors.Join(errs...)
+}
+
+// add adds an open file and marks it.
+func (f *Folder) add(file File) error {
+	f.Files = append(f.Files, file)
+	return file.Mark(f.ctx)
+}
+
+// openNpy opens a table of a .npy file under the given name.
+func (f *Folder) openNpy(file, name string) error {
+	return f.openNpyAt(filepath.Join(f.Path, file), name)
+}
+
+func (f *Folder) openNpyAt(path, name string) error {
+	table, err := npy.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := f.add(table); err != nil {
+		return err
+	}
+	f.Tensors = append(f.Tensors, Tensor{path, name, "float32", table.Shape(), table.Float32})
+	return nil
+}
+
+// openTorch opens a torch file and sets f.value.
+func (f *Folder) openTorch(file string, opaque func(pickle.Global) bool) error {
+	opened, err := torch.Open(filepath.Join(f.Path, file), opaque)
+	if err != nil {
+		return err
+	}
+	f.value = opened.Value
+	return f.add(opened)
+}
+
+// addState adds the tensors of a state dictionary.
+func (f *Folder) addState(file string, state *pickle.Dict) error {
+	path := filepath.Join(f.Path, file)
+	if state == nil {
+		return fmt.Errorf("%s holds no dictionary of tensors", path)
+	}
+	for _, e := range state.Entries {
+		t, ok := e.Value.(*torch.Tensor)
+		name, named := e.Key.(string)
+		if ok && named {
+			f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
+		}
+	}
+	if len(f.Tensors) == 0 {
+		return fmt.Errorf("%s holds no tensors", path)
+	}
+	return nil
+}
+
+// tensor returns the tensor with the given name.
+func (f *Folder) tensor(name string) (Tensor, error) {
+	i := slices.IndexFunc(f.Tensors, func(t Tensor) bool { return t.Name == name })
+	if i < 0 {
+		return Tensor{}, fmt.Errorf("%s: tensor %q is missing: the file has %s", f.Path, name, f.names())
+	}
+	return f.Tensors[i], nil
+}
+
+// has reports whether all tensors exist.
+func (f *Folder) has(names ...string) bool {
+	for _, name := range names {
+		if !slices.ContainsFunc(f.Tensors, func(t Tensor) bool { return t.Name == name }) {
+			return false
+		}
+	}
+	return true
+}
+
+// names lists the first names of the tensors, for messages.
+func (f *Folder) names() string {
+	const most = 8
+	var list []string
+	for _, t := range f.Tensors[:min(most, len(f.Tensors))] {
+		list = append(list, fmt.Sprintf("%.60q", t.Name))
+	}
+	if len(f.Tensors) > most {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
+}
+
+// unsupported returns the error for a model that package model lacks.
+func (f *Folder) unsupported(name, reason string) error {
+	if reason != "" {
+		reason = ": " + reason
+	}
+	return fmt.Errorf("%s holds model %.60q of %s, which mquine cannot rank yet%s", f.Path, name, f.Format.Tool, reason)
+}
+
+// only returns the name of the only file in dir with the given ending, or "" if there is none or more
+// than one.
+func only(dir, ending string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	name := ""
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ending) {
+			continue
+		}
+		if name != "" {
+			return ""
+		}
+		name = e.Name()
+	}
+	return name
+}
+
+// exists reports whether dir has all the files.
+func exists(dir string, names ...string) bool {
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}

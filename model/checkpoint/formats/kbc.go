@@ -1,0 +1,71 @@
+package formats
+
+import (
+	"github.com/mquine/mquine/model/checkpoint/pickle"
+)
+
+// kbc is the format of facebookresearch/ssl-relation-prediction, the successor of kbc:
+//
+//	best_valid.model  torch file: the state dictionary of the best validated epoch
+//	ent_id, rel_id    lines label<TAB>id, from the folder of the data set
+//
+// The file does not name the model, but the tensors tell it. Relation tables have 2R rows: the
+// inverse of r is r + R.
+var kbc = &Format{
+	Name: "kbc", Tool: "kbc (facebookresearch/ssl-relation-prediction)",
+	Files:        "best_valid.model, ent_id, rel_id",
+	Is:           func(dir string) bool { return exists(dir, "best_valid.model") },
+	vocabularies: []vocabularyFiles{kbcFiles},
+	open: func(f *Folder) error {
+		if err := f.openTorch("best_valid.model", nil); err != nil {
+			return err
+		}
+		state, _ := f.value.(*pickle.Dict)
+		return f.addState("best_valid.model", state)
+	},
+	convert: convertKBC,
+}
+
+func convertKBC(f *Folder) (*Converted, error) {
+	name := ""
+	switch {
+	case f.has("embeddings.0.weight", "embeddings.1.weight"):
+		return f.kbcTables("complex", 2, "embeddings.0.weight", "embeddings.1.weight")
+	case f.has("core"):
+		name = "TuckER"
+	case f.has("lhs.weight", "rel.weight", "rhs.weight"):
+		name = "CP"
+	case f.has("entity.weight", "relation.weight"):
+		entity, err := f.tensor("entity.weight")
+		if err != nil {
+			return nil, err
+		}
+		relation, err := f.tensor("relation.weight")
+		if err != nil {
+			return nil, err
+		}
+		if relation.width() == entity.width() {
+			c, err := f.kbcTables("transe-l2", 1, "entity.weight", "relation.weight")
+			if err == nil {
+				c.Notes = append(c.Notes, "kbc's TransE scores are −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
+					"which gives the same ranks")
+			}
+			return c, err
+		}
+		name = "RESCAL"
+	}
+	return nil, f.unsupported(name, "")
+}
+
+// kbcTables converts a model with two tables whose rows have the same width.
+func (f *Folder) kbcTables(name string, parts int, entityName, relationName string) (*Converted, error) {
+	entity, err := f.tensor(entityName)
+	if err != nil {
+		return nil, err
+	}
+	relation, err := f.tensor(relationName)
+	if err != nil {
+		return nil, err
+	}
+	return f.vectorModel(name, parts, parts, entity, relation, offset, nil)
+}

@@ -1,0 +1,159 @@
+package formats
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/pickle"
+)
+
+// libkge is the format of LibKGE (uma-pi1/kge):
+//
+//	model_best.pt or checkpoint_best.pt, or a single file *.pt
+//	entity_ids.del, relation_ids.del     lines id<TAB>label; a packaged model_*.pt contains them
+//
+// The torch file is a dictionary: "model" holds the state dictionary and "config" the options, an
+// object whose attributes are read without running its code. Complex numbers are stored with the
+// real parts first. With reciprocal relations, the inverse of r is r + R.
+var libkge = &Format{
+	Name: "libkge", Tool: "LibKGE (uma-pi1/kge)",
+	Files:        "model_best.pt or checkpoint_best.pt, entity_ids.del, relation_ids.del",
+	Is:           func(dir string) bool { return libkgeFile(dir) != "" },
+	vocabularies: []vocabularyFiles{delFiles},
+	open:         openLibKGE,
+	labels:       libkgeLabels,
+	convert:      convertLibKGE,
+}
+
+// libkgeFile returns the name of the torch file in dir, or "".
+func libkgeFile(dir string) string {
+	for _, name := range []string{"model_best.pt", "checkpoint_best.pt"} {
+		if exists(dir, name) {
+			return name
+		}
+	}
+	return only(dir, ".pt")
+}
+
+func openLibKGE(f *Folder) error {
+	file := libkgeFile(f.Path)
+	err := f.openTorch(file, func(g pickle.Global) bool { return strings.HasPrefix(g.Module, "kge.") })
+	if err != nil {
+		return err
+	}
+	checkpoint, _ := f.value.(*pickle.Dict)
+	saved, _ := checkpoint.Get("model")
+	pair, _ := saved.(pickle.Tuple)
+	if len(pair) == 0 {
+		return fmt.Errorf("%s/%s is not a checkpoint of LibKGE: it has no model", f.Path, file)
+	}
+	state, _ := pair[0].(*pickle.Dict)
+	if err := f.addState(file, state); err != nil {
+		return err
+	}
+	f.Metadata["model"] = f.libkgeOption("model")
+	return nil
+}
+
+// libkgeOption returns an option as text, or "" if it is missing.
+func (f *Folder) libkgeOption(path ...string) string {
+	checkpoint, _ := f.value.(*pickle.Dict)
+	config, _ := checkpoint.Get("config")
+	object, _ := config.(*pickle.Object)
+	if object == nil {
+		return ""
+	}
+	value, _ := object.Attribute("options")
+	for _, key := range path {
+		options, _ := value.(*pickle.Dict)
+		value, _ = options.Get(key)
+	}
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// libkgeLabels returns the labels in a packaged model.
+func libkgeLabels(f *Folder) (entities, relations []string) {
+	checkpoint, _ := f.value.(*pickle.Dict)
+	dataset, _ := checkpoint.Get("dataset")
+	d, _ := dataset.(*pickle.Dict)
+	value, _ := d.Get("meta")
+	meta, _ := value.(*pickle.Dict)
+	list := func(key string) (labels []string) {
+		value, _ := meta.Get(key)
+		items, _ := value.(*pickle.List)
+		if items == nil {
+			return nil
+		}
+		for _, item := range items.Items {
+			label, ok := item.(string)
+			if !ok {
+				return nil
+			}
+			labels = append(labels, label)
+		}
+		return labels
+	}
+	return list("entity_ids"), list("relation_ids")
+}
+
+func convertLibKGE(f *Folder) (*Converted, error) {
+	name, prefix := f.libkgeOption("model"), ""
+	if name == "reciprocal_relations_model" {
+		name, prefix = f.libkgeOption(name, "base_model", "type"), "_base_model."
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%s has no options of LibKGE, which name its model", f.Tensors[0].Path)
+	}
+	table := func(kind string) (Tensor, error) {
+		current := prefix + "_" + kind + "_embedder._embeddings.weight"
+		former := prefix + "_" + kind + "_embedder.embeddings.weight"
+		if f.has(former) {
+			return f.tensor(former)
+		}
+		return f.tensor(current)
+	}
+	entity, err := table("entity")
+	if err != nil {
+		return nil, err
+	}
+	relation, err := table("relation")
+	if err != nil {
+		return nil, err
+	}
+	norm := f.libkgeOption(name, "l_norm")
+	if norm == "" {
+		norm = "1.0"
+	}
+	var c *Converted
+	switch {
+	case name == "complex":
+		c, err = f.vectorModel("complex", 2, 2, entity, relation, offset, nil)
+	case name == "distmult":
+		c, err = f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
+	case name == "transe" && isNumber(norm, 1):
+		c, err = f.vectorModel("transe-l1", 1, 1, entity, relation, offset, nil)
+	case name == "transe" && isNumber(norm, 2):
+		c, err = f.vectorModel("transe-l2", 1, 1, entity, relation, offset, nil)
+	case name == "rotate" && isNumber(norm, 1):
+		radians := map[string]float64{model.EmbeddingRange: math.Pi}
+		c, err = f.vectorModel("rotate", 2, 1, entity, relation, offset, radians)
+	case name == "transe" || name == "rotate":
+		return nil, f.unsupported(name, "its l_norm is "+norm)
+	default:
+		return nil, f.unsupported(name, "")
+	}
+	if err == nil {
+		c.Dataset = f.libkgeOption("dataset", "name")
+	}
+	return c, err
+}
+
+// isNumber reports whether text is the number n, as 1 or as 1.0.
+func isNumber(text string, n int) bool {
+	return text == fmt.Sprint(n) || text == fmt.Sprintf("%d.0", n)
+}

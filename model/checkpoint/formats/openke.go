@@ -1,0 +1,90 @@
+package formats
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mquine/mquine/model/checkpoint/pickle"
+)
+
+// openke is the format of thunlp/OpenKE:
+//
+//	*.ckpt                              torch file: a state dictionary
+//	entity2id.txt, relation2id.txt      the number of labels, then lines label<TAB>id
+//
+// The file contains neither the norm nor the switch for normalised rows of TransE, so OpenKE's
+// defaults apply: L1, and rows divided by their Euclidean norm.
+var openke = &Format{
+	Name: "openke", Tool: "OpenKE (thunlp/OpenKE)",
+	Files:        "*.ckpt, entity2id.txt, relation2id.txt",
+	Is:           func(dir string) bool { return openkeFile(dir) != "" },
+	vocabularies: []vocabularyFiles{openkeFiles},
+	open: func(f *Folder) error {
+		file := openkeFile(f.Path)
+		if err := f.openTorch(file, nil); err != nil {
+			return err
+		}
+		state, _ := f.value.(*pickle.Dict)
+		err := f.addState(file, state)
+		for i := range f.Tensors { // a strategy object adds this prefix
+			f.Tensors[i].Name = strings.TrimPrefix(f.Tensors[i].Name, "model.")
+		}
+		return err
+	},
+	convert: convertOpenKE,
+}
+
+// openkeFile returns the name of the only file *.ckpt in dir, or "".
+func openkeFile(dir string) string { return only(dir, ".ckpt") }
+
+func convertOpenKE(f *Folder) (*Converted, error) {
+	if f.has("ent_re_embeddings.weight", "ent_im_embeddings.weight") {
+		var tables [2]Tensor
+		for i, prefix := range []string{"ent", "rel"} {
+			re, err := f.tensor(prefix + "_re_embeddings.weight")
+			if err != nil {
+				return nil, err
+			}
+			im, err := f.tensor(prefix + "_im_embeddings.weight")
+			if err != nil {
+				return nil, err
+			}
+			if tables[i], err = join(re, im); err != nil {
+				return nil, err
+			}
+		}
+		return f.vectorModel("complex", 2, 2, tables[0], tables[1], offset, nil)
+	}
+	name := ""
+	switch {
+	case f.has("norm_vector.weight"):
+		name = "TransH"
+	case f.has("transfer_matrix.weight"):
+		name = "TransR"
+	case f.has("ent_transfer.weight"):
+		name = "TransD"
+	case f.has("rel_matrices.weight"):
+		name = "RESCAL"
+	case f.has("rel_inv_embeddings.weight"):
+		name = "SimplE"
+	case f.has("rel_embedding_range"):
+		name = "RotatE"
+	}
+	if name != "" {
+		return nil, f.unsupported(name, "")
+	}
+	entity, err := f.tensor("ent_embeddings.weight")
+	if err != nil {
+		return nil, err
+	}
+	relation, err := f.tensor("rel_embeddings.weight")
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.vectorModel("transe-l1", 1, 1, entity.mapRows(normalise), relation.mapRows(normalise), offset, nil)
+	if err == nil {
+		c.Notes = append(c.Notes, fmt.Sprintf("%s names neither its model nor its norm: OpenKE's defaults apply "+
+			"(TransE with the L1 norm, rows divided by their Euclidean norms)", entity.Path))
+	}
+	return c, err
+}

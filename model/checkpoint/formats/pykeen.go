@@ -1,0 +1,130 @@
+package formats
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/mquine/mquine/model/checkpoint/pickle"
+	"github.com/mquine/mquine/model/checkpoint/torch"
+)
+
+// pykeen is the format of PyKEEN's save_to_directory:
+//
+//	trained_model.pkl                             torch file: the whole model object
+//	training_triples/entity_to_id.tsv.gz          a header, then lines id<TAB>label
+//	training_triples/relation_to_id.tsv.gz
+//
+// The object is read as a record: its modules, by name, hold the parameters, and the interaction
+// holds options such as the norm. No class of PyKEEN is needed, and none of its code runs. ComplEx
+// interleaves real and imaginary parts. With inverse triples, the inverse of relation 2r is 2r + 1.
+var pykeen = &Format{
+	Name: "pykeen", Tool: "PyKEEN (pykeen/pykeen)",
+	Files:        "trained_model.pkl, training_triples/",
+	Is:           func(dir string) bool { return exists(dir, pykeenModel) },
+	vocabularies: []vocabularyFiles{pykeenFiles},
+	open:         openPyKEEN,
+	convert:      convertPyKEEN,
+}
+
+const pykeenModel = "trained_model.pkl"
+
+// pykeenName reports whether a class or function may occur in a PyKEEN model. Its objects become
+// records.
+func pykeenName(g pickle.Global) bool {
+	for _, module := range []string{"pykeen", "torch", "class_resolver", "functools", "collections", "more_itertools"} {
+		if g.Module == module || strings.HasPrefix(g.Module, module+".") {
+			return true
+		}
+	}
+	// A bound method, such as an initialiser, is saved as getattr(object, name).
+	return g == pickle.Global{Module: "builtins", Name: "getattr"}
+}
+
+func openPyKEEN(f *Folder) error {
+	if err := f.openTorch(pykeenModel, pykeenName); err != nil {
+		return err
+	}
+	root, ok := f.value.(*pickle.Object)
+	if !ok || !strings.HasPrefix(root.Class.Module, "pykeen.") {
+		return fmt.Errorf("%s holds no model of PyKEEN", filepath.Join(f.Path, pykeenModel))
+	}
+	f.Metadata["model"] = root.Class.Name
+	for _, list := range []string{"entity_representations", "relation_representations"} {
+		for i := 0; ; i++ {
+			embedding := module(root, list, fmt.Sprint(i))
+			if embedding == nil {
+				break
+			}
+			if t, ok := attribute(module(embedding, "_embeddings"), "_parameters", "weight").(*torch.Tensor); ok {
+				path, name := filepath.Join(f.Path, pykeenModel), fmt.Sprintf("%s.%d", list, i)
+				f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
+			}
+		}
+	}
+	return nil
+}
+
+// module returns a submodule of a torch module by its path, or nil.
+func module(m *pickle.Object, path ...string) *pickle.Object {
+	for _, name := range path {
+		m, _ = attribute(m, "_modules", name).(*pickle.Object)
+	}
+	return m
+}
+
+// attribute returns an entry of a dictionary that is an attribute of an object, or nil.
+func attribute(o *pickle.Object, dictionary, key string) any {
+	if o == nil {
+		return nil
+	}
+	value, _ := o.Attribute(dictionary)
+	d, _ := value.(*pickle.Dict)
+	entry, _ := d.Get(key)
+	return entry
+}
+
+func convertPyKEEN(f *Folder) (*Converted, error) {
+	name := f.Metadata["model"]
+	switch name {
+	case "ComplEx", "DistMult", "TransE":
+	case "RotatE":
+		return nil, f.unsupported(name, "PyKEEN's RotatE takes one norm over all coordinates, "+
+			"where RotatE adds the moduli")
+	default:
+		return nil, f.unsupported(name, "")
+	}
+	entity, err := f.tensor("entity_representations.0")
+	if err != nil {
+		return nil, err
+	}
+	relation, err := f.tensor("relation_representations.0")
+	if err != nil {
+		return nil, err
+	}
+	switch name {
+	case "ComplEx":
+		c, err := f.vectorModel("complex", 2, 2, entity.mapRows(separate), relation.mapRows(separate), interleaved, nil)
+		if err == nil {
+			c.Notes = append(c.Notes, "PyKEEN interleaves real and imaginary parts; mquine stores all real parts first")
+		}
+		return c, err
+	case "DistMult":
+		return f.vectorModel("distmult", 1, 1, entity, relation, interleaved, nil)
+	}
+	if name == "TransE" {
+		var p any
+		if interaction := module(f.value.(*pickle.Object), "interaction"); interaction != nil {
+			p, _ = interaction.Attribute("p")
+		}
+		switch norm := fmt.Sprint(p); {
+		case isNumber(norm, 1):
+			name = "transe-l1"
+		case isNumber(norm, 2):
+			name = "transe-l2"
+		default:
+			return nil, f.unsupported(name, "its norm p is "+norm)
+		}
+	}
+	return f.vectorModel(strings.ToLower(name), 1, 1, entity, relation, interleaved, nil)
+}

@@ -1,0 +1,208 @@
+package formats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/pickle"
+	"github.com/mquine/mquine/model/checkpoint/safetensors"
+	"github.com/mquine/mquine/model/checkpoint/torch"
+)
+
+// Tensors names the format of tables that the user describes.
+const Tensors = "tensors"
+
+// TensorFiles describes a model with a table for entities and a table for relations, in files of any
+// program.
+type TensorFiles struct {
+	// Model is the name in package model.
+	Model string
+	// Hyper holds the model's hyper-parameters, such as the embedding range of RotatE.
+	Hyper map[string]float64
+	// Entity and Relation name the tables: FILE.npy, FILE.safetensors:TENSOR, or FILE:TENSOR for a
+	// torch file, where OUTER/TENSOR is a tensor in the dictionary OUTER.
+	Entity, Relation string
+	// Pairs says that the real and the imaginary parts of complex numbers alternate. Otherwise, all
+	// real parts come first.
+	Pairs bool
+	// Inverses says where a table of relations with 2R rows has the inverse of relation r: "offset"
+	// for row r + R, "interleaved" for row 2r + 1 with r in row 2r. It is empty for a table with R
+	// rows.
+	Inverses string
+	// Entities and Relations name the vocabulary files, with lines id<TAB>label or label<TAB>id.
+	Entities, Relations string
+}
+
+// complexTables lists the models whose tables hold complex numbers: of entities, of relations.
+var complexTables = map[string][2]bool{"complex": {true, true}, "rotate": {true, false}}
+
+// TensorModels returns the names of the models that TensorFiles can describe.
+func TensorModels() (names []string) {
+	for _, s := range model.Specs() {
+		if _, err := twoTables(s.Name); err == nil {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// twoTables returns the widths of the rows of a model that has one table for entities and one for
+// relations, as multiples of d.
+func twoTables(name string) (widths [2]int, err error) {
+	spec, err := model.Lookup(name)
+	if err != nil {
+		return widths, err
+	}
+	for d := 1; d <= 2; d++ {
+		parameters, err := spec.Parameters(spec.Initial(model.Config{Model: name, Dim: d}))
+		if err != nil {
+			return widths, err
+		}
+		if len(parameters) != 2 || parameters[0].Name != "entity" || parameters[1].Name != "relation" ||
+			d == 2 && parameters[0].Width() != 2*widths[0] {
+			return widths, fmt.Errorf("model %s does not have exactly two tables, of entities and of relations", name)
+		}
+		if d == 1 {
+			widths = [2]int{parameters[0].Width(), parameters[1].Width()}
+		}
+	}
+	return widths, nil
+}
+
+// OpenTensors opens the tables. The folder is ready to be converted.
+func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) {
+	widths, err := twoTables(files.Model)
+	if err != nil {
+		return nil, err
+	}
+	inverses, known := map[string]numbering{"": offset, "offset": offset, "interleaved": interleaved}[files.Inverses]
+	if !known {
+		return nil, fmt.Errorf("inverse relations are offset or interleaved, not %.40q", files.Inverses)
+	}
+	format := &Format{Name: Tensors, Tool: "tables"}
+	format.open = func(f *Folder) error {
+		return errors.Join(f.openTable("entity", files.Entity), f.openTable("relation", files.Relation))
+	}
+	format.convert = func(f *Folder) (*Converted, error) {
+		tables := slices.Clone(f.Tensors)
+		if n := f.Relations.Len(); files.Inverses == "" && tables[1].rows() == 2*n {
+			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations: if half of them are inverse "+
+				"relations, say with --reciprocal where they are", tables[1].Path, tables[1].Name, 2*n, n)
+		} else if files.Inverses != "" && tables[1].rows() != 2*n {
+			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations, but --reciprocal needs two rows "+
+				"for each", tables[1].Path, tables[1].Name, tables[1].rows(), n)
+		}
+		for i, isComplex := range complexTables[files.Model] {
+			if isComplex && files.Pairs {
+				tables[i] = tables[i].mapRows(separate)
+			}
+		}
+		return f.vectorModel(files.Model, widths[0], widths[1], tables[0], tables[1], inverses, files.Hyper)
+	}
+	path, _, _ := strings.Cut(files.Entity, ":")
+	f, err := format.Open(ctx, filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	f.VocabularyDir = filepath.Dir(files.Entities)
+	if f.Entities, err = readAnyOrder(ctx, files.Entities); err == nil {
+		f.Relations, err = readAnyOrder(ctx, files.Relations)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// readAnyOrder reads lines id<TAB>label or label<TAB>id.
+func readAnyOrder(ctx context.Context, path string) (*kg.Vocabulary, error) {
+	v, err := readVocabulary(ctx, path, kg.VocabularyLayout{})
+	if err == nil || ctx.Err() != nil {
+		return v, err
+	}
+	if v, err := readVocabulary(ctx, path, kg.VocabularyLayout{LabelFirst: true}); err == nil {
+		return v, nil
+	}
+	return nil, err
+}
+
+// openTable opens the table that where describes, and calls it name.
+func (f *Folder) openTable(name, where string) error {
+	path, inside, _ := strings.Cut(where, ":")
+	switch filepath.Ext(path) {
+	case ".npy":
+		if inside != "" {
+			return fmt.Errorf("%s has one table without a name: omit :%.80s", path, inside)
+		}
+		return f.openNpyAt(path, name)
+	case ".safetensors":
+		return f.openSafetensors(path, inside, name)
+	}
+	file, err := torch.Open(path, func(pickle.Global) bool { return true })
+	if err != nil {
+		return err
+	}
+	if err := f.add(file); err != nil {
+		return err
+	}
+	value := file.Value
+	for _, key := range strings.Split(inside, "/") {
+		d, ok := value.(*pickle.Dict)
+		if !ok {
+			break
+		}
+		if value, ok = d.Get(key); !ok {
+			return fmt.Errorf("%s has no tensor %.80q: it has %s", path, inside, keysOf(d))
+		}
+	}
+	t, ok := value.(*torch.Tensor)
+	if !ok {
+		return fmt.Errorf("%s: %.80q is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR",
+			path, inside)
+	}
+	f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
+	return nil
+}
+
+func (f *Folder) openSafetensors(path, inside, name string) error {
+	file, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := f.add(file); err != nil {
+		return err
+	}
+	values, err := file.Float32(inside)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(file.Tensors(), func(t safetensors.Tensor) bool { return t.Name == inside })
+	f.Tensors = append(f.Tensors, Tensor{
+		path, name, "float32", file.Tensors()[i].Shape, func() []float32 { return values },
+	})
+	return nil
+}
+
+// keysOf lists the first keys of a dictionary, for messages.
+func keysOf(d *pickle.Dict) string {
+	const most = 8
+	var list []string
+	for i, e := range d.Entries {
+		if i == most {
+			list = append(list, "…")
+			break
+		}
+		list = append(list, fmt.Sprintf("%.60q", fmt.Sprint(e.Key)))
+	}
+	if list == nil {
+		return "no keys"
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,162 @@
+package model
+
+import (
+	"context"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/initial"
+)
+
+// A model with reciprocal relations (Lacroix et al., 2018) has two relations r and r⁻¹ for each
+// relation of the graph. It answers (h, r, ?) with r, and (?, r, t) as (t, r⁻¹, ?), so the two
+// sides score a triple differently. Every model has this variant: the model of the file, with 2R
+// relations, is asked for tails only.
+//
+// Row r of a relation's tensor holds the rows of r and of r⁻¹, so they have the indices 2r and
+// 2r + 1 in the underlying model.
+
+// inner returns the configuration of the underlying model.
+func (c Config) inner() Config {
+	if c.Reciprocal {
+		c.Relations, c.Reciprocal = 2*c.Relations, false
+	}
+	return c
+}
+
+// withReciprocal turns the description of a parameter of the underlying model into the description
+// for the model with reciprocal relations.
+func (p Parameter) withReciprocal() Parameter {
+	if p.Axis != PerRelation {
+		return p
+	}
+	row, draw := p.Row, p.Initial
+	p.Row = append([]int{2}, row...)
+	if draw != nil {
+		p.Initial = func(ctx context.Context, s *initial.Source, _ []int, values []float32) error {
+			return draw(ctx, s, row, values)
+		}
+	}
+	return p
+}
+
+// newReciprocal returns m, a model with 2R relations, as a model with R relations and their
+// inverses.
+func newReciprocal(c Config, m Model) Model {
+	outer := &reciprocal{m, c}
+	if t, ok := m.(Trainable); ok {
+		return &trainableReciprocal{outer, t}
+	}
+	return outer
+}
+
+type reciprocal struct {
+	Model
+	config Config
+}
+
+// reciprocalOf returns the relation of the underlying model for queries of one side.
+func reciprocalOf(side kg.Side, relation int32) int32 {
+	if side == kg.Head {
+		return 2*relation + 1
+	}
+	return 2 * relation
+}
+
+func (m *reciprocal) Config() Config { return m.config }
+
+func (m *reciprocal) Tower(kg.Side) Tower {
+	t := m.Model.Tower(kg.Tail)
+	t.Features &^= OnSide
+	if t.Features&OnRelation != 0 { // the underlying relation depends on the side
+		t.Features |= OnSide
+	}
+	return t
+}
+
+func (m *reciprocal) NewWorker(b *kernel.Backend) Worker {
+	return reciprocalWorker{m.Model.NewWorker(b)}
+}
+
+type reciprocalWorker struct{ inner Worker }
+
+func (w reciprocalWorker) Features(side kg.Side, relation int32, entities []int32, phi Rows, sizes []float64) {
+	w.inner.Features(kg.Tail, reciprocalOf(side, relation), entities, phi, sizes)
+}
+
+func (w reciprocalWorker) Queries(side kg.Side, relation int32, anchors []int32, psi Rows, slacks []Slack) {
+	w.inner.Queries(kg.Tail, reciprocalOf(side, relation), anchors, psi, slacks)
+}
+
+func (w reciprocalWorker) Reference(q kg.Query, e int32) float64 {
+	q.Relation, q.Side = reciprocalOf(q.Side, q.Relation), kg.Tail
+	return w.inner.Reference(q, e)
+}
+
+type trainableReciprocal struct {
+	*reciprocal
+	inner Trainable
+}
+
+func (m *trainableReciprocal) Training() Training { return m.inner.Training() }
+
+func (m *trainableReciprocal) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	w := &reciprocalTraining{TrainingWorker: m.inner.NewTrainingWorker(b, p)}
+	parameters, err := Parameters(m.inner.Config())
+	if err != nil {
+		panic(err) // the model has passed the same checks
+	}
+	for _, p := range parameters {
+		if p.Axis == PerRelation {
+			w.widths = append(w.widths, p.Width())
+			w.width += p.Width()
+		}
+	}
+	w.gradient = make([]float32, w.width)
+	return w
+}
+
+// reciprocalTraining maps queries and the gradients of relations to the underlying worker, which
+// provides all other methods.
+type reciprocalTraining struct {
+	TrainingWorker
+	widths   []int // of a relation's rows in the underlying model's tensors
+	width    int   // their sum
+	gradient []float32
+	inverse  int // 1 for head queries, otherwise 0
+}
+
+func (w *reciprocalTraining) Begin(side kg.Side, relation int32) {
+	w.inverse = int(reciprocalOf(side, 0))
+	w.TrainingWorker.Begin(kg.Tail, reciprocalOf(side, relation))
+}
+
+// End writes the gradients of the relation that the queries used. The other one has none.
+func (w *reciprocalTraining) End(dRelation []float32) {
+	clear(dRelation)
+	w.TrainingWorker.End(w.gradient)
+	w.add(dRelation, w.inverse)
+}
+
+func (w *reciprocalTraining) RelationPenalty(dRelation []float32, r int32, weight float64) float64 {
+	var sum float64
+	for inverse := range 2 {
+		clear(w.gradient)
+		sum += w.TrainingWorker.RelationPenalty(w.gradient, 2*r+int32(inverse), weight)
+		w.add(dRelation, inverse)
+	}
+	return sum
+}
+
+// add adds the gradient of r or r⁻¹ to the gradient of both, tensor by tensor.
+func (w *reciprocalTraining) add(both []float32, inverse int) {
+	from := w.gradient
+	for _, n := range w.widths {
+		to := both[inverse*n:][:n]
+		for i, g := range from[:n] {
+			to[i] += g
+		}
+		from, both = from[n:], both[2*n:]
+	}
+}
