@@ -98,12 +98,12 @@ func TestMatMul32(t *testing.T) {
 							row, defined := c.Data[i*c.Stride:][:c.Stride-offset], 0
 							if i < rows {
 								defined = cols
-								within := want.Row(i)
+								expected := want.Row(i)
 								if form.lower {
-									within = within[:i+1]
+									expected = expected[:i+1]
 								}
-								kerneltest.SameBits(t, within, row[:len(within)], "d = %d: row %d of %+v plus %s", d, i, form,
-									plus)
+								kerneltest.SameBits(t, expected, row[:len(expected)],
+									"d = %d: row %d of %+v plus %s", d, i, form, plus)
 							}
 							for j := defined; j < len(row) && round != 3; j++ { // 0·∞ is NaN
 								if row[j] != 0 {
