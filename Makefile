@@ -3,7 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test race mutants fuzz check-long generate lint cross bench bench-quick bench-compare rivals rivals-all \
+.PHONY: build demo test race mutants fuzz check-long generate lint cross cross-all bench bench-quick bench-compare rivals rivals-all \
 	release check-release
 
 build: ## build bin/mquine
@@ -31,18 +31,18 @@ mutants: ## mutate the code, check that the tests notice, and write docs/mutants
 	$(GO) run ./internal/mutants -doc docs/mutants.md
 
 # Use a count: with a time, go test sometimes fails on its own deadline.
-FUZZTIME ?= 5000x
-fuzz: ## run every fuzz target for FUZZTIME (a count such as 5000x, or a time)
-	@$(GO) list ./... | while read -r p; do \
-	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-	    echo "$$p $$f"; \
-	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$p || exit 1; \
-	  done; \
+FUZZTIME ?= 2000x
+fuzz: ## run every fuzz target for FUZZTIME (a count such as 2000x, or a time)
+	@grep -r --include='*_test.go' '^func Fuzz' . | sed -E 's|/[^/]*:func (Fuzz[[:alnum:]_]*).*| \1|' | sort | \
+	while read -r p f; do \
+	  echo "$$p $$f"; \
+	  $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$p" </dev/null || exit 1; \
 	done
 
 # Run this before a release, and after a change to files, locks, bounds or resuming.
 check-long: ## run hundreds of kills, thousands of mutated inputs, long fuzzing and all mutants
 	MQUINE_KILLS=500 MQUINE_MUTATIONS=400 $(GO) test -count=1 -timeout 120m -v -run 'Killed|Mutated|OneMakes|OneFile|Interrupt' ./cmd/mquine
+	$(MAKE) cross-all
 	$(MAKE) fuzz FUZZTIME=200000x
 	$(MAKE) mutants
 
@@ -56,16 +56,19 @@ lint: ## run gofmt, vet and staticcheck
 	cd asm/gen && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
-# Tests are checked, too, on the systems where they differ most.
-CROSS = linux/arm64 darwin/arm64 darwin/amd64 freebsd/amd64 windows/amd64 windows/arm64
 cross: ## build for other systems and without assembly
-	@for system in $(CROSS); do \
+	GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+	GOOS=darwin GOARCH=arm64 $(GO) build ./...
+	$(GO) build -tags noasm ./...
+
+# The systems of make release, and FreeBSD.
+SYSTEMS = linux/arm64 darwin/arm64 darwin/amd64 freebsd/amd64 windows/amd64 windows/arm64
+cross-all: ## build for all systems
+	@for system in $(SYSTEMS); do \
 	  echo "$$system"; \
 	  CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build ./... || exit 1; \
 	done
-	GOARCH=arm64 $(GO) vet ./...
-	GOOS=windows $(GO) vet ./...
-	$(GO) vet -tags noasm ./...
 
 # docs/install.md describes the files. The same commit gives the same bytes.
 release: ## write archives, wheels and checksums to dist

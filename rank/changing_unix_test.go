@@ -256,7 +256,7 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 			return Predict(t.Context(), m, index, queries, 5, false, o)
 		},
 	} {
-		for _, o := range options {
+		for i, o := range options {
 			c := open()
 			counting := &meddled{Model: c.Model}
 			want, err := compute(counting, o)
@@ -266,8 +266,11 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 			calls := counting.calls.Load()
 			require.Greater(t, calls, int64(kind.entities))
 
-			for _, m := range meddlings {
-				for _, moment := range []int64{0, 1, int64(kind.entities) + 1, calls / 2, calls - 5, calls} {
+			for j, m := range meddlings {
+				for n, moment := range []int64{0, 1, int64(kind.entities) + 1, calls / 2, calls - 5, calls} {
+					if (i > 0 || o.Engine != nil) && (j+n)%2 == 1 {
+						continue // the first options have all moments
+					}
 					c := open()
 					watched := &meddled{Model: c.Model, n: moment, meddle: func() { m.do(t, path, other) }}
 					var got any

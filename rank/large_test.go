@@ -92,7 +92,9 @@ func TestExactLarge(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := largeGraph()
-	index := kg.NewIndex(g)
+	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	// The triples of the query with many targets have as many head queries, so few of them are asked.
+	asked := map[kg.Side][]kg.Triple{kg.Tail: test, kg.Head: slices.Concat(test[:30], test[len(test)-25:])}
 	for _, kind := range largeKinds {
 		for _, c := range []struct {
 			name string
@@ -102,31 +104,27 @@ func TestExactLarge(t *testing.T) {
 				continue
 			}
 			m := newLargeModel(t, c.name, c.d, g, kind)
-			want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head},
-				m.NewWorker(backends[0]).Reference)
-			for i, b := range backends {
-				o := Options{Backend: b, Threads: i + 1}
-				if i == 1 {
-					o.FeatureMemory = 700 * featureBytes(engine.WidestTower(m))
-				}
-				got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
-				require.NoError(t, err)
-				countWrong := func(ranks []Rank) (wrong int) {
-					for j := range want {
-						if want[j] != ranks[j] {
-							wrong++
-						}
+			for side, triples := range asked {
+				want := bruteForce(m, g, triples, []kg.Side{side}, m.NewWorker(backends[0]).Reference)
+				for i, b := range backends {
+					o := Options{Backend: b, Threads: i + 1, Sides: []kg.Side{side}}
+					if i == 1 {
+						o.FeatureMemory = 700 * featureBytes(engine.WidestTower(m))
 					}
-					return wrong
-				}
-				assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier,
-					len(want))
-				for _, o.Screen = range []Screen{Int8Screen, Int16Screen} {
-					if m.Tower(kg.Tail).Compare == kernel.Dot && !sameTwin(b, o.Screen) {
-						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+					for _, o.Screen = range []Screen{AutoScreen, Int8Screen, Int16Screen} {
+						if !o.Screen.Fits(m.Tower(side).Compare) || sameTwin(b, o.Screen) {
+							continue
+						}
+						got, err := Run(context.Background(), m, index, triples, o)
 						require.NoError(t, err)
-						assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s, %s: wrong ranks of %d", kind.Name,
-							c.name, b.Tier, o.Screen, len(want))
+						wrong := 0
+						for j := range want {
+							if want[j] != got.Ranks[j] {
+								wrong++
+							}
+						}
+						assert.Zero(t, wrong, "%s, %s, %s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier,
+							o.Screen, side, len(want))
 					}
 				}
 			}

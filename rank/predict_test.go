@@ -59,10 +59,14 @@ func TestPredictMany(t *testing.T) {
 	}
 	tied := []string{"one ulp apart", "few distinct rows", "small integers", "huge and tiny norms"}
 	for _, kind := range ranktest.VectorKinds {
-		if !slices.Contains(tied, kind.Name) || testing.Short() && kind.Name != tied[1] {
+		n := slices.Index(tied, kind.Name)
+		if n < 0 || testing.Short() && n != 1 {
 			continue
 		}
 		for i, name := range model.Names() {
+			if (i+n)%2 == 1 {
+				continue // every model has two of the kinds
+			}
 			d := 6
 			if name == "mquine" || name == "mquade" {
 				d = 3

@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +24,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	first.remove()
+	os.Exit(status)
 }
 
 // command returns the command as a separate process.
@@ -76,15 +81,52 @@ func (o outcome) requireSentence(t *testing.T, status int, text string) {
 // workplace is a folder with a small data set and checkpoints for it.
 type workplace struct{ dir, data, model string }
 
-// newWorkplace creates a graph of families and a clustered checkpoint with some good ranks.
+// newWorkplace copies a graph of families and a clustered checkpoint with some good ranks to a folder
+// of the test.
 func newWorkplace(t *testing.T) workplace {
 	t.Helper()
+	first.once.Do(first.create)
+	require.NoError(t, first.err)
 	dir := t.TempDir()
-	w := workplace{dir, filepath.Join(dir, "families"), filepath.Join(dir, "checkpoint")}
-	succeed(t, "data", "make", "families", "--out", w.data, "--entities", "60", "--train", "300", "--valid", "20",
-		"--test", "40")
-	succeed(t, "init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.model, "--kind", "clustered")
-	return w
+	require.NoError(t, os.CopyFS(dir, os.DirFS(first.dir)))
+	return workplaceIn(dir)
+}
+
+func workplaceIn(dir string) workplace {
+	return workplace{dir, filepath.Join(dir, "families"), filepath.Join(dir, "checkpoint")}
+}
+
+// first is the workplace that newWorkplace copies, because fitting the checkpoint takes seconds.
+var first firstWorkplace
+
+type firstWorkplace struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func (f *firstWorkplace) create() {
+	if f.dir, f.err = os.MkdirTemp("", "mquine-test-"); f.err != nil {
+		return
+	}
+	w := workplaceIn(f.dir)
+	for _, args := range [][]string{
+		{"data", "make", "families", "--out", w.data, "--entities", "60", "--train", "300", "--valid", "20", "--test",
+			"40"},
+		{"init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.model, "--kind", "clustered"},
+	} {
+		var stderr bytes.Buffer
+		if execute(context.Background(), time.Now(), args, strings.NewReader(""), io.Discard, &stderr) != exitOK {
+			f.err = errors.New(stderr.String())
+			return
+		}
+	}
+}
+
+func (f *firstWorkplace) remove() {
+	if f.dir != "" {
+		_ = os.RemoveAll(f.dir)
+	}
 }
 
 // path returns a path within the workplace.

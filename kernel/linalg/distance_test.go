@@ -446,7 +446,7 @@ func TestDistanceDoesNotAllocate(t *testing.T) {
 		for _, threads := range []int{1, 4} {
 			d := b.NewDistance(kind, threads)
 			ctx := t.Context()
-			require.Zero(t, testing.AllocsPerRun(20, func() {
+			require.Zero(t, testing.AllocsPerRun(5, func() {
 				if d.Scores(ctx, x.s, x.psi, x.phi) != nil || d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi,
 					x.phi) != nil {
 					panic("failed")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,31 +128,26 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 				rows, cols = shape(n, form.columns[1])
 				y := guardedMatrix(t, rows, cols, cols+rng.IntN(3), value)
 				before := guardedMatrix(t, m, n, n+rng.IntN(3), value)
+				wants := [2][]float32{slices.Clone(before.Data), slices.Clone(before.Data)} // set, added
+				for i := range m {
+					for j := range n {
+						sum, plus := twin(k, func(t int) float32 { return form.left(x, i, t) },
+							func(t int) float32 { return form.right(y, j, t) })
+						at := i*before.Stride + j
+						wants[0][at], wants[1][at] = sum, plus(before.Data[at])
+					}
+				}
 				c := before
 				c.Data = kerneltest.Guarded[float32](t, len(before.Data))
 				for round := range 4 {
-					add, p := round%2 == 1, products[round/2]
+					add, p := round%2, products[round/2]
 					copy(c.Data, before.Data)
-					require.NoError(t, form.compute(p, t.Context(), c, x, y, add))
-					for i := range m {
-						for j := range c.Stride {
-							if i == m-1 && j >= n {
-								break
-							}
-							at := i*c.Stride + j
-							want := before.Data[at]
-							if j < n {
-								sum, plus := twin(k, func(t int) float32 { return form.left(x, i, t) },
-									func(t int) float32 { return form.right(y, j, t) })
-								if want = sum; add {
-									want = plus(before.Data[at])
-								}
-							}
-							got := c.Data[at]
-							if math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
-								require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m,
-									n, k, add, i, j, want, got))
-							}
+					require.NoError(t, form.compute(p, t.Context(), c, x, y, add == 1))
+					for at, want := range wants[add] {
+						got := c.Data[at]
+						if math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+							require.Fail(t, fmt.Sprintf("%d × %d × %d, add %d: entry %d,%d: want %g, got %g", m,
+								n, k, add, at/c.Stride, at%c.Stride, want, got))
 						}
 					}
 				}

@@ -37,11 +37,23 @@ func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string
 	return dir
 }
 
+// recipes returns the changes from traintest.Recipes. In short mode, it leaves out those that only
+// choose a model.
+func recipes() map[string]func(*recipe.Recipe) {
+	all := traintest.Recipes()
+	if testing.Short() {
+		for _, name := range model.Names() {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
 var outputs = []string{"last/model.safetensors", "best/model.safetensors", "state.safetensors", "config.yaml"}
 
 func TestSameBytesForAnyThreads(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
-	for name, change := range traintest.Recipes() {
+	for name, change := range recipes() {
 		t.Run(name, func(t *testing.T) {
 			want := trainIn(t, data, traintest.Recipe(change), machineOf(t, 1))
 			for _, threads := range []int{2, 3, 4} {
@@ -63,7 +75,7 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 // A run that is interrupted anywhere in any epoch ends with the same bytes as an uninterrupted run.
 func TestResume(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
-	for name, change := range traintest.Recipes() {
+	for name, change := range recipes() {
 		t.Run(name, func(t *testing.T) {
 			want := trainIn(t, data, traintest.Recipe(change), machineOf(t, 2))
 			dir := filepath.Join(t.TempDir(), "run")
