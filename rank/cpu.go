@@ -3,6 +3,7 @@ package rank
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
@@ -14,17 +15,20 @@ import (
 // implements both engine.Engine and engine.Candidates.
 type cpuEngine struct {
 	job      *engine.Job
-	asked    Screen // from Options
-	used     Screen // of all slices so far; AutoScreen if they differ
-	loaded   bool
+	asked    Screen   // from Options
+	used     []Screen // so far
 	features *features
+	costs    costs
+	estimate func(*sample, screen) leftovers
+	options  []option        // of the slice
+	before   finished        // when the slice was loaded
 	workers  *engine.Workers // of Load
 	sweepers []*sweeper      // by goroutine
 }
 
 func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 	return &cpuEngine{
-		job: j, asked: screen, features: newFeatures(j, cpuSlice(j)),
+		job: j, asked: screen, costs: zen4, estimate: (*sample).leftovers, features: newFeatures(j, cpuSlice(j)),
 		workers: engine.NewWorkers(j), sweepers: make([]*sweeper, j.Threads),
 	}
 }
@@ -69,20 +73,47 @@ func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, first, n int
 	if err := f.Fill(ctx, e.job, e.workers, p, first, n); err != nil {
 		return nil, err
 	}
-	f.use(chooseScreen(e.job, e.workers.Get(0), f, e.asked, p))
-	if !e.loaded {
-		e.used, e.loaded = f.screen.name(), true
-	} else if e.used != f.screen.name() {
-		e.used = AutoScreen
-	}
-	key, err := f.screen.sortKey(ctx, e.job)
-	if err != nil {
+	f.OrderTerms()
+	var err error
+	if e.options, err = e.newOptions(ctx, p); err != nil {
 		return nil, err
 	}
+	e.before = e.finished()
+	return e, e.pack(ctx, e.cheapest(p.Last-p.First).screen)
+}
+
+// pack packs the candidates for a screen.
+func (e *cpuEngine) pack(ctx context.Context, s screen) error {
+	f := e.features
+	f.use(s)
+	if !slices.Contains(e.used, s.name()) {
+		e.used = append(e.used, s.name())
+	}
+	key, err := s.sortKey(ctx, e.job)
+	if err != nil {
+		return err
+	}
 	f.SortBy(key)
-	f.OrderTerms()
 	f.boundGroups()
-	return e, f.screen.pack(ctx, e.job)
+	return s.pack(ctx, e.job)
+}
+
+// finished counts the pairs that a ranking has compared so far.
+type finished struct {
+	pairs int64 // of a query and a candidate
+	// Pairs of a target and a candidate that reached the fine codes and the float64 scores.
+	fine, rescored int64
+}
+
+func (e *cpuEngine) finished() finished {
+	p := &e.job.Progress
+	return finished{p.Done.Load(), p.Coarse.Load(), p.Undecided.Load()}
+}
+
+// doubtful reports whether the first queries should confirm the choice of the screen. Codes may
+// leave more pairs undecided than in the sample.
+func (e *cpuEngine) doubtful() bool {
+	return len(e.options) > 1 && e.features.screen.name() != Float32Screen
 }
 
 func (e *cpuEngine) Features() *engine.Features { return &e.features.Features }

@@ -40,6 +40,8 @@ type Options struct {
 	Screen Screen
 	// Progress, if not nil, is called about five times a second from one goroutine.
 	Progress func(Progress)
+
+	adjust func(*cpuEngine) // for tests
 }
 
 // withDefaults replaces zero values by the defaults, except in Candidates and FeatureMemory.
@@ -135,8 +137,7 @@ type Stats struct {
 	Queries, UniqueQueries int
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
-	// Screen is the arithmetic of the first stage, or AutoScreen if it differed between slices of
-	// the candidates.
+	// Screen is the arithmetic of the first stage, or AutoScreen if it changed during the ranking.
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
@@ -244,7 +245,9 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 	stats.Pack += begun
 	stats.Screen = Float32Screen
 	if cpu, ok := s.engine.(*cpuEngine); ok {
-		stats.Screen = cpu.used
+		if stats.Screen = AutoScreen; len(cpu.used) == 1 {
+			stats.Screen = cpu.used[0]
+		}
 	} else {
 		stats.Engine = o.Engine.String()
 	}
@@ -257,10 +260,50 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 
 // countSlice counts the candidates of a slice for the queries of a pass.
 func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c engine.Candidates) error {
-	blocks := s.job.Blocks(p, c.QueryBlock())
+	rest := []engine.Span{{First: p.First, Last: p.Last}}
+	if cpu, ok := c.(*cpuEngine); ok && cpu.doubtful() {
+		var trial []engine.Span
+		if trial, rest = splitTrial(rest[0]); len(trial) > 0 {
+			if err := r.countSpans(ctx, s, trial, c, 1); err != nil {
+				return err
+			}
+			if err := cpu.reconsider(ctx, p.Last-p.First-len(trial)*trialBlock); err != nil {
+				return err
+			}
+		}
+	}
+	return r.countSpans(ctx, s, rest, c, 4)
+}
+
+// trialBlock is the number of queries in a block of a trial.
+const trialBlock = 64
+
+// splitTrial splits a sixteenth of the queries off, in short blocks at regular distances, because
+// neighbouring queries have the same relation and leave similar numbers of pairs undecided.
+func splitTrial(s engine.Span) (trial, rest []engine.Span) {
+	n := s.Last - s.First
+	blocks := n / (16 * trialBlock)
+	if blocks == 0 {
+		return nil, []engine.Span{s}
+	}
+	for i := range blocks {
+		first, next := s.First+i*n/blocks, s.First+(i+1)*n/blocks
+		trial = append(trial, engine.Span{First: first, Last: first + trialBlock})
+		rest = append(rest, engine.Span{First: first + trialBlock, Last: next})
+	}
+	return trial, rest
+}
+
+// countSpans counts the candidates of a slice for spans of queries. If there are few blocks, it
+// splits the candidates so that every thread has at least the given number of items.
+func (r *ranker) countSpans(ctx context.Context, s *session, spans []engine.Span, c engine.Candidates, items int) error {
+	var blocks []engine.Span
+	for _, span := range spans {
+		blocks = append(blocks, s.job.Blocks(span, c.QueryBlock())...)
+	}
 	parts := 1
-	if threads := s.job.Threads; threads > 1 { // split the candidates if there are few blocks
-		parts = max(1, min((4*threads+len(blocks)-1)/len(blocks), c.MostParts()))
+	if threads := s.job.Threads; threads > 1 {
+		parts = max(1, min((items*threads+len(blocks)-1)/len(blocks), c.MostParts()))
 	}
 	return s.eachBlock(ctx, blocks, parts, func(ctx context.Context, w int, _ engine.Span, b *engine.Block) error {
 		return r.countBlock(ctx, w, b, c)
