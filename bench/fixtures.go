@@ -13,7 +13,6 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/clustered"
-	"github.com/mquine/mquine/train/recipe"
 )
 
 // shape describes a graph for benchmarks. If real is set, it is the installed data set of that
@@ -153,15 +152,9 @@ func newModel(ctx context.Context, kind string, cfg model.Config, g *kg.Graph, m
 	case clusteredKind:
 		return clustered.New(ctx, cfg, g, 1, m)
 	case trainedKind:
-		epochs = 6
+		epochs = 3
 	}
-	c, err := recipe.DefaultFor(cfg.Model)
-	if err != nil {
-		return nil, err
-	}
-	c.Dim, c.Batch, c.Dropout, c.ZSamples = cfg.Dim, 1024, 0, 0
-	c.Negatives, c.NegativeCount = recipe.SharedNegatives, 1024
-	t, err := train.NewTrainer(ctx, c, g, m)
+	t, err := train.NewTrainer(ctx, newStepShape(cfg.Model, cfg.Dim).config, g, m)
 	for range epochs {
 		if err == nil {
 			_, err = t.Epoch(ctx)

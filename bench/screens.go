@@ -10,13 +10,13 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// screenChoices compares rank.AutoScreen with the screens from which it chooses, on checkpoints whose
-// scores are close together (random, early) and far apart (trained, clustered). An operation ranks
-// the test triples once with each screen, in turn, on both sides.
+// screenChoices compares rank.AutoScreen with the screens from which it chooses, on checkpoints with
+// many close scores (random, early) and with fewer (trained, clustered). An operation ranks all test
+// triples on both sides, once with each screen in turn.
 //
-// The times are medians of the processor time. auto/best is the time with AutoScreen as a multiple of
-// the time with the fastest fixed screen, the median over the operations. pct-undecided is the share
-// of pairs that the int8 screen leaves to the fine codes.
+// The times are medians of the processor time. auto/best is the median over the operations of
+// AutoScreen's time, divided by the time of the fastest fixed screen. pct-undecided is the share of
+// pairs that the int8 screen leaves to the fine codes.
 func screenChoices(s *suite) []Benchmark {
 	if !s.backends[0].Features.Has(kernel.FeatureVNNI) {
 		return nil // float32 is the only fast screen
@@ -41,11 +41,9 @@ func screenChoices(s *suite) []Benchmark {
 			continue
 		}
 		for _, m := range []string{"distmult", "complex", "mquade", "mquine"} {
-			dims := map[string][]int{"distmult": {200, 1000}, "complex": {100, 400}}[m]
-			if dims == nil {
-				dims = []int{12, 30}
-			}
-			for _, dim := range dims {
+			for _, dim := range map[string][]int{
+				"distmult": {200, 600}, "complex": {100, 400}, "mquade": {12, 20}, "mquine": {12, 30},
+			}[m] {
 				for _, kind := range []string{randomKind, earlyKind, trainedKind, clusteredKind} {
 					add(sh, kind, m, dim)
 				}

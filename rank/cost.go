@@ -3,34 +3,46 @@ package rank
 // This file estimates how long a ranking takes with each screen. AutoScreen chooses the screen with
 // the lowest estimate, so only the ratios of the times below matter.
 
-// costs holds times in nanoseconds of one thread.
+// costs holds processor times in nanoseconds.
 type costs struct {
 	screens [4]screenCosts // by Screen
-	// A pair of a target and a candidate that reaches the fine codes or the float64 scores, and each
-	// of its coordinates.
+	// A pair of a target and a candidate that the panels leave to the fine codes or to the float64
+	// scores.
 	fine, rescored pairCosts
-	// sampling is the largest share of a ranking in float32 that AutoScreen spends on its estimate.
-	sampling float64
+	sampled        pairCosts // a pair of a sampled query and a sampled candidate
+	// most is the largest share of the time in float32 that AutoScreen spends on its estimate.
+	most float64
 }
-
-type pairCosts struct{ pair, term float64 }
 
 // screenCosts are the costs of a screen's panels.
 type screenCosts struct {
-	pack float64   // for each coordinate of a candidate: packing it
-	pair pairCosts // for a query and a candidate: scoring and counting it
+	pack float64   // a coordinate of a candidate, for packing it
+	pair pairCosts // a pair of a query and a candidate, with its comparison with two targets
 }
 
-// zen4 holds costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4).
-var zen4 = costs{
+// pairCosts is the cost of a pair: pair plus term for each coordinate.
+type pairCosts struct{ pair, term float64 }
+
+func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width) }
+
+// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The costs of
+// pairs in panels come from the benchmark Panel (bench/results), the others from ScreenChoice on
+// FB15k-237 with K from 156 to 1,000. Int16 needs AMX, which this processor lacks: its pair costs a
+// fifth of a pair in float32, as on a Xeon, where float32 and int8 have the same ratio as here.
+//
+// The fine codes need less time for a pair if a query has many pairs in a panel: at K = 1,000, 93 ns
+// if 2% of the pairs are left, and 49 ns if 34% are left. The value below is right where int8 takes
+// as long as float32: at K = 200 if 4% are left, and at K = 1,000 if 15% are left.
+var measuredCosts = costs{
 	screens: [...]screenCosts{
-		Float32Screen: {pack: 1, pair: pairCosts{0, 0.0196}},
-		Int8Screen:    {pack: 25, pair: pairCosts{0.18, 0.0046}},
-		Int16Screen:   {pack: 25, pair: pairCosts{0, 0.0039}},
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},
+		Int8Screen:    {pack: 12, pair: pairCosts{0.18, 0.0046}},
+		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
 	},
-	fine:     pairCosts{35, 0.03},
-	rescored: pairCosts{60, 0.6},
-	sampling: 0.03,
+	fine:     pairCosts{44, 0.013},
+	rescored: pairCosts{60, 0.2},
+	sampled:  pairCosts{60, 0.2},
+	most:     0.03,
 }
 
 // leftovers are numbers of pairs of a target and a candidate, divided by the number of pairs of a
@@ -39,8 +51,6 @@ type leftovers struct {
 	fine     float64 // pairs that reach the fine codes
 	rescored float64 // pairs that reach the float64 scores
 }
-
-func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width) }
 
 // packing returns the cost of packing n candidates.
 func (c *costs) packing(s Screen, n, width int) float64 {
@@ -53,8 +63,8 @@ func (c *costs) counting(s Screen, queries, n, width int, l leftovers) float64 {
 	return pair * float64(queries) * float64(n)
 }
 
-// estimating returns the cost of estimating leftovers from a sample of queries and candidates.
-func (c *costs) estimating(queries, candidates, width int) float64 {
+// sampling returns the cost of estimating leftovers from a sample of queries and candidates.
+func (c *costs) sampling(queries, candidates, width int) float64 {
 	pairs := float64(queries) * float64(candidates)
-	return pairs*c.rescored.of(width) + c.packing(Int8Screen, queries+candidates, width)
+	return pairs*c.sampled.of(width) + c.packing(Int8Screen, queries+candidates, width)
 }

@@ -20,15 +20,15 @@ type cpuEngine struct {
 	features *features
 	costs    costs
 	estimate func(*sample, screen) leftovers
-	options  []option        // of the slice
-	before   finished        // when the slice was loaded
+	options  []option        // for the slice
+	loaded   finished        // when the slice was loaded
 	workers  *engine.Workers // of Load
 	sweepers []*sweeper      // by goroutine
 }
 
 func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 	return &cpuEngine{
-		job: j, asked: screen, costs: zen4, estimate: (*sample).leftovers, features: newFeatures(j, cpuSlice(j)),
+		job: j, asked: screen, costs: measuredCosts, estimate: (*sample).leftovers, features: newFeatures(j, cpuSlice(j)),
 		workers: engine.NewWorkers(j), sweepers: make([]*sweeper, j.Threads),
 	}
 }
@@ -78,12 +78,12 @@ func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, first, n int
 	if e.options, err = e.newOptions(ctx, p); err != nil {
 		return nil, err
 	}
-	e.before = e.finished()
-	return e, e.pack(ctx, e.cheapest(p.Last-p.First).screen)
+	e.loaded = e.finished()
+	return e, e.use(ctx, e.cheapest(p.Last-p.First))
 }
 
-// pack packs the candidates for a screen.
-func (e *cpuEngine) pack(ctx context.Context, s screen) error {
+// use packs the panels for a screen.
+func (e *cpuEngine) use(ctx context.Context, s screen) error {
 	f := e.features
 	f.use(s)
 	if !slices.Contains(e.used, s.name()) {
@@ -96,24 +96,6 @@ func (e *cpuEngine) pack(ctx context.Context, s screen) error {
 	f.SortBy(key)
 	f.boundGroups()
 	return s.pack(ctx, e.job)
-}
-
-// finished counts the pairs that a ranking has compared so far.
-type finished struct {
-	pairs int64 // of a query and a candidate
-	// Pairs of a target and a candidate that reached the fine codes and the float64 scores.
-	fine, rescored int64
-}
-
-func (e *cpuEngine) finished() finished {
-	p := &e.job.Progress
-	return finished{p.Done.Load(), p.Coarse.Load(), p.Undecided.Load()}
-}
-
-// doubtful reports whether the first queries should confirm the choice of the screen. Codes may
-// leave more pairs undecided than in the sample.
-func (e *cpuEngine) doubtful() bool {
-	return len(e.options) > 1 && e.features.screen.name() != Float32Screen
 }
 
 func (e *cpuEngine) Features() *engine.Features { return &e.features.Features }

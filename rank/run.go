@@ -258,12 +258,13 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 	return nil
 }
 
-// countSlice counts the candidates of a slice for the queries of a pass.
+// countSlice counts the candidates of a slice for the queries of a pass. The first queries may be a
+// trial, after which the processor may change its screen.
 func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c engine.Candidates) error {
 	rest := []engine.Span{{First: p.First, Last: p.Last}}
-	if cpu, ok := c.(*cpuEngine); ok && cpu.doubtful() {
+	if cpu, ok := c.(*cpuEngine); ok {
 		var trial []engine.Span
-		if trial, rest = splitTrial(rest[0]); len(trial) > 0 {
+		if trial, rest = cpu.splitTrial(rest[0]); len(trial) > 0 {
 			if err := r.countSpans(ctx, s, trial, c, 1); err != nil {
 				return err
 			}
@@ -275,35 +276,18 @@ func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c en
 	return r.countSpans(ctx, s, rest, c, 4)
 }
 
-// trialBlock is the number of queries in a block of a trial.
-const trialBlock = 64
-
-// splitTrial splits a sixteenth of the queries off, in short blocks at regular distances, because
-// neighbouring queries have the same relation and leave similar numbers of pairs undecided.
-func splitTrial(s engine.Span) (trial, rest []engine.Span) {
-	n := s.Last - s.First
-	blocks := n / (16 * trialBlock)
-	if blocks == 0 {
-		return nil, []engine.Span{s}
-	}
-	for i := range blocks {
-		first, next := s.First+i*n/blocks, s.First+(i+1)*n/blocks
-		trial = append(trial, engine.Span{First: first, Last: first + trialBlock})
-		rest = append(rest, engine.Span{First: first + trialBlock, Last: next})
-	}
-	return trial, rest
-}
-
 // countSpans counts the candidates of a slice for spans of queries. If there are few blocks, it
-// splits the candidates so that every thread has at least the given number of items.
-func (r *ranker) countSpans(ctx context.Context, s *session, spans []engine.Span, c engine.Candidates, items int) error {
+// splits the candidates, so that there are enough items for every thread.
+func (r *ranker) countSpans(
+	ctx context.Context, s *session, spans []engine.Span, c engine.Candidates, perThread int,
+) error {
 	var blocks []engine.Span
 	for _, span := range spans {
 		blocks = append(blocks, s.job.Blocks(span, c.QueryBlock())...)
 	}
 	parts := 1
 	if threads := s.job.Threads; threads > 1 {
-		parts = max(1, min((items*threads+len(blocks)-1)/len(blocks), c.MostParts()))
+		parts = max(1, min((perThread*threads+len(blocks)-1)/len(blocks), c.MostParts()))
 	}
 	return s.eachBlock(ctx, blocks, parts, func(ctx context.Context, w int, _ engine.Span, b *engine.Block) error {
 		return r.countBlock(ctx, w, b, c)

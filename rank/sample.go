@@ -14,14 +14,17 @@ import (
 // many pairs a screen would leave undecided.
 type sample struct {
 	*engine.Block
-	f    *features
-	rows []int32 // of the candidates
+	f       *features
+	weights []float64   // the number of targets that a target of each query stands for
+	rows    []int32     // of the candidates
+	scores  [][]float64 // of the candidates for each query; nil before the first estimate
 }
 
 // mostSampledTargets bounds the targets of a sampled query.
 const mostSampledTargets = 16
 
-// sampleSize returns the numbers of queries and candidates in a sample.
+// sampleSize returns the numbers of queries and candidates in a sample. The cost of a sample is a
+// small part of the ranking's cost.
 func sampleSize(queries, candidates int) (sampledQueries, sampledCandidates int) {
 	return min(queries, max(16, min(queries/64, 128))), min(candidates, max(64, min(candidates/16, 512)))
 }
@@ -32,6 +35,7 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 	queries, candidates := sampleSize(p.Last-p.First, f.N)
 	room, _ := e.Room()
 	queries = min(queries, room)
+	s := &sample{f: f}
 	var plan engine.Plan
 	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
 		q, first := j.Queries[i], int32(len(plan.Targets))
@@ -39,12 +43,14 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 		for t := q.First; t < q.Last; t += step {
 			plan.Targets = append(plan.Targets, j.Targets[t])
 		}
+		targets := q.Last - q.First
 		q.First, q.Last = first, int32(len(plan.Targets))
 		plan.Queries = append(plan.Queries, q)
+		s.weights = append(s.weights, float64(targets)/float64(q.Last-first))
 	}
-	s := &sample{f: f, Block: engine.NewBlock(&engine.Job{
+	s.Block = engine.NewBlock(&engine.Job{
 		Model: j.Model, Backend: j.Backend, First: j.First, Last: j.Last, Plan: plan,
-	}, e)}
+	}, e)
 	s.Begin(engine.Span{Last: len(plan.Queries)})
 	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
 		s.rows = append(s.rows, int32(i))
@@ -83,10 +89,15 @@ func (s *sample) coordinates() *coordinates {
 // ranking, except that the sample has fewer candidates in a panel group.
 func (s *sample) leftovers(x screen) leftovers {
 	f, bands := s.f, s.bands(x)
+	if s.scores == nil {
+		s.scores = make([][]float64, len(s.Queries))
+		for row := range s.scores {
+			s.scores[row] = make([]float64, len(s.rows))
+			s.Job.Backend.Pair(kernel.Dot, s.scores[row], s.Row(row), f.Rows, f.Stride(), s.rows)
+		}
+	}
 	var fine, rescored float64
-	scores := make([]float64, len(s.rows))
-	for row := range s.Queries {
-		s.Job.Backend.Pair(kernel.Dot, scores, s.Row(row), f.Rows, f.Stride(), s.rows)
+	for row, scores := range s.scores {
 		for i, at := range s.rows {
 			first, last := bands(row, i)
 			slack := s.Slack(row, f.Sizes[at])
@@ -97,10 +108,10 @@ func (s *sample) leftovers(x screen) leftovers {
 				}
 				gap := max(scores[i]-s.High[t], s.Low[t]-scores[i])
 				if gap <= first {
-					fine++
+					fine += s.weights[row]
 				}
 				if gap <= last {
-					rescored++
+					rescored += s.weights[row]
 				}
 			}
 		}

@@ -1,9 +1,7 @@
 package rank
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
@@ -82,86 +80,4 @@ func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeForma
 		}
 	}
 	return list
-}
-
-// option is a screen for a slice of the candidates, with an estimate of the pairs that its panels leave
-// undecided.
-type option struct {
-	screen
-	left leftovers
-}
-
-// newOptions returns the screens that may be used for the candidates of the slice in a pass.
-func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, error) {
-	f, b, queries := e.features, e.job.Backend, p.Last-p.First
-	inFloat32 := []option{{screen: &float32Screen{f, b}}}
-	formats := e.asked.codeFormats(f.Tower, b)
-	if len(formats) == 0 || e.asked == AutoScreen && !e.worthSampling(formats, queries) {
-		return inFloat32, nil
-	}
-	s, err := newSample(ctx, e, p)
-	if err != nil || !s.fitsCodes() {
-		return inFloat32, err
-	}
-	var list []option
-	if e.asked == AutoScreen {
-		list = inFloat32
-	}
-	coordinates := s.coordinates()
-	for _, c := range formats {
-		list = append(list, option{screen: c.new(codes{
-			f: f, backend: b, kernels: c.panels(b), layout: c.layout(f.Tower.Phi), coordinates: coordinates,
-		})})
-	}
-	if len(list) > 1 {
-		for i := range list {
-			list[i].left = e.estimate(s, list[i].screen)
-		}
-	}
-	return list, nil
-}
-
-// worthSampling reports whether one of the formats would be faster than float32 if it decided all
-// pairs, and a sample takes little time in comparison.
-func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
-	c, n, width := e.costs, e.features.N, e.features.Tower.Phi
-	inFloat32 := c.packing(Float32Screen, n, width) + c.counting(Float32Screen, queries, n, width, leftovers{})
-	sampledQueries, sampledCandidates := sampleSize(queries, n)
-	estimating := c.estimating(sampledQueries, sampledCandidates, width)
-	return estimating < c.sampling*inFloat32 && slices.ContainsFunc(formats, func(f *codeFormat) bool {
-		return estimating+c.packing(f.screen, n, width)+c.counting(f.screen, queries, n, width, leftovers{}) < inFloat32
-	})
-}
-
-// cheapest returns the option with the lowest estimated cost for a number of queries. The current
-// screen need not be packed.
-func (e *cpuEngine) cheapest(queries int) option {
-	f := e.features
-	return slices.MinFunc(e.options, func(x, y option) int {
-		cost := func(o option) float64 {
-			c := e.costs.counting(o.name(), queries, f.N, f.Tower.Phi, o.left)
-			if o.screen != f.screen {
-				c += e.costs.packing(o.name(), f.N, f.Tower.Phi)
-			}
-			return c
-		}
-		return cmp.Compare(cost(x), cost(y))
-	})
-}
-
-// reconsider compares the work so far with the estimate, and changes the screen if another screen
-// is expected to be faster for the remaining queries.
-func (e *cpuEngine) reconsider(ctx context.Context, queries int) error {
-	f, now := e.features, e.finished()
-	done := float64(now.pairs - e.before.pairs)
-	for i := range e.options {
-		if o := &e.options[i]; o.screen == f.screen {
-			o.left.fine = float64(now.fine-e.before.fine) / done
-			o.left.rescored = float64(now.rescored-e.before.rescored) / done
-		}
-	}
-	if best := e.cheapest(queries); best.screen != f.screen {
-		return e.pack(ctx, best.screen)
-	}
-	return nil
 }

@@ -19,7 +19,7 @@ import (
 // eager returns costs for which integer screens are worthwhile in small rankings if they leave no
 // pairs undecided, and far too expensive if they leave any.
 func eager() costs {
-	c := costs{fine: pairCosts{1e6, 0}, rescored: pairCosts{1e6, 0}, sampling: math.Inf(1)}
+	c := costs{fine: pairCosts{1e6, 0}, rescored: pairCosts{1e6, 0}, most: math.Inf(1)}
 	c.screens[Float32Screen].pair.pair = 1
 	return c
 }
@@ -30,9 +30,9 @@ func TestScreenChanges(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	const entities = 400
-	tests := 3000
+	tests := 1500
 	if testing.Short() {
-		tests = 1200
+		tests = 1000
 	}
 	rng := rand.New(rand.NewPCG(7, 21))
 	g := ranktest.Graph(rng, entities, 6, 2000, 100, tests)
