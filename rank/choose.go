@@ -96,8 +96,8 @@ func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 	return trial, rest
 }
 
-// reconsider replaces the estimated leftovers of the screen in use by those of the trial. It changes
-// the screen if another one is now expected to be faster for the remaining queries.
+// reconsider replaces the estimated leftovers of the screen in use by the leftovers of the trial. It
+// changes the screen if another one is now expected to be faster for the remaining queries.
 func (e *cpuEngine) reconsider(ctx context.Context, queries int) error {
 	now := e.finished()
 	done := float64(now.pairs - e.loaded.pairs)

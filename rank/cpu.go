@@ -28,7 +28,8 @@ type cpuEngine struct {
 
 func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 	return &cpuEngine{
-		job: j, asked: screen, costs: measuredCosts, estimate: (*sample).leftovers, features: newFeatures(j, cpuSlice(j)),
+		job: j, asked: screen, features: newFeatures(j, cpuSlice(j)),
+		costs: measuredCosts, estimate: (*sample).leftovers,
 		workers: engine.NewWorkers(j), sweepers: make([]*sweeper, j.Threads),
 	}
 }

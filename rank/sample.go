@@ -136,10 +136,10 @@ func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
 		}
 	}
 	c := coded.common()
-	n := len(s.Queries)
 	words := int8Words(width)
-	q := packedQueries{codedQueries: codedQueries{coded: make([]codedQuery, n), rotated: make([]float64, int8Width(width))}}
 	memory := make([]uint32, 2*words)
+	var q packedQueries
+	q.coded, q.rotated = make([]codedQuery, len(s.Queries)), make([]float64, int8Width(width))
 	for row := range s.Queries {
 		c.code(&q, &s.Vectors, row, memory, memory[:words], memory[words:])
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,16 +30,14 @@ func eager() costs {
 func TestScreenChanges(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	const entities = 400
-	tests := 1500
-	if testing.Short() {
-		tests = 1000
-	}
 	rng := rand.New(rand.NewPCG(7, 21))
-	g := ranktest.Graph(rng, entities, 6, 2000, 100, tests)
+	g := ranktest.Graph(rng, 150, 12, 600, 60, 1200)
 	index, test := kg.NewIndex(g), g.Splits[kg.Test]
-	wrong := map[Screen]leftovers{Float32Screen: {}, Int8Screen: {}, Int16Screen: {}} // all decide everything
-	for _, name := range []string{"distmult", "mquine"} {
+	models := []string{"distmult", "mquine"}
+	if testing.Short() {
+		models = models[:1]
+	}
+	for _, name := range models {
 		kind := ranktest.VectorKinds[2] // few distinct rows
 		if name == "mquine" {
 			kind = ranktest.MatrixKinds[0] // random
@@ -46,31 +45,80 @@ func TestScreenChanges(t *testing.T) {
 		m := ranktest.Model(t, name, 5, g, 3, kind)
 		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[len(backends)-1]).Reference)
 		for _, b := range backends {
+			if !b.Features.Has(kernel.FeatureVNNI) {
+				continue // always in float32
+			}
 			for _, o := range []Options{
-				{Threads: 1}, {Threads: 3}, {Threads: 2, FeatureMemory: 150 * featureBytes(engine.WidestTower(m))},
+				{Threads: 1}, {Threads: 3}, {Threads: 2, FeatureMemory: 60 * featureBytes(engine.WidestTower(m))},
 			} {
-				changes := 0
 				o.Backend = b
 				o.adjust = func(e *cpuEngine) {
 					e.costs = eager()
-					e.estimate = func(_ *sample, x screen) leftovers { changes++; return wrong[x.name()] }
+					e.estimate = func(*sample, screen) leftovers { return leftovers{} }
 				}
 				got, err := Run(t.Context(), m, index, test, o)
 				require.NoError(t, err)
 				name := fmt.Sprintf("%s, %s, %d threads", name, b.Tier, o.Threads)
-				if b.Features.Has(kernel.FeatureVNNI) {
-					assert.Equal(t, AutoScreen, got.Stats.Screen, "%s: the screen did not change", name)
-					assert.Positive(t, got.Stats.Rescored.Int8, name)
-				} else {
-					assert.Equal(t, Float32Screen, got.Stats.Screen, name)
-					assert.Zero(t, changes, name)
-				}
+				assert.Equal(t, AutoScreen, got.Stats.Screen, "%s: the screen did not change", name)
 				if !assert.Equal(t, want, got.Ranks, name) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// Int8 saves time for each pair and costs time for packing and for each pair that it leaves undecided.
+func TestCheapestScreen(t *testing.T) {
+	for _, c := range []struct {
+		queries, width int
+		fine           float64
+		want           Screen
+	}{
+		{20_000, 200, 0.02, Int8Screen},
+		{20_000, 200, 0.12, Float32Screen},
+		{20_000, 1000, 0.12, Int8Screen},
+		{20_000, 1000, 0.5, Float32Screen},
+		{20_000, 40, 0.02, Float32Screen},
+		{100, 200, 0, Float32Screen},
+		{2000, 200, 0, Int8Screen},
+	} {
+		f := &features{}
+		f.N, f.Tower.Phi = 14541, c.width
+		e := &cpuEngine{features: f, costs: measuredCosts, options: []option{
+			{screen: &float32Screen{}}, {screen: &int8Screen{}, left: leftovers{fine: c.fine}},
+		}}
+		assert.Equal(t, c.want, e.cheapest(c.queries).name(), "%+v", c)
+		f.screen = e.options[1].screen // packed already
+		want := c.want
+		if c.queries == 100 {
+			want = Int8Screen
+		}
+		assert.Equal(t, want, e.cheapest(c.queries).name(), "%+v", c)
+	}
+}
+
+// A trial has blocks of trialBlock queries in a sixteenth of all queries. Together with the other
+// queries, it covers each query once.
+func TestTrialCoversQueries(t *testing.T) {
+	e := &cpuEngine{features: &features{screen: &int8Screen{}}, options: make([]option, 2)}
+	for _, n := range []int{1, 1023, 1024, 1025, 5000, 23456} {
+		trial, rest := e.splitTrial(engine.Span{First: 7, Last: 7 + n})
+		assert.Len(t, trial, n/1024)
+		times := make([]int, 7+n)
+		for _, span := range slices.Concat(trial, rest) {
+			for i := span.First; i < span.Last; i++ {
+				times[i]++
+			}
+		}
+		assert.Equal(t, slices.Concat(make([]int, 7), slices.Repeat([]int{1}, n)), times)
+		for _, span := range trial {
+			assert.Equal(t, trialBlock, span.Last-span.First)
+		}
+	}
+	e.features.screen = &float32Screen{}
+	trial, _ := e.splitTrial(engine.Span{Last: 5000})
+	assert.Empty(t, trial)
 }
 
 // The estimated leftovers are close to the counted ones, for random models and for models whose
