@@ -10,9 +10,9 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// screenChoices compares rank.AutoScreen with the screens from which it chooses, on checkpoints with
-// many close scores (random, early) and with fewer (trained, clustered). An operation ranks all test
-// triples on both sides, once with each screen in turn.
+// screenChoices compares rank.AutoScreen with the screens from which it chooses, on checkpoints
+// with many close scores (random, early) and with fewer (trained, clustered). An operation ranks
+// all test triples on both sides, once with each screen in turn.
 //
 // The times are medians of the processor time. auto/best is the median over the operations of
 // AutoScreen's time, divided by the time of the fastest fixed screen. pct-undecided is the share of

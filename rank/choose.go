@@ -78,10 +78,10 @@ func (e *cpuEngine) cheapest(queries int) screen {
 // trialBlock is the number of queries in a block of a trial.
 const trialBlock = 64
 
-// splitTrial splits off a sixteenth of the queries, with which a trial tests the choice of a screen.
-// They are in short blocks at regular distances, because neighbouring queries have the same relation
-// and leave similar numbers of pairs undecided. There is no trial if there are too few queries, or
-// if float32 was chosen, because a trial in float32 would show nothing about the codes.
+// splitTrial splits off a sixteenth of the queries, with which a trial tests the choice of a
+// screen. They are in short blocks at regular distances, because neighbouring queries have the same
+// relation and leave similar numbers of pairs undecided. There is no trial if there are too few
+// queries, or if float32 was chosen, because a trial in float32 would show nothing about the codes.
 func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 	n := s.Last - s.First
 	blocks := n / (16 * trialBlock)
@@ -96,8 +96,8 @@ func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 	return trial, rest
 }
 
-// reconsider replaces the estimated leftovers of the screen in use by the leftovers of the trial. It
-// changes the screen if another one is now expected to be faster for the remaining queries.
+// reconsider replaces the estimated leftovers of the screen in use by the leftovers of the trial.
+// It changes the screen if another one is now expected to be faster for the remaining queries.
 func (e *cpuEngine) reconsider(ctx context.Context, queries int) error {
 	now := e.finished()
 	done := float64(now.pairs - e.loaded.pairs)

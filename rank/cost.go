@@ -25,10 +25,11 @@ type pairCosts struct{ pair, term float64 }
 
 func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width) }
 
-// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The costs of
-// pairs in panels come from the benchmark Panel (bench/results), the others from ScreenChoice on
-// FB15k-237 with K from 156 to 1,000. Int16 needs AMX, which this processor lacks: its pair costs a
-// fifth of a pair in float32, as on a Xeon, where float32 and int8 have the same ratio as here.
+// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The
+// costs of pairs in panels come from the benchmark Panel (bench/results), the others from
+// ScreenChoice on FB15k-237 with K from 156 to 1,000. Int16 needs AMX, which this processor lacks:
+// its pair costs a fifth of a pair in float32, as on a Xeon, where float32 and int8 have the same
+// ratio as here.
 //
 // The fine codes need less time for a pair if a query has many pairs in a panel: at K = 1,000, 93 ns
 // if 2% of the pairs are left, and 49 ns if 34% are left. The value below is right where int8 takes
