@@ -52,7 +52,7 @@ func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, er
 func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 	c, n, width := &e.costs, e.features.N, e.features.Tower.Phi
 	total := func(s Screen) float64 {
-		return c.packing(s, n, width) + c.counting(s, queries, n, width, leftovers{})
+		return c.packing(s, n, width) + c.counting(s, queries, 0, n, width, leftovers{})
 	}
 	sampledQueries, sampledCandidates := sampleSize(queries, n)
 	sampling, inFloat32 := c.sampling(sampledQueries, sampledCandidates, width), total(Float32Screen)
@@ -61,12 +61,17 @@ func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 	})
 }
 
-// cheapest returns the screen with the lowest estimated cost for a number of queries. The screen in
-// use is packed already.
-func (e *cpuEngine) cheapest(queries int) screen {
-	f := e.features
+// cheapest returns the screen with the lowest estimated cost for some queries. The screen in use is
+// packed already.
+func (e *cpuEngine) cheapest(spans ...engine.Span) screen {
+	f, list := e.features, e.job.Queries
+	queries, targets := 0, 0
+	for _, s := range spans {
+		queries += s.Last - s.First
+		targets += int(list[s.Last-1].Last - list[s.First].First)
+	}
 	cost := func(o option) float64 {
-		counting := e.costs.counting(o.name(), queries, f.N, f.Tower.Phi, o.left)
+		counting := e.costs.counting(o.name(), queries, targets, f.N, f.Tower.Phi, o.left)
 		if o.screen == f.screen {
 			return counting
 		}
@@ -80,7 +85,7 @@ const trialBlock = 64
 
 // splitTrial splits off a sixteenth of the queries, with which a trial tests the choice of a
 // screen. They are in short blocks at regular distances, because neighbouring queries have the same
-// relation and leave similar numbers of pairs undecided. There is no trial if there are too few
+// relation and leave similar shares of their pairs undecided. There is no trial if there are too few
 // queries, or if float32 was chosen, because a trial in float32 would show nothing about the codes.
 func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 	n := s.Last - s.First
@@ -98,27 +103,24 @@ func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 
 // reconsider replaces the estimated leftovers of the screen in use by the leftovers of the trial.
 // It changes the screen if another one is now expected to be faster for the remaining queries.
-func (e *cpuEngine) reconsider(ctx context.Context, queries int) error {
+func (e *cpuEngine) reconsider(ctx context.Context, rest []engine.Span) error {
 	now := e.finished()
-	done := float64(now.pairs - e.loaded.pairs)
+	pairs := float64(now.pairs - e.loaded.pairs)
 	i := slices.IndexFunc(e.options, func(o option) bool { return o.screen == e.features.screen })
 	e.options[i].left = leftovers{
-		fine: float64(now.fine-e.loaded.fine) / done, rescored: float64(now.rescored-e.loaded.rescored) / done,
+		fine: float64(now.fine-e.loaded.fine) / pairs, rescored: float64(now.rescored-e.loaded.rescored) / pairs,
 	}
-	if best := e.cheapest(queries); best != e.features.screen {
+	if best := e.cheapest(rest...); best != e.features.screen {
 		return e.use(ctx, best)
 	}
 	return nil
 }
 
-// finished counts the pairs that a ranking has compared.
-type finished struct {
-	pairs int64 // of a query and a candidate
-	// Pairs of a target and a candidate that reached the fine codes and the float64 scores.
-	fine, rescored int64
-}
+// finished counts pairs of a target and a candidate: the pairs that a ranking has compared so far,
+// and the pairs among them that reached the fine codes and the float64 scores.
+type finished struct{ pairs, fine, rescored int64 }
 
 func (e *cpuEngine) finished() finished {
 	p := &e.job.Progress
-	return finished{p.Done.Load(), p.Coarse.Load(), p.Undecided.Load()}
+	return finished{p.Compared.Load(), p.Coarse.Load(), p.Undecided.Load()}
 }

@@ -31,26 +31,26 @@ func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width)
 // its pair costs a fifth of a pair in float32, as on a Xeon, where float32 and int8 have the same
 // ratio as here.
 //
-// The fine codes need less time for a pair if a query has many pairs in a panel: at K = 1,000, 93 ns
-// if 2% of the pairs are left, and 49 ns if 34% are left. The value below is right where int8 takes
-// as long as float32: at K = 200 if 4% are left, and at K = 1,000 if 15% are left.
+// The fine codes need less time for a pair if a query has many pairs in a panel: at K = 600, 93 ns if
+// 2% of the pairs are left, and 47 ns if 22% are left. The value below is right where int8 takes as
+// long as float32: at K = 200 if 3% are left, and at K = 1,000 if 10% are left.
 var measuredCosts = costs{
 	screens: [...]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},
 		Int8Screen:    {pack: 12, pair: pairCosts{0.18, 0.0046}},
 		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
 	},
-	fine:     pairCosts{44, 0.013},
+	fine:     pairCosts{46, 0.035},
 	rescored: pairCosts{60, 0.2},
 	sampled:  pairCosts{60, 0.2},
 	most:     0.03,
 }
 
-// leftovers are numbers of pairs of a target and a candidate, divided by the number of pairs of a
-// query and a candidate.
+// leftovers are the shares of all pairs of a target and a candidate that reach the stages after the
+// panels.
 type leftovers struct {
-	fine     float64 // pairs that reach the fine codes
-	rescored float64 // pairs that reach the float64 scores
+	fine     float64 // the fine codes
+	rescored float64 // the float64 scores
 }
 
 // packing returns the cost of packing n candidates.
@@ -58,10 +58,11 @@ func (c *costs) packing(s Screen, n, width int) float64 {
 	return c.screens[s].pack * float64(n) * float64(width)
 }
 
-// counting returns the cost of counting n candidates for each query.
-func (c *costs) counting(s Screen, queries, n, width int, l leftovers) float64 {
-	pair := c.screens[s].pair.of(width) + l.fine*c.fine.of(width) + l.rescored*c.rescored.of(width)
-	return pair * float64(queries) * float64(n)
+// counting returns the cost of comparing n candidates with the targets of queries.
+func (c *costs) counting(s Screen, queries, targets, n, width int, l leftovers) float64 {
+	inPanels := float64(queries) * c.screens[s].pair.of(width)
+	later := float64(targets) * (l.fine*c.fine.of(width) + l.rescored*c.rescored.of(width))
+	return float64(n) * (inPanels + later)
 }
 
 // sampling returns the cost of estimating leftovers from a sample of queries and candidates.

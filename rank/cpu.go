@@ -80,7 +80,7 @@ func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, first, n int
 		return nil, err
 	}
 	e.loaded = e.finished()
-	return e, e.use(ctx, e.cheapest(p.Last-p.First))
+	return e, e.use(ctx, e.cheapest(engine.Span{First: p.First, Last: p.Last}))
 }
 
 // use packs the panels for a screen.

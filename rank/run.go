@@ -268,7 +268,7 @@ func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c en
 			if err := r.countSpans(ctx, s, trial, c, 1); err != nil {
 				return err
 			}
-			if err := cpu.reconsider(ctx, p.Last-p.First-len(trial)*trialBlock); err != nil {
+			if err := cpu.reconsider(ctx, rest); err != nil {
 				return err
 			}
 		}

@@ -96,7 +96,7 @@ func (s *sample) leftovers(x screen) leftovers {
 			s.Job.Backend.Pair(kernel.Dot, s.scores[row], s.Row(row), f.Rows, f.Stride(), s.rows)
 		}
 	}
-	var fine, rescored float64
+	var fine, rescored, pairs float64
 	for row, scores := range s.scores {
 		for i, at := range s.rows {
 			first, last := bands(row, i)
@@ -106,6 +106,7 @@ func (s *sample) leftovers(x screen) leftovers {
 				if s.Targets[t].Answer == at+int32(f.First) {
 					continue
 				}
+				pairs += s.weights[row]
 				gap := max(scores[i]-s.High[t], s.Low[t]-scores[i])
 				if gap <= first {
 					fine += s.weights[row]
@@ -116,11 +117,10 @@ func (s *sample) leftovers(x screen) leftovers {
 			}
 		}
 	}
-	pairs := float64(len(s.Queries)) * float64(len(s.rows))
 	if _, ok := x.(refiner); !ok {
 		fine = 0
 	}
-	return leftovers{fine / pairs, rescored / pairs}
+	return leftovers{fine / max(pairs, 1), rescored / max(pairs, 1)}
 }
 
 // bands returns a function that bounds the errors of the panel scores and of the fine scores of a

@@ -77,25 +77,31 @@ func TestCheapestScreen(t *testing.T) {
 		want           Screen
 	}{
 		{20_000, 200, 0.02, Int8Screen},
-		{20_000, 200, 0.12, Float32Screen},
-		{20_000, 1000, 0.12, Int8Screen},
-		{20_000, 1000, 0.5, Float32Screen},
+		{20_000, 200, 0.04, Float32Screen},
+		{20_000, 1000, 0.05, Int8Screen},
+		{20_000, 1000, 0.25, Float32Screen},
 		{20_000, 40, 0.02, Float32Screen},
 		{100, 200, 0, Float32Screen},
 		{2000, 200, 0, Int8Screen},
 	} {
 		f := &features{}
 		f.N, f.Tower.Phi = 14541, c.width
-		e := &cpuEngine{features: f, costs: measuredCosts, options: []option{
-			{screen: &float32Screen{}}, {screen: &int8Screen{}, left: leftovers{fine: c.fine}},
-		}}
-		assert.Equal(t, c.want, e.cheapest(c.queries).name(), "%+v", c)
+		queries := make([]engine.Query, c.queries) // two targets for each
+		for i := range queries {
+			queries[i].First, queries[i].Last = int32(2*i), int32(2*i+2)
+		}
+		e := &cpuEngine{
+			job: &engine.Job{Plan: engine.Plan{Queries: queries}}, features: f, costs: measuredCosts,
+			options: []option{{screen: &float32Screen{}}, {screen: &int8Screen{}, left: leftovers{fine: c.fine}}},
+		}
+		all := engine.Span{Last: c.queries}
+		assert.Equal(t, c.want, e.cheapest(all).name(), "%+v", c)
 		f.screen = e.options[1].screen // packed already
 		want := c.want
 		if c.queries == 100 {
 			want = Int8Screen
 		}
-		assert.Equal(t, want, e.cheapest(c.queries).name(), "%+v", c)
+		assert.Equal(t, want, e.cheapest(all).name(), "%+v", c)
 	}
 }
 
@@ -156,7 +162,7 @@ func TestLeftoversOfSample(t *testing.T) {
 			estimate := sample.leftovers(e.features.screen)
 			ranking, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Backend: b, Screen: asked})
 			require.NoError(t, err)
-			pairs := float64(ranking.Stats.UniqueQueries) * float64(m.Config().Entities)
+			pairs := float64(ranking.Stats.Queries) * float64(m.Config().Entities)
 			counted := leftovers{
 				float64(ranking.Stats.Rescored.Int8) / pairs, float64(ranking.Stats.Rescored.Float64) / pairs,
 			}
