@@ -54,8 +54,8 @@ func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 	total := func(s Screen) float64 {
 		return c.packing(s, n, width) + c.counting(s, queries, 0, n, width, leftovers{})
 	}
-	sampledQueries, sampledCandidates := sampleSize(queries, n)
-	sampling, inFloat32 := c.sampling(sampledQueries, sampledCandidates, width), total(Float32Screen)
+	targets, candidates := sampleSize(queries, n) // there is at least a target for each query
+	sampling, inFloat32 := c.sampling(targets, candidates, width), total(Float32Screen)
 	return sampling < c.most*inFloat32 && slices.ContainsFunc(formats, func(f *codeFormat) bool {
 		return sampling+total(f.screen) < inFloat32
 	})
@@ -81,7 +81,7 @@ func (e *cpuEngine) cheapest(spans ...engine.Span) screen {
 }
 
 // trialBlock is the number of queries in a block of a trial.
-const trialBlock = 64
+const trialBlock = 32
 
 // splitTrial splits off a sixteenth of the queries, with which a trial tests the choice of a
 // screen. They are in short blocks at regular distances, because neighbouring queries have the same

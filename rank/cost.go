@@ -33,14 +33,15 @@ func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width)
 //
 // The fine codes need less time for a pair if a query has many pairs in a panel: at K = 600, 93 ns if
 // 2% of the pairs are left, and 47 ns if 22% are left. The value below is right where int8 takes as
-// long as float32: at K = 200 if 3% are left, and at K = 1,000 if 10% are left.
+// long as float32: at K = 200 if 3% are left, and at K = 1,000 if 10% are left. It is a little high,
+// because samples contain too few of the rare targets with many close candidates.
 var measuredCosts = costs{
 	screens: [...]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},
 		Int8Screen:    {pack: 12, pair: pairCosts{0.18, 0.0046}},
 		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
 	},
-	fine:     pairCosts{46, 0.035},
+	fine:     pairCosts{50, 0.035},
 	rescored: pairCosts{60, 0.2},
 	sampled:  pairCosts{60, 0.2},
 	most:     0.03,
@@ -65,8 +66,8 @@ func (c *costs) counting(s Screen, queries, targets, n, width int, l leftovers) 
 	return float64(n) * (inPanels + later)
 }
 
-// sampling returns the cost of estimating leftovers from a sample of queries and candidates.
-func (c *costs) sampling(queries, candidates, width int) float64 {
-	pairs := float64(queries) * float64(candidates)
-	return pairs*c.sampled.of(width) + c.packing(Int8Screen, queries+candidates, width)
+// sampling returns the cost of estimating leftovers from a sample of targets and candidates.
+func (c *costs) sampling(targets, candidates, width int) float64 {
+	pairs := float64(targets) * float64(candidates) / everyCompared
+	return pairs*c.sampled.of(width) + c.packing(Int8Screen, targets+candidates, width)
 }

@@ -9,48 +9,43 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// sample holds some queries of a pass, with ψ and the intervals of their targets, and some
+// sample holds some targets of a pass, each in a row with ψ of its query and its interval, and some
 // candidates of a slice. The screens of codes derive their coordinates from it, and it shows how
 // many pairs a screen would leave undecided.
 type sample struct {
 	*engine.Block
-	f       *features
-	weights []float64   // the number of targets that a target of each query stands for
-	rows    []int32     // of the candidates
-	scores  [][]float64 // of the candidates for each query; nil before the first estimate
+	f      *features
+	rows   []int32     // of the candidates
+	scores [][]float64 // of each row, for the compared candidates; nil before the first estimate
 }
 
-// mostSampledTargets bounds the targets of a sampled query.
-const mostSampledTargets = 16
-
-// sampleSize returns the numbers of queries and candidates in a sample. The cost of a sample is a
-// small part of the ranking's cost.
-func sampleSize(queries, candidates int) (sampledQueries, sampledCandidates int) {
-	return min(queries, max(16, min(queries/64, 128))), min(candidates, max(64, min(candidates/16, 512)))
+// sampleSize returns the numbers of targets and candidates in a sample for a ranking with the given
+// numbers. The cost of a sample is a small part of the ranking's cost.
+func sampleSize(targets, candidates int) (sampledTargets, sampledCandidates int) {
+	return min(targets, max(16, min(targets/64, 512))), min(candidates, max(64, min(candidates/16, 512)))
 }
 
-// newSample draws queries of a pass, and candidates, at regular distances.
+// newSample draws targets of a pass, with their queries, and candidates, at regular distances.
 func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error) {
 	j, f := e.job, e.features
-	queries, candidates := sampleSize(p.Last-p.First, f.N)
+	begin, end := int(j.Queries[p.First].First), int(j.Queries[p.Last-1].Last)
+	targets, candidates := sampleSize(end-begin, f.N)
 	room, _ := e.Room()
-	queries = min(queries, room)
-	s := &sample{f: f}
+	targets = min(targets, room)
 	var plan engine.Plan
-	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
-		q, first := j.Queries[i], int32(len(plan.Targets))
-		step := (q.Last - q.First + mostSampledTargets - 1) / mostSampledTargets
-		for t := q.First; t < q.Last; t += step {
-			plan.Targets = append(plan.Targets, j.Targets[t])
+	next := p.First
+	for i := range targets {
+		t := begin + i*(end-begin)/targets
+		for int(j.Queries[next].Last) <= t {
+			next++
 		}
-		targets := q.Last - q.First
-		q.First, q.Last = first, int32(len(plan.Targets))
-		plan.Queries = append(plan.Queries, q)
-		s.weights = append(s.weights, float64(targets)/float64(q.Last-first))
+		q := j.Queries[next]
+		q.First, q.Last = int32(i), int32(i)+1
+		plan.Queries, plan.Targets = append(plan.Queries, q), append(plan.Targets, j.Targets[t])
 	}
-	s.Block = engine.NewBlock(&engine.Job{
+	s := &sample{f: f, Block: engine.NewBlock(&engine.Job{
 		Model: j.Model, Backend: j.Backend, First: j.First, Last: j.Last, Plan: plan,
-	}, e)
+	}, e)}
 	s.Begin(engine.Span{Last: len(plan.Queries)})
 	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
 		s.rows = append(s.rows, int32(i))
@@ -85,42 +80,50 @@ func (s *sample) coordinates() *coordinates {
 	return newCoordinates(psi, phi, s.f.Tower.Phi)
 }
 
+// everyCompared is the distance between the candidates that a sample compares with its targets. The
+// others serve to derive coordinates and panel groups.
+const everyCompared = 4
+
 // leftovers estimates the pairs that a screen leaves undecided. The bands are the same as in a
 // ranking, except that the sample has fewer candidates in a panel group.
 func (s *sample) leftovers(x screen) leftovers {
 	f, bands := s.f, s.bands(x)
+	compared := (len(s.rows) + everyCompared - 1) / everyCompared
 	if s.scores == nil {
+		var rows []int32
+		for i := 0; i < len(s.rows); i += everyCompared {
+			rows = append(rows, s.rows[i])
+		}
 		s.scores = make([][]float64, len(s.Queries))
 		for row := range s.scores {
-			s.scores[row] = make([]float64, len(s.rows))
-			s.Job.Backend.Pair(kernel.Dot, s.scores[row], s.Row(row), f.Rows, f.Stride(), s.rows)
+			s.scores[row] = make([]float64, compared)
+			s.Job.Backend.Pair(kernel.Dot, s.scores[row], s.Row(row), f.Rows, f.Stride(), rows)
 		}
 	}
-	var fine, rescored, pairs float64
+	fine, rescored := 0, 0
 	for row, scores := range s.scores {
-		for i, at := range s.rows {
-			first, last := bands(row, i)
+		for k, score := range scores {
+			i := k * everyCompared
+			at := s.rows[i]
+			if s.Targets[row].Answer == at+int32(f.First) {
+				continue
+			}
+			panel, last := bands(row, i)
 			slack := s.Slack(row, f.Sizes[at])
-			first, last = s.Product(row, 0, first, f.Norms[at])+slack, s.Product(row, 0, last, f.Norms[at])+slack
-			for t := s.TargetStart[row]; t < s.TargetStart[row+1]; t++ {
-				if s.Targets[t].Answer == at+int32(f.First) {
-					continue
-				}
-				pairs += s.weights[row]
-				gap := max(scores[i]-s.High[t], s.Low[t]-scores[i])
-				if gap <= first {
-					fine += s.weights[row]
-				}
-				if gap <= last {
-					rescored += s.weights[row]
-				}
+			gap := max(score-s.High[row], s.Low[row]-score)
+			if gap <= s.Product(row, 0, panel, f.Norms[at])+slack {
+				fine++
+			}
+			if gap <= s.Product(row, 0, last, f.Norms[at])+slack {
+				rescored++
 			}
 		}
 	}
 	if _, ok := x.(refiner); !ok {
 		fine = 0
 	}
-	return leftovers{fine / max(pairs, 1), rescored / max(pairs, 1)}
+	pairs := float64(len(s.Queries)) * float64(compared)
+	return leftovers{float64(fine) / pairs, float64(rescored) / pairs}
 }
 
 // bands returns a function that bounds the errors of the panel scores and of the fine scores of a
