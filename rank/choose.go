@@ -81,7 +81,7 @@ func (e *cpuEngine) cheapest(spans ...engine.Span) screen {
 }
 
 // trialBlock is the number of queries in a block of a trial.
-const trialBlock = 32
+const trialBlock = 64
 
 // splitTrial splits off a sixteenth of the queries, with which a trial tests the choice of a
 // screen. They are in short blocks at regular distances, because neighbouring queries have the same

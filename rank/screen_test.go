@@ -109,7 +109,7 @@ func TestCheapestScreen(t *testing.T) {
 // queries, it covers each query once.
 func TestTrialCoversQueries(t *testing.T) {
 	e := &cpuEngine{features: &features{screen: &int8Screen{}}, options: make([]option, 2)}
-	for _, n := range []int{1, 511, 512, 513, 5000, 23456} {
+	for _, n := range []int{1, 1023, 1024, 1025, 5000, 23456} {
 		trial, rest := e.splitTrial(engine.Span{First: 7, Last: 7 + n})
 		assert.Len(t, trial, n/(16*trialBlock))
 		times := make([]int, 7+n)
