@@ -32,6 +32,7 @@ func BenchmarkSmall(b *testing.B)     { family(b) }
 func BenchmarkRows(b *testing.B)      { family(b) }
 func BenchmarkTrainStep(b *testing.B) { family(b) }
 
+func BenchmarkScreenChoice(b *testing.B)   { family(b) }
 func BenchmarkSplitProduct(b *testing.B)   { family(b) }
 func BenchmarkSplitTrainStep(b *testing.B) { family(b) }
 

@@ -47,6 +47,7 @@ var families = []func(*suite) []Benchmark{
 	products, splitProducts, distances, smallProducts, rowOperations, // kernels of training
 	loads, opens, // jobs
 	evaluations,
+	screenChoices,
 	predictions,
 	trainingSteps,
 }

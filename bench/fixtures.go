@@ -92,7 +92,15 @@ func (f *fixtures) open(ctx context.Context, s shape) (g *kg.Graph, err error) {
 
 // with returns a shape's graph and a clustered checkpoint for it.
 func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subject, error) {
+	return f.withKind(ctx, s, m, dim, clusteredKind)
+}
+
+// withKind is like with but returns a checkpoint of any kind.
+func (f *fixtures) withKind(ctx context.Context, s shape, m string, dim int, kind string) (*subject, error) {
 	key := fmt.Sprintf("%s-%s-%d", s.name, m, dim)
+	if kind != clusteredKind {
+		key += "-" + kind
+	}
 	if f.subject != nil && f.key == key {
 		return f.subject, nil
 	}
@@ -105,7 +113,7 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 		return nil, err
 	}
 	cfg := model.Config{Model: m, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
-	dir, err := cachedCheckpoint(ctx, g, key, cfg)
+	dir, err := cachedCheckpoint(ctx, g, key, kind, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("benchmark checkpoint %s: %w", key, err)
 	}
@@ -126,10 +134,42 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	return f.subject, nil
 }
 
+// The kinds of checkpoints: initial parameters, after one epoch, after a short training run, and
+// clustered.
+const (
+	randomKind    = "random"
+	earlyKind     = "early"
+	trainedKind   = "trained"
+	clusteredKind = "clustered"
+)
+
+// newModel creates a model of a kind.
+func newModel(ctx context.Context, kind string, cfg model.Config, g *kg.Graph, m train.Machine) (model.Model, error) {
+	epochs := 1
+	switch kind {
+	case randomKind:
+		return train.Random(ctx, cfg, 1)
+	case clusteredKind:
+		return clustered.New(ctx, cfg, g, 1, m)
+	case trainedKind:
+		epochs = 3
+	}
+	t, err := train.NewTrainer(ctx, newStepShape(cfg.Model, cfg.Dim).config, g, m)
+	for range epochs {
+		if err == nil {
+			_, err = t.Epoch(ctx)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.Model(), nil
+}
+
 // cachedCheckpoint returns the folder of a checkpoint in the user's cache, and creates it if it is
 // missing. Fitting takes seconds, and two compared revisions should use the same checkpoint. The
 // name contains the tier and clustered.Version, because the bytes depend on them.
-func cachedCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Config) (string, error) {
+func cachedCheckpoint(ctx context.Context, g *kg.Graph, key, kind string, cfg model.Config) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
@@ -143,7 +183,7 @@ func cachedCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Co
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	m, err := clustered.New(ctx, cfg, g, 1, train.Machine{Backend: backends[0], Threads: threads()})
+	m, err := newModel(ctx, kind, cfg, g, train.Machine{Backend: backends[0], Threads: threads()})
 	if err != nil {
 		return "", err
 	}

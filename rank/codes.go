@@ -24,16 +24,10 @@ type codeFormat struct {
 	// strips returns the number of words for the codes of queries: in strips of mr queries and by
 	// rows, added up.
 	strips func(l codeLayout, queries, mr int) int
-	// sampleBand bounds the error of the score of two vectors. norm is the norm of the candidate's
-	// vector.
-	sampleBand func(query, candidate kernel.Int8Code, norm float64) float64
-	// mostUndecided is the share of sampled pairs that the format may leave undecided under
-	// AutoScreen.
-	mostUndecided float64
-	new           func(codes) screen
+	new    func(codes) screen
 }
 
-// codeFormats lists the formats, best first.
+// codeFormats lists the formats, most precise first.
 var codeFormats = []*codeFormat{&int16Format, &int8Format}
 
 // codeLayout describes a row of codes. It has stride words: the first len are the coarse codes, and
@@ -56,6 +50,7 @@ type codes struct {
 	sizes, peaks []float64
 }
 
+func (x *codes) common() *codes        { return x }
 func (x *codes) panels() kernel.Panels { return x.kernels }
 func (x *codes) terms() int            { return x.layout.terms }
 

@@ -3,6 +3,7 @@ package rank
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
@@ -14,10 +15,13 @@ import (
 // implements both engine.Engine and engine.Candidates.
 type cpuEngine struct {
 	job      *engine.Job
-	asked    Screen // from Options
-	used     Screen // of all slices so far; AutoScreen if they differ
-	loaded   bool
+	asked    Screen   // from Options
+	used     []Screen // so far
 	features *features
+	costs    costs
+	estimate func(*sample, screen) leftovers
+	options  []option        // for the slice
+	loaded   finished        // when the slice was loaded
 	workers  *engine.Workers // of Load
 	sweepers []*sweeper      // by goroutine
 }
@@ -25,6 +29,7 @@ type cpuEngine struct {
 func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 	return &cpuEngine{
 		job: j, asked: screen, features: newFeatures(j, cpuSlice(j)),
+		costs: measuredCosts, estimate: (*sample).leftovers,
 		workers: engine.NewWorkers(j), sweepers: make([]*sweeper, j.Threads),
 	}
 }
@@ -69,20 +74,29 @@ func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, first, n int
 	if err := f.Fill(ctx, e.job, e.workers, p, first, n); err != nil {
 		return nil, err
 	}
-	f.use(chooseScreen(e.job, e.workers.Get(0), f, e.asked, p))
-	if !e.loaded {
-		e.used, e.loaded = f.screen.name(), true
-	} else if e.used != f.screen.name() {
-		e.used = AutoScreen
-	}
-	key, err := f.screen.sortKey(ctx, e.job)
-	if err != nil {
+	f.OrderTerms()
+	var err error
+	if e.options, err = e.newOptions(ctx, p); err != nil {
 		return nil, err
 	}
+	e.loaded = e.finished()
+	return e, e.use(ctx, e.cheapest(engine.Span{First: p.First, Last: p.Last}))
+}
+
+// use packs the panels for a screen.
+func (e *cpuEngine) use(ctx context.Context, s screen) error {
+	f := e.features
+	f.use(s)
+	if !slices.Contains(e.used, s.name()) {
+		e.used = append(e.used, s.name())
+	}
+	key, err := s.sortKey(ctx, e.job)
+	if err != nil {
+		return err
+	}
 	f.SortBy(key)
-	f.OrderTerms()
 	f.boundGroups()
-	return e, f.screen.pack(ctx, e.job)
+	return s.pack(ctx, e.job)
 }
 
 func (e *cpuEngine) Features() *engine.Features { return &e.features.Features }

@@ -22,11 +22,7 @@ var int16Format = codeFormat{
 	strips: func(l codeLayout, queries, mr int) int {
 		return (queries + mr) * l.terms // by rows for one strip
 	},
-	sampleBand: func(q, e kernel.Int8Code, norm float64) float64 {
-		return q.FineNorm*e.FineNorm + q.FineResidual*norm + q.Norm*e.FineResidual
-	},
-	mostUndecided: 0.01, // a float64 score costs about fifty times as much as a float32 score in a panel
-	new:           func(c codes) screen { return &int16Screen{c} },
+	new: func(c codes) screen { return &int16Screen{c} },
 }
 
 // int16Terms returns the number of words of kernel.Int16Panels for a width.
@@ -63,6 +59,11 @@ func (x *int16Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 func (x *int16Screen) margins(q *packedQueries, v *engine.Vectors, row, group int) margins {
 	c := &q.coded[row]
 	return x.codes.margins(c, v, row, group, x.band(c, &x.groups[group]))
+}
+
+func (x *int16Screen) bands(q *codedQuery, g *codeGroup) (panel, fine float64) {
+	band := x.band(q, g)
+	return band, band
 }
 
 // band bounds |ψ·φ − s| for the candidates of a panel group, where s is the score of coarse and

@@ -24,15 +24,7 @@ var int8Format = codeFormat{
 	strips: func(l codeLayout, queries, _ int) int {
 		return queries*(l.terms+l.stride) + l.len // by rows for all queries; the last row is packed from its middle
 	},
-	sampleBand: func(q, e kernel.Int8Code, norm float64) float64 {
-		return q.Residual*norm + q.Norm*e.Residual
-	},
-	// For a pair that the panels leave undecided, the next stage takes about three times as long as
-	// a float32 score in a panel; a score from bytes saves three quarters of the float32 score's
-	// time. Panels leave more pairs undecided than the sample does, because a panel group shares
-	// one step.
-	mostUndecided: 0.15,
-	new:           func(c codes) screen { return &int8Screen{c} },
+	new: func(c codes) screen { return &int8Screen{c} },
 }
 
 // int8Width returns a width rounded up to a multiple of spread.
@@ -82,6 +74,10 @@ func (x *int8Screen) margins(q *packedQueries, v *engine.Vectors, row, group int
 	m := x.codes.margins(c, v, row, group, x.band(c, g))
 	m.fine = v.Product(row, 0, x.fineBand(c, g), x.f.groupNorms[group])
 	return m
+}
+
+func (x *int8Screen) bands(q *codedQuery, g *codeGroup) (panel, fine float64) {
+	return x.band(q, g), x.fineBand(q, g)
 }
 
 // band bounds |ψ·φ − s| for the candidates of a panel group, where s is the score of coarse codes.

@@ -105,7 +105,7 @@ func (p *predictor) predict(ctx context.Context, j *engine.Job, o Options) (err 
 	defer func() { err = cmp.Or(err, s.engine.Close()) }()
 	_, _, err = s.eachSlice(ctx, func(ctx context.Context, ps engine.Pass, c engine.Candidates) error {
 		size := predictBlock(c.QueryBlock(), c.Strip(), p.k, ps.Last-ps.First, j.Threads)
-		return s.eachBlock(ctx, j.Blocks(ps, size), 1,
+		return s.eachBlock(ctx, j.Blocks(engine.Span{First: ps.First, Last: ps.Last}, size), 1,
 			func(ctx context.Context, w int, queries engine.Span, b *engine.Block) error {
 				return p.listBlock(ctx, w, queries.First, b, c)
 			})

@@ -40,6 +40,8 @@ type Options struct {
 	Screen Screen
 	// Progress, if not nil, is called about five times a second from one goroutine.
 	Progress func(Progress)
+
+	adjust func(*cpuEngine) // for tests
 }
 
 // withDefaults replaces zero values by the defaults, except in Candidates and FeatureMemory.
@@ -135,8 +137,7 @@ type Stats struct {
 	Queries, UniqueQueries int
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
-	// Screen is the arithmetic of the first stage, or AutoScreen if it differed between slices of
-	// the candidates.
+	// Screen is the arithmetic of the first stage, or AutoScreen if it changed during the ranking.
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
@@ -244,7 +245,9 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 	stats.Pack += begun
 	stats.Screen = Float32Screen
 	if cpu, ok := s.engine.(*cpuEngine); ok {
-		stats.Screen = cpu.used
+		if stats.Screen = AutoScreen; len(cpu.used) == 1 {
+			stats.Screen = cpu.used[0]
+		}
 	} else {
 		stats.Engine = o.Engine.String()
 	}
@@ -255,12 +258,36 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 	return nil
 }
 
-// countSlice counts the candidates of a slice for the queries of a pass.
+// countSlice counts the candidates of a slice for the queries of a pass. The first queries may be a
+// trial, after which the processor may change its screen.
 func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c engine.Candidates) error {
-	blocks := s.job.Blocks(p, c.QueryBlock())
+	rest := []engine.Span{{First: p.First, Last: p.Last}}
+	if cpu, ok := c.(*cpuEngine); ok {
+		var trial []engine.Span
+		if trial, rest = cpu.splitTrial(rest[0]); len(trial) > 0 {
+			if err := r.countSpans(ctx, s, trial, c, 1); err != nil {
+				return err
+			}
+			if err := cpu.reconsider(ctx, rest); err != nil {
+				return err
+			}
+		}
+	}
+	return r.countSpans(ctx, s, rest, c, 4)
+}
+
+// countSpans counts the candidates of a slice for spans of queries. If there are few blocks, it
+// splits the candidates, so that there are enough items for every thread.
+func (r *ranker) countSpans(
+	ctx context.Context, s *session, spans []engine.Span, c engine.Candidates, perThread int,
+) error {
+	var blocks []engine.Span
+	for _, span := range spans {
+		blocks = append(blocks, s.job.Blocks(span, c.QueryBlock())...)
+	}
 	parts := 1
-	if threads := s.job.Threads; threads > 1 { // split the candidates if there are few blocks
-		parts = max(1, min((4*threads+len(blocks)-1)/len(blocks), c.MostParts()))
+	if threads := s.job.Threads; threads > 1 {
+		parts = max(1, min((perThread*threads+len(blocks)-1)/len(blocks), c.MostParts()))
 	}
 	return s.eachBlock(ctx, blocks, parts, func(ctx context.Context, w int, _ engine.Span, b *engine.Block) error {
 		return r.countBlock(ctx, w, b, c)

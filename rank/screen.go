@@ -2,9 +2,7 @@ package rank
 
 import (
 	"context"
-	"math"
 
-	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -14,9 +12,8 @@ import (
 type Screen uint8
 
 const (
-	// AutoScreen chooses the first of Int16Screen and Int8Screen for which the machine has fast
-	// kernels and which decides enough pairs of a sample. If there is none, it chooses
-	// Float32Screen.
+	// AutoScreen chooses the fastest of Float32Screen and the integer screens for which the machine
+	// has fast kernels. It estimates their times from a sample, and again from the first queries.
 	AutoScreen Screen = iota
 	// Float32Screen compares in float32.
 	Float32Screen
@@ -51,6 +48,15 @@ type screen interface {
 	margins(q *packedQueries, v *engine.Vectors, row, group int) margins
 }
 
+// codedScreen is a screen of codes.
+type codedScreen interface {
+	screen
+	common() *codes
+	// bands bounds the errors of the panel scores for the candidates of a panel group, and of their
+	// fine scores. The bounds are equal if the screen has no fine scores.
+	bands(q *codedQuery, g *codeGroup) (panel, fine float64)
+}
+
 // refiner is a screen with scores that are finer than the panels'.
 type refiner interface {
 	// refine sets the intervals of candidates in a panel that its scores for a row leave undecided.
@@ -66,7 +72,7 @@ type packedQueries struct {
 	codedQueries
 }
 
-// codeFormats lists the formats of codes that may be used for a tower, best first.
+// codeFormats lists the formats of codes that may be used for a tower, most precise first.
 func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
 	for _, c := range codeFormats {
 		if t.Compare == kernel.Dot && c.fits(t.Phi) && (s == c.screen || s == AutoScreen && b.Features.Has(c.feature)) {
@@ -74,105 +80,4 @@ func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeForma
 		}
 	}
 	return list
-}
-
-// chooseScreen returns the screen for the candidates of f in a pass. w computes the ψ of a sample
-// of queries.
-func chooseScreen(j *engine.Job, w model.Worker, f *features, asked Screen, p engine.Pass) screen {
-	const fewest = 64 // fewer queries do not repay the preparation
-	width, inFloat32 := f.Tower.Phi, &float32Screen{f, j.Backend}
-	formats := asked.codeFormats(f.Tower, j.Backend)
-	if len(formats) == 0 || asked == AutoScreen && p.Last-p.First < fewest {
-		return inFloat32
-	}
-	pairs, small := samplePairs(j, w, f, p)
-	if !small {
-		return inFloat32
-	}
-	coordinates := newCoordinates(pairs.psi, pairs.phi, width)
-	format := formats[0]
-	if asked == AutoScreen {
-		if format = decidesMost(formats, j.Backend, f, coordinates, pairs); format == nil {
-			return inFloat32
-		}
-	}
-	return format.new(codes{
-		f: f, backend: j.Backend, kernels: format.panels(j.Backend), layout: format.layout(width),
-		coordinates: coordinates,
-	})
-}
-
-// sample holds ψ of some queries and φ of some candidates.
-type sample struct {
-	psi     [][]float32
-	targets []float64 // the float64 score of the first target of each query
-	phi     [][]float32
-	rows    []int32 // of the candidates
-}
-
-// samplePairs draws queries of a pass, and candidates. small is false if a norm is so large that a
-// score might overflow.
-func samplePairs(j *engine.Job, w model.Worker, f *features, p engine.Pass) (pairs sample, small bool) {
-	const queries, candidates = 128, 1024
-	for _, n := range f.Norms[:f.N] {
-		if !(n < 0x1p60) {
-			return pairs, false
-		}
-	}
-	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
-		pairs.rows, pairs.phi = append(pairs.rows, int32(i)), append(pairs.phi, f.Row(int32(i)))
-	}
-	phi := kernel.AlignedFloat32(f.Stride())
-	sizes, slacks, scores := make([]float64, 1), make([]model.Slack, 1), make([]float64, 1)
-	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
-		q := j.Queries[i]
-		x := make([]float32, f.Stride())
-		rows := model.Rows{Values: x, Width: f.Tower.Psi, Stride: f.Stride()}
-		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, rows, slacks)
-		if !(fmath.Norm(x) < 0x1p60) {
-			return pairs, false
-		}
-		target := j.Targets[q.First].Answer
-		rows = model.Rows{Values: phi, Width: f.Tower.Phi, Stride: f.Stride()}
-		w.Features(q.Side, q.Relation, []int32{target}, rows, sizes)
-		j.Backend.Pair(kernel.Dot, scores, x, phi, f.Stride(), []int32{0})
-		pairs.psi, pairs.targets = append(pairs.psi, x), append(pairs.targets, scores[0])
-	}
-	return pairs, true
-}
-
-// decidesMost returns the first format that leaves less than its mostUndecided share of a sample's
-// pairs undecided, or nil if there is none. A format decides a pair if the candidate's score is far
-// enough from the target's.
-func decidesMost(
-	formats []*codeFormat, b *kernel.Backend, f *features, coordinates *coordinates, pairs sample,
-) *codeFormat {
-	width := f.Tower.Phi
-	n := int8Width(width)
-	x, coarse, fine := make([]float64, n), make([]uint8, n), make([]uint8, n)
-	code := func() kernel.Int8Code { return kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0) }
-	norms, coded := make([]float64, len(pairs.phi)), make([]kernel.Int8Code, len(pairs.phi))
-	for j, row := range pairs.phi {
-		coordinates.candidate(x, row[:width])
-		norms[j], coded[j] = norm64(x), code()
-	}
-	undecided, scores := make([]int, len(formats)), make([]float64, len(pairs.phi))
-	for i, row := range pairs.psi {
-		coordinates.query(x, row[:width])
-		q := code()
-		b.Pair(kernel.Dot, scores, row, f.Rows, f.Stride(), pairs.rows)
-		for j, score := range scores {
-			for k, format := range formats {
-				if math.Abs(score-pairs.targets[i]) <= format.sampleBand(q, coded[j], norms[j]) {
-					undecided[k]++
-				}
-			}
-		}
-	}
-	for k, format := range formats {
-		if float64(undecided[k]) < format.mostUndecided*float64(len(pairs.psi)*len(pairs.phi)) {
-			return format
-		}
-	}
-	return nil
 }

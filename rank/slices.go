@@ -25,7 +25,11 @@ func (o Options) begin(ctx context.Context, j *engine.Job) (_ *session, err erro
 	}
 	s := &session{job: j, blocks: make([]*engine.Block, j.Threads)}
 	if o.Engine == nil {
-		s.engine = newCPUEngine(j, o.Screen)
+		e := newCPUEngine(j, o.Screen)
+		if o.adjust != nil {
+			o.adjust(e)
+		}
+		s.engine = e
 		return s, nil
 	}
 	s.engine, err = o.Engine.Start(j)

@@ -173,12 +173,11 @@ func (j *Job) Rep(e int32) int32 {
 	return j.Representatives[e]
 }
 
-// Blocks divides the queries of a pass into blocks of at most n queries and as many targets as a
-// Block holds.
-func (j *Job) Blocks(p Pass, n int) (blocks []Span) {
-	for first := p.First; first < p.Last; {
+// Blocks divides queries into blocks of at most n queries and as many targets as a Block holds.
+func (j *Job) Blocks(s Span, n int) (blocks []Span) {
+	for first := s.First; first < s.Last; {
 		last := first + 1
-		for last < p.Last && last-first < n && j.Queries[last].Last-j.Queries[first].First <= blockTargets {
+		for last < s.Last && last-first < n && j.Queries[last].Last-j.Queries[first].First <= blockTargets {
 			last++
 		}
 		blocks = append(blocks, Span{first, last})

@@ -1,0 +1,73 @@
+package rank
+
+// This file estimates how long a ranking takes with each screen. AutoScreen chooses the screen with
+// the lowest estimate, so only the ratios of the times below matter.
+
+// costs holds processor times in nanoseconds.
+type costs struct {
+	screens [4]screenCosts // by Screen
+	// A pair of a target and a candidate that the panels leave to the fine codes or to the float64
+	// scores.
+	fine, rescored pairCosts
+	sampled        pairCosts // a pair of a sampled query and a sampled candidate
+	// most is the largest share of the time in float32 that AutoScreen spends on its estimate.
+	most float64
+}
+
+// screenCosts are the costs of a screen's panels.
+type screenCosts struct {
+	pack float64   // a coordinate of a candidate, for packing it
+	pair pairCosts // a pair of a query and a candidate, with its comparison with two targets
+}
+
+// pairCosts is the cost of a pair: pair plus term for each coordinate.
+type pairCosts struct{ pair, term float64 }
+
+func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width) }
+
+// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The
+// costs of pairs in panels come from the benchmark Panel (bench/results), the others from
+// ScreenChoice on FB15k-237 with K from 156 to 1,000. Int16 needs AMX, which this processor lacks:
+// its pair costs a fifth of a pair in float32, as on a Xeon, where float32 and int8 have the same
+// ratio as here.
+//
+// The fine codes need less time for a pair if a query has many pairs in a panel: at K = 600, 93 ns if
+// 2% of the pairs are left, and 47 ns if 22% are left. The value below is right where int8 takes as
+// long as float32: at K = 200 if 3% are left, and at K = 1,000 if 10% are left. It is a little high,
+// because samples contain too few of the rare targets with many close candidates.
+var measuredCosts = costs{
+	screens: [...]screenCosts{
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},
+		Int8Screen:    {pack: 12, pair: pairCosts{0.18, 0.0046}},
+		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
+	},
+	fine:     pairCosts{50, 0.035},
+	rescored: pairCosts{60, 0.2},
+	sampled:  pairCosts{60, 0.2},
+	most:     0.03,
+}
+
+// leftovers are the shares of all pairs of a target and a candidate that reach the stages after the
+// panels.
+type leftovers struct {
+	fine     float64 // the fine codes
+	rescored float64 // the float64 scores
+}
+
+// packing returns the cost of packing n candidates.
+func (c *costs) packing(s Screen, n, width int) float64 {
+	return c.screens[s].pack * float64(n) * float64(width)
+}
+
+// counting returns the cost of comparing n candidates with the targets of queries.
+func (c *costs) counting(s Screen, queries, targets, n, width int, l leftovers) float64 {
+	inPanels := float64(queries) * c.screens[s].pair.of(width)
+	later := float64(targets) * (l.fine*c.fine.of(width) + l.rescored*c.rescored.of(width))
+	return float64(n) * (inPanels + later)
+}
+
+// sampling returns the cost of estimating leftovers from a sample of targets and candidates.
+func (c *costs) sampling(targets, candidates, width int) float64 {
+	pairs := float64(targets) * float64(candidates) / everyCompared
+	return pairs*c.sampled.of(width) + c.packing(Int8Screen, targets+candidates, width)
+}

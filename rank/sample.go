@@ -1,0 +1,184 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// sample holds some targets of a pass, each in a row with ψ of its query and its interval, and some
+// candidates of a slice. The screens of codes derive their coordinates from it, and it shows how
+// many pairs a screen would leave undecided.
+type sample struct {
+	*engine.Block
+	f      *features
+	rows   []int32     // of the candidates
+	scores [][]float64 // of each row, for the compared candidates; nil before the first estimate
+}
+
+// sampleSize returns the numbers of targets and candidates in a sample for a ranking with the given
+// numbers. The cost of a sample is a small part of the ranking's cost.
+func sampleSize(targets, candidates int) (sampledTargets, sampledCandidates int) {
+	return min(targets, max(16, min(targets/64, 512))), min(candidates, max(64, min(candidates/16, 512)))
+}
+
+// newSample draws targets of a pass, with their queries, and candidates, at regular distances.
+func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error) {
+	j, f := e.job, e.features
+	begin, end := int(j.Queries[p.First].First), int(j.Queries[p.Last-1].Last)
+	targets, candidates := sampleSize(end-begin, f.N)
+	room, _ := e.Room()
+	targets = min(targets, room)
+	var plan engine.Plan
+	next := p.First
+	for i := range targets {
+		t := begin + i*(end-begin)/targets
+		for int(j.Queries[next].Last) <= t {
+			next++
+		}
+		q := j.Queries[next]
+		q.First, q.Last = int32(i), int32(i)+1
+		plan.Queries, plan.Targets = append(plan.Queries, q), append(plan.Targets, j.Targets[t])
+	}
+	s := &sample{f: f, Block: engine.NewBlock(&engine.Job{
+		Model: j.Model, Backend: j.Backend, First: j.First, Last: j.Last, Plan: plan,
+	}, e)}
+	s.Begin(engine.Span{Last: len(plan.Queries)})
+	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
+		s.rows = append(s.rows, int32(i))
+	}
+	if err := s.ComputeVectors(ctx, &f.Features); err != nil {
+		return nil, err
+	}
+	return s, s.BoundTargets(ctx, &f.Features)
+}
+
+// fitsCodes reports whether no norm is so large that a score of codes might overflow.
+func (s *sample) fitsCodes() bool {
+	for _, norms := range [][]float64{s.f.Norms[:s.f.N], s.Norms[:len(s.Queries)]} {
+		for _, n := range norms {
+			if !(n < 0x1p60) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// coordinates returns coordinates that balance the sampled ψ and φ.
+func (s *sample) coordinates() *coordinates {
+	var psi, phi [][]float32
+	for row := range s.Queries {
+		psi = append(psi, s.Row(row))
+	}
+	for _, i := range s.rows {
+		phi = append(phi, s.f.Row(i))
+	}
+	return newCoordinates(psi, phi, s.f.Tower.Phi)
+}
+
+// everyCompared is the distance between the candidates that a sample compares with its targets. The
+// others serve to derive coordinates and panel groups.
+const everyCompared = 4
+
+// leftovers estimates the pairs that a screen leaves undecided. The bands are the same as in a
+// ranking, except that the sample has fewer candidates in a panel group.
+func (s *sample) leftovers(x screen) leftovers {
+	f, bands := s.f, s.bands(x)
+	compared := (len(s.rows) + everyCompared - 1) / everyCompared
+	if s.scores == nil {
+		var rows []int32
+		for i := 0; i < len(s.rows); i += everyCompared {
+			rows = append(rows, s.rows[i])
+		}
+		s.scores = make([][]float64, len(s.Queries))
+		for row := range s.scores {
+			s.scores[row] = make([]float64, compared)
+			s.Job.Backend.Pair(kernel.Dot, s.scores[row], s.Row(row), f.Rows, f.Stride(), rows)
+		}
+	}
+	fine, rescored := 0, 0
+	for row, scores := range s.scores {
+		for k, score := range scores {
+			i := k * everyCompared
+			at := s.rows[i]
+			if s.Targets[row].Answer == at+int32(f.First) {
+				continue
+			}
+			panel, last := bands(row, i)
+			slack := s.Slack(row, f.Sizes[at])
+			gap := max(score-s.High[row], s.Low[row]-score)
+			if gap <= s.Product(row, 0, panel, f.Norms[at])+slack {
+				fine++
+			}
+			if gap <= s.Product(row, 0, last, f.Norms[at])+slack {
+				rescored++
+			}
+		}
+	}
+	if _, ok := x.(refiner); !ok {
+		fine = 0
+	}
+	pairs := float64(len(s.Queries)) * float64(compared)
+	return leftovers{float64(fine) / pairs, float64(rescored) / pairs}
+}
+
+// bands returns a function that bounds the errors of the panel scores and of the fine scores of a
+// sampled query and candidate. They are equal if the screen has no fine scores.
+func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
+	f, width := s.f, s.f.Tower.Phi
+	coded, ok := x.(codedScreen)
+	if !ok {
+		relative, absolute := s.Job.Backend.PanelError(kernel.Dot, width)
+		return func(row, i int) (panel, fine float64) {
+			band := relative*s.Norms[row]*f.Norms[s.rows[i]] + absolute
+			return band, band
+		}
+	}
+	c := coded.common()
+	words := int8Words(width)
+	memory := make([]uint32, 2*words)
+	var q packedQueries
+	q.coded, q.rotated = make([]codedQuery, len(s.Queries)), make([]float64, int8Width(width))
+	for row := range s.Queries {
+		c.code(&q, &s.Vectors, row, memory, memory[:words], memory[words:])
+	}
+	groups, groupOf := s.groups(c)
+	return func(row, i int) (panel, fine float64) { return coded.bands(&q.coded[row], &groups[groupOf[i]]) }
+}
+
+// groups returns the panel groups for the candidates of a sample, and the group of each candidate.
+// A group has the same share of the candidates as in a ranking, but at least 32 candidates.
+func (s *sample) groups(c *codes) (groups []codeGroup, groupOf []int) {
+	const least = 32
+	f, n := s.f, len(s.rows)
+	x := make([]float64, int8Width(f.Tower.Phi))
+	sizes, peaks, order := make([]float64, n), make([]float64, n), make([]int, n)
+	for i, at := range s.rows {
+		c.coordinates.candidate(x, f.Row(at)[:f.Tower.Phi])
+		sizes[i], peaks[i], order[i] = norm64(x), largest(x), i
+	}
+	slices.SortFunc(order, func(i, k int) int { return cmp.Compare(peaks[i], peaks[k]) })
+	count := max(1, min(n/least, f.N/(groupPanels*f.nr)))
+	groups, groupOf = make([]codeGroup, count), make([]int, n)
+	for at, i := range order {
+		groupOf[i] = at * count / n
+		g := &groups[groupOf[i]]
+		g.norm, g.step = max(g.norm, sizes[i]), max(g.step, peaks[i])
+	}
+	for k := range groups {
+		groups[k].step = step(groups[k].step)
+	}
+	coarse, fine := make([]uint8, len(x)), make([]uint8, len(x))
+	for i, at := range s.rows {
+		g := &groups[groupOf[i]]
+		c.coordinates.candidate(x, f.Row(at)[:f.Tower.Phi])
+		code := kernel.CodeInt8(coarse, fine, x, g.step, c.layout.offset)
+		g.residual, g.fineNorm = max(g.residual, code.Residual), max(g.fineNorm, code.FineNorm)
+		g.fineResidual = max(g.fineResidual, code.FineResidual)
+	}
+	return groups, groupOf
+}
