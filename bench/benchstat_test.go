@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// TestBenchstat checks that benchstat compares the results of two commits without options. It
-// compares nothing if a configuration line differs.
+// TestBenchstat checks that benchstat compares the results of two commits without options.
+// benchstat compares nothing if a configuration line differs.
 func TestBenchstat(t *testing.T) {
 	dir := t.TempDir()
 	tool := filepath.Join(dir, "benchstat")

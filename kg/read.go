@@ -231,7 +231,7 @@ func unknownDataset(name, parent string) error {
 		}
 	}
 	return fmt.Errorf("no data set %q in %s (%s): run \"mquine data list\" to see the public data sets, "+
-		"or set MQUINE_DATA to the folder of the data set", name, parent, there)
+		"or set MQUINE_DATA to the folder that contains it", name, parent, there)
 }
 
 // folder is a folder and the names of its files.

@@ -218,7 +218,7 @@ func TestOpenLooksUpNames(t *testing.T) {
 	t.Setenv("MQUINE_DATA", data)
 	_, err := Open(t.Context(), "family")
 	assert.EqualError(t, err, fmt.Sprintf(`no data set "family" in %s (it has no data sets): `+
-		`run "mquine data list" to see the public data sets, or set MQUINE_DATA to the folder of the data set`, data))
+		`run "mquine data list" to see the public data sets, or set MQUINE_DATA to the folder that contains it`, data))
 
 	for _, name := range []string{"alpha", "beta", "families", "gamma", "delta", "epsilon", ".hidden"} {
 		require.NoError(t, os.Mkdir(filepath.Join(data, name), 0o755))

@@ -36,7 +36,7 @@ func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	)
 	require.NoError(t, err)
 	r, err := CompareAll(t.Context(), g, kg.Test, []ComparedCheckpoint{
-		{Name: "base", Checkpoint: Checkpoint{"./base", "0f", "mquine", 4}, Ranks: base[:4]},
+		{Name: "base", Checkpoint: Checkpoint{Path: "./base", SHA256: "0f", Model: "mquine", Dim: 4}, Ranks: base[:4]},
 		{Name: otherName, Checkpoint: Checkpoint{Path: "ranks.tsv"}, Ranks: other[:4]},
 	}, CompareOptions{
 		Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1}, Keys: keys, Changed: 9,
@@ -166,7 +166,7 @@ func TestComparisonReadsBack(t *testing.T) {
 	assert.Equal(t, kg.Valid, old.Split)
 	assert.Equal(t, "family", old.Provenance.Data.Name)
 	assert.Equal(t, ByQuery, old.Provenance.Bootstrap.By)
-	assert.Equal(t, Checkpoint{"./a", "0f", "mquine", 4}, old.Checkpoints[0].Checkpoint)
+	assert.Equal(t, Checkpoint{Path: "./a", SHA256: "0f", Model: "mquine", Dim: 4}, old.Checkpoints[0].Checkpoint)
 	assert.Equal(t, Hits{{1, 0.25}}, old.Checkpoints[0].Results[0].Hits)
 	assert.Equal(t, MetricDifference{"hits@1", 1, 0.5, -0.5, [2]Number{-1, 0}, 0.25},
 		old.Comparisons[0].Whole[0].Metrics[0])

@@ -115,7 +115,7 @@ func TestUndefinedMetrics(t *testing.T) {
 	isUndefined(uncounted.AMRI)
 }
 
-// exactMeasure computes the metrics from their definitions in rational numbers.
+// exactMeasure computes the metrics from their definitions, in exact rational arithmetic.
 func exactMeasure(
 	ranks []rank.Rank,
 	sides rank.Sides,

@@ -1,6 +1,9 @@
 package metrics
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Provenance says where a result comes from: which program made it, when, how and from what. Every
 // JSON that mquine writes has the same object. Parts that a result does not depend on are absent.
@@ -37,6 +40,16 @@ type Checkpoint struct {
 	// Model is the name of the model, and Dim is its dimension d.
 	Model string `json:"model,omitempty"`
 	Dim   int    `json:"dim,omitempty"`
+	// Reciprocal says that the model has reciprocal relations.
+	Reciprocal bool `json:"reciprocal,omitempty"`
+}
+
+// ModelText describes the model, as in "complex (d = 128)" or "complex (d = 128, reciprocal)".
+func (c Checkpoint) ModelText() string {
+	if c.Reciprocal {
+		return fmt.Sprintf("%s (d = %d, reciprocal)", c.Model, c.Dim)
+	}
+	return fmt.Sprintf("%s (d = %d)", c.Model, c.Dim)
 }
 
 // Data identifies a data set.

@@ -76,7 +76,7 @@ func (r *Report) paperTable(o TableOptions) *text.Table {
 	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(res.Hits)...)
 	t := newTable(r.caption(o), 1, header)
 	row := []any{
-		fmt.Sprintf("%s (d = %d)", r.Provenance.Checkpoint.Model, r.Provenance.Checkpoint.Dim),
+		r.Provenance.Checkpoint.ModelText(),
 		o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount),
 	}
 	t.AppendRow(append(row, o.hitsCells(res.Hits)...))
@@ -145,8 +145,8 @@ func (r *Report) headline() Result { return r.Results[len(r.Results)-1] }
 // title describes the evaluation in one line.
 func (r *Report) title(o TableOptions) string {
 	p := r.Provenance
-	title := fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties",
-		p.Data.Name, r.Split, p.Checkpoint.Model, p.Checkpoint.Dim, text.Comma(r.Candidates), r.headline().Ties)
+	title := fmt.Sprintf("%s %s: %s, %s candidates, %v ties",
+		p.Data.Name, r.Split, p.Checkpoint.ModelText(), text.Comma(r.Candidates), r.headline().Ties)
 	if !o.NoCI {
 		title += fmt.Sprintf(", CI by %v", p.Bootstrap.By)
 	}

@@ -15,7 +15,8 @@ import (
 // μ is the mean of the candidates. The weights w balance the sizes of the entries in queries and
 // candidates. The rotation R spreads large entries.
 
-// spread is the number of dimensions that the rotation mixes, with a Hadamard matrix.
+// spread is the length of the runs of dimensions that the rotation mixes, each with a Hadamard
+// matrix.
 const spread = 16
 
 // coordinates describes the coordinates for one slice of candidates. Entry t of a vector moves to

@@ -107,8 +107,8 @@ func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKn
 		"ask for fewer answers or fewer queries, or make more memory available")
 }
 
-// answersNeeds lists the memory for Predict's results, and for the lists of the queries that the
-// threads work on, whose number is listed.
+// answersNeeds lists the memory for Predict's results and for the shortlists of the queries that the
+// threads work on at once. listed is the number of these queries.
 func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, k, listed int, filterKnown bool) []proc.Need {
 	var answers int64
 	for _, q := range distinct {

@@ -13,11 +13,16 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
+// checkpoint describes the model that the run trains.
+func (r Run) checkpoint() metrics.Checkpoint {
+	return metrics.Checkpoint{Model: r.Recipe.Model, Dim: r.Recipe.Dim, Reciprocal: r.Recipe.Reciprocal}
+}
+
 // section returns the section of a training run.
 func (r Run) section(id string) section {
 	s := section{
 		ID: id, Title: fmt.Sprintf("%s: %s trained on %s", r.Name,
-			modelOf(metrics.Checkpoint{Model: r.Recipe.Model, Dim: r.Recipe.Dim}), r.data()),
+			modelOf(r.checkpoint()), r.data()),
 		Lead: r.lead(), Tiles: r.tiles(),
 	}
 	s.add(r.curves())
@@ -193,7 +198,7 @@ func (p *Page) runBoard(id string, of []int) section {
 		cells := []cell{{Text: r.Name, Link: sectionID("run", i)}}
 		t.Rows = append(t.Rows, append(cells, texts(number(values[row], 4), best, fmt.Sprint(r.last().Epoch),
 			fmt.Sprint(r.Recipe.Epochs), seconds(wall),
-			modelOf(metrics.Checkpoint{Model: r.Recipe.Model, Dim: r.Recipe.Dim}))...))
+			modelOf(r.checkpoint()))...))
 	}
 	markBest(t.Rows, 1, true, func(row int) metrics.Number { return values[row] })
 	s := section{ID: id, Title: "Side by side: runs on " + p.Runs[of[0]].data()}

@@ -39,7 +39,7 @@ type folded struct {
 	Table   table
 }
 
-// fact is a name with a value. Code is a value that a reader may copy.
+// fact is a name with a value. Code marks a value that a reader may want to copy.
 type fact struct {
 	Name, Value string
 	Code        bool
@@ -326,7 +326,7 @@ func modelOf(c metrics.Checkpoint) string {
 	if c.Model == "" {
 		return "–"
 	}
-	return fmt.Sprintf("%s (d = %d)", c.Model, c.Dim)
+	return c.ModelText()
 }
 
 // capital returns a name with a capital first letter.

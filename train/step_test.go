@@ -544,7 +544,7 @@ func checkKvsAllWorkload(t *testing.T, weighted bool) {
 	assert.Positive(t, e.Loss.Total)
 }
 
-// Queries whose answers are all entities have no negatives.
+// Queries to which every entity is an answer have no negatives.
 func TestKvsAllWithoutNegatives(t *testing.T) {
 	for _, loss := range []recipe.Loss{recipe.Softmax, recipe.BCE} {
 		g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}

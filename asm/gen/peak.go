@@ -9,8 +9,9 @@ import (
 )
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
-// NormPeak and PhasePeak have the arithmetic of the panel kernels, and FMA64Peak, MulAdd64Peak and
-// Int8Peak have the arithmetic of other kernels, for AVX512 and AVX2 (and Int8Peak for AVX512VNNI).
+// NormPeak and PhasePeak do the arithmetic of the panel kernels; FMA64Peak, MulAdd64Peak and Int8Peak
+// do the arithmetic of other kernels. Each exists for AVX512 and AVX2, and Int8Peak also for
+// AVX512VNNI.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.

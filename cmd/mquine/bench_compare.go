@@ -129,7 +129,7 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	}
 	fmt.Fprintf(&out, "\n%d faster, %d slower, %d same, %d inconclusive\n",
 		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive])
-	fmt.Fprintf(&out, "Ratios: change of the time, %s, with 95%% intervals. Minimum effect: %s.\n",
+	fmt.Fprintf(&out, "Ratios: change in time, %s, with 95%% intervals. Minimum effect: %s.\n",
 		how, percent{&c.minEffect})
 	return writeOutput(cmd, out.Bytes())
 }

@@ -131,7 +131,7 @@ func TestDataGet(t *testing.T) {
 			stdout, _, err = data(t, "info", "umls")
 			require.EqualError(t, err,
 				filepath.Join(dir,
-					"test.txt")+` has 1 triple, and the test split of the public data set umls has 661: `+
+					"test.txt")+` has 1 triple, but the test split of the public data set umls has 661: `+
 					`remove the file and run "mquine data get umls", or rename the folder if it is another data set`)
 			require.Regexp(t, `(?m)^valid +652 +not installed$`, stdout)
 			require.Regexp(t, `(?m)^test +661 +differs: .*test.txt has 1 line instead of 661`, stdout)

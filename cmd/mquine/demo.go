@@ -24,10 +24,10 @@ func newDemoCommand(start time.Time) *cobra.Command {
 	var keep string
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Train and rank a toy graph",
-		Long: `Train and rank a toy graph, without a download. The demo generates a small graph
-of families and films, trains MQuinE on its train split and ranks its test
-split, as "mquine train" and "mquine eval" do.
+		Short: "Train a model on a toy graph and rank its test split",
+		Long: `Train a model on a toy graph and rank its test split, without a download. The
+demo generates a small graph of families and films, trains MQuinE on its train
+split and ranks its test split, as "mquine train" and "mquine eval" do.
 
 The demo removes the graph and the checkpoint at the end. --keep keeps them for
 other commands.`,

@@ -196,7 +196,7 @@ func TestEvalJSON(t *testing.T) {
 	assert.Equal(t, []any{"generic", 2, 80}, []any{p.Machine.Tier, p.Machine.Threads, r.Queries})
 	assert.NotEmpty(t, p.Machine.CPU)
 	assert.WithinDuration(t, time.Now(), p.Date, time.Minute)
-	assert.Contains(t, p.Command, "mquine eval --model "+w.model+" ")
+	assert.Contains(t, p.Command, "mquine eval "+w.model+" ")
 	assert.Equal(t, []any{1000, 0.95, "query"}, []any{p.Bootstrap.Resamples, p.Bootstrap.Level, p.Bootstrap.By})
 	triples := sha256.New()
 	for _, split := range []string{"train", "valid", "test"} {

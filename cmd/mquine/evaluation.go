@@ -237,7 +237,7 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	return report, nil
 }
 
-// reported returns the tie rules of the report. The rule of the tables comes last.
+// reported returns the tie rules of the report. The rule that the tables use comes last.
 func (e *evaluation) reported() []rank.Ties {
 	var rules []rank.Ties
 	for t := range rank.NumTies {

@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/metrics"
 )
 
-// output outputFormats of all commands that print tables.
+// outputFormats are the formats of all commands that print tables.
 var outputFormats = []text.Format{
 	text.FormatTable, text.FormatMarkdown, text.FormatLaTeX, text.FormatCSV, text.FormatJSON,
 }
@@ -43,7 +43,7 @@ type printed struct {
 	jsonFile string
 }
 
-// add adds the flags --format and --json. more are outputFormats that only this command has.
+// add adds the flags --format and --json. more are formats that only this command has.
 func (p *printed) add(cmd *cobra.Command, more ...text.Format) {
 	all := slices.Concat(outputFormats, more)
 	help := formatHelp
@@ -73,7 +73,7 @@ func (p *printed) dataOf(ctx context.Context, g *kg.Graph) (metrics.Data, error)
 
 // result is the result of a command. It marshals as JSON.
 type result interface {
-	// tables returns the tables of text outputFormats.
+	// tables returns the tables for the text formats.
 	tables() []*text.Table
 	// records returns the lines of CSV and TSV, with exact labels.
 	records() (header []string, rows iter.Seq[[]string])

@@ -70,7 +70,7 @@ tensors, dictionaries and plain values.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addChoice(cmd, &i.from, "from", "stop unless this tool wrote the folder; or tensors",
+	addChoice(cmd, &i.from, "from", "tool that wrote the folder, or tensors (default: found from the files)",
 		append(formats.Names(), formats.Tensors)...)
 	inGroup(cmd, inputFlags, "from")
 	addVocabulary(cmd, &i.vocabulary)

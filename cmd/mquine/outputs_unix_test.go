@@ -203,7 +203,7 @@ func TestReadOnlyOutput(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o444), must1(os.Stat(path)).Mode())
 }
 
-// An empty path, for example from an unset shell variable, is wrong usage.
+// An empty path, for example from an unset shell variable, is a usage error.
 func TestEmptyPaths(t *testing.T) {
 	w := newWorkplace(t)
 	t.Chdir(w.dir)

@@ -54,6 +54,6 @@ and dark mode, small screens and print.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addOutput(cmd, &out, "out", "write the page to `file` (- is standard output)")
+	addOutput(cmd, &out, "out", "write the page to `FILE` (- is standard output)")
 	return cmd
 }

@@ -48,11 +48,11 @@ The option valid_metric compares trials. The search is kept in one folder:
   best.yaml                 options of the best trial, for mquine train --config
   trial-001, …              the runs, which mquine train --resume can finish
 
-The end of the budget and Ctrl-C lose only the current epoch. --resume DIR
-continues the search with another budget of the same length. It refuses to
-continue if the data set or the space has changed. The seed fixes the sequence
-of trials; the budget only decides how many are run. To give a trial more
-epochs, copy its folder and extend the copy.`,
+When the budget ends or you press Ctrl-C, only the current epoch is lost.
+--resume DIR continues the search with another budget of the same length. It
+refuses to continue if the data set or the space has changed. The seed fixes the
+sequence of trials; the budget only decides how many are run. To give a trial
+more epochs, copy its folder and extend the copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m
   mquine tune --data codex-s --space space.yaml --trials 20

@@ -53,6 +53,7 @@ not be in the data set.`,
 	for _, name := range []string{"head", "relation", "tail"} {
 		markRequired(cmd, name)
 	}
+	inGroup(cmd, queryFlags, "head", "relation", "tail")
 	addConvention(cmd, &z.convention)
 	flags.Var(positive{n: &z.limit}, "limit", "list at most this number of patterns")
 	z.printed.add(cmd)

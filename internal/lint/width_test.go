@@ -30,7 +30,7 @@ func TestGoLinesAreShort(t *testing.T) {
 		}
 		for i, line := range f.lines() {
 			if n := columns(line); n > goColumns && !rawString.MatchString(line) {
-				found.add(f.name, i+1, "%d columns, at most %d", n, goColumns)
+				found.add(f.name, i+1, "%d columns, but the limit is %d", n, goColumns)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func TestProseLinesAreShort(t *testing.T) {
 				continue
 			}
 			if words := strings.TrimLeft(line.text, " -*>0123456789."); strings.Contains(words, " ") {
-				found.add(f.name, line.number, "%d columns, at most %d", n, proseColumns)
+				found.add(f.name, line.number, "%d columns, but the limit is %d", n, proseColumns)
 			}
 		}
 	}

@@ -92,7 +92,7 @@ type Point struct {
 	Hue          int    // overrides the hue of the series
 }
 
-// largest is the largest magnitude of a value. Smaller ones than its inverse count as 0.
+// largest is the largest magnitude that can be drawn. Values below its inverse count as 0.
 const largest = 1e100
 
 // shown reports whether a value can be drawn on the axis.

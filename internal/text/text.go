@@ -9,8 +9,8 @@
 // must therefore import such columns as text. The writer that Exact returns escapes such output only
 // on a terminal.
 //
-// The package also formats counts (Comma, Count, Plural), enumeration names (Name) and suggestions
-// for misspelt names (Nearest, Similar).
+// The package also formats counts (Comma, Count, Plural), names enumeration values (Name) and finds
+// the words nearest to a misspelt name (Nearest, Similar).
 package text
 
 import (

@@ -1,4 +1,4 @@
-// Package linalg provides the float32 linear algebra of training. Begin with New, which returns a
+// Package linalg provides the float32 linear algebra for training. Begin with New, which returns a
 // Backend for a tier of package kernel. It offers:
 //
 //   - GEMM on several threads, including in split bfloat16 (Product);

@@ -23,8 +23,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// rotateFolder is a folder of the RotatE repository that the tests write with nothing but
-// encoding/json and encoding/binary. Files without contents are not written.
+// rotateFolder is a checkpoint folder in the format of the RotatE repository. The tests write it
+// using only encoding/json and encoding/binary. Files without contents are not written.
 type rotateFolder struct {
 	options             map[string]any
 	entity, relation    []byte

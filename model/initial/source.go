@@ -15,7 +15,7 @@ type Source struct {
 	ready bool
 }
 
-// NewSource returns the stream of a seed with the given number. The streams of a seed are
+// NewSource returns the random stream with the given number for a seed. The streams of a seed are
 // independent.
 func NewSource(seed, stream uint64) *Source { return &Source{rng: rand.New(rand.NewPCG(seed, stream))} }
 

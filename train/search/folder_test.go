@@ -43,7 +43,7 @@ func withoutTime(t testing.TB, dir string) string {
 	return regexp.MustCompile(`"processor_minutes":[^,}]*`).ReplaceAllString(string(data), "")
 }
 
-// A search that is interrupted anywhere ends like an uninterrupted one, for any number of threads.
+// A search that is interrupted at any point ends like an uninterrupted one, for any number of threads.
 // Its trials have the same results as ordinary runs.
 func TestFolder(t *testing.T) {
 	plan := Plan{Seed: 3, Rungs: 2, Trials: 4}

@@ -39,7 +39,8 @@ type TensorFiles struct {
 	Entities, Relations string
 }
 
-// complexTables lists the models whose tables hold complex numbers: of entities, of relations.
+// complexTables tells whether the entity table and the relation table of a model hold complex
+// numbers.
 var complexTables = map[string][2]bool{"complex": {true, true}, "rotate": {true, false}}
 
 // TensorModels returns the names of the models that TensorFiles can describe.
@@ -66,7 +67,8 @@ func twoTables(name string) (widths [2]int, err error) {
 		}
 		if len(parameters) != 2 || parameters[0].Name != "entity" || parameters[1].Name != "relation" ||
 			d == 2 && parameters[0].Width() != 2*widths[0] {
-			return widths, fmt.Errorf("model %s does not have exactly two tables, of entities and of relations", name)
+			return widths, fmt.Errorf("model %s does not have exactly two tables, one of entities and one of relations",
+				name)
 		}
 		if d == 1 {
 			widths = [2]int{parameters[0].Width(), parameters[1].Width()}

@@ -358,7 +358,7 @@ func (m *machine) pushTuple(op byte) (err error) {
 	return m.push(values)
 }
 
-// memory stores the value on the stack in the memo, or pushes a value of the memo.
+// memory stores the top of the stack in the memo, or pushes a value from the memo.
 func (m *machine) memory(op byte) error {
 	at := uint64(len(m.memo)) // for MEMOIZE
 	switch op {

@@ -78,7 +78,7 @@ func read(contents []byte, opaque func(pickle.Global) bool) (any, error) {
 		"load it with a current PyTorch and save it again")
 }
 
-// archive is a zip archive of torch.save.
+// archive is a zip archive written by torch.save.
 type archive struct {
 	contents []byte
 	records  map[string]*zip.File
@@ -103,7 +103,7 @@ func readArchive(contents []byte, opaque func(pickle.Global) bool) (any, error) 
 		}
 	}
 	if a.top == "" {
-		return nil, errors.New("it is a zip archive, but not of torch.save: it has no record data.pkl")
+		return nil, errors.New("it is a zip archive, but torch.save did not write it: it has no record data.pkl")
 	}
 	if err := a.checkByteOrder(); err != nil {
 		return nil, err

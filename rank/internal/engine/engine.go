@@ -57,8 +57,8 @@ type Engine interface {
 	Close() error
 }
 
-// Candidates are a slice of the candidates in an engine's memory. Several goroutines count
-// different blocks at once; worker numbers them from 0.
+// Candidates are a slice of the candidates in an engine's memory. Several goroutines may count
+// different blocks at once. The argument worker is the number of the calling goroutine, from 0.
 type Candidates interface {
 	// Features returns the candidates, their order, and their φ unless the engine computes φ
 	// itself.

@@ -59,7 +59,7 @@ func (l *shortlist) add(c Contender) {
 	l.count(c.Low)
 }
 
-// count updates the threshold after one more lower end.
+// count adds the lower end of a candidate's interval and updates the threshold.
 func (l *shortlist) count(low float64) {
 	h := l.lows
 	switch {
