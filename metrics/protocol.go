@@ -16,10 +16,15 @@ type Protocol struct {
 	Ties   rank.Ties
 }
 
-// Protocols lists the protocols of other tools.
+// Protocols lists the protocols of other tools, which average both sides. KGE-DURA has the protocol
+// of kbc.
 var Protocols = []Protocol{
 	// In the RotatE repository, the order of ties depends on an unstable sort.
 	{Name: "rotate", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
+	{Name: "kbc", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic},
+	{Name: "dglke", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic},
+	{Name: "pykeen", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic},
+	{Name: "openke", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
 }
 
 // String describes the protocol: "rotate: both sides in one average, filter all, optimistic ties".

@@ -11,44 +11,60 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProtocolRotate compares the metrics with the output of the RotatE repository's code, digit by
-// digit.
-func TestProtocolRotate(t *testing.T) {
+// TestProtocols compares the metrics under the protocol of each tool with the metrics that the tool
+// computed. The RotatE repository prints six digits; the other tools add in float32.
+func TestProtocols(t *testing.T) {
 	fixtures := os.Getenv("MQUINE_FIXTURES")
 	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {
 		t.Skip(
 			"MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
 	}
-	for _, name := range []string{"distmult", "complex", "transe", "rotate"} {
-		dir := filepath.Join(fixtures, "rotate-repo-"+name+"-umls")
-		text, err := os.ReadFile(filepath.Join(dir, "metrics.json"))
-		require.NoError(t, err)
-		var want struct {
-			Printed map[string]float64 `json:"printed_by_tool"`
+	rotate := map[string]string{"mrr": "MRR", "mr": "MR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
+	pykeen := map[string]string{
+		"mrr": "inverse_harmonic_mean_rank", "mr": "arithmetic_mean_rank", "hits@1": "hits_at_1", "hits@10": "hits_at_10",
+	}
+	for _, c := range []struct {
+		fixture, protocol string
+		ties              string
+		where             []string          // the path of the metrics in metrics.json
+		names             map[string]string // of the metrics there
+	}{
+		{"rotate-repo-distmult", "rotate", "optimistic", []string{"printed_by_tool"}, rotate},
+		{"rotate-repo-complex", "rotate", "optimistic", []string{"printed_by_tool"}, rotate},
+		{"rotate-repo-transe", "rotate", "optimistic", []string{"printed_by_tool"}, rotate},
+		{"rotate-repo-rotate", "rotate", "optimistic", []string{"printed_by_tool"}, rotate},
+		{"kbc-complex", "kbc", "pessimistic", []string{"tool_eval_of_best_valid.model"}, map[string]string{"mrr": "MRR"}},
+		{"kbc-transe", "kbc", "pessimistic", []string{"tool_eval_of_best_valid.model"}, map[string]string{"mrr": "MRR"}},
+		{"dura-complex", "kbc", "pessimistic", []string{"from_ranks_tsv", "both"}, rotate},
+		{"dglke-complex", "dglke", "pessimistic", []string{"from_ranks_tsv", "both"}, rotate},
+		{"dglke-transe-l1", "dglke", "pessimistic", []string{"from_ranks_tsv", "both"}, rotate},
+		{"pykeen-complex-inverse", "pykeen", "realistic", []string{"filtered", "both", "realistic"}, pykeen},
+		{"pykeen-transe", "pykeen", "realistic", []string{"filtered", "both", "realistic"}, pykeen},
+		{"openke-complex", "openke", "optimistic", []string{"printed_by_tool"}, rotate},
+		{"openke-transe", "openke", "optimistic", []string{"printed_by_tool"}, rotate},
+	} {
+		dir := filepath.Join(fixtures, c.fixture+"-umls")
+		var want map[string]any
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(filepath.Join(dir, "metrics.json"))), &want))
+		for _, key := range c.where {
+			want = want[key].(map[string]any)
 		}
-		require.NoError(t, json.Unmarshal(text, &want))
 		file := filepath.Join(t.TempDir(), "report.json")
-		o := succeed(t, "eval", dir, "--data", "umls", "--protocol", "rotate", "--json", file)
-		assert.Contains(t, o.stdout, "Protocol rotate: both sides in one average, filter all, optimistic ties")
+		o := succeed(t, "eval", dir, "--data", "umls", "--protocol", c.protocol, "--json", file)
+		assert.Contains(t, o.stdout, fmt.Sprintf("Protocol %s: both sides in one average, filter all, %s ties",
+			c.protocol, c.ties))
 		var report struct {
 			Protocol string
-			Results  []struct {
-				Side, Filter, Ties string
-				MRR, MR            float64
-				Hits1              float64 `json:"hits@1"`
-				Hits3              float64 `json:"hits@3"`
-				Hits10             float64 `json:"hits@10"`
-			}
+			Results  []map[string]any
 		}
 		require.NoError(t, json.Unmarshal(must1(os.ReadFile(file)), &report))
-		assert.Equal(t, "rotate", report.Protocol)
+		assert.Equal(t, c.protocol, report.Protocol)
 		require.Len(t, report.Results, 1)
 		r := report.Results[0]
-		assert.Equal(t, []string{"both", "all", "optimistic"}, []string{r.Side, r.Filter, r.Ties})
-		for key, got := range map[string]float64{
-			"MRR": r.MRR, "MR": r.MR, "HITS@1": r.Hits1, "HITS@3": r.Hits3, "HITS@10": r.Hits10,
-		} {
-			assert.Equal(t, fmt.Sprintf("%.6f", want.Printed[key]), fmt.Sprintf("%.6f", got), "%s: %s", name, key)
+		assert.Equal(t, []any{"both", "all", c.ties}, []any{r["side"], r["filter"], r["ties"]})
+		for ours, theirs := range c.names {
+			require.Contains(t, want, theirs, c.fixture)
+			assert.InEpsilon(t, want[theirs], r[ours], 5e-7, "%s: %s", c.fixture, ours)
 		}
 	}
 }
