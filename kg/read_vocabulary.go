@@ -60,6 +60,7 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 		return nil, err
 	}
 	begin := l.n + 1 // the line of the first entry
+	ordered := 0     // the number of leading entries whose identifiers are 0, 1, 2, …
 	for {
 		line, err := l.record()
 		if err == io.EOF {
@@ -78,6 +79,13 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 		}
 		if err := checkLabel(label); err != nil {
 			return nil, l.errorf("%w", err)
+		}
+		switch {
+		case id < uint64(ordered): // found now, because a compressed file may repeat a line very often
+			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
+				id, begin+int(id))
+		case ordered == len(entries) && id == uint64(ordered):
+			ordered++
 		}
 		entries = append(entries, entry{id, string(label)})
 	}

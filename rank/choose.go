@@ -94,18 +94,24 @@ func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 		return nil, []engine.Span{s}
 	}
 	for i := range blocks {
-		first, next := s.First+i*n/blocks, s.First+(i+1)*n/blocks
+		first, next := s.First+share(i, n, blocks), s.First+share(i+1, n, blocks)
 		trial = append(trial, engine.Span{First: first, Last: first + trialBlock})
 		rest = append(rest, engine.Span{First: first + trialBlock, Last: next})
 	}
 	return trial, rest
 }
 
+// share returns i·n/of, which may exceed an int on the way.
+func share(i, n, of int) int { return int(int64(i) * int64(n) / int64(of)) }
+
 // reconsider replaces the estimated leftovers of the screen in use by the leftovers of the trial.
 // It changes the screen if another one is now expected to be faster for the remaining queries.
 func (e *cpuEngine) reconsider(ctx context.Context, rest []engine.Span) error {
 	now := e.finished()
 	pairs := float64(now.pairs - e.loaded.pairs)
+	if pairs == 0 {
+		return nil
+	}
 	i := slices.IndexFunc(e.options, func(o option) bool { return o.screen == e.features.screen })
 	e.options[i].left = leftovers{
 		fine: float64(now.fine-e.loaded.fine) / pairs, rescored: float64(now.rescored-e.loaded.rescored) / pairs,

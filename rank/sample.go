@@ -35,7 +35,7 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 	var plan engine.Plan
 	next := p.First
 	for i := range targets {
-		t := begin + i*(end-begin)/targets
+		t := begin + share(i, end-begin, targets)
 		for int(j.Queries[next].Last) <= t {
 			next++
 		}

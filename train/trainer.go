@@ -99,6 +99,10 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 // hyper-parameters. It ignores the options in c for initial parameters.
 func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
 	s := start.Config()
+	if s.Reciprocal != c.Reciprocal {
+		return nil, fmt.Errorf("train: a model with reciprocal: %v cannot start a run with reciprocal: %v",
+			s.Reciprocal, c.Reciprocal)
+	}
 	if s.Model != c.Model || s.Dim != c.Dim || s.Entities != g.Entities.Len() || s.Relations != g.Relations.Len() {
 		return nil, fmt.Errorf("train: a %s with d = %d, %d entities and %d relations cannot start a run of %s with "+
 			"d = %d on %s, which has %d entities and %d relations", s.Model, s.Dim, s.Entities, s.Relations, c.Model,

@@ -41,10 +41,14 @@ itself is always a candidate.
   pessimistic  worst
   realistic    mean of the two
 
---protocol: how to evaluate.
-  full    with --side, --filter and --ties
-  rotate  like the RotatE repository: the mean over both sides, filter all,
-          optimistic ties. Do not combine it with the three flags.
+--protocol: how to evaluate. The protocols of tools take the mean over both
+sides, under filter all. Do not combine them with --side, --filter or --ties.
+  full    as --side, --filter and --ties say
+  rotate  the RotatE repository: optimistic ties
+  kbc     kbc and KGE-DURA: pessimistic ties
+  dglke   DGL-KE: pessimistic ties
+  pykeen  PyKEEN: realistic ties
+  openke  OpenKE: optimistic ties
 
 --by: also show the metrics of groups of queries, under the last filter.
   relation  by relation
@@ -104,7 +108,7 @@ the table to standard error.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	e.inputs.add(cmd)
-	addChoice(cmd, &e.protocol, "protocol", "evaluation protocol: full or rotate", protocolNames()...)
+	addChoice(cmd, &e.protocol, "protocol", "evaluation protocol: full, or the protocol of a tool", protocolNames()...)
 	acceptFormer(cmd, map[string]string{"filters": "filter"})
 	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)

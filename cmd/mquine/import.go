@@ -144,6 +144,12 @@ func (i *importing) check(cmd *cobra.Command) error {
 			return fmt.Errorf("--from tensors needs --%s", name)
 		}
 	}
+	switch {
+	case cmd.Flags().Changed("vocab"):
+		return errors.New("--vocab: with --from tensors, --entities and --relations name the labels")
+	case cmd.Flags().Changed("layout") && !formats.Complex(i.tensors.Model):
+		return fmt.Errorf("--layout: the tables of %s hold real numbers", i.tensors.Model)
+	}
 	return nil
 }
 

@@ -129,7 +129,9 @@ func (s *source) add(ctx context.Context, f mappedFile) error {
 type tensor struct {
 	path, name, dtype string
 	shape             []int
-	values            []float32 // nil unless float32
+	// values returns the elements, which may be the mapped file. It is nil unless they are float32,
+	// or can be converted. Call it under fault.Guard.
+	values func() []float32
 }
 
 // openSource recognises the format of the folder dir and opens its parameters.
@@ -228,7 +230,7 @@ func (s *source) Close() error {
 
 // build creates the model of c from its files. The vocabularies must already be read. named
 // describes the expected sizes in error messages.
-func (c *Checkpoint) build(ctx context.Context, config model.Config, named string) error {
+func (c *Checkpoint) build(ctx context.Context, config model.Config, named string) (err error) {
 	config.Entities, config.Relations = c.Entities.Len(), c.Relations.Len()
 	parameters, err := model.Parameters(config)
 	if err != nil {
@@ -240,6 +242,7 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 		}
 	}
 	values := make([][]float32, len(parameters))
+	defer fault.Guard().Catch(&err)
 	for i, p := range parameters {
 		at := slices.IndexFunc(c.source.tensors, func(t tensor) bool { return t.name == p.Name })
 		if at < 0 {
@@ -254,10 +257,10 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 			return fmt.Errorf("%s: tensor %.80q is %s, but only F32 can be read: "+
 				"convert it to float32 and save it again", t.path, t.name, t.dtype)
 		}
-		if err := checkFinite(ctx, t.path+": ", p, t.values); err != nil {
+		values[i] = t.values()
+		if err := checkFinite(ctx, t.path+": ", p, values[i]); err != nil {
 			return err
 		}
-		values[i] = t.values
 	}
 	if c.Model, err = model.New(config, values); err != nil {
 		return fmt.Errorf("%s: %w", c.source.path, err)

@@ -44,11 +44,11 @@ func OpenTensors(ctx context.Context, files formats.TensorFiles) (_ *Checkpoint,
 	return c, nil
 }
 
-// foreignTensors returns the tensors with their values, which are the mapped files if possible.
+// foreignTensors returns the tensors. Their values are made when they are needed.
 func foreignTensors(list []formats.Tensor) []tensor {
 	tensors := make([]tensor, len(list))
 	for i, t := range list {
-		tensors[i] = tensor{t.Path, t.Name, "F32", t.Shape, t.Values()}
+		tensors[i] = tensor{t.Path, t.Name, "F32", t.Shape, t.Values}
 	}
 	return tensors
 }

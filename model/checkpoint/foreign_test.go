@@ -177,3 +177,74 @@ func TestForeignVocabularies(t *testing.T) {
 	assert.ErrorContains(t, err, `tensor "embeddings.0.weight" has 135 rows, but the vocabulary in `+short+
 		` has 1 entities: use the vocabulary that the model was trained with`)
 }
+
+// A given folder must hold the vocabulary of the folder, and files of one tool only unless they are
+// the tool's own.
+func TestForeignVocabulariesGiven(t *testing.T) {
+	root := filepath.Dir(fixtureFolders(t)[0])
+	kbc, rotate := filepath.Join(root, "kbc-complex-umls"), filepath.Join(root, "rotate-repo-rotate-umls")
+	_, err := checkpoint.Open(t.Context(), kbc, checkpoint.VocabularyFolder(rotate))
+	assert.EqualError(t, err, kbc+" has its own vocabularies, and the vocabularies in "+rotate+
+		" differ from them: omit --vocab")
+
+	bare, mixed := filepath.Join(t.TempDir(), "bare"), filepath.Join(t.TempDir(), "mixed")
+	require.NoError(t, os.CopyFS(bare, os.DirFS(kbc)))
+	require.NoError(t, os.CopyFS(mixed, os.DirFS(rotate)))
+	for _, name := range []string{"ent_id", "rel_id"} {
+		require.NoError(t, os.Rename(filepath.Join(bare, name), filepath.Join(mixed, name)))
+	}
+	c, err := checkpoint.Open(t.Context(), bare, checkpoint.VocabularyFolder(mixed))
+	require.NoError(t, err)
+	defer c.Close()
+	whole, err := checkpoint.Open(t.Context(), kbc)
+	require.NoError(t, err)
+	defer whole.Close()
+	assert.Equal(t, whole.Entities.Labels(), c.Entities.Labels(), "the files of kbc, not of the RotatE repository")
+
+	for from, to := range map[string]string{"entities.dict": "entities.tsv", "relations.dict": "relations.tsv"} {
+		text, err := os.ReadFile(filepath.Join(rotate, from))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(mixed, to), text, 0o644))
+	}
+	for _, name := range []string{"ent_id", "rel_id"} {
+		require.NoError(t, os.Remove(filepath.Join(mixed, name)))
+	}
+	_, err = checkpoint.Open(t.Context(), bare, checkpoint.VocabularyFolder(mixed))
+	assert.ErrorContains(t, err, "has both entities.dict and entities.tsv, which may number the entities differently")
+}
+
+// OpenKE's files do not name the model, so the file's name must.
+func TestForeignOpenKE(t *testing.T) {
+	root := filepath.Dir(fixtureFolders(t)[0])
+	dir := filepath.Join(t.TempDir(), "openke")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "openke-transe-umls"))))
+	file := filepath.Join(dir, "transe.ckpt")
+	for name, want := range map[string]string{
+		"model.ckpt": "may be TransE, DistMult or HolE", "distmult.ckpt": "distmult", "TransE_umls.ckpt": "transe-l1",
+	} {
+		renamed := filepath.Join(dir, name)
+		require.NoError(t, os.Rename(file, renamed))
+		file = renamed
+		c, err := checkpoint.Open(t.Context(), dir)
+		if err != nil {
+			assert.ErrorContains(t, err, want)
+			continue
+		}
+		assert.Equal(t, want, c.Model.Config().Model)
+		require.NoError(t, c.Close())
+	}
+}
+
+// A stray file does not change the tool of a folder.
+func TestForeignStrayFile(t *testing.T) {
+	root := filepath.Dir(fixtureFolders(t)[0])
+	dir := filepath.Join(t.TempDir(), "rotate")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "rotate-repo-rotate-umls"))))
+	for _, name := range []string{"best.pt", "old.ckpt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	}
+	c, err := checkpoint.Open(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	assert.Equal(t, "rotate", c.Format)
+}

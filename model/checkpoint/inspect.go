@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 )
 
@@ -73,7 +74,7 @@ func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 	for _, t := range src.tensors {
 		s := TensorStatistics{Name: t.name, DType: t.dtype, Shape: t.shape}
 		if t.values != nil {
-			if s.Values, err = inspectTensor(ctx, t.shape, t.values); err != nil {
+			if s.Values, err = inspectTensor(ctx, t); err != nil {
 				return nil, err
 			}
 		}
@@ -85,18 +86,20 @@ func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 	return result, nil
 }
 
-func inspectTensor(ctx context.Context, shape []int, values []float32) (*ValueStatistics, error) {
+func inspectTensor(ctx context.Context, t tensor) (_ *ValueStatistics, err error) {
+	defer fault.Guard().Catch(&err)
+	values := t.values()
 	if len(values) == 0 {
 		return &ValueStatistics{}, nil
 	}
-	norms := make([]float64, rows(shape))
+	norms := make([]float64, rows(t.shape))
 	width := len(values) / len(norms)
 
 	// The division into parts does not depend on the number of threads, and the parts are merged in
 	// order, so the result does not depend on it either.
 	perPart := max(1, 1<<18/width)
 	parts := make([]tally, (len(norms)+perPart-1)/perPart)
-	err := kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {
+	err = kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {
 		first := i * perPart
 		last := min(first+perPart, len(norms))
 		parts[i] = count(values[first*width:last*width], norms[first:last])

@@ -53,11 +53,13 @@ func openMquine(ctx context.Context, dir string) (_ *source, err error) {
 		return nil, err
 	}
 	for _, t := range file.Tensors() {
-		var values []float32
+		var values func() []float32
 		if t.DType == "F32" {
-			if values, err = file.Float32(t.Name); err != nil {
+			elements, err := file.Float32(t.Name)
+			if err != nil {
 				return nil, err
 			}
+			values = func() []float32 { return elements }
 		}
 		f.tensors = append(f.tensors, tensor{path, t.Name, t.DType, t.Shape, values})
 	}

@@ -75,7 +75,7 @@ func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 		if err := f.add(ctx, file); err != nil {
 			return nil, err
 		}
-		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32()})
+		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32})
 	}
 	// An unreadable configuration is not an error here, because Inspect needs only the tables;
 	// readRotate reports it.

@@ -132,7 +132,7 @@ func fit(ctx context.Context, cfg model.Config, coarse *kg.Graph, seed uint64, m
 // plainRecipe returns the options of a round: Adam and a softmax over all entities.
 func plainRecipe(cfg model.Config) recipe.Recipe {
 	c := recipe.Default()
-	c.Model, c.Dim = cfg.Model, cfg.Dim
+	c.Model, c.Dim, c.Reciprocal = cfg.Model, cfg.Dim, cfg.Reciprocal
 	c.Epochs, c.Batch, c.ValidEvery = 1, batch, 0
 	c.Beta2 = beta2
 	return c

@@ -239,6 +239,9 @@ func (f *Folder) has(names ...string) bool {
 // names lists the first names of the tensors, for messages.
 func (f *Folder) names() string {
 	const most = 8
+	if len(f.Tensors) == 0 {
+		return "no tensors that can be read"
+	}
 	var list []string
 	for _, t := range f.Tensors[:min(most, len(f.Tensors))] {
 		list = append(list, fmt.Sprintf("%.60q", t.Name))

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -33,6 +34,9 @@ func libkgeFile(dir string) string {
 		if exists(dir, name) {
 			return name
 		}
+	}
+	if exists(dir, "entity_embedding.npy") { // a folder of the RotatE repository with another file
+		return ""
 	}
 	return only(dir, ".pt")
 }
@@ -70,10 +74,8 @@ func (f *Folder) libkgeOption(path ...string) string {
 		options, _ := value.(*pickle.Dict)
 		value, _ = options.Get(key)
 	}
-	if value == nil {
-		return ""
-	}
-	return fmt.Sprint(value)
+	text, _ := pickle.Text(value)
+	return text
 }
 
 // libkgeLabels returns the labels in a packaged model.
@@ -102,9 +104,10 @@ func libkgeLabels(f *Folder) (entities, relations []string) {
 }
 
 func convertLibKGE(f *Folder) (*Converted, error) {
-	name, prefix := f.libkgeOption("model"), ""
-	if name == "reciprocal_relations_model" {
+	name, prefix, norm := f.libkgeOption("model"), "", ""
+	if reciprocal := "reciprocal_relations_model"; name == reciprocal {
 		name, prefix = f.libkgeOption(name, "base_model", "type"), "_base_model."
+		norm = f.libkgeOption(reciprocal, "base_model", "l_norm") // precedes the options of the base model
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%s has no options of LibKGE, which name its model", f.Tensors[0].Path)
@@ -125,10 +128,7 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	norm := f.libkgeOption(name, "l_norm")
-	if norm == "" {
-		norm = "1.0"
-	}
+	norm = cmp.Or(norm, f.libkgeOption(name, "l_norm"))
 	var c *Converted
 	switch {
 	case name == "complex":
@@ -143,7 +143,7 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 		radians := map[string]float64{model.EmbeddingRange: math.Pi}
 		c, err = f.vectorModel("rotate", 2, 1, entity, relation, offset, radians)
 	case name == "transe" || name == "rotate":
-		return nil, f.unsupported(name, "its l_norm is "+norm)
+		return nil, f.unsupported(name, fmt.Sprintf("its l_norm is %q", norm))
 	default:
 		return nil, f.unsupported(name, "")
 	}

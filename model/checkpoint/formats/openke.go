@@ -2,6 +2,7 @@ package formats
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/mquine/mquine/model/checkpoint/pickle"
@@ -12,8 +13,10 @@ import (
 //	*.ckpt                              torch file: a state dictionary
 //	entity2id.txt, relation2id.txt      the number of labels, then lines label<TAB>id
 //
-// The file contains neither the norm nor the switch for normalised rows of TransE, so OpenKE's
-// defaults apply: L1, and rows divided by their Euclidean norm.
+// TransE, DistMult and HolE have the same tensors, so the name of the file must tell the model, as in
+// OpenKE's examples. The file contains neither the norm nor the switch for normalised rows of TransE,
+// so OpenKE's defaults apply: L1, and rows divided by their Euclidean norm. A file with a margin was
+// trained with other options than the defaults.
 var openke = &Format{
 	Name: "openke", Tool: "OpenKE (thunlp/OpenKE)",
 	Files:        "*.ckpt, entity2id.txt, relation2id.txt",
@@ -35,9 +38,17 @@ var openke = &Format{
 }
 
 // openkeFile returns the name of the only file *.ckpt in dir, or "".
-func openkeFile(dir string) string { return only(dir, ".ckpt") }
+func openkeFile(dir string) string {
+	if exists(dir, "entity_embedding.npy") { // a folder of the RotatE repository with another file
+		return ""
+	}
+	return only(dir, ".ckpt")
+}
 
 func convertOpenKE(f *Folder) (*Converted, error) {
+	if f.has("ent_re_embeddings.weight", "ent_embeddings.weight") {
+		return nil, f.unsupported("Analogy", "")
+	}
 	if f.has("ent_re_embeddings.weight", "ent_im_embeddings.weight") {
 		var tables [2]Tensor
 		for i, prefix := range []string{"ent", "rel"} {
@@ -81,10 +92,21 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
+	file := strings.ToLower(filepath.Base(entity.Path))
+	switch {
+	case strings.Contains(file, "distmult"):
+		return f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
+	case !strings.Contains(file, "transe"):
+		return nil, fmt.Errorf("%s may be TransE, DistMult or HolE: include the model in the name of the file, "+
+			"or describe the tables with mquine import --from tensors", entity.Path)
+	case f.has("margin"):
+		return nil, fmt.Errorf("%s was trained with a margin, and it does not say with which norm: "+
+			"describe the tables with mquine import --from tensors", entity.Path)
+	}
 	c, err := f.vectorModel("transe-l1", 1, 1, entity.mapRows(normalise), relation.mapRows(normalise), offset, nil)
 	if err == nil {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s names neither its model nor its norm: OpenKE's defaults apply "+
-			"(TransE with the L1 norm, rows divided by their Euclidean norms)", entity.Path))
+		c.Notes = append(c.Notes, fmt.Sprintf("%s does not name its norm: OpenKE's defaults apply "+
+			"(L1 norm, rows divided by their Euclidean norms)", entity.Path))
 	}
 	return c, err
 }

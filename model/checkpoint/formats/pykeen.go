@@ -112,19 +112,22 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	case "DistMult":
 		return f.vectorModel("distmult", 1, 1, entity, relation, interleaved, nil)
 	}
-	if name == "TransE" {
-		var p any
-		if interaction := module(f.value.(*pickle.Object), "interaction"); interaction != nil {
-			p, _ = interaction.Attribute("p")
-		}
-		switch norm := fmt.Sprint(p); {
-		case isNumber(norm, 1):
-			name = "transe-l1"
-		case isNumber(norm, 2):
-			name = "transe-l2"
-		default:
-			return nil, f.unsupported(name, "its norm p is "+norm)
-		}
+	var p, power any
+	if interaction := module(f.value.(*pickle.Object), "interaction"); interaction != nil {
+		p, _ = interaction.Attribute("p")
+		power, _ = interaction.Attribute("power_norm")
 	}
-	return f.vectorModel(strings.ToLower(name), 1, 1, entity, relation, interleaved, nil)
+	switch norm, _ := pickle.Text(p); {
+	case isNumber(norm, 1):
+		return f.vectorModel("transe-l1", 1, 1, entity, relation, interleaved, nil)
+	case isNumber(norm, 2):
+		c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, interleaved, nil)
+		if err == nil && power == true {
+			c.Notes = append(c.Notes, "this TransE of PyKEEN scores −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
+				"which gives the same ranks")
+		}
+		return c, err
+	default:
+		return nil, f.unsupported(name, fmt.Sprintf("its norm p is %q", norm))
+	}
 }

@@ -43,6 +43,9 @@ type TensorFiles struct {
 // numbers.
 var complexTables = map[string][2]bool{"complex": {true, true}, "rotate": {true, false}}
 
+// Complex reports whether the tables of a model hold complex numbers.
+func Complex(name string) bool { return complexTables[name][0] }
+
 // TensorModels returns the names of the models that TensorFiles can describe.
 func TensorModels() (names []string) {
 	for _, s := range model.Specs() {
@@ -107,7 +110,7 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 		}
 		return f.vectorModel(files.Model, widths[0], widths[1], tables[0], tables[1], inverses, files.Hyper)
 	}
-	path, _, _ := strings.Cut(files.Entity, ":")
+	path, _ := cutTensor(files.Entity)
 	f, err := format.Open(ctx, filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -126,18 +129,35 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 // readAnyOrder reads lines id<TAB>label or label<TAB>id.
 func readAnyOrder(ctx context.Context, path string) (*kg.Vocabulary, error) {
 	v, err := readVocabulary(ctx, path, kg.VocabularyLayout{})
-	if err == nil || ctx.Err() != nil {
-		return v, err
+	if ctx.Err() != nil {
+		return nil, err
 	}
-	if v, err := readVocabulary(ctx, path, kg.VocabularyLayout{LabelFirst: true}); err == nil {
+	reversed, other := readVocabulary(ctx, path, kg.VocabularyLayout{LabelFirst: true})
+	switch {
+	case err == nil && other == nil && !slices.Equal(v.Labels(), reversed.Labels()):
+		return nil, fmt.Errorf("%s may have lines id<TAB>label or label<TAB>id: make the labels differ from numbers",
+			path)
+	case err == nil:
 		return v, nil
+	case other == nil:
+		return reversed, nil
 	}
 	return nil, err
 }
 
+// cutTensor splits FILE:TENSOR at the last colon. The colon of a Windows drive, as in C:\e.npy, does
+// not count.
+func cutTensor(where string) (path, inside string) {
+	i := strings.LastIndexByte(where, ':')
+	if i < 0 || i == 1 && len(where) > 2 && (where[2] == '\\' || where[2] == '/') {
+		return where, ""
+	}
+	return where[:i], where[i+1:]
+}
+
 // openTable opens the table that where describes, and calls it name.
 func (f *Folder) openTable(name, where string) error {
-	path, inside, _ := strings.Cut(where, ":")
+	path, inside := cutTensor(where)
 	switch filepath.Ext(path) {
 	case ".npy":
 		if inside != "" {
@@ -201,7 +221,8 @@ func keysOf(d *pickle.Dict) string {
 			list = append(list, "…")
 			break
 		}
-		list = append(list, fmt.Sprintf("%.60q", fmt.Sprint(e.Key)))
+		key, _ := pickle.Text(e.Key)
+		list = append(list, fmt.Sprintf("%.60q", key))
 	}
 	if list == nil {
 		return "no keys"

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mquine/mquine/internal/input"
@@ -37,56 +38,114 @@ var (
 )
 
 // ReadVocabularies reads the labels of entities and relations: from the folder itself or, if it has
-// none, from the folder given. A given folder may hold the vocabulary files of any tool.
+// none, from the folder given. The given folder may hold the vocabulary files of the tool or, if it
+// has no others, of any other tool. If both folders have vocabularies, they must be equal.
 func (f *Folder) ReadVocabularies(ctx context.Context, given string) error {
-	found, err := f.readVocabularies(ctx, f.Path, f.Format.vocabularies)
-	if err != nil || found {
+	own, err := f.ownVocabularies(ctx)
+	if err != nil {
 		return err
 	}
-	if f.Format.labels != nil {
-		if entities, relations := f.Format.labels(f); entities != nil && relations != nil {
-			f.VocabularyDir = f.Path
-			if f.Entities, err = newVocabulary(entities); err == nil {
-				f.Relations, err = newVocabulary(relations)
-			}
-			if err != nil {
-				err = fmt.Errorf("%s: %w", f.Path, err)
-			}
-			return err
-		}
+	if own != nil {
+		f.Entities, f.Relations, f.VocabularyDir = own.entities, own.relations, f.Path
 	}
+	if given == "" {
+		if own == nil {
+			return fmt.Errorf("%s has no vocabularies: copy %s into it, or name their folder with --vocab",
+				f.Path, f.vocabularyNames())
+		}
+		return nil
+	}
+	other, err := f.givenVocabularies(ctx, given)
+	switch {
+	case err != nil:
+		return err
+	case own == nil:
+		f.Entities, f.Relations, f.VocabularyDir = other.entities, other.relations, given
+	case !slices.Equal(own.entities.Labels(), other.entities.Labels()) ||
+		!slices.Equal(own.relations.Labels(), other.relations.Labels()):
+		return fmt.Errorf("%s has its own vocabularies, and the vocabularies in %s differ from them: omit --vocab",
+			f.Path, given)
+	}
+	return nil
+}
+
+// vocabularies is a pair of vocabularies.
+type vocabularies struct{ entities, relations *kg.Vocabulary }
+
+// vocabularyNames lists the names of the tool's vocabulary files.
+func (f *Folder) vocabularyNames() string {
 	var names []string
 	for _, files := range f.Format.vocabularies {
 		names = append(names, files.entities+" and "+files.relations)
 	}
-	if given == "" {
-		return fmt.Errorf("%s has no vocabularies: copy %s into it, or name their folder with --vocab",
-			f.Path, strings.Join(names, ", or "))
-	}
-	if found, err = f.readVocabularies(ctx, given, allVocabularies); err == nil && !found {
-		err = fmt.Errorf("%s has no vocabularies: it needs %s", given, strings.Join(names, ", or "))
-	}
-	return err
+	return strings.Join(names, ", or ")
 }
 
-// readVocabularies reads the first pair of files that dir has.
-func (f *Folder) readVocabularies(ctx context.Context, dir string, pairs []vocabularyFiles) (found bool, err error) {
-	for _, files := range pairs {
-		entities, err := readVocabulary(ctx, filepath.Join(dir, files.entities), files.VocabularyLayout)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+// ownVocabularies reads the vocabularies of the folder, from files or, if there are none, from the
+// parameter file. It returns nil if there are none either.
+func (f *Folder) ownVocabularies(ctx context.Context) (*vocabularies, error) {
+	for _, files := range f.Format.vocabularies {
+		if v, err := readPair(ctx, f.Path, files); v != nil || err != nil {
+			return v, err
 		}
-		if err != nil {
-			return false, err
-		}
-		relations, err := readVocabulary(ctx, filepath.Join(dir, files.relations), files.VocabularyLayout)
-		if err != nil {
-			return false, err
-		}
-		f.Entities, f.Relations, f.VocabularyDir = entities, relations, dir
-		return true, nil
 	}
-	return false, nil
+	if f.Format.labels == nil {
+		return nil, nil
+	}
+	entities, relations := f.Format.labels(f)
+	if entities == nil || relations == nil {
+		return nil, nil
+	}
+	var v vocabularies
+	var err error
+	if v.entities, err = newVocabulary(entities); err == nil {
+		v.relations, err = newVocabulary(relations)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return &v, nil
+}
+
+// givenVocabularies reads the vocabularies in the folder that the user names.
+func (f *Folder) givenVocabularies(ctx context.Context, dir string) (*vocabularies, error) {
+	for _, files := range f.Format.vocabularies {
+		if v, err := readPair(ctx, dir, files); v != nil || err != nil {
+			return v, err
+		}
+	}
+	var found []vocabularyFiles
+	for _, files := range allVocabularies {
+		if exists(dir, files.entities) {
+			found = append(found, files)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("%s has no vocabularies: it needs %s", dir, f.vocabularyNames())
+	case 1:
+		return readPair(ctx, dir, found[0])
+	}
+	return nil, fmt.Errorf("%s has both %s and %s, which may number the entities differently: "+
+		"copy the files that %s used into %s", dir, found[0].entities, found[1].entities, f.Format.Name, f.Path)
+}
+
+// readPair reads a pair of vocabulary files. It returns nil if dir has no such file of entities.
+func readPair(ctx context.Context, dir string, files vocabularyFiles) (*vocabularies, error) {
+	var v vocabularies
+	var err error
+	v.entities, err = readVocabulary(ctx, filepath.Join(dir, files.entities), files.VocabularyLayout)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.relations, err = readVocabulary(ctx, filepath.Join(dir, files.relations), files.VocabularyLayout)
+	if err != nil {
+		return nil, err
+	}
+	return &v, nil
 }
 
 // newVocabulary returns the vocabulary of a list of distinct labels.

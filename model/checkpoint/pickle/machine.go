@@ -469,13 +469,14 @@ func (m *machine) call(op byte) error {
 	if !ok {
 		return errors.New("it is damaged: the arguments of a call are not a tuple")
 	}
-	if op == opNewObjEx { // keyword arguments
-		args = append(slices.Clip(args), values[2])
+	var keywords any
+	if op == opNewObjEx {
+		keywords = values[2]
 	}
 	g, ok := values[0].(Global)
 	if !ok { // a result of another call, such as a bound method
 		if o, isObject := values[0].(*Object); isObject {
-			return m.push(&Object{Class: o.Class, Args: args})
+			return m.push(&Object{Class: o.Class, Args: args, Keywords: keywords})
 		}
 		return errors.New("it is damaged: it calls a value that is not a function")
 	}
@@ -489,7 +490,7 @@ func (m *machine) call(op byte) error {
 		}
 		return m.push(v)
 	}
-	return m.push(&Object{Class: g, Args: args})
+	return m.push(&Object{Class: g, Args: args, Keywords: keywords})
 }
 
 // build sets the state of the object on the stack.

@@ -82,8 +82,9 @@ func (d *Dict) set(key, value any) {
 // Object is an object of a class that Options.Opaque allows, or the result of such a function.
 type Object struct {
 	Class Global
-	// Args holds the arguments of the constructor or function.
-	Args Tuple
+	// Args holds the arguments of the constructor or function, and Keywords its keyword arguments.
+	Args     Tuple
+	Keywords any
 	// State is the state that the pickle sets after construction, usually a *Dict of attributes.
 	State any
 	// Items and Entries hold what the pickle appends to an object that acts as a list or a
@@ -123,4 +124,24 @@ func Read(data []byte, o Options) (value any, length int, err error) {
 		return nil, m.at, fmt.Errorf("the pickle cannot be read: %w (at byte %d)", err, m.begin)
 	}
 	return value, m.at, nil
+}
+
+// maxText limits the length of the strings that Text returns, in bytes.
+const maxText = 1 << 10
+
+// Text returns a number, a bool or a short string as text, and whether v is one of these. For any
+// other value it returns a short description: the text of a large value may not fit into memory.
+func Text(v any) (text string, ok bool) {
+	switch v := v.(type) {
+	case bool, int64, float64:
+		return fmt.Sprint(v), true
+	case string:
+		if len(v) <= maxText {
+			return v, true
+		}
+		return "a long text", false
+	case nil:
+		return "", false
+	}
+	return "a value that is not a text", false
 }

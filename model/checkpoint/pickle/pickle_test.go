@@ -201,3 +201,36 @@ func FuzzRead(f *testing.F) {
 		require.Error(t, err)
 	})
 }
+
+// Keyword arguments do not copy the arguments.
+func TestReadKeywords(t *testing.T) {
+	class := pickle.Global{Module: "m", Name: "C"}
+	got, _, err := pickle.Read([]byte("\x80\x04\x8c\x01m\x8c\x01C\x93K\x01\x85}(\x8c\x01kK\x02u\x92."), pickle.Options{
+		Opaque: func(g pickle.Global) bool { return g == class },
+	})
+	require.NoError(t, err)
+	o := got.(*pickle.Object)
+	require.Equal(t, pickle.Tuple{int64(1)}, o.Args)
+	k, _ := o.Keywords.(*pickle.Dict).Get("k")
+	require.Equal(t, int64(2), k)
+}
+
+// The text of a value of any size is short.
+func TestText(t *testing.T) {
+	bomb := []byte("\x80\x02N")
+	for range 60 { // 2⁶⁰ values, if they were printed
+		bomb = append(bomb, '2', 0x86)
+	}
+	value, _, err := pickle.Read(append(bomb, '.'), pickle.Options{})
+	require.NoError(t, err)
+	for _, v := range []any{value, new(big.Int).Lsh(big.NewInt(1), 1<<20), strings.Repeat("x", 1<<20), nil} {
+		text, ok := pickle.Text(v)
+		require.False(t, ok)
+		require.Less(t, len(text), 40)
+	}
+	for v, want := range map[any]string{true: "true", int64(-3): "-3", 0.5: "0.5", 1.0: "1", "a": "a"} {
+		text, ok := pickle.Text(v)
+		require.True(t, ok)
+		require.Equal(t, want, text)
+	}
+}

@@ -249,8 +249,13 @@ func (b *builder) tensor(args pickle.Tuple) (any, error) {
 	offset, isNumber := args[1].(int64)
 	shape, isShape := extents(args[2])
 	stride, isStride := extents(args[3])
-	if !ok || !isNumber || offset < 0 || !isShape || !isStride || len(shape) != len(stride) {
+	if !ok || !isNumber || offset < 0 || offset > math.MaxInt || !isShape || !isStride || len(shape) != len(stride) {
 		return nil, errors.New("the description of a tensor is not valid")
+	}
+	if len(args) > 6 {
+		if flags, _ := args[6].(*pickle.Dict); flags == nil || len(flags.Entries) > 0 {
+			return nil, errors.New("a tensor is a conjugate or negative view: clone it and save the file again")
+		}
 	}
 	t := &Tensor{Type: s.kind, Shape: shape, stride: stride, offset: int(offset), storage: s}
 	b.tensors = append(b.tensors, t)

@@ -99,6 +99,9 @@ func readArchive(contents []byte, opaque func(pickle.Global) bool) (any, error) 
 		}
 		a.records[record.Name] = record
 		if top, found := strings.CutSuffix(record.Name, "/data.pkl"); found && !strings.Contains(top, "/") {
+			if a.top != "" {
+				return nil, errors.New("it is a damaged archive: it has two pickles")
+			}
 			a.top = top + "/"
 		}
 	}
@@ -232,7 +235,8 @@ func readLegacy(contents []byte, opaque func(pickle.Global) bool) (any, error) {
 		key, _ := k.(string)
 		s := storages[key]
 		if s == nil || s.data != nil {
-			return nil, fmt.Errorf("it is damaged: no tensor uses its storage %.100q", fmt.Sprint(k))
+			name, _ := pickle.Text(k)
+			return nil, fmt.Errorf("it is damaged: no tensor uses its storage %.100q", name)
 		}
 		if len(rest) < 8 {
 			return nil, fmt.Errorf("it is truncated: storage %.100q is missing", key)
