@@ -23,7 +23,8 @@ func TestProtocols(t *testing.T) {
 	}
 	mrr := map[string]string{"mrr": "MRR"}
 	pykeen := map[string]string{
-		"mrr": "inverse_harmonic_mean_rank", "mr": "arithmetic_mean_rank", "hits@1": "hits_at_1", "hits@10": "hits_at_10",
+		"mrr": "inverse_harmonic_mean_rank", "mr": "arithmetic_mean_rank", "hits@1": "hits_at_1",
+		"hits@10": "hits_at_10",
 	}
 	for _, c := range []struct {
 		fixture, protocol string
