@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// copyFolder copies a folder. change gets the name and the contents of each file and returns the
-// new contents, or nil to leave the file out.
+// copyFolder copies a folder to a temporary one and returns its path. It calls change with the name
+// and the contents of each file. change returns the new contents, or nil to leave the file out.
 func copyFolder(t *testing.T, from string, change func(name string, contents []byte) []byte) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(from))
@@ -33,7 +33,7 @@ func copyFolder(t *testing.T, from string, change func(name string, contents []b
 	return to
 }
 
-// replacing returns a change for copyFolder that changes one file.
+// replacing returns a function for copyFolder that changes only the named file.
 func replacing(file string, change func([]byte) []byte) func(string, []byte) []byte {
 	return func(name string, contents []byte) []byte {
 		if name == file {
@@ -78,7 +78,7 @@ func TestEvalBadInput(t *testing.T) {
 		sentence    string
 	}{
 		"no such checkpoint": {model: w.path("none"), sentence: "there is no checkpoint " + w.path("none")},
-		"a file for a folder": {model: filepath.Join(w.model, "entities.tsv"),
+		"a file instead of a folder": {model: filepath.Join(w.model, "entities.tsv"),
 			sentence: "entities.tsv is not a folder"},
 		"not a checkpoint": {model: w.data, sentence: "is not a checkpoint: it has no model.safetensors"},
 		"truncated parameters": {model: copyFolder(t, w.model, replacing("model.safetensors", truncated)),
@@ -154,7 +154,7 @@ func TestEvalNotFinite(t *testing.T) {
 	assert.Empty(t, o.stdout)
 }
 
-// breakCheckpoint copies a checkpoint with a NaN in row 2 of relation.tail.
+// breakCheckpoint copies a checkpoint and puts a NaN into row 2 of relation.tail.
 func breakCheckpoint(t *testing.T, from, to string) {
 	t.Helper()
 	rewriteCheckpoint(t, from, to, func(tensor string, values []float32) {
@@ -164,7 +164,7 @@ func breakCheckpoint(t *testing.T, from, to string) {
 	})
 }
 
-// rewriteCheckpoint copies a checkpoint with changed values.
+// rewriteCheckpoint copies a checkpoint. change modifies the values of each tensor in place.
 func rewriteCheckpoint(t *testing.T, from, to string, change func(tensor string, values []float32)) {
 	t.Helper()
 	require.NoError(t, os.CopyFS(to, os.DirFS(from)))
@@ -186,7 +186,7 @@ func rewriteCheckpoint(t *testing.T, from, to string, change func(tensor string,
 
 func TestUnreadable(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root reads everything")
+		t.Skip("root can read every file")
 	}
 	w := newWorkplace(t)
 	for _, path := range []string{filepath.Join(w.model, "model.safetensors"), filepath.Join(w.data, "train.txt")} {
@@ -200,7 +200,7 @@ func TestEvalCannotWrite(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", w.model, "--data", w.data}
 	for _, flag := range []string{"--ranks", "--json"} {
-		// An error before the ranking.
+		// The command reports these errors before it ranks.
 		for path, reason := range map[string]string{
 			w.path("none", "file"):              "no such file or directory",
 			w.dir:                               "it is a folder",
@@ -211,7 +211,7 @@ func TestEvalCannotWrite(t *testing.T) {
 			assert.Empty(t, o.stdout)
 			assert.NotContains(t, o.stderr, "ranking")
 		}
-		// An error after the ranking: the table is still printed.
+		// The command reports this error after it ranks, and still prints the table.
 		if _, err := os.Stat("/dev/full"); err == nil {
 			o := mquine(t, append(eval, flag, "/dev/full")...)
 			o.requireSentence(t, exitFailed, "cannot write /dev/full: no space left on device")
@@ -251,7 +251,7 @@ func TestFullStandardOutput(t *testing.T) {
 	}
 	info, err := os.Stat("/dev/full")
 	require.NoError(t, err)
-	assert.False(t, info.Mode().IsRegular(), "a device stays one")
+	assert.False(t, info.Mode().IsRegular(), "/dev/full is still a device")
 }
 
 func TestTierCap(t *testing.T) {

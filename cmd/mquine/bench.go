@@ -20,12 +20,12 @@ func newBenchCommand() *cobra.Command {
 		Short: "Run, compare and report benchmarks",
 		Long: `Run, compare and report benchmarks of kernels and whole jobs.
 
-Results have the Go benchmark format, which benchstat and other tools also read.
-Names consist of key=value pairs. Two units relate a rate to a ceiling of this
-machine, measured in the same run:
+Results are in the Go benchmark format, which benchstat and other tools also
+read. Benchmark names contain key=value pairs. Two units relate a rate to a
+ceiling of this machine, measured in the same run:
 
   pct-peak       percent of the rate of the same operations on registers alone
-  pct-bandwidth  percent of the rate of reading memory
+  pct-bandwidth  percent of the rate at which memory can be read
 
 docs/benchmarks.md explains how to read and compare results.`,
 	}

@@ -26,7 +26,7 @@ type comparing struct {
 func (c *comparing) add(cmd *cobra.Command) {
 	c.minEffect = compare.DefaultMinEffect
 	cmd.Flags().StringVar(&c.metric, "metric", "",
-		"compare this `UNIT`, such as sec/op or GFLOP/s (default: the least noisy one, see above)")
+		"compare results in this `UNIT`, such as sec/op or GFLOP/s (default: the least noisy one, see above)")
 	cmd.Flags().Var(percent{&c.minEffect}, "min-effect", "smallest relevant change")
 }
 
@@ -36,10 +36,10 @@ const verdictHelp = `Verdicts:
   same            the interval and the ratio of the control lie within the
                   minimum effect
   inconclusive    anything else
-The control is a second measurement of the base. Ratios are ratios of times: a
-larger one is slower. By default, kernels on one thread are compared by their
-share of the ceiling (pct-peak) or by processor time (cpu-sec/op), and other
-benchmarks by wall time (sec/op).`
+The control is a second measurement of the base. Every ratio compares times,
+so a larger ratio is slower. By default, kernels on one thread are compared by
+their share of the ceiling (pct-peak) or by processor time (cpu-sec/op), and
+other benchmarks by wall time (sec/op).`
 
 func newBenchCompareCommand() *cobra.Command {
 	var (
@@ -55,9 +55,9 @@ their 95% intervals, and a verdict.
 ` + verdictHelp + `
 
 Results from "mquine bench pair" are compared round by round. Other results are
-compared by their medians, and need at least seven results per benchmark (mquine
-bench run --count 7). Their difference includes changes of the machine between
-the two runs.`,
+compared by their medians, and each benchmark needs at least seven of them
+(mquine bench run --count 7). Such a comparison includes any change in the
+machine between the two runs.`,
 		Example: `  mquine bench compare old.txt new.txt
   mquine bench compare base.txt head.txt --control control.txt --min-effect 1%`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -129,12 +129,12 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	}
 	fmt.Fprintf(&out, "\n%d faster, %d slower, %d same, %d inconclusive\n",
 		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive])
-	fmt.Fprintf(&out, "Ratios: change in time, %s, with 95%% intervals. Minimum effect: %s.\n",
+	fmt.Fprintf(&out, "Ratios are changes in time (%s), with 95%% intervals. Minimum effect: %s.\n",
 		how, percent{&c.minEffect})
 	return writeOutput(cmd, out.Bytes())
 }
 
-// inUnit returns a median and half the width of its interval.
+// inUnit returns a median as text, with half the width of its interval in percent.
 func inUnit(s benchmath.Summary, unit string) string {
 	var value string
 	if strings.HasSuffix(unit, "sec/op") {
@@ -148,7 +148,7 @@ func inUnit(s benchmath.Summary, unit string) string {
 	return value
 }
 
-// clock returns a time in seconds with four digits and a suitable unit.
+// clock returns a number of seconds as text, with four digits and in a suitable unit.
 func clock(seconds float64) string {
 	d := time.Duration(seconds * 1e9)
 	switch {
@@ -162,7 +162,7 @@ func clock(seconds float64) string {
 	return fmt.Sprintf("%.4gns", 1e9*seconds)
 }
 
-// change returns a ratio and its interval as changes in percent.
+// change returns a ratio and its interval as text: changes in percent.
 func change(s benchmath.Summary) string {
 	of := func(r float64) string {
 		if math.IsInf(r, 0) {

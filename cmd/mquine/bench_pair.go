@@ -29,9 +29,10 @@ func newBenchPairCommand() *cobra.Command {
 		Long: `Build the benchmarks of two revisions of the repository, run them in turn and
 compare the results.
 
-The command builds the base in a temporary git worktree, and removes it at the
-end or after Ctrl-C. In each round, every benchmark runs for the base, the head
-and the base again (the control), in short passes and in changing order.
+The command builds each given revision in a temporary git worktree, and removes
+the worktrees at the end or after Ctrl-C. In each round, every benchmark runs
+for the base, the head and the base again (the control), in short passes and in
+changing order.
 
 ` + verdictHelp,
 		Example: `  mquine bench pair --base HEAD~1 --bench Panel

@@ -14,10 +14,10 @@ func newBenchReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Write an HTML report of benchmark results",
-		Long: `Write an HTML report of benchmark results. It begins with the comparisons with
-rivals, if there are results. A roofline of the kernels, tables of whole jobs
-and of kernels by tier with their shares of the ceilings, and the trend of every
-benchmark by commit follow.
+		Long: `Write an HTML report of benchmark results. It begins with comparisons with
+rivals, if there are any. Then come a roofline of the kernels, tables of whole
+jobs and of kernels by tier with their shares of the ceilings, and the trend of
+every benchmark by commit.
 
 The page is one file without scripts, fonts or network access. It supports light
 and dark mode and small screens. Each class of machine has its own section,

@@ -24,7 +24,7 @@ func newBenchRunCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the benchmarks",
 		Long: `Run the benchmarks of "go test -bench . ./bench" and print the results in the Go
-benchmark format, which benchstat compares. Header lines describe the machine,
+benchmark format, which benchstat reads. Header lines describe the machine,
 the tier, the features and the threads. Comments contain the commit, the time
 and the ceiling.
 

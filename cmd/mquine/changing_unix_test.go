@@ -38,8 +38,8 @@ func (g *trigger) Write(p []byte) (int, error) {
 	return g.Writer.Write(p)
 }
 
-// TestChangingCheckpoint changes the checkpoint after the command has opened it and before it
-// prints results. A message of the command, or its reading of standard input, marks the moment.
+// TestChangingCheckpoint changes the checkpoint after the command has opened it and before the
+// command prints results: at a certain message, or when the command first reads standard input.
 func TestChangingCheckpoint(t *testing.T) {
 	w := newWorkplace(t)
 	other := w.another(t)
@@ -52,7 +52,7 @@ func TestChangingCheckpoint(t *testing.T) {
 	json, ranks := w.path("report.json"), w.path("ranks.tsv")
 	commands := map[string]struct {
 		args []string
-		mark string // in a message after the opening and before the results
+		mark string // part of a message between the opening and the results
 	}{
 		"eval": {[]string{"eval", "-v", opened, "--data", w.data, "--json", json, "--ranks", ranks},
 			"with mquine,"},
@@ -96,7 +96,7 @@ func TestChangingCheckpoint(t *testing.T) {
 				got := outcome{status, stdout.String(), stderr.String()}
 				if how == "replaced" {
 					require.Zero(t, status, got.stderr)
-					require.Equal(t, want.stdout, got.stdout, "the results of what was opened")
+					require.Equal(t, want.stdout, got.stdout, "the results are for the checkpoint that was opened")
 					return
 				}
 				got.requireSentence(t, exitFailed, path+" was changed while it was in use, so there are no results: "+

@@ -16,7 +16,6 @@ import (
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
-
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
@@ -54,8 +53,8 @@ losses the queries that it ranks worse. --changed lists the queries whose 1/rank
 changed most.
 
 A file that "mquine eval --ranks" wrote can replace its checkpoint: compare
-reads the ranks instead of computing them again. The file must hold the queries
-of the split and the ranks under --filter.
+reads the ranks instead of computing them again. The file must hold ranks of
+exactly the queries to compare, under the filter of --filter.
 
 "mquine eval --help" explains queries, filters, ties, --by and --ci-by.
 In tables, the best value of a column stands out. --format latex prints a row
@@ -107,7 +106,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	addChoice(cmd, &c.filter, "filter", "rank under this filter: none, train or all", rank.None, rank.Train, rank.All)
 	// Permutation tests for each entity would take too long.
 	c.setup.add(cmd, slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" }))
-	flags.Var(positive{n: &c.changed}, "changed", "list this number of queries that changed most")
+	flags.Var(positive{n: &c.changed}, "changed", "list the N queries that changed most")
 	inGroup(cmd, protocolFlags, "filter")
 	inGroup(cmd, outputFlags, "changed")
 	c.tableFlags.add(cmd, "usual, queries, mrr (largest gain first) or name")

@@ -55,7 +55,8 @@ type compareJSON struct {
 	} `json:"comparisons"`
 }
 
-// another creates a second, bad checkpoint in a workplace.
+// another creates a second checkpoint in a workplace. Its parameters are random, so its ranks are
+// bad.
 func (w workplace) another(t *testing.T) string {
 	t.Helper()
 	path := w.path("other")
@@ -63,7 +64,7 @@ func (w workplace) another(t *testing.T) string {
 	return path
 }
 
-// ranksOf returns the filtered ranks from eval, by query.
+// ranksOf returns the ranks that eval computes under filter all, by query.
 func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
 	t.Helper()
 	path := w.path("ranks.tsv")
@@ -165,12 +166,12 @@ func TestCompareFormats(t *testing.T) {
 		"degree", "--hits", "1,10"}
 	o := succeed(t, append(compare, "--format", "md")...)
 	assert.Contains(t, o.stdout, "| side | metric |")
-	assert.Contains(t, o.stdout, w.model+"/ against "+w.model, "names that are not different stay paths")
+	assert.Contains(t, o.stdout, w.model+"/ against "+w.model, "paths name checkpoints with equal base names")
 
 	o = succeed(t, append(compare, "--format", "latex")...)
 	assert.Equal(t, strings.Count(o.stdout, `\begin{tabular}`), strings.Count(o.stdout, `\end{tabular}`))
 	assert.Equal(t, 4, strings.Count(o.stdout, `\toprule`),
-		"the checkpoints, the differences, and groups for each comparison")
+		"one table of checkpoints, one of differences, and one of groups for each comparison")
 	for line := range strings.Lines(o.stdout) {
 		if strings.HasSuffix(line, "\\\\\n") {
 			assert.NotRegexp(t, `[^\\][_%#]`, line)
@@ -205,7 +206,7 @@ func TestCompareCIBy(t *testing.T) {
 	}
 	o := succeed(t, compare...)
 	assert.Equal(t, "query", read().Provenance.Bootstrap.By)
-	assert.Equal(t, 3, strings.Count(o.stdout, "[95% CI]"), "checkpoints, whole and groups")
+	assert.Equal(t, 3, strings.Count(o.stdout, "[95% CI]"), "in tables of checkpoints, differences and groups")
 	assert.Contains(t, o.stdout, ", CI by query\n")
 
 	succeed(t, append(compare, "--ci-by", "triple")...)
@@ -224,7 +225,7 @@ func TestCompareCIBy(t *testing.T) {
 	assert.NotNil(t, alone.Metrics[0].CILow)
 	assert.Nil(t, together.Metrics[0].CILow)
 	assert.Equal(t, *alone.Metrics[0].Difference, *together.Metrics[0].Difference)
-	assert.Less(t, *alone.Metrics[0].P, *together.Metrics[0].P, "few relations can be exchanged in few ways")
+	assert.Less(t, *alone.Metrics[0].P, *together.Metrics[0].P, "few clusters can be swapped in few ways")
 
 	o = succeed(t, append(compare, "--ci-by", "relation", "--format", "csv")...)
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()

@@ -35,10 +35,11 @@ func newDataGetCommand() *cobra.Command {
 		Short: "Download a public data set",
 		Long: `Download a public data set, or its missing files, from its public sources.
 
-The command checks the uncompressed text of every file, with LF line ends,
-against the checksum in the catalogue. A copy with CRLF line ends also passes.
-The data set is installed only once it is complete. Run the command again to
-resume an interrupted download, which is kept in the hidden folder .NAME.part.
+The command checks the uncompressed text of every file, with LF line endings,
+against the checksum in the catalogue. A copy with CRLF line endings also
+passes. The data set is installed only once it is complete. Run the command
+again to resume an interrupted download, which is kept in the hidden folder
+.NAME.part.
 
 --from reads the files from a different source: a folder, or a .tar.gz or .tgz
 archive, with train.txt, valid.txt and test.txt. Each file may be compressed
@@ -139,7 +140,7 @@ func unknownDataset(name string) error {
 		hint = "did you mean " + similar[0] + "? The others are " +
 			strings.Join(slices.DeleteFunc(names, func(n string) bool { return n == similar[0] }), ", ")
 	}
-	return fmt.Errorf("no public data set %q: %s; \"mquine data import\" installs any other", name, hint)
+	return fmt.Errorf("no public data set %q: %s; \"mquine data import\" installs your own", name, hint)
 }
 
 // catalogueNames returns the names of the public data sets.

@@ -73,7 +73,7 @@ The columns of the table of splits:
   unseen     triples with an entity that is in no training triple
 
 A second table counts the triples by the category of their relation: 1-1, 1-N,
-N-1 or N-N, heads first. N means more than 1.5 heads for a tail, or tails for a
+N-1 or N-N, heads first. N means more than 1.5 heads per tail, or tails per
 head, on average in the train split. --format csv prints a line for each split.`,
 		Example: `  mquine data info fb15k-237
   mquine data info ./my-graph --json -`,

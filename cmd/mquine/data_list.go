@@ -53,8 +53,8 @@ func newDataListCommand() *cobra.Command {
 data sets.
 
 The table shows the numbers of entities, relations and triples in the catalogue.
-The command compares them with the lines of installed files. "mquine data info"
-also compares checksums.`,
+The command compares the numbers of triples with the lines of the installed
+files. "mquine data info" also compares checksums.`,
 		Args:        noArgs,
 		Annotations: map[string]string{allData: ""},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -141,7 +141,7 @@ func (l dataList) tables() []*text.Table {
 func (l dataList) remarks() []string {
 	return []string{
 		"Data sets are installed in " + l.Dir + ".",
-		"To describe or to download one: mquine data info NAME, mquine data get NAME",
+		"To describe or download one: mquine data info NAME, mquine data get NAME",
 	}
 }
 

@@ -19,8 +19,8 @@ func newDataMakeCommand() *cobra.Command {
 		Short: "Generate a data set",
 		Long: `Generate a data set and write it to a new folder.
 
-The same sizes and seed give the same files, byte by byte, on every machine. The
-data set has exactly the given sizes; sizes that are impossible are an error. No
+The same sizes and seed give the same files, byte for byte, on every machine.
+The data set has exactly the given sizes; impossible sizes are an error. No
 triple occurs twice. Every entity and relation occurs in a training triple.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -40,11 +40,11 @@ func newMakeFamiliesCommand() *cobra.Command {
 		Long: `Generate a small data set of families and films, with rules that a model can
 learn.
 
-It has relations of all categories (1-1, 1-N, N-1, N-N). Symmetric, inverse and
-composed relations hold without exception. In a Z-pattern, (e1, r, e2),
-(e3, r, e2) and (e3, r, e4) are facts, but (e1, r, e4) is false. The command
-counts the regularities of each kind, and the test triples that follow from
-training triples.`,
+The data set has relations of all categories (1-1, 1-N, N-1, N-N). Symmetric,
+inverse and composed relations hold without exception. In each planted
+Z-pattern, (e1, r, e2), (e3, r, e2) and (e3, r, e4) are facts, but (e1, r, e4)
+is false. The command prints the number of regularities of each kind, and how
+many test triples follow from training triples.`,
 		Example: `  mquine data make families --out ./families
   mquine data make families --out ./large --entities 5000 --seed 2`,
 		Args: noArgs,

@@ -86,7 +86,7 @@ func TestDataImportListInfo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "info.json")
 	stdout, _, err = data(t, "info", source, "--json", file)
 	require.NoError(t, err)
-	require.Contains(t, stdout, "split", "the table is printed beside a file")
+	require.Contains(t, stdout, "split", "the table is printed even if the JSON goes to a file")
 	written, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Contains(t, string(written), `"distinct_triples": 2`)
@@ -167,7 +167,7 @@ func TestDataInfoOfAnotherContent(t *testing.T) {
 	require.ErrorContains(t, err, path+" has the sha256 checksum ")
 	require.ErrorContains(t, err,
 		`it is damaged or another version; to download a file again, remove it and run "mquine data get umls"`)
-	require.Regexp(t, `(?m)^valid +652 +651 +`, stdout, "the statistics are shown nevertheless")
+	require.Regexp(t, `(?m)^valid +652 +651 +`, stdout, "the statistics are still shown")
 	require.Regexp(t, `(?m)^valid +652 +differs: `, stdout)
 	var info struct {
 		Public  *publicInfo
@@ -210,7 +210,7 @@ func TestDataRefuses(t *testing.T) {
 	}
 }
 
-// A data set that is not installed has a suggestion.
+// The error about a data set that is not installed suggests a name or a command.
 func TestDataSuggestions(t *testing.T) {
 	installed := t.TempDir()
 	t.Setenv("MQUINE_DATA", installed)

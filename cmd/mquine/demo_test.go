@@ -28,7 +28,7 @@ func TestDemo(t *testing.T) {
 	assert.Greater(t, mrr, 0.7, "the training has learnt the rules of the graph")
 	assert.InDelta(t, 0.02, chance, 0.01)
 
-	// Other commands can use the kept files, and get the same result.
+	// Other commands can use the kept files and get the same result.
 	report := filepath.Join(temporary, "report.json")
 	succeed(t, "eval", filepath.Join(kept, "checkpoint"), "--data", filepath.Join(kept, "families"),
 		"--json", report)
@@ -84,7 +84,7 @@ func chanceMRR(t *testing.T, data string) float64 {
 
 func TestDemoLeavesNothing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the demonstration takes seconds")
+		t.Skip("the demo takes seconds")
 	}
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)

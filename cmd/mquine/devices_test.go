@@ -32,7 +32,7 @@ func process(t *testing.T, args ...string) outcome {
 }
 
 // TestGPUs runs the command on the stand-in driver. One GPU and two GPUs give the same ranks as the
-// processor, and errors are reported.
+// processor, and the command reports errors.
 func TestGPUs(t *testing.T) {
 	library := standin.Library(t)
 	w := newWorkplace(t)
@@ -53,7 +53,7 @@ func TestGPUs(t *testing.T) {
 
 	t.Setenv("MQUINE_LIBCUDA", library)
 	t.Setenv("STANDIN_DEVICES", "2")
-	assert.NotContains(t, process(t, with()...).stderr, "GPU", "a GPU that was not asked for")
+	assert.NotContains(t, process(t, with()...).stderr, "GPU", "GPUs must be asked for")
 	assert.Equal(t, want, ranks())
 	assert.Contains(t, process(t, with("--devices", "0")...).stderr, "on GPU 0 (Stand-in) with")
 	assert.Equal(t, want, ranks())

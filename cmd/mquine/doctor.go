@@ -34,10 +34,10 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Check the machine and the installation",
 		Long: `Check the machine and the installation, and say what to fix.
 
-The command looks at the processor and the instruction set that the kernels use,
-limits of threads, memory and open files, the folder of the data sets and the
-sets in it, free disk space, GPUs and the terminal. Every line is "ok", a "note"
-or a "problem". The exit status is 1 if there is a problem.
+The command checks the processor and the instruction set that the kernels use,
+the limits on threads, memory and open files, the data folder and the data sets
+in it, free disk space, GPUs and the terminal. Every line is "ok", a "note" or a
+"problem". The exit status is 1 if there is a problem.
 
 The command also measures the rate of fused multiply-adds (FMA) of each
 instruction set, on one thread and on all threads. "mquine eval --peak" relates
@@ -111,7 +111,8 @@ func doctor(cmd *cobra.Command, jsonFile string) error {
 	return nil
 }
 
-// examine makes all checks. out is the standard output. An error means that ctx was cancelled.
+// examine runs all checks. out is standard output. examine returns an error only if ctx is
+// cancelled.
 func (d *diagnosis) examine(ctx context.Context, out io.Writer) (err error) {
 	backends, restricted := kernel.Available()
 	if d.machineInfo, err = describeMachine(ctx, backends); err != nil {
@@ -132,8 +133,8 @@ func (d *diagnosis) examine(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// checkProcessor checks threads and kernels. restricted is the error of a wrong environment
-// variable.
+// checkProcessor checks threads and kernels. restricted is the error about an invalid environment
+// variable, or nil.
 func (d *diagnosis) checkProcessor(restricted error) {
 	finding := d.Machine
 	if d.Cores > 0 {
@@ -152,7 +153,7 @@ func (d *diagnosis) checkProcessor(restricted error) {
 	kernels := d.Tier
 	extensions := slices.DeleteFunc(slices.Clone(d.UsedFeatures), func(name string) bool {
 		_, err := kernel.ParseTier(name)
-		return err == nil // every tier has a feature of its name
+		return err == nil // a feature with the name of a tier
 	})
 	if len(extensions) > 0 {
 		kernels += " with " + strings.Join(extensions, ", ")
@@ -167,7 +168,7 @@ func (d *diagnosis) checkProcessor(restricted error) {
 	case d.Tier == kernel.Generic.String():
 		d.note("kernels", kernels, "The fast kernels need a build with assembly and an x86-64 processor with AVX2.")
 	case amx && !slices.Contains(d.UsedFeatures, "amx"):
-		d.note("kernels", kernels+", without AMX, which the system refuses", "Linux 5.16 and later allow AMX.")
+		d.note("kernels", kernels+", without AMX, which the system does not allow", "Linux 5.16 and later allow AMX.")
 	default:
 		d.ok("kernels", kernels)
 	}
@@ -192,7 +193,7 @@ func (d *diagnosis) checkMemory(room proc.Room) {
 	}
 }
 
-// checkData checks the folder of the data sets, the sets in it, and the free space.
+// checkData checks the data folder, the data sets in it and the free disk space.
 func (d *diagnosis) checkData(ctx context.Context) error {
 	const subject = "data folder"
 	dir, err := kg.DataDir()
@@ -203,7 +204,7 @@ func (d *diagnosis) checkData(ctx context.Context) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.note(subject, dir+" does not exist", `"mquine data get umls" creates it. MQUINE_DATA names another folder.`)
+		d.note(subject, dir+" does not exist", `"mquine data get umls" creates it. Or set MQUINE_DATA to another folder.`)
 	case err != nil:
 		d.problem(subject, fmt.Sprintf("%s: %v", dir, text.Cause(err)), "Set MQUINE_DATA to another folder.")
 	case !info.IsDir():
@@ -270,7 +271,7 @@ func (d *diagnosis) checkDisk(name, dir string) {
 	switch {
 	case !known:
 	case free < least:
-		d.problem(subject, finding+", "+dir, "Free some space.")
+		d.problem(subject, finding+", "+dir, "Free some disk space.")
 	case free < little:
 		d.note(subject, finding+", "+dir, "Large data sets and checkpoints need more.")
 	default:

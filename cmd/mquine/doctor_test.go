@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// parsed is the part of the JSON result that the tests look at.
+// parsed is the part of the JSON result that the tests check.
 type parsed struct {
 	Schema   string         `json:"schema"`
 	Version  string         `json:"version"`
@@ -45,7 +45,7 @@ func (p parsed) of(subject string) (found []check) {
 	return found
 }
 
-// diagnosed returns the JSON result of a run of doctor that prints it.
+// diagnosed decodes the JSON that doctor printed to standard output.
 func diagnosed(t *testing.T, o outcome) (p parsed) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &p), o.stderr)
@@ -93,7 +93,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	assert.Equal(t, checkNote, p.of("data folder")[0].Status)
 	assert.Contains(t, p.of("data folder")[0].Fix, "mquine data get umls")
 
-	// A wrong public data set, an incomplete one and one that is not in the catalogue.
+	// Install a wrong public data set, an incomplete one and one that is not in the catalogue.
 	for _, file := range []string{"umls/train.txt", "nations/valid.txt", "mine/test.txt"} {
 		path := filepath.Join(data, file)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
@@ -113,7 +113,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 
 	t.Setenv(kernel.TierEnv, "generic")
 	t.Setenv("MQUINE_DATA", filepath.Join(data, "umls", "train.txt"))
-	o = mquine(t, "info", "--json", "-") // the former name
+	o = mquine(t, "info", "--json", "-") // the former name of doctor
 	p = diagnosed(t, o)
 	o.requireSentence(t, exitFailed, "found 1 problem")
 	assert.Equal(t, checkNote, p.of("kernels")[0].Status)

@@ -14,7 +14,7 @@ func newEvalCommand(start time.Time) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval CKPT --data NAME",
 		Short: "Rank a checkpoint on a split of a data set",
-		Long: `Rank the true answers of a split of a data set among all entities, exactly.
+		Long: `Rank the true answers in a split of a data set among all entities, exactly.
 
 Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
 and (?, r, t) on side head. All entities of the checkpoint are candidates. The
@@ -27,8 +27,9 @@ The table shows, over all queries:
 --wide adds:
   median     median rank
   GMR        geometric mean rank
-  AMR        mean rank divided by the mean rank of chance: lower is better
-  AMRI       its index: 0 is chance, 1 is perfect
+  AMR        adjusted mean rank: mean rank / mean rank of a random ranking.
+             Lower is better
+  AMRI       adjusted mean rank index: 0 is chance, 1 is perfect
 
 --filter: which known answers to leave out of the candidates. The true answer
 itself is always a candidate.
@@ -54,13 +55,14 @@ sides, under filter all. Do not combine them with --side, --filter or --ties.
   relation  by relation
   entity    by the true answer
   category  by relation category: 1-1, 1-N, N-1 or N-N. N means more than 1.5
-            heads for a tail, or tails for a head, on average in train
+            heads per tail, or tails per head, on average in train
   z-case    by exposure to the Z-paradox: easy, neutral or hard (see
             "mquine z stats")
   degree    by the number of training triples of the answer: 0, 1, 2-3, 4-7, …
 
-Tables list the largest groups first, and at most --top. "--sort mrr" lists the
-best and the worst groups, "--min 20" only groups of at least 20 queries.
+Tables list the largest groups first, and at most --top of them. "--sort mrr"
+lists the best and the worst groups. "--min 20" lists only groups of at least 20
+queries.
 
 --ci-by: what the 95% intervals resample. Triples with a common query or entity
 have similar ranks. For intervals that hold for other queries or entities,
@@ -76,7 +78,7 @@ the clusters are worth only 4 clusters of equal size.
 
 --format csv prints a line for each result and group, json prints what --json
 writes, and latex prints a table with one row for the model, under the last
-filter. --percent, --no-ci and --wide affect tables alone.
+filter. --percent, --no-ci and --wide affect only tables.
 
 If the folder of the data set has a file labels.tsv with lines identifier<TAB>
 label, tables show the labels beside the identifiers.
@@ -116,7 +118,7 @@ the table to standard error.
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
 		"format of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
-			"affects the speed only",
+			"affects only the speed",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false,
 		"measure the multiply-add rate of the processor and print the share that the ranking reached")

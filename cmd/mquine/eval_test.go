@@ -21,7 +21,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// TestEvalSameRanks ranks on every tier and with several numbers of threads.
+// TestEvalSameRanks ranks on every tier and with several numbers of threads. The ranks must be
+// equal.
 func TestEvalSameRanks(t *testing.T) {
 	w := newWorkplace(t)
 	backends, err := kernel.Available()
@@ -80,7 +81,7 @@ func TestEvalFixture(t *testing.T) {
 	dir := filepath.Join(fixtures, "mquine-umls")
 	for _, path := range []string{dir, filepath.Join(datasets, "umls")} {
 		if _, err := os.Stat(path); err != nil {
-			t.Skipf("MQUINE_FIXTURES, MQUINE_DATA: %v", err)
+			t.Skipf("MQUINE_FIXTURES or MQUINE_DATA lacks a folder: %v", err)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "ranks.tsv")
@@ -98,7 +99,7 @@ func sortedLines(t *testing.T, path string) []string {
 	return lines
 }
 
-// evalReport decodes the JSON of an evaluation in the way that users do.
+// evalReport is the JSON of an evaluation, as users decode it.
 type evalReport struct {
 	Schema     string `json:"schema"`
 	Provenance struct {
@@ -299,7 +300,7 @@ func TestEvalVerbosity(t *testing.T) {
 	mquine(t, "eval", w.path("none"), "-q", "--data", w.data).requireSentence(t, exitFailed, "none")
 }
 
-// TestEvalCIBy tries each clustering: the means are the same, the clusters differ.
+// TestEvalCIBy tries each clustering. The means must be equal, but the clusters must differ.
 func TestEvalCIBy(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", w.model, "--data", w.data, "--by", "relation", "--json", w.path("report.json")}
@@ -316,7 +317,7 @@ func TestEvalCIBy(t *testing.T) {
 			by = "query" // the default
 		}
 		assert.Equal(t, by, r.Provenance.Bootstrap.By)
-		assert.Equal(t, 2, strings.Count(o.stdout, "MRR [95% CI]"), "the whole, and the groups")
+		assert.Equal(t, 2, strings.Count(o.stdout, "MRR [95% CI]"), "in tables of all queries and of groups")
 		assert.Contains(t, o.stdout, ", CI by "+by+"\n")
 		last := r.Results[len(r.Results)-1]
 		clusters[by] = last.Clusters

@@ -116,7 +116,7 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	labels  map[string]string // of opaque identifiers; nil if the data set has none
+	labels  map[string]string // the labels of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 the checksum of the
 	// triples. They are empty if no report needs them.
 	sha256, dataSHA256 string

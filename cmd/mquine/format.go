@@ -79,7 +79,7 @@ type result interface {
 	records() (header []string, rows iter.Seq[[]string])
 }
 
-// remarks is a result with lines below its tables, which are not escaped yet.
+// remarks is a result that prints lines below its tables. The lines are not escaped yet.
 type remarks interface{ remarks() []string }
 
 // print writes a result to the file of --json and, in the format of --format, to standard output. If
@@ -138,7 +138,7 @@ func render(out io.Writer, f text.Format, r result) error {
 	return nil
 }
 
-// tableFlags holds the flags of tables of metrics, which eval and compare share.
+// tableFlags holds the flags that eval and compare share for their tables of metrics.
 type tableFlags struct{ metrics.TableOptions }
 
 func (t *tableFlags) add(cmd *cobra.Command, sorted string) {
@@ -147,10 +147,10 @@ func (t *tableFlags) add(cmd *cobra.Command, sorted string) {
 	flags := cmd.Flags()
 	addChoice(cmd, &t.Sort, "sort", "order of groups in tables: "+sorted,
 		metrics.UsualOrder, metrics.ByQueries, metrics.ByMRR, metrics.ByName)
-	flags.Var(positive{n: &t.Least}, "min", "list only groups of at least this number of queries")
-	flags.Var(positive{n: &t.Top}, "top", "list at most this number of groups")
-	flags.BoolVar(&t.Wide, "wide", false, "show the rarer metrics too")
+	flags.Var(positive{n: &t.Least}, "min", "list only groups of at least N queries")
+	flags.Var(positive{n: &t.Top}, "top", "list at most N groups")
+	flags.BoolVar(&t.Wide, "wide", false, "also show less common metrics")
 	flags.BoolVar(&t.Percent, "percent", false, "show MRR and Hits@k times 100")
 	flags.BoolVar(&t.NoCI, "no-ci", false, "leave out intervals")
-	flags.BoolVar(&t.Explain, "explain", false, "explain the numbers below the tables")
+	flags.BoolVar(&t.Explain, "explain", false, "explain the numbers in a text below the tables")
 }

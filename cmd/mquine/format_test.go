@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TestFormats prints the result of every command in every format, and requires the same provenance of
-// all.
+// TestFormats prints the result of every command in every format, and requires the same kind of
+// provenance in every result.
 func TestFormats(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -91,15 +91,15 @@ func TestFormats(t *testing.T) {
 			succeed(t, append(test.args, "--json", file)...)
 			var again struct{ Schema string }
 			require.NoError(t, json.Unmarshal(must1(os.ReadFile(file)), &again))
-			assert.Equal(t, test.schema, again.Schema, "json is what --json writes")
+			assert.Equal(t, test.schema, again.Schema, "--format json prints what --json writes")
 		}
 	}
 	mquine(t, "data", "list", "--format", "xml").requireSentence(t, exitUsage,
 		"choose from table, markdown, latex, csv and json")
 }
 
-// pythonReader loads the rank files and predictions as the help says, and compares them with the
-// triples that it got.
+// pythonReader loads a file of ranks or predictions as the help says, and prints its distinct
+// triples.
 const pythonReader = `
 import csv, sqlite3, sys
 rows = list(csv.DictReader(open(sys.argv[1], newline="", encoding="utf-8"), delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -149,7 +149,7 @@ func TestOtherProgramsReadLabels(t *testing.T) {
 	}
 }
 
-// TestLabelsFile shows the labels of opaque identifiers beside them, and programs get both.
+// TestLabelsFile checks that tables and files give the labels of opaque identifiers beside them.
 func TestLabelsFile(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)

@@ -10,15 +10,15 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// formerNames lets users give flags the names that they had in earlier versions. It collects a note
-// about each former name in use.
+// formerNames lets users call flags by their names in earlier versions. It collects a note about
+// each former name in use.
 type formerNames struct {
 	current map[string]string // flag by its former name
 	notes   []string
 }
 
-// acceptFormer makes a command accept the former names of its flags, given as a map to the current
-// names. The command prints a note about each former name in use before it does its work.
+// acceptFormer makes a command accept the former names of its flags. current maps them to the
+// current names. The command prints a note about each former name in use before it does its work.
 func acceptFormer(cmd *cobra.Command, current map[string]string) *formerNames {
 	f := &formerNames{current: current}
 	before := cmd.Flags().GetNormalizeFunc() // several flags may have former names

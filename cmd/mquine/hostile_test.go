@@ -61,7 +61,7 @@ func newHostileWorkplace(t *testing.T) hostileWorkplace {
 	first := g.Splits[kg.Train][0]
 	w.head, w.relation, w.tail = g.Entities.Label(first.Head), g.Relations.Label(first.Relation), g.Entities.Label(
 		first.Tail)
-	g.Splits[kg.Train] = append(g.Splits[kg.Train], first) // a duplicate, so there is a note
+	g.Splits[kg.Train] = append(g.Splits[kg.Train], first) // a duplicate, which causes a note
 	require.NoError(t, kg.Write(t.Context(), w.data, g))
 
 	made := w.path("made")
@@ -85,7 +85,7 @@ func rewriteMetadata(t *testing.T, from, to string, change func(map[string]strin
 	rewriteSafetensors(t, filepath.Join(from, "model.safetensors"), filepath.Join(to, "model.safetensors"), change)
 }
 
-// rewriteSafetensors copies a file, changes its metadata and adds a tensor with each of the names.
+// rewriteSafetensors copies a file, changes its metadata and adds a tensor for each name.
 func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]string), names ...string) {
 	t.Helper()
 	file, err := safetensors.Open(from)
@@ -150,7 +150,7 @@ func TestHostileText(t *testing.T) {
 	search, measured := w.path("search"+hostileName), w.path("measured"+hostileName)
 	space := file("space"+hostileName, "dim: 4\nepochs: 2\nbatch: {choice: [64, 128]}\n")
 	queries := file("queries"+hostileName, "?\t"+hostileLabel+"\t"+w.tail+"\n")
-	benchmark := strings.ReplaceAll(hostileLabel, "\u2028", "") // it would end the name
+	benchmark := strings.ReplaceAll(hostileLabel, "\u2028", "") // this character would end the name
 	results := file("results", strings.Repeat("commit: "+hostileLabel+"\nBenchmark"+benchmark+"-2 1 100 ns/op\n", 8))
 	more := file("more",
 		strings.Repeat("Benchmark"+benchmark+"-2 1 110 ns/op\nBenchmarkMore"+benchmark+"-2 1 100 ns/op\n", 8))
@@ -271,8 +271,8 @@ func requireWellFormed(t *testing.T, file []byte) {
 	}
 }
 
-// TestHostileTraining trains on hostile data and resumes the run, even from a state with a hostile
-// reason for its end.
+// TestHostileTraining trains on hostile data and resumes the run, even from a state that gives a
+// hostile reason for the end of the run.
 func TestHostileTraining(t *testing.T) {
 	w := newHostileWorkplace(t)
 	run := w.path("run" + hostileName)

@@ -24,20 +24,21 @@ func newImportCommand() *cobra.Command {
 		Long: `Convert a checkpoint of another tool to mquine's format. The ranks stay the
 same. The converted checkpoint is self-contained: it holds the labels.
 
-The other commands read such a folder, too. The files tell which tool wrote it:
+The other commands read such a checkpoint, too. Its files tell which tool wrote
+it:
 
 ` + toolHelp() + `
 --from tensors converts the tables of any other program: name the model, the
 tables of entities and relations, and the files with their labels. A table is
-FILE.npy, FILE.safetensors:TENSOR or, for a file of PyTorch, FILE:TENSOR;
+FILE.npy, FILE.safetensors:TENSOR or, for a PyTorch file, FILE:TENSOR.
 FILE:OUTER/TENSOR is a tensor in the dictionary OUTER.
 
 The labels of a tool's folder come from the tool's own vocabulary files. The
 command looks for them in the folder, then in the folder of --vocab and, for
-rotate, in the data_path of config.json. docs/checkpoint.md lists the models of
-each tool that can be read.
+rotate, in the data_path of config.json. docs/checkpoint.md lists the supported
+models of each tool.
 
-Nothing in the folder is executed: pickles are read by a parser that knows only
+The command executes nothing in the folder: its parser for pickles knows only
 tensors, dictionaries and plain values.`,
 		Example: `  mquine import ./models/RotatE_FB15k-237 ./rotate
   mquine import --from pykeen ./complex-pykeen ./complex
@@ -70,7 +71,7 @@ tensors, dictionaries and plain values.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	addChoice(cmd, &i.from, "from", "tool that wrote the folder, or tensors (default: found from the files)",
+	addChoice(cmd, &i.from, "from", "tool that wrote the folder, or tensors (default: recognised from the files)",
 		append(formats.Names(), formats.Tensors)...)
 	inGroup(cmd, inputFlags, "from")
 	addVocabulary(cmd, &i.vocabulary)
@@ -135,7 +136,7 @@ func (i *importing) check(cmd *cobra.Command) error {
 	}
 	if i.from != formats.Tensors {
 		if given != nil {
-			return fmt.Errorf("%s: only --from tensors needs it", strings.Join(given, ", "))
+			return fmt.Errorf("%s cannot be given without --from tensors", strings.Join(given, ", "))
 		}
 		return nil
 	}
@@ -208,7 +209,7 @@ func toolHelp() string {
 // addVocabulary adds the flag --vocab.
 func addVocabulary(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "vocab", "",
-		"read the labels from `DIR`, for a checkpoint of another tool without them")
+		"read the labels from `DIR`, if a checkpoint of another tool lacks them")
 	inGroup(cmd, inputFlags, "vocab")
 	must(cmd.MarkFlagDirname("vocab"))
 	markInput(cmd, "vocab")

@@ -20,12 +20,13 @@ func referenceFolder(t *testing.T, name string) string {
 	return dir
 }
 
-// Tables that the user describes give the same checkpoint as the folder of the tool they come from.
+// Tables that the user describes give the same checkpoint as the folder of the tool that wrote
+// them.
 func TestImportTensors(t *testing.T) {
 	for _, c := range []struct {
 		fixture string
-		flags   []string // with the names of files in the folder
-		files   map[string]string
+		flags   []string
+		files   map[string]string // maps a flag to a file in the folder, or a table in it
 	}{
 		{"dglke-rotate-umls", []string{"--model", "rotate", "--gamma", "9", "--embedding-range", "0.6875"},
 			map[string]string{"entity": "umls_RotatE_entity.npy", "relation": "umls_RotatE_relation.npy",
@@ -69,7 +70,7 @@ func TestImportTensorsWrong(t *testing.T) {
 	}
 	mquine(t, "import", "--from", "tensors", out).requireSentence(t, exitUsage, "--from tensors needs --model")
 	mquine(t, "import", dir, out, "--model", "complex").
-		requireSentence(t, exitUsage, "--model: only --from tensors needs it")
+		requireSentence(t, exitUsage, "--model cannot be given without --from tensors")
 	mquine(t, all(table+":embeddings.0.weight", table+":embeddings.1.weight")...).
 		requireSentence(t, exitFailed, "has 92 rows for 46 relations")
 	mquine(t, all(table+":nosuch", table+":embeddings.1.weight")...).

@@ -85,7 +85,7 @@ func TestInfoCheckpoint(t *testing.T) {
 	assert.EqualValues(t, 1, info.Tensors[2].Values["nan"])
 	o = mquine(t, "info", broken, "--json", "-")
 	o.requireSentence(t, exitFailed, "entities.tsv is missing")
-	assert.Equal(t, string(must1(os.ReadFile(path))), o.stdout, "the exit status changes nothing of the JSON")
+	assert.Equal(t, string(must1(os.ReadFile(path))), o.stdout, "the JSON does not depend on the exit status")
 
 	mquine(t, "info", w.path("none")).requireSentence(t, exitFailed, "there is no checkpoint")
 	mquine(t, "info", w.data).requireSentence(t, exitFailed, "is not a checkpoint")

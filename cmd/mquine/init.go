@@ -44,7 +44,8 @@ on every machine, a clustered one on machines with the same instruction set (see
 "mquine doctor").
 
 For a clustered checkpoint, the command also ranks the test split and prints the
-median rank and the number of pairs that float32 and float64 left undecided.`,
+median rank and the numbers of pairs that the first stage and float64 left
+undecided.`,
 		Example: `  mquine init --model mquine --dim 38 --data fb15k-237 --out ./start
   mquine init --model rotate --dim 500 --data umls --out ./fast --kind clustered`,
 		Args: noArgs,
@@ -56,7 +57,7 @@ median rank and the number of pairs that float32 and float64 left undecided.`,
 	flags.SortFlags = false
 	addChoice(cmd, &i.model, "model", "name of the model: "+strings.Join(model.Names(), ", "), model.Names()...)
 	markRequired(cmd, "model")
-	flags.Var(positive{n: &i.dim}, "dim", "embedding dimension d (complex numbers for complex and rotate)")
+	flags.Var(positive{n: &i.dim}, "dim", "embedding dimension d (in complex numbers for complex and rotate)")
 	markRequired(cmd, "dim")
 	i.hyper = addHyper(cmd)
 	addData(cmd, &i.data)

@@ -43,7 +43,7 @@ func TestInit(t *testing.T) {
 			}
 			first := init("first", "7")
 			succeed(t, "eval", first, "--data", w.data)
-			assert.NotEqual(t, parameters(t, w.model), parameters(t, first), "another seed or another model")
+			assert.NotEqual(t, parameters(t, w.model), parameters(t, first), "the seeds differ")
 			if kind == "random" { // TestInitMedian fits a clustered checkpoint again
 				assert.Equal(t, parameters(t, first), parameters(t, init("again", "7", "--threads", "3")))
 				assert.NotEqual(t, parameters(t, first), parameters(t, init("other", "8")))
@@ -52,7 +52,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// init creates every model, and stores its hyper-parameters in the checkpoint.
+// init creates checkpoints of every model, and stores the hyper-parameters in them.
 func TestInitEveryModel(t *testing.T) {
 	w := newWorkplace(t)
 	for _, name := range model.Names() {
@@ -123,7 +123,7 @@ func TestInitRefuses(t *testing.T) {
 	init(w.data, filepath.Join(w.data, "test.txt", "out"), "4", "random").requireSentence(t, exitFailed,
 		"not a directory")
 	requireFiles(t, w.dir, "families", "checkpoint")
-	require.Zero(t, init(untested, w.path("out"), "4", "random").status, "a random one needs no test split")
+	require.Zero(t, init(untested, w.path("out"), "4", "random").status, "a random checkpoint needs no test split")
 }
 
 // TestInitWithoutTriples uses an empty data set.

@@ -44,7 +44,7 @@ func TestKilledAtSystemCalls(t *testing.T) {
 		t.Skip("strace is not installed: apt-get install strace")
 	}
 	if err := exec.Command(strace, "-f", "-qq", "-o", os.DevNull, "true").Run(); err != nil {
-		t.Skipf("strace may not trace here: %v", err)
+		t.Skipf("strace cannot trace here: %v", err)
 	}
 	kills := 50
 	if n, err := strconv.Atoi(os.Getenv(longKills)); err == nil {
@@ -144,7 +144,7 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 
 	killed := 0
 	for try := 0; killed < kills; try++ {
-		require.Less(t, try, 20*kills, "the command is not killed")
+		require.Less(t, try, 20*kills, "the command was not killed often enough")
 		// strace counts calls per thread. There are several threads, so most counts are small.
 		call := made[rng.IntN(len(made))][1]
 		total := 0
@@ -160,8 +160,8 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 	}
 }
 
-// killOnce kills the command if it reaches a call. It then checks the files and runs the command to
-// its end.
+// killOnce kills the command at the given occurrence of a system call, checks the files and runs
+// the command to its end. It returns false if the command makes fewer calls.
 func (v victim) killOnce(t *testing.T, strace, call string, at int, want map[string]string) bool {
 	dir := v.workFolder(t)
 	defer os.RemoveAll(dir)
@@ -226,7 +226,7 @@ func requireNoLitter(t *testing.T, dir, where string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		require.NoError(t, err)
-		assert.False(t, strings.HasPrefix(d.Name(), "."), "%s is left of a command that was killed at %s", path, where)
+		assert.False(t, strings.HasPrefix(d.Name(), "."), "a command killed at %[2]s left %[1]s behind", path, where)
 		return nil
 	}))
 }

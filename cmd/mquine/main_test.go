@@ -74,15 +74,15 @@ func (o outcome) requireSentence(t *testing.T, status int, text string) {
 	require.True(t, strings.HasPrefix(last, "mquine"), last)
 	for _, line := range lines[:len(lines)-1] {
 		require.NotContains(t, line, "goroutine")
-		require.False(t, strings.HasPrefix(line, "mquine"), "a second sentence: %s", line)
+		require.False(t, strings.HasPrefix(line, "mquine"), "a second error line: %s", line)
 	}
 }
 
 // workplace is a folder with a small data set and checkpoints for it.
 type workplace struct{ dir, data, model string }
 
-// newWorkplace copies a graph of families and a clustered checkpoint with some good ranks to a folder
-// of the test.
+// newWorkplace copies a graph of families, and a clustered checkpoint with some good ranks, to a
+// temporary folder of the test.
 func newWorkplace(t *testing.T) workplace {
 	t.Helper()
 	first.once.Do(first.create)
@@ -166,7 +166,7 @@ func TestInterruptBeforeWork(t *testing.T) {
 		assert.Equal(t, "mquine "+args[0]+": interrupted\n", stderr.String())
 		assert.Empty(t, stdout.String())
 	}
-	_ = os.Remove(w.path("demo")) // the demo made it before it was interrupted
+	_ = os.Remove(w.path("demo")) // the demo made this folder before it was interrupted
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 

@@ -71,7 +71,7 @@ func prepareForManual(cmd *cobra.Command) {
 			usage += " (default " + f.DefValue + ")"
 		}
 		f.Usage, f.DefValue, f.Value = usage, placeholder, unquoted{f.Value}
-		if f.NoOptDefVal != "" && placeholder == "" { // a switch
+		if f.NoOptDefVal != "" && placeholder == "" { // a boolean flag
 			f.DefValue = "true"
 		}
 	})

@@ -89,7 +89,7 @@ func compressedCopies(t *testing.T, w workplace) (gz, zst string) {
 	return gz, zst
 }
 
-// mutate runs a command on mutations of one of its files, which it restores.
+// mutate runs a command on mutations of one of its files, and restores the file each time.
 func mutate(t *testing.T, w workplace, path string, args []string) {
 	most := 12
 	if n, err := strconv.Atoi(os.Getenv(longMutations)); err == nil {
@@ -123,7 +123,7 @@ func mutation(rng *rand.Rand, data []byte) []byte {
 		if len(data) == 0 {
 			return data
 		}
-		// Half of the mutations are in the first bytes, in the headers.
+		// Half of the mutations fall within the first bytes, where headers are.
 		from := rng.IntN(len(data))
 		if rng.IntN(2) == 0 {
 			from = rng.IntN(min(len(data), 400))

@@ -211,8 +211,8 @@ func (o output) guard(target string, info fs.FileInfo) error {
 	return nil
 }
 
-// inputFiles returns the files that the command reads: those that flags and arguments name, and
-// those in folders that they name.
+// inputFiles returns the files that the command reads: the files that flags and arguments name, and
+// the files in folders that they name.
 func inputFiles(cmd *cobra.Command, args []string) []string {
 	var named []string
 	addData := func(dataset string) {

@@ -230,7 +230,7 @@ func TestEmptyPaths(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
-// Closing the terminal ends the work like SIGTERM, except under nohup.
+// Closing the terminal ends the work as SIGTERM does, except under nohup.
 func TestHangUp(t *testing.T) {
 	data := smallFamilies(t)
 	t.Run("train", func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestHangUp(t *testing.T) {
 		}
 		require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 		for range 20 {
-			require.True(t, lines.Scan(), "it continues")
+			require.True(t, lines.Scan(), "the training must continue")
 		}
 		require.NoError(t, cmd.Process.Kill())
 		_, _ = io.Copy(io.Discard, pipe)

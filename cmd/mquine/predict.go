@@ -21,7 +21,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// scoreHelp returns text with one line for each model, which gives the model's score.
+// scoreHelp returns one line for each model, with the formula of its score.
 func scoreHelp() string {
 	var list strings.Builder
 	for _, s := range model.Specs() {
@@ -45,13 +45,12 @@ scale depends on the model:
 Entities with equal scores appear in the order of the checkpoint.
 
 An answer is known if its triple is in the data set. If the data set lacks one
-of the three splits, answers that the other splits do not have may be known or
-not: the table then shows "?". --filter-known hides known answers and needs all
-three splits.
+of the three splits, the table shows "?" for answers that the other splits do
+not have. --filter-known hides known answers and needs all three splits.
 
 --in reads many queries from a file, or from standard input if the file is "-".
 Each line has a head, a relation and a tail, separated by tabs, with ? as the
-head or the tail. The format is then tsv.
+head or the tail. The default format is then tsv.
 
 In csv, tsv and json, each answer is a complete triple: head, relation, tail,
 answer (head or tail: the side that was asked for), rank, label (of the answer,

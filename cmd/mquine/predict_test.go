@@ -57,7 +57,7 @@ func TestPredictAgreesWithEval(t *testing.T) {
 			require.Equal(t, asked[i], strings.Join(f[:3], "\t"), "the answer completes the query to a triple")
 			require.Equal(t, strconv.Itoa(j+1), f[4])
 			score := must1(strconv.ParseFloat(f[6], 64))
-			require.LessOrEqual(t, score, 0.0, "a score is minus a square")
+			require.LessOrEqual(t, score, 0.0, "a score is the negative of a square")
 			if j > 0 {
 				require.LessOrEqual(t, score, last)
 			}
@@ -166,7 +166,7 @@ func TestPredictBadInput(t *testing.T) {
 		assert.Empty(t, o.stdout)
 	}
 
-	// CRLF line ends and a byte order mark are accepted.
+	// predict accepts CRLF line endings and a byte order mark.
 	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known,
 		append(predict, "--in", "-", "-k", "1")...)
 	require.Zero(t, o.status, o.stderr)

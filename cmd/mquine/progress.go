@@ -23,8 +23,8 @@ const (
 	drawEvery = 100 * time.Millisecond
 )
 
-// meter shows the progress of long work: a line with a bar that it redraws on a terminal, otherwise
-// a new line every lineEvery.
+// meter shows the progress of long work. On a terminal, it redraws a line with a bar; elsewhere, it
+// prints a new line every lineEvery.
 type meter struct {
 	w        io.Writer
 	terminal bool
@@ -33,7 +33,7 @@ type meter struct {
 	drawn    time.Time // when the bar on the terminal was drawn; zero if there is none
 	nextLine time.Duration
 	packing  time.Duration // time before the first pair, which does not count towards the rate
-	warned   bool          // about a collapsed checkpoint
+	warned   bool          // whether the note about a collapsed checkpoint was printed
 	// slow is the time after which reading a data set shows progress.
 	slow time.Duration
 }
@@ -181,7 +181,7 @@ func barLine(share float64, line string, width int) string {
 	return bar + text.Cut(line, width-1)
 }
 
-// clear removes the bar before other lines are printed, and the ^C that a terminal prints.
+// clear removes the bar, and the ^C that a terminal prints, so that other lines can be printed.
 func (m *meter) clear() {
 	if !m.drawn.IsZero() {
 		m.drawn = time.Time{}

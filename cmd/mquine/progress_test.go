@@ -31,7 +31,7 @@ func TestProgressLines(t *testing.T) {
 	}, "\n"), log.String())
 }
 
-// A task, such as a checkpoint of several, precedes the lines of its progress.
+// A task, such as one of several checkpoints, precedes its lines of progress.
 func TestProgressOfATask(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)

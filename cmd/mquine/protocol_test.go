@@ -12,7 +12,7 @@ import (
 )
 
 // TestProtocols compares the metrics under the protocol of each tool with the metrics that the tool
-// computed. The RotatE repository prints six digits; the other tools add in float32.
+// computed. The RotatE repository prints six digits; the other tools sum in float32.
 func TestProtocols(t *testing.T) {
 	fixtures := os.Getenv("MQUINE_FIXTURES")
 	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {
@@ -30,7 +30,7 @@ func TestProtocols(t *testing.T) {
 		fixture, protocol string
 		ties              string
 		where             []string          // the path of the metrics in metrics.json
-		names             map[string]string // of the metrics there
+		names             map[string]string // the names of the metrics at that path
 	}{
 		{"rotate-repo-distmult", "rotate", "optimistic", []string{"printed_by_tool"}, rotate},
 		{"rotate-repo-complex", "rotate", "optimistic", []string{"printed_by_tool"}, rotate},

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A named pipe without a writer replaces each file that a command reads. The command can be
-// interrupted while it waits for the pipe. Otherwise this test would not end.
+// A named pipe without a writer replaces each file that a command reads, in turn. The command can
+// be interrupted while it waits for the pipe; otherwise this test would not end.
 func TestInterruptAtANamedPipe(t *testing.T) {
 	w := newWorkplace(t)
 	pipe := w.path("pipe")

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly reports whether the permissions of a file let no user write to it, or at least not this
-// one.
+// readOnly reports whether the permissions of a file let no user write to it, or at least not the
+// current user.
 func readOnly(path string, info fs.FileInfo) bool {
 	return info.Mode().Perm()&0o222 == 0 || errors.Is(unix.Access(path, unix.W_OK), unix.EACCES)
 }

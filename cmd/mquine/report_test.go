@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 	assert.Equal(t, html, succeed(t, "report", evaluation, comparison, dir, "--out", "-").stdout)
 }
 
-// A bad input leaves no page, and the page replaces no input.
+// If an input is bad, no page is written. The page never replaces an input.
 func TestReportErrors(t *testing.T) {
 	w := newWorkplace(t)
 	evaluation, page := w.path("e.json"), w.path("report.html")

@@ -15,14 +15,14 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// subject is a checkpoint and a data set, relabelled to the identifiers of the checkpoint.
+// subject is a checkpoint and a data set that uses the identifiers of the checkpoint.
 type subject struct {
 	checkpoint *checkpoint.Checkpoint
 	graph      *kg.Graph
 }
 
-// open reads the checkpoint and the data set concurrently, and shows its progress on log. The
-// caller closes the subject.
+// open reads the checkpoint and the data set concurrently, and shows the progress on log. The
+// caller must close the subject.
 func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	var (
 		c       *checkpoint.Checkpoint

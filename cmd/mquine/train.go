@@ -40,10 +40,10 @@ in one folder:
   state.safetensors   the state that --resume needs
 
 --resume DIR continues a run after an interruption. It repeats at most one
-epoch, and the result equals an uninterrupted run bit for bit. It refuses to
-continue if the data set or an option has changed, or if a file of the run is
-missing, damaged or out of date. The parameters do not depend on the number of
-threads.
+epoch, and the result is the same, bit for bit, as without the interruption. It
+refuses to continue if the data set or an option has changed, or if a file of
+the run is missing, damaged or out of date. The parameters do not depend on the
+number of threads.
 
 --resume DIR --epochs N extends or shortens a run. It does not work with
 learning-rate decay, after early stopping, or for a trial of "mquine tune".

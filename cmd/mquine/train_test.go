@@ -51,7 +51,7 @@ epoch 4/4  loss `, o.stderr)
 	assert.Contains(t, more.stdout, "all 6 epochs are done")
 }
 
-// Without --out the folder is named after the data set and the model.
+// Without --out, the folder is named after the data set and the model.
 func TestTrainNamesItsFolder(t *testing.T) {
 	data := smallFamilies(t)
 	t.Chdir(t.TempDir())
@@ -147,7 +147,7 @@ func TestTrainDefaults(t *testing.T) {
 		requireSentence(t, exitFailed, "negatives is shared: set answer_weights to false, or negatives to kvsall")
 }
 
-// Flags and words of earlier versions work, with a note for each.
+// Flags and words of earlier versions still work, and each gives a note.
 func TestTrainFormerNames(t *testing.T) {
 	former := succeed(t, "train", "--print-config", "--loss", "paper", "--negatives=all", "--average", "0.5",
 		"--average=0.6", "--init-deviation", "0.2", "--stop-metric", "hits@1/tail/all")
@@ -210,7 +210,7 @@ func TestRunAsCheckpoint(t *testing.T) {
 		of := func(checkpoint string) outcome { return succeed(t, append(command, checkpoint)...) }
 		run := of(dir)
 		assert.Contains(t, run.stderr, note)
-		if command[0] != "compare" { // it also prints the name
+		if command[0] != "compare" { // compare also prints the name of the checkpoint
 			assert.Equal(t, of(best).stdout, run.stdout)
 		}
 	}

@@ -41,7 +41,8 @@ leaves out have the default of the model or the value of the preset:
   learning_rate: {min: 1e-4, max: 1e-2, scale: log}
   dropout: {min: 0, max: 0.5}
 
-The option valid_metric compares trials. The search is kept in one folder:
+The option valid_metric sets the metric that compares trials. The search is kept
+in one folder:
 
   search.yaml, space.yaml   the settings of the search, and the space
   trials.jsonl, trials.svg  one line per trial and rung, and a plot
@@ -51,8 +52,8 @@ The option valid_metric compares trials. The search is kept in one folder:
 When the budget ends or you press Ctrl-C, only the current epoch is lost.
 --resume DIR continues the search with another budget of the same length. It
 refuses to continue if the data set or the space has changed. The seed fixes the
-sequence of trials; the budget only decides how many are run. To give a trial
-more epochs, copy its folder and extend the copy.`,
+sequence of trials; the budget decides only how many run. To give a trial more
+epochs, copy its folder and extend the copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m
   mquine tune --data codex-s --space space.yaml --trials 20

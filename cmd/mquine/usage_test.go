@@ -167,7 +167,7 @@ func TestPlaceholders(t *testing.T) {
 	})
 }
 
-// Every suggestion for a name from elsewhere is a flag of some command, and is not one there.
+// Every flag that namesHere suggests exists, and differs from the name that it replaces.
 func TestNamesHere(t *testing.T) {
 	flags := map[string]bool{}
 	everyCommand(newRootCommand(time.Now()), func(cmd *cobra.Command) {

@@ -55,7 +55,7 @@ not be in the data set.`,
 	}
 	inGroup(cmd, queryFlags, "head", "relation", "tail")
 	addConvention(cmd, &z.convention)
-	flags.Var(positive{n: &z.limit}, "limit", "list at most this number of patterns")
+	flags.Var(positive{n: &z.limit}, "limit", "list at most N patterns")
 	z.printed.add(cmd)
 	return cmd
 }

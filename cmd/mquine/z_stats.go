@@ -34,8 +34,8 @@ func newZStatsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats --data NAME",
 		Short: "Count the easy, neutral and hard triples of a split",
-		Long: `Count the Z-values of all triples of a split, exactly, and classify the triples
-as easy, neutral or hard. "mquine z --help" explains the terms.
+		Long: `Compute the Z-value of every triple of a split, exactly, and classify the
+triples as easy, neutral or hard. "mquine z --help" explains the terms.
 
 --convention: how to count and classify.
   paper       reproduces the table of the MQuinE paper, which is for side tail:

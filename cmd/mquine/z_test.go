@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// zCasesJSON decodes an item of the list of cases in the way that users do.
+// zCasesJSON is an item of the list of cases, as users decode it.
 type zCasesJSON struct {
 	Side       string `json:"side"`
 	Convention string `json:"convention"`
