@@ -1,9 +1,9 @@
-# An image with the command alone:
+# To build and run an image with the command alone:
 #
 #   docker build -t mquine .
 #   docker run --rm -v "$PWD:/data" mquine eval ./checkpoint --data umls
 #
-# An image that can use GPUs, with the NVIDIA container toolkit:
+# To build and run an image that can use GPUs (running it needs the NVIDIA container toolkit):
 #
 #   docker build -t mquine-cuda --target cuda .
 #   docker run --rm --gpus all -v "$PWD:/data" mquine-cuda eval ./checkpoint --data umls --backend cuda
@@ -17,7 +17,7 @@ ENV CGO_ENABLED=0
 RUN go build -trimpath -ldflags "-s -w" -o /cuda/mquine ./cmd/mquine \
  && go build -trimpath -ldflags "-s -w" -tags nocuda -o /static/mquine ./cmd/mquine
 
-# The loader of this image finds the driver, which the toolkit mounts.
+# This image has a dynamic loader, which finds the driver that the toolkit mounts.
 FROM debian:stable-slim AS cuda
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /cuda/mquine /mquine

@@ -39,7 +39,8 @@ fuzz: ## run every fuzz target for FUZZTIME (a count such as 2000x, or a time)
 	  $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$p" </dev/null || exit 1; \
 	done
 
-# Run this before a release, and after a change to files, locks, bounds or resuming.
+# Run this before a release, and after a change to how mquine handles files, locks, bounds or
+# resuming.
 check-long: ## run hundreds of kills, thousands of mutated inputs, long fuzzing and all mutants
 	MQUINE_KILLS=500 MQUINE_MUTATIONS=400 $(GO) test -count=1 -timeout 120m -v -run 'Killed|Mutated|OneMakes|OneFile|Interrupt' ./cmd/mquine
 	$(MAKE) cross-all
@@ -62,7 +63,7 @@ cross: ## build for other systems and without assembly
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	$(GO) build -tags noasm ./...
 
-# The systems of make release, and FreeBSD.
+# These are the systems of make release, and FreeBSD.
 SYSTEMS = linux/arm64 darwin/arm64 darwin/amd64 freebsd/amd64 windows/amd64 windows/arm64
 cross-all: ## build for all systems
 	@for system in $(SYSTEMS); do \
@@ -75,7 +76,7 @@ release: ## write archives, wheels and checksums to dist
 	rm -rf dist
 	$(GO) run ./internal/release -out dist
 
-check-release: ## check what make release wrote, and go install, without a network
+check-release: ## check the files of make release, and go install, without a network
 	scripts/check-release
 	scripts/check-install
 
@@ -99,5 +100,5 @@ RIVALS ?= --data fb15k-237 --model mquine --dim 38
 rivals: ## time mquine and its rivals on one job, with the flags RIVALS
 	cd bench/rivals && $(GO) run . $(RIVALS)
 
-rivals-all: ## time all jobs of the comparison; keep finished ones for the same commit
+rivals-all: ## time all jobs of the comparison, except those already timed for the same commit
 	cd bench/rivals && $(GO) run . --all

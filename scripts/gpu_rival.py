@@ -1,11 +1,14 @@
-"""PyTorch on a GPU as the rival of `mquine eval --backend cuda`, as a competent user would write it: from
-parameters on the card to filtered counts of both sides, with filters none, train and all.
+"""Evaluate a checkpoint with PyTorch on a GPU, as a rival of `mquine eval --backend cuda`.
+
+The code is what a competent user would write. It starts with the parameters on the card, and
+computes the counts of both sides under the filters none, train and all.
 
     python3 gpu_rival.py CHECKPOINT DATA [--precision fp32|tf32] [--batch 1024] [--name NAME]
 
-Repeated queries are scored each time. Known answers are on the card before the clock starts. The time is
-the best of three runs after a warm-up run. Neither precision is exact: candidates closer than its
-rounding may be counted on either side. The program prints a line in the Go benchmark format.
+It scores a repeated query each time. Known answers are on the card before the clock starts. The
+time is the best of three runs after a warm-up run. Neither precision is exact: a candidate whose
+score is close to the target's may be counted wrongly. The program prints a line in the Go benchmark
+format.
 """
 import argparse, os, sys, time
 import torch

@@ -7,9 +7,9 @@ as dictionaries::
 
     result = mquine.evaluate("./checkpoint", "umls", filter="all")
 
-Keyword arguments are the flags of the command, with underscores in place of hyphens: ``ci_by="relation"``
-is ``--ci-by relation``, ``hits=[1, 10]`` is ``--hits 1,10``, and ``True`` is a flag without a value.
-``mquine eval --help`` lists them.
+Keyword arguments are the flags of the command, with underscores in place of hyphens:
+``ci_by="relation"`` stands for ``--ci-by relation``, ``hits=[1, 10]`` for ``--hits 1,10``, and
+``percent=True`` for ``--percent``. ``mquine eval --help`` lists the flags.
 """
 
 import importlib.metadata
@@ -30,7 +30,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class Error(Exception):
-    """A command failed. The message is the command's sentence: what is wrong, where, and what to do."""
+    """A command failed. The message is its error line: what is wrong, where, and what to do."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class Error(Exception):
 
 
 def executable() -> str:
-    """Return the path of the command: ``MQUINE``, if that environment variable is set, or the one in the package."""
+    """Return the environment variable ``MQUINE``, or else the path of the command in this package."""
     name = "mquine.exe" if os.name == "nt" else "mquine"
     return os.environ.get("MQUINE") or str(pathlib.Path(__file__).with_name("bin") / name)
 
@@ -65,7 +65,7 @@ def predict(
     tail: Optional[str] = None,
     **options: Any,
 ) -> Dict[str, Any]:
-    """Return the best answers to the query that leaves out ``head`` or ``tail``."""
+    """Return the best answers to a query. Give ``head`` or ``tail``; mquine predicts the other."""
     return _json("predict", checkpoint, data=data, relation=relation, head=head, tail=tail, **options)
 
 

@@ -1,4 +1,4 @@
-"""The command ``mquine``, also as ``python -m mquine``."""
+"""Run the command ``mquine``. ``python -m mquine`` does the same."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ def main() -> None:
     if os.name == "nt":  # exec would return to the shell before the command ends
         try:
             sys.exit(subprocess.call(line))
-        except KeyboardInterrupt:  # the command has seen it, too
+        except KeyboardInterrupt:  # the command has received Ctrl-C, too
             sys.exit(130)
     os.execv(line[0], line)
 
