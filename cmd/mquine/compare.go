@@ -54,7 +54,7 @@ changed most.
 
 A file that "mquine eval --ranks" wrote can replace its checkpoint: compare
 reads the ranks instead of computing them again. The file must hold ranks of
-exactly the queries to compare, under the filter of --filter.
+exactly the triples of the split, under the filter that --filter names.
 
 "mquine eval --help" explains queries, filters, ties, --by and --ci-by.
 In tables, the best value of a column stands out. --format latex prints a row

@@ -32,7 +32,7 @@ type dataInfo struct {
 	// Statistics and Notes describe the installed files.
 	Statistics *kg.Statistics `json:"statistics,omitempty"`
 	Notes      []string       `json:"notes,omitempty"`
-	// Problem says why an installed public data set cannot be used. It is empty if it can.
+	// Problem says why an installed public data set cannot be used, or is empty.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -50,7 +50,7 @@ type fileInfo struct {
 	Name  string          `json:"name"`
 	Lines int             `json:"lines"`
 	Sums  []catalogue.Sum `json:"sums"`
-	// State is "matches", "differs", "absent", or "unchecked" if the catalogue has no checksum.
+	// State is "matches", "differs", "absent" or, if the catalogue has no checksum, "unchecked".
 	State string `json:"state"`
 	// Difference describes how the file differs from the catalogue.
 	Difference string `json:"difference,omitempty"`
@@ -63,7 +63,7 @@ func newDataInfoCommand() *cobra.Command {
 		Short: "Describe a data set and check it",
 		Long: `Describe a data set, by name or path: sizes, queries, relation categories,
 degrees and anomalies. The command compares the files of a public data set with
-the checksums in the catalogue. If one differs, the exit status is 1.
+the checksums in the catalogue. If a file differs, the exit status is 1.
 
 The columns of the table of splits:
   repeats    triples that repeat an earlier one
@@ -303,7 +303,7 @@ func (d dataInfo) categoryTable() *text.Table {
 	return d.columnTable(columns)
 }
 
-// columnTable has a line for each split.
+// columnTable returns a table with a line for each split.
 func (d dataInfo) columnTable(columns []splitColumn) *text.Table {
 	header, numbers := table.Row{"split"}, []int{}
 	for i, c := range columns {

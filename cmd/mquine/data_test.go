@@ -216,8 +216,8 @@ func TestDataSuggestions(t *testing.T) {
 	t.Setenv("MQUINE_DATA", installed)
 	require.NoError(t, os.Rename(smallFamilies(t), filepath.Join(installed, "families")))
 	for name, want := range map[string]string{
-		"famillies": `no data set "famillies": did you mean families? "mquine data list" lists all`,
-		"fb15k237":  `no data set "fb15k237": did you mean fb15k-237? "mquine data list" lists all`,
+		"famillies": `no data set "famillies": did you mean families? "mquine data list" lists all data sets`,
+		"fb15k237":  `no data set "fb15k237": did you mean fb15k-237? "mquine data list" lists all data sets`,
 		"umls":      "data set umls is not installed: run mquine data get umls",
 		"xyzxyzxyz": `no data set "xyzxyzxyz" in ` + installed + " (it has families): run",
 		"./umls":    "data set folder ./umls: no such file or directory",

@@ -103,11 +103,11 @@ type gpuInfo struct {
 	Capability string `json:"compute_capability"`
 	Memory     int64  `json:"memory_bytes"`
 	Driver     string `json:"driver_cuda"`
-	// Unusable says why rankings cannot use the GPU. It is empty if they can.
+	// Unusable says why rankings cannot use the GPU, or is empty.
 	Unusable string `json:"unusable,omitempty"`
 }
 
-// describeGPUs returns the GPUs, or the reason why there are none.
+// describeGPUs returns the GPUs, or says why there are none.
 func describeGPUs() (list []gpuInfo, none string) {
 	infos, err := cuda.List()
 	if err != nil {

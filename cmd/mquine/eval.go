@@ -121,7 +121,7 @@ the table to standard error.
 			"affects only the speed",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false,
-		"measure the multiply-add rate of the processor and print the share that the ranking reached")
+		"measure the multiply-add rate of the processor and print the share of it that the ranking reached")
 	inGroup(cmd, protocolFlags, "protocol", "filter")
 	inGroup(cmd, machineFlags, "screen", "peak")
 	e.tableFlags.add(cmd, "usual, queries, mrr (highest first) or name")

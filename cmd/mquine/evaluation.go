@@ -117,12 +117,12 @@ type task struct {
 	keys    []metrics.Key
 	index   *kg.Index
 	labels  map[string]string // the labels of opaque identifiers; nil if the data set has none
-	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 the checksum of the
+	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the
 	// triples. They are empty if no report needs them.
 	sha256, dataSHA256 string
 }
 
-// load reads and checks the inputs. The caller closes the task.
+// load reads and checks the inputs. The caller must close the task.
 func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err error) {
 	s, err := e.inputs.open(ctx, log)
 	if err != nil {

@@ -25,7 +25,7 @@ type checkpointInfo struct {
 	// VocabularyDir is the folder with the labels. It is empty if the checkpoint cannot be
 	// evaluated.
 	VocabularyDir string `json:"vocabulary_dir,omitempty"`
-	// Problem says why the checkpoint cannot be evaluated. It is empty if it can.
+	// Problem says why the checkpoint cannot be evaluated, or is empty.
 	Problem string `json:"problem,omitempty"`
 }
 

@@ -116,7 +116,7 @@ func succeedIn(t *testing.T, dir string, args ...string) {
 	require.NoError(t, err, "%v: %s", args, output)
 }
 
-// calls lists the system calls at which commands are killed: those that change the disk, and some
+// calls lists the system calls at which commands are killed: calls that change the disk, and some
 // others.
 const calls = "openat,write,fsync,renameat,renameat2,mkdirat,unlinkat,flock,fchmod,close,newfstatat,getdents64"
 

@@ -18,7 +18,7 @@ import (
 var manualDir = flag.String("manual", "", "write the manual pages to this `folder`")
 
 // TestManual writes a manual page for every command. The flag -manual keeps them. Cobra's generator
-// of manual pages is in a test, because the command itself does not need it.
+// of manual pages runs in a test, because the command itself does not need it.
 func TestManual(t *testing.T) {
 	dir := *manualDir
 	if dir == "" {

@@ -33,7 +33,7 @@ func writeNotes(w io.Writer, notes []string) {
 	}
 }
 
-// plain matches words that a shell does not change.
+// plain matches words that need no quotes in a shell.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // shellCommand returns a command line that users can paste into a shell.
@@ -94,8 +94,8 @@ func writeOutput(cmd *cobra.Command, data []byte) error {
 	return nil
 }
 
-// writeResult writes the result of a command: as JSON if jsonFile is set, and as tables unless the
-// JSON went to standard output.
+// writeResult writes the result of a command as JSON if jsonFile is set, and as tables unless the
+// JSON goes to standard output.
 func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*bytes.Buffer) }) error {
 	if jsonFile != "" {
 		if err := writeJSON(cmd, jsonFile, result); err != nil || jsonFile == "-" {

@@ -82,7 +82,7 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	for i, a := range files {
 		for _, b := range files[:i] {
 			if sameOutput(a.path, b.path) {
-				return fmt.Errorf("--%s and --%s name the same file: choose two", b.flag, a.flag)
+				return fmt.Errorf("--%s and --%s name the same file: choose two different files", b.flag, a.flag)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	return &subject{c, g}, nil
 }
 
-// openData reads a data set, and shows its progress on log if reading takes long.
+// openData reads a data set, and shows the progress on log if this takes long.
 func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {
 	meter := newMeter(log)
 	defer meter.clear()
@@ -67,7 +67,8 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 	return g, err
 }
 
-// explainData returns a better error than err about a data set that is not installed, if there is one.
+// explainData returns an error that says how to get the data set, or that suggests a similar name. If
+// neither applies, it returns err.
 func explainData(name string, err error) error {
 	if _, wrong := kg.Folder(name); wrong == nil || strings.Contains(name, "/") {
 		return err
@@ -77,7 +78,7 @@ func explainData(name string, err error) error {
 	}
 	installed, _ := kg.Installed() // the first error is the one that matters
 	if similar := text.Similar(name, append(installed, catalogueNames()...), 1); len(similar) > 0 {
-		return fmt.Errorf("no data set %q: did you mean %s? \"mquine data list\" lists all", name, similar[0])
+		return fmt.Errorf("no data set %q: did you mean %s? \"mquine data list\" lists all data sets", name, similar[0])
 	}
 	return err
 }

@@ -14,8 +14,8 @@ func isPipeError(err error) bool {
 		errors.Is(err, syscall.EPIPE)
 }
 
-// prepareConsole makes the console understand the escape sequences of progress bars. Without them,
-// as on Windows 8, the bars are merely ugly.
+// prepareConsole makes the console understand the escape sequences of progress bars. If a console
+// cannot, as on Windows 8, the bars are merely ugly.
 func prepareConsole() {
 	for _, file := range []*os.File{os.Stdout, os.Stderr} {
 		console := windows.Handle(file.Fd())

@@ -15,7 +15,7 @@ import (
 )
 
 // TestTablesOnTerminal prints tables with long labels on terminals of several widths. Files and pipes
-// keep the labels.
+// get the whole labels.
 func TestTablesOnTerminal(t *testing.T) {
 	w := newWorkplace(t)
 	data := copyFolder(t, w.data, func(_ string, contents []byte) []byte {
@@ -36,7 +36,7 @@ func TestTablesOnTerminal(t *testing.T) {
 				assert.LessOrEqual(t, text.StringWidthWithoutEscSequences(line), columns, line)
 			}
 			assert.Contains(t, shown, "…")
-			assert.Equal(t, environment == "NO_COLOR=", strings.Contains(shown, "\x1b[1m"), "bold best values")
+			assert.Equal(t, environment == "NO_COLOR=", strings.Contains(shown, "\x1b[1m"), "best values are bold")
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestProgressBarOnTerminal(t *testing.T) {
 
 	t.Setenv("TERM", "dumb")
 	_, terminal = openTerminal(t)
-	assert.False(t, newMeter(terminal).terminal, "a terminal that knows no escape sequences")
+	assert.False(t, newMeter(terminal).terminal, "a dumb terminal gets no escape sequences")
 }
 
 // A bar stays on one line at any width, even if the width changes.
@@ -178,7 +178,7 @@ func TestLinesFit(t *testing.T) {
 		status, shown := onTerminal(t, helpWidth, nil, strings.Fields(args)...)
 		require.Zero(t, status, shown)
 		shown = regexp.MustCompile("\x1b\\[[0-9]*[mK]").ReplaceAllString(shown, "")
-		shown, _, _ = strings.Cut(shown, "\nfilter  side ") // metrics has tests of the tables
+		shown, _, _ = strings.Cut(shown, "\nfilter  side ") // package metrics tests the tables
 		for line := range strings.Lines(shown) {
 			line = line[strings.LastIndex(line, "\r")+1:]
 			if !strings.HasPrefix(line, "  mquine train --") && !strings.HasPrefix(line, "families test: ") {

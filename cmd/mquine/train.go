@@ -102,7 +102,7 @@ To use the preset of a different data set, append its name: paper:yago3-10.`,
 	return cmd
 }
 
-// trainingGroups gives the groups of the flags of train.
+// trainingGroups maps each group in the help of train to its flags.
 var trainingGroups = map[string][]string{
 	modelFlags:     {"model", "dim", "reciprocal", "init-std", "init-cross"},
 	dataFlags:      {"data"},

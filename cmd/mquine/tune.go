@@ -50,10 +50,11 @@ in one folder:
   trial-001, …              the runs, which mquine train --resume can finish
 
 When the budget ends or you press Ctrl-C, only the current epoch is lost.
---resume DIR continues the search with another budget of the same length. It
-refuses to continue if the data set or the space has changed. The seed fixes the
-sequence of trials; the budget decides only how many run. To give a trial more
-epochs, copy its folder and extend the copy.`,
+--resume DIR continues the search with a new budget, which has the same length
+unless --budget gives another. It refuses to continue if the data set or the
+space has changed. The seed fixes the sequence of trials; the budget decides
+only how many run. To give a trial more epochs, copy its folder and extend the
+copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m
   mquine tune --data codex-s --space space.yaml --trials 20
@@ -268,7 +269,7 @@ func (l *tuningLog) step(p train.Progress) {
 			threeDigits(p.Loss.Total), tripleRate(float64(p.Done)/p.Elapsed.Seconds())))
 }
 
-// left returns separator and the remaining budget, or "" if there is no budget.
+// left returns the remaining budget after the separator, or "" if there is no budget.
 func (l *tuningLog) left(separator string) string {
 	if l.deadline.IsZero() {
 		return ""
@@ -292,7 +293,7 @@ func (l *tuningLog) end(trial search.Trial) {
 		l.folder.Rungs[len(l.folder.Rungs)-1], trial.Metric, trial.Value, best, l.left("  "))
 }
 
-// interrupted says where the end of the search interrupted a trial.
+// interrupted prints after which epoch the end of the search stopped a trial.
 func (l *tuningLog) interrupted() {
 	if l.running != nil {
 		fmt.Fprintf(l.log, "trial %d  stopped after epoch %d of %d\n", l.job.Trial, l.running.Epoch(), l.job.Epochs)

@@ -20,8 +20,9 @@ type searchResult struct {
 	Dir        string             `json:"dir"`
 	// Stopped says whether the search ended before all trials were done.
 	Stopped bool `json:"stopped"`
-	// Trials lists the trials that reached a rung, the best first. BestCheckpoint is the checkpoint of
-	// the first, or empty if it was removed or there is no trial.
+	// Trials lists the trials that reached a rung or failed, best first and failed trials last.
+	// BestCheckpoint is the checkpoint of the best trial. It is empty if there is no such trial, or if
+	// the checkpoint was removed.
 	Trials         []search.Trial `json:"trials"`
 	BestCheckpoint string         `json:"best_checkpoint,omitempty"`
 
@@ -92,7 +93,7 @@ func (o *searchResult) records() (header []string, rows iter.Seq[[]string]) {
 	return append(header, o.folder.Space.Open()...), slices.Values(lines)
 }
 
-// remarks returns where the best trial is, and commands that continue from it.
+// remarks says where the best trial is, and gives commands that continue from it.
 func (o *searchResult) remarks() []string {
 	var lines []string
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

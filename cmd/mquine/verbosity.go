@@ -14,14 +14,14 @@ func addVerbosity(root *cobra.Command) {
 	flags.BoolP("quiet", "q", false, "print only results and errors: no progress, no notes")
 }
 
-// setVerbosity makes standard error of the command print what the flags ask for.
+// setVerbosity makes the standard error of the command print as much as the flags ask for.
 func setVerbosity(cmd *cobra.Command) error {
 	set := func(flag string) bool { return cmd.Flag(flag).Value.String() == "true" }
 	switch root := cmd.Root(); {
 	case set("verbose") && set("quiet"):
 		return errors.New("give --verbose or --quiet, not both")
 	case set("quiet"):
-		root.SetErr(io.Discard) // execute prints errors elsewhere
+		root.SetErr(io.Discard) // execute has its own writer for errors
 	case set("verbose"):
 		root.SetErr(verboseWriter{root.ErrOrStderr()})
 	}
@@ -33,7 +33,7 @@ type verboseWriter struct{ io.Writer }
 
 func (w verboseWriter) Unwrap() io.Writer { return w.Writer }
 
-// details returns log if it shows details, and otherwise a writer that discards them.
+// details returns log if it shows details, or else a writer that discards them.
 func details(log io.Writer) io.Writer {
 	if _, ok := log.(verboseWriter); ok {
 		return log
