@@ -195,7 +195,7 @@ func TestCompareFormats(t *testing.T) {
 	assert.Contains(t, o.stderr, "the queries that changed most")
 }
 
-// Every table says what was resampled, and intervals and p-values depend on it.
+// Every table says which clusters were resampled. Intervals and p-values depend on these clusters.
 func TestCompareCIBy(t *testing.T) {
 	w := newWorkplace(t)
 	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--side", "tail", "--by", "category",

@@ -200,7 +200,7 @@ func flagError(cmd *cobra.Command, err error) error {
 }
 
 // unknownFlag returns the error for a flag that cmd lacks. The error suggests the flag of cmd that
-// other tools call by this name, otherwise the most similar flag.
+// other tools call by this name, or otherwise the most similar flag.
 func unknownFlag(cmd *cobra.Command, name string) error {
 	message := "unknown flag " + dashed(name)
 	var flags []string

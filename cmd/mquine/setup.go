@@ -20,7 +20,7 @@ type setup struct {
 	ties       rank.Ties
 	hits       []int
 	by         []string
-	convention zpattern.Convention // for groups by z-case
+	convention zpattern.Convention // decides the groups of --by z-case
 	ciBy       metrics.Clustering
 }
 

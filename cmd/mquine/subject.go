@@ -67,8 +67,8 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 	return g, err
 }
 
-// explainData returns an error that says how to get the data set, or that suggests a similar name. If
-// neither applies, it returns err.
+// explainData returns an error that says how to get the data set, or that suggests a similar name.
+// If neither applies, it returns err.
 func explainData(name string, err error) error {
 	if _, wrong := kg.Folder(name); wrong == nil || strings.Contains(name, "/") {
 		return err

@@ -21,8 +21,8 @@ type searchResult struct {
 	// Stopped says whether the search ended before all trials were done.
 	Stopped bool `json:"stopped"`
 	// Trials lists the trials that reached a rung or failed, best first and failed trials last.
-	// BestCheckpoint is the checkpoint of the best trial. It is empty if there is no such trial, or if
-	// the checkpoint was removed.
+	// BestCheckpoint is the checkpoint of the best trial. It is empty if there is no such trial,
+	// or if the checkpoint was removed.
 	Trials         []search.Trial `json:"trials"`
 	BestCheckpoint string         `json:"best_checkpoint,omitempty"`
 

@@ -33,7 +33,7 @@ type verboseWriter struct{ io.Writer }
 
 func (w verboseWriter) Unwrap() io.Writer { return w.Writer }
 
-// details returns log if it shows details, or else a writer that discards them.
+// details returns log if it shows details, and otherwise a writer that discards them.
 func details(log io.Writer) io.Writer {
 	if _, ok := log.(verboseWriter); ok {
 		return log

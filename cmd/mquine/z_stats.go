@@ -124,7 +124,7 @@ type zReport struct {
 
 	convention zpattern.Convention
 	training   int  // number of training triples
-	byRelation bool // list every relation
+	byRelation bool // whether to list every relation
 	labels     map[string]string
 }
 
@@ -203,7 +203,7 @@ func histogramTable(number string, histograms ...zpattern.Histogram) *text.Table
 	return t
 }
 
-// longestBins returns the bins of the histogram with the most bins.
+// longestBins returns the bins of the longest histogram.
 func longestBins(histograms []zpattern.Histogram) []zpattern.Bin {
 	byLength := func(a, b zpattern.Histogram) int { return len(a.Bins) - len(b.Bins) }
 	return slices.MaxFunc(histograms, byLength).Bins

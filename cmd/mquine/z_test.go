@@ -201,7 +201,7 @@ func TestZAndCompareInterrupted(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
-// The groups of an evaluation are the cases of z stats, and contain every query.
+// The groups of an evaluation by z-case agree with the cases of z stats and contain every query.
 func TestEvalByZCaseAndDegree(t *testing.T) {
 	w := newWorkplace(t)
 	for _, convention := range []string{"paper", "definition"} {

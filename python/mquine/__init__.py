@@ -39,7 +39,7 @@ class Error(Exception):
 
 
 def executable() -> str:
-    """Return the environment variable ``MQUINE``, or else the path of the command in this package."""
+    """Return the path of the command: ``MQUINE`` in the environment, or the one in this package."""
     name = "mquine.exe" if os.name == "nt" else "mquine"
     return os.environ.get("MQUINE") or str(pathlib.Path(__file__).with_name("bin") / name)
 
