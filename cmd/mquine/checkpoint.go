@@ -49,8 +49,8 @@ func addCheckpoint(cmd *cobra.Command, dir *string) {
 	}
 }
 
-// openCheckpoint opens the checkpoint that path names, and prints notes to log. It reads the
-// vocabularies from the folder vocabulary unless that is empty.
+// openCheckpoint opens the checkpoint that path names, and prints notes to log. If vocabulary is
+// not empty, it is the folder from which the vocabularies are read.
 func openCheckpoint(ctx context.Context, log io.Writer, path, vocabulary string) (*checkpoint.Checkpoint, error) {
 	dir, err := findCheckpoint(ctx, log, path)
 	if err != nil {
@@ -74,8 +74,8 @@ func openCheckpoint(ctx context.Context, log io.Writer, path, vocabulary string)
 }
 
 // findCheckpoint returns the folder of the checkpoint that path names. If path is the folder of a
-// training run or of a search, this is the checkpoint of the best epoch, and a note on log says so.
-// It returns any other path unchanged.
+// training run or of a search, findCheckpoint returns the checkpoint of the best epoch, and says so
+// in a note on log. It returns any other path unchanged.
 func findCheckpoint(ctx context.Context, log io.Writer, path string) (string, error) {
 	var kind string
 	training := path

@@ -26,12 +26,12 @@ type victim struct {
 	name string
 	args []string // writes only to the working folder
 	// folder, if not empty, is created in several steps. Once it exists, a command with the
-	// arguments in again continues the work.
+	// arguments again continues the work.
 	folder string
 	again  []string
 	// prepare, if not nil, fills the working folder first.
 	prepare func(t *testing.T, dir string)
-	// results lists files and folders below the working folder that must have the same bytes in the
+	// results lists the files and folders in the working folder that must have the same bytes in the
 	// end.
 	results []string
 }

@@ -66,7 +66,7 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	root.SetIn(stdin)
 	root.SetOut(shown)
 	root.SetErr(stderr)
-	root.InitDefaultCompletionCmd() // after SetOut, because it keeps the output that is set at this point
+	root.InitDefaultCompletionCmd() // after SetOut, because this call keeps the output that is set
 	fitCompletionHelp(root)
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -103,8 +103,8 @@ type resumableError struct {
 
 func (e resumableError) Unwrap() error { return e.error }
 
-// continuation returns the end of the message about interrupted work: how to continue it, if that
-// is possible.
+// continuation returns the end of the message about interrupted work. It says how to continue the
+// work, or is empty if that is not possible.
 func continuation(err error) string {
 	var resumable resumableError
 	if !errors.As(err, &resumable) {

@@ -135,8 +135,8 @@ func sameFile(a, b string) bool {
 }
 
 // checkOutputs checks, before the work begins, that the output files can be written. It refuses to
-// replace a file that the command reads and, without --force, a file that is read-only or part of a
-// checkpoint, run or data set.
+// replace a file that the command reads. Without --force, it also refuses to replace a file that is
+// read-only or looks like part of a checkpoint, run or data set.
 func checkOutputs(cmd *cobra.Command, args []string) error {
 	files := slices.DeleteFunc(outputs(cmd), func(o output) bool { return o.path == "-" })
 	if len(files) == 0 {

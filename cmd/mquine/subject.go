@@ -76,7 +76,7 @@ func explainData(name string, err error) error {
 	if _, public := catalogue.Find(name); public {
 		return fmt.Errorf("data set %s is not installed: run mquine data get %[1]s", name)
 	}
-	installed, _ := kg.Installed() // the first error is the one that matters
+	installed, _ := kg.Installed() // err matters more than an error of Installed
 	if similar := text.Similar(name, append(installed, catalogueNames()...), 1); len(similar) > 0 {
 		return fmt.Errorf("no data set %q: did you mean %s? \"mquine data list\" lists all data sets", name, similar[0])
 	}
