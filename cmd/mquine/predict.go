@@ -227,7 +227,7 @@ func (p *prediction) checkSplits(g *kg.Graph) (complete bool, err error) {
 	return complete, nil
 }
 
-// queries returns the queries that the flags or the file give, in the identifiers of g.
+// queries returns the queries that the flags or the file give. They use the identifiers of g.
 func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g *kg.Graph) ([]kg.Query, error) {
 	if p.in == "" {
 		fields := [3]string{p.head, p.relation, unknown}

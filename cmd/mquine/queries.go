@@ -19,7 +19,7 @@ const unknown = "?"
 const maxQueryLine = 1 << 18
 
 // readQueries reads queries, one per line, as head<TAB>relation<TAB>? or ?<TAB>relation<TAB>tail.
-// It returns them in the identifiers of g. name is the name of the file in error messages.
+// The result uses the identifiers of g. name is the name of the file in error messages.
 func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxQueryLine)

@@ -170,7 +170,7 @@ note: --negatives all is now --negatives 1vsall
 	mquine(t, "train", "--average").requireSentence(t, exitUsage, "needs a value")
 }
 
-// A missing or changed file stops --resume with an error, before it changes anything.
+// A missing or changed file stops --resume with an error before the command changes anything.
 func TestTrainResumeRefuses(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "2", "--batch", "128")

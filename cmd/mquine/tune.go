@@ -115,7 +115,7 @@ type tuning struct {
 	space, preset, out, resume string
 }
 
-// check refuses flags that contradict each other, and requires the flags of a new search.
+// check refuses flags that contradict each other, and reports flags that a new search lacks.
 func (t *tuning) check(cmd *cobra.Command) error {
 	if t.resume != "" {
 		for _, name := range []string{"data", "space", "trials", "rungs", "seed", "preset", "out"} {
