@@ -383,7 +383,7 @@ func TestEvalToStandardOutput(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
-// Former names of flags still work, with a note.
+// Former names of flags still work, and each gives a note.
 func TestFormerNames(t *testing.T) {
 	w := newWorkplace(t)
 	for former, current := range map[string]string{

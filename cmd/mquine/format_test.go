@@ -149,7 +149,7 @@ func TestOtherProgramsReadLabels(t *testing.T) {
 	}
 }
 
-// TestLabelsFile checks that tables and files give the labels of opaque identifiers beside them.
+// TestLabelsFile checks that tables and files give labels beside opaque identifiers.
 func TestLabelsFile(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)

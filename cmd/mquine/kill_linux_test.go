@@ -25,8 +25,8 @@ const longKills = "MQUINE_KILLS"
 type victim struct {
 	name string
 	args []string // writes only to the working folder
-	// folder, if not empty, is created in several steps. Once it exists, a command with the
-	// arguments again continues the work.
+	// folder, if not empty, is a folder that the command creates in several steps. Once it exists,
+	// the arguments in again continue the work.
 	folder string
 	again  []string
 	// prepare, if not nil, fills the working folder first.

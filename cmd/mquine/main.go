@@ -1,7 +1,7 @@
 // Command mquine evaluates, trains and benchmarks knowledge graph embedding models. `mquine --help`
 // is its manual.
 //
-// Each file defines one command, named after the file, or helpers that several commands share.
+// Each file defines the command that gives the file its name, or helpers that several commands share.
 // newRootCommand builds the command tree.
 package main
 

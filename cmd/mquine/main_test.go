@@ -96,7 +96,8 @@ func workplaceIn(dir string) workplace {
 	return workplace{dir, filepath.Join(dir, "families"), filepath.Join(dir, "checkpoint")}
 }
 
-// first is the workplace that newWorkplace copies, because fitting the checkpoint takes seconds.
+// first is the workplace that newWorkplace copies. The tests create it once, because fitting the
+// checkpoint takes seconds.
 var first firstWorkplace
 
 type firstWorkplace struct {

@@ -1,8 +1,8 @@
 package main
 
-// namesHere maps flags and options of PyKEEN, LibKGE, DGL-KE, OpenKE and the RotatE repository, with
-// dashes in place of underscores, to the flags of mquine with the same meaning. unknownFlag suggests
-// these if the command has them.
+// namesHere maps flags and options of PyKEEN, LibKGE, DGL-KE, OpenKE and the RotatE repository,
+// with dashes in place of underscores, to the flags of mquine with the same meaning. unknownFlag
+// suggests the flag of mquine if the command has it.
 var namesHere = map[string]string{
 	"batch-size":           "batch",
 	"checkpoint":           "resume",

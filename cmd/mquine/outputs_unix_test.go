@@ -288,7 +288,8 @@ func TestLitterIsSwept(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint", "z.json", ".mine")
 }
 
-// Output to the path of an open descriptor, such as /dev/stdout, is appended, before the table.
+// If an output is the path of an open descriptor, such as /dev/stdout, the command appends to the
+// open file, and then prints the table.
 func TestOutputToDescriptors(t *testing.T) {
 	w := newWorkplace(t)
 	for _, device := range []string{"/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"} {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestTablesOnTerminal prints tables with long labels on terminals of several widths. Files and pipes
-// get the whole labels.
+// get complete labels.
 func TestTablesOnTerminal(t *testing.T) {
 	w := newWorkplace(t)
 	data := copyFolder(t, w.data, func(_ string, contents []byte) []byte {
