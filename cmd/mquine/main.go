@@ -1,8 +1,8 @@
 // Command mquine evaluates, trains and benchmarks knowledge graph embedding models. `mquine --help`
 // is its manual.
 //
-// Each file defines the command that gives the file its name, or helpers that several commands share.
-// newRootCommand builds the command tree.
+// Each file defines the command that gives the file its name, or helpers that several commands
+// share. newRootCommand builds the command tree.
 package main
 
 import (

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTablesOnTerminal prints tables with long labels on terminals of several widths. Files and pipes
-// get complete labels.
+// TestTablesOnTerminal prints tables with long labels on terminals of several widths. Files and
+// pipes get complete labels.
 func TestTablesOnTerminal(t *testing.T) {
 	w := newWorkplace(t)
 	data := copyFolder(t, w.data, func(_ string, contents []byte) []byte {
