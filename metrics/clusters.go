@@ -55,7 +55,7 @@ type ClusterCount struct {
 // intervals contain the mean too rarely.
 const leastClusters = 10
 
-// cluster is the query, the entity or the relation of a cluster. Fields that the clustering does
+// cluster identifies a cluster by its query, entity or relation. Fields that the clustering does
 // not need are −1.
 type cluster kg.Query
 

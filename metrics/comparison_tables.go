@@ -10,9 +10,9 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Write writes the comparison in a format. Tables of text show the checkpoints and, for each
+// Write writes the comparison in a format. Text and Markdown show the checkpoints and, for each
 // comparison, the differences for all queries and for the groups of each key, and the queries that
-// changed most. LaTeX has a row for each checkpoint, and CSV a line for each difference.
+// changed most. LaTeX has a row for each checkpoint, and CSV has a line for each difference.
 func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 	var tables []*text.Table
 	switch f {

@@ -23,9 +23,9 @@ type Provenance struct {
 	Bootstrap  Bootstrap  `json:"bootstrap,omitzero"`
 }
 
-// Machine is what computed a result.
+// Machine describes the machine that computed a result.
 type Machine struct {
-	// CPU is the name of the processor. If GPUs ranked, their names follow.
+	// CPU is the name of the processor. If GPUs did the ranking, their names follow.
 	CPU string `json:"cpu"`
 	// Tier is the instruction set of the kernels, or "cuda".
 	Tier    string `json:"tier,omitempty"`

@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Schema is the version of Report's JSON. An incompatible change increases the number. firstSchema is
-// the version before, which Report can still read.
+// Schema is the version of Report's JSON. An incompatible change increases the number. firstSchema
+// is the previous version, which Report can still read.
 const (
 	Schema      = "mquine.eval/2"
 	firstSchema = "mquine.eval/1"
