@@ -75,7 +75,7 @@ addEventListener("load", () => {
 });
 </script>`))
 
-// browse measures a page in frames of the given widths. It skips the test without a browser.
+// browse measures a page in frames of the given widths. It skips the test if there is no browser.
 func browse(t *testing.T, html string, dark bool, widths ...int) []layoutOf {
 	t.Helper()
 	browser := ""
