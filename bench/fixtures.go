@@ -134,8 +134,8 @@ func (f *fixtures) withKind(ctx context.Context, s shape, m string, dim int, kin
 	return f.subject, nil
 }
 
-// The kinds of checkpoints: initial parameters, after one epoch, after a short training run, and
-// clustered.
+// The kinds of checkpoints: with initial parameters, trained for one epoch, trained for a few
+// epochs, and clustered.
 const (
 	randomKind    = "random"
 	earlyKind     = "early"
