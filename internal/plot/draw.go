@@ -25,7 +25,7 @@ type drawing struct {
 // Sizes in pixels.
 const (
 	outer     = 12 // margin
-	gap       = 8  // between a text and what it belongs to
+	gap       = 8  // between a text and its mark
 	small     = 12 // text
 	titleSize = 15
 	barSize   = 13
@@ -245,7 +245,7 @@ func (d *drawing) drawRules() {
 	}
 }
 
-// across returns the scale from left to right, and up the other one.
+// across returns the horizontal scale, and up the vertical one.
 func (d *drawing) across() *scale {
 	if d.Horizontal {
 		return &d.y

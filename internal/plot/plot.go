@@ -65,7 +65,7 @@ const (
 	Bars
 )
 
-// Soft is the hue of series in the background. They have no place in the legend.
+// Soft is the hue of series in the background. Such series do not appear in the legend.
 const Soft = -1
 
 // hues is the number of different hues.
@@ -75,8 +75,8 @@ const hues = 6
 type Series struct {
 	Name string // shown at the end of the line or in the legend
 	Mark Mark
-	// Hue is a colour from 1 to 6, or Soft. By default, a series takes the hue after the previous
-	// series' one.
+	// Hue is a colour from 1 to 6, or Soft. By default, a series takes the hue that follows the
+	// previous series' hue.
 	Hue    int
 	Dashed bool
 	Along  bool // the name of a line is written along it, and no values appear under the pointer

@@ -253,7 +253,7 @@ func TestLabelsKeepApart(t *testing.T) {
 	}
 }
 
-// The names of lines that end at the same place have the order of the lines.
+// The names of lines that end at the same place are in the order of the lines.
 func TestOrderOfEnds(t *testing.T) {
 	list := elements(t, string(SVG(Chart{Series: []Series{
 		{Name: "low", Points: []Point{{X: 1, Y: 0}, {X: 2, Y: 0.1}, {X: 3, Y: 1}}},
