@@ -111,7 +111,8 @@ func TestTableWithoutHeader(t *testing.T) {
 	assert.Contains(t, table.LaTeX(), `{ll}`)
 }
 
-// A table on a narrow terminal shortens text, but no numbers, and fits if the columns can.
+// On a narrow terminal, a table shortens text but not numbers. It fits if its columns can become
+// narrow enough.
 func TestTableFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.IntRange(30, 200).Draw(t, "width")
