@@ -53,7 +53,7 @@ func readVocabularies(ctx context.Context, dir string) (entities, relations *kg.
 func checkRegular(ctx context.Context, path string) error {
 	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file, which a vocabulary must be", path)
+		return fmt.Errorf("%s is not a regular file, as a vocabulary must be", path)
 	}
 	return ctx.Err() // reading the file will report other errors
 }

@@ -53,7 +53,8 @@ func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 // they are the mapped file: read-only and valid until Close. Otherwise they are a converted copy.
 func (f *File) Float32() []float32 { return mapped.Float32s(f.data) }
 
-// Close releases the file's memory. Do not use slices of it afterwards. A second call does nothing.
+// Close releases the file's memory. Do not use slices of its contents afterwards. A second call
+// does nothing.
 func (f *File) Close() error { return f.mapped.Close() }
 
 const (
