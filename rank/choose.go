@@ -47,14 +47,14 @@ func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, er
 	return list, nil
 }
 
-// worthSampling reports whether a sample takes little time in comparison with the ranking, and one
-// of the formats would be faster than float32 if it decided all pairs.
+// worthSampling reports whether a sample takes little time in comparison with the ranking, and
+// whether one of the formats would be faster than float32 if it decided all pairs.
 func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 	c, n, width := &e.costs, e.features.N, e.features.Tower.Phi
 	total := func(s Screen) float64 {
 		return c.packing(s, n, width) + c.counting(s, queries, 0, n, width, leftovers{})
 	}
-	targets, candidates := sampleSize(queries, n) // there is at least a target for each query
+	targets, candidates := sampleSize(queries, n) // each query has at least one target
 	sampling, inFloat32 := c.sampling(targets, candidates, width), total(Float32Screen)
 	return sampling < c.most*inFloat32 && slices.ContainsFunc(formats, func(f *codeFormat) bool {
 		return sampling+total(f.screen) < inFloat32

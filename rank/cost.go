@@ -6,8 +6,8 @@ package rank
 // costs holds processor times in nanoseconds.
 type costs struct {
 	screens [4]screenCosts // by Screen
-	// A pair of a target and a candidate that the panels leave to the fine codes or to the float64
-	// scores.
+	// These are for a pair of a target and a candidate that the panels leave to the fine codes or
+	// to the float64 scores.
 	fine, rescored pairCosts
 	sampled        pairCosts // a pair of a sampled query and a sampled candidate
 	// most is the largest share of the time in float32 that AutoScreen spends on its estimate.
