@@ -33,8 +33,8 @@ var fixedOptions = []string{"epochs", "valid_every", "valid_metric", "products"}
 const useTrial uint64 = 1 << 32
 
 // ReadSpace reads a space from a YAML file that maps options to their values. The value of an open
-// option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that are not in the file have
-// the values that they have in base. Errors refer to the file as name.
+// option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that are not in the file keep
+// their values from base. Errors refer to the file as name.
 func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	s := &Space{fixed: base}
 	root, err := setting.ReadMapping(r, name, s.fixed.Options()...)
