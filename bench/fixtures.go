@@ -15,8 +15,9 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// shape describes a graph for benchmarks. If real is set, it is the installed data set of that
-// name. Otherwise it is synth.Zipf's graph of the given size, which is as skewed as a real one.
+// shape describes a graph for benchmarks. If real is set, the graph is the installed data set of
+// that name. Otherwise it is synth.Zipf's graph of the given size, which is as skewed as a real
+// one.
 type shape struct {
 	name string
 	size synth.Config

@@ -18,9 +18,9 @@ func ReadVocabulary(ctx context.Context, path string) (v *Vocabulary, err error)
 
 // VocabularyLayout describes how the vocabulary files of other tools differ from lines id<TAB>label.
 type VocabularyLayout struct {
-	// LabelFirst means lines label<TAB>id.
+	// LabelFirst means that the label precedes the identifier: label<TAB>id.
 	LabelFirst bool
-	// Count means that the first line is the number of labels.
+	// Count means that the first line contains the number of labels.
 	Count bool
 	// Header means that the first line contains the names of the columns.
 	Header bool

@@ -39,8 +39,8 @@ type CompareOptions struct {
 
 // Comparison compares the ranks of a checkpoint with the ranks of a base for the same queries.
 type Comparison struct {
-	// Whole contains a contrast for each selection of sides, Groups one for each group and
-	// selection.
+	// Whole contains a contrast for each selection of sides, and Groups contains one for each group
+	// and selection.
 	Whole  []Contrast
 	Groups []Contrast
 	// Changed lists the queries whose 1/rank changed most, the largest change first.
@@ -57,8 +57,8 @@ type Contrast struct {
 	Side  rank.Sides `json:"side"`
 	N     int        `json:"n"`
 	ClusterCount
-	// Wins counts the queries whose rank is better than the base's, Losses those whose rank is
-	// worse, and Equal all others.
+	// Wins counts the queries with a better rank than the base's, Losses counts the queries with a
+	// worse rank, and Equal counts all others.
 	Wins    int                `json:"wins"`
 	Losses  int                `json:"losses"`
 	Equal   int                `json:"equal"`

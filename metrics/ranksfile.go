@@ -20,7 +20,7 @@ import (
 // counts of rank.Rank.
 var queryColumns = []string{"side", "head", "relation", "tail"}
 
-// maxRanksLine bounds the length of a line in bytes, and so the memory of ReadRanks.
+// maxRanksLine bounds the length of a line in bytes, and thus the memory that ReadRanks needs.
 const maxRanksLine = 1 << 20
 
 // WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns

@@ -16,8 +16,8 @@ type costs struct {
 
 // screenCosts are the costs of a screen's panels.
 type screenCosts struct {
-	pack float64   // a coordinate of a candidate, for packing it
-	pair pairCosts // a pair of a query and a candidate, with its comparison with two targets
+	pack float64   // packing a coordinate of a candidate
+	pair pairCosts // comparing a query and a candidate, with the thresholds of two targets
 }
 
 // pairCosts is the cost of a pair: pair plus term for each coordinate.

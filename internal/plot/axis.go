@@ -191,7 +191,7 @@ func logTicks(lo, hi float64, most int) []float64 {
 	}
 }
 
-// thinned returns the axis' own ticks within a range, without some if there are too many.
+// thinned returns the axis's own ticks within a range, without some if there are too many.
 func (a *Axis) thinned(lo, hi float64, most int) []float64 {
 	var inside []float64
 	for _, v := range a.Ticks {
@@ -207,7 +207,7 @@ func (a *Axis) thinned(lo, hi float64, most int) []float64 {
 	return ticks
 }
 
-// labels returns the texts of the ticks. Without the axis' own format, the ticks of a linear scale
+// labels returns the texts of the ticks. Without the axis's own format, the ticks of a linear scale
 // have the same number of decimals.
 func (a *Axis) labels(s *scale) []string {
 	texts := make([]string, len(s.ticks))

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// drawing is a chart while it is drawn.
+// drawing is a chart that is being drawn.
 type drawing struct {
 	*Chart
 	width, height float64
@@ -16,7 +16,7 @@ type drawing struct {
 	ends          []ending // names at the ends of lines
 	legend        [][]key  // rows
 	header        float64  // height of the title
-	folded        bool     // the names of columns have two lines
+	folded        bool     // the names of columns take two lines
 	stacked       bool     // the names of rows are above their bars, because the chart is narrow
 	avoid         obstacles
 	out           writer

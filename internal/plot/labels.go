@@ -153,7 +153,8 @@ func (d *drawing) drawDotLabels() {
 	}
 }
 
-// label writes a label near a dot if there is room, with a line to the dot if it is further away.
+// label writes a label near a dot if there is room, with a line to the dot if the label is not
+// close to it.
 func (d *drawing) label(dot position, name, class string) bool {
 	place, ok := d.avoid.place(dot, bold*textWidth(name, small)+4)
 	if !ok {

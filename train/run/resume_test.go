@@ -389,9 +389,9 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 	}
 }
 
-// A run validates its last epoch, here only because it is the last, and is killed while it writes
-// that epoch. It cannot be extended before the epoch is done: the repeated epoch would not be
-// validated, and best/ would belong to an epoch without a validation.
+// A run validates an epoch only because the epoch is the last, and is killed while it writes that
+// epoch. It cannot be extended before the epoch is done: the repeated epoch would not be validated,
+// and best/ would belong to an epoch without a validation.
 func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(3)

@@ -103,7 +103,7 @@ func (o *Object) Attribute(name string) (value any, ok bool) {
 // Constructor returns the value of a call with the given arguments.
 type Constructor func(args Tuple) (any, error)
 
-// Options tells Read which names it may meet.
+// Options tells Read which names may occur in a pickle.
 type Options struct {
 	// Known maps functions and classes to their constructors. A nil constructor means that the name
 	// may occur as a value but may not be called.
