@@ -153,8 +153,8 @@ func (c *NamedComparison) countTable() *text.Table {
 	return t
 }
 
-// groupTable gives a line for each group with the difference in MRR, for the last selection of sides.
-// A wide table adds the last Hits@k, wins and losses.
+// groupTable returns a table with a line for each group: the difference in MRR, for the last
+// selection of sides. A wide table adds the last Hits@k, wins and losses.
 func (r *ComparisonReport) groupTable(against string, contrasts []Contrast, o TableOptions) *text.Table {
 	by, side, metrics := contrasts[0].By, contrasts[len(contrasts)-1].Side, contrasts[0].Metrics
 	of := slices.DeleteFunc(slices.Clone(contrasts), func(c Contrast) bool { return c.Side != side })

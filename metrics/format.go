@@ -21,11 +21,11 @@ const (
 	PlainText = text.FormatTable
 	// Markdown is GitHub's Markdown.
 	Markdown = text.FormatMarkdown
-	// LaTeX gives tables for a paper, with a row for each model. It needs the package booktabs.
+	// LaTeX has tables for a paper, with a row for each model. It needs the package booktabs.
 	LaTeX = text.FormatLaTeX
-	// CSV gives a line for each set of numbers, with exact labels.
+	// CSV has a line for each set of numbers, with exact labels.
 	CSV = text.FormatCSV
-	// JSON gives everything.
+	// JSON has everything.
 	JSON = text.FormatJSON
 )
 

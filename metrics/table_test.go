@@ -45,7 +45,7 @@ func write(t *testing.T, r interface {
 	return out.String()
 }
 
-// only keeps the results under one tie rule, as a report of one rule has.
+// only leaves out the results under all other tie rules, as a report of one rule does.
 func only(r *Report, ties rank.Ties) *Report {
 	other := func(res Result) bool { return res.Ties != ties }
 	r.Results, r.Groups = slices.DeleteFunc(r.Results, other), slices.DeleteFunc(r.Groups, other)

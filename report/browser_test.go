@@ -117,7 +117,7 @@ func browse(t *testing.T, html string, dark bool, widths ...int) []layoutOf {
 	return layouts
 }
 
-// The page fits screens of every width, with long names too. Nothing covers anything else, and the
+// The page fits screens of every width, even with long names. Nothing covers anything else, and the
 // text of charts is legible.
 func TestLayout(t *testing.T) {
 	for _, test := range []struct {

@@ -426,7 +426,7 @@ func TestHostileText(t *testing.T) {
 	assert.Contains(t, html, `\x1b\u202e`)
 }
 
-// Large sets of groups show the groups at both ends, and fold the others.
+// A page shows both ends of a large set of groups and folds the rest.
 func TestManyGroups(t *testing.T) {
 	r := &metrics.Report{Split: "test", Results: []metrics.Result{{
 		Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, N: 9, MRR: 0.5,

@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// vocabularyFiles lists the possible pairs of vocabulary files, entities first. Each of their lines
-// is id<TAB>label.
+// vocabularyFiles lists the possible pairs of vocabulary files, entities first. Each line of the
+// files has the form id<TAB>label.
 var vocabularyFiles = [][2]string{{"entities.dict", "relations.dict"}, {entitiesName, relationsName}}
 
 // errNoVocabulary means that a folder contains none of these pairs of files.

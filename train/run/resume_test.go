@@ -112,7 +112,7 @@ func TestResumeWithoutState(t *testing.T) {
 	}
 }
 
-// A kill between any two files of any epoch leaves a folder that resumes to the same bytes.
+// If a run is killed between any two files of any epoch, it resumes and ends with the same bytes.
 func TestKilledBetweenFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(4)

@@ -35,7 +35,8 @@ type TensorFiles struct {
 	// "offset" for row r + R, "interleaved" for row 2r + 1 with r in row 2r. It is empty for a
 	// table with R rows.
 	Inverses string
-	// Entities and Relations name the vocabulary files, with lines id<TAB>label or label<TAB>id.
+	// Entities and Relations name the vocabulary files, with lines of the form id<TAB>label or
+	// label<TAB>id.
 	Entities, Relations string
 }
 
@@ -126,7 +127,7 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 	return f, nil
 }
 
-// readAnyOrder reads lines id<TAB>label or label<TAB>id.
+// readAnyOrder reads lines of the form id<TAB>label or label<TAB>id.
 func readAnyOrder(ctx context.Context, path string) (*kg.Vocabulary, error) {
 	v, err := readVocabulary(ctx, path, kg.VocabularyLayout{})
 	if ctx.Err() != nil {

@@ -1,7 +1,7 @@
 // Package safetensors reads and writes safetensors files. A file contains the length of the header
 // (8 bytes, little-endian), the header (JSON with the tensors' names, element types, shapes and
-// positions, and text metadata) and the tensors' data, little-endian and row-major. Reading a file
-// never executes anything in it and checks everything in its header.
+// positions, and text metadata) and the tensors' data, little-endian and row-major. The package
+// never executes anything in a file, and checks everything in its header.
 //
 // The format is described at https://github.com/huggingface/safetensors.
 package safetensors
