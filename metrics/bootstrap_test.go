@@ -172,7 +172,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 100)
-	assert.Greater(t, without, 18, "the empty group, and small ones")
+	assert.Greater(t, without, 18, "the empty group and small groups")
 }
 
 // There are more ranks than cachedRanks.

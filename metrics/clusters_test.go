@@ -100,7 +100,7 @@ func TestClustersShareWhatTheyAreNamedAfter(t *testing.T) {
 					size++
 				}
 			}
-			require.Equal(t, size, together, "one query, entity or relation has the whole cluster")
+			require.Equal(t, size, together, "one query, entity or relation contains the whole cluster")
 			require.LessOrEqual(t, size, most)
 		}
 	})

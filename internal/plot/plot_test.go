@@ -337,7 +337,7 @@ func TestHTML(t *testing.T) {
 	// A file loads nothing, and converters that do not know custom properties show its colours.
 	file := string(SVG(all["loss"]))
 	assert.NotContains(t, file, "var(")
-	assert.Equal(t, 1, len(regexp.MustCompile(`https?://`).FindAllString(file, -1)), "only the name space")
+	assert.Equal(t, 1, len(regexp.MustCompile(`https?://`).FindAllString(file, -1)), "only the namespace")
 }
 
 // FuzzChart draws charts from arbitrary numbers and text.

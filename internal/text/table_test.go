@@ -59,7 +59,7 @@ func TestLaTeXCompiles(t *testing.T) {
 		require.NoError(t, err, string(out))
 		return
 	}
-	t.Log("there is no pdflatex: the test checks the structure alone")
+	t.Log("there is no pdflatex: the test checks only the structure")
 	plain := regexp.MustCompile(`\\[&%$#_{}]`).ReplaceAllString(table, "")
 	depth := 0
 	for _, c := range plain {

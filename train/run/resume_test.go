@@ -105,7 +105,7 @@ func TestResumeWithoutState(t *testing.T) {
 				"checkpoints; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
 			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
-			assert.Equal(t, files, traintest.Contents(t, dir), "nothing is changed")
+			assert.Equal(t, files, traintest.Contents(t, dir), "nothing changes")
 		}
 		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
 		assert.ErrorContains(t, resume(t, whole), "the run cannot resume without its state")

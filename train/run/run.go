@@ -326,6 +326,6 @@ func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 // Log returns the epochs in the log.
 func (r *Run) Log() []train.Epoch { return r.log }
 
-// Model returns the model of the last epoch, or the initial model. It must not be called if the run
-// was already finished when it was opened.
+// Model returns the model of the last epoch, or the initial model. Do not call Model if the run was
+// already finished when it was opened.
 func (r *Run) Model() model.Model { return r.trainer.Model() }
