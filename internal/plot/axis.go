@@ -191,7 +191,8 @@ func logTicks(lo, hi float64, most int) []float64 {
 	}
 }
 
-// thinned returns the axis's own ticks within a range, without some if there are too many.
+// thinned returns the axis's own ticks within a range. It leaves out some of them if there are too
+// many.
 func (a *Axis) thinned(lo, hi float64, most int) []float64 {
 	var inside []float64
 	for _, v := range a.Ticks {

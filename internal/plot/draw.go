@@ -73,7 +73,7 @@ func (d *drawing) hue(series int) int {
 	return (hue-1)%hues + 1
 }
 
-// class returns the class that colours a series or, with a hue of its own, a point.
+// class returns the class that colours a series, or a point with its own hue.
 func (d *drawing) class(series int, p *Point) string {
 	hue := d.hue(series)
 	if p != nil && p.Hue != 0 {

@@ -38,7 +38,7 @@ type target struct {
 	wheel string
 }
 
-// targets are the systems of a release. Go requires Linux 3.2 and macOS 12.
+// targets are the systems of a release. Go requires at least Linux 3.2 and macOS 12.
 var targets = []target{
 	{os: "linux", arch: "amd64", wheel: "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64"},
 	{os: "linux", arch: "arm64", wheel: "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64"},

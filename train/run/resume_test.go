@@ -170,8 +170,8 @@ func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 }
 
-// Run folders from earlier versions resume to the same bytes, with notes about the checks that are
-// not possible. After the next epoch there are no notes.
+// Runs from earlier versions resume and end with the same bytes, with notes about the checks that
+// are not possible. After the next epoch there are no notes.
 func TestResumeOldState(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
@@ -201,8 +201,8 @@ func TestResumeOldState(t *testing.T) {
 		"config.yaml was changed after the run began: seed is 2 but was 1; restore it")
 }
 
-// A run from an earlier version, whose config.yaml contains former names of options, resumes to the
-// same bytes.
+// A run from an earlier version, whose config.yaml contains former names of options, resumes and
+// ends with the same bytes.
 func TestResumeFormerNames(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	of := func(epochs int) recipe.Recipe {

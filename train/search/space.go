@@ -25,8 +25,8 @@ type Space struct {
 	open  []dimension // in the order of the options
 }
 
-// fixedOptions are the options that a space cannot leave open: the first three because they must be
-// the same for a comparison of trials, and products because it depends on the machine.
+// fixedOptions are the options that a space cannot leave open. The first three must be the same for
+// all trials that a search compares, and products depends on the machine.
 var fixedOptions = []string{"epochs", "valid_every", "valid_metric", "products"}
 
 // useTrial is the stream of random numbers for trials. Package train uses smaller numbers.

@@ -130,7 +130,7 @@ func (f *Folder) givenVocabularies(ctx context.Context, dir string) (*vocabulari
 		"copy the files that %s used into %s", dir, found[0].entities, found[1].entities, f.Format.Name, f.Path)
 }
 
-// readPair reads a pair of vocabulary files. It returns nil if dir has no such file of entities.
+// readPair reads a pair of vocabulary files. It returns nil if dir lacks the entity file.
 func readPair(ctx context.Context, dir string, files vocabularyFiles) (*vocabularies, error) {
 	var v vocabularies
 	var err error
