@@ -192,8 +192,8 @@ var groupedTriples = map[string]func(group, i int32) kg.Triple{
 	},
 }
 
-// A 95% interval should contain the true mean in about 95% of samples. It does if whole clusters
-// are resampled. Intervals from smaller units contain the mean less often.
+// A 95% interval should contain the true mean in about 95% of samples. The interval does if whole
+// clusters are resampled. Intervals from smaller units contain the mean less often.
 func TestClusteredCoverage(t *testing.T) {
 	const samples, groups = 400, 60
 	margin := 3 * math.Sqrt(0.95*0.05/samples)

@@ -8,9 +8,10 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// This file contains AutoScreen's choice. It estimates the cost of each screen (cost.go) from the
-// pairs that the screen leaves undecided in a sample (sample.go). When the first queries have been
-// ranked, it compares the screens again, with the pairs that the panels really left undecided.
+// This file implements AutoScreen, which estimates the cost of each screen (cost.go) from the pairs
+// that the screen leaves undecided in a sample (sample.go). When the first queries have been
+// ranked, AutoScreen compares the screens again, with the pairs that the panels really left
+// undecided.
 
 // option is a screen for the candidates of a slice.
 type option struct {
@@ -101,7 +102,7 @@ func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 	return trial, rest
 }
 
-// share returns i·n/of, which may exceed an int on the way.
+// share returns i·n/of. The product may not fit in an int.
 func share(i, n, of int) int { return int(int64(i) * int64(n) / int64(of)) }
 
 // reconsider replaces the estimated leftovers of the screen in use by the leftovers of the trial.
