@@ -15,8 +15,9 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// shape describes a graph for benchmarks. If real is set, it is the installed data set of that
-// name. Otherwise it is synth.Zipf's graph of the given size, which is as skewed as a real one.
+// shape describes a graph for benchmarks. If real is set, the graph is the installed data set of
+// that name. Otherwise it is synth.Zipf's graph of the given size, which is as skewed as a real
+// one.
 type shape struct {
 	name string
 	size synth.Config
@@ -134,8 +135,8 @@ func (f *fixtures) withKind(ctx context.Context, s shape, m string, dim int, kin
 	return f.subject, nil
 }
 
-// The kinds of checkpoints: initial parameters, after one epoch, after a short training run, and
-// clustered.
+// The kinds of checkpoints: with initial parameters, trained for one epoch, trained for a few
+// epochs, and clustered.
 const (
 	randomKind    = "random"
 	earlyKind     = "early"

@@ -13,7 +13,7 @@ import (
 // stage does with undecided pairs. With int8 it uses 48 rows of coarse and fine codes, as the
 // second int8 stage does with the undecided pairs of a panel. GB/s counts the rows.
 func pairs(s *suite) []Benchmark {
-	const rows = 256 // of a call
+	const rows = 256 // in a call
 	var list []Benchmark
 	add := func(
 		backend *kernel.Backend, compare string, k, table int, quick bool, o operation,

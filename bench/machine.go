@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// Machine describes where results come from.
+// Machine describes the machine and the build that results come from.
 type Machine struct {
 	CPU  string
 	Tier kernel.Tier

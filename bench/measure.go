@@ -13,9 +13,10 @@ import (
 type operation struct {
 	call func()
 	// flops is the number of floating-point operations in a call. bytes is the number of bytes that
-	// a call must read or write at least once. Rates are not reported for zeros.
+	// a call must read or write at least once. If an amount is 0, its rate is not reported.
 	flops, bytes float64
-	// others contains further amounts per call by the unit of their rate, such as "queries/s".
+	// others contains further amounts per call, keyed by the units of their rates, such as
+	// "queries/s".
 	others map[string]float64
 	limits []share
 }

@@ -12,10 +12,10 @@ import (
 // labelsName is the file with readable labels.
 const labelsName = "labels.tsv"
 
-// ReadLabels reads the file labels.tsv in the folder of a data set, which may be compressed (.gz,
-// .zst). Each line has an identifier of an entity or a relation and its readable label, separated by
-// a tab. Identifiers that the data set does not use are allowed. Without the file, ReadLabels returns
-// nil. An error names the file and the line.
+// ReadLabels reads the file labels.tsv, which may be compressed (.gz, .zst), in the folder of a
+// data set. Each line has an identifier of an entity or a relation and its readable label,
+// separated by a tab. Identifiers that the data set does not use are allowed. Without the file,
+// ReadLabels returns nil. An error names the file and the line.
 func ReadLabels(ctx context.Context, dir string) (map[string]string, error) {
 	if dir == "" {
 		return nil, nil

@@ -9,18 +9,19 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// ReadVocabulary reads a vocabulary file with lines id<TAB>label in any order. The file may be
-// compressed (.gz, .zst). The identifiers must be 0 to n−1, each once, and the labels distinct.
-// Errors name the file and the line.
+// ReadVocabulary reads a vocabulary file with lines of the form id<TAB>label in any order. The file
+// may be compressed (.gz, .zst). The identifiers must be 0 to n−1, each once, and the labels
+// distinct. Errors name the file and the line.
 func ReadVocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
 	return ReadVocabularyLayout(ctx, path, VocabularyLayout{})
 }
 
-// VocabularyLayout describes how the vocabulary files of other tools differ from lines id<TAB>label.
+// VocabularyLayout describes how the vocabulary files of other tools differ from lines of the form
+// id<TAB>label.
 type VocabularyLayout struct {
-	// LabelFirst means lines label<TAB>id.
+	// LabelFirst means that the label precedes the identifier: label<TAB>id.
 	LabelFirst bool
-	// Count means that the first line is the number of labels.
+	// Count means that the first line contains the number of labels.
 	Count bool
 	// Header means that the first line contains the names of the columns.
 	Header bool
@@ -40,7 +41,7 @@ func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabul
 	return readNumbered(newLines(ctx, name, text))
 }
 
-// readNumbered reads lines id<TAB>label.
+// readNumbered reads lines of the form id<TAB>label.
 func readNumbered(l *lines) (*Vocabulary, error) { return readLayout(l, VocabularyLayout{}) }
 
 // readLayout reads the lines of a layout.

@@ -16,11 +16,12 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
-// chapter 13). A resample draws whole clusters of test triples with replacement, so dependent
-// ranks, such as the two ranks of a triple, stay together. The same resamples serve every side,
-// filter, tie rule and group. In a resample, a group consists of its drawn ranks, so its size
-// varies. A resample without any rank of a group does not count for that group.
+// This file computes percentile bootstrap intervals of the MRR (Efron and Tibshirani, An
+// Introduction to the Bootstrap, 1993, chapter 13). A resample draws whole clusters of test triples
+// with replacement, so dependent ranks, such as the two ranks of a triple, stay together. The same
+// resamples serve every side, filter, tie rule and group. In a resample, a group consists of its
+// drawn ranks, so its size varies. A resample without any rank of a group does not count for that
+// group.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521
@@ -28,7 +29,7 @@ const (
 	batch = 4
 	// cachedRanks is the number of ranks whose weights, 32 bytes each, stay in the L1 cache.
 	cachedRanks = 512
-	// chunkValues bounds the resampled values in memory: 32 MiB. Groups with more values are
+	// chunkValues limits the resampled values in memory to 32 MiB. Groups with more values are
 	// resampled in chunks, and each chunk draws the resamples again.
 	chunkValues = 4 << 20
 )
@@ -119,9 +120,9 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	return numbers, len(known)
 }
 
-// draw computes the means of groups for all draws. Their number must be a multiple of batch. fill
-// sets the weights, which are 0 before the call, of the draw with the given number, the k-th of its
-// batch. progress learns how many draws are done.
+// draw computes the means of groups for all draws. The number of draws must be a multiple of batch.
+// fill sets the weights of the draw with the given number, the k-th of its batch; the weights are 0
+// before the call. draw calls progress with the number of draws that it has just computed.
 func draw(
 	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, k, number int),
 	progress func(draws int),
@@ -310,7 +311,7 @@ func (g *resampledGroup) finish() {
 	}
 }
 
-// percentileInterval returns the tail/1,000 and the 1 − tail/1,000 quantile of the values that are
+// percentileInterval returns the tail/1,000 and the 1 − tail/1,000 quantiles of the values that are
 // not NaN: the 25th and the 975th of 1,000 for tail 25. It sorts values. If tail is 0, the interval
 // is undefined.
 func percentileInterval(values []float64, tail int) [2]Number {
@@ -320,13 +321,14 @@ func percentileInterval(values []float64, tail int) [2]Number {
 		return [2]Number{undefined, undefined}
 	}
 	slices.Sort(values)
-	// In integers, because 0.975·n in floating point may be above an integer that it should equal.
+	// Compute in integers, because 0.975·n in floating point may exceed an integer that it should
+	// equal.
 	lo, hi := (tail*n+999)/1000, ((1000-tail)*n+999)/1000
 	return [2]Number{Number(values[lo-1]), Number(values[hi-1])}
 }
 
-// each calls do(i) for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads if it is
-// 0. It stops when ctx is done.
+// each calls do(i) for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads if that
+// number is 0. It stops when ctx is done.
 func each(ctx context.Context, n, threads int, do func(i int)) error {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)

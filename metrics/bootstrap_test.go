@@ -116,7 +116,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 		Ordered: true,
 		Group:   func(r *rank.Rank) int { return int(r.Triple.Relation) },
 	}
-	// A group with only one rank of a triple.
+	// This key has a group with only one rank of a triple.
 	mixed := Key{
 		Name:    "mixed",
 		Labels:  []string{"a", "b"},
@@ -172,7 +172,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 100)
-	assert.Greater(t, without, 18, "the empty group, and small ones")
+	assert.Greater(t, without, 18, "the empty group and small groups")
 }
 
 // There are more ranks than cachedRanks.
@@ -348,7 +348,7 @@ func TestSummarizeStopsWhenCancelled(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// FB15k-237's test split: 20,466 triples, all 27 protocols.
+// BenchmarkBootstrap uses the size of FB15k-237's test split, 20,466 triples, and all 27 protocols.
 func BenchmarkBootstrap(b *testing.B) {
 	for _, c := range []struct {
 		name string

@@ -55,7 +55,7 @@ type ClusterCount struct {
 // intervals contain the mean too rarely.
 const leastClusters = 10
 
-// cluster is the query, the entity or the relation of a cluster. Fields that the clustering does
+// cluster identifies a cluster by its query, entity or relation. Fields that the clustering does
 // not need are −1.
 type cluster kg.Query
 
@@ -121,10 +121,10 @@ func countClusters(numbers, of []int32) ClusterCount {
 // tail)-th of 1,000 sorted means bound it. It is 25 for many clusters, and 0 if there are too few
 // for an interval.
 //
-// For few clusters it is smaller: the expanded percentile interval (Hesterberg, What Teachers
-// Should Know about the Bootstrap, 2015), with the effective number n of clusters. Resamples vary
-// less than samples, by the factor √((n−1)/n), and the variance is itself an estimate, for which
-// Student's distribution replaces the normal one.
+// For few clusters it is smaller, which gives the expanded percentile interval (Hesterberg, What
+// Teachers Should Know about the Bootstrap, 2015) for the effective number n of clusters. Resamples
+// vary less than samples, by the factor √((n−1)/n), and the variance is itself an estimate, for
+// which Student's distribution replaces the normal one.
 func (c ClusterCount) tail() int {
 	n := float64(c.Effective)
 	if !(n >= leastClusters) {

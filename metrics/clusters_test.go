@@ -100,7 +100,7 @@ func TestClustersShareWhatTheyAreNamedAfter(t *testing.T) {
 					size++
 				}
 			}
-			require.Equal(t, size, together, "one query, entity or relation has the whole cluster")
+			require.Equal(t, size, together, "one query, entity or relation contains the whole cluster")
 			require.LessOrEqual(t, size, most)
 		}
 	})
@@ -192,8 +192,8 @@ var groupedTriples = map[string]func(group, i int32) kg.Triple{
 	},
 }
 
-// A 95% interval should contain the true mean in about 95% of samples. It does if whole clusters
-// are resampled. Intervals from smaller units contain the mean less often.
+// A 95% interval should contain the true mean in about 95% of samples. The interval does if whole
+// clusters are resampled. Intervals from smaller units contain the mean less often.
 func TestClusteredCoverage(t *testing.T) {
 	const samples, groups = 400, 60
 	margin := 3 * math.Sqrt(0.95*0.05/samples)

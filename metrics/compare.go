@@ -32,15 +32,15 @@ type CompareOptions struct {
 	CIBy Clustering
 	// Threads bounds the number of threads; 0 means GOMAXPROCS.
 	Threads int
-	// Progress, if not nil, is called while draws are made, with the share that is done. Calls do not
-	// overlap.
+	// Progress, if not nil, is called while draws are made, with the number of draws done and the
+	// number in total. Calls do not overlap.
 	Progress func(done, total int)
 }
 
 // Comparison compares the ranks of a checkpoint with the ranks of a base for the same queries.
 type Comparison struct {
-	// Whole contains a contrast for each selection of sides, Groups one for each group and
-	// selection.
+	// Whole contains a contrast for each selection of sides, and Groups contains one for each group
+	// and selection.
 	Whole  []Contrast
 	Groups []Contrast
 	// Changed lists the queries whose 1/rank changed most, the largest change first.
@@ -57,8 +57,8 @@ type Contrast struct {
 	Side  rank.Sides `json:"side"`
 	N     int        `json:"n"`
 	ClusterCount
-	// Wins counts the queries whose rank is better than the base's, Losses those whose rank is
-	// worse, and Equal all others.
+	// Wins counts the queries with a better rank than the base's, Losses counts the queries with a
+	// worse rank, and Equal counts all others.
 	Wins    int                `json:"wins"`
 	Losses  int                `json:"losses"`
 	Equal   int                `json:"equal"`
@@ -93,13 +93,13 @@ const (
 // Compare compares the ranks of another checkpoint with the ranks of a base. Both must contain the
 // same queries in the same order. If their identifiers differ, the result uses the base's.
 //
-// Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with their
+// Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with the
 // ranks of both checkpoints. The p-value comes from a permutation test (Noreen, Computer-Intensive
 // Methods for Testing Hypotheses, 1989). Each of 10,000 permutations swaps the two checkpoints'
 // ranks of a cluster with probability ½. The p-value is the share of permutations whose difference
 // is at least as far from 0 as the observed one. The observation itself counts as one of the
-// permutations. It is not corrected for multiple testing. Seeds are fixed, and results do not
-// depend on the number of threads.
+// permutations. The p-value is not corrected for multiple testing. Seeds are fixed, and results do
+// not depend on the number of threads.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if len(base) != len(other) {
 		return Comparison{}, fmt.Errorf(
@@ -131,7 +131,7 @@ func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Co
 	return Comparison{contrasts[:len(sides)], contrasts[len(sides):], p.changed()}, nil
 }
 
-// comparedMetric is the mean of a function of the rank over queries.
+// comparedMetric is a metric to compare: the mean, over queries, of a function of the rank.
 type comparedMetric struct {
 	name string
 	of   func(rank float64) float64
@@ -246,7 +246,8 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 	return nil
 }
 
-// progress returns a function that reports draws for a chunk of all groups and adds them to *drawn.
+// progress returns a function that adds draws for a chunk of the groups to *drawn and reports the
+// progress.
 func (p *pairing) progress(drawn *int, chunk, groups int) func(draws int) {
 	if p.o.Progress == nil {
 		return func(int) {}

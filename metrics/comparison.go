@@ -10,7 +10,7 @@ import (
 )
 
 // ComparisonSchema is the version of ComparisonReport's JSON. An incompatible change increases the
-// number. firstComparisonSchema is the version before, which ComparisonReport can still read.
+// number. firstComparisonSchema is the previous version, which ComparisonReport can still read.
 const (
 	ComparisonSchema      = "mquine.compare/2"
 	firstComparisonSchema = "mquine.compare/1"

@@ -10,9 +10,9 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Write writes the comparison in a format. Tables of text show the checkpoints and, for each
+// Write writes the comparison in a format. Text and Markdown show the checkpoints and, for each
 // comparison, the differences for all queries and for the groups of each key, and the queries that
-// changed most. LaTeX has a row for each checkpoint, and CSV a line for each difference.
+// changed most. LaTeX has a row for each checkpoint, and CSV has a line for each difference.
 func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 	var tables []*text.Table
 	switch f {
@@ -153,8 +153,8 @@ func (c *NamedComparison) countTable() *text.Table {
 	return t
 }
 
-// groupTable gives a line for each group with the difference in MRR, for the last selection of sides.
-// A wide table adds the last Hits@k, wins and losses.
+// groupTable returns a table with a line for each group: the difference in MRR, for the last
+// selection of sides. A wide table adds the last Hits@k, wins and losses.
 func (r *ComparisonReport) groupTable(against string, contrasts []Contrast, o TableOptions) *text.Table {
 	by, side, metrics := contrasts[0].By, contrasts[len(contrasts)-1].Side, contrasts[0].Metrics
 	of := slices.DeleteFunc(slices.Clone(contrasts), func(c Contrast) bool { return c.Side != side })

@@ -73,7 +73,7 @@ func TestCompareAll(t *testing.T) {
 		t,
 		string(text),
 		`{"name":"other","path":"ranks.tsv","results":`,
-		"a ranks file does not tell the model",
+		"a ranks file does not name the model",
 	)
 
 	r, err = CompareAll(t.Context(), familyGraph(), kg.Test, []ComparedCheckpoint{{Name: "alone"}}, CompareOptions{})
@@ -129,7 +129,7 @@ Differences: other − base. `)
 	assert.Less(t, strings.Index(wide, "\nN-N "), strings.Index(wide, "\n1-1 "), "the largest gain first")
 }
 
-// The best value of a column stands out, and all values that print like it.
+// The best value of a column stands out, as do all values that print like it.
 func TestComparisonBest(t *testing.T) {
 	r := familyComparison(t, "other")
 	assert.Contains(t, write(t, r, Markdown, TableOptions{NoCI: true}), `

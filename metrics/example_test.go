@@ -43,7 +43,7 @@ func Example() {
 	fmt.Printf("MRR %.4f of %d queries\n", m.MRR, m.N)
 }
 
-// Three targets with 0, 1 and 9 better candidates of 20. The last target has two equals.
+// Three targets have 0, 1 and 9 better candidates among 20. Two candidates equal the last target.
 func ExampleMeasure() {
 	ranks := make([]rank.Rank, 3)
 	for i, better := range []int32{0, 1, 9} {
@@ -61,7 +61,7 @@ func ExampleMeasure() {
 	// pessimistic MRR 0.528, MR 5.00, Hits@10 0.67, AMRI 0.58
 }
 
-// A checkpoint that ranks 40 of 60 triples better than the base.
+// The other checkpoint ranks 40 of 60 triples better than the base.
 func ExampleCompare() {
 	base, other := make([]rank.Rank, 60), make([]rank.Rank, 60)
 	for i := range base {

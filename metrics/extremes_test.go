@@ -70,7 +70,8 @@ func TestExtremes(t *testing.T) {
 		slices.SortStableFunc(all, func(a, b RankedQuery) int { return int(2*a.Rank) - int(2*b.Rank) })
 		require.Equal(t, all[:min(extremes, len(all))], r.Best)
 		slices.SortStableFunc(all, func(a, b RankedQuery) int { return int(2*b.Rank) - int(2*a.Rank) })
-		// Equal ranks must keep the order of the split, which the first sort has not changed.
+		// Equal ranks must keep the order of the split. The first sort was stable, so they still
+		// have it.
 		require.Equal(t, all[:min(extremes, len(all))], r.Worst)
 	})
 }

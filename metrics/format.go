@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Format is a format of Report.Write and ComparisonReport.Write.
+// Format is an output format of Report.Write and ComparisonReport.Write.
 type Format = text.Format
 
 const (
@@ -21,11 +21,11 @@ const (
 	PlainText = text.FormatTable
 	// Markdown is GitHub's Markdown.
 	Markdown = text.FormatMarkdown
-	// LaTeX gives tables for a paper, with a row for each model. It needs the package booktabs.
+	// LaTeX has tables for a paper, with a row for each model. It needs the package booktabs.
 	LaTeX = text.FormatLaTeX
-	// CSV gives a line for each set of numbers, with exact labels.
+	// CSV has a line for each set of numbers, with exact labels.
 	CSV = text.FormatCSV
-	// JSON gives everything.
+	// JSON has everything.
 	JSON = text.FormatJSON
 )
 
@@ -59,8 +59,9 @@ type TableOptions struct {
 	Percent bool
 	// NoCI leaves out intervals.
 	NoCI bool
-	// Sort is the order of groups. Least is the least number of queries of a listed group, and Top the
-	// greatest number of listed groups; 0 means all. If Sort is ByMRR, half of them are from the end.
+	// Sort is the order of groups. Least is the least number of queries of a listed group, and Top
+	// the greatest number of listed groups; 0 means all. If Sort is ByMRR, half of the listed
+	// groups are from the end of the order.
 	Sort       Order
 	Least, Top int
 }
@@ -68,7 +69,7 @@ type TableOptions struct {
 // DefaultTop is the usual value of TableOptions.Top.
 const DefaultTop = 20
 
-// share formats an MRR, a Hits@k or a difference of them.
+// share formats an MRR, a Hits@k or a difference between two of them.
 func (o TableOptions) share(n Number) string {
 	if o.Percent {
 		return (100 * n).format(2)
@@ -76,7 +77,7 @@ func (o TableOptions) share(n Number) string {
 	return n.format(4)
 }
 
-// mean formats a mean rank, a median or a difference of mean ranks with about four digits.
+// mean formats a mean rank, a median or a difference between mean ranks with about four digits.
 func (o TableOptions) mean(n Number) string {
 	switch size := math.Abs(float64(n)); {
 	case size < 99.995:
@@ -95,7 +96,7 @@ func count(n int) string {
 	return text.Comma(n)
 }
 
-// metric formats the value of a metric, or a difference of values.
+// metric formats the value of a metric, or a difference between two values.
 func (o TableOptions) metric(key string, n Number) string {
 	if key == "mr" {
 		return o.mean(n)

@@ -26,7 +26,7 @@ type Key struct {
 	Group func(r *rank.Rank) int
 }
 
-// The keys whose groups are identifiers.
+// These keys have identifiers as groups.
 const (
 	relationName = "relation"
 	entityName   = "entity"
@@ -69,7 +69,7 @@ func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]
 	var made []Key
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return nil, fmt.Errorf("groups by %s occur twice: name them once", name)
+			return nil, fmt.Errorf("the key %s occurs twice: name it once", name)
 		}
 		at := slices.Index(KeyNames(), name)
 		if at < 0 {

@@ -189,7 +189,7 @@ func TestNewKeysErrors(t *testing.T) {
 	_, err := NewKeys(t.Context(), g, []string{"colour"}, KeyOptions{})
 	assert.EqualError(t, err, `there are no groups by "colour": choose from relation, entity, category, z-case, degree`)
 	_, err = NewKeys(t.Context(), g, []string{"relation", "relation"}, KeyOptions{})
-	assert.EqualError(t, err, "groups by relation occur twice: name them once")
+	assert.EqualError(t, err, "the key relation occurs twice: name it once")
 	g.Splits[kg.Train] = nil
 	_, err = NewKeys(t.Context(), g, []string{"relation", "category"}, KeyOptions{})
 	assert.ErrorContains(t, err, "groups by category: data set family has no train split")

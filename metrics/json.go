@@ -26,8 +26,8 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(n))
 }
 
-// hitsKey is the beginning of the key of a Hits@k: hits@10. Numbers without a nested object load into
-// the columns of a data frame.
+// hitsKey begins the key of a Hits@k, such as hits@10. Without a nested object, the numbers load
+// into the columns of a data frame.
 const hitsKey = "hits@"
 
 // field is a field of a JSON object.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Provenance says where a result comes from: which program made it, when, how and from what. Every
-// JSON that mquine writes has the same object. Parts that a result does not depend on are absent.
+// Provenance says where a result comes from: which program made it, when, how and from what. All
+// JSON that mquine writes contains this object. Parts that a result does not depend on are absent.
 type Provenance struct {
 	// Version is the version of mquine, and Revision the commit that it was built from, if the build
 	// recorded it. A revision with uncommitted changes ends with "+changes".
@@ -23,9 +23,9 @@ type Provenance struct {
 	Bootstrap  Bootstrap  `json:"bootstrap,omitzero"`
 }
 
-// Machine is what computed a result.
+// Machine describes the machine that computed a result.
 type Machine struct {
-	// CPU is the name of the processor. If GPUs ranked, their names follow.
+	// CPU is the name of the processor. If GPUs did the ranking, their names follow.
 	CPU string `json:"cpu"`
 	// Tier is the instruction set of the kernels, or "cuda".
 	Tier    string `json:"tier,omitempty"`

@@ -20,7 +20,7 @@ import (
 // counts of rank.Rank.
 var queryColumns = []string{"side", "head", "relation", "tail"}
 
-// maxRanksLine bounds the length of a line in bytes, and so the memory of ReadRanks.
+// maxRanksLine bounds the length of a line in bytes, and thus the memory that ReadRanks needs.
 const maxRanksLine = 1 << 20
 
 // WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns
@@ -140,7 +140,8 @@ func parseRanksHeader(columns []string) ([]rank.Filter, error) {
 func parseRank(fields []string, filters []rank.Filter, entities, relations *kg.Vocabulary) (rank.Rank, error) {
 	want := len(queryColumns) + 2*len(filters)
 	if len(fields) != want {
-		return rank.Rank{}, fmt.Errorf("the line has %d fields separated by tabs, the header %d", len(fields), want)
+		return rank.Rank{}, fmt.Errorf("the line has %d fields separated by tabs, but the header has %d",
+			len(fields), want)
 	}
 	var r rank.Rank
 	switch fields[0] {

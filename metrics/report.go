@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Schema is the version of Report's JSON. An incompatible change increases the number. firstSchema is
-// the version before, which Report can still read.
+// Schema is the version of Report's JSON. An incompatible change increases the number. firstSchema
+// is the previous version, which Report can still read.
 const (
 	Schema      = "mquine.eval/2"
 	firstSchema = "mquine.eval/1"
@@ -63,7 +63,7 @@ type Report struct {
 	FMAGFLOPSAll float64 `json:"fma_gflops_all,omitempty"`
 	Share        float64 `json:"share,omitempty"`
 	// GtermsAll is the ceiling of the comparison on all cores, in 10⁹ terms per second.
-	// ComparisonShare is the share of this ceiling that the ranking reached, counting the terms
+	// ComparisonShare is the share of this ceiling that the ranking reached, including the terms
 	// that early exit skipped. Like Share, both are absent if the ceiling was not measured.
 	GtermsAll       float64 `json:"comparison_gterms_all,omitempty"`
 	ComparisonShare float64 `json:"comparison_share,omitempty"`
@@ -128,7 +128,8 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	return fmt.Errorf("the report has schema %.40q, but this mquine reads %s and %s", r.Schema, Schema, firstSchema)
 }
 
-// readFirst sets the fields that were at the top of a report or a comparison of the first version.
+// readFirst sets the fields that were at the top level of a report or a comparison of the first
+// version.
 func (p *Provenance) readFirst(text []byte) error {
 	var old struct {
 		Data             string     `json:"data"`

@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Write writes the report in a format. Tables of text have a line for each filter and selection of
-// sides, and show groups under the last filter. LaTeX has the last filter and selection alone.
+// Write writes the report in a format. Text and Markdown have a line for each filter and selection
+// of sides, and show groups under the last filter. LaTeX shows only the last filter and selection.
 func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 	switch f {
 	case JSON:
@@ -131,7 +131,7 @@ func (r *Report) groupTable(groups []Result, o TableOptions) *text.Table {
 	return t
 }
 
-// notListed says which groups a table leaves out for their size.
+// notListed says, in the title of a table, that it lists only large groups.
 func notListed(o TableOptions) string {
 	if o.Least > 1 {
 		return fmt.Sprintf(", groups of at least %s", text.Plural(o.Least, "query"))

@@ -45,7 +45,7 @@ func write(t *testing.T, r interface {
 	return out.String()
 }
 
-// only keeps the results under one tie rule, as a report of one rule has.
+// only leaves out the results under all other tie rules, as a report of one rule does.
 func only(r *Report, ties rank.Ties) *Report {
 	other := func(res Result) bool { return res.Ties != ties }
 	r.Results, r.Groups = slices.DeleteFunc(r.Results, other), slices.DeleteFunc(r.Groups, other)
@@ -236,7 +236,7 @@ func TestReportInCSV(t *testing.T) {
 	r := familyReport(t)
 	records, err := csv.NewReader(strings.NewReader(write(t, r, CSV, TableOptions{Percent: true, Top: 1}))).ReadAll()
 	require.NoError(t, err)
-	require.Len(t, records, 1+len(r.Results)+len(r.Groups), "no option of tables affects programs")
+	require.Len(t, records, 1+len(r.Results)+len(r.Groups), "table options do not affect CSV")
 	column := func(name string) int { return slices.Index(records[0], name) }
 	for i, res := range append(slices.Clone(r.Results), r.Groups...) {
 		record := records[1+i]

@@ -11,8 +11,8 @@ import (
 
 // A model with reciprocal relations (Lacroix et al., 2018) has two relations r and r⁻¹ for each
 // relation of the graph. It answers (h, r, ?) with r, and (?, r, t) as (t, r⁻¹, ?), so the two
-// sides score a triple differently. Every model has this variant: the model of the file, with 2R
-// relations, is asked for tails only.
+// sides score a triple differently. Every model has this variant: the underlying model, with 2R
+// relations, answers tail queries only.
 //
 // Row r of a relation's tensor holds the rows of r and of r⁻¹, so they have the indices 2r and
 // 2r + 1 in the underlying model.
@@ -132,7 +132,7 @@ func (w *reciprocalTraining) Begin(side kg.Side, relation int32) {
 	w.TrainingWorker.Begin(kg.Tail, reciprocalOf(side, relation))
 }
 
-// End writes the gradients of the relation that the queries used. The other one has none.
+// End writes the gradients of the relation that the queries used. The other relation has none.
 func (w *reciprocalTraining) End(dRelation []float32) {
 	clear(dRelation)
 	w.TrainingWorker.End(w.gradient)

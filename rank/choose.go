@@ -8,9 +8,10 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// This file contains AutoScreen's choice. It estimates the cost of each screen (cost.go) from the
-// pairs that the screen leaves undecided in a sample (sample.go). When the first queries have been
-// ranked, it compares the screens again, with the pairs that the panels really left undecided.
+// This file implements AutoScreen, which estimates the cost of each screen (cost.go) from the pairs
+// that the screen leaves undecided in a sample (sample.go). When the first queries have been
+// ranked, AutoScreen compares the screens again, with the pairs that the panels really left
+// undecided.
 
 // option is a screen for the candidates of a slice.
 type option struct {
@@ -47,14 +48,14 @@ func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, er
 	return list, nil
 }
 
-// worthSampling reports whether a sample takes little time in comparison with the ranking, and one
-// of the formats would be faster than float32 if it decided all pairs.
+// worthSampling reports whether a sample takes little time in comparison with the ranking, and
+// whether one of the formats would be faster than float32 if it decided all pairs.
 func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 	c, n, width := &e.costs, e.features.N, e.features.Tower.Phi
 	total := func(s Screen) float64 {
 		return c.packing(s, n, width) + c.counting(s, queries, 0, n, width, leftovers{})
 	}
-	targets, candidates := sampleSize(queries, n) // there is at least a target for each query
+	targets, candidates := sampleSize(queries, n) // each query has at least one target
 	sampling, inFloat32 := c.sampling(targets, candidates, width), total(Float32Screen)
 	return sampling < c.most*inFloat32 && slices.ContainsFunc(formats, func(f *codeFormat) bool {
 		return sampling+total(f.screen) < inFloat32
@@ -101,7 +102,7 @@ func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 	return trial, rest
 }
 
-// share returns i·n/of, which may exceed an int on the way.
+// share returns i·n/of. The product may not fit in an int.
 func share(i, n, of int) int { return int(int64(i) * int64(n) / int64(of)) }
 
 // reconsider replaces the estimated leftovers of the screen in use by the leftovers of the trial.

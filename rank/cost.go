@@ -6,8 +6,8 @@ package rank
 // costs holds processor times in nanoseconds.
 type costs struct {
 	screens [4]screenCosts // by Screen
-	// A pair of a target and a candidate that the panels leave to the fine codes or to the float64
-	// scores.
+	// These are for a pair of a target and a candidate that the panels leave to the fine codes or
+	// to the float64 scores.
 	fine, rescored pairCosts
 	sampled        pairCosts // a pair of a sampled query and a sampled candidate
 	// most is the largest share of the time in float32 that AutoScreen spends on its estimate.
@@ -16,8 +16,8 @@ type costs struct {
 
 // screenCosts are the costs of a screen's panels.
 type screenCosts struct {
-	pack float64   // a coordinate of a candidate, for packing it
-	pair pairCosts // a pair of a query and a candidate, with its comparison with two targets
+	pack float64   // packing a coordinate of a candidate
+	pair pairCosts // comparing a query and a candidate, with the thresholds of two targets
 }
 
 // pairCosts is the cost of a pair: pair plus term for each coordinate.

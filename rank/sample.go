@@ -20,7 +20,7 @@ type sample struct {
 }
 
 // sampleSize returns the numbers of targets and candidates in a sample for a ranking with the given
-// numbers. The cost of a sample is a small part of the ranking's cost.
+// numbers of both. The cost of a sample is a small part of the ranking's cost.
 func sampleSize(targets, candidates int) (sampledTargets, sampledCandidates int) {
 	return min(targets, max(16, min(targets/64, 512))), min(candidates, max(64, min(candidates/16, 512)))
 }
@@ -56,7 +56,7 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 	return s, s.BoundTargets(ctx, &f.Features)
 }
 
-// fitsCodes reports whether no norm is so large that a score of codes might overflow.
+// fitsCodes reports whether all norms are small enough that scores of codes cannot overflow.
 func (s *sample) fitsCodes() bool {
 	for _, norms := range [][]float64{s.f.Norms[:s.f.N], s.Norms[:len(s.Queries)]} {
 		for _, n := range norms {
@@ -127,7 +127,7 @@ func (s *sample) leftovers(x screen) leftovers {
 }
 
 // bands returns a function that bounds the errors of the panel scores and of the fine scores of a
-// sampled query and candidate. They are equal if the screen has no fine scores.
+// sampled query and candidate. The two bounds are equal if the screen has no fine scores.
 func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
 	f, width := s.f, s.f.Tower.Phi
 	coded, ok := x.(codedScreen)

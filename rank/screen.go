@@ -59,7 +59,7 @@ type codedScreen interface {
 
 // refiner is a screen with scores that are finer than the panels'.
 type refiner interface {
-	// refine sets the intervals of candidates in a panel that its scores for a row leave undecided.
+	// refine sets the intervals of the candidates that a panel's scores for a row leave undecided.
 	// band bounds the error of the finer scores.
 	refine(q *packedQueries, row, panel int, scores []float32, band float64, open []duplicates)
 }

@@ -52,8 +52,8 @@ func (b *board) section(id string) section {
 	s := section{
 		ID: id, Title: fmt.Sprintf("Side by side: %s, %s split", b.items[0].Provenance.Data.Name,
 			b.items[0].Split),
-		Lead: fmt.Sprintf("%s, %s. Intervals describe each evaluation alone. The difference of two checkpoints can be "+
-			"reliable although their intervals overlap, because they rank the same queries: compare them with "+
+		Lead: fmt.Sprintf("%s, %s. Intervals describe each evaluation alone. A difference between two checkpoints can "+
+			"be reliable even if their intervals overlap, because they rank the same queries: compare them with "+
 			"mquine compare.", text.Plural(h.N, "query"), protocolName(h.Side, h.Filter, h.Ties)),
 	}
 	s.add(part{Title: "Metrics", Tables: []table{b.metrics()}})

@@ -75,7 +75,7 @@ addEventListener("load", () => {
 });
 </script>`))
 
-// browse measures a page in frames of the given widths. It skips the test without a browser.
+// browse measures a page in frames of the given widths. It skips the test if there is no browser.
 func browse(t *testing.T, html string, dark bool, widths ...int) []layoutOf {
 	t.Helper()
 	browser := ""
@@ -117,7 +117,7 @@ func browse(t *testing.T, html string, dark bool, widths ...int) []layoutOf {
 	return layouts
 }
 
-// The page fits screens of every width, with long names too. Nothing covers anything else, and the
+// The page fits screens of every width, even with long names. Nothing covers anything else, and the
 // text of charts is legible.
 func TestLayout(t *testing.T) {
 	for _, test := range []struct {

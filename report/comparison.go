@@ -16,7 +16,7 @@ func (c Comparison) section(id string) section {
 		ID: id, Title: fmt.Sprintf("%s: %s on %s, %v split", c.Name, text.Plural(len(c.Checkpoints), "checkpoint"),
 			c.Provenance.Data.Name, c.Split),
 		Lead: fmt.Sprintf("Filter %v, %v ties. Differences are relative to %s, the base. They have 95%% bootstrap "+
-			"intervals and p-values of a two-sided permutation test, by %v, without correction for multiple testing.",
+			"intervals and p-values of a two-sided permutation test, by %v, without a correction for multiple testing.",
 			c.Filter, c.Ties, c.Checkpoints[0].Name, c.Provenance.Bootstrap.By),
 	}
 	s.add(c.checkpoints())

@@ -166,7 +166,7 @@ func (e Evaluation) matrix(ties rank.Ties) table {
 func (e Evaluation) extremes(h metrics.Result) part {
 	p := part{
 		Title: "Worst and best queries",
-		Text: fmt.Sprintf("These are single queries with the highest and the lowest ranks, %s. The target is in bold.",
+		Text: fmt.Sprintf("These individual queries have the highest and the lowest ranks, %s. The target is in bold.",
 			protocolName(h.Side, h.Filter, h.Ties)),
 	}
 	for _, list := range []struct {

@@ -46,7 +46,7 @@ func graph(t *testing.T, prefix string) *kg.Graph {
 	return g
 }
 
-// ranksOf returns random ranks of the test split of g. Better ranks come with smaller spread.
+// ranksOf returns random ranks of the test split of g. A smaller spread gives better ranks.
 func ranksOf(g *kg.Graph, spread int, seed uint64) []rank.Rank {
 	random := rand.New(rand.NewPCG(seed, 7))
 	var ranks []rank.Rank
@@ -154,7 +154,7 @@ type element struct {
 	text  string // of the element and all elements within
 }
 
-// elements parses a page. It requires that every element ends, in order.
+// elements parses a page. It requires every element to end, in order.
 func elements(t *testing.T, html string) []*element {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(html))
@@ -366,7 +366,8 @@ func TestDifferences(t *testing.T) {
 	assert.Contains(t, html, "the MRR of other is lower than the base")
 }
 
-// A report without some fields, as of earlier versions, gives a page without these parts.
+// A report that lacks some fields, as reports of earlier versions do, gives a page without these
+// parts.
 func TestAbsentParts(t *testing.T) {
 	g := graph(t, "")
 	r := evaluate(t, g, ranksOf(g, 5, 1))
@@ -380,7 +381,7 @@ func TestAbsentParts(t *testing.T) {
 	assert.NotRegexp(t, `Rank distribution|>By |Worst|SHA-256|Machine|Command`, html)
 }
 
-// A single result, undefined metrics and an interval that does not exist are shown as dashes.
+// The page shows undefined metrics as dashes, and says why an interval is missing.
 func TestUndefined(t *testing.T) {
 	r := &metrics.Report{Split: "test", Results: []metrics.Result{metrics.Measure(nil, rank.TailSide, rank.All,
 		rank.Optimistic, []int{10})}}
@@ -425,7 +426,7 @@ func TestHostileText(t *testing.T) {
 	assert.Contains(t, html, `\x1b\u202e`)
 }
 
-// Large sets of groups show the groups at both ends, and fold the others.
+// A page shows both ends of a large set of groups and folds the rest.
 func TestManyGroups(t *testing.T) {
 	r := &metrics.Report{Split: "test", Results: []metrics.Result{{
 		Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, N: 9, MRR: 0.5,

@@ -19,7 +19,7 @@ type Row struct {
 
 // metricOf returns the metric that disturbances of the machine change least. Kernels on one thread
 // report processor time; for them, the metric is the share of the ceiling, or the processor time if
-// there is no share. For other benchmarks it is wall-clock time.
+// there is no share. For other benchmarks, the metric is wall-clock time.
 func metricOf(base, head []bench.Result) string {
 	both := func(unit string) bool { return len(points(base, unit)) > 0 && len(points(head, unit)) > 0 }
 	switch {

@@ -27,7 +27,7 @@ var (
 	selections  = []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}
 )
 
-// options are the flags.
+// options holds the values of the flags.
 type options struct {
 	filter  rank.Filter
 	size    int
@@ -41,7 +41,8 @@ func main() {
 	o := options{filter: rank.All}
 	flag.TextVar(&o.filter, "filter", o.filter, "filter of the ranks: none, train or all")
 	flag.IntVar(&o.size, "size", 2000, "mean number of triples in a sample")
-	flag.IntVar(&o.samples, "samples", 0, "number of samples for the coverage, from the file or for -few; 0 skips it")
+	flag.IntVar(&o.samples, "samples", 0,
+		"number of samples that measure the coverage, from the file or with -few; 0 skips it")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the samples")
 	flag.BoolVar(&o.few, "few", false, "simulate a few clusters instead of reading a file")
 	flag.Usage = func() {

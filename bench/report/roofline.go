@@ -24,7 +24,7 @@ type roof struct {
 	value      float64
 }
 
-// operations are the units of rates of operations, and of bytes.
+// operations lists the units of kernel rates: operations or bytes per second.
 var operations = []string{"GFLOP/s", "GOP/s", "GB/s"}
 
 // roofline draws a tier's kernels: rates over operations per byte. A kernel cannot lie above the
@@ -141,8 +141,8 @@ func hueOf(family string) int {
 	return 5
 }
 
-// roofs returns a tier's ceilings on one thread. Ceilings of tiles are only there if a kernel comes
-// close to them.
+// roofs returns a tier's ceilings on one thread. It omits the ceilings of matrix tiles unless a
+// kernel comes close to them.
 func (c class) roofs(tier string, kernels []kernelPoint) (levels, slopes []roof) {
 	highest := 0.0
 	for _, k := range kernels {

@@ -110,7 +110,7 @@ func (c class) cell(name, reference string) (out cell) {
 }
 
 // speedup returns the speed of a benchmark relative to another one, or 0 if it is unknown. Tiers
-// have panels of different sizes, so rates are better than times.
+// have panels of different sizes, so speedup compares rates if there are any, and times otherwise.
 func (c class) speedup(name, reference string) float64 {
 	if name == reference || c.time(reference) == 0 {
 		return 0

@@ -150,8 +150,8 @@ func (c *checker) band(query, candidate float64, slack model.Slack, e int32) flo
 	if c.tower.Compare != kernel.Dot {
 		return terms * (query + candidate)
 	}
-	// The rival computes ψ and φ in float32, so this is mquine's slack for float64 with the larger
-	// unit roundoff.
+	// The rival computes ψ and φ in float32, so its slack is mquine's slack for float64 with the
+	// larger unit roundoff.
 	worse := kernel.U32 / kernel.U64 * (1 + 1e-3)
 	return terms*query*candidate + worse*slack.At(c.sizes[e])
 }

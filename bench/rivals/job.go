@@ -37,7 +37,7 @@ type job struct {
 	tower      model.Tower
 	n          int // candidates
 
-	exact []rank.Rank // mquine's
+	exact []rank.Rank // mquine's ranks
 
 	// The following fields are for the rivals in Go: distinct queries with their targets, and the
 	// candidates' features.

@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// options are the flags.
+// options holds the values of the flags.
 type options struct {
 	row
 	checkpoint string
@@ -127,7 +127,7 @@ func (o *options) check() error {
 	case o.model != "" && !slices.Contains(model.Names(), o.model):
 		return fmt.Errorf("--model %s: choose from %s", o.model, strings.Join(model.Names(), ", "))
 	case o.threads < 1 || o.rounds < 1 || o.limit < 0 || o.budget <= 0:
-		return errors.New("--threads, --rounds and --budget must be positive, and --limit not negative")
+		return errors.New("--threads, --rounds and --budget must be positive, and --limit must not be negative")
 	}
 	for _, name := range o.rivals {
 		if !slices.Contains(rivalNames, name) {

@@ -27,7 +27,7 @@ type matrixRival struct {
 	workers []model.Worker
 }
 
-// blocks returns the block sizes to try. Large blocks are left out if their scores need much
+// blocks returns the block sizes to try. It leaves out large blocks if their scores need too much
 // memory.
 func (j *job) blocks() []int {
 	const most = 64 << 20 // scores

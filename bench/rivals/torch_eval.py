@@ -112,8 +112,8 @@ class ComplEx(DistMult):
 
 class Distance:
     """Scores are sums over differences, which are computed in reused scratch memory, one chunk of
-    candidates at a time. A chunk of a few MiB stays in the caches. Whole batches at once, and
-    torch.cdist with p=1, are at least three times slower."""
+    candidates at a time. A chunk of a few MiB stays in the caches. Computing whole batches at once, or
+    torch.cdist with p=1, is at least three times slower."""
 
     batches = 32, 128
     chunks = 1 << 18, 1 << 19, 1 << 20, 1 << 21  # differences per chunk

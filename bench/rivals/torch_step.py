@@ -11,17 +11,17 @@ full uses all d^2 entries, which doubles the operations of the products. --adam 
 all parameters, sparse is torch.optim.SparseAdam on the rows of the batch. "auto" tries all four
 combinations and uses the fastest.
 
-The Go program in this folder starts it and sends requests, one JSON object per line:
+The Go program in this folder starts this program and sends requests, one JSON object per line:
 
     python3 torch_step.py FOLDER [--threads 2] [--form auto] [--adam auto]
 
 FOLDER has shape.json (entities, relations, dim), parameters.f32 (entity triangles, then Rh, Rt, Rc) and
 triples.i32.
 
-{"batch": n, "negatives": n, "steps": n} runs steps and answers their wall-clock and processor seconds.
+{"batch": n, "negatives": n, "steps": n} runs steps and returns their wall-clock and processor seconds.
 {"check": true} runs one step of gradient descent at rate 1 in both forms, with all triples as the batch
-and all entities as candidates. It answers the losses and writes the parameters to after-FORM.f32.
-{"about": true} answers the fastest form and optimiser.
+and all entities as candidates. It returns the losses and writes the parameters to after-FORM.f32.
+{"about": true} returns the fastest form and optimiser.
 """
 import argparse
 import json

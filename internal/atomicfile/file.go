@@ -193,7 +193,7 @@ func DiskFull(err error) bool {
 	return slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
 }
 
-// rename returns err with the path to in place of the path from in its text.
+// rename returns err with every occurrence of the path from in its text replaced by the path to.
 func rename(err error, from, to string) error {
 	if err == nil || !strings.Contains(err.Error(), from) {
 		return err

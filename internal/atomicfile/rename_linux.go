@@ -11,7 +11,7 @@ import (
 // folder.
 func renameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // an old kernel, or a file system without it
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // an old kernel or file system
 		return os.Rename(from, to)
 	}
 	if err != nil {

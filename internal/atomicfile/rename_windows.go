@@ -42,8 +42,8 @@ func replace(from, to string) error {
 	return patiently(func() error { return os.Rename(from, to) })
 }
 
-// patiently calls do again for a second while another program has a file open, such as a virus
-// scanner or a reader of the previous file.
+// patiently repeats do for up to a second while another program, such as a virus scanner or a
+// reader of the previous file, has a file open.
 func patiently(do func() error) (err error) {
 	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
 		err = do()

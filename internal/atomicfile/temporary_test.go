@@ -58,7 +58,7 @@ func TestSweepAfterKill(t *testing.T) {
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	require.NoError(t, Write(filepath.Join(dir, "other"), writeText("y")))
-	assert.Equal(t, []string{"other"}, namesIn(t, dir), "the next writer removes what the killed one left")
+	assert.Equal(t, []string{"other"}, namesIn(t, dir), "the next writer removes the files that the killed writer left")
 }
 
 // Writers that sweep the same folder concurrently do not remove each other's files.

@@ -36,7 +36,7 @@ func TestSweepLeavesTheRest(t *testing.T) {
 	assert.FileExists(t, kept)
 }
 
-// setUmask is process-wide: tests that use it do not run in parallel.
+// setUmask sets the umask of the whole process, so tests that use it must not run in parallel.
 func setUmask(t *testing.T, mask int) {
 	old := syscall.Umask(mask)
 	t.Cleanup(func() { syscall.Umask(old) })

@@ -1,8 +1,8 @@
 // Package filelock locks files and folders against other processes that use the package. A lock
 // lasts until the file is closed or the process ends, even if it is killed.
 //
-// Open or create a file with Open or Create, then call Lock. Meanwhile, other programs can read,
-// rename and remove the file, even on Windows.
+// Open or create a file with Open or Create, then call Lock. Other programs can still read, rename
+// and remove a locked file, even on Windows.
 package filelock
 
 import (

@@ -12,11 +12,12 @@ func open(path string, _ int) (*os.File, error) { return exclusively(path, windo
 
 func create(path string) (*os.File, error) { return exclusively(path, windows.CREATE_NEW) }
 
-// lock has nothing to do, because the file is open exclusively.
+// lock does nothing, because open and create already open the file exclusively.
 func lock(*os.File) error { return nil }
 
-// exclusively opens a file or folder for writing, and refuses others who want to write. LockFileEx
-// would not do: it does not lock folders, and the locked part of a file cannot be read.
+// exclusively opens a file or folder for writing, and prevents others from opening it for writing.
+// LockFileEx is unsuitable: it does not lock folders, and others cannot read the locked part of a
+// file.
 func exclusively(path string, disposition uint32) (*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {

@@ -114,7 +114,7 @@ func (s *scale) widenLog(round bool) {
 	}
 }
 
-// widen makes room around the values of a linear scale. A range that begins or ends at 0 keeps this
+// widen makes room around the values of a linear scale. A range that begins or ends at 0 keeps that
 // end.
 func (s *scale) widen(a *Axis, most int, round bool) {
 	if s.hi-s.lo <= max(1e-9*max(math.Abs(s.lo), math.Abs(s.hi)), 1/largest) {
@@ -131,7 +131,8 @@ func (s *scale) widen(a *Axis, most int, round bool) {
 	}
 }
 
-// step returns the distance of at most the given number of ticks: 1, 2 or 5 times a power of ten.
+// step returns the distance between ticks that gives at most the given number of them: 1, 2 or 5
+// times a power of ten.
 func (a *Axis) step(lo, hi float64, most int) float64 {
 	least := (hi - lo) / float64(max(most-1, 1))
 	power := math.Pow(10, math.Floor(math.Log10(least)))
@@ -155,8 +156,9 @@ func linearTicks(lo, hi, step float64) (ticks []float64) {
 	return ticks
 }
 
-// logTicks returns at most the given number of ticks: powers of ten, or a part of them, if there
-// are at least two, with multiples where there is room.
+// logTicks returns at most the given number of ticks: powers of ten, with multiples where there is
+// room, or only every second, third or later power where there is not. Within a factor of ten, the
+// ticks may be linear.
 func logTicks(lo, hi float64, most int) []float64 {
 	collect := func(factors []float64, every int) (ticks []float64) {
 		for e := int(math.Floor(math.Log10(lo))); e <= int(math.Ceil(math.Log10(hi))); e++ {
@@ -179,7 +181,7 @@ func logTicks(lo, hi float64, most int) []float64 {
 			return ticks
 		}
 	}
-	if hi/lo < 10 { // as good as linear
+	if hi/lo < 10 { // the scale is nearly linear
 		return linearTicks(lo, hi, new(Axis).step(lo, hi, most))
 	}
 	for every := 2; ; every++ {
@@ -189,7 +191,8 @@ func logTicks(lo, hi float64, most int) []float64 {
 	}
 }
 
-// thinned returns the axis' own ticks within a range, without some if there are too many.
+// thinned returns the axis's own ticks within a range. It leaves out some of them if there are too
+// many.
 func (a *Axis) thinned(lo, hi float64, most int) []float64 {
 	var inside []float64
 	for _, v := range a.Ticks {
@@ -205,7 +208,7 @@ func (a *Axis) thinned(lo, hi float64, most int) []float64 {
 	return ticks
 }
 
-// labels returns the texts of the ticks. Without the axis' own format, the ticks of a linear scale
+// labels returns the texts of the ticks. Without the axis's own format, the ticks of a linear scale
 // have the same number of decimals.
 func (a *Axis) labels(s *scale) []string {
 	texts := make([]string, len(s.ticks))
@@ -229,8 +232,8 @@ func (a *Axis) labels(s *scale) []string {
 	return texts
 }
 
-// number formats a number with the given number of significant digits, and with all digits of a
-// number that has no more than six of them before the point.
+// number formats a number with the given number of significant digits, but keeps all digits before
+// the point if there are at most six.
 func number(v float64, digits int) string {
 	size := math.Abs(v)
 	for _, p := range []struct {

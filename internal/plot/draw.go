@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// drawing is a chart while it is drawn.
+// drawing is a chart that is being drawn.
 type drawing struct {
 	*Chart
 	width, height float64
@@ -16,7 +16,7 @@ type drawing struct {
 	ends          []ending // names at the ends of lines
 	legend        [][]key  // rows
 	header        float64  // height of the title
-	folded        bool     // the names of columns have two lines
+	folded        bool     // the names of columns take two lines
 	stacked       bool     // the names of rows are above their bars, because the chart is narrow
 	avoid         obstacles
 	out           writer
@@ -25,7 +25,7 @@ type drawing struct {
 // Sizes in pixels.
 const (
 	outer     = 12 // margin
-	gap       = 8  // between a text and what it belongs to
+	gap       = 8  // between a text and its mark
 	small     = 12 // text
 	titleSize = 15
 	barSize   = 13
@@ -73,7 +73,7 @@ func (d *drawing) hue(series int) int {
 	return (hue-1)%hues + 1
 }
 
-// class returns the class that colours a series or, with a hue of its own, a point.
+// class returns the class that colours a series, or a point with its own hue.
 func (d *drawing) class(series int, p *Point) string {
 	hue := d.hue(series)
 	if p != nil && p.Hue != 0 {
@@ -245,7 +245,7 @@ func (d *drawing) drawRules() {
 	}
 }
 
-// across returns the scale from left to right, and up the other one.
+// across returns the horizontal scale, and up the vertical one.
 func (d *drawing) across() *scale {
 	if d.Horizontal {
 		return &d.y

@@ -17,12 +17,12 @@ func (b box) nearest(p position) position {
 	return position{min(max(p.x, b.x0), b.x1), min(max(p.y, b.y0), b.y1)}
 }
 
-// around returns the square with the given half side around p.
+// around returns the square around p whose sides are twice half.
 func around(p position, half float64) box { return box{p.x - half, p.y - half, p.x + half, p.y + half} }
 
 // spread moves labels apart, so that their distances are at least gap and all of them lie from lo
-// to hi, and changes the sum of squared shifts as little as possible before the limits apply. It
-// needs room for all labels.
+// to hi. Apart from these limits, it minimises the sum of squared shifts. There must be room for
+// all labels.
 func spread(at []float64, gap, lo, hi float64) []float64 {
 	order := make([]int, len(at))
 	for i := range order {
@@ -37,8 +37,8 @@ func spread(at []float64, gap, lo, hi float64) []float64 {
 		}
 		return 0
 	})
-	// A cluster is a run of touching labels. Its first label is at the mean of the places that its
-	// labels wish for it.
+	// A cluster is a run of touching labels. Its first label is at the mean of the positions that
+	// its labels prefer for it.
 	type cluster struct{ first, n, sum float64 }
 	limited := func(c cluster) cluster {
 		c.first = min(max(c.sum/c.n, lo), hi-(c.n-1)*gap)
@@ -89,11 +89,11 @@ func (o *obstacles) addLine(points []position) {
 	}
 }
 
-// lineHeight is the distance of lines of text.
+// lineHeight is the distance between lines of text.
 const lineHeight = 15
 
-// place finds room for a label near a dot. It prefers places close by, away from lines and with a
-// free way to the dot.
+// place finds room for a label near a dot. It prefers places that are close to the dot, away from
+// lines, and not cut off from the dot by other dots or texts.
 func (o *obstacles) place(dot position, width float64) (label box, ok bool) {
 	least := math.Inf(1)
 	for _, distance := range []float64{9, 14, 20, 28, 38, 50, 64, 80, 98, 118} {
@@ -128,7 +128,7 @@ func overlapping(boxes []box, b box) (n int) {
 	return n
 }
 
-// crossed returns the number of dots and texts on the way from a dot to its label.
+// crossed returns the number of dots and texts between a dot and its label.
 func (o *obstacles) crossed(from, to position) (n int) {
 	const step = 4
 	length := math.Hypot(to.x-from.x, to.y-from.y)
@@ -153,7 +153,8 @@ func (d *drawing) drawDotLabels() {
 	}
 }
 
-// label writes a label near a dot if there is room, with a line to the dot if it is further away.
+// label writes a label near a dot if there is room, with a line to the dot if the label is not
+// close to it.
 func (d *drawing) label(dot position, name, class string) bool {
 	place, ok := d.avoid.place(dot, bold*textWidth(name, small)+4)
 	if !ok {
@@ -169,7 +170,7 @@ func (d *drawing) label(dot position, name, class string) bool {
 	return true
 }
 
-// mean returns the mean height of a line. The names of lines that end at the same place have the
+// mean returns the mean height of a line. The names of lines that end at the same place are in the
 // order of their means.
 func (d *drawing) mean(series int) float64 {
 	sum, n := 0.0, 0.0
@@ -249,7 +250,7 @@ func (d *drawing) writeAlong(a, b position, name, class string) {
 }
 
 // along returns the boxes that a rotated text covers and the number of parts of lines under it. The
-// boxes are nil if some of them are taken.
+// boxes are nil if one of them is not free.
 func (d *drawing) along(start position, dx, dy, width float64) (boxes []box, lines int) {
 	const part = 6
 	for at := 0.0; at <= width; at += part {

@@ -234,7 +234,7 @@ func (d *drawing) layLegend() {
 	}
 }
 
-// fold reports whether the names of columns fit only in two lines.
+// fold reports whether the names of columns need two lines.
 func (d *drawing) fold() bool {
 	const left = 70 // about the room for the axis
 	each := (d.width-left)/float64(max(len(d.X.Categories), 1)) - 4

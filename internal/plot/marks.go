@@ -95,8 +95,8 @@ func (d *drawing) corner(a, b position) position {
 	return position{b.x, a.y}
 }
 
-// offset returns the shift of a series within the categories, and the width of its marks, in
-// categories.
+// offset returns the shift of a series within the categories, and the width of its marks. Both are
+// in units of the distance between categories.
 func (d *drawing) offset(series int) (shift, width float64) {
 	n, slot := d.slots(), 0
 	if len(d.X.Categories) == 0 {

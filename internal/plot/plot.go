@@ -1,10 +1,10 @@
 // Package plot draws charts as SVG: lines, steps, dots and bars, with intervals, on linear,
 // logarithmic and nominal axes.
 //
-// A Chart describes what to draw. SVG writes charts as a stand-alone file, and HTML writes one for
-// a page, in a wide and a narrow form. The page includes CSS once. Charts follow the reader's light
-// or dark colour scheme and use the fonts of the system. Equal charts have equal bytes, and all
-// text is escaped.
+// A Chart describes what to draw. SVG writes charts as a stand-alone file, and HTML writes a chart
+// for a page, in a wide and a narrow form. The page must include CSS once. Charts follow the
+// reader's light or dark colour scheme and use the fonts of the system. Equal charts have equal
+// bytes, and all text is escaped.
 package plot
 
 import (
@@ -25,8 +25,9 @@ type Chart struct {
 	// right.
 	Horizontal bool
 	Note       string // a remark under the chart
-	// Description is for readers who do not see the chart. The default is the title with the ends or
-	// the numbers of values of all series.
+	// Description is for readers who cannot see the chart. The default is the title, followed by
+	// the first and the last value of each series, or by the number of values if it is drawn as
+	// dots or bars.
 	Description string
 	// Width and Height are in pixels. The default is 720 pixels with a suitable height.
 	Width, Height float64
@@ -65,7 +66,7 @@ const (
 	Bars
 )
 
-// Soft is the hue of series in the background. They have no place in the legend.
+// Soft is the hue of series in the background. Such series do not appear in the legend.
 const Soft = -1
 
 // hues is the number of different hues.
@@ -75,8 +76,8 @@ const hues = 6
 type Series struct {
 	Name string // shown at the end of the line or in the legend
 	Mark Mark
-	// Hue is a colour from 1 to 6, or Soft. By default, a series takes the hue after the previous
-	// series' one.
+	// Hue is a colour from 1 to 6, or Soft. By default, a series takes the hue that follows the
+	// previous series' hue.
 	Hue    int
 	Dashed bool
 	Along  bool // the name of a line is written along it, and no values appear under the pointer
@@ -137,7 +138,7 @@ func (c *Chart) hover(s *Series, p *Point) string {
 	return shown
 }
 
-// description returns the chart's text for readers who do not see it.
+// description returns the chart's text for readers who cannot see the chart.
 func (c *Chart) description() string {
 	if c.Description != "" {
 		return c.Description

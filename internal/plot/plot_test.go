@@ -253,7 +253,7 @@ func TestLabelsKeepApart(t *testing.T) {
 	}
 }
 
-// The names of lines that end at the same place have the order of the lines.
+// The names of lines that end at the same place are in the order of the lines.
 func TestOrderOfEnds(t *testing.T) {
 	list := elements(t, string(SVG(Chart{Series: []Series{
 		{Name: "low", Points: []Point{{X: 1, Y: 0}, {X: 2, Y: 0.1}, {X: 3, Y: 1}}},
@@ -337,7 +337,7 @@ func TestHTML(t *testing.T) {
 	// A file loads nothing, and converters that do not know custom properties show its colours.
 	file := string(SVG(all["loss"]))
 	assert.NotContains(t, file, "var(")
-	assert.Equal(t, 1, len(regexp.MustCompile(`https?://`).FindAllString(file, -1)), "only the name space")
+	assert.Equal(t, 1, len(regexp.MustCompile(`https?://`).FindAllString(file, -1)), "only the namespace")
 }
 
 // FuzzChart draws charts from arbitrary numbers and text.

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// palette contains the colours for a ground. The hues are Okabe and Ito's, changed until all of
-// them can be read as text on the ground and none can be taken for another, also with the common
-// colour vision deficiencies. A test measures both.
+// palette contains the colours for a background. The hues are Okabe and Ito's, changed until all of
+// them can be read as text on the background and none can be mistaken for another, even with the
+// common colour vision deficiencies. A test measures both properties.
 type palette struct {
 	paper, ink, soft, line, tint string
 	hues                         [hues]string
@@ -26,11 +26,11 @@ var (
 )
 
 // rules style charts. They contain colours instead of custom properties, because converters such as
-// librsvg do not know custom properties. Print has the light colours.
+// librsvg do not support custom properties. Printed charts have the light colours.
 var rules = shapes + light.rules() + "@media screen and (prefers-color-scheme: dark) {\n" + dark.rules() + "}"
 
-// alone returns the style of a file that is opened in a browser, where it fills the window up to a
-// width.
+// alone returns the style of a stand-alone file. In a browser, such a file fills the window up to
+// the given width.
 func alone(width float64) string {
 	return fmt.Sprintf(`
 svg:root { max-width: %spx; margin: auto; background: %s; }

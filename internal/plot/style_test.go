@@ -43,7 +43,7 @@ var visions = map[string][3][3]float64{
 	"tritanopia":   {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}},
 }
 
-// lab returns a colour in CIELAB, after a colour vision deficiency.
+// lab returns a colour in CIELAB, as a reader with a colour vision deficiency sees it.
 func lab(t *testing.T, colour string, vision [3][3]float64) [3]float64 {
 	c := linear(t, colour)
 	var seen [3]float64

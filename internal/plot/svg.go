@@ -37,7 +37,7 @@ func (w *writer) line(class string, x1, y1, x2, y2 float64) {
 		coordinate(x1), coordinate(y1), coordinate(x2), coordinate(y2))
 }
 
-// text writes a text whose start, middle or end, according to anchor, is at (x, y).
+// text writes text whose start, middle or end, according to anchor, is at (x, y).
 func (w *writer) text(class string, x, y float64, anchor, s string) {
 	place := ""
 	if anchor != "start" {
@@ -46,7 +46,7 @@ func (w *writer) text(class string, x, y float64, anchor, s string) {
 	fmt.Fprintf(w, `<text class="%s" x="%s" y="%s"%s>%s</text>`, class, coordinate(x), coordinate(y), place, escape(s))
 }
 
-// turned writes a text that is rotated around (x, y) by an angle in degrees.
+// turned writes text that is rotated around (x, y) by an angle in degrees.
 func (w *writer) turned(class string, x, y, angle float64, anchor, s string) {
 	fmt.Fprintf(w, `<text class="%s" transform="translate(%s %s) rotate(%s)" text-anchor="%s">%s</text>`, class,
 		coordinate(x), coordinate(y), coordinate(angle), anchor, escape(s))
@@ -89,7 +89,7 @@ func title(s string) string {
 // position is a place in a chart, in pixels.
 type position struct{ x, y float64 }
 
-// textWidth estimates the width of a text in pixels. The system chooses the font.
+// textWidth estimates the width of text in pixels. The system chooses the font.
 func textWidth(s string, size float64) float64 {
 	em := 0.0
 	for _, r := range s {
@@ -109,7 +109,7 @@ func textWidth(s string, size float64) float64 {
 	return em * size
 }
 
-// shortened cuts a text to a width.
+// shortened cuts text to a width.
 func shortened(s string, size, width float64) string {
 	if textWidth(s, size) <= width {
 		return s
@@ -121,7 +121,7 @@ func shortened(s string, size, width float64) string {
 	return strings.TrimRight(string(runes), " ") + "…"
 }
 
-// wrapped breaks a text into lines of a width, at spaces and after dashes.
+// wrapped breaks text into lines of a width, at spaces and after dashes.
 func wrapped(s string, size, width float64) (lines []string) {
 	for _, word := range strings.Fields(s) {
 		for i, part := range strings.SplitAfter(word, "–") {

@@ -5,9 +5,9 @@
 //	go run ./internal/release -out dist
 //	go run ./internal/release -out dist -targets linux/amd64
 //
-// It builds the commit HEAD in a fresh clone. The version is the one that Go derives from the tags of
-// the repository. The same commit gives the same bytes: times in the files come from the commit or
-// from SOURCE_DATE_EPOCH, and paths of this machine do not occur.
+// It builds the commit HEAD in a fresh clone. Go derives the version from the tags of the
+// repository. The same commit gives the same bytes: times in the files come from the commit or from
+// SOURCE_DATE_EPOCH, and the files contain no paths of this machine.
 package main
 
 import (
@@ -38,7 +38,7 @@ type target struct {
 	wheel string
 }
 
-// targets are the systems of a release. Go requires Linux 3.2 and macOS 12.
+// targets are the systems of a release. Go requires at least Linux 3.2 and macOS 12.
 var targets = []target{
 	{os: "linux", arch: "amd64", wheel: "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64"},
 	{os: "linux", arch: "arm64", wheel: "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64"},
@@ -68,7 +68,7 @@ func (t target) command() string {
 
 func main() {
 	out := flag.String("out", "dist", "write to this `folder`")
-	only := flag.String("targets", "", "build only for these systems, such as linux/amd64,windows/amd64: a `list`")
+	only := flag.String("targets", "", "build only for a `list` of systems, such as linux/amd64,windows/amd64")
 	flag.Parse()
 	if err := run(*out, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -197,7 +197,8 @@ func (r *release) build(t target) (string, error) {
 	return path, err
 }
 
-// stamp sets the version and the time to those that a command was built from.
+// stamp sets the version and the time from the build information of a command. SOURCE_DATE_EPOCH
+// overrides the time.
 func (r *release) stamp(command string) error {
 	info, err := buildinfo.ReadFile(command)
 	if err != nil {

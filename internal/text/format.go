@@ -1,6 +1,6 @@
 package text
 
-// Format is a format of results.
+// Format is an output format of results.
 type Format uint8
 
 const (

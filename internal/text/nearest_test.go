@@ -20,7 +20,7 @@ func TestNearest(t *testing.T) {
 	words := []string{"umls", "wn18rr", "wn18", "wn11"}
 	assert.Equal(t, []string{"wn18"}, Nearest("WN18", words, 1))
 	assert.Equal(t, []string{"wn18", "wn11", "wn18rr", "umls"}, Nearest("wn18", words, 9))
-	assert.Equal(t, []string{"wn18", "wn11"}, Nearest("wn1", words, 2), "equally near words keep their order")
+	assert.Equal(t, []string{"wn18", "wn11"}, Nearest("wn1", words, 2), "words at the same distance keep their order")
 	assert.Empty(t, Nearest("wn18", nil, 3))
 }
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// WriteRecords writes a header and rows exactly, for programs: as FormatTSV, or otherwise as
-// FormatCSV. In tab-separated text, fields must not contain tabs or line feeds; labels of data sets
-// do not.
+// WriteRecords writes a header and rows for programs, without escaping: as tab-separated text if f
+// is FormatTSV, and otherwise as CSV. In tab-separated text, fields must not contain tabs or line
+// feeds; labels of data sets contain neither.
 func WriteRecords(w io.Writer, f Format, header []string, rows iter.Seq[[]string]) error {
 	if f == FormatTSV {
 		buf := bufio.NewWriter(w)

@@ -11,8 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table is a table of text and numbers with a title. Each method that writes it escapes the cells for
-// its format.
+// Table is a table of text and numbers with a title. Each method that writes a table escapes the
+// cells for its format.
 type Table struct {
 	// Title is a line above the table, or empty.
 	Title   string
@@ -37,8 +37,8 @@ func (t *Table) AppendRow(cells []any) { t.rows = append(t.rows, cells) }
 // Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// Write writes the title and the table as text, Markdown or LaTeX, and a line feed. It shortens long text on a
-// terminal that is too narrow for it, and only there.
+// Write writes the title and the table as text, Markdown or LaTeX, followed by a line feed. It
+// shortens long text only on a terminal that is too narrow for it.
 func (t *Table) Write(w io.Writer, f Format) error {
 	var out string
 	switch f {
@@ -256,7 +256,8 @@ func (t *Table) LaTeX() string {
 			}
 		}
 		row := strings.Join(shown, " & ")
-		// After \\, LaTeX would read a bracket as the beginning of an argument, and a star as its variant.
+		// After \\, LaTeX would read a bracket as the beginning of an argument, and a star as part
+		// of the command.
 		if strings.HasPrefix(row, "[") || strings.HasPrefix(row, "*") {
 			row = "{}" + row
 		}

@@ -59,7 +59,7 @@ func TestLaTeXCompiles(t *testing.T) {
 		require.NoError(t, err, string(out))
 		return
 	}
-	t.Log("there is no pdflatex: the test checks the structure alone")
+	t.Log("there is no pdflatex: the test checks only the structure")
 	plain := regexp.MustCompile(`\\[&%$#_{}]`).ReplaceAllString(table, "")
 	depth := 0
 	for _, c := range plain {
@@ -111,7 +111,8 @@ func TestTableWithoutHeader(t *testing.T) {
 	assert.Contains(t, table.LaTeX(), `{ll}`)
 }
 
-// A table on a narrow terminal shortens text, but no numbers, and fits if the columns can.
+// On a narrow terminal, a table shortens text but not numbers. It fits if its columns can become
+// narrow enough.
 func TestTableFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.IntRange(30, 200).Draw(t, "width")

@@ -132,8 +132,8 @@ func fileOf(w io.Writer) *os.File {
 	}
 }
 
-// Unescaped returns the writer below a Writer, if w is one or leads to one by its method Unwrap, and
-// w otherwise. A progress bar needs it in order to write control characters.
+// Unescaped returns the writer below a Writer, if w is one or leads to one through its method
+// Unwrap, and w otherwise. A progress bar needs it in order to write control characters.
 func Unescaped(w io.Writer) io.Writer {
 	for next := w; ; {
 		switch x := next.(type) {

@@ -129,8 +129,8 @@ func (s *source) add(ctx context.Context, f mappedFile) error {
 type tensor struct {
 	path, name, dtype string
 	shape             []int
-	// values returns the elements, which may be the mapped file. It is nil unless they are float32,
-	// or can be converted. Call it under fault.Guard.
+	// values returns the elements, which may be the mapped file. It is nil unless the elements are
+	// float32 or can be converted. Call it under fault.Guard.
 	values func() []float32
 }
 

@@ -44,7 +44,7 @@ func OpenTensors(ctx context.Context, files formats.TensorFiles) (_ *Checkpoint,
 	return c, nil
 }
 
-// foreignTensors returns the tensors. Their values are made when they are needed.
+// foreignTensors returns the tensors. Their values are computed when they are needed.
 func foreignTensors(list []formats.Tensor) []tensor {
 	tensors := make([]tensor, len(list))
 	for i, t := range list {

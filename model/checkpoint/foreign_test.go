@@ -80,7 +80,7 @@ func TestForeignSave(t *testing.T) {
 	}
 }
 
-// Damaged folders give errors that name a file of the folder, and never a panic.
+// Damaged folders give errors that name a file of the folder, and never cause a panic.
 func TestForeignDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, dir := range fixtureFolders(t) {
@@ -126,7 +126,7 @@ func TestForeignDamaged(t *testing.T) {
 	}
 }
 
-// A pickle that calls a function is refused by the function's name.
+// A pickle that calls a function is refused, and the error names the function.
 func TestForeignPickleCallsNothing(t *testing.T) {
 	dir := t.TempDir()
 	var archive bytes.Buffer
@@ -143,7 +143,7 @@ func TestForeignPickleCallsNothing(t *testing.T) {
 		`which is not among the names that are safe to read (at byte 2)`)
 }
 
-// The vocabulary of a folder without one comes from the folder given, in the form of any tool.
+// A folder without a vocabulary takes it from the given folder, in the form of any tool.
 func TestForeignVocabularies(t *testing.T) {
 	var dir, other string
 	for _, d := range fixtureFolders(t) {
@@ -178,8 +178,8 @@ func TestForeignVocabularies(t *testing.T) {
 		` has 1 entities: use the vocabulary that the model was trained with`)
 }
 
-// A given folder must hold the vocabulary of the folder, and files of one tool only unless they are
-// the tool's own.
+// The given folder must hold the vocabulary of the checkpoint. It may hold the files of several
+// tools only if one of them is the checkpoint's tool.
 func TestForeignVocabulariesGiven(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	kbc, rotate := filepath.Join(root, "kbc-complex-umls"), filepath.Join(root, "rotate-repo-rotate-umls")

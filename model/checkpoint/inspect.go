@@ -41,7 +41,8 @@ type ValueStatistics struct {
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
 	RMS float64 `json:"rms"`
-	// RowNorms describes the rows, by the first extent, whose values are all finite.
+	// RowNorms describes the norms of the rows whose values are all finite. The first extent is the
+	// number of rows.
 	RowNorms NormQuantiles `json:"row_norms"`
 }
 

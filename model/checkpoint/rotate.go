@@ -20,8 +20,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/npy"
 )
 
-// The folder that the training code of the RotatE repository
-// (https://github.com/DeepGraphLearning/KnowledgeGraphEmbedding) writes:
+// The training code of the RotatE repository
+// (https://github.com/DeepGraphLearning/KnowledgeGraphEmbedding) writes this folder:
 //
 //	config.json             the options of the training run
 //	entity_embedding.npy    float32 [N, hidden_dim], or twice as wide with double_entity_embedding
@@ -169,12 +169,12 @@ func readRotateConfig(path string) (_ *rotateOptions, err error) {
 	o := &rotateOptions{path: path}
 	switch err := d.Decode(&o.values); {
 	case errors.As(err, new(*json.UnmarshalTypeError)): // a JSON value of a different kind
-		return nil, fmt.Errorf("%s is not one JSON object", path)
+		return nil, fmt.Errorf("%s is not a single JSON object", path)
 	case err != nil:
 		return nil, fmt.Errorf("%s is not a JSON object: %w", path, err)
 	}
 	if o.values == nil || d.More() {
-		return nil, fmt.Errorf("%s is not one JSON object", path)
+		return nil, fmt.Errorf("%s is not a single JSON object", path)
 	}
 	return o, nil
 }
@@ -235,11 +235,11 @@ func (o *rotateOptions) wrong(key, want string) {
 	}
 }
 
-// string returns a text option, empty if it is null or missing.
+// string returns a string option, or "" if it is null or missing.
 func (o *rotateOptions) string(key string) string {
 	text, ok := o.values[key].(string)
 	if !ok && o.values[key] != nil {
-		o.wrong(key, "a text")
+		o.wrong(key, "a string")
 	}
 	return text
 }

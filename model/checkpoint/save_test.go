@@ -24,7 +24,7 @@ func toy(t require.TestingT) trained {
 	return newTrained(t, model.Config{Model: "mquine", Dim: 2, Entities: 3, Relations: 2}, counting())
 }
 
-// TestSaveAgainstIndependentDecoder reads what Save wrote with encoding/json and encoding/binary.
+// TestSaveAgainstIndependentDecoder uses encoding/json and encoding/binary to read what Save wrote.
 func TestSaveAgainstIndependentDecoder(t *testing.T) {
 	m := toy(t)
 	m.metadata = map[string]string{"dataset": "toy", "seed": "7", "model": "overruled"}

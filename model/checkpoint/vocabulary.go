@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// vocabularyFiles lists the possible pairs of vocabulary files, entities first. Each of their lines
-// is id<TAB>label.
+// vocabularyFiles lists the possible pairs of vocabulary files, entities first. Each line of the
+// files has the form id<TAB>label.
 var vocabularyFiles = [][2]string{{"entities.dict", "relations.dict"}, {entitiesName, relationsName}}
 
 // errNoVocabulary means that a folder contains none of these pairs of files.
@@ -53,7 +53,7 @@ func readVocabularies(ctx context.Context, dir string) (entities, relations *kg.
 func checkRegular(ctx context.Context, path string) error {
 	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file, which a vocabulary must be", path)
+		return fmt.Errorf("%s is not a regular file, as a vocabulary must be", path)
 	}
 	return ctx.Err() // reading the file will report other errors
 }

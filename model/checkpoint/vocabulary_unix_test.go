@@ -21,7 +21,7 @@ func TestOpenRefusesANamedPipe(t *testing.T) {
 	}
 	refused := func(dir, path string, options ...Option) {
 		_, err := Open(t.Context(), dir, options...)
-		assert.EqualError(t, err, path+" is not a regular file, which a vocabulary must be")
+		assert.EqualError(t, err, path+" is not a regular file, as a vocabulary must be")
 	}
 	for _, name := range []string{entitiesName, relationsName} {
 		dir := small().write(t)

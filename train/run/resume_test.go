@@ -105,14 +105,14 @@ func TestResumeWithoutState(t *testing.T) {
 				"checkpoints; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
 			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
-			assert.Equal(t, files, traintest.Contents(t, dir), "nothing is changed")
+			assert.Equal(t, files, traintest.Contents(t, dir), "nothing changes")
 		}
 		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
 		assert.ErrorContains(t, resume(t, whole), "the run cannot resume without its state")
 	}
 }
 
-// A kill between any two files of any epoch leaves a folder that resumes to the same bytes.
+// If a run is killed between any two files of any epoch, it resumes and ends with the same bytes.
 func TestKilledBetweenFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(4)
@@ -170,8 +170,8 @@ func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 }
 
-// Run folders from earlier versions resume to the same bytes, with notes about the checks that are
-// not possible. After the next epoch there are no notes.
+// Runs from earlier versions resume and end with the same bytes, with notes about the checks that
+// are not possible. After the next epoch there are no notes.
 func TestResumeOldState(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
@@ -201,8 +201,8 @@ func TestResumeOldState(t *testing.T) {
 		"config.yaml was changed after the run began: seed is 2 but was 1; restore it")
 }
 
-// A run from an earlier version, whose config.yaml contains former names of options, resumes to the
-// same bytes.
+// A run from an earlier version, whose config.yaml contains former names of options, resumes and
+// ends with the same bytes.
 func TestResumeFormerNames(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	of := func(epochs int) recipe.Recipe {
@@ -389,9 +389,9 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 	}
 }
 
-// A run validates its last epoch, here only because it is the last, and is killed while it writes
-// that epoch. It cannot be extended before the epoch is done: the repeated epoch would not be
-// validated, and best/ would belong to an epoch without a validation.
+// A run validates an epoch only because the epoch is the last, and is killed while it writes that
+// epoch. It cannot be extended before the epoch is done: the repeated epoch would not be validated,
+// and best/ would belong to an epoch without a validation.
 func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(3)

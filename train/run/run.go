@@ -102,7 +102,7 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	if r.lock, err = workdir.Acquire(r.path(ConfigFile)); err != nil {
 		return err
 	}
-	data, err := r.read(ctx) // again: it may have changed before the lock
+	data, err := r.read(ctx) // again, because the file may have changed before the lock
 	if err != nil {
 		return err
 	}
@@ -326,6 +326,6 @@ func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 // Log returns the epochs in the log.
 func (r *Run) Log() []train.Epoch { return r.log }
 
-// Model returns the model of the last epoch, or the initial model. It must not be called if the run
-// was already finished when it was opened.
+// Model returns the model of the last epoch, or the initial model. Do not call Model if the run was
+// already finished when it was opened.
 func (r *Run) Model() model.Model { return r.trainer.Model() }

@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/train/internal/traintest"
 )
 
-// A state with a flipped bit is refused, whichever bit it is.
+// A state with any flipped bit is refused.
 func TestDamagedState(t *testing.T) {
 	c := traintest.Small(1)
 	c.Dim = 2

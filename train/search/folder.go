@@ -254,7 +254,7 @@ func (f *Folder) options(c recipe.Recipe) map[string]json.RawMessage {
 	return options
 }
 
-// jsonOf returns the text of a value as JSON: a number, a truth value or a quoted word.
+// jsonOf returns the text of a value as JSON: a number, a boolean or a quoted string.
 func jsonOf(value string) json.RawMessage {
 	if raw := json.RawMessage(value); json.Valid(raw) {
 		return raw

@@ -106,7 +106,7 @@ func TestSearchSeeds(t *testing.T) {
 	assert.Equal(t, configs(1, text), configs(1, text))
 	assert.NotEqual(t, configs(1, text)[0], configs(2, text)[0])
 	turned := "learning_rate: {min: 1e-4, max: 1, scale: log}\ndropout: {min: 0, max: 0.5}\n"
-	assert.Equal(t, configs(1, text), configs(1, turned), "the order of the file")
+	assert.Equal(t, configs(1, text), configs(1, turned), "the order in the file does not matter")
 }
 
 func TestRungs(t *testing.T) {

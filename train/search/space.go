@@ -25,16 +25,16 @@ type Space struct {
 	open  []dimension // in the order of the options
 }
 
-// fixedOptions are the options that a space cannot leave open: the first three because they must be
-// the same for a comparison of trials, and products because it depends on the machine.
+// fixedOptions are the options that a space cannot leave open. The first three must be the same for
+// all trials that a search compares, and products depends on the machine.
 var fixedOptions = []string{"epochs", "valid_every", "valid_metric", "products"}
 
 // useTrial is the stream of random numbers for trials. Package train uses smaller numbers.
 const useTrial uint64 = 1 << 32
 
 // ReadSpace reads a space from a YAML file that maps options to their values. The value of an open
-// option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that are not in the file have
-// the values that they have in base. Errors refer to the file as name.
+// option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that are not in the file keep
+// their values from base. Errors refer to the file as name.
 func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	s := &Space{fixed: base}
 	root, err := setting.ReadMapping(r, name, s.fixed.Options()...)

@@ -33,10 +33,10 @@ type dataset struct {
 	runs []record
 }
 
-// record is a training run and its figures on the test split.
+// record holds a training run and its figures on the test split.
 type record struct {
 	Dataset string `json:"dataset"`
-	// Run names the run within its data set. Texts refer to it, so it never changes.
+	// Run names the run within its data set. Documents refer to it, so it never changes.
 	Run    string `json:"run"`
 	Model  string `json:"model"`
 	Recipe string `json:"recipe"`

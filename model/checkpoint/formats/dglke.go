@@ -14,7 +14,8 @@ import (
 //	<dataset>_<model>_relation.npy    float32 [R, width]
 //	entities.tsv, relations.tsv       lines id<TAB>label
 //
-// ComplEx and RotatE keep the real parts first. A phase of RotatE is value·π/((γ + 2)/hidden_dim).
+// ComplEx and RotatE store all real parts first. The phase of a value in RotatE is value·π/((γ +
+// 2)/hidden_dim).
 var dglke = &Format{
 	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)",
 	Files:        "config.json, *_entity.npy, *_relation.npy, {entities,relations}.tsv",
@@ -27,7 +28,7 @@ var dglke = &Format{
 		for _, name := range []string{"entity", "relation"} {
 			file := dglkeTable(f.Path, name)
 			if file == "" {
-				return fmt.Errorf("%s has no single file *_%s.npy, which a folder of DGL-KE holds", f.Path, name)
+				return fmt.Errorf("%s must have exactly one file *_%s.npy, as folders of DGL-KE do", f.Path, name)
 			}
 			if err := f.openNpy(file, name); err != nil {
 				return err

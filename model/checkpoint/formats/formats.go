@@ -121,7 +121,7 @@ type Converted struct {
 	Parameters []Tensor
 	// Notes says what was converted, and how printed scores differ from the tool's.
 	Notes []string
-	// Dataset names the data set, or is empty if the folder does not tell.
+	// Dataset names the data set, or is empty if the folder does not name it.
 	Dataset string
 }
 

@@ -9,7 +9,7 @@ import (
 //	best_valid.model  torch file: the state dictionary of the best validated epoch
 //	ent_id, rel_id    lines label<TAB>id, from the folder of the data set
 //
-// The file does not name the model, but the tensors tell it. Relation tables have 2R rows: the
+// The file does not name the model, but its tensors identify it. Relation tables have 2R rows: the
 // inverse of r is r + R.
 var kbc = &Format{
 	Name: "kbc", Tool: "kbc (facebookresearch/ssl-relation-prediction)",

@@ -110,7 +110,7 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 		norm = f.libkgeOption(reciprocal, "base_model", "l_norm") // precedes the options of the base model
 	}
 	if name == "" {
-		return nil, fmt.Errorf("%s has no options of LibKGE, which name its model", f.Tensors[0].Path)
+		return nil, fmt.Errorf("%s has no options of LibKGE, which would name the model", f.Tensors[0].Path)
 	}
 	table := func(kind string) (Tensor, error) {
 		current := prefix + "_" + kind + "_embedder._embeddings.weight"

@@ -13,10 +13,10 @@ import (
 //	*.ckpt                              torch file: a state dictionary
 //	entity2id.txt, relation2id.txt      the number of labels, then lines label<TAB>id
 //
-// TransE, DistMult and HolE have the same tensors, so the name of the file must tell the model, as in
-// OpenKE's examples. The file contains neither the norm nor the switch for normalised rows of TransE,
-// so OpenKE's defaults apply: L1, and rows divided by their Euclidean norm. A file with a margin was
-// trained with other options than the defaults.
+// TransE, DistMult and HolE have the same tensors, so the name of the file must contain the
+// model's, as in OpenKE's examples. The file contains neither the norm nor the switch for
+// normalised rows of TransE, so OpenKE's defaults apply: L1, and rows divided by their Euclidean
+// norm. A file with a margin was trained with options other than the defaults.
 var openke = &Format{
 	Name: "openke", Tool: "OpenKE (thunlp/OpenKE)",
 	Files:        "*.ckpt, entity2id.txt, relation2id.txt",

@@ -13,7 +13,7 @@ import (
 // maxOptions limits the size of a file of options, in bytes.
 const maxOptions = 1 << 20
 
-// readOptions reads a JSON object of training options and adds its texts, numbers and switches to
+// readOptions reads a JSON object of training options and adds its strings, numbers and booleans to
 // the metadata.
 func (f *Folder) readOptions(file string) (options map[string]any, err error) {
 	path := filepath.Join(f.Path, file)
@@ -29,13 +29,13 @@ func (f *Folder) readOptions(file string) (options map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(open.Contents()))
 	d.UseNumber()
 	if err := d.Decode(&options); err != nil || options == nil || d.More() {
-		return nil, fmt.Errorf("%s is not one JSON object", path)
+		return nil, fmt.Errorf("%s is not a single JSON object", path)
 	}
 	f.describe(options)
 	return options, nil
 }
 
-// describe adds the texts, numbers and switches of options to the metadata.
+// describe adds the strings, numbers and booleans of options to the metadata.
 func (f *Folder) describe(options map[string]any) {
 	for key, value := range options {
 		switch v := value.(type) {
@@ -45,7 +45,7 @@ func (f *Folder) describe(options map[string]any) {
 	}
 }
 
-// number returns a number of the options.
+// number returns a numeric option.
 func number(options map[string]any, key string) (float64, bool) {
 	v, ok := options[key].(json.Number)
 	x, err := v.Float64()

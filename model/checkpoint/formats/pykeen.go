@@ -90,7 +90,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	case "ComplEx", "DistMult", "TransE":
 	case "RotatE":
 		return nil, f.unsupported(name, "PyKEEN's RotatE takes one norm over all coordinates, "+
-			"where RotatE adds the moduli")
+			"whereas RotatE adds the moduli")
 	default:
 		return nil, f.unsupported(name, "")
 	}

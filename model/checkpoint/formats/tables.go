@@ -63,7 +63,7 @@ func (f *Folder) wrongRows(t Tensor, labels int, of string) error {
 		"use the vocabulary that the model was trained with", t.Path, t.Name, t.rows(), f.VocabularyDir, labels, of)
 }
 
-// alternate returns the rows r and r + n of a table with 2n rows next to each other.
+// alternate returns the rows of a table with 2n rows in the order 0, n, 1, n + 1 and so on.
 func alternate(values []float32, n int) []float32 {
 	width := len(values) / (2 * n)
 	result := make([]float32, 0, len(values))

@@ -18,8 +18,8 @@ import (
 // Tensors names the format of tables that the user describes.
 const Tensors = "tensors"
 
-// TensorFiles describes a model with a table for entities and a table for relations, in files of any
-// program.
+// TensorFiles describes a model with a table for entities and a table for relations, in files that
+// any program wrote.
 type TensorFiles struct {
 	// Model is the name in package model.
 	Model string
@@ -31,11 +31,12 @@ type TensorFiles struct {
 	// Pairs says that the real and the imaginary parts of complex numbers alternate. Otherwise, all
 	// real parts come first.
 	Pairs bool
-	// Inverses says where a table of relations with 2R rows has the inverse of relation r: "offset"
-	// for row r + R, "interleaved" for row 2r + 1 with r in row 2r. It is empty for a table with R
-	// rows.
+	// Inverses says where a table of relations with 2R rows keeps the inverse of relation r:
+	// "offset" for row r + R, "interleaved" for row 2r + 1 with r in row 2r. It is empty for a
+	// table with R rows.
 	Inverses string
-	// Entities and Relations name the vocabulary files, with lines id<TAB>label or label<TAB>id.
+	// Entities and Relations name the vocabulary files, with lines of the form id<TAB>label or
+	// label<TAB>id.
 	Entities, Relations string
 }
 
@@ -126,7 +127,7 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 	return f, nil
 }
 
-// readAnyOrder reads lines id<TAB>label or label<TAB>id.
+// readAnyOrder reads lines of the form id<TAB>label or label<TAB>id.
 func readAnyOrder(ctx context.Context, path string) (*kg.Vocabulary, error) {
 	v, err := readVocabulary(ctx, path, kg.VocabularyLayout{})
 	if ctx.Err() != nil {
@@ -135,7 +136,7 @@ func readAnyOrder(ctx context.Context, path string) (*kg.Vocabulary, error) {
 	reversed, other := readVocabulary(ctx, path, kg.VocabularyLayout{LabelFirst: true})
 	switch {
 	case err == nil && other == nil && !slices.Equal(v.Labels(), reversed.Labels()):
-		return nil, fmt.Errorf("%s may have lines id<TAB>label or label<TAB>id: make the labels differ from numbers",
+		return nil, fmt.Errorf("%s could have lines id<TAB>label or label<TAB>id: use labels that are not numbers",
 			path)
 	case err == nil:
 		return v, nil

@@ -38,7 +38,7 @@ var (
 )
 
 // ReadVocabularies reads the labels of entities and relations: from the folder itself or, if it has
-// none, from the folder given. The given folder may hold the vocabulary files of the tool or, if it
+// none, from the given folder. The given folder may hold the vocabulary files of the tool or, if it
 // has no others, of any other tool. If both folders have vocabularies, they must be equal.
 func (f *Folder) ReadVocabularies(ctx context.Context, given string) error {
 	own, err := f.ownVocabularies(ctx)
@@ -130,7 +130,7 @@ func (f *Folder) givenVocabularies(ctx context.Context, dir string) (*vocabulari
 		"copy the files that %s used into %s", dir, found[0].entities, found[1].entities, f.Format.Name, f.Path)
 }
 
-// readPair reads a pair of vocabulary files. It returns nil if dir has no such file of entities.
+// readPair reads a pair of vocabulary files. It returns nil if dir lacks the entity file.
 func readPair(ctx context.Context, dir string, files vocabularyFiles) (*vocabularies, error) {
 	var v vocabularies
 	var err error
@@ -168,7 +168,7 @@ func readVocabulary(ctx context.Context, path string, layout kg.VocabularyLayout
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file, which a vocabulary must be", path)
+		return nil, fmt.Errorf("%s is not a regular file, as a vocabulary must be", path)
 	}
 	return kg.ReadVocabularyLayout(ctx, path, layout)
 }

@@ -16,7 +16,7 @@ type header struct {
 	shape   []int
 }
 
-// maxRank is NumPy's limit.
+// maxRank is NumPy's limit on the number of extents.
 const maxRank = 64
 
 // parseHeader reads the dictionary of a header, such as
@@ -83,7 +83,7 @@ type parser struct{ rest []byte }
 
 func (p *parser) space() { p.rest = bytes.TrimLeft(p.rest, " \t\n") }
 
-// accept reports whether a token comes next, and skips it.
+// accept skips a token if it comes next, and reports whether it did.
 func (p *parser) accept(token string) bool {
 	p.space()
 	rest, found := bytes.CutPrefix(p.rest, []byte(token))

@@ -1,7 +1,7 @@
 // Package npy reads NumPy's .npy files of float32 numbers. A file contains a magic string, the
 // format version, the length of the header, the header (element type, order and shape, as a Python
-// dictionary) and the elements. Reading a file never executes anything in it and checks everything
-// in its header.
+// dictionary) and the elements. The package never executes anything in a file, and checks
+// everything in its header.
 //
 // The format is described at
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
@@ -53,7 +53,8 @@ func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 // they are the mapped file: read-only and valid until Close. Otherwise they are a converted copy.
 func (f *File) Float32() []float32 { return mapped.Float32s(f.data) }
 
-// Close releases the file's memory. Do not use slices of it afterwards. A second call does nothing.
+// Close releases the file's memory. Do not use slices of its contents afterwards. A second call
+// does nothing.
 func (f *File) Close() error { return f.mapped.Close() }
 
 const (

@@ -311,7 +311,7 @@ func long(b []byte) any {
 		return int64(binary.LittleEndian.Uint64(whole[:]))
 	}
 	digits := slices.Clone(b)
-	slices.Reverse(digits) // big.Int wants the highest first
+	slices.Reverse(digits) // big.Int needs the most significant byte first
 	n := new(big.Int).SetBytes(digits)
 	if digits[0] >= 0x80 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
@@ -506,7 +506,7 @@ func (m *machine) build() error {
 	if o, ok := v.(*Object); ok {
 		o.State = state
 	}
-	// Other values have no state that matters, such as the attributes of an OrderedDict.
+	// The state of other values, such as the attributes of an OrderedDict, does not matter.
 	return nil
 }
 

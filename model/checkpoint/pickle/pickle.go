@@ -79,7 +79,8 @@ func (d *Dict) set(key, value any) {
 	d.Entries = append(d.Entries, Entry{key, value})
 }
 
-// Object is an object of a class that Options.Opaque allows, or the result of such a function.
+// Object is an object of a class that Options.Opaque allows, or the result of a function that it
+// allows.
 type Object struct {
 	Class Global
 	// Args holds the arguments of the constructor or function, and Keywords its keyword arguments.
@@ -102,7 +103,7 @@ func (o *Object) Attribute(name string) (value any, ok bool) {
 // Constructor returns the value of a call with the given arguments.
 type Constructor func(args Tuple) (any, error)
 
-// Options tells Read which names it may meet.
+// Options tells Read which names may occur in a pickle.
 type Options struct {
 	// Known maps functions and classes to their constructors. A nil constructor means that the name
 	// may occur as a value but may not be called.
@@ -129,8 +130,9 @@ func Read(data []byte, o Options) (value any, length int, err error) {
 // maxText limits the length of the strings that Text returns, in bytes.
 const maxText = 1 << 10
 
-// Text returns a number, a bool or a short string as text, and whether v is one of these. For any
-// other value it returns a short description: the text of a large value may not fit into memory.
+// Text returns a number, a bool or a short string as text, and reports whether v is one of these.
+// For any other value it returns a short description: the text of a large value may not fit into
+// memory.
 func Text(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case bool, int64, float64:
@@ -139,9 +141,9 @@ func Text(v any) (text string, ok bool) {
 		if len(v) <= maxText {
 			return v, true
 		}
-		return "a long text", false
+		return "a long string", false
 	case nil:
 		return "", false
 	}
-	return "a value that is not a text", false
+	return "a value that is neither a string nor a number", false
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// prefixSize is the size of the header's length, in bytes.
+	// prefixSize is the number of bytes that hold the length of the header.
 	prefixSize = 8
 	// maxHeaderSize limits the header, in bytes, and with it the memory for reading and showing it.
 	// The format allows headers six times as long, far more than a model needs.

@@ -1,7 +1,7 @@
 // Package safetensors reads and writes safetensors files. A file contains the length of the header
 // (8 bytes, little-endian), the header (JSON with the tensors' names, element types, shapes and
-// positions, and text metadata) and the tensors' data, little-endian and row-major. Reading a file
-// never executes anything in it and checks everything in its header.
+// positions, and text metadata) and the tensors' data, little-endian and row-major. The package
+// never executes anything in a file, and checks everything in its header.
 //
 // The format is described at https://github.com/huggingface/safetensors.
 package safetensors
@@ -16,7 +16,7 @@ import (
 // Tensor describes one tensor of a file.
 type Tensor struct {
 	Name string
-	// DType is the format's name of the element type, such as "F32" or "BF16".
+	// DType is the format's name for the element type, such as "F32" or "BF16".
 	DType string
 	// Shape holds the extents. It is empty for a scalar, and an extent may be 0.
 	Shape []int
@@ -81,5 +81,6 @@ func (f *File) Float32(name string) ([]float32, error) {
 	return mapped.Float32s(f.data[t.begin:t.end]), nil
 }
 
-// Close releases the file's memory. Do not use slices of it afterwards. A second call does nothing.
+// Close releases the file's memory. Do not use slices of its contents afterwards. A second call
+// does nothing.
 func (f *File) Close() error { return f.mapped.Close() }

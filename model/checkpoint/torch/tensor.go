@@ -40,7 +40,7 @@ var types = [...]struct {
 	{"int16", "ShortStorage", 2}, {"int8", "CharStorage", 1}, {"uint8", "ByteStorage", 1}, {"bool", "BoolStorage", 1},
 }
 
-// String returns PyTorch's name of the type, such as float32.
+// String returns PyTorch's name for the type, such as float32.
 func (t Type) String() string { return types[t].name }
 
 func (t Type) size() int { return types[t].size }
@@ -283,7 +283,7 @@ func extents(v any) ([]int, bool) {
 }
 
 // inside returns an error if the tensor reaches beyond its storage, or has more elements than its
-// storage, as an expanded tensor has.
+// storage, as an expanded tensor does.
 func (t *Tensor) inside() error {
 	last, elements := uint64(t.offset), uint64(1)
 	empty := slices.Contains(t.Shape, 0)

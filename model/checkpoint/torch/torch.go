@@ -24,25 +24,26 @@ import (
 )
 
 const (
-	// maxPickle limits the size of the pickle, whose values need about ten times its memory. The
-	// largest pickles hold the labels of a graph.
+	// maxPickle limits the size of the pickle, whose values need about ten times as much memory.
+	// The largest pickles hold the labels of a graph.
 	maxPickle = 1 << 28
 	// maxByteOrder is the length of the longest content of the record byteorder.
 	maxByteOrder = len("little")
 )
 
-// File is an open file of torch.save, mapped into memory where the system supports it and read into
-// memory elsewhere. It is safe for concurrent use, except for Mark and Close. A program that writes
-// to the open file changes the tensors: call Mark before using them and Verify afterwards.
+// File is an open file that torch.save wrote, mapped into memory where the system supports it and
+// read into memory elsewhere. It is safe for concurrent use, except for Mark and Close. A program
+// that writes to the open file changes the tensors: call Mark before using them and Verify
+// afterwards.
 type File struct {
 	mapped *mapped.File
 	// Value is the saved value, in the types of package pickle, with a *Tensor for each tensor.
 	Value any
 }
 
-// Open opens a file. Its pickle may refer to the classes that opaque allows, as well as to those
-// that PyTorch itself needs for dictionaries of tensors; objects of the former become
-// *pickle.Object. A nil opaque allows no further class. An error names the file.
+// Open opens a file. Its pickle may refer to the classes that PyTorch itself needs for dictionaries
+// of tensors, and to the classes that opaque allows. Objects of the classes that opaque allows
+// become *pickle.Object. A nil opaque allows no class. An error names the file.
 func Open(path string, opaque func(pickle.Global) bool) (*File, error) {
 	m, value, err := mapped.Parse(path, func(contents []byte) (any, error) {
 		return read(contents, opaque)
@@ -62,8 +63,7 @@ func (f *File) Mark(ctx context.Context) error { return f.mapped.Mark(ctx) }
 // Verify returns an error that names the file if the file has changed since Mark.
 func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 
-// Close releases the file's memory. Do not use tensors of it afterwards. A second call does
-// nothing.
+// Close releases the file's memory. Do not use its tensors afterwards. A second call does nothing.
 func (f *File) Close() error { return f.mapped.Close() }
 
 // read returns the value in a file.
