@@ -198,7 +198,8 @@ func (l *lines) wrongFields(got, want int, names string) error {
 		text.Count(got, "field", "fields"), want, names)
 }
 
-// unexpectedEnd replaces a decompressor's bare "EOF".
+// unexpectedEnd returns io.ErrUnexpectedEOF for a decompressor's error that ends in "EOF", and other
+// errors unchanged.
 func unexpectedEnd(err error) error {
 	if strings.HasSuffix(err.Error(), "EOF") {
 		return io.ErrUnexpectedEOF

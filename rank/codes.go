@@ -30,8 +30,8 @@ type codeFormat struct {
 // codeFormats lists the formats, most precise first.
 var codeFormats = []*codeFormat{&int16Format, &int8Format}
 
-// codeLayout describes a row of codes. It has stride words: the first len are the coarse codes, and
-// len words from fine on are the fine codes. Panels hold the first terms words.
+// codeLayout describes a row of stride words. Words [0, len) are the coarse codes, and words [fine,
+// fine + len) are the fine codes. Panels hold words [0, terms).
 type codeLayout struct {
 	len, fine, stride, terms int
 	offset                   uint8 // of the candidates' bytes

@@ -85,7 +85,8 @@ func begin(t *testing.T, e *cpuEngine, first, last int) testBlock {
 	return s
 }
 
-// exactCoordinates returns a or b without rounding.
+// exactCoordinates returns the coordinates of x without rounding: b if x is a candidate's φ, or a if
+// x is a query's ψ.
 func exactCoordinates(c *coordinates, x []float32, candidate bool) []*big.Float {
 	out := exactly.All(make([]float64, int8Width(len(x))))
 	for t, v := range x {

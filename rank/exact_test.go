@@ -17,8 +17,8 @@ import (
 // plausibility scores a candidate of a query. Larger is better.
 type plausibility = func(q kg.Query, e int32) float64
 
-// bruteForce ranks without the package. It calls score for every candidate of a query, and scans the
-// splits for known answers.
+// bruteForce computes ranks without the package's own code. It calls score for every candidate of a
+// query, and scans the splits for known answers.
 func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility) []Rank {
 	type candidate struct {
 		score float64

@@ -76,7 +76,8 @@ type distance struct {
 	// score and gradient are the terms of the sums, for the documentation.
 	score, scoreChain      string
 	gradient, gradientNote string
-	// scoreTile is the number of rows, and of vectors of columns, of a microtile of scores.
+	// scoreTile is the size of a microtile of scores: the number of rows, then the number of vectors
+	// that hold a row's columns.
 	// gradientTile is the same for gradients, whose strips have gradientStrip rows.
 	scoreTile, gradientTile [2][2]int
 	// scoreChains and gradientChains are the chains of the ceilings, enough to hide the latency of

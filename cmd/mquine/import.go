@@ -209,7 +209,7 @@ func toolHelp() string {
 // addVocabulary adds the flag --vocab.
 func addVocabulary(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "vocab", "",
-		"read the labels from `DIR`, if a checkpoint of another tool lacks them")
+		"read the labels from `DIR` if a checkpoint of another tool lacks them")
 	inGroup(cmd, inputFlags, "vocab")
 	must(cmd.MarkFlagDirname("vocab"))
 	markInput(cmd, "vocab")

@@ -205,7 +205,8 @@ func tripleRate(perSecond float64) string {
 	return threeDigits(x) + prefix + " tr/s"
 }
 
-// threeDigits returns a number with three significant digits, but at most six decimals: 4.90, 123.
+// threeDigits formats x with three significant digits, but with at most six decimals and with every
+// digit before the point: 4.90, 123, 1234.
 func threeDigits(x float64) string {
 	if x == 0 {
 		return "0"

@@ -122,7 +122,8 @@ func (r *Reader) fill(from io.ReadCloser) {
 	}
 }
 
-// Read implements io.Reader. After the context is cancelled it returns the context's error.
+// Read implements io.Reader. If the context is cancelled, Read returns the rest of the current chunk,
+// then the context's error, unless reading had already ended.
 func (r *Reader) Read(p []byte) (int, error) {
 	if len(r.rest) == 0 && r.err == nil {
 		r.receive()

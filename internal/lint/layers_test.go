@@ -77,7 +77,7 @@ func forbidden(name, imported string) string {
 	test := strings.HasSuffix(name, "_test.go")
 	forTests := test || strings.HasSuffix(folder, "test") // kernel/kerneltest, internal/proc/proctest
 	if !known {
-		return "the folder " + top + " is missing in the list of layers"
+		return "the folder " + top + " is missing from the list of layers"
 	}
 	if top == "asm" && !test {
 		return "asm imports nothing"
@@ -105,7 +105,7 @@ func forbidden(name, imported string) string {
 	from, within := trainLayer(folder), trainLayer(target)
 	allowed, known = trainLayers[from]
 	if !known {
-		return "the folder " + from + " is missing in the list of layers"
+		return "the folder " + from + " is missing from the list of layers"
 	}
 	if within != from && within != "train/internal" && !slices.Contains(allowed, within) {
 		return "imports point down only"
@@ -123,7 +123,7 @@ func TestForbidden(t *testing.T) {
 		{"train/step.go", module + "train/run", "imports point down only"},
 		{"train/run/run.go", module + "train", ""},
 		{"asm/stubs.go", "fmt", "asm imports nothing"},
-		{"new/x.go", "fmt", "the folder new is missing in the list of layers"},
+		{"new/x.go", "fmt", "the folder new is missing from the list of layers"},
 	} {
 		assert.Equal(t, c.why, forbidden(c.name, c.imported), "%s imports %s", c.name, c.imported)
 	}

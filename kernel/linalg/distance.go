@@ -75,7 +75,7 @@ type Distance struct {
 	quotientWork func(worker, row int)
 }
 
-// distanceKernels are the kernels of a tier. In roots and quotients, n is a multiple of rowLanes;
+// distanceKernels holds the distance kernels of a tier. In roots and quotients, n is a multiple of rowLanes;
 // the portable kernels accept any n > 0.
 type distanceKernels struct {
 	scores, gradients [numDistances]distanceKernel

@@ -3,7 +3,7 @@ package linalg
 import "fmt"
 
 // NewSplitProduct is NewProduct for split products. They split every float32 value into a sum of
-// two bfloat16 values, which have 8 significant bits each and the range of float32, and omit the
+// two bfloat16 values, each with 8 significant bits and the range of float32. They omit the
 // products of two low parts. AMX computes the other three products in a fraction of the time of one
 // float32 product.
 //

@@ -53,7 +53,8 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 	}
 	added := plus.Data != nil
 	if c.Rows != rows || terms != y.Rows || c.Cols != y.Cols || added && (plus.Rows != c.Rows || plus.Cols != c.Cols) {
-		panic(fmt.Sprintf("linalg: small product of %d × %d and %d × %d, plus %d × %d, into %d × %d",
+		panic(fmt.Sprintf("linalg: the shapes of a small product do not match: "+
+			"%d × %d times %d × %d, plus %d × %d, into %d × %d",
 			rows, terms, y.Rows, y.Cols, plus.Rows, plus.Cols, c.Rows, c.Cols))
 	}
 	if c.Stride != y.Stride || added && plus.Stride != c.Stride {
