@@ -49,11 +49,7 @@ var dglke = &Format{
 func dglkeTable(dir, name string) string { return only(dir, "_"+name+".npy") }
 
 func convertDGLKE(f *Folder) (*Converted, error) {
-	entity, err := f.tensor("entity")
-	if err != nil {
-		return nil, err
-	}
-	relation, err := f.tensor("relation")
+	entity, relation, err := f.tables("entity", "relation")
 	if err != nil {
 		return nil, err
 	}

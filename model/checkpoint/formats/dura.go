@@ -39,7 +39,7 @@ var dura = &Format{
 		if name := f.Metadata["model"]; name != "ComplEx" {
 			return nil, f.unsupported(name, "")
 		}
-		c, err := f.kbcTables("complex", 2, "entity_embedding", "relation_embedding")
+		c, err := f.kbcComplEx("entity_embedding", "relation_embedding")
 		if err == nil {
 			c.Dataset = f.Metadata["dataset"]
 		}

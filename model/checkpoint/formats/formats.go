@@ -226,6 +226,14 @@ func (f *Folder) tensor(name string) (Tensor, error) {
 	return f.Tensors[i], nil
 }
 
+// tables returns the table of the entities and the table of the relations.
+func (f *Folder) tables(entityName, relationName string) (entity, relation Tensor, err error) {
+	if entity, err = f.tensor(entityName); err == nil {
+		relation, err = f.tensor(relationName)
+	}
+	return entity, relation, err
+}
+
 // has reports whether all tensors exist.
 func (f *Folder) has(names ...string) bool {
 	for _, name := range names {
@@ -254,6 +262,10 @@ func (f *Folder) names() string {
 
 // unsupported returns the error for a model that package model lacks.
 func (f *Folder) unsupported(name, reason string) error {
+	if name == "" {
+		return fmt.Errorf("%s holds no model of %s that mquine knows: its tensors are %s",
+			f.Path, f.Format.Tool, f.names())
+	}
 	if reason != "" {
 		reason = ": " + reason
 	}

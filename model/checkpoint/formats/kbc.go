@@ -30,22 +30,15 @@ func convertKBC(f *Folder) (*Converted, error) {
 	name := ""
 	switch {
 	case f.has("embeddings.0.weight", "embeddings.1.weight"):
-		return f.kbcTables("complex", 2, "embeddings.0.weight", "embeddings.1.weight")
+		return f.kbcComplEx("embeddings.0.weight", "embeddings.1.weight")
 	case f.has("core"):
 		name = "TuckER"
 	case f.has("lhs.weight", "rel.weight", "rhs.weight"):
 		name = "CP"
 	case f.has("entity.weight", "relation.weight"):
-		entity, err := f.tensor("entity.weight")
-		if err != nil {
-			return nil, err
-		}
-		relation, err := f.tensor("relation.weight")
-		if err != nil {
-			return nil, err
-		}
-		if relation.width() == entity.width() {
-			c, err := f.kbcTables("transe-l2", 1, "entity.weight", "relation.weight")
+		entity, relation, err := f.tables("entity.weight", "relation.weight")
+		if err == nil && relation.width() == entity.width() {
+			c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, offset, nil)
 			if err == nil {
 				c.Notes = append(c.Notes, "kbc's TransE scores are −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
 					"which gives the same ranks")
@@ -57,15 +50,11 @@ func convertKBC(f *Folder) (*Converted, error) {
 	return nil, f.unsupported(name, "")
 }
 
-// kbcTables converts a model with two tables whose rows have the same width.
-func (f *Folder) kbcTables(name string, parts int, entityName, relationName string) (*Converted, error) {
-	entity, err := f.tensor(entityName)
+// kbcComplEx converts ComplEx, whose tables have the real parts first.
+func (f *Folder) kbcComplEx(entityName, relationName string) (*Converted, error) {
+	entity, relation, err := f.tables(entityName, relationName)
 	if err != nil {
 		return nil, err
 	}
-	relation, err := f.tensor(relationName)
-	if err != nil {
-		return nil, err
-	}
-	return f.vectorModel(name, parts, parts, entity, relation, offset, nil)
+	return f.vectorModel("complex", 2, 2, entity, relation, offset, nil)
 }

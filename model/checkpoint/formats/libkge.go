@@ -112,19 +112,14 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%s has no options of LibKGE, which would name the model", f.Tensors[0].Path)
 	}
-	table := func(kind string) (Tensor, error) {
-		current := prefix + "_" + kind + "_embedder._embeddings.weight"
+	table := func(kind string) string {
 		former := prefix + "_" + kind + "_embedder.embeddings.weight"
 		if f.has(former) {
-			return f.tensor(former)
+			return former
 		}
-		return f.tensor(current)
+		return prefix + "_" + kind + "_embedder._embeddings.weight"
 	}
-	entity, err := table("entity")
-	if err != nil {
-		return nil, err
-	}
-	relation, err := table("relation")
+	entity, relation, err := f.tables(table("entity"), table("relation"))
 	if err != nil {
 		return nil, err
 	}

@@ -84,11 +84,7 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	if name != "" {
 		return nil, f.unsupported(name, "")
 	}
-	entity, err := f.tensor("ent_embeddings.weight")
-	if err != nil {
-		return nil, err
-	}
-	relation, err := f.tensor("rel_embeddings.weight")
+	entity, relation, err := f.tables("ent_embeddings.weight", "rel_embeddings.weight")
 	if err != nil {
 		return nil, err
 	}

@@ -94,11 +94,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	default:
 		return nil, f.unsupported(name, "")
 	}
-	entity, err := f.tensor("entity_representations.0")
-	if err != nil {
-		return nil, err
-	}
-	relation, err := f.tensor("relation_representations.0")
+	entity, relation, err := f.tables("entity_representations.0", "relation_representations.0")
 	if err != nil {
 		return nil, err
 	}
