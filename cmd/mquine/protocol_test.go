@@ -68,7 +68,8 @@ func TestProtocols(t *testing.T) {
 		for ours, theirs := range c.names {
 			require.Contains(t, want, theirs, c.fixture)
 			if c.protocol == "rotate" {
-				assert.Equal(t, fmt.Sprintf("%.6f", want[theirs]), fmt.Sprintf("%.6f", r[ours]), "%s: %s", c.fixture, ours)
+				printed := fmt.Sprintf("%.6f", want[theirs])
+				assert.Equal(t, printed, fmt.Sprintf("%.6f", r[ours]), "%s: %s", c.fixture, ours)
 			} else {
 				assert.InEpsilon(t, want[theirs], r[ours], 5e-7, "%s: %s", c.fixture, ours)
 			}
