@@ -249,7 +249,7 @@ func TestForeignDamaged(t *testing.T) {
 			}
 			return err
 		}))
-		for range 20 {
+		for range 12 {
 			path := files[rng.IntN(len(files))]
 			whole, err := os.ReadFile(path)
 			require.NoError(t, err)
