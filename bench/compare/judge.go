@@ -99,7 +99,8 @@ func tooFew(paired bool) string {
 	if paired {
 		return fmt.Sprintf("too few rounds for an interval: at least %d are needed", leastSample(confidence))
 	}
-	return fmt.Sprintf("too few measurements for an interval: both sides need at least %d", leastSample(confidenceOfEach))
+	return fmt.Sprintf("too few measurements for an interval: both sides need at least %d",
+		leastSample(confidenceOfEach))
 }
 
 // leastSample returns the size of the smallest sample whose extremes enclose the median of the
