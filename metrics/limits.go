@@ -157,7 +157,8 @@ func addLimits(x *kg.Index, triples []kg.Triple, side kg.Side, ks []int) (sums [
 				}
 				rest = rest[queries:]
 				places := competing
-				if at, isKnown := slices.BinarySearch(known.Entities, answer); isKnown && known.Splits[at]&f.Splits() == 0 {
+				at, isKnown := slices.BinarySearch(known.Entities, answer)
+				if isKnown && known.Splits[at]&f.Splits() == 0 {
 					left = append(left, queries)
 				} else {
 					// The filter removes this answer from all queries except its own, so it comes first.

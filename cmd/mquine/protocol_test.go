@@ -26,6 +26,10 @@ func TestProtocols(t *testing.T) {
 		"mrr": "inverse_harmonic_mean_rank", "mr": "arithmetic_mean_rank", "hits@1": "hits_at_1",
 		"hits@10": "hits_at_10",
 	}
+	libkge := map[string]string{
+		"mrr": "mean_reciprocal_rank_filtered", "mr": "mean_rank_filtered", "hits@1": "hits_at_1_filtered",
+		"hits@3": "hits_at_3_filtered", "hits@10": "hits_at_10_filtered",
+	}
 	for _, c := range []struct {
 		fixture, protocol string
 		ties              string
@@ -41,6 +45,11 @@ func TestProtocols(t *testing.T) {
 		{"dura-complex", "kbc", "pessimistic", []string{"from_ranks_tsv", "both"}, rotate},
 		{"dglke-complex", "dglke", "pessimistic", []string{"from_ranks_tsv", "both"}, rotate},
 		{"dglke-transe-l1", "dglke", "pessimistic", []string{"from_ranks_tsv", "both"}, rotate},
+		{"libkge-complex", "libkge", "rounded", []string{"metrics"}, libkge},
+		{"libkge-distmult", "libkge", "rounded", []string{"metrics"}, libkge},
+		{"libkge-transe", "libkge", "rounded", []string{"metrics"}, libkge},
+		{"libkge-rotate", "libkge", "rounded", []string{"metrics"}, libkge},
+		{"libkge-reciprocal-complex", "libkge", "rounded", []string{"metrics"}, libkge},
 		{"pykeen-complex-inverse", "pykeen", "realistic", []string{"filtered", "both", "realistic"}, pykeen},
 		{"pykeen-transe", "pykeen", "realistic", []string{"filtered", "both", "realistic"}, pykeen},
 		{"openke-complex", "openke", "optimistic", []string{"printed_by_tool"}, rotate},

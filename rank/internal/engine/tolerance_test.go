@@ -50,7 +50,8 @@ func TestTieRangeOfInfiniteScores(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	numbers := []float64{
-		math.Inf(-1), -math.MaxFloat64, -1, -math.SmallestNonzeroFloat64, 0, math.SmallestNonzeroFloat64, 1, math.Inf(1),
+		math.Inf(-1), -math.MaxFloat64, -1, -math.SmallestNonzeroFloat64, 0, math.SmallestNonzeroFloat64, 1,
+		math.Inf(1),
 	}
 	for i, x := range numbers {
 		assert.Equal(t, x, at(place(x)))
