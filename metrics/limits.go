@@ -24,7 +24,9 @@ const (
 )
 
 // String returns "oracle" or "exchangeable".
-func (k LimitKind) String() string { return text.Name([]string{"oracle", "exchangeable"}, k, "LimitKind") }
+func (k LimitKind) String() string {
+	return text.Name([]string{"oracle", "exchangeable"}, k, "LimitKind")
+}
 
 // Limit holds the highest metrics that a ranking of some queries can have, because the other true
 // answers that a filter leaves compete with the target. For Exchangeable, these are expected values

@@ -112,8 +112,8 @@ func (m *matrixModel) Tower(kg.Side) Tower {
 	return Tower{Compare: Dot, Psi: width, Phi: width}
 }
 
-// MatrixTowers reports whether m is MQuinE or MQuadE with one block. If so, a GPU can compute the towers from the
-// tensors entity, Rʰ, Rᵗ and, for MQuinE, Rᶜ. kappa is the κ of the slack κ(a₀ + a₁n)²
+// MatrixTowers reports whether m is MQuinE or MQuadE with one block. If so, a GPU can compute the
+// towers from the tensors entity, Rʰ, Rᵗ and, for MQuinE, Rᶜ. kappa is the κ of the slack κ(a₀ + a₁n)²
 // (docs/models/mquine.md, "Slack").
 func MatrixTowers(m Model) (kappa float64, ok bool) {
 	if _, ok := m.(*matrixModel); !ok {

@@ -69,7 +69,7 @@ func TestTolerances(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 33))
 	g := ranktest.Graph(rng, 90, 3, 400, 40, 20)
 	index, test := kg.NewIndex(g), g.Splits[kg.Test]
-	tolerances := []Tolerance{{1e-5, 1e-4}, {0, 0.1}, {0.3, 0}, {}}
+	tolerances := []Tolerance{{Absolute: 1e-5, Relative: 1e-4}, {Relative: 0.1}, {Absolute: 0.3}, {}}
 	moved := 0
 	check := func(m model.Model, kind string) {
 		w := m.NewWorker(backends[0])
@@ -78,7 +78,7 @@ func TestTolerances(t *testing.T) {
 		for _, tolerance := range tolerances {
 			near = append(near, bruteForceNear(m, g, test, tolerance, w))
 		}
-		require.Equal(t, exact, bruteForceNear(m, g, test, Tolerance{-1, 0}, w))
+		require.Equal(t, exact, bruteForceNear(m, g, test, Tolerance{Absolute: -1}, w))
 		if !assert.ObjectsAreEqual(exact, near[0]) {
 			moved++
 		}
@@ -119,7 +119,7 @@ func TestTolerances(t *testing.T) {
 func TestTolerancesAreChecked(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 1)), 10, 1, 20, 0, 5)
 	m := ranktest.ModelOf(t, ranktest.VectorConfigs(2, g)[0], 1, ranktest.VectorKinds[0])
-	for _, tolerance := range []Tolerance{{-1, 0}, {0, math.NaN()}, {math.Inf(1), 0}} {
+	for _, tolerance := range []Tolerance{{Absolute: -1}, {Relative: math.NaN()}, {Absolute: math.Inf(1)}} {
 		_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Tolerances: []Tolerance{tolerance}})
 		assert.ErrorContains(t, err, "both numbers must be finite and not negative")
 	}
