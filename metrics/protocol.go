@@ -23,8 +23,8 @@ type Protocol struct {
 	Unstable bool
 }
 
-// Protocols lists the protocols with a name: those of tools, and the one that the figures of the
-// MQuinE paper follow (docs/evaluation.md). KGE-DURA has the protocol of kbc.
+// Protocols lists the protocols with a name: the protocols of tools, and the one that the figures of
+// the MQuinE paper follow (docs/evaluation.md). KGE-DURA has the protocol of kbc.
 var Protocols = []Protocol{
 	{
 		Name: "rotate", Tool: "the RotatE repository", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic,
