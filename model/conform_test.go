@@ -85,13 +85,23 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 }
 
 // plain computes the reference score of MQuinE or MQuadE entry by entry, in the order of the
-// definition.
+// definition, block after block.
 func plain(m model.Model, h, r, t int32) float64 {
+	blocks := max(1, int(m.Config().Hyper["blocks"]))
+	sum := plainBlock(m, h, r, t, 0, blocks)
+	for b := 1; b < blocks; b++ {
+		sum += plainBlock(m, h, r, t, b, blocks)
+	}
+	return sum
+}
+
+// plainBlock computes the reference score of one block.
+func plainBlock(m model.Model, h, r, t int32, block, blocks int) float64 {
 	c := m.Config()
 	d := c.Dim
 	entity := func(e int32) func(i, j int) float64 {
 		p := model.Triangle(d)
-		row := m.Tensors()[0][int(e)*p:][:p]
+		row := m.Tensors()[0][(int(e)*blocks+block)*p:][:p]
 		return func(i, j int) float64 {
 			if i == j {
 				return 2 * float64(row[i*(i+1)/2+i])
@@ -105,7 +115,7 @@ func plain(m model.Model, h, r, t int32) float64 {
 			if k >= len(m.Tensors()) {
 				return 0
 			}
-			return float64(m.Tensors()[k][(int(r)*d+i)*d+j])
+			return float64(m.Tensors()[k][((int(r)*blocks+block)*d+i)*d+j])
 		}
 	}
 	product := func(a, b func(i, j int) float64) func(i, j int) float64 {
@@ -169,6 +179,11 @@ func TestConform(t *testing.T) {
 			}
 		}
 		t.Run(spec.Name, func(t *testing.T) { modeltest.Conform(t, s) })
+		if spec.Name == "mquine" || spec.Name == "mquade" {
+			s := s
+			s.Hyper = func(float64) map[string]float64 { return map[string]float64{"blocks": 3} }
+			t.Run(spec.Name+"-blocks", func(t *testing.T) { modeltest.Conform(t, s) })
+		}
 
 		s.Reciprocal = true
 		s.Definition = func(m model.Model, side kg.Side, t kg.Triple) float64 {
