@@ -40,10 +40,10 @@ func (h *HyperParameter) Of(c Config) float64 {
 func (h *HyperParameter) Flag() string { return strings.ReplaceAll(h.Key, "_", "-") }
 
 func (h *HyperParameter) check(c Config) error {
-	if v := h.Of(c); !(v >= h.Least && v <= h.Most) {
+	switch v := h.Of(c); {
+	case !(v >= h.Least && v <= h.Most):
 		return fmt.Errorf("model %s: %s is %v: it must be from %v to %v", c.Model, h.Key, v, h.Least, h.Most)
-	}
-	if v := h.Of(c); h.Whole && v != math.Trunc(v) {
+	case h.Whole && v != math.Trunc(v):
 		return fmt.Errorf("model %s: %s is %v: it must be a whole number", c.Model, h.Key, v)
 	}
 	return nil

@@ -34,7 +34,7 @@ func convertKBC(f *Folder) (*Converted, error) {
 	case f.has("core"):
 		name = "TuckER"
 	case f.has("lhs.weight", "rel.weight", "rhs.weight"):
-		name = "CP"
+		return f.cpModel("lhs.weight", "rhs.weight", "rel.weight", offset)
 	case f.has("entity.weight", "relation.weight"):
 		entity, relation, err := f.tables("entity.weight", "relation.weight")
 		if err == nil && relation.width() == entity.width() {
@@ -46,7 +46,7 @@ func convertKBC(f *Folder) (*Converted, error) {
 			}
 			return c, err
 		}
-		name = "RESCAL"
+		return f.rescalModel("entity.weight", "relation.weight", offset)
 	}
 	return nil, f.unsupported(name, "")
 }

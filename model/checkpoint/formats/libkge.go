@@ -120,6 +120,12 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 		c, err = f.vectorModel("complex", 2, 2, entity, relation, offset, nil)
 	case name == "distmult":
 		c, err = f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
+	case name == "rescal":
+		c, err = f.rescalModel(table("entity"), table("relation"), offset)
+	case name == "cp":
+		c, err = f.vectorModel("cp", 2, 1, entity, relation, offset, nil)
+	case name == "simple":
+		c, err = f.vectorModel("simple", 2, 2, entity, relation, offset, nil)
 	case name == "transe" && isNumber(norm, 1):
 		c, err = f.vectorModel("transe-l1", 1, 1, entity, relation, offset, nil)
 	case name == "transe" && isNumber(norm, 2):

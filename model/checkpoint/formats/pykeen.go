@@ -87,7 +87,14 @@ func attribute(o *pickle.Object, dictionary, key string) any {
 func convertPyKEEN(f *Folder) (*Converted, error) {
 	name := f.Metadata["model"]
 	switch name {
-	case "ComplEx", "DistMult", "TransE":
+	case "ComplEx", "DistMult", "QuatE", "TransE":
+	case "RESCAL":
+		return f.rescalModel("entity_representations.0", "relation_representations.0", interleaved)
+	case "CP":
+		return f.cpModel("entity_representations.0", "entity_representations.1", "relation_representations.0",
+			interleaved)
+	case "SimplE":
+		return f.pykeenSimplE()
 	case "RotatE":
 		return nil, f.unsupported(name, "PyKEEN's RotatE takes one norm over all coordinates, "+
 			"whereas RotatE adds the moduli")
@@ -107,6 +114,14 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 		return c, err
 	case "DistMult":
 		return f.vectorModel("distmult", 1, 1, entity, relation, interleaved, nil)
+	case "QuatE":
+		c, err := f.vectorModel("quate", 4, 4, entity.mapRows(separateQuaternions),
+			relation.mapRows(separateQuaternions).mapRows(times(-1)), interleaved, nil)
+		if err == nil {
+			c.Notes = append(c.Notes, "PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, so the relations are negated; "+
+				"it interleaves the parts of quaternions, which mquine stores part by part")
+		}
+		return c, err
 	}
 	var p, power any
 	if interaction := module(f.value.(*pickle.Object), "interaction"); interaction != nil {
@@ -127,4 +142,23 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	default:
 		return nil, f.unsupported(name, fmt.Sprintf("its norm p is %q", norm))
 	}
+}
+
+// pykeenSimplE converts PyKEEN's SimplE, in which the tail meets the head's own tables: ½ Σ (a_h r a_t
+// + b_h r' b_t). It is DistMult with the rows [a, b] and ½[r, r'].
+func (f *Folder) pykeenSimplE() (*Converted, error) {
+	entity, err := f.joined("entity_representations.0", "entity_representations.1")
+	if err != nil {
+		return nil, err
+	}
+	relation, err := f.joined("relation_representations.0", "relation_representations.1")
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.vectorModel("distmult", 1, 1, entity, relation.mapRows(times(0.5)), interleaved, nil)
+	if err == nil {
+		c.Notes = append(c.Notes, "PyKEEN's SimplE scores ½ Σ (a_h r a_t + b_h r' b_t), which is DistMult of twice "+
+			"the dimension, and not SimplE, ½ Σ (a_h r b_t + a_t r' b_h)")
+	}
+	return c, err
 }
