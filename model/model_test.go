@@ -18,7 +18,8 @@ import (
 // rangeOf returns hyper-parameters that set the embedding range to scale, or nil for a model
 // without one.
 func rangeOf(name string, scale float64) map[string]float64 {
-	if name == "mquine" || name == "mquade" {
+	spec, err := Lookup(name)
+	if err != nil || !slices.Contains(spec.Hyper, embeddingRange) && !slices.Contains(spec.Hyper, phaseRange) {
 		return nil
 	}
 	return map[string]float64{EmbeddingRange: scale}

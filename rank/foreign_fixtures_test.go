@@ -26,7 +26,8 @@ var foreignFixtures = []string{
 	"libkge-reciprocal-complex-umls",
 	"dglke-complex-umls", "dglke-distmult-umls", "dglke-rotate-umls", "dglke-transe-l1-umls", "dglke-transe-l2-umls",
 	"pykeen-complex-umls", "pykeen-complex-inverse-umls", "pykeen-distmult-umls", "pykeen-distmult-inverse-umls",
-	"pykeen-transe-umls", "pykeen-transe-l2-umls",
+	"pykeen-transe-umls", "pykeen-transe-l2-umls", "pykeen-rotate-umls",
+	"pykeen-transh-umls", "pykeen-transr-umls", "pykeen-transd-umls", "dglke-transr-umls",
 	"openke-complex-umls", "openke-transe-umls",
 }
 
@@ -113,7 +114,7 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 		fields := strings.Split(line, "\t")
 		if i == 0 {
 			require.Equal(t, []string{"side", "head", "relation", "tail"}, fields[:4])
-			for _, name := range []string{"better_filtered", "better", "rank_filtered_optimistic", "rank_filtered"} {
+			for _, name := range []string{"better_edge_func", "better_filtered", "better", "rank_filtered_optimistic", "rank_filtered"} {
 				if column = slices.Index(fields, name); column >= 0 {
 					if strings.HasPrefix(name, "rank") {
 						first = 1

@@ -57,7 +57,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 	for i, q := range w.queries[:w.main] {
 		if c.Negatives == recipe.KvsAll {
 			scoreOf := func(e int32) float64 { return score(q, e) }
-			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), scoreOf)
+			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), m.Config().Entities, scoreOf)
 			continue
 		}
 		var negatives []int32
@@ -115,7 +115,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(w.queries[i], w.rows[w.pairRows[k]]))
 		}
 	}
-	return total + plainRegulariser(c, m.Tensors(), w)
+	return total + plainRegulariser(c, m, w)
 }
 
 // kvsAllByDefinition computes the loss of a query with all its training answers as targets.
@@ -155,7 +155,8 @@ func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score 
 }
 
 // plainRegulariser computes the regulariser of the first epoch from the definitions.
-func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum float64) {
+func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
+	tensors := m.Tensors()
 	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
@@ -181,11 +182,30 @@ func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum f
 		switch {
 		case c.Model == "mquine" || c.Model == "mquade":
 			sum += matrixPenalty(c, tensors, t, tail, head)
+		case len(tensors) > 2: // TransH, TransR and TransD
+			sum += rowPenalty(c, m, t)
 		default:
 			sum += vectorPenalty(c, tensors, t, tail, head)
 		}
 	}
 	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives))
+}
+
+// rowPenalty is the penalty on a triple in a model that adds it up over all parameters.
+func rowPenalty(c *recipe.Recipe, m model.Model, t kg.Triple) (sum float64) {
+	n := map[model.Penalty]float64{model.Frobenius: 2, model.N3: 3}[c.Regulariser]
+	for i, p := range parametersOf(m) {
+		rows := []int32{t.Relation}
+		if p.Axis == model.PerEntity {
+			rows = []int32{t.Head, t.Tail}
+		}
+		for _, row := range rows {
+			for _, v := range m.Tensors()[i][int(row)*p.Width():][:p.Width()] {
+				sum += math.Pow(math.Abs(float64(v)), n)
+			}
+		}
+	}
+	return sum
 }
 
 // matrixPenalty is the penalty on a triple in MQuinE and MQuadE.
@@ -260,7 +280,7 @@ func relationRows(c *recipe.Recipe, r int32) []int32 {
 // vectorPenalty is the penalty on a triple in a model whose rows are real or complex vectors.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
 	// The numbers of real values in a coordinate of an entity and of a relation.
-	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}}[c.Model]
+	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}, "rotate-l2": {2, 1}}[c.Model]
 	row := func(table int, i int32) []complex128 {
 		n := max(1, parts[table])
 		values := tensors[table][int(i)*n*c.Dim:]
@@ -287,7 +307,7 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	}
 	sum := power(n, func(i int) complex128 { return h[i] }) + power(n, func(i int) complex128 { return tl[i] })
 	if c.Regulariser != model.Dura {
-		if c.Model == "rotate" {
+		if c.Model == "rotate" || c.Model == "rotate-l2" {
 			return sum // phases have none
 		}
 		for _, r := range relations {
