@@ -85,8 +85,8 @@ func (b *Backend) MatMulRows(c, a, bm []float64, rows, terms, columns, ld int) {
 	strips := (rows + 7) / 8
 	if rows < 1 || terms < 1 || columns < 1 || ld%8 != 0 || ld < max(terms, columns) || len(c) < 8*strips*ld ||
 		len(a) < 8*strips*ld || len(bm) < terms*ld {
-		panic(fmt.Sprintf("kernel: MatMulRows: %d rows, %d terms, %d columns, ld = %d, matrices of %d, %d and %d entries",
-			rows, terms, columns, ld, len(c), len(a), len(bm)))
+		panic(fmt.Sprintf("kernel: MatMulRows: %d rows, %d terms, %d columns, ld = %d, matrices of %d, %d and %d "+
+			"entries", rows, terms, columns, ld, len(c), len(a), len(bm)))
 	}
 	for s := range strips {
 		b.matMul(&c[8*s*ld], &a[8*s*ld], &bm[0], terms, ld, (columns+7)/8)

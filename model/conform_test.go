@@ -304,7 +304,8 @@ func TestConform(t *testing.T) {
 		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, _ kg.Side, t kg.Triple) float64 {
 			return score(m, t.Head, t.Relation, t.Tail)
 		}}
-		if slices.ContainsFunc(spec.Hyper, func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }) {
+		ranged := func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }
+		if slices.ContainsFunc(spec.Hyper, ranged) {
 			s.Hyper = func(size float64) map[string]float64 {
 				return map[string]float64{model.EmbeddingRange: size}
 			}

@@ -17,9 +17,9 @@ var transHL1, transHL2 = projection{
 	name: "transh", score: "‖h⊥ + r − t⊥‖", maxDim: maxVectorDim,
 	hyper: []*HyperParameter{maxNorm, maxProjectionNorm, unitProjections},
 	tensors: func(c Config) []Parameter {
-		row := []int{c.Dim}
+		row, short := []int{c.Dim}, atMost(maxNorm.Of(c))
 		return []Parameter{
-			{Name: "entity", Axis: PerEntity, Row: row, Initial: initial.XavierUniform, Constrain: atMost(maxNorm.Of(c))},
+			{Name: "entity", Axis: PerEntity, Row: row, Initial: initial.XavierUniform, Constrain: short},
 			{Name: "relation", Axis: PerRelation, Row: row, Initial: initial.XavierUniform},
 			{Name: "relation.normal", Axis: PerRelation, Row: row, Initial: initial.XavierUniform, Constrain: toUnit},
 		}

@@ -114,7 +114,9 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 		fields := strings.Split(line, "\t")
 		if i == 0 {
 			require.Equal(t, []string{"side", "head", "relation", "tail"}, fields[:4])
-			for _, name := range []string{"better_edge_func", "better_filtered", "better", "rank_filtered_optimistic", "rank_filtered"} {
+			for _, name := range []string{
+				"better_edge_func", "better_filtered", "better", "rank_filtered_optimistic", "rank_filtered",
+			} {
 				if column = slices.Index(fields, name); column >= 0 {
 					if strings.HasPrefix(name, "rank") {
 						first = 1

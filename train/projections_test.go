@@ -28,7 +28,9 @@ func TestProjectionGradients(t *testing.T) {
 		{"transd-l2", "max_projection_norm=0.2,relation_dim=2"},
 	} {
 		t.Run(test.model, func(t *testing.T) {
-			for _, negatives := range []recipe.Negatives{recipe.KvsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
+			for _, negatives := range []recipe.Negatives{
+				recipe.KvsAll, recipe.SharedNegatives, recipe.IndependentNegatives,
+			} {
 				c := recipe.Default()
 				c.Model, c.Hyper, c.Dim, c.Batch, c.Dropout = test.model, test.hyper, 3, 14, 0
 				c.Negatives, c.NegativeCount, c.Filter = negatives, 4, true

@@ -72,7 +72,8 @@ func TestRandomTables(t *testing.T) {
 	for _, name := range model.Names()[len(matrixModels):] {
 		spec, err := model.Lookup(name)
 		require.NoError(t, err)
-		if !slices.ContainsFunc(spec.Hyper, func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }) {
+		ranged := func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }
+		if !slices.ContainsFunc(spec.Hyper, ranged) {
 			continue
 		}
 		for _, c := range []struct{ given, want map[string]float64 }{

@@ -378,7 +378,7 @@ func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
 }
 
 // addParts adds the dense parts: one with all entities, or one with the shared negatives for each
-// side. Queries with different features have parts of their own.
+// side. Queries with different features have separate parts.
 func (p *preparer) addParts(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {

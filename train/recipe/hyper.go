@@ -55,7 +55,8 @@ func (h *hyperValue) Set(text string) error {
 		key, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		x, err := strconv.ParseFloat(value, 64)
 		if !ok || err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("must be %s or have the form KEY=X,KEY=X with numbers X, but contains %.40q", noHyper, pair)
+			return fmt.Errorf("must be %s or have the form KEY=X,KEY=X with numbers X, but contains %.40q",
+				noHyper, pair)
 		}
 		known := model.HyperParameters()
 		if !slices.ContainsFunc(known, func(p *model.HyperParameter) bool { return p.Key == key }) {

@@ -107,9 +107,11 @@ func TestOpenKEProjections(t *testing.T) {
 		more  map[string][2]int
 		image func(f *Folder, r, e int) []float64
 	}{
-		"transh-l1": {d, map[string][2]int{"norm_vector.weight": {toolRelations, d}}, func(f *Folder, r, e int) []float64 {
-			return hyperplaneImage(toolRow(t, f, "ent_embeddings.weight", e), toolRow(t, f, "norm_vector.weight", r))
-		}},
+		"transh-l1": {d, map[string][2]int{"norm_vector.weight": {toolRelations, d}},
+			func(f *Folder, r, e int) []float64 {
+				entity, normal := toolRow(t, f, "ent_embeddings.weight", e), toolRow(t, f, "norm_vector.weight", r)
+				return hyperplaneImage(entity, normal)
+			}},
 		"transr-l1": {k, map[string][2]int{"transfer_matrix.weight": {toolRelations, d * k}},
 			func(f *Folder, r, e int) []float64 {
 				image, matrix := make([]float64, k), toolRow(t, f, "transfer_matrix.weight", r)
@@ -167,7 +169,8 @@ func TestLibKGETransH(t *testing.T) {
 	require.NoError(t, err)
 	checkTool(t, c, func(h, r, tail int) float64 {
 		row := toolRow(t, f, "relation", r)
-		x, y := hyperplaneImage(toolRow(t, f, "entity", h), row[d:]), hyperplaneImage(toolRow(t, f, "entity", tail), row[d:])
+		x := hyperplaneImage(toolRow(t, f, "entity", h), row[d:])
+		y := hyperplaneImage(toolRow(t, f, "entity", tail), row[d:])
 		for i, v := range row[:d] {
 			x[i] += v - y[i]
 		}
