@@ -61,11 +61,12 @@ type projection struct {
 	// t⊥‖".
 	name, score string
 	maxDim      int
+	recipe      map[string]string
 	hyper       []*HyperParameter
 	tensors     func(Config) []Parameter
 	// width returns the dimension of a relation's space.
 	width func(Config) int
-	// projector and training return what computes images in a ranking and in training.
+	// projector and training return the functions for images in a ranking and in training.
 	projector func(*projected, *kernel.Backend) projector
 	training  func(*projected, *linalg.Backend) trainingProjector
 }
@@ -87,7 +88,7 @@ func (p projection) specs() (l1, l2 *Spec) {
 			Name: p.name + suffix, Score: "γ − " + p.score + norm, MaxDim: p.maxDim,
 			Hyper:   append([]*HyperParameter{margin}, p.hyper...),
 			Tensors: p.tensors,
-			Recipe:  relationalRecipe,
+			Recipe:  p.recipe,
 			Build: func(t Tables) Model {
 				return &projected{
 					Tables: t, projection: &p, width: p.width(t.config), distance: distance,
@@ -103,9 +104,13 @@ func (p projection) specs() (l1, l2 *Spec) {
 // relationalRecipe holds the default training options of models whose candidates depend on the
 // relation. It uses sampled negatives, because every relation of a batch needs its own vectors of
 // the candidates.
-var relationalRecipe = map[string]string{
-	"dim": "100", "negatives": "shared", "negative_count": "256", "batch": "256", "dropout": "0",
-	"learning_rate": "3e-3", "epochs": "100", "valid_every": "10", "ema": "0.9",
+var relationalRecipe = relational("100")
+
+func relational(dim string) map[string]string {
+	return map[string]string{
+		"dim": dim, "negatives": "shared", "negative_count": "256", "batch": "256", "dropout": "0",
+		"learning_rate": "3e-3", "epochs": "60", "valid_every": "10", "ema": "0.9",
+	}
 }
 
 // projected is a model that compares images.

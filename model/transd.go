@@ -14,7 +14,7 @@ import (
 // (Ie)_j + c r_p,j. See projected.go for the rest.
 
 var transDL1, transDL2 = projection{
-	name: "transd", score: "‖h′ + r − t′‖", maxDim: maxVectorDim,
+	name: "transd", score: "‖h′ + r − t′‖", maxDim: maxVectorDim, recipe: relationalRecipe,
 	hyper: []*HyperParameter{relationDim, maxNorm, maxProjectionNorm, unitProjections},
 	tensors: func(c Config) []Parameter {
 		width := relationWidth(c)

@@ -14,7 +14,7 @@ import (
 // projected.go for the rest.
 
 var transHL1, transHL2 = projection{
-	name: "transh", score: "‖h⊥ + r − t⊥‖", maxDim: maxVectorDim,
+	name: "transh", score: "‖h⊥ + r − t⊥‖", maxDim: maxVectorDim, recipe: relationalRecipe,
 	hyper: []*HyperParameter{maxNorm, maxProjectionNorm, unitProjections},
 	tensors: func(c Config) []Parameter {
 		row, short := []int{c.Dim}, atMost(maxNorm.Of(c))

@@ -15,7 +15,7 @@ import (
 // the rest.
 
 var transRL1, transRL2 = projection{
-	name: "transr", score: "‖hM + r − tM‖", maxDim: maxMatrixDim,
+	name: "transr", score: "‖hM + r − tM‖", maxDim: maxMatrixDim, recipe: relational("32"),
 	hyper: []*HyperParameter{relationDim, maxNorm, maxProjectionNorm, unitProjections},
 	tensors: func(c Config) []Parameter {
 		width := relationWidth(c)

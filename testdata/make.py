@@ -18,7 +18,7 @@ ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
 DIM = {"mquine": 5, "mquade": 5}  # vectors have 11, not a multiple of a register
 MODELS = ["mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"]
-# Later models draw from generators of their own, so a new model changes no other file.
+# Later models draw from separate generators, so a new model changes no other file.
 LATER = ["rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2"]
 PHASES = {"embedding_range": 1.5, "gamma": 6}
 HYPER = {
