@@ -20,6 +20,20 @@ SPLITS = {"train": 500, "valid": 40, "test": 60}
 DIM = {"mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3}
 SEGMENTS = 4  # of seek
 ORDER = 4  # of dihedral
+MODELS = [
+    "mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate",
+    "rescal", "cp", "simple", "quate", "duale", "dihedral", "seek",
+]
+# Later models draw from separate generators, so a new model changes no other file.
+LATER = ["rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2"]
+PHASES = {"embedding_range": 1.5, "gamma": 6}
+HYPER = {
+    "rotate": PHASES, "protate": PHASES, "rotate-l2": PHASES,
+    "transr-l1": {"relation_dim": 7, "max_projection_norm": 9.5},
+    "transr-l2": {"relation_dim": 13},
+    "transd-l1": {"relation_dim": 13, "unit_projections": 1},
+    "transd-l2": {"relation_dim": 7, "max_projection_norm": 4.5},
+}
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -47,6 +61,7 @@ def make_graph(rng):
 
 def shapes(model, d):
     e, r = ENTITIES, RELATIONS
+    k = HYPER.get(model, {}).get("relation_dim", d)
     return {
         "mquine": [("entity", [e, d * (d + 1) // 2])] + [(f"relation.{n}", [r, d, d]) for n in ("head", "tail", "cross")],
         "mquade": [("entity", [e, d * (d + 1) // 2])] + [(f"relation.{n}", [r, d, d]) for n in ("head", "tail")],
@@ -55,6 +70,8 @@ def shapes(model, d):
         "distmult": [("entity", [e, d]), ("relation", [r, d])],
         "complex": [("entity", [e, 2 * d]), ("relation", [r, 2 * d])],
         "rotate": [("entity", [e, 2 * d]), ("relation", [r, d])],
+        "rotate-l2": [("entity", [e, 2 * d]), ("relation", [r, d])],
+        "mode": [("entity", [e, d]), ("relation", [r, d])],
         "protate": [("entity", [e, d]), ("relation", [r, d])],
         "rescal": [("entity", [e, d]), ("relation", [r, d, d])],
         "cp": [("entity", [e, 2 * d]), ("relation", [r, d])],
@@ -63,7 +80,10 @@ def shapes(model, d):
         "duale": [("entity", [e, 8 * d]), ("relation", [r, 8 * d])],
         "dihedral": [("entity", [e, 2 * d]), ("relation", [r, d, 2 * ORDER])],
         "seek": [("entity", [e, SEGMENTS * d]), ("relation", [r, SEGMENTS * d])],
-    }[model]
+        "transh": [("entity", [e, d]), ("relation", [r, d]), ("relation.normal", [r, d])],
+        "transr": [("entity", [e, d]), ("relation", [r, k]), ("relation.projection", [r, d, k])],
+        "transd": [("entity", [e, 2, d]), ("relation", [r, k]), ("relation.projection", [r, k])],
+    }[model[:6] if model[:6] in ("transh", "transr", "transd") else model]
 
 
 def make_tensors(rng, model, d):
@@ -146,6 +166,54 @@ def score_rotate(h, r, t, k, unit):
         im = (h[i] * s + h[k + i] * c) - t[k + i]
         total += math.sqrt(re * re + im * im)
     return -total
+
+
+def score_rotate_l2(h, r, t, k, unit):
+    total = 0.0
+    for i in range(k):
+        c, s = math.cos(r[0][i] * unit), math.sin(r[0][i] * unit)
+        re = (h[i] * c - h[k + i] * s) - t[i]
+        im = (h[i] * s + h[k + i] * c) - t[k + i]
+        total += re * re + im * im
+    return -total
+
+
+def dot(x, y):
+    total = 0.0
+    for a, b in zip(x, y):
+        total += a * b
+    return total
+
+
+def image(model, d, e, r):
+    """Returns the image of an entity in the space of a relation, with the model's bound."""
+    if model.startswith("transh"):
+        along = dot(r[1], e)
+        x = [v - along * w for v, w in zip(e, r[1])]
+    elif model.startswith("transr"):
+        k = len(r[0])
+        x = [dot(e, r[1][j::k]) for j in range(k)]
+    else:
+        along = dot(e[d:], e[:d])
+        x = [(e[j] if j < d else 0.0) + along * v for j, v in enumerate(r[1])]
+    hyper = HYPER.get(model, {})
+    if hyper.get("unit_projections"):
+        length = max(math.sqrt(dot(x, x)), 1e-12)
+        x = [v / length for v in x]
+    limit = hyper.get("max_projection_norm", math.inf)
+    length = sum_of(abs(v) for v in x) if model.endswith("l1") else math.sqrt(dot(x, x))
+    return [v * (limit / length) for v in x] if length > limit else x
+
+
+def sum_of(terms):
+    total = 0.0  # unlike sum, which compensates since Python 3.12
+    for v in terms:
+        total += v
+    return total
+
+
+def score_projection(model, d, h, r, t):
+    return score_translation(image(model, d, h, r), r, image(model, d, t, r), 1 if model.endswith("l1") else 2)
 
 
 def score_protate(h, r, t, unit):
@@ -244,7 +312,10 @@ def score_seek(h, r, t, d):
     return total
 
 
-def scorer(model, d, embedding_range):
+def scorer(model, d):
+    embedding_range = PHASES["embedding_range"]
+    if model[:6] in ("transh", "transr", "transd"):
+        return lambda h, r, t: score_projection(model, d, h, r, t)
     return {
         "mquine": lambda h, r, t: score_matrices(h, r, t, d),
         "mquade": lambda h, r, t: score_matrices(h, r, t, d),
@@ -253,6 +324,8 @@ def scorer(model, d, embedding_range):
         "distmult": score_distmult,
         "complex": lambda h, r, t: score_complex(h, r, t, d),
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
+        "mode": lambda h, r, t: -sum_of(abs(a * b - c) for a, b, c in zip(h, r[0], t)),
+        "rotate-l2": lambda h, r, t: score_rotate_l2(h, r, t, d, math.pi / embedding_range),
         # The authors' code has this mistyped π for the model.
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
         "rescal": lambda h, r, t: score_rescal(h, r, t, d),
@@ -317,18 +390,15 @@ def main():
     order = list(range(ENTITIES))
     rng.shuffle(order)
     id_of = {e: i for i, e in enumerate(order)}
-    for model in (
-        "mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate",
-        "rescal", "cp", "simple", "quate", "duale", "dihedral", "seek",
-    ):
+    for model in MODELS + LATER:
+        if model in LATER:
+            rng = random.Random(model)
         d = DIM.get(model, 11)
         metadata = {"format": "mquine/1", "model": model, "dim": str(d), "dataset": "graph"}
-        embedding_range = 1.5
-        if model in ("rotate", "protate"):
-            metadata |= {"embedding_range": str(embedding_range), "gamma": "6"}
+        metadata |= {key: str(value) for key, value in HYPER.get(model, {}).items()}
         tensors = make_tensors(rng, model, d)
         write_checkpoint(model, metadata, shapes(model, d), tensors, [entities[e] for e in order], relations)
-        lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d, embedding_range))
+        lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d))
         write(f"ranks/{model}.tsv", "".join(line + "\n" for line in lines))
         print(f"{model}: the closest different scores of a query are {closest:.2g} apart")
 
