@@ -28,6 +28,8 @@ var foreignFixtures = []string{
 	"pykeen-complex-umls", "pykeen-complex-inverse-umls", "pykeen-distmult-umls", "pykeen-distmult-inverse-umls",
 	"pykeen-transe-umls", "pykeen-transe-l2-umls",
 	"openke-complex-umls", "openke-transe-umls",
+	"tucker-umls", "kbc-tucker-umls", "pykeen-tucker-umls",
+	"conve-umls", "pykeen-conve-umls", "libkge-reciprocal-conve-umls",
 }
 
 // TestForeignFixtures ranks with the checkpoints that other tools wrote, under the filter all, and
@@ -113,7 +115,9 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 		fields := strings.Split(line, "\t")
 		if i == 0 {
 			require.Equal(t, []string{"side", "head", "relation", "tail"}, fields[:4])
-			for _, name := range []string{"better_filtered", "better", "rank_filtered_optimistic", "rank_filtered"} {
+			for _, name := range []string{
+				"better_filtered", "better", "better_logit", "better_sigmoid", "rank_filtered_optimistic", "rank_filtered",
+			} {
 				if column = slices.Index(fields, name); column >= 0 {
 					if strings.HasPrefix(name, "rank") {
 						first = 1

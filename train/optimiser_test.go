@@ -171,7 +171,7 @@ func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 		}
 	}
 	check(s.tables[0].row(int(s.used.entities[3])), gradient)
-	for _, table := range s.tables[1:] {
+	for _, table := range s.relations {
 		check(table.row(int(s.used.relations[0])), relation[:table.width])
 		relation = relation[table.width:]
 	}

@@ -1,6 +1,5 @@
 // Package modeltest checks that a model satisfies the contract of package model. Begin with
-// [Conform]. The package also contains two small models, CP and TuckER. They cover features that no
-// model of package model has: φ that depends on the side, and global tensors.
+// [Conform]. The package also contains a small model, CP, whose φ depends on the side.
 package modeltest
 
 import (
@@ -122,6 +121,9 @@ func (s Subject) model(t testing.TB, d int, f filling) (model.Model, []model.Par
 		x := make([]float32, p.Len())
 		for i := range x {
 			x[i] = float32(f.next(rng, i%p.Width()))
+			if p.NonNegative {
+				x[i] = max(x[i], -x[i])
+			}
 		}
 		tensors = append(tensors, x)
 	}

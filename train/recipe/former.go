@@ -20,4 +20,6 @@ var (
 
 // laterKeys maps the key of each option that was added after the first checkpoints to its default.
 // Recipe.Line omits such an option at its default.
-var laterKeys = map[string]string{"reciprocal": "false"}
+var laterKeys = map[string]string{
+	"reciprocal": "false", "input_dropout": "0", "feature_map_dropout": "0", "hidden_dropout": "0",
+}

@@ -50,6 +50,8 @@ type Recipe struct {
 	RegWarmup     int
 	Dropout       float64
 	EntityDropout float64
+	// LayerDropout holds the dropouts inside a model.Network.
+	LayerDropout [model.Layers]float64
 
 	Optimiser    Optimiser
 	LearningRate float64

@@ -23,11 +23,20 @@ const (
 func (f *Folder) vectorModel(
 	name string, perEntity, perRelation int, entity, relation Tensor, inverses numbering, hyper map[string]float64,
 ) (*Converted, error) {
-	c := &Converted{Config: model.Config{Model: name, Dim: entity.width() / perEntity, Hyper: hyper}}
-	if d := c.Config.Dim; d == 0 || entity.width() != d*perEntity || relation.width() != d*perRelation {
+	config := model.Config{Model: name, Dim: entity.width() / perEntity, Hyper: hyper}
+	if d := config.Dim; d == 0 || entity.width() != d*perEntity || relation.width() != d*perRelation {
 		return nil, fmt.Errorf("%s: %s does not fit tables of shape %v (%.60q) and %v (%.60q)",
 			entity.Path, name, entity.Shape, entity.Name, relation.Shape, relation.Name)
 	}
+	return f.tableModel(config, entity, relation, inverses)
+}
+
+// tableModel returns a model of package model with a table for entities, a table for relations and
+// other tensors, such as global ones. A table of relations with 2R rows makes the model reciprocal.
+func (f *Folder) tableModel(
+	config model.Config, entity, relation Tensor, inverses numbering, others ...Tensor,
+) (*Converted, error) {
+	c := &Converted{Config: config}
 	n, r := f.Entities.Len(), f.Relations.Len()
 	if entity.rows() != n {
 		return nil, f.wrongRows(entity, n, "entities")
@@ -39,7 +48,7 @@ func (f *Folder) vectorModel(
 	default:
 		return nil, f.wrongRows(relation, r, "relations")
 	}
-	for _, t := range []Tensor{entity, relation} {
+	for _, t := range append([]Tensor{entity, relation}, others...) {
 		if t.Type != "float32" {
 			c.Notes = append(c.Notes, fmt.Sprintf("tensor %s was converted from %s to float32", t.Name, t.Type))
 		}
@@ -54,7 +63,7 @@ func (f *Folder) vectorModel(
 	}
 	entity.Name, relation.Name = "entity", "relation"
 	entity.Shape = []int{n, entity.width()}
-	c.Parameters = []Tensor{entity, relation}
+	c.Parameters = append([]Tensor{entity, relation}, others...)
 	return c, nil
 }
 
@@ -111,18 +120,18 @@ func normalise(to, from []float32) {
 
 // join returns the tensor whose rows are the rows of a followed by the rows of b.
 func join(a, b Tensor) (Tensor, error) {
-	if a.rows() != b.rows() || a.width() != b.width() {
+	if a.rows() != b.rows() {
 		return a, fmt.Errorf("%s: tensors %.60q and %.60q have different shapes, %v and %v",
 			a.Path, a.Name, b.Name, a.Shape, b.Shape)
 	}
-	width, x, y := a.width(), a.Values, b.Values
-	a.Shape = []int{a.rows(), 2 * width}
+	n, left, right, x, y := a.rows(), a.width(), b.width(), a.Values, b.Values
+	a.Shape = []int{n, left + right}
 	a.Values = func() []float32 {
 		first, second := x(), y()
 		result := make([]float32, 0, len(first)+len(second))
-		for i := 0; i < len(first); i += width {
-			result = append(result, first[i:][:width]...)
-			result = append(result, second[i:][:width]...)
+		for i := range n {
+			result = append(result, first[i*left:][:left]...)
+			result = append(result, second[i*right:][:right]...)
 		}
 		return result
 	}
