@@ -40,7 +40,8 @@ const (
 var (
 	imageHeight = &HyperParameter{
 		Key: ImageHeight, Help: "height of the image of an embedding, a divisor of dim", Whole: true,
-		Initial: func(c Config) float64 { return float64(defaultHeight(c.Dim)) }, Default: 1, Least: 1, Most: maxConvDim,
+		Initial: func(c Config) float64 { return float64(defaultHeight(c.Dim)) },
+		Default: 1, Least: 1, Most: maxConvDim,
 	}
 	channels = &HyperParameter{
 		Key: Channels, Help: "number of filters and feature maps", Whole: true, Default: 32, Least: 1, Most: 1024,
@@ -71,8 +72,8 @@ var convE = &Spec{
 	Name: "conve", Score: "relu(D relu(filters ∗ [h; r]))·t + β_t", MaxDim: maxConvDim,
 	Hyper: []*HyperParameter{imageHeight, channels, inputNorm},
 	Sizes: func(c Config) error {
-		if height := int(imageHeight.Of(c)); c.Dim%height != 0 {
-			return fmt.Errorf("model conve: image_height %d does not divide dimension %d: choose a divisor", height, c.Dim)
+		if a := int(imageHeight.Of(c)); c.Dim%a != 0 {
+			return fmt.Errorf("model conve: image_height %d does not divide dimension %d: choose a divisor", a, c.Dim)
 		}
 		return nil
 	},

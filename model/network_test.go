@@ -56,7 +56,8 @@ func TestSlackOfNetworks(t *testing.T) {
 		t.Run("conve, "+side.String(), func(t *testing.T) {
 			c := Config{Model: "conve", Dim: d, Hyper: map[string]float64{ImageHeight: 256, Channels: 1}}
 			m := networkOf(t, c, map[string][]float32{
-				"entity": append(make([]float32, d+1), vector(d+1, 1, 0x1p-27)...), "norm2.shift": vector(d, 0x1p-26, 0x1p-26),
+				"entity":      append(make([]float32, d+1), vector(d+1, 1, 0x1p-27)...),
+				"norm2.shift": vector(d, 0x1p-26, 0x1p-26),
 			})
 			networkError(t, m, side, 0.99)
 		})

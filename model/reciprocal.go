@@ -183,7 +183,8 @@ type reciprocalNetwork struct {
 }
 
 func (m *reciprocalNetwork) NewNetworkWorker(b *linalg.Backend, threads int, d NetworkDropout) NetworkWorker {
-	return &reciprocalNetworkWorker{NetworkWorker: m.network.NewNetworkWorker(b, threads, d), widths: m.relationWidths()}
+	inner := m.network.NewNetworkWorker(b, threads, d)
+	return &reciprocalNetworkWorker{NetworkWorker: inner, widths: m.relationWidths()}
 }
 
 // reciprocalNetworkWorker maps queries and the gradients of relations to the underlying worker.

@@ -116,7 +116,8 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 		if i == 0 {
 			require.Equal(t, []string{"side", "head", "relation", "tail"}, fields[:4])
 			for _, name := range []string{
-				"better_filtered", "better", "better_logit", "better_sigmoid", "rank_filtered_optimistic", "rank_filtered",
+				"better_filtered", "better", "better_logit", "better_sigmoid",
+				"rank_filtered_optimistic", "rank_filtered",
 			} {
 				if column = slices.Index(fields, name); column >= 0 {
 					if strings.HasPrefix(name, "rank") {

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestInitEveryModel(t *testing.T) {
 		require.NoError(t, err)
 		config := c.Model.Config()
 		assert.Equal(t, name, config.Model)
-		if name != "mquine" && name != "mquade" {
+		if slices.Contains(modelsWith(model.EmbeddingRange), name) {
 			assert.Equal(t, 12.0, config.Hyper["gamma"])
 			assert.Equal(t, 14.0/4, config.Hyper["embedding_range"])
 		}

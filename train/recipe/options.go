@@ -75,7 +75,8 @@ var declarations = []declaration{
 	declareLayer(model.InputLayer, "probability of dropping an entry of the normalised input of tucker or conve"),
 	declareLayer(model.FeatureMaps, "probability of dropping a whole feature map of conve"),
 	declareLayer(model.HiddenLayer,
-		"probability of dropping an entry of the relation's matrix of tucker, or of the fully connected layer of conve"),
+		"probability of dropping an entry of the relation's matrix of tucker, or an output of the fully connected layer "+
+			"of conve"),
 
 	declare("optimiser", func(r *Recipe) *Optimiser { return &r.Optimiser }, Adam, among(Adam, Adagrad, SGD),
 		"optimiser: adam, adagrad or sgd"),

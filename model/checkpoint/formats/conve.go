@@ -11,8 +11,8 @@ import (
 //	<dataset>_conve_<dropouts>.model   torch file: the state dictionary
 //	entities.dict, relations.dict      lines id<TAB>label, from the tool's vocabulary
 //
-// The first two rows of the tables of entities and relations belong to tokens that stand for no
-// label. The inverse of a relation is the relation whose label ends in _reverse. The file does not
+// The first two rows of the tables of entities and relations belong to tokens without a label. The
+// inverse of a relation is the relation whose label ends in _reverse. The file does not
 // have the height of the images; see conveHeight.
 var conve = &Format{
 	Name: "conve", Tool: "ConvE (TimDettmers/ConvE)",
@@ -25,8 +25,7 @@ var conve = &Format{
 	convert: convertConvE,
 }
 
-// conveTokens is the number of rows in front of the tables that stand for no label: OOV and the empty
-// word.
+// conveTokens is the number of rows in front of the tables without a label: OOV and the empty word.
 const conveTokens = 2
 
 func convertConvE(f *Folder) (*Converted, error) {
@@ -48,7 +47,7 @@ func convertConvE(f *Folder) (*Converted, error) {
 	}
 	height := conveHeight(entity.width(), dense.width(), filters.rows())
 	if height == 0 {
-		return nil, fmt.Errorf("%s: no image of %d pixels gives the %d inputs of the layer fc with %d filters of 3 × 3",
+		return nil, fmt.Errorf("%s: no image of %d pixels gives the %d inputs of layer fc with %d filters of 3 × 3",
 			dense.Path, entity.width(), dense.width(), filters.rows())
 	}
 	for _, t := range []struct {

@@ -165,7 +165,7 @@ func (f *Folder) libkgeConvE(prefix string, entity, relation Tensor) (*Converted
 		value int
 	}{{"filter_size", 3}, {"stride", 1}, {"padding", 0}} {
 		if v := option(fixed.key); !isNumber(v, fixed.value) {
-			return nil, f.unsupported("conve", fmt.Sprintf("its %s is %q, and ConvE needs %d", fixed.key, v, fixed.value))
+			return nil, f.unsupported("conve", fmt.Sprintf("its %s is %q, not %d", fixed.key, v, fixed.value))
 		}
 	}
 	ratio, err := strconv.ParseFloat(option("2D_aspect_ratio"), 64)

@@ -181,15 +181,14 @@ func (f *Folder) pairReversed() (rows []int, err error) {
 		}
 		inverse, ok := f.Relations.ID(label + reverseSuffix)
 		if !ok {
-			return nil, fmt.Errorf("%s: relation %.80q has no inverse %.80[2]q%s in the vocabulary, as every relation of "+
-				"this tool has", f.VocabularyDir, label, reverseSuffix)
+			return nil, fmt.Errorf("%s: relation %.80q has no inverse %.80q in the vocabulary, as every relation of "+
+				"this tool has", f.VocabularyDir, label, label+reverseSuffix)
 		}
 		labels = append(labels, label)
 		rows = append(rows, id, int(inverse))
 	}
 	if len(rows) != f.Relations.Len() {
-		return nil, fmt.Errorf("%s: of the %d relations in the vocabulary, some are inverses of relations that it lacks",
-			f.VocabularyDir, f.Relations.Len())
+		return nil, fmt.Errorf("%s: the vocabulary has inverses of relations that it lacks", f.VocabularyDir)
 	}
 	f.Relations, err = newVocabulary(labels)
 	return rows, err

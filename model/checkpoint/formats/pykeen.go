@@ -77,9 +77,8 @@ func (f *Folder) addModule(m *pickle.Object, name string, parents ...string) {
 		for _, e := range entries(m, kind) {
 			key, named := e.Key.(string)
 			if t, ok := e.Value.(*torch.Tensor); ok && named {
-				f.Tensors = append(f.Tensors, Tensor{
-					filepath.Join(f.Path, pykeenModel), strings.Join(append(path, key), "."), t.Type.String(), t.Shape, t.Float32,
-				})
+				file, name := filepath.Join(f.Path, pykeenModel), strings.Join(append(path, key), ".")
+				f.Tensors = append(f.Tensors, Tensor{file, name, t.Type.String(), t.Shape, t.Float32})
 			}
 		}
 	}
@@ -226,7 +225,7 @@ func (f *Folder) checkEpsilon(names ...string) error {
 		path := append([]string{"interaction"}, strings.Split(name, ".")...)
 		if m := module(f.value.(*pickle.Object), path...); m != nil {
 			if value, _ := m.Attribute("eps"); value != 1e-5 {
-				return f.unsupported(f.Metadata["model"], fmt.Sprintf("batch normalisation %s has ε = %v, not 1e-5", name, value))
+				return f.unsupported(f.Metadata["model"], fmt.Sprintf("layer %s has ε = %v, not 1e-5", name, value))
 			}
 		}
 	}

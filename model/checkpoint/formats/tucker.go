@@ -37,7 +37,7 @@ var tucker = &Format{
 		}
 		c, err := f.tuckER(entity, relation.pick(rows), interleaved, core, "bn0", "bn1")
 		if err == nil {
-			c.Notes = append(c.Notes, "TuckER's code ranks after a sigmoid; mquine prints and ranks the scores before it")
+			c.Notes = append(c.Notes, "TuckER's code ranks after a sigmoid; mquine ranks and prints scores before it")
 		}
 		return c, err
 	},
