@@ -62,7 +62,7 @@ func (a affine) of(channel int, x float64) float64 {
 }
 
 // batchNorm trains a batch normalisation. The row of a query holds the entries of the first
-// channel, then those of the second, and so on. Sums over the queries are added query by query, so
+// channel, then the entries of the second channel, and so on. Sums over the queries are added query by query, so
 // the results do not depend on the number of threads.
 type batchNorm struct {
 	scale, shift, mean, variance []float32

@@ -156,7 +156,7 @@ func tensors(m model.Model) map[string][]float64 {
 }
 
 // normed applies the batch normalisation with the given name to an entry of a channel. A model
-// without it leaves the entry as it is.
+// without it leaves the entry unchanged.
 func normed(all map[string][]float64, name string, channel int, x float64) float64 {
 	scale, ok := all[name+".scale"]
 	if !ok {

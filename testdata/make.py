@@ -161,7 +161,7 @@ def score_protate(h, r, t, unit):
 
 
 def norm(tensors, name, channel, x):
-    """Batch normalisation; a model without it leaves x as it is."""
+    """Batch normalisation; a model without it leaves x unchanged."""
     if name + ".scale" not in tensors:
         return x
     scale, shift, mean, variance = (tensors[f"{name}.{part}"][channel][0] for part in ("scale", "shift", "mean", "variance"))

@@ -29,7 +29,7 @@ func newNetworkStep(
 		return nil
 	}
 	d := &networkDropout{}
-	for l, probability := range c.LayerDropout {
+	for l, probability := range c.LayerDropout() {
 		d.layers[l] = dropout{probability, c.Seed, useLayerDropout + uint64(l)}
 	}
 	return &networkStep{

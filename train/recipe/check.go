@@ -70,7 +70,7 @@ func (r *Recipe) checkModel() error {
 	case r.Products != Float32 && t.Distance != nil:
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}
-	for layer, probability := range r.LayerDropout {
+	for layer, probability := range r.LayerDropout() {
 		if probability > 0 && !slices.Contains(t.Layers, model.Layer(layer)) {
 			return fmt.Errorf("%s: model %s has no such layer: set it to 0", layerKeys[layer], r.Model)
 		}

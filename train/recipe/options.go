@@ -72,11 +72,13 @@ var declarations = []declaration{
 		"probability of dropping an entry of a query vector ψ"),
 	declare("entity_dropout", func(r *Recipe) *float64 { return &r.EntityDropout }, 0, number(0, 0.99),
 		"probability of dropping an entry of the embedding of a query's known entity"),
-	declareLayer(model.InputLayer, "probability of dropping an entry of the normalised input of tucker or conve"),
-	declareLayer(model.FeatureMaps, "probability of dropping a whole feature map of conve"),
-	declareLayer(model.HiddenLayer,
-		"probability of dropping an entry of the relation's matrix of tucker, or an output of the fully connected layer "+
-			"of conve"),
+	declare("input_dropout", func(r *Recipe) *float64 { return &r.InputDropout }, 0, number(0, 0.99),
+		"probability of dropping an entry of the normalised input of tucker or conve"),
+	declare("feature_map_dropout", func(r *Recipe) *float64 { return &r.FeatureMapDropout }, 0, number(0, 0.99),
+		"probability of dropping a whole feature map of conve"),
+	declare("hidden_dropout", func(r *Recipe) *float64 { return &r.HiddenDropout }, 0, number(0, 0.99),
+		"probability of dropping an entry of the relation's matrix of tucker, or an output of the fully connected "+
+			"layer of conve"),
 
 	declare("optimiser", func(r *Recipe) *Optimiser { return &r.Optimiser }, Adam, among(Adam, Adagrad, SGD),
 		"optimiser: adam, adagrad or sgd"),
@@ -140,13 +142,9 @@ func declare[T any](
 	}
 }
 
-// layerKeys holds the keys of the dropouts of a network's layers.
+// layerKeys holds the keys of the dropouts in LayerDropout.
 var layerKeys = [model.Layers]string{
 	model.InputLayer: "input_dropout", model.FeatureMaps: "feature_map_dropout", model.HiddenLayer: "hidden_dropout",
-}
-
-func declareLayer(l model.Layer, help string) declaration {
-	return declare(layerKeys[l], func(r *Recipe) *float64 { return &r.LayerDropout[l] }, 0, number(0, 0.99), help)
 }
 
 // Kinds of options that package setting lacks.

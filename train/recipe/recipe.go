@@ -50,8 +50,8 @@ type Recipe struct {
 	RegWarmup     int
 	Dropout       float64
 	EntityDropout float64
-	// LayerDropout holds the dropouts inside a model.Network.
-	LayerDropout [model.Layers]float64
+	// The dropouts inside a model.Network.
+	InputDropout, FeatureMapDropout, HiddenDropout float64
 
 	Optimiser    Optimiser
 	LearningRate float64
@@ -268,6 +268,13 @@ func (r *Recipe) Differences(earlier Recipe) string {
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{
 		Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations, Reciprocal: r.Reciprocal,
+	}
+}
+
+// LayerDropout returns the dropouts inside a model.Network.
+func (r *Recipe) LayerDropout() [model.Layers]float64 {
+	return [...]float64{
+		model.InputLayer: r.InputDropout, model.FeatureMaps: r.FeatureMapDropout, model.HiddenLayer: r.HiddenDropout,
 	}
 }
 

@@ -73,9 +73,10 @@ func convertConvE(f *Folder) (*Converted, error) {
 		norm0: "bn0", filters: "conv1", norm1: "bn1", dense: "fc", norm2: "bn2",
 	})
 	if err == nil {
-		c.Notes = append(c.Notes, fmt.Sprintf("the image of an embedding was taken to be %d × %d", height,
-			(entity.width()-1)/height), "ConvE's code ranks after a sigmoid, and its empty word is a candidate; mquine "+
-			"ranks the scores before the sigmoid, and entities only")
+		c.Notes = append(c.Notes,
+			fmt.Sprintf("the image of an embedding was taken to be %d × %d", height, (entity.width()-1)/height),
+			"ConvE's code ranks after a sigmoid, and its empty word is a candidate; mquine ranks the scores before the "+
+				"sigmoid, and entities only")
 	}
 	return c, err
 }

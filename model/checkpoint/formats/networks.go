@@ -171,7 +171,7 @@ func (t Tensor) pick(rows []int) Tensor {
 const reverseSuffix = "_reverse"
 
 // pairReversed makes f.Relations the vocabulary of the relations without their inverses, which have
-// labels of their own. It returns the numbers of each relation and its inverse in the former
+// separate labels. It returns the numbers of each relation and its inverse in the former
 // vocabulary, in this order.
 func (f *Folder) pairReversed() (rows []int, err error) {
 	var labels []string

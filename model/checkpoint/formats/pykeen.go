@@ -181,7 +181,7 @@ func (f *Folder) pykeenTuckER(entity, relation Tensor) (*Converted, error) {
 	return f.tuckER(entity, relation, interleaved, core.swapAxes(), head, product)
 }
 
-// pykeenConvE converts ConvE. The biases of the entities are a table of their own.
+// pykeenConvE converts ConvE. The biases of the entities are a separate table.
 func (f *Folder) pykeenConvE(entity, relation Tensor) (*Converted, error) {
 	bias, err := f.tensor("entity_representations.1")
 	if err != nil {

@@ -44,11 +44,11 @@ func Recipes() map[string]func(*recipe.Recipe) {
 	}
 	recipes["tucker, dropout"] = func(c *recipe.Recipe) {
 		c.Model, c.Reciprocal, c.Negatives, c.EMA, c.Clip = "tucker", true, recipe.KvsAll, 0.6, 0.5
-		c.EntityDropout, c.LayerDropout = 0.1, [...]float64{model.InputLayer: 0.2, model.HiddenLayer: 0.3}
+		c.EntityDropout, c.InputDropout, c.HiddenDropout = 0.1, 0.2, 0.3
 	}
 	recipes["conve, dropout"] = func(c *recipe.Recipe) {
 		c.Model, c.Reciprocal, c.Negatives, c.Loss, c.Gamma = "conve", true, recipe.KvsAll, recipe.BCE, 0
-		c.LayerDropout = [...]float64{model.InputLayer: 0.2, model.FeatureMaps: 0.2, model.HiddenLayer: 0.3}
+		c.InputDropout, c.FeatureMapDropout, c.HiddenDropout = 0.2, 0.2, 0.3
 	}
 	backends, err := kernel.Available()
 	if err == nil && backends[0].Features.Has(kernel.FeatureBF16) {
