@@ -37,6 +37,15 @@ func (f *Folder) tableModel(
 	config model.Config, entity, relation Tensor, inverses numbering, others ...Tensor,
 ) (*Converted, error) {
 	c := &Converted{Config: config}
+	spec, err := model.Lookup(config.Model)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range spec.Hyper { // checkpoints omit defaults
+		if v, given := config.Hyper[h.Key]; given && v == h.Default {
+			delete(config.Hyper, h.Key)
+		}
+	}
 	n, r := f.Entities.Len(), f.Relations.Len()
 	if entity.rows() != n {
 		return nil, f.wrongRows(entity, n, "entities")
