@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -463,8 +464,114 @@ func plainBlock(m model.Model, h, r, t int32, block, blocks int) float64 {
 	return -s
 }
 
+// networks holds the reference scores of the models whose score depends on global tensors.
+var networks = map[string]func(m model.Model, h, r, t int32) float64{"tucker": plainTuckER, "conve": plainConvE}
+
+// tensors returns the tensors of a model as float64 numbers, by name.
+func tensors(m model.Model) map[string][]float64 {
+	parameters, err := model.Parameters(m.Config())
+	if err != nil {
+		panic(err)
+	}
+	all := map[string][]float64{}
+	for i, p := range parameters {
+		all[p.Name] = modeltest.Row(m.Tensors()[i], 1, 0)
+	}
+	return all
+}
+
+// normed applies the batch normalisation with the given name to an entry of a channel. A model
+// without it leaves the entry unchanged.
+func normed(all map[string][]float64, name string, channel int, x float64) float64 {
+	scale, ok := all[name+".scale"]
+	if !ok {
+		return x
+	}
+	factor := scale[channel] / math.Sqrt(all[name+".variance"][channel]+1e-5)
+	moved := float64(factor * all[name+".mean"][channel])
+	shift := all[name+".shift"][channel] - moved
+	scaled := float64(factor * x)
+	return scaled + shift
+}
+
+func plainTuckER(m model.Model, h, r, t int32) float64 {
+	d, all := m.Config().Dim, tensors(m)
+	width := int(m.Config().Hyper[model.RelationDim])
+	head, tail := all["entity"][int(h)*d:][:d], all["entity"][int(t)*d:][:d]
+	relation := all["relation"][int(r)*width:][:width]
+	score := 0.0
+	for k := range d {
+		y := 0.0
+		for i := range d {
+			entry := 0.0
+			for j := range width {
+				product := float64(relation[j] * all["core"][(j*d+i)*d+k])
+				entry = entry + product
+			}
+			product := float64(normed(all, "norm0", i, head[i]) * entry)
+			y = y + product
+		}
+		product := float64(normed(all, "norm1", k, y) * tail[k])
+		score = score + product
+	}
+	return score
+}
+
+func plainConvE(m model.Model, h, r, t int32) float64 {
+	c, all := m.Config(), tensors(m)
+	d, filters := c.Dim, len(all["filters.bias"])
+	rows := 2 * int(c.Hyper[model.ImageHeight])
+	cols := 2 * d / rows
+	filterRows, filterCols := min(3, rows), min(3, cols)
+	embedding := all["entity"][int(h)*(d+1)+1:][:d]
+	pixel := func(y, x int) float64 {
+		at := y*cols + x
+		if at < d {
+			return normed(all, "norm0", 0, embedding[at])
+		}
+		return normed(all, "norm0", 0, all["relation"][int(r)*d+at-d])
+	}
+	var maps []float64
+	for f := range filters {
+		for y := range rows - filterRows + 1 {
+			for x := range cols - filterCols + 1 {
+				sum := all["filters.bias"][f]
+				for i := range filterRows {
+					for j := range filterCols {
+						product := float64(all["filters"][(f*filterRows+i)*filterCols+j] * pixel(y+i, x+j))
+						sum = sum + product
+					}
+				}
+				maps = append(maps, max(0, normed(all, "norm1", f, sum)))
+			}
+		}
+	}
+	tail := all["entity"][int(t)*(d+1):][:d+1]
+	score := tail[0]
+	for i := range d {
+		sum := all["dense.bias"][i]
+		for k, v := range maps {
+			product := float64(all["dense"][i*len(maps)+k] * v)
+			sum = sum + product
+		}
+		product := float64(max(0, normed(all, "norm2", i, sum)) * tail[1+i])
+		score = score + product
+	}
+	return score
+}
+
+// networkHyper holds the hyper-parameters of the networks in TestConform, and of their variants
+// without batch normalisation.
+var networkHyper = map[string][2]map[string]float64{
+	"tucker": {{model.RelationDim: 5}, {model.RelationDim: 2, model.BatchNorm: 0}},
+	"conve":  {{model.Channels: 3}, {model.Channels: 2, model.InputNorm: 0}},
+}
+
 // definition returns the reference score of a model.
 func definition(spec *model.Spec) func(m model.Model, h, r, t int32) float64 {
+	if score, ok := networks[spec.Name]; ok {
+		return score
+	}
 	score, ok := definitions[spec.Name]
 	if !ok {
 		return plain
@@ -496,6 +603,12 @@ func TestConform(t *testing.T) {
 			s.Hyper = func(size float64) map[string]float64 {
 				return map[string]float64{model.EmbeddingRange: size}
 			}
+		}
+		if hyper, ok := networkHyper[spec.Name]; ok {
+			variant := s
+			variant.Hyper = func(float64) map[string]float64 { return maps.Clone(hyper[1]) }
+			t.Run(spec.Name+"-bare", func(t *testing.T) { modeltest.Conform(t, variant) })
+			s.Hyper = func(float64) map[string]float64 { return maps.Clone(hyper[0]) }
 		}
 		t.Run(spec.Name, func(t *testing.T) { modeltest.Conform(t, s) })
 		if spec.Name == "mquine" || spec.Name == "mquade" {

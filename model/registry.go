@@ -9,7 +9,7 @@ import (
 // specs are the registered models.
 var specs = []*Spec{
 	mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, rotatEL2, modE,
-	rescal, cp, simplE, quatE, dualE, dihEdral, seek,
+	rescal, cp, simplE, quatE, dualE, dihEdral, seek, tuckER, convE,
 	transHL1, transHL2, transRL1, transRL2, transDL1, transDL2,
 }
 

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"cmp"
-
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/model/initial"
@@ -32,9 +30,6 @@ var transRL1, transRL2 = projection{
 		return &transRTraining{model: m, backend: b}
 	},
 }.specs()
-
-// relationWidth returns the dimension of the space of relations.
-func relationWidth(c Config) int { return cmp.Or(int(relationDim.Of(c)), c.Dim) }
 
 // projectionTable is the index of the projections of TransR and TransD.
 const projectionTable = translationTable + 1

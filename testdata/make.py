@@ -17,17 +17,22 @@ import struct
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
 # The dimensions. Vectors have 11, not a multiple of a register.
-DIM = {"mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3}
+DIM = {"mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3, "tucker": 7, "conve": 18}
 SEGMENTS = 4  # of seek
 ORDER = 4  # of dihedral
+RELATION_DIM, CHANNELS, IMAGE_HEIGHT = 3, 2, 6  # of tucker and conve
 MODELS = [
     "mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate",
     "rescal", "cp", "simple", "quate", "duale", "dihedral", "seek",
 ]
 # Later models draw from separate generators, so a new model changes no other file.
-LATER = ["rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2"]
+LATER = [
+    "rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2",
+    "tucker", "conve",
+]
 PHASES = {"embedding_range": 1.5, "gamma": 6}
 HYPER = {
+    "tucker": {"relation_dim": RELATION_DIM}, "conve": {"channels": CHANNELS, "image_height": IMAGE_HEIGHT},
     "rotate": PHASES, "protate": PHASES, "rotate-l2": PHASES,
     "transr-l1": {"relation_dim": 7, "max_projection_norm": 9.5},
     "transr-l2": {"relation_dim": 13},
@@ -59,9 +64,14 @@ def make_graph(rng):
     return labels, [f"relation_{r}" for r in range(RELATIONS)], splits
 
 
+def norm_shapes(name, n):
+    return [(f"{name}.{part}", [n]) for part in ("scale", "shift", "mean", "variance")]
+
+
 def shapes(model, d):
     e, r = ENTITIES, RELATIONS
     k = HYPER.get(model, {}).get("relation_dim", d)
+    maps = CHANNELS * (2 * IMAGE_HEIGHT - 2) * (d // IMAGE_HEIGHT - 2)
     return {
         "mquine": [("entity", [e, d * (d + 1) // 2])] + [(f"relation.{n}", [r, d, d]) for n in ("head", "tail", "cross")],
         "mquade": [("entity", [e, d * (d + 1) // 2])] + [(f"relation.{n}", [r, d, d]) for n in ("head", "tail")],
@@ -83,6 +93,11 @@ def shapes(model, d):
         "transh": [("entity", [e, d]), ("relation", [r, d]), ("relation.normal", [r, d])],
         "transr": [("entity", [e, d]), ("relation", [r, k]), ("relation.projection", [r, d, k])],
         "transd": [("entity", [e, 2, d]), ("relation", [r, k]), ("relation.projection", [r, k])],
+        "tucker": [("entity", [e, d]), ("relation", [r, RELATION_DIM]), ("core", [RELATION_DIM, d, d])]
+        + norm_shapes("norm0", d) + norm_shapes("norm1", d),
+        "conve": [("entity", [e, d + 1]), ("relation", [r, d])] + norm_shapes("norm0", 1)
+        + [("filters", [CHANNELS, 3, 3]), ("filters.bias", [CHANNELS])] + norm_shapes("norm1", CHANNELS)
+        + [("dense", [d, maps]), ("dense.bias", [d])] + norm_shapes("norm2", d),
     }[model[:6] if model[:6] in ("transh", "transr", "transd") else model]
 
 
@@ -91,6 +106,8 @@ def make_tensors(rng, model, d):
     for name, dims in shapes(model, d):
         row = math.prod(dims[1:])
         rows = [[float32(rng.gauss(0, 1)) for _ in range(row)] for _ in range(dims[0])]
+        if name.endswith(".variance"):
+            rows = [[abs(v) for v in row] for row in rows]
         if name == "entity":
             # Two copies tie exactly, only float64 distinguishes a near copy, and one entity is zero.
             rows[11], rows[50] = list(rows[10]), list(rows[10])
@@ -312,7 +329,58 @@ def score_seek(h, r, t, d):
     return total
 
 
-def scorer(model, d):
+def norm(tensors, name, channel, x):
+    """Batch normalisation; a model without it leaves x unchanged."""
+    if name + ".scale" not in tensors:
+        return x
+    scale, shift, mean, variance = (tensors[f"{name}.{part}"][channel][0] for part in ("scale", "shift", "mean", "variance"))
+    factor = scale / math.sqrt(variance + 1e-5)
+    return factor * x + (shift - factor * mean)
+
+
+def score_tucker(h, r, t, d, tensors, matrices):
+    """matrices remembers the matrix of each relation."""
+    key = tuple(r[0])
+    if key not in matrices:
+        matrices[key] = [[sum(v * tensors["core"][j][i * d + k] for j, v in enumerate(key)) for k in range(d)] for i in range(d)]
+    x = [norm(tensors, "norm0", i, v) for i, v in enumerate(h)]
+    total = 0.0
+    for k in range(d):
+        y = sum(x[i] * matrices[key][i][k] for i in range(d))
+        total += norm(tensors, "norm1", k, y) * t[k]
+    return total
+
+
+def score_conve(h, r, t, d, tensors, outputs):
+    """outputs remembers the output of the network for each head and relation."""
+    key = (tuple(h), tuple(r[0]))
+    if key not in outputs:
+        width, height = d // IMAGE_HEIGHT, 2 * IMAGE_HEIGHT
+        image = [norm(tensors, "norm0", 0, v) for v in h[1:] + r[0]]
+        maps = []
+        for c in range(CHANNELS):
+            for y in range(height - 2):
+                for x in range(width - 2):
+                    v = tensors["filters.bias"][c][0]
+                    for i in range(3):
+                        for j in range(3):
+                            v += tensors["filters"][c][3 * i + j] * image[(y + i) * width + x + j]
+                    maps.append(max(0.0, norm(tensors, "norm1", c, v)))
+        out = []
+        for k in range(d):
+            v = tensors["dense.bias"][k][0]
+            for w, x in zip(tensors["dense"][k], maps):
+                v += w * x
+            out.append(max(0.0, norm(tensors, "norm2", k, v)))
+        outputs[key] = out
+    total = t[0]
+    for x, v in zip(outputs[key], t[1:]):
+        total += x * v
+    return total
+
+
+def scorer(model, d, tensors):
+    memory = {}
     embedding_range = PHASES["embedding_range"]
     if model[:6] in ("transh", "transr", "transd"):
         return lambda h, r, t: score_projection(model, d, h, r, t)
@@ -335,12 +403,14 @@ def scorer(model, d):
         "duale": lambda h, r, t: score_duale(h, r, t, d),
         "dihedral": lambda h, r, t: score_dihedral(h, r, t, d),
         "seek": lambda h, r, t: score_seek(h, r, t, d),
+        "tucker": lambda h, r, t: score_tucker(h, r, t, d, tensors, memory),
+        "conve": lambda h, r, t: score_conve(h, r, t, d, tensors, memory),
     }[model]
 
 
 def rank_lines(splits, entities, relations, id_of, tensors, score):
     """Returns the lines of a ranks file and the distance of the closest two different scores."""
-    rows, parameters = tensors[0], tensors[1:]
+    rows, parameters = tensors["entity"], [rows for name, rows in tensors.items() if name.startswith("relation")]
     closest = math.inf
     lines = ["side\thead\trelation\ttail" + "".join(f"\t{f}_better\t{f}_equal" for f in ("none", "train", "all"))]
     filters = [set(), set(splits["train"]), set().union(*splits.values())]
@@ -398,7 +468,8 @@ def main():
         metadata |= {key: str(value) for key, value in HYPER.get(model, {}).items()}
         tensors = make_tensors(rng, model, d)
         write_checkpoint(model, metadata, shapes(model, d), tensors, [entities[e] for e in order], relations)
-        lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d))
+        named = {name: rows for (name, _), rows in zip(shapes(model, d), tensors)}
+        lines, closest = rank_lines(splits, entities, relations, id_of, named, scorer(model, d, named))
         write(f"ranks/{model}.tsv", "".join(line + "\n" for line in lines))
         print(f"{model}: the closest different scores of a query are {closest:.2g} apart")
 

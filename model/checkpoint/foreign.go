@@ -67,8 +67,8 @@ func (c *Checkpoint) readForeign(ctx context.Context, folder *formats.Folder, o 
 
 // convert completes c from an open folder with vocabularies.
 func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error {
+	converted, err := folder.Convert() // may change the vocabularies
 	c.Entities, c.Relations, c.VocabularyDir = folder.Entities, folder.Relations, folder.VocabularyDir
-	converted, err := folder.Convert()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,5 @@
 // Package modeltest checks that a model satisfies the contract of package model. Begin with
-// [Conform]. The package also contains a small model, TuckER. It covers a feature that no model of
-// package model has: global tensors.
+// [Conform].
 package modeltest
 
 import (
@@ -122,6 +121,9 @@ func (s Subject) model(t testing.TB, d int, f filling) (model.Model, []model.Par
 		x := make([]float32, p.Len())
 		for i := range x {
 			x[i] = float32(f.next(rng, i%p.Width()))
+			if p.NonNegative {
+				x[i] = max(x[i], -x[i])
+			}
 		}
 		tensors = append(tensors, x)
 	}
