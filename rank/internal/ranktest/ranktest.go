@@ -12,7 +12,6 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
-	"github.com/mquine/mquine/model/modeltest"
 )
 
 // Graph returns a random graph with n entities, r relations and skewed degrees.
