@@ -44,6 +44,9 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 			delete(config.Hyper, h.Key)
 		}
 	}
+	if len(config.Hyper) == 0 {
+		config.Hyper = nil
+	}
 	c, full := &Converted{Config: config}, config
 	full.Entities, full.Relations = f.Entities.Len(), f.Relations.Len()
 	parameters, err := spec.Parameters(full)
