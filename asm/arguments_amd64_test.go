@@ -30,6 +30,7 @@ func TestPanelArgs(t *testing.T) {
 		{"ValidLanes", 104, unsafe.Offsetof(a.ValidLanes)},
 		{"Ahead", 112, unsafe.Offsetof(a.Ahead)},
 		{"AheadStride", 120, unsafe.Offsetof(a.AheadStride)},
+		{"Group", 128, unsafe.Offsetof(a.Group)},
 	} {
 		if f.generated != f.real {
 			t.Errorf("kernels read %s at offset %d, but it is at %d: run go generate ./asm",

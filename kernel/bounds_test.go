@@ -61,17 +61,24 @@ func TestPanelErrorIsReached(t *testing.T) {
 		u := c.Group()
 		var ratio exactly.Ratio
 		for _, k := range []int{u, 2 * u, 40, Chunk, Chunk + u, 3 * Chunk, 1482, 40 * Chunk} {
+			k = max(wholeGroups(c, k), u)
+			chunk := max(Chunk/u, 1) * u
 			var at []int
 			for t := u; t < k; t += u {
-				if t < Chunk || t%Chunk == 0 {
+				if t < chunk || t%chunk == 0 {
 					at = append(at, t)
 				}
 			}
 			x, y := lossy(c, k, U32, at)
+			for t := 1; t < u && c.Kind() == KindGroupNormOf; t++ { // squares that the sum of the group loses
+				x[t] = 0x1p-12
+			}
 			panelError(t, b, c, x, y, &ratio)
 		}
-		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98}[c]
-		if c == GroupNorm && b.Tier != Generic {
+		least := map[Kind]float64{
+			KindDot: 0.999, KindL1: 0.99, KindGroupNorm: 0.95, KindPhase: 0.98, KindGroupNormOf: 0.95,
+		}[c.Kind()]
+		if !kerneltest.HasTwin(c) && b.Tier != Generic {
 			least = 0 // the error of the root exceeds all other errors: see TestRootError
 		}
 		ratio.Check(t, least)
@@ -84,25 +91,31 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio
 		for _, k := range []int{2, 256, 1482} {
+			k = max(wholeGroups(c, k), c.Group())
 			x, y := make([]float32, k), make([]float32, k)
 			for t := range x {
-				switch c {
-				case Dot, Phase: // products that are ties and round to 0
+				switch c.Kind() {
+				case KindDot, KindPhase: // products that are ties and round to 0
 					x[t], y[t] = 0x1p-75, 0x1p-75
-				case GroupNorm: // the root of the value that the kernel adds to the squares
+				case KindGroupNorm, KindGroupNormOf: // the root of the value that the kernel adds to the squares
 					x[t], y[t] = 1, 1
 					if b.Tier == Generic { // squares that vanish
 						x[t], y[t] = 0x1p-75, 0
 					}
-				case L1: // differences are exact
+				case KindL1: // differences are exact
 					x[t], y[t] = math.SmallestNonzeroFloat32, 0
 				}
 			}
 			panelError(t, b, c, x, y, &ratio)
 		}
-		least := map[Comparison]float64{Dot: 0.49, L1: 0, GroupNorm: 0.49, Phase: 0.49}[c]
-		if c == GroupNorm && b.Tier == Generic {
-			least = 0x1p-13
+		least := 0.49
+		switch size := float64(c.Group()); {
+		case c == L1:
+			least = 0
+		case c.Distance() && b.Tier == Generic:
+			least = 0x1p-13 / math.Sqrt(size)
+		case c.Distance(): // a root for each group
+			least = 0.98 / size
 		}
 		ratio.Check(t, least)
 	})
@@ -121,13 +134,31 @@ func TestPairErrorIsReached(t *testing.T) {
 			if c.Group() == 2 {
 				at = at[1:] // the first two lanes are equal
 			}
+			groups := c.Kind() == KindGroupNormOf
+			if groups { // one chain over the groups
+				n = max(n, (c.Group()+PairWidth-1)/PairWidth*PairWidth)
+				at = nil
+				for t := c.Group(); t+c.Group() <= n; t += c.Group() {
+					at = append(at, t)
+				}
+			}
 			x, y := lossy(c, n, U64, at)
+			for t := 1; t < c.Group() && groups; t++ { // squares that their lane or the sum of the lanes loses
+				if t < 8 && t&(t-1) == 0 || t%8 == 0 {
+					x[t] = 0x1.6a09e6p-27
+				}
+			}
 			out := make([]float64, 1)
 			b.Pair(c, out, x, y, n, []int32{0})
-			want, measure, _ := kerneltest.ExactScore(c, x, y)
+			whole := wholeGroups(c, n)
+			want, measure, _ := kerneltest.ExactScore(c, x[:whole], y[:whole])
 			ratio.See(exactly.Sub(exactly.Of(out[0]), want), c.PairError(n)*measure)
 		}
-		ratio.Check(t, 0.98)
+		least := 0.98
+		if c.Kind() == KindGroupNormOf {
+			least = 0.9
+		}
+		ratio.Check(t, least)
 	})
 }
 

@@ -6,8 +6,9 @@ import (
 	"github.com/mquine/mquine/asm"
 )
 
-// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm or
-// Phase. The result is a score; larger is better. Comparisons can be compared with ==.
+// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm, Phase
+// or a result of GroupNormOf. The result is a score; larger is better. Comparisons can be compared
+// with ==.
 //
 // Each comparison is defined in its own file, comparison_NAME.go.
 type Comparison struct{ *spec }
@@ -15,17 +16,19 @@ type Comparison struct{ *spec }
 // Kind numbers the comparisons, for use as an index and in CUDA.
 type Kind uint8
 
-// The kinds, in the order of Comparisons. The CUDA kernels use the same numbers.
+// The kinds, in the order of Comparisons. The CUDA kernels use the same numbers for the kinds that
+// they have.
 const (
 	KindDot Kind = iota
 	KindL1
 	KindGroupNorm
 	KindPhase
+	KindGroupNormOf
 	NumKinds
 )
 
-// Comparisons returns all comparisons, ordered by kind.
-func Comparisons() []Comparison { return []Comparison{Dot, L1, GroupNorm, Phase} }
+// Comparisons returns a comparison of every kind, ordered by kind.
+func Comparisons() []Comparison { return []Comparison{Dot, L1, GroupNorm, Phase, GroupNormOf(4)} }
 
 // spec is the declaration of a comparison. ψ and φ are sequences of coordinates.
 type spec struct {
@@ -56,11 +59,17 @@ type spec struct {
 	panelError func(n, k int, root float64) (relative, absolute float64)
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
+	// pairSums bounds the number of rounded additions that a term of Pair passes through, for n
+	// entries. Nil means the additions of the 32 lanes and in a lane.
+	pairSums func(n int) int
 	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
 	// strip, [k][genericMR], with all candidates in a panel, [k][genericNR]. terms adds the float64
-	// terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do.
+	// terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do. Every entry adds
+	// the term of its group. If terms is nil, pair is the portable pair kernel, and adds the term of a
+	// group once.
 	scores func(psi, phi []float32, query int) [genericNR]float32
 	terms  func(x, row []float32) [32]float64
+	pair   func(x, row []float32) float64
 	tiers  [numTiers]comparer
 }
 
@@ -83,17 +92,30 @@ type comparer struct {
 func define(s spec) Comparison {
 	panel := panelGeneric(s.psi, s.phi, s.scores)
 	s.tiers[Generic] = comparer{
-		genericMR, panel, pairGeneric(s.terms), peakGeneric(s.psi, s.phi, panel), Chunk * genericNR,
+		genericMR, panel, pairGeneric(s.pairScore()), peakGeneric(&s, panel), s.chunk() * genericNR,
 	}
 	return Comparison{&s}
 }
+
+// pairScore returns the arithmetic of the portable pair kernel.
+func (s *spec) pairScore() func(x, row []float32) float64 {
+	if s.terms == nil {
+		return s.pair
+	}
+	terms := s.terms
+	return func(x, row []float32) float64 { return addLanes(terms(x, row)) }
+}
+
+// chunk returns the number of coordinates in a chain: as many whole groups as fit into Chunk, but at
+// least one.
+func (s *spec) chunk() int { return max(Chunk/s.group, 1) * s.group }
 
 func (b *Backend) comparer(c Comparison) *comparer { return &c.tiers[b.Tier] }
 
 // Kind returns the number of the comparison.
 func (c Comparison) Kind() Kind { return c.kind }
 
-// String returns "dot", "l1", "group-norm" or "phase".
+// String returns "dot", "l1", "group-norm", "phase" or, for groups of s coordinates, "group-norm-s".
 func (c Comparison) String() string { return c.name }
 
 // Group returns the number of coordinates that are compared together. It divides the length of ψ
@@ -101,7 +123,7 @@ func (c Comparison) String() string { return c.name }
 func (c Comparison) Group() int { return c.group }
 
 // Distance reports whether the score is a sum of terms of one sign, so its computed value has a
-// small relative error. It is true for L1 and GroupNorm.
+// small relative error. It is true for L1 and group norms.
 func (c Comparison) Distance() bool { return c.distance }
 
 // Flops returns the number of floating-point operations per coordinate: additions, multiplications
@@ -137,19 +159,24 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 	return 2*U32 + U32*U32, 0x1p-149 * math.Sqrt(float64(width))
 }
 
-// PanelError bounds the error of a score that is a sum of float32 chains of Chunk coordinates,
-// relative to the exact score of the same float32 entries. The bound is relative·M + absolute,
-// where M is ‖ψ‖‖φ‖, or the exact distance if the comparison is a distance (docs/numerics.md,
-// "Panel scores"). root is the relative error of a square root. The bound holds for all scores
-// below Limit. Above Limit, it holds for finite scores, because an intermediate overflow stays
-// infinite or becomes NaN.
+// PanelError bounds the error of a score that is a sum of float32 chains of at most Chunk
+// coordinates, or of one group if it is longer, relative to the exact score of the same float32
+// entries. The bound is relative·M + absolute, where M is ‖ψ‖‖φ‖, or the exact distance if the
+// comparison is a distance (docs/numerics.md, "Panel scores"). root is the relative error of a
+// square root. The bound holds for all scores below Limit. Above Limit, it holds for finite scores,
+// because an intermediate overflow stays infinite or becomes NaN.
 func (c Comparison) PanelError(k int, root float64) (relative, absolute float64) {
-	sums := min(k, Chunk)/c.group + (k+Chunk-1)/Chunk - 1 // rounded additions per term
+	chunk := c.chunk()
+	sums := min(k, chunk)/c.group + (k+chunk-1)/chunk - 1 // rounded additions per term
 	return c.panelError(sums, k, root)
 }
 
 // PairError bounds the error of Pair over n terms: relative·M with the M of PanelError. Pair
 // neither overflows nor underflows.
 func (c Comparison) PairError(n int) (relative float64) {
-	return Gamma(n/PairWidth+6+c.pairRoundings, U64)
+	sums := n/PairWidth + 6
+	if c.pairSums != nil {
+		sums = c.pairSums(n)
+	}
+	return Gamma(sums+c.pairRoundings, U64)
 }

@@ -98,35 +98,47 @@ func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
 	return pairs
 }
 
-// pairGeneric returns the portable pair kernel of a comparison. Its results equal the assembly's
-// bit for bit.
-func pairGeneric(terms func(x, row []float32) [32]float64) pairFunc {
+// pairGeneric returns the portable pair kernel with the given arithmetic. Its results equal the
+// assembly's bit for bit.
+func pairGeneric(score func(x, row []float32) float64) pairFunc {
 	return func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64) {
 		xs, sums := unsafe.Slice(x, n), unsafe.Slice(out, count)
 		for i, id := range unsafe.Slice(ids, count) {
 			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*4)), n)
-			a := terms(xs, row)
-			var s [8]float64
-			for l := range s {
-				s[l] = (a[l] + a[8+l]) + (a[16+l] + a[24+l])
-			}
-			for l := range 4 {
-				s[l] += s[l+4]
-			}
-			s[0] += s[2]
-			s[1] += s[3]
-			sums[i] = s[0] + s[1]
+			sums[i] = score(xs, row)
 		}
 	}
 }
 
+// addLanes adds the lanes as the pair kernels do.
+func addLanes(a [32]float64) float64 {
+	var s [8]float64
+	for l := range s {
+		s[l] = (a[l] + a[8+l]) + (a[16+l] + a[24+l])
+	}
+	return addEights(s)
+}
+
+// addEights adds eight lanes: lanes l and l + 4, then l and l + 2, then the last two.
+func addEights(s [8]float64) float64 {
+	for l := range 4 {
+		s[l] += s[l+4]
+	}
+	s[0] += s[2]
+	s[1] += s[3]
+	return s[0] + s[1]
+}
+
 // peakGeneric returns a loop of the panel kernel on memory in the L1 cache, because Go cannot
-// express a loop on registers alone. A round is one query of a strip over one chunk.
-func peakGeneric(psi, phi int, panel panelFunc) func(n int, _ *float32) {
+// express a loop on registers alone. A round is one query of a strip over one chain.
+func peakGeneric(s *spec, panel panelFunc) func(n int, _ *float32) {
 	return func(n int, _ *float32) {
-		strip, candidates := make([]uint32, Chunk*psi*genericMR), make([]uint32, Chunk*phi*genericNR)
+		k := s.chunk()
+		strip, candidates := make([]uint32, k*s.psi*genericMR), make([]uint32, k*s.phi*genericNR)
 		scores := make([]float32, genericMR*genericNR)
-		a := asm.PanelArgs{Psi: &strip[0], Phi: &candidates[0], K: Chunk, Strips: 1, Scores: &scores[0]}
+		a := asm.PanelArgs{
+			Psi: &strip[0], Phi: &candidates[0], K: k, Strips: 1, Group: s.group, Scores: &scores[0],
+		}
 		for range (n + genericMR - 1) / genericMR {
 			panel(&a)
 		}

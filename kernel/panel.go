@@ -30,7 +30,7 @@ func (b *Backend) Panels(c Comparison) Panels {
 	k := b.comparer(c)
 	return Panels{
 		MR: k.mr, NR: b.NR, Multiple: c.group,
-		name: c.name, psi: c.psi, phi: c.phi, chunk: Chunk, falling: c.falling, kernel: k.panel,
+		name: c.name, psi: c.psi, phi: c.phi, chunk: c.chunk(), falling: c.falling, kernel: k.panel,
 	}
 }
 
@@ -45,7 +45,7 @@ type PanelScratch struct {
 	// certainly worse.
 	Undecided []uint64
 	Pairs     int
-	// Strips counts the strips in all calls, once for every chain of Chunk coordinates. Dropped
+	// Strips counts the strips in all calls, once for every chain. Dropped
 	// counts the strips that the kernel skipped because of ExitBelow.
 	Strips, Dropped int64
 
@@ -96,7 +96,7 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 	n := (len(c.TargetStart) - 1) / p.MR
 	p.check(s, c, n)
 	s.args = asm.PanelArgs{
-		PsiStride: c.K * p.psi * p.MR, Strips: n, Scores: &s.Scores[0], Active: &s.active[0],
+		PsiStride: c.K * p.psi * p.MR, Strips: n, Group: p.Multiple, Scores: &s.Scores[0], Active: &s.active[0],
 		Thresholds: ptr(c.Thresholds), Counts: ptr(c.Counts), Undecided: &s.Undecided[0], ValidLanes: c.ValidLanes,
 	}
 	a := &s.args

@@ -1,9 +1,14 @@
 package model_test
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/modeltest"
@@ -82,6 +87,175 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 		}
 		return -score
 	},
+	"ote": func(c model.Config, h, r, t []float64) float64 {
+		return transformed(c, h, r, t, func(x []float64, u [][]float64, j int) float64 {
+			sum := 0.0
+			for i := range x {
+				p := x[i] * u[i][j]
+				sum = sum + float64(p)
+			}
+			return sum
+		}, func(kind, s float64) float64 {
+			switch kind {
+			case model.AbsoluteScale:
+				return math.Abs(s)
+			case model.ExponentialScale:
+				return exponential(s)
+			}
+			return 1
+		})
+	},
+	"house": func(c model.Config, h, r, t []float64) float64 {
+		s, m := int(c.Hyper[model.Group]), int(c.Hyper[model.Projections])
+		n, groups := int(c.Hyper[model.Reflections])+2*m, c.Dim/s
+		next := r[c.Dim*n:]
+		take := func(k int) []float64 {
+			part := next[:k]
+			next = next[k:]
+			return part
+		}
+		w := make([]float64, c.Dim)
+		if c.Hyper[model.Translation] == 1 {
+			w = take(c.Dim)
+		}
+		var directions, scales [2][]float64
+		if m > 0 {
+			for side := range directions {
+				directions[side], scales[side] = take(m), take(groups*m)
+			}
+		}
+		score := 0.0
+		for g := range groups {
+			// reflected returns x − κ(u·x)u for vector i of the group.
+			reflected := func(x []float64, i int, kappa float64) []float64 {
+				u := append([]float64{}, r[(g*n+i)*s:][:s]...)
+				squares := 0.0
+				for _, v := range u {
+					squares = squares + float64(v*v)
+				}
+				along, norm := 0.0, math.Sqrt(squares)
+				for k := range u {
+					if norm > 0 {
+						u[k] = u[k] / norm
+					}
+					p := float64(u[k] * x[k])
+					along = along + p
+				}
+				along = along * kappa
+				y := make([]float64, s)
+				for k := range u {
+					p := float64(along * u[k])
+					y[k] = x[k] - p
+				}
+				return y
+			}
+			coefficient := func(side, i int) float64 {
+				k := directions[side][i] * math.Abs(scales[side][g*m+i])
+				return math.Min(k, c.Hyper[model.ProjectionLimit])
+			}
+			x, y := h[g*s:][:s], t[g*s:][:s]
+			for i := range m {
+				x = reflected(x, n-1-i, coefficient(0, i))
+				y = reflected(y, i, coefficient(1, i))
+			}
+			moved := make([]float64, s)
+			for k := range x {
+				moved[k] = x[k] + w[g*s+k]
+			}
+			for i := n - 1 - m; i >= m; i-- {
+				moved = reflected(moved, i, 2)
+			}
+			squares := 0.0
+			for k := range moved {
+				v := moved[k] - y[k]
+				squares = squares + float64(v*v)
+			}
+			score = score - math.Sqrt(squares)
+		}
+		return score
+	},
+}
+
+// headDefinitions holds the scores of head queries of the models whose sides differ.
+var headDefinitions = map[string]func(c model.Config, h, r, t []float64) float64{
+	"ote": func(c model.Config, h, r, t []float64) float64 {
+		return transformed(c, t, r, h, func(x []float64, u [][]float64, j int) float64 {
+			sum := 0.0
+			for i := range x {
+				p := x[i] * u[j][i]
+				sum = sum + float64(p)
+			}
+			return sum
+		}, func(kind, s float64) float64 {
+			switch kind {
+			case model.AbsoluteScale:
+				return 1 / (math.Abs(s) + 1e-9)
+			case model.ExponentialScale:
+				return exponential(-s)
+			}
+			return 1
+		})
+	},
+}
+
+// transformed returns the score of OTE: minus the distance of e and the anchor a, which scale and turn
+// transform group by group.
+func transformed(c model.Config, a, r, e []float64,
+	turn func(x []float64, u [][]float64, j int) float64, scale func(kind, s float64) float64,
+) float64 {
+	s, kind := int(c.Hyper[model.Group]), c.Hyper[model.Scale]
+	columns, score := len(r)/c.Dim, 0.0
+	for from := 0; from < c.Dim; from += s {
+		var u [][]float64
+		x := make([]float64, s)
+		for i := range s {
+			raw := r[(from+i)*columns:][:columns]
+			row := append([]float64{}, raw[:s]...)
+			for _, earlier := range u {
+				along := 0.0
+				for k := range row {
+					p := row[k] * earlier[k]
+					along = along + float64(p)
+				}
+				for k := range row {
+					p := float64(along * earlier[k])
+					row[k] = row[k] - p
+				}
+			}
+			squares := 0.0
+			for _, v := range row {
+				squares = squares + float64(v*v)
+			}
+			if norm := math.Sqrt(squares); norm != 0 {
+				for k := range row {
+					row[k] = row[k] / norm
+				}
+			}
+			u = append(u, row)
+			x[i] = a[from+i] * scale(kind, raw[columns-1])
+		}
+		squares := 0.0
+		for j := range s {
+			v := turn(x, u, j) - e[from+j]
+			squares = squares + float64(v*v)
+		}
+		score = score - math.Sqrt(squares)
+	}
+	return score
+}
+
+// exponential returns eˣ, with x limited to ±30.
+func exponential(x float64) float64 {
+	if x > 30 {
+		x = 30
+	}
+	if x < -30 {
+		x = -30
+	}
+	if x <= 0 {
+		return fmath.Exp(x)
+	}
+	return 1 / fmath.Exp(-x)
 }
 
 // plain computes the reference score of MQuinE or MQuadE entry by entry, in the order of the
@@ -138,11 +312,14 @@ func plain(m model.Model, h, r, t int32) float64 {
 	return -s
 }
 
-// definition returns the reference score of a model.
-func definition(spec *model.Spec) func(m model.Model, h, r, t int32) float64 {
+// definition returns the reference score of a model for queries of one side.
+func definition(spec *model.Spec, side kg.Side) func(m model.Model, h, r, t int32) float64 {
 	score, ok := definitions[spec.Name]
 	if !ok {
 		return plain
+	}
+	if head, ok := headDefinitions[spec.Name]; ok && side == kg.Head {
+		score = head
 	}
 	return func(m model.Model, h, r, t int32) float64 {
 		c, x := m.Config(), m.Tensors()
@@ -150,8 +327,11 @@ func definition(spec *model.Spec) func(m model.Model, h, r, t int32) float64 {
 		if c.Reciprocal {
 			relations *= 2
 		}
-		return score(c, modeltest.Row(x[0], c.Entities, h), modeltest.Row(x[1], relations, r),
-			modeltest.Row(x[0], c.Entities, t))
+		var ofRelation []float64 // rows of all its tensors
+		for _, tensor := range x[1:] {
+			ofRelation = append(ofRelation, modeltest.Row(tensor, relations, r)...)
+		}
+		return score(c, modeltest.Row(x[0], c.Entities, h), ofRelation, modeltest.Row(x[0], c.Entities, t))
 	}
 }
 
@@ -159,11 +339,11 @@ func definition(spec *model.Spec) func(m model.Model, h, r, t int32) float64 {
 // relations.
 func TestConform(t *testing.T) {
 	for _, spec := range model.Specs() {
-		score := definition(spec)
-		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, _ kg.Side, t kg.Triple) float64 {
-			return score(m, t.Head, t.Relation, t.Tail)
+		score := definition(spec, kg.Tail)
+		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, side kg.Side, t kg.Triple) float64 {
+			return definition(spec, side)(m, t.Head, t.Relation, t.Tail)
 		}}
-		if _, ok := definitions[spec.Name]; ok {
+		if slices.ContainsFunc(spec.Hyper, func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }) {
 			s.Hyper = func(size float64) map[string]float64 {
 				return map[string]float64{model.EmbeddingRange: size}
 			}
@@ -178,5 +358,29 @@ func TestConform(t *testing.T) {
 			return score(m, t.Head, 2*t.Relation, t.Tail)
 		}
 		t.Run(spec.Name+"-reciprocal", func(t *testing.T) { modeltest.Conform(t, s) })
+	}
+}
+
+// The variants of OTE and HousE are hyper-parameters, and so is the size of the groups.
+func TestConformGroups(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hyper map[string]float64
+	}{
+		{"ote", map[string]float64{model.Scale: model.AbsoluteScale, model.Group: 1}},
+		{"house", map[string]float64{model.Projections: 0}},
+		{"house", map[string]float64{model.Projections: 0, model.Translation: 1, model.Group: 1}},
+		{"house", map[string]float64{model.Projections: 2, model.Translation: 1, model.Reflections: 3}},
+	} {
+		t.Run(fmt.Sprint(c.name, c.hyper), func(t *testing.T) {
+			spec, err := model.Lookup(c.name)
+			require.NoError(t, err)
+			modeltest.Conform(t, modeltest.Subject{
+				Spec: spec, Hyper: func(float64) map[string]float64 { return c.hyper },
+				Definition: func(m model.Model, side kg.Side, t kg.Triple) float64 {
+					return definition(spec, side)(m, t.Head, t.Relation, t.Tail)
+				},
+			})
+		})
 	}
 }

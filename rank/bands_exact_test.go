@@ -267,7 +267,8 @@ func TestOverflowGuards(t *testing.T) {
 	require.NoError(t, err)
 	for _, b := range backends {
 		for _, c := range kernel.Comparisons() {
-			s := oneQuery(b, model.Tower{Compare: c, Psi: 2, Phi: 2})
+			k := max(c.Group(), 2)
+			s := oneQuery(b, model.Tower{Compare: c, Psi: k, Phi: k})
 			overflows := 0
 			for at := range 260 { // to infinity
 				x := float32(math.Ldexp(1, at/2))
@@ -276,6 +277,7 @@ func TestOverflowGuards(t *testing.T) {
 				if c.Distance() {
 					query, candidate = []float32{x, 0}, []float32{-x, 0}
 				}
+				query, candidate = append(query, make([]float32, k-2)...), append(candidate, make([]float32, k-2)...)
 				s.Norms[0], s.f.groupNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
 				score := panelScore(b, b.Panels(c), kernel.Words(query), kernel.Words(candidate))
 				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {

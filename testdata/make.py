@@ -16,7 +16,8 @@ import struct
 
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
-DIM = {"mquine": 5, "mquade": 5}  # vectors have 11, not a multiple of a register
+DIM = {"mquine": 5, "mquade": 5, "ote": 15, "house": 15}  # other vectors have 11, not a multiple of a register
+GROUP, LIMIT = 3, 0.5  # of ote and house
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -53,6 +54,11 @@ def shapes(model, d):
         "complex": [("entity", [e, 2 * d]), ("relation", [r, 2 * d])],
         "rotate": [("entity", [e, 2 * d]), ("relation", [r, d])],
         "protate": [("entity", [e, d]), ("relation", [r, d])],
+        "ote": [("entity", [e, d]), ("relation", [r, d // GROUP, GROUP, GROUP + 1])],
+        # Two reflections, and one projection of each entity.
+        "house": [("entity", [e, d]), ("relation", [r, d // GROUP, 4 * GROUP]), ("translation", [r, d])] + [
+            (f"{side}_{name}", [r] + row) for side in ("head", "tail")
+            for name, row in (("direction", [1]), ("scale", [d // GROUP, 1]))],
     }[model]
 
 
@@ -147,6 +153,67 @@ def score_protate(h, r, t, unit):
     return -total
 
 
+def dot(x, y):
+    total = 0.0
+    for a, b in zip(x, y):
+        total += a * b
+    return total
+
+
+def length(x):
+    return math.sqrt(dot(x, x))
+
+
+def orthonormal(rows):
+    """The Gram–Schmidt process."""
+    result = []
+    for row in rows:
+        for u in result:
+            c = dot(row, u)
+            row = [a - c * b for a, b in zip(row, u)]
+        n = length(row)
+        result.append([v / n for v in row] if n else row)
+    return result
+
+
+def score_ote(h, r, t, side):
+    """Minus the distance of the transformed anchor and the candidate, with exponential scales."""
+    anchor, candidate = (h, t) if side == "tail" else (t, h)
+    total = 0.0
+    for g in range(0, len(h), GROUP):
+        rows = [r[0][(g + i) * (GROUP + 1):(g + i + 1) * (GROUP + 1)] for i in range(GROUP)]
+        u = orthonormal([row[:GROUP] for row in rows])
+        sign = 1 if side == "tail" else -1
+        x = [a * math.exp(sign * row[GROUP]) for a, row in zip(anchor[g:g + GROUP], rows)]
+        q = [dot(x, column) for column in zip(*u)] if side == "tail" else [dot(x, row) for row in u]
+        total += length([a - b for a, b in zip(q, candidate[g:g + GROUP])])
+    return -total
+
+
+def reflect(x, u, k):
+    c = k * dot(u, x)
+    return [a - c * b for a, b in zip(x, u)]
+
+
+def score_house(h, r, t):
+    vectors, w, head_direction, head_scale, tail_direction, tail_scale = r
+    total = 0.0
+    for g in range(0, len(h), GROUP):
+        at = g * 4
+        us = []
+        for i in range(4):
+            v = vectors[at + i * GROUP:at + (i + 1) * GROUP]
+            n = length(v)
+            us.append([a / n for a in v] if n else v)
+        x, y = h[g:g + GROUP], t[g:g + GROUP]
+        x = reflect(x, us[3], min(head_direction[0] * abs(head_scale[g // GROUP]), LIMIT))
+        y = reflect(y, us[0], min(tail_direction[0] * abs(tail_scale[g // GROUP]), LIMIT))
+        x = [a + b for a, b in zip(x, w[g:g + GROUP])]
+        x = reflect(reflect(x, us[2], 2), us[1], 2)
+        total += length([a - b for a, b in zip(x, y)])
+    return -total
+
+
 def scorer(model, d, embedding_range):
     return {
         "mquine": lambda h, r, t: score_matrices(h, r, t, d),
@@ -158,6 +225,8 @@ def scorer(model, d, embedding_range):
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
         # The authors' code has this mistyped π for the model.
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
+        "ote": score_ote,  # with the side of the query
+        "house": score_house,
     }[model]
 
 
@@ -172,7 +241,9 @@ def rank_lines(splits, entities, relations, id_of, tensors, score):
             relation = [p[r] for p in parameters]
             answer = t if side == "tail" else h
             triple = (lambda e: (h, r, e)) if side == "tail" else (lambda e: (e, r, t))
-            scores = [score(rows[id_of[triple(e)[0]]], relation, rows[id_of[triple(e)[2]]]) for e in range(ENTITIES)]
+            sided = [side] if score is score_ote else []
+            scores = [score(rows[id_of[triple(e)[0]]], relation, rows[id_of[triple(e)[2]]], *sided)
+                      for e in range(ENTITIES)]
             counts = []
             for known in filters:
                 rest = [scores[e] for e in range(ENTITIES) if e != answer and triple(e) not in known]
@@ -213,12 +284,18 @@ def main():
     order = list(range(ENTITIES))
     rng.shuffle(order)
     id_of = {e: i for i, e in enumerate(order)}
-    for model in ("mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"):
+    for model in ("mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate", "ote",
+                  "house"):
         d = DIM.get(model, 11)
         metadata = {"format": "mquine/1", "model": model, "dim": str(d), "dataset": "graph"}
         embedding_range = 1.5
         if model in ("rotate", "protate"):
             metadata |= {"embedding_range": str(embedding_range), "gamma": "6"}
+        if model == "ote":
+            metadata |= {"group": str(GROUP), "scale": "2", "gamma": "6"}
+        if model == "house":
+            metadata |= {"group": str(GROUP), "reflections": "2", "projections": "1", "translation": "1",
+                         "projection_limit": str(LIMIT), "gamma": "6"}
         tensors = make_tensors(rng, model, d)
         write_checkpoint(model, metadata, shapes(model, d), tensors, [entities[e] for e in order], relations)
         lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d, embedding_range))

@@ -287,8 +287,9 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	}
 	sum := power(n, func(i int) complex128 { return h[i] }) + power(n, func(i int) complex128 { return tl[i] })
 	if c.Regulariser != model.Dura {
-		if c.Model == "rotate" {
-			return sum // phases have none
+		switch c.Model {
+		case "rotate", "ote", "house":
+			return sum // relations have none
 		}
 		for _, r := range relations {
 			x := row(1, r)

@@ -347,7 +347,7 @@ func conformScreens(r *rig) {
 					fmt.Sprintf("half variant %d, centred %v, %v", variant, centre, s))
 			}
 		}
-		for _, c := range kernel.Comparisons() {
+		for _, c := range Comparisons() {
 			for q := range p.queries {
 				for t := p.first[q]; t < p.first[q+1]; t++ {
 					x := p.score(c, q, rng.IntN(p.candidates))
@@ -403,7 +403,7 @@ func conformHard(r *rig) {
 			require.NoError(r.t, r.screens.Half(r.s, variant, run.screen, p.queries))
 			r.verify(p, kernel.Dot, run, 1, fmt.Sprintf("half variant %d, %s", variant, kind.name))
 		}
-		for _, c := range kernel.Comparisons() {
+		for _, c := range Comparisons() {
 			for q := range p.queries {
 				x := p.score(c, q, rng.IntN(p.candidates))
 				p.ends[2*q], p.ends[2*q+1] = x, x

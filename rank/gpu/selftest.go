@@ -26,6 +26,9 @@ func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backen
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := m.Config()
+	if err := checkComparisons(m); err != nil {
+		return fmt.Errorf("%w: rank on the processor, with --backend %s", err, backend.Tier)
+	}
 	kind := fmt.Sprint(c.Model, c.Dim, c.Hyper)
 	if e.failed != nil || e.untested || e.passed[kind] {
 		return e.failed
@@ -53,6 +56,16 @@ func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backen
 		}
 	}
 	e.passed[kind] = true
+	return nil
+}
+
+// checkComparisons returns an error if GPUs have no kernels for the comparisons of a model.
+func checkComparisons(m model.Model) error {
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		if c := m.Tower(side).Compare; !slices.Contains(cuda.Comparisons(), c) {
+			return fmt.Errorf("GPUs have no kernels for the comparison of %s (%v)", m.Config().Model, c)
+		}
+	}
 	return nil
 }
 

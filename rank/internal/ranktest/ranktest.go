@@ -185,7 +185,7 @@ func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind
 	if name == "rotate" || name == "protate" {
 		c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
 	}
-	return ModelOf(t, c, seed, kind)
+	return ModelOf(t, spec.Initial(c), seed, kind)
 }
 
 // ModelOf is like Model but takes a configuration with hyper-parameters.
@@ -314,6 +314,7 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 		case "rotate", "protate":
 			c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
 		}
+		c = spec.Initial(c)
 		list = append(list, c)
 		switch spec.Name {
 		case "complex", "rotate", "cp":
