@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"unsafe"
 
 	"github.com/mquine/mquine/asm"
 )
@@ -34,6 +35,10 @@ func GroupNormOf(size int) Comparison {
 func newGroupNorm(size int) Comparison {
 	pair := func(kernel groupPairFunc) pairFunc {
 		return func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64) {
+			if n < size { // no whole group
+				clear(unsafe.Slice(out, count))
+				return
+			}
 			kernel(x, n/size, size, table, stride, ids, count, out)
 		}
 	}

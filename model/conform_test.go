@@ -170,9 +170,9 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 				v := moved[k] - y[k]
 				squares = squares + float64(v*v)
 			}
-			score = score - math.Sqrt(squares)
+			score = score + math.Sqrt(squares)
 		}
-		return score
+		return -score
 	},
 }
 
@@ -239,9 +239,9 @@ func transformed(c model.Config, a, r, e []float64,
 			v := turn(x, u, j) - e[from+j]
 			squares = squares + float64(v*v)
 		}
-		score = score - math.Sqrt(squares)
+		score = score + math.Sqrt(squares)
 	}
-	return score
+	return -score
 }
 
 // exponential returns eˣ, with x limited to ±30.
