@@ -494,7 +494,8 @@ func TestPackRows(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(9, 4))
-		p := newComparisonCase(t, rng, b, c, 64, 2*b.Panels(c).MR, b.NR, func(int) float32 { return 1 })
+		k := max(wholeGroups(c, 64), c.Group())
+		p := newComparisonCase(t, rng, b, c, k, 2*b.Panels(c).MR, b.NR, func(int) float32 { return 1 })
 		scratch, vectors := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2), numbers(p.call.Panel)
 		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
 		x, y, z := padded(t, rng, 18), padded(t, rng, 18), padded(t, rng, 18)

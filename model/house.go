@@ -41,7 +41,13 @@ var house = &Spec{
 	Hyper:   []*HyperParameter{margin, groupSize, projections, reflections, translates, projectionLimit},
 	Tensors: houseTensors,
 	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
-	Build:   func(t Tables) Model { return newHousE(t) },
+	Build: func(t Tables) Model {
+		m := newHousE(t)
+		if m.projections > 0 { // training needs features that do not depend on the relation
+			return rankedOnly{m}
+		}
+		return m
+	},
 	Start:   marginStart,
 }
 
@@ -56,7 +62,7 @@ const (
 var (
 	projections = &HyperParameter{
 		Key: Projections, Help: "projections of each entity (m); 0 means HousE_r and HousE_r+",
-		Initial: func(Config) float64 { return 1 }, Least: 0, Most: maxVectorDim, Whole: true,
+		Least: 0, Most: maxVectorDim, Whole: true,
 	}
 	reflections = &HyperParameter{
 		Key: Reflections, Help: "reflections of a head",
@@ -101,6 +107,9 @@ func houseTensors(c Config) []Parameter {
 	}
 	return list
 }
+
+// rankedOnly hides the gradients of a model.
+type rankedOnly struct{ Model }
 
 type houseModel struct {
 	groupModel
