@@ -48,7 +48,7 @@ var house = &Spec{
 		}
 		return m
 	},
-	Start:   marginStart,
+	Start: marginStart,
 }
 
 // The keys of HousE's hyper-parameters.

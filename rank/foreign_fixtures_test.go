@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -140,4 +141,41 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 		printed[sidedTriple{kg.Triple{Head: head, Relation: relation, Tail: tail}, side}] = int32(number - first)
 	}
 	return printed
+}
+
+// A folder of another tool and its conversion to mquine/1 give the same integers, under every filter.
+func TestForeignImported(t *testing.T) {
+	root := filepath.Dir(fixture(t, "mquine-umls"))
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	g, err := kg.Open(t.Context(), "umls")
+	if err != nil {
+		t.Skipf("MQUINE_DATA: %v", err)
+	}
+	run := func(c *checkpoint.Checkpoint) []Rank {
+		labelled, err := g.Relabel(c.Entities, c.Relations)
+		require.NoError(t, err)
+		ranking, err := Run(t.Context(), c.Model, kg.NewIndex(labelled), labelled.Splits[kg.Test], Options{})
+		require.NoError(t, err)
+		return ranking.Ranks
+	}
+	read := 0
+	for _, e := range entries {
+		dir := filepath.Join(root, e.Name())
+		c, err := checkpoint.Open(t.Context(), dir)
+		if err != nil || c.Format == "mquine/1" {
+			continue
+		}
+		read++
+		out := filepath.Join(t.TempDir(), "out")
+		metadata := maps.Clone(c.Metadata)
+		metadata["dataset"] = c.Dataset
+		require.NoError(t, c.Save(t.Context(), out, metadata), dir)
+		saved, err := checkpoint.Open(t.Context(), out)
+		require.NoError(t, err, dir)
+		require.Equal(t, run(c), run(saved), dir)
+		require.NoError(t, saved.Close())
+		require.NoError(t, c.Close())
+	}
+	assert.GreaterOrEqual(t, read, len(foreignFixtures))
 }

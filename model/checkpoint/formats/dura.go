@@ -12,7 +12,7 @@ var dura = &Format{
 	Name: "dura", Tool: "KGE-DURA (MIRALab-USTC/KGE-DURA)",
 	Files: "config.json, *_embedding.npy, ent_id, rel_id",
 	Is: func(dir string) bool {
-		if !exists(dir, "config.json", "relation_embedding.npy") || exists(dir, "best_valid.model") {
+		if !exists(dir, "config.json", "relation_embedding.npy") {
 			return false
 		}
 		f := Folder{Path: dir, Metadata: map[string]string{}}

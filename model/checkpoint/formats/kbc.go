@@ -40,6 +40,7 @@ func convertKBC(f *Folder) (*Converted, error) {
 		if err == nil && relation.width() == entity.width() {
 			c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, offset, nil)
 			if err == nil {
+				c.ToolScore = squared
 				c.Notes = append(c.Notes, "kbc's TransE scores are −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
 					"which gives the same ranks")
 			}

@@ -20,29 +20,30 @@ import (
 var openke = &Format{
 	Name: "openke", Tool: "OpenKE (thunlp/OpenKE)",
 	Files:        "*.ckpt, entity2id.txt, relation2id.txt",
-	Is:           func(dir string) bool { return openkeFile(dir) != "" },
+	Ending:       ".ckpt",
 	vocabularies: []vocabularyFiles{openkeFiles},
 	open: func(f *Folder) error {
-		file := openkeFile(f.Path)
+		file, err := f.chosen()
+		if err != nil {
+			return err
+		}
 		if err := f.openTorch(file, nil); err != nil {
 			return err
 		}
 		state, _ := f.value.(*pickle.Dict)
-		err := f.addState(file, state)
+		err = f.addState(file, state)
 		for i := range f.Tensors { // a strategy object adds this prefix
 			f.Tensors[i].Name = strings.TrimPrefix(f.Tensors[i].Name, "model.")
 		}
 		return err
 	},
-	convert: convertOpenKE,
-}
-
-// openkeFile returns the name of the only file *.ckpt in dir, or "".
-func openkeFile(dir string) string {
-	if exists(dir, "entity_embedding.npy") { // a folder of the RotatE repository with another file
-		return ""
-	}
-	return only(dir, ".ckpt")
+	convert: func(f *Folder) (*Converted, error) {
+		c, err := convertOpenKE(f)
+		if err == nil {
+			c.ToolScore = negated
+		}
+		return c, err
+	},
 }
 
 func convertOpenKE(f *Folder) (*Converted, error) {

@@ -119,6 +119,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	case isNumber(norm, 2):
 		c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, interleaved, nil)
 		if err == nil && power == true {
+			c.ToolScore = squared
 			c.Notes = append(c.Notes, "this TransE of PyKEEN scores −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
 				"which gives the same ranks")
 		}

@@ -39,11 +39,6 @@ func (f *Folder) vectorModel(
 	default:
 		return nil, f.wrongRows(relation, r, "relations")
 	}
-	for _, t := range []Tensor{entity, relation} {
-		if t.Type != "float32" {
-			c.Notes = append(c.Notes, fmt.Sprintf("tensor %s was converted from %s to float32", t.Name, t.Type))
-		}
-	}
 	relation.Shape = []int{r, relation.width()}
 	if c.Config.Reciprocal {
 		relation.Shape = []int{r, 2, relation.Shape[1]}
