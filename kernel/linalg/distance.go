@@ -24,7 +24,7 @@ const (
 
 var distanceNames = [numDistances]string{"l1", "l2", "group-norm", "phase"}
 
-// DistanceKinds returns the distances that have kernels of their own.
+// DistanceKinds returns the distances that have separate kernels.
 func DistanceKinds() []DistanceKind {
 	return []DistanceKind{DistanceL1, DistanceL2, DistanceGroupNorm, DistancePhase}
 }
