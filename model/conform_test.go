@@ -343,7 +343,8 @@ func TestConform(t *testing.T) {
 		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, side kg.Side, t kg.Triple) float64 {
 			return definition(spec, side)(m, t.Head, t.Relation, t.Tail)
 		}}
-		if slices.ContainsFunc(spec.Hyper, func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }) {
+		ranged := func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }
+		if slices.ContainsFunc(spec.Hyper, ranged) {
 			s.Hyper = func(size float64) map[string]float64 {
 				return map[string]float64{model.EmbeddingRange: size}
 			}
