@@ -327,7 +327,7 @@ func TestSlackOfHAKE(t *testing.T) {
 		var ratio exactly.Ratio
 		for range 100 {
 			try(&ratio, Config{Dim: 1, Hyper: hyper(0, 1)}, []float32{0, 0},
-				[]float32{0, 0, -rng.Float32()}, []float32{0, 1 + rng.Float32()})
+				[]float32{0, 0, rng.Float32() * 0x1p-8}, []float32{0, 1 + rng.Float32()})
 		}
 		ratio.Check(t, 0.99)
 	})
