@@ -15,15 +15,16 @@ import (
 // the errors close to the bounds, so a test fails if a term of a bound is halved or missing
 // (docs/numerics.md, "Tests of the bounds").
 
-// lossy returns vectors of k terms. In arithmetic with the given unit roundoff, their score loses
+// lossy returns vectors of k coordinates. In arithmetic with the given unit roundoff, their score loses
 // half a unit in the last place in every addition to a nonzero sum. The first term is 1. The terms
 // at the given positions cause ties that round to the even 1. Computing the first term loses half a
 // unit too, unless its product is exact.
 func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
-	x, y = make([]float32, k), make([]float32, k)
+	psi, phi := c.Words()
+	x, y = make([]float32, k*psi), make([]float32, k*phi)
 	_, exponent := math.Frexp(unit)
 	half := float32(math.Ldexp(1, exponent/2))
-	if c.Distance() {
+	if c.Distance() && !c.Products() {
 		for _, t := range at {
 			x[t] = float32(unit)
 		}
@@ -31,13 +32,13 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 		return x, y
 	}
 	for _, t := range at {
-		x[t], y[t] = half, float32(unit)/half
+		x[psi*t], y[phi*t] = half, float32(unit)/half
 	}
 	x[0], y[0] = 1, 1
 	if unit == U32 { // (1 + z)(1 − z + z²) = 1 + z³
 		x[0], y[0] = 1+0x1p-8, 1-0x1p-8+0x1p-16
 	}
-	if c == Phase { // the other half of the first term
+	if c == Phase || c == Hake { // the other half of the first term
 		x[1], y[1] = half, float32(unit)/half
 	}
 	return x, y
@@ -45,11 +46,13 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 
 // panelError records in ratio the error of a panel's score of x and y, and the bound on it.
 func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
-	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
+	psi, _ := c.Words()
+	k := len(x) / psi
+	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, k, 1, 1, func(int) float32 { return 0 })
 	p.q[0], p.e[0] = Words(x), Words(y)
 	p.pack()
 	got, _ := p.run(nil)
-	relative, absolute := b.PanelError(c, len(x))
+	relative, absolute := b.PanelError(c, k)
 	want, measure, _ := kerneltest.ExactScore(c, x, y)
 	ratio.See(exactly.Sub(exactly.Of(float64(got.Scores[0])), want), relative*measure+absolute)
 }
@@ -58,11 +61,10 @@ func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *e
 // as much as the bound says.
 func TestPanelErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
-		u := c.Group()
+		u, chunk := c.Group(), ChunkOf(c)
 		var ratio exactly.Ratio
 		for _, k := range []int{u, 2 * u, 40, Chunk, Chunk + u, 3 * Chunk, 1482, 40 * Chunk} {
 			k = max(wholeGroups(c, k), u)
-			chunk := max(Chunk/u, 1) * u
 			var at []int
 			for t := u; t < k; t += u {
 				if t < chunk || t%chunk == 0 {
@@ -76,7 +78,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 			panelError(t, b, c, x, y, &ratio)
 		}
 		least := map[Kind]float64{
-			KindDot: 0.999, KindL1: 0.99, KindGroupNorm: 0.95, KindPhase: 0.98, KindGroupNormOf: 0.95,
+			KindDot: 0.999, KindL1: 0.99, KindGroupNorm: 0.95, KindPhase: 0.98, KindGroupNormOf: 0.95, KindHake: 0.49,
 		}[c.Kind()]
 		if !kerneltest.HasTwin(c) && b.Tier != Generic {
 			least = 0 // the error of the root exceeds all other errors: see TestRootError
@@ -92,8 +94,9 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 		var ratio exactly.Ratio
 		for _, k := range []int{2, 256, 1482} {
 			k = max(wholeGroups(c, k), c.Group())
-			x, y := make([]float32, k), make([]float32, k)
-			for t := range x {
+			psi, phi := c.Words()
+			x, y := make([]float32, k*psi), make([]float32, k*phi)
+			for t := range k {
 				switch c.Kind() {
 				case KindDot, KindPhase: // products that are ties and round to 0
 					x[t], y[t] = 0x1p-75, 0x1p-75
@@ -102,6 +105,8 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 					if b.Tier == Generic { // squares that vanish
 						x[t], y[t] = 0x1p-75, 0
 					}
+				case KindHake: // squares that are ties and round to 0
+					x[4*t+2] = 0x1p-75
 				case KindL1: // differences are exact
 					x[t], y[t] = math.SmallestNonzeroFloat32, 0
 				}
@@ -112,6 +117,7 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 		switch size := float64(c.Group()); {
 		case c == L1:
 			least = 0
+		case c == Hake:
 		case c.Distance() && b.Tier == Generic:
 			least = 0x1p-13 / math.Sqrt(size)
 		case c.Distance(): // a root for each group
@@ -149,14 +155,18 @@ func TestPairErrorIsReached(t *testing.T) {
 				}
 			}
 			out := make([]float64, 1)
-			b.Pair(c, out, x, y, n, []int32{0})
+			b.Pair(c, out, x, y, len(y), []int32{0})
+			psi, phi := c.Words()
 			whole := wholeGroups(c, n)
-			want, measure, _ := kerneltest.ExactScore(c, x[:whole], y[:whole])
+			want, measure, _ := kerneltest.ExactScore(c, x[:whole*psi], y[:whole*phi])
 			ratio.See(exactly.Sub(exactly.Of(out[0]), want), c.PairError(n)*measure)
 		}
 		least := 0.98
-		if c.Kind() == KindGroupNormOf {
+		switch c.Kind() {
+		case KindGroupNormOf:
 			least = 0.9
+		case KindHake: // the measure contains ‖ψ‖‖φ‖ and the distance, which are equal here
+			least = 0.49
 		}
 		ratio.Check(t, least)
 	})

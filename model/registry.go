@@ -7,7 +7,9 @@ import (
 )
 
 // specs are the registered models.
-var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, ote, house}
+var specs = []*Spec{
+	mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, ote, house, hake,
+}
 
 // Register adds a model that another package defines. Call it before any model is used. It panics
 // if the name is taken.

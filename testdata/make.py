@@ -18,6 +18,10 @@ ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
 DIM = {"mquine": 5, "mquade": 5, "ote": 15, "house": 15}  # other vectors have 11, not a multiple of a register
 GROUP, LIMIT = 3, 0.5  # of ote and house
+MODELS = ["mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate", "ote", "house"]
+# Later models draw from separate generators, so a new model changes no other file.
+LATER = ["hake"]
+PHASE_WEIGHT, MODULUS_WEIGHT = 0.75, 1.25  # of hake
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -59,6 +63,7 @@ def shapes(model, d):
         "house": [("entity", [e, d]), ("relation", [r, d // GROUP, 4 * GROUP]), ("translation", [r, d])] + [
             (f"{side}_{name}", [r] + row) for side in ("head", "tail")
             for name, row in (("direction", [1]), ("scale", [d // GROUP, 1]))],
+        "hake": [("entity", [e, 2 * d]), ("relation", [r, 3 * d])],
     }[model]
 
 
@@ -214,6 +219,19 @@ def score_house(h, r, t):
     return -total
 
 
+def score_hake(h, r, t, k, unit):
+    phases, squares, row = 0.0, 0.0, r[0]
+    for i in range(k):
+        sh, ch, sr, cr, st, ct = (f(v * unit) for v in (h[i], row[i], t[i]) for f in (math.sin, math.cos))
+        x, y = sh * cr + ch * sr, ch * cr - sh * sr
+        phases += abs(x * ct - y * st)
+        modulus = abs(row[k + i])
+        bias = max(min(row[2 * k + i], 1), -modulus)
+        v = h[k + i] * (modulus + bias) - t[k + i] * (1 - bias)
+        squares += v * v
+    return -(PHASE_WEIGHT * phases + MODULUS_WEIGHT * math.sqrt(squares))
+
+
 def scorer(model, d, embedding_range):
     return {
         "mquine": lambda h, r, t: score_matrices(h, r, t, d),
@@ -227,6 +245,7 @@ def scorer(model, d, embedding_range):
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
         "ote": score_ote,  # with the side of the query
         "house": score_house,
+        "hake": lambda h, r, t: score_hake(h, r, t, d, 3.14159262358979323846 / embedding_range / 2),
     }[model]
 
 
@@ -284,18 +303,21 @@ def main():
     order = list(range(ENTITIES))
     rng.shuffle(order)
     id_of = {e: i for i, e in enumerate(order)}
-    for model in ("mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate", "ote",
-                  "house"):
+    for model in MODELS + LATER:
+        if model in LATER:
+            rng = random.Random(model)
         d = DIM.get(model, 11)
         metadata = {"format": "mquine/1", "model": model, "dim": str(d), "dataset": "graph"}
         embedding_range = 1.5
-        if model in ("rotate", "protate"):
+        if model in ("rotate", "protate", "hake"):
             metadata |= {"embedding_range": str(embedding_range), "gamma": "6"}
         if model == "ote":
             metadata |= {"group": str(GROUP), "scale": "2", "gamma": "6"}
         if model == "house":
             metadata |= {"group": str(GROUP), "reflections": "2", "projections": "1", "translation": "1",
                          "projection_limit": str(LIMIT), "gamma": "6"}
+        if model == "hake":
+            metadata |= {"phase_weight": str(PHASE_WEIGHT), "modulus_weight": str(MODULUS_WEIGHT)}
         tensors = make_tensors(rng, model, d)
         write_checkpoint(model, metadata, shapes(model, d), tensors, [entities[e] for e in order], relations)
         lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d, embedding_range))

@@ -6,8 +6,8 @@ import (
 )
 
 // DistanceKind is a distance between two float32 vectors: a query vector ψ and a feature vector φ.
-// DistanceGroupNorm and DistancePhase treat coordinates 2u and 2u+1 as a pair. The other distances
-// of groups are results of DistanceGroupNormOf.
+// DistanceGroupNorm, DistancePhase and DistanceProductNorm treat coordinates 2u and 2u+1 as a pair.
+// The other distances of groups are results of DistanceGroupNormOf.
 type DistanceKind uint32
 
 const (
@@ -19,14 +19,16 @@ const (
 	DistanceGroupNorm
 	// DistancePhase is Σ|ψ_2u φ_2u + ψ_2u+1 φ_2u+1|.
 	DistancePhase
+	// DistanceProductNorm is √Σ(ψ_2u φ_2u + ψ_2u+1 φ_2u+1)².
+	DistanceProductNorm
 	numDistances
 )
 
-var distanceNames = [numDistances]string{"l1", "l2", "group-norm", "phase"}
+var distanceNames = [numDistances]string{"l1", "l2", "group-norm", "phase", "product-norm"}
 
 // DistanceKinds returns the distances that have separate kernels.
 func DistanceKinds() []DistanceKind {
-	return []DistanceKind{DistanceL1, DistanceL2, DistanceGroupNorm, DistancePhase}
+	return []DistanceKind{DistanceL1, DistanceL2, DistanceGroupNorm, DistancePhase, DistanceProductNorm}
 }
 
 // groupsShift is the position of the size of a group in the result of DistanceGroupNormOf.
@@ -51,7 +53,8 @@ func DistanceGroupNormOf(size int) DistanceKind {
 // distance has kernels of its own.
 func (d DistanceKind) groups() int { return int(d >> groupsShift) }
 
-// String returns "l1", "l2", "group-norm", "phase" or, for groups of s coordinates, "group-norm-s".
+// String returns "l1", "l2", "group-norm", "phase", "product-norm" or, for groups of s coordinates,
+// "group-norm-s".
 func (d DistanceKind) String() string {
 	if s := d.groups(); s > 0 {
 		return fmt.Sprintf("group-norm-%d", s)
@@ -68,11 +71,15 @@ func (d DistanceKind) Group() int {
 	if s := d.groups(); s > 0 {
 		return s
 	}
-	if d == DistanceGroupNorm || d == DistancePhase {
-		return 2
+	if d == DistanceL1 || d == DistanceL2 {
+		return 1
 	}
-	return 1
+	return 2
 }
+
+// Root reports whether the distance is the square root of a sum over all coordinates. The gradients
+// of such a distance depend on its scores.
+func (d DistanceKind) Root() bool { return d == DistanceL2 || d == DistanceProductNorm }
 
 // Distance computes the scores of queries and features, S_ij = −dist(ψ_i, φ_j), and their
 // gradients. It uses the blocking of Product, with different operations in place of multiply-adds.
@@ -82,14 +89,15 @@ func (d DistanceKind) Group() int {
 // starts at 0 and adds its terms in ascending order. A product is fused with the addition that
 // follows; all other operations are rounded separately. The square root of a group norm and its
 // reciprocal are polynomials with an error of a few units in the last place (inverseRoot). The
-// square root of DistanceL2 and the division by it are rounded once. A distance of
-// DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order. Hence the results do not
-// depend on the number of threads or on the blocking, and all tiers agree bit for bit.
+// square root of DistanceL2 and DistanceProductNorm and the division by it are rounded once. A
+// distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order. Hence the
+// results do not depend on the number of threads or on the blocking, and all tiers agree bit for bit.
 //
 // At a kink, the gradient is the subgradient 0. Kinks occur where two coordinates are equal
 // (DistanceL1), where two groups are equal (DistanceGroupNorm, DistanceGroupNormOf), where two
-// vectors are equal (DistanceL2), and where a term is 0 (DistancePhase). If a coordinate is NaN or infinite, its
-// scores are NaN or −Inf and its gradients are NaN or infinite.
+// vectors are equal (DistanceL2), where a term is 0 (DistancePhase), and where all terms are 0
+// (DistanceProductNorm). If a coordinate is NaN or infinite, its scores are NaN or −Inf and its
+// gradients are NaN or infinite.
 //
 // A Distance holds scratch memory for one call at a time. It allocates only if the matrices are
 // larger than in all earlier calls.
@@ -98,7 +106,7 @@ type Distance struct {
 	kernels           *distanceKernels
 	scores, gradients *Product
 
-	// The operands of rootWork and quotientWork, which the pool runs for DistanceL2.
+	// The operands of rootWork and quotientWork, which the pool runs for distances that are roots.
 	s, g         Matrix
 	quotients    Matrix // G/S
 	rootWork     func(worker, row int)
@@ -140,7 +148,8 @@ func (k *distanceKernels) takeRoots(x []float32) {
 	}
 }
 
-// divide sets q to g/s, for the gradient of S = −√Σ(ψ−φ)² with respect to ψ, which is (ψ−φ)/S.
+// divide sets q to g/s, for the gradient of a root: S = −√Σ(ψ−φ)², for example, has the gradient
+// (ψ−φ)/S with respect to ψ.
 func (k *distanceKernels) divide(q, g, s []float32) {
 	for i, n := 0, 0; i < len(q); i += n {
 		n = chunk(len(q)-i, rowLanes)
@@ -197,7 +206,7 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	if d.part != nil {
 		return d.groupScores(ctx, s, psi, phi)
 	}
-	if err := d.scores.NT(ctx, s, psi, phi, false); err != nil || d.kind != DistanceL2 {
+	if err := d.scores.NT(ctx, s, psi, phi, false); err != nil || !d.kind.Root() {
 		return err
 	}
 	d.s = s
@@ -211,8 +220,8 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 //	dPsi_i = Σ_j G_ij ∂S_ij/∂ψ_i    dPhi_j = Σ_i G_ij ∂S_ij/∂φ_j
 //
 // g is m × n, dPsi and psi are m × k, and dPhi and phi are n × k. s is m × n and holds the result
-// of Scores; only DistanceL2 reads it. The results must not overlap each other or the operands.
-// Gradients returns ctx's error if ctx is cancelled; the results are then undefined.
+// of Scores, which Gradients reads only if the distance is a root. The results must not overlap each
+// other or the operands. Gradients returns ctx's error if ctx is cancelled; the results are then undefined.
 func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Matrix) error {
 	d.check(psi)
 	psi.check("psi")
@@ -224,7 +233,7 @@ func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Mat
 	if d.part != nil {
 		return d.groupGradients(ctx, dPsi, dPhi, g, psi, phi)
 	}
-	if d.kind == DistanceL2 {
+	if d.kind.Root() {
 		if err := d.divideRows(ctx, g, s); err != nil {
 			return err
 		}

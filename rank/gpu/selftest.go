@@ -23,12 +23,12 @@ import (
 // units in the last place. Score differences of all sizes, down to rounding errors, therefore
 // occur.
 func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error {
+	if err := supports(m); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := m.Config()
-	if err := checkComparisons(m); err != nil {
-		return fmt.Errorf("%w: rank on the processor, with --backend %s", err, backend.Tier)
-	}
 	kind := fmt.Sprint(c.Model, c.Dim, c.Hyper)
 	if e.failed != nil || e.untested || e.passed[kind] {
 		return e.failed
@@ -56,16 +56,6 @@ func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backen
 		}
 	}
 	e.passed[kind] = true
-	return nil
-}
-
-// checkComparisons returns an error if GPUs have no kernels for the comparisons of a model.
-func checkComparisons(m model.Model) error {
-	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		if c := m.Tower(side).Compare; !slices.Contains(cuda.Comparisons(), c) {
-			return fmt.Errorf("GPUs have no kernels for the comparison of %s (%v)", m.Config().Model, c)
-		}
-	}
 	return nil
 }
 

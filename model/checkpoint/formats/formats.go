@@ -52,7 +52,7 @@ type Format struct {
 
 // All lists the formats. The first one that recognises a folder reads it, so a stray file of another
 // tool does not matter if that tool comes later.
-var All = []*Format{exported, kbc, dura, ote, house, rotate, libkge, dglke, pykeen, openke}
+var All = []*Format{exported, kbc, dura, ote, house, hake, rotate, libkge, dglke, pykeen, openke}
 
 // Names returns the names of the formats.
 func Names() (names []string) {
