@@ -37,7 +37,7 @@ func fixtureFolders(t *testing.T) (folders []string) {
 func TestForeignFormats(t *testing.T) {
 	tools := map[string]string{
 		"rotate": "rotate", "kbc": "kbc", "dura": "dura", "libkge": "libkge", "dglke": "dglke", "pykeen": "pykeen",
-		"openke": "openke",
+		"openke": "openke", "ote": "ote", "house": "house", "hake": "hake",
 	}
 	read := 0
 	for _, dir := range fixtureFolders(t) {
