@@ -66,13 +66,6 @@ func (p *transRProjector) project(x []float64, r int32, entities []int32) {
 	p.backend.MatMulRows(x, p.entities, p.matrix, len(entities), p.config.Dim, p.width, stride)
 }
 
-// widen copies a row to float64 numbers.
-func widen(to []float64, row []float32) {
-	for i, v := range row {
-		to[i] = float64(v)
-	}
-}
-
 type transRTraining struct {
 	model   *projected
 	backend *linalg.Backend

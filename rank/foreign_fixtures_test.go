@@ -21,7 +21,8 @@ import (
 // foreignFixtures lists the checkpoints that other tools wrote, of the models that mquine has.
 var foreignFixtures = []string{
 	"rotate-repo-distmult-umls", "rotate-repo-complex-umls", "rotate-repo-transe-umls", "rotate-repo-rotate-umls",
-	"ote-rotate-umls",
+	"ote-rotate-umls", "ote-abs-umls", "ote-exp-umls",
+	"house-r-umls", "house-r-plus-umls", "house-umls", "house-plus-umls",
 	"kbc-complex-umls", "kbc-transe-umls", "dura-complex-umls",
 	"libkge-complex-umls", "libkge-distmult-umls", "libkge-transe-umls", "libkge-rotate-umls",
 	"libkge-reciprocal-complex-umls",
@@ -36,6 +37,7 @@ var foreignFixtures = []string{
 	"quate-umls", "pykeen-quate-umls",
 	"tucker-umls", "kbc-tucker-umls", "pykeen-tucker-umls",
 	"conve-umls", "pykeen-conve-umls", "libkge-reciprocal-conve-umls",
+	"hake-umls", "mode-umls",
 }
 
 // scoredFixtures lists the fixtures whose printed scores mquine prints too.

@@ -17,10 +17,15 @@ import struct
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
 # The dimensions. Vectors have 11, not a multiple of a register.
-DIM = {"mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3, "tucker": 7, "conve": 18}
+DIM = {
+    "mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3, "tucker": 7, "conve": 18,
+    "ote": 15, "house": 15,
+}
 SEGMENTS = 4  # of seek
 ORDER = 4  # of dihedral
 RELATION_DIM, CHANNELS, IMAGE_HEIGHT = 3, 2, 6  # of tucker and conve
+GROUP, LIMIT = 3, 0.5  # of ote and house
+PHASE_WEIGHT, MODULUS_WEIGHT = 0.75, 1.25  # of hake
 MODELS = [
     "mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate",
     "rescal", "cp", "simple", "quate", "duale", "dihedral", "seek",
@@ -28,10 +33,15 @@ MODELS = [
 # Later models draw from separate generators, so a new model changes no other file.
 LATER = [
     "rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2",
-    "tucker", "conve",
+    "tucker", "conve", "ote", "house", "hake",
 ]
 PHASES = {"embedding_range": 1.5, "gamma": 6}
 HYPER = {
+    "ote": {"group": GROUP, "scale": 2, "gamma": 6},
+    "house": {
+        "group": GROUP, "reflections": 2, "projections": 1, "translation": 1, "projection_limit": LIMIT, "gamma": 6,
+    },
+    "hake": PHASES | {"phase_weight": PHASE_WEIGHT, "modulus_weight": MODULUS_WEIGHT},
     "tucker": {"relation_dim": RELATION_DIM}, "conve": {"channels": CHANNELS, "image_height": IMAGE_HEIGHT},
     "rotate": PHASES, "protate": PHASES, "rotate-l2": PHASES,
     "transr-l1": {"relation_dim": 7, "max_projection_norm": 9.5},
@@ -98,6 +108,12 @@ def shapes(model, d):
         "conve": [("entity", [e, d + 1]), ("relation", [r, d])] + norm_shapes("norm0", 1)
         + [("filters", [CHANNELS, 3, 3]), ("filters.bias", [CHANNELS])] + norm_shapes("norm1", CHANNELS)
         + [("dense", [d, maps]), ("dense.bias", [d])] + norm_shapes("norm2", d),
+        "ote": [("entity", [e, d]), ("relation", [r, d // GROUP, GROUP, GROUP + 1])],
+        # Two reflections, and one projection of each entity.
+        "house": [("entity", [e, d]), ("relation", [r, d // GROUP, 4 * GROUP]), ("translation", [r, d])] + [
+            (f"{side}_{name}", [r] + row) for side in ("head", "tail")
+            for name, row in (("direction", [1]), ("scale", [d // GROUP, 1]))],
+        "hake": [("entity", [e, 2 * d]), ("relation", [r, 3 * d])],
     }[model[:6] if model[:6] in ("transh", "transr", "transd") else model]
 
 
@@ -379,6 +395,80 @@ def score_conve(h, r, t, d, tensors, outputs):
     return total
 
 
+def dot(x, y):
+    total = 0.0
+    for a, b in zip(x, y):
+        total += a * b
+    return total
+
+
+def length(x):
+    return math.sqrt(dot(x, x))
+
+
+def orthonormal(rows):
+    """The Gram–Schmidt process."""
+    result = []
+    for row in rows:
+        for u in result:
+            c = dot(row, u)
+            row = [a - c * b for a, b in zip(row, u)]
+        n = length(row)
+        result.append([v / n for v in row] if n else row)
+    return result
+
+
+def score_ote(h, r, t, side):
+    """Minus the distance of the transformed anchor and the candidate, with exponential scales."""
+    anchor, candidate = (h, t) if side == "tail" else (t, h)
+    total = 0.0
+    for g in range(0, len(h), GROUP):
+        rows = [r[0][(g + i) * (GROUP + 1):(g + i + 1) * (GROUP + 1)] for i in range(GROUP)]
+        u = orthonormal([row[:GROUP] for row in rows])
+        sign = 1 if side == "tail" else -1
+        x = [a * math.exp(sign * row[GROUP]) for a, row in zip(anchor[g:g + GROUP], rows)]
+        q = [dot(x, column) for column in zip(*u)] if side == "tail" else [dot(x, row) for row in u]
+        total += length([a - b for a, b in zip(q, candidate[g:g + GROUP])])
+    return -total
+
+
+def reflect(x, u, k):
+    c = k * dot(u, x)
+    return [a - c * b for a, b in zip(x, u)]
+
+
+def score_house(h, r, t):
+    vectors, w, head_direction, head_scale, tail_direction, tail_scale = r
+    total = 0.0
+    for g in range(0, len(h), GROUP):
+        at = g * 4
+        us = []
+        for i in range(4):
+            v = vectors[at + i * GROUP:at + (i + 1) * GROUP]
+            n = length(v)
+            us.append([a / n for a in v] if n else v)
+        x, y = h[g:g + GROUP], t[g:g + GROUP]
+        x = reflect(x, us[3], min(head_direction[0] * abs(head_scale[g // GROUP]), LIMIT))
+        y = reflect(y, us[0], min(tail_direction[0] * abs(tail_scale[g // GROUP]), LIMIT))
+        x = [a + b for a, b in zip(x, w[g:g + GROUP])]
+        x = reflect(reflect(x, us[2], 2), us[1], 2)
+        total += length([a - b for a, b in zip(x, y)])
+    return -total
+
+
+def score_hake(h, r, t, k, unit):
+    phases, squares, row = 0.0, 0.0, r[0]
+    for i in range(k):
+        sh, ch, sr, cr, st, ct = (f(v * unit) for v in (h[i], row[i], t[i]) for f in (math.sin, math.cos))
+        x, y = sh * cr + ch * sr, ch * cr - sh * sr
+        phases += abs(x * ct - y * st)
+        modulus = abs(row[k + i])
+        bias = max(min(row[2 * k + i], 1), -modulus)
+        v = h[k + i] * (modulus + bias) - t[k + i] * (1 - bias)
+        squares += v * v
+    return -(PHASE_WEIGHT * phases + MODULUS_WEIGHT * math.sqrt(squares))
+
+
 def scorer(model, d, tensors):
     memory = {}
     embedding_range = PHASES["embedding_range"]
@@ -405,12 +495,15 @@ def scorer(model, d, tensors):
         "seek": lambda h, r, t: score_seek(h, r, t, d),
         "tucker": lambda h, r, t: score_tucker(h, r, t, d, tensors, memory),
         "conve": lambda h, r, t: score_conve(h, r, t, d, tensors, memory),
+        "ote": score_ote,  # with the side of the query
+        "house": score_house,
+        "hake": lambda h, r, t: score_hake(h, r, t, d, 3.14159262358979323846 / embedding_range / 2),
     }[model]
 
 
 def rank_lines(splits, entities, relations, id_of, tensors, score):
     """Returns the lines of a ranks file and the distance of the closest two different scores."""
-    rows, parameters = tensors["entity"], [rows for name, rows in tensors.items() if name.startswith("relation")]
+    rows, parameters = tensors["entity"], [rows for rows in tensors.values() if len(rows) == RELATIONS]
     closest = math.inf
     lines = ["side\thead\trelation\ttail" + "".join(f"\t{f}_better\t{f}_equal" for f in ("none", "train", "all"))]
     filters = [set(), set(splits["train"]), set().union(*splits.values())]
@@ -419,7 +512,9 @@ def rank_lines(splits, entities, relations, id_of, tensors, score):
             relation = [p[r] for p in parameters]
             answer = t if side == "tail" else h
             triple = (lambda e: (h, r, e)) if side == "tail" else (lambda e: (e, r, t))
-            scores = [score(rows[id_of[triple(e)[0]]], relation, rows[id_of[triple(e)[2]]]) for e in range(ENTITIES)]
+            sided = [side] if score is score_ote else []
+            scores = [score(rows[id_of[triple(e)[0]]], relation, rows[id_of[triple(e)[2]]], *sided)
+                      for e in range(ENTITIES)]
             counts = []
             for known in filters:
                 rest = [scores[e] for e in range(ENTITIES) if e != answer and triple(e) not in known]

@@ -31,6 +31,9 @@ type comparer interface {
 // newComparer returns the comparer of a model for the given number of threads.
 func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads int) comparer {
 	switch {
+	case t.Rest != nil:
+		first, second := newDistances(*t.Distance, b, threads), newDistances(t.Rest.Distance, b, threads)
+		return newTwoDistances(first, second, t.Rest.From)
 	case t.Distance != nil:
 		return newDistances(*t.Distance, b, threads)
 	case c.Products == recipe.SplitBF16:

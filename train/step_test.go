@@ -325,8 +325,9 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	relations := relationRows(c, t.Relation)
 	sum := power(0, t.Head) + power(0, t.Tail)
 	if c.Regulariser != model.Dura {
-		if c.Model == "rotate" || c.Model == "rotate-l2" || c.Model == "dihedral" {
-			return sum // phases and weights have none
+		switch c.Model {
+		case "rotate", "rotate-l2", "dihedral", "ote", "house":
+			return sum // phases, weights and rotations have none
 		}
 		for _, r := range relations {
 			sum += power(1, r)

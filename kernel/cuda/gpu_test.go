@@ -12,8 +12,6 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/mquine/mquine/kernel"
 )
 
 // gpuEnv is the environment variable that makes tests run on a GPU, not only on the stand-in. The
@@ -159,7 +157,7 @@ func BenchmarkGPUScreen(b *testing.B) {
 					func() error { return r.screens.Half(r.s, variant, a, s.queries) })
 			})
 		}
-		for _, c := range kernel.Comparisons() {
+		for _, c := range supported() {
 			b.Run("kernel=single_"+c.String()+"/"+name, func(b *testing.B) {
 				r := openGPU(b)
 				a := r.benchScreen(s.queries, s.candidates, k, false)

@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/mquine/mquine/kernel"
 )
 
 // TestDecide compares the float64 stage with plain float64 scores: clear decisions, equal
@@ -26,7 +24,7 @@ func conformDecide(r *rig) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	p := newProblem(rng, 6, 50, 70, normals(rng), func(q int) int { return q })
 	targets := len(p.ends) / 2
-	for _, c := range kernel.Comparisons() {
+	for _, c := range supported() {
 		// The answer of target t is candidate t. Candidate 49 has the same parameters as candidate
 		// 3. Candidate 48 is undecided for every target.
 		entity, same, norm, size := make([]int32, 50), make([]int32, 50), norms(p.phi, p.k), make([]float64, 50)

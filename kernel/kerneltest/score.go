@@ -8,10 +8,12 @@ import (
 )
 
 // ExactScore returns the exact score of x and y and the magnitude M to which errors are relative:
-// ‖x‖‖y‖, or the distance if the comparison is a distance (kernel.Comparison.PanelError). finite is
-// false if a term is not finite or a square is out of range.
+// ‖x‖‖y‖, the distance, or their sum (kernel.Comparison.PanelError). finite is false if a term is not
+// finite or a square is out of range.
 func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure float64, finite bool) {
-	const precision = 600
+	if c == kernel.Hake {
+		return exactHake(x, y)
+	}
 	number := func(v float64) *big.Float { return big.NewFloat(v).SetPrec(precision) }
 	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
 	score = f()
@@ -20,7 +22,7 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 		for u := range c.Group() {
 			a, b := float64(x[t+u]), float64(y[t+u])
 			largest := math.Max(math.Abs(a), math.Abs(b))
-			if math.IsNaN(largest) || math.IsInf(largest, 0) || largest > 1e18 && c == kernel.GroupNorm {
+			if math.IsNaN(largest) || math.IsInf(largest, 0) || largest > 1e18 && c.Distance() && c.Group() > 1 {
 				return nil, 0, false
 			}
 			xx, yy = xx+a*a, yy+b*b
@@ -31,14 +33,16 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 			score.Add(score, f().Mul(a, b))
 		case kernel.L1:
 			score.Sub(score, f().Abs(f().Sub(a, b)))
-		default:
+		case kernel.Phase:
 			a1, b1 := number(float64(x[t+1])), number(float64(y[t+1]))
-			if c == kernel.Phase {
-				score.Sub(score, f().Abs(f().Add(f().Mul(a, b), f().Mul(a1, b1))))
-				break
+			score.Sub(score, f().Abs(f().Add(f().Mul(a, b), f().Mul(a1, b1))))
+		default: // the norms of groups
+			squares := f()
+			for u := range c.Group() {
+				d := f().Sub(number(float64(x[t+u])), number(float64(y[t+u])))
+				squares.Add(squares, f().Mul(d, d))
 			}
-			d, e := f().Sub(a, b), f().Sub(a1, b1)
-			score.Sub(score, f().Sqrt(f().Add(f().Mul(d, d), f().Mul(e, e))))
+			score.Sub(score, f().Sqrt(squares))
 		}
 	}
 	measure = math.Sqrt(xx) * math.Sqrt(yy)
@@ -51,8 +55,41 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 	return score, measure * (1 + 1e-12), true
 }
 
+// precision is the number of bits of exact scores.
+const precision = 600
+
+func exactHake(x, y []float32) (score *big.Float, measure float64, finite bool) {
+	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
+	product := func(a, b float32) *big.Float {
+		return f().Mul(big.NewFloat(float64(a)).SetPrec(precision), big.NewFloat(float64(b)).SetPrec(precision))
+	}
+	if kernel.Hake.MayOverflow(PlainNorm(x), PlainNorm(y)) {
+		return nil, 0, false
+	}
+	score, squares := f(), f()
+	for t := range len(x) / 4 {
+		q, e := x[4*t:], y[3*t:]
+		score.Sub(score, f().Abs(f().Add(product(q[0], e[0]), product(q[1], e[1]))))
+		v := f().Sub(product(q[2], 1), product(q[3], e[2]))
+		squares.Add(squares, f().Mul(v, v))
+	}
+	score.Sub(score, f().Sqrt(squares))
+	distance, _ := f().Neg(score).Float64()
+	return score, (PlainNorm(x)*PlainNorm(y) + distance) * (1 + 1e-12), true
+}
+
 // PlainScore returns the score of x and y in float64, computed directly from the definition.
 func PlainScore(c kernel.Comparison, x, y []float32) (sum float64) {
+	if c == kernel.Hake {
+		squares := 0.0
+		for t := range len(x) / 4 {
+			q, e := x[4*t:], y[3*t:]
+			sum -= math.Abs(float64(q[0])*float64(e[0]) + float64(q[1])*float64(e[1]))
+			v := float64(q[2]) - float64(q[3])*float64(e[2])
+			squares += v * v
+		}
+		return sum - math.Sqrt(squares)
+	}
 	for t := 0; t < len(x); t += c.Group() {
 		a, b := float64(x[t]), float64(y[t])
 		switch c {
@@ -60,10 +97,14 @@ func PlainScore(c kernel.Comparison, x, y []float32) (sum float64) {
 			sum += a * b
 		case kernel.L1:
 			sum -= math.Abs(a - b)
-		case kernel.GroupNorm:
-			sum -= math.Hypot(a-b, float64(x[t+1])-float64(y[t+1]))
 		case kernel.Phase:
 			sum -= math.Abs(a*b + float64(x[t+1])*float64(y[t+1]))
+		default: // the norms of groups
+			var norm float64
+			for u := range c.Group() {
+				norm = math.Hypot(norm, float64(x[t+u])-float64(y[t+u]))
+			}
+			sum -= norm
 		}
 	}
 	return sum

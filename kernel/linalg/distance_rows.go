@@ -6,11 +6,11 @@ import "fmt"
 // rows table[ids[i]*stride:], i < count, have n coordinates. The kernels work in rounds. masks
 // contains −1 for the coordinates of the last, partial round and 0 for the positions beyond them.
 type rowDistance struct {
-	// scores computes the scores of DistanceScores, or sums of squares for DistanceL2. A round
+	// scores computes the scores of DistanceScores, or sums of squares for a root. A round
 	// processes 32 groups.
 	scores func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 	// gradient adds the gradients of count ≤ ProductChunk pairs to dx. weights contains the
-	// derivatives with respect to the scores, divided by the scores for DistanceL2. A round
+	// derivatives with respect to the scores, divided by the scores for a root. A round
 	// processes distanceKernels.gradientRound coordinates.
 	gradient func(
 		dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
@@ -20,6 +20,7 @@ type rowDistance struct {
 // pairScratch is scratch memory for a chunk of pairs.
 type pairScratch struct {
 	scores, weights [ProductChunk]float32
+	groups          [ProductChunk]float32               // scores of a group
 	strip, panel    [genericSide * ProductChunk]float32 // for the generic tier
 }
 
@@ -43,24 +44,29 @@ func masksOf(n, round int) *int32 { return &masks[maxRound-n%round] }
 // Group p, a coordinate or a pair of them, goes to lane p mod 32. A lane adds up its terms in
 // float32 with p ascending. Then lanes l and l + 16 are added, then lanes l and l + 8, l and l + 4,
 // l and l + 2, and the last two. All tiers agree bit for bit. The terms are the same as in
-// Distance, but its chains are longer: scores of the same vectors differ by rounding errors.
+// Distance, but its chains are longer: scores of the same vectors differ by rounding errors. A
+// distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order.
 func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi Matrix, rows []int32) {
 	checkPairs(kind, psi, phi, rows, scores)
 	clear(scores) // the result for vectors without coordinates
+	if size := kind.groups(); size > 0 {
+		b.groupRowScores(size, scores, psi, phi, rows)
+		return
+	}
 	masks := masksOf(len(psi), sumLanes*kind.Group())
 	for i := 0; i < len(rows) && len(psi) > 0; i += ProductChunk {
 		n := min(ProductChunk, len(rows)-i)
 		b.distances.rows[kind].scores(&psi[0], len(psi), &phi.Data[0], phi.Stride, &rows[i], n, &scores[i], masks)
 	}
-	if kind == DistanceL2 {
+	if kind.Root() {
 		b.distances.takeRoots(scores)
 	}
 }
 
 // AddDistanceGradient adds to dX the gradient of a loss with respect to x. g_i is the derivative of
 // the loss with respect to the score −dist(x, y_i), where rows lists the rows y_i of y. x may be a
-// query and y features or vice versa, because all distances are symmetric. For DistanceL2,
-// AddDistanceGradient recomputes the scores.
+// query and y features or vice versa, because all distances are symmetric. For a root and for
+// DistanceGroupNormOf, AddDistanceGradient recomputes the scores.
 //
 // The gradients of ProductChunk rows form one chain from 0 in the order of the rows. Then the chain
 // is added to dX. Hence, if dX is 0, the result equals the result of Distance.Gradients for the
@@ -68,6 +74,12 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y Matrix, rows []int32) {
 	checkPairs(kind, x, y, rows, g)
 	checkLength("AddDistanceGradient", len(x), dX)
+	if size := kind.groups(); size > 0 {
+		for u := 0; u < len(x); u += size {
+			b.AddDistanceGradient(DistanceL2, dX[u:u+size], g, x[u:u+size], y.Columns(u, u+size), rows)
+		}
+		return
+	}
 	if len(x) == 0 {
 		return
 	}
@@ -77,12 +89,28 @@ func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y M
 	for i := 0; i < len(rows); i += ProductChunk {
 		n := min(ProductChunk, len(rows)-i)
 		weights := g[i : i+n]
-		if kind == DistanceL2 {
+		if kind.Root() {
 			weights = t.pairs.weights[:n]
 			b.DistanceScores(kind, t.pairs.scores[:n], x, y, rows[i:i+n])
 			b.distances.divide(weights, g[i:i+n], t.pairs.scores[:n])
 		}
 		b.distances.rows[kind].gradient(&dX[0], &x[0], len(x), &y.Data[0], y.Stride, &rows[i], &weights[0], n, masks)
+	}
+}
+
+// groupRowScores adds to scores the scores of groups of the given size.
+func (b *Backend) groupRowScores(size int, scores, psi []float32, phi Matrix, rows []int32) {
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	for i := 0; i < len(rows); i += ProductChunk {
+		n := min(ProductChunk, len(rows)-i)
+		part := t.pairs.groups[:n]
+		for u := 0; u < len(psi); u += size {
+			b.DistanceScores(DistanceL2, part, psi[u:u+size], phi.Columns(u, u+size), rows[i:i+n])
+			for k, s := range part {
+				scores[i+k] += s
+			}
+		}
 	}
 }
 

@@ -150,9 +150,14 @@ func drawTrained(t *rapid.T) trained {
 	spec, err := model.Lookup(c.Model)
 	require.NoError(t, err)
 	for _, h := range spec.Hyper {
-		v := rapid.Float64Range(h.Least, h.Most).Draw(t, h.Key)
+		var v float64
 		if h.Whole {
-			v = math.Round(v)
+			v = float64(rapid.IntRange(int(h.Least), int(min(h.Most, 6))).Draw(t, h.Key))
+		} else {
+			v = rapid.Float64Range(h.Least, h.Most).Draw(t, h.Key)
+		}
+		if h.Fits != nil && h.Fits(c, v) != "" {
+			v = h.Initial(c)
 		}
 		if v == h.Default { // checkpoints omit a default value
 			continue

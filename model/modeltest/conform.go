@@ -174,7 +174,8 @@ func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 			}
 			different = different || scores[kg.Tail] != scores[kg.Head]
 		}
-		if sided && f.size == 1 {
+		// In one dimension, the reflections of HousE do not depend on the relation.
+		if sided && f.size == 1 && m.Config().Dim > 1 {
 			assert.True(t, different, "%s: the model is declared as sided, but its sides have equal scores", name)
 		}
 	})

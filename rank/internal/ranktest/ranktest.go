@@ -182,7 +182,7 @@ func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind
 	d = min(d, spec.MaxDim)
 	c := model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
 	c.Hyper = hyperOf(spec)
-	return ModelOf(t, c, seed, kind)
+	return ModelOf(t, spec.Initial(c), seed, kind)
 }
 
 // hyperOf returns hyper-parameters that suit the kinds of parameters and small graphs.
@@ -329,6 +329,7 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 		}
 		c := model.Config{Model: spec.Name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
 		c.Hyper = hyperOf(spec)
+		c = spec.Initial(c)
 		list = append(list, c)
 		switch spec.Name {
 		case "complex", "rotate", "cp", "conve":
