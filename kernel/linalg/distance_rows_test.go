@@ -32,6 +32,9 @@ func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 			*lane = kerneltest.FMA32(-float32(square*y), p, *lane)
 		case DistancePhase:
 			*lane -= kerneltest.Abs32(kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
+		case DistanceProductNorm:
+			v := kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
+			*lane = kerneltest.FMA32(v, v, *lane)
 		}
 	}
 	var eights [8]float32
@@ -39,7 +42,7 @@ func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 		eights[l] = (lanes[l] + lanes[l+16]) + (lanes[l+8] + lanes[l+24])
 	}
 	sum := ((eights[0] + eights[4]) + (eights[2] + eights[6])) + ((eights[1] + eights[5]) + (eights[3] + eights[7]))
-	if kind == DistanceL2 {
+	if kind.Root() {
 		return -kerneltest.Sqrt32(sum)
 	}
 	return sum
@@ -151,11 +154,8 @@ func TestDistanceRowsAndBlocks(t *testing.T) {
 				b.DistanceScores(kind, x.s.Row(i), x.psi.Row(i), x.phi, rows)
 				b.AddDistanceGradient(kind, dPsi.Row(i), x.g.Row(i), x.psi.Row(i), x.phi, rows)
 				for j, s := range x.s.Row(i) {
-					want := float64Distance(kind, widen(x.psi.Row(i)), widen(x.phi.Row(j)))
-					size := -want
-					if kind == DistancePhase {
-						size = float64(k) // the products cancel
-					}
+					q, e := widen(x.psi.Row(i)), widen(x.phi.Row(j))
+					want, size := float64Distance(kind, q, e), errorScale(kind, q, e)
 					require.InDelta(t, want, s, size*kernel.Gamma(k/32+16, kernel.U32), "score %d,%d", i, j)
 				}
 			}

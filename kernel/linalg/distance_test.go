@@ -72,13 +72,16 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 			return kerneltest.FMA32(q[u]-e[u], q[u]-e[u], sum)
 		case DistancePhase:
 			return sum - kerneltest.Abs32(kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
+		case DistanceProductNorm:
+			v := kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
+			return kerneltest.FMA32(v, v, sum)
 		}
 		d0, d1 := q[u]-e[u], q[u+1]-e[u+1]
 		square := kerneltest.FMA32(d1, d1, float32(d0*d0))
 		y, p := twinInverse(square)
 		return kerneltest.FMA32(-float32(square*y), p, sum)
 	})
-	if kind == DistanceL2 {
+	if kind.Root() {
 		return -kerneltest.Sqrt32(sum)
 	}
 	return sum
@@ -103,14 +106,20 @@ func twinGradient(
 	}
 	return twinChains(n, 1, func(sum float32, t int) float32 {
 		y := y(t)
+		quotient := func() float32 { // of a root
+			if scores(t) == 0 {
+				return 0
+			}
+			return g(t) / scores(t)
+		}
 		switch kind {
 		case DistanceL1:
 			return kerneltest.FMA32(g(t), twinSign(y[u]-x[u]), sum)
 		case DistanceL2:
-			if scores(t) == 0 {
-				return kerneltest.FMA32(0, x[u]-y[u], sum)
-			}
-			return kerneltest.FMA32(g(t)/scores(t), x[u]-y[u], sum)
+			return kerneltest.FMA32(quotient(), x[u]-y[u], sum)
+		case DistanceProductNorm:
+			v := kerneltest.FMA32(x[second], y[second], float32(x[first]*y[first]))
+			return kerneltest.FMA32(float32(quotient()*v), y[u], sum)
 		case DistancePhase:
 			sign := twinSign(kerneltest.FMA32(x[second], y[second], float32(x[first]*y[first])))
 			return kerneltest.FMA32(-float32(g(t)*sign), y[u], sum)
@@ -277,6 +286,9 @@ func float64Distance(kind DistanceKind, q, e []float64) (sum float64) {
 			sum += d * d
 		case DistancePhase:
 			sum += math.Abs(q[u]*e[u] + q[u+1]*e[u+1])
+		case DistanceProductNorm:
+			v := q[u]*e[u] + q[u+1]*e[u+1]
+			sum += v * v
 		default: // the norms of groups
 			norm := 0.0
 			for v := u; v < u+kind.Group(); v++ {
@@ -285,10 +297,28 @@ func float64Distance(kind DistanceKind, q, e []float64) (sum float64) {
 			sum += norm
 		}
 	}
-	if kind == DistanceL2 {
+	if kind.Root() {
 		sum = math.Sqrt(sum)
 	}
 	return -sum
+}
+
+// errorScale returns the size to which the error of a score is relative: the distance without the
+// cancellation of products.
+func errorScale(kind DistanceKind, q, e []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for u, v := range q {
+		p := math.Abs(v * e[u])
+		sum, squares = sum+p, squares+p*p
+	}
+	size := -float64Distance(kind, q, e)
+	switch kind {
+	case DistancePhase:
+		size += sum
+	case DistanceProductNorm: // (|p| + |p'|)² ≤ 2(p² + p'²)
+		size += math.Sqrt(2 * squares)
+	}
+	return size
 }
 
 func widen(x []float32) []float64 {
@@ -316,16 +346,10 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 			phi[j] = widen(x.phi.Row(j))
 		}
 		// The bound covers the roundings in a chain and in a term, relative to a sum without
-		// cancellation. For a phase, the bound is relative to the sum of the magnitudes of its
-		// products.
+		// cancellation.
 		for i := range psi {
 			for j := range phi {
-				want, size := float64Distance(kind, psi[i], phi[j]), 0.0
-				if size = -want; kind == DistancePhase {
-					for u, v := range psi[i] {
-						size += math.Abs(v * phi[j][u])
-					}
-				}
+				want, size := float64Distance(kind, psi[i], phi[j]), errorScale(kind, psi[i], phi[j])
 				require.InDelta(t, want, x.s.Row(i)[j], size*kernel.Gamma(ProductChunk+k/ProductChunk+16, kernel.U32),
 					"score %d,%d", i, j)
 			}

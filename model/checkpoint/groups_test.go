@@ -24,8 +24,10 @@ func TestGroupFixtures(t *testing.T) {
 	}
 	house := func(projections, translation, limit float64) map[string]float64 {
 		hyper := map[string]float64{
-			model.Gamma: 6, model.Group: 4, model.Reflections: 4, model.Projections: projections,
-			model.ProjectionLimit: limit,
+			model.Gamma: 6, model.Group: 4, model.Reflections: 4, model.ProjectionLimit: limit,
+		}
+		if projections != 0 {
+			hyper[model.Projections] = projections
 		}
 		if translation != 0 {
 			hyper[model.Translation] = translation
