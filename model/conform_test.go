@@ -700,7 +700,7 @@ func normed(all map[string][]float64, name string, channel int, x float64) float
 
 func plainTuckER(m model.Model, h, r, t int32) float64 {
 	d, all := m.Config().Dim, tensors(m)
-	width := int(m.Config().Hyper[model.RelationDim])
+	width := width(m.Config())
 	head, tail := all["entity"][int(h)*d:][:d], all["entity"][int(t)*d:][:d]
 	relation := all["relation"][int(r)*width:][:width]
 	score := 0.0
@@ -773,6 +773,9 @@ var networkHyper = map[string][2]map[string]float64{
 
 // definition returns the reference score of a model for queries of one side.
 func definition(spec *model.Spec, side kg.Side) func(m model.Model, h, r, t int32) float64 {
+	if score, ok := networks[spec.Name]; ok {
+		return score
+	}
 	score, ok := definitions[spec.Name]
 	if !ok {
 		return plain

@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/mquine/mquine/internal/fmath"
@@ -41,7 +40,7 @@ var (
 	imageHeight = &HyperParameter{
 		Key: ImageHeight, Help: "height of the image of an embedding, a divisor of dim", Whole: true,
 		Initial: func(c Config) float64 { return float64(defaultHeight(c.Dim)) },
-		Default: 1, Least: 1, Most: maxConvDim,
+		Default: 1, Least: 1, Most: maxConvDim, Fits: divides,
 	}
 	channels = &HyperParameter{
 		Key: Channels, Help: "number of filters and feature maps", Whole: true, Default: 32, Least: 1, Most: 1024,
@@ -71,12 +70,6 @@ func defaultHeight(d int) int {
 var convE = &Spec{
 	Name: "conve", Score: "relu(D relu(filters ∗ [h; r]))·t + β_t", MaxDim: maxConvDim,
 	Hyper: []*HyperParameter{imageHeight, channels, inputNorm},
-	Sizes: func(c Config) error {
-		if a := int(imageHeight.Of(c)); c.Dim%a != 0 {
-			return fmt.Errorf("model conve: image_height %d does not divide dimension %d: choose a divisor", a, c.Dim)
-		}
-		return nil
-	},
 	Tensors: func(c Config) []Parameter {
 		s, d := convSizesOf(c), c.Dim
 		filters, dense := pyTorchUniform(s.filterHeight*s.filterWidth), pyTorchUniform(s.inputs())

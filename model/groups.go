@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/mquine/mquine/internal/fmath"
@@ -27,12 +26,7 @@ var groupSize = &HyperParameter{
 		return float64(c.Dim)
 	},
 	Least: 1, Most: maxVectorDim, Whole: true,
-	Fits: func(c Config, s float64) string {
-		if c.Dim%int(s) == 0 {
-			return ""
-		}
-		return fmt.Sprintf("a divisor of the dimension %d", c.Dim)
-	},
+	Fits: divides,
 }
 
 // groupModel holds the parameters of a model with groups of size coordinates.

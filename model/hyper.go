@@ -57,3 +57,11 @@ func (h *HyperParameter) check(c Config) error {
 	}
 	return nil
 }
+
+// divides is a HyperParameter.Fits for divisors of the dimension.
+func divides(c Config, value float64) (must string) {
+	if c.Dim%int(value) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("a divisor of the dimension %d", c.Dim)
+}

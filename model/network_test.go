@@ -102,5 +102,5 @@ func TestImageHeight(t *testing.T) {
 		require.Equal(t, want, defaultHeight(d), "dimension %d", d)
 	}
 	c := Config{Model: "conve", Dim: 12, Hyper: map[string]float64{ImageHeight: 5}}
-	require.EqualError(t, convE.Check(c), "model conve: image_height 5 does not divide dimension 12: choose a divisor")
+	require.EqualError(t, convE.Check(c), "model conve: image_height is 5: it must be a divisor of the dimension 12")
 }

@@ -47,9 +47,6 @@ type Spec struct {
 	Sided func(Config) bool
 	// TrainReciprocal says that the model can be trained with reciprocal relations only.
 	TrainReciprocal bool
-	// Sizes returns an error if the dimension and the hyper-parameters, each within its bounds, do
-	// not fit together. Nil means that they always do.
-	Sizes func(Config) error
 	// Start says what a training run can choose about its initial parameters.
 	Start Starting
 	// Recipe holds the training options whose defaults differ for this model, by their keys in
@@ -75,9 +72,6 @@ func (s *Spec) Check(c Config) error {
 		if err := h.check(c); err != nil {
 			return err
 		}
-	}
-	if s.Sizes != nil {
-		return s.Sizes(c)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/mquine/mquine/kg"
@@ -68,7 +69,8 @@ func single(x []float64) (channels [][]float64) {
 }
 
 func trainedTuckER(m model.Model, queries []kg.Query) func(q kg.Query, e int32) float64 {
-	d, width, n := m.Config().Dim, int(m.Config().Hyper[model.RelationDim]), newNetwork(m)
+	d, n := m.Config().Dim, newNetwork(m)
+	width := cmp.Or(int(m.Config().Hyper[model.RelationDim]), d)
 	var x, y [][][]float64
 	for _, q := range queries {
 		x = append(x, single(n["entity"][int(q.Anchor)*d:][:d]))

@@ -119,6 +119,9 @@ func newTrained(t require.TestingT, c model.Config, next func() float32) trained
 		tensors[i] = make([]float32, s.Len())
 		for j := range tensors[i] {
 			tensors[i][j] = next()
+			if s.NonNegative {
+				tensors[i][j] = max(tensors[i][j], -tensors[i][j])
+			}
 		}
 	}
 	m, err := model.New(c, tensors)
@@ -146,6 +149,9 @@ func drawTrained(t *rapid.T) trained {
 		Dim:       rapid.IntRange(1, 4).Draw(t, "dim"),
 		Entities:  rapid.IntRange(1, 5).Draw(t, "entities"),
 		Relations: rapid.IntRange(1, 3).Draw(t, "relations"),
+	}
+	if c.Model == "conve" {
+		c.Dim = 12 // smaller images have no room for filters
 	}
 	spec, err := model.Lookup(c.Model)
 	require.NoError(t, err)
