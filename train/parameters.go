@@ -25,7 +25,8 @@ func tablesOf(m model.Model) []parameterTable {
 	var tables []parameterTable
 	for i, p := range parametersOf(m) {
 		tables = append(tables, parameterTable{
-			name: p.Name, axis: p.Axis, frozen: p.Frozen, width: p.Width(), values: m.Tensors()[i], constrain: p.Constrain,
+			name: p.Name, axis: p.Axis, frozen: p.Frozen, width: p.Width(), values: m.Tensors()[i],
+			constrain: p.Constrain,
 		})
 	}
 	return tables
