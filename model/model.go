@@ -28,6 +28,9 @@ var (
 	L1        = kernel.L1
 	GroupNorm = kernel.GroupNorm
 	Phase     = kernel.Phase
+
+	Expressive = kernel.Expressive
+	BoxE       = kernel.BoxE
 )
 
 // Tower describes the vectors for the queries of one side.

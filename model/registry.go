@@ -7,7 +7,8 @@ import (
 )
 
 // specs are the registered models.
-var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE}
+var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, boxE, expressive,
+	expressiveFunctional}
 
 // Register adds a model that another package defines. Call it before any model is used. It panics
 // if the name is taken.

@@ -53,6 +53,9 @@ def shapes(model, d):
         "complex": [("entity", [e, 2 * d]), ("relation", [r, 2 * d])],
         "rotate": [("entity", [e, 2 * d]), ("relation", [r, d])],
         "protate": [("entity", [e, d]), ("relation", [r, d])],
+        "boxe": [("entity", [e, 2 * d]), ("relation", [r, 4 * d + 2])],
+        "expressive": [("entity", [e, d]), ("relation", [r, 6 * d])],
+        "expressive-functional": [("entity", [e, d]), ("relation", [r, 4 * d])],
     }[model]
 
 
@@ -147,6 +150,46 @@ def score_protate(h, r, t, unit):
     return -total
 
 
+def score_boxe(h, r, t, d):
+    row, total = r[0], 0.0
+    for box, (position, bump) in enumerate(((h[:d], t[d:]), (t[:d], h[d:]))):
+        centre, shape = row[2 * box * d:][:d], row[(2 * box + 1) * d:][:d]
+        size = row[4 * d + box]
+        mean = math.exp(sum(math.log(max(abs(s), 2.0**-23)) for s in shape) / d)
+        factor = size + 1 if size > 0 else math.exp(size)
+        squares = 0.0
+        for x, b, c, s in zip(position, bump, centre, shape):
+            half = abs(s / mean * factor) / 2
+            lower, upper = math.tanh(c - half), math.tanh(c + half)
+            width, p = upper - lower, math.tanh(x + b)
+            distance = abs(p - (lower + upper) / 2)
+            if lower <= p <= upper:
+                distance = distance / (width + 1)
+            else:
+                distance = distance * (width + 1) - width / 2 * (width + 1 - 1 / (width + 1))
+            squares += distance * distance
+        total += math.sqrt(squares)
+    return -total
+
+
+def score_expressive(h, r, t, d, functional):
+    row = r[0]
+    widths = [0.0] * (2 * d) if functional else [math.tanh(abs(v)) for v in row[:2 * d]]
+    row = row if functional else row[2 * d:]
+    distances = []
+    for i in range(d):
+        x, y, ch, ct, sh, st = math.tanh(h[i]), math.tanh(t[i]), math.tanh(row[i]), math.tanh(row[d + i]), row[2 * d + i], row[3 * d + i]
+        if not functional:
+            st += 1e-4 if st >= 0 else -1e-4
+            denominator = 1 - sh * st
+            if abs(denominator) < 0.5:
+                sh += (denominator - (0.5 if denominator >= 0 else -0.5)) / st
+        distances += [(abs(x - ch - st * y), widths[i]), (abs(y - ct - sh * x), widths[d + i])]
+    if all(v <= w for v, w in distances):
+        return -sum((v / (2 * w + 1))**2 for v, w in distances)
+    return -sum(((2 * w + 1) * v - w * ((2 * w + 1) - 1 / (2 * w + 1)))**2 for v, w in distances)
+
+
 def scorer(model, d, embedding_range):
     return {
         "mquine": lambda h, r, t: score_matrices(h, r, t, d),
@@ -155,6 +198,9 @@ def scorer(model, d, embedding_range):
         "transe-l2": lambda h, r, t: score_translation(h, r, t, 2),
         "distmult": score_distmult,
         "complex": lambda h, r, t: score_complex(h, r, t, d),
+        "boxe": lambda h, r, t: score_boxe(h, r, t, d),
+        "expressive": lambda h, r, t: score_expressive(h, r, t, d, False),
+        "expressive-functional": lambda h, r, t: score_expressive(h, r, t, d, True),
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
         # The authors' code has this mistyped π for the model.
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
@@ -213,7 +259,8 @@ def main():
     order = list(range(ENTITIES))
     rng.shuffle(order)
     id_of = {e: i for i, e in enumerate(order)}
-    for model in ("mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"):
+    for model in ("mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate", "boxe", "expressive",
+                  "expressive-functional"):
         d = DIM.get(model, 11)
         metadata = {"format": "mquine/1", "model": model, "dim": str(d), "dataset": "graph"}
         embedding_range = 1.5

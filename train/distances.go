@@ -40,6 +40,11 @@ func (d *distances) pairScores(scores, psi []float32, phi linalg.Matrix, rows []
 	d.backend.DistanceScores(d.kind, scores, psi, phi, rows)
 }
 
-func (d *distances) addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32) {
-	d.backend.AddDistanceGradient(d.kind, dX, dScores, x, y, rows)
+func (d *distances) addPsiGradient(dPsi, dScores, psi []float32, phi linalg.Matrix, rows []int32) {
+	d.backend.AddDistanceGradient(d.kind, dPsi, dScores, psi, phi, rows)
+}
+
+// addPhiGradient is addPsiGradient, because distances are symmetric.
+func (d *distances) addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matrix, rows []int32) {
+	d.addPsiGradient(dPhi, dScores, phi, psi, rows)
 }

@@ -83,8 +83,8 @@ func newStepper(
 func (s *stepper) begin(w *workload) usedRows {
 	size(&s.phi, len(w.rows), s.towers.Width)
 	size(&s.dPhi, w.denseRows(), s.towers.Width)
-	size(&s.psi, len(w.queries), s.towers.Width)
-	size(&s.dPsi, len(w.queries), s.towers.Width)
+	size(&s.psi, len(w.queries), s.towers.PsiWidth())
+	size(&s.dPsi, len(w.queries), s.towers.PsiWidth())
 	s.constants = resize(s.constants, len(w.queries))
 	s.dConstants = resize(s.dConstants, len(w.queries))
 	s.queryPenalties = resize(s.queryPenalties, len(w.queries))
@@ -365,7 +365,7 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 				clear(dPsi)
 			}
 			from, to := w.pairsOf(q)
-			p.comparer.addGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
+			p.comparer.addPsiGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
 			s.queryDropout.apply(dPsi, c.pcg, w.epoch, w.step, q)
 			dPenalty := 0.0
 			if q < w.main {
@@ -438,7 +438,7 @@ func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i 
 				c.queries[k], c.dScores[k] = s.pairQuery[pair], s.dPairScores[pair]
 			}
 			n := len(pairs)
-			s.pool.comparer.addGradient(dPhi, c.dScores[:n], s.phi.Row(i), s.psi, c.queries[:n])
+			s.pool.comparer.addPhiGradient(dPhi, c.dScores[:n], s.phi.Row(i), s.psi, c.queries[:n])
 		}
 	}
 	c.worker.FeatureGradient(dEntity, dPhi, s.phi.Row(i), w.rows[i])

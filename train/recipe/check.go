@@ -65,7 +65,7 @@ func (r *Recipe) checkModel() error {
 	case r.InitStd == 0 && start.Scaled == "":
 		return fmt.Errorf("init_std: with zero parameters, model %s has zero gradients: set a positive value",
 			r.Model)
-	case r.Products != Float32 && t.Distance != nil:
+	case r.Products != Float32 && (t.Distance != nil || t.Pairs != nil):
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}
 	return nil

@@ -87,6 +87,8 @@ func attribute(o *pickle.Object, dictionary, key string) any {
 func convertPyKEEN(f *Folder) (*Converted, error) {
 	name := f.Metadata["model"]
 	switch name {
+	case "BoxE":
+		return convertPyKEENBoxE(f)
 	case "ComplEx", "DistMult", "TransE":
 	case "RotatE":
 		return nil, f.unsupported(name, "PyKEEN's RotatE takes one norm over all coordinates, "+
@@ -126,4 +128,53 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	default:
 		return nil, f.unsupported(name, fmt.Sprintf("its norm p is %q", norm))
 	}
+}
+
+// convertPyKEENBoxE joins the tables of positions and bumps, and the six tables of the boxes: centre,
+// shape and size of the head box, and then of the tail box.
+func convertPyKEENBoxE(f *Folder) (*Converted, error) {
+	interaction := module(f.value.(*pickle.Object), "interaction")
+	if interaction == nil {
+		return nil, f.unsupported("BoxE", "its interaction is missing")
+	}
+	p, _ := interaction.Attribute("p")
+	tanh, _ := interaction.Attribute("tanh_map")
+	power, _ := interaction.Attribute("power_norm")
+	if norm, _ := pickle.Text(p); !isNumber(norm, 2) || tanh != true || power == true {
+		return nil, f.unsupported("BoxE", "mquine has p = 2 and tanh_map = true, without power_norm")
+	}
+	tensors := func(list string, numbers ...int) (parts []Tensor, err error) {
+		for _, i := range numbers {
+			t, err := f.tensor(fmt.Sprintf("%s.%d", list, i))
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, t)
+		}
+		return parts, nil
+	}
+	entities, err := tensors("entity_representations", 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	relations, err := tensors("relation_representations", 0, 1, 3, 4, 2, 5)
+	if err != nil {
+		return nil, err
+	}
+	d := entities[0].width()
+	for i, width := range []int{d, d, d, d, 1, 1} {
+		if relations[i].width() != width {
+			return nil, fmt.Errorf("%s: tensor %.60q of BoxE has rows of %d numbers, not %d",
+				relations[i].Path, relations[i].Name, relations[i].width(), width)
+		}
+	}
+	entity, err := joinRows(entities)
+	if err != nil {
+		return nil, err
+	}
+	relation, err := joinRows(relations)
+	if err != nil {
+		return nil, err
+	}
+	return f.tableModel("boxe", d, entity, relation, interleaved, nil)
 }

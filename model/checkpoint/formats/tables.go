@@ -23,11 +23,19 @@ const (
 func (f *Folder) vectorModel(
 	name string, perEntity, perRelation int, entity, relation Tensor, inverses numbering, hyper map[string]float64,
 ) (*Converted, error) {
-	c := &Converted{Config: model.Config{Model: name, Dim: entity.width() / perEntity, Hyper: hyper}}
-	if d := c.Config.Dim; d == 0 || entity.width() != d*perEntity || relation.width() != d*perRelation {
+	d := entity.width() / perEntity
+	if d == 0 || entity.width() != d*perEntity || relation.width() != d*perRelation {
 		return nil, fmt.Errorf("%s: %s does not fit tables of shape %v (%.60q) and %v (%.60q)",
 			entity.Path, name, entity.Shape, entity.Name, relation.Shape, relation.Name)
 	}
+	return f.tableModel(name, d, entity, relation, inverses, hyper)
+}
+
+// tableModel is vectorModel for tables whose widths have been checked.
+func (f *Folder) tableModel(
+	name string, d int, entity, relation Tensor, inverses numbering, hyper map[string]float64,
+) (*Converted, error) {
+	c := &Converted{Config: model.Config{Model: name, Dim: d, Hyper: hyper}}
 	n, r := f.Entities.Len(), f.Relations.Len()
 	if entity.rows() != n {
 		return nil, f.wrongRows(entity, n, "entities")
@@ -107,6 +115,35 @@ func normalise(to, from []float32) {
 	for i, v := range from {
 		to[i] = float32(float64(v) / norm)
 	}
+}
+
+// joinRows returns the tensor whose rows are the rows of all tensors, one after another.
+func joinRows(parts []Tensor) (Tensor, error) {
+	joined, width := parts[0], 0
+	for _, t := range parts {
+		if t.rows() != joined.rows() {
+			return joined, fmt.Errorf("%s: tensors %.60q and %.60q have different numbers of rows, %d and %d",
+				t.Path, joined.Name, t.Name, joined.rows(), t.rows())
+		}
+		if t.Type != joined.Type {
+			joined.Type = joined.Type + " and " + t.Type
+		}
+		width += t.width()
+	}
+	joined.Shape = []int{joined.rows(), width}
+	joined.Values = func() []float32 {
+		result := make([]float32, joined.rows()*width)
+		from := 0
+		for _, t := range parts {
+			values, n := t.Values(), t.width()
+			for i := range t.rows() {
+				copy(result[i*width+from:][:n], values[i*n:][:n])
+			}
+			from += n
+		}
+		return result
+	}
+	return joined, nil
 }
 
 // join returns the tensor whose rows are the rows of a followed by the rows of b.
