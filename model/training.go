@@ -23,6 +23,9 @@ type Training struct {
 	// Distance is the distance between ψ and φ whose negative is the score. If it is nil, the score
 	// is the dot product of ψ and φ plus a constant of the query.
 	Distance *linalg.DistanceKind
+	// Rest describes a second distance, whose negative is added to the score. It is nil if there is
+	// none.
+	Rest *DistanceRest
 	// Penalties are the regularisers that the model supports.
 	Penalties []Penalty
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
@@ -32,6 +35,13 @@ type Training struct {
 	// of the same names. Rows is the number of rows of each product. The trainer spreads its
 	// software prefetch over these rows.
 	Features, Query, QueryGradient, Rows int
+}
+
+// DistanceRest is a distance between the last entries of ψ and of φ, from entry From on. Training.Distance
+// then compares the entries before.
+type DistanceRest struct {
+	Distance linalg.DistanceKind
+	From     int
 }
 
 // TrainingWorker computes ψ and φ in float32 and propagates the gradients of a loss L back to the
