@@ -9,11 +9,11 @@ package asm
 // and of φ a coordinate has: one of each unless the comment of a kernel says otherwise. The
 // generated code contains the offsets of the fields: run `go generate ./asm` after a change.
 type PanelArgs struct {
-	// Psi holds the words of the queries, strip by strip, [K][MR]: word t of query i of the first
-	// strip is Psi[t*MR+i]. Each strip begins PsiStride words after the previous one.
+	// Psi holds the words of the queries, strip by strip, [K·words][MR]: word t of query i of the
+	// first strip is Psi[t*MR+i]. Each strip begins PsiStride words after the previous one.
 	Psi       *uint32
 	PsiStride int
-	// Phi holds the words of the candidates, [K][NR]: word t of candidate j is Phi[t*NR+j].
+	// Phi holds the words of the candidates, [K·words][NR]: word t of candidate j is Phi[t*NR+j].
 	Phi *uint32
 	// K is the number of coordinates, Strips the number of strips. Both are positive.
 	K, Strips int
@@ -21,6 +21,10 @@ type PanelArgs struct {
 	// adds them to the scores that are already there.
 	Scores *float32
 	Add    int
+	// Sums, [Strips][2][MR][NR], 64-byte aligned, holds the sums of a kernel whose score combines two
+	// sums. If Add is not 0, the kernel adds its sums to the earlier ones. It stores the sums
+	// and, if ExitBelow or TargetStart is not nil, the score. Other kernels ignore Sums.
+	Sums *float32
 	// ExitBelow, [Strips*MR] or nil, holds a score per query; final scores below it do not matter.
 	// The kernel skips a strip whose entry of Active, [Strips], is 0, and stores 0 there if all
 	// scores of the strip are below ExitBelow. Kernels whose scores may rise with more coordinates

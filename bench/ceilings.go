@@ -34,6 +34,7 @@ func ceilings(s *suite) []Benchmark {
 			{"l1", ceiling.Terms(backend, kernel.L1), kernel.L1.Flops()},
 			{"group-norm", ceiling.Terms(backend, kernel.GroupNorm), kernel.GroupNorm.Flops()},
 			{"phase", ceiling.Terms(backend, kernel.Phase), kernel.Phase.Flops()},
+			{"hake", ceiling.Terms(backend, kernel.Hake), kernel.Hake.Flops()},
 			{"fma64", ceiling.FMA64(backend), 1},
 			{"muladd64", ceiling.MulAdd64(backend), 1},
 			{"int8", ceiling.Int8(backend), 1},

@@ -186,7 +186,7 @@ func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kerne
 		return nil
 	}
 	seconds := b.Elapsed().Seconds() / float64(rounds)
-	terms := float64(stats.UniqueQueries) * entities * float64(tower.Phi)
+	terms := float64(stats.UniqueQueries) * entities * float64(tower.Terms())
 	b.ReportMetric(float64(stats.Queries)/seconds, "queries/s")
 	b.ReportMetric(float64(allocated()-before)/float64(rounds*stats.Queries), "B/query")
 	b.ReportMetric(terms*tower.Compare.Flops()/seconds/1e9, "GFLOP/s")

@@ -16,14 +16,14 @@ func pairs(s *suite) []Benchmark {
 	const rows = 256 // in a call
 	var list []Benchmark
 	add := func(
-		backend *kernel.Backend, compare string, k, table int, quick bool, o operation,
+		backend *kernel.Backend, compare string, k, psi, phi, table int, quick bool, o operation,
 		call func(x, table []float32, ids []int32),
 	) {
 		list = append(list, Benchmark{
 			Name:  name("Pair", "tier", backend.Tier, "compare", compare, "k", k),
 			Quick: quick && s.best(backend),
 			run: func(_ context.Context, b *testing.B) error {
-				t, x := randoms(table*k), randoms(k)
+				t, x := randoms(table*k*phi), randoms(k*psi)
 				ids := make([]int32, 0, max(table, rows))
 				for len(ids) < rows {
 					ids = append(ids, shuffled(table)...)
@@ -36,8 +36,8 @@ func pairs(s *suite) []Benchmark {
 					call(x, t, ids[at:at+rows])
 					at += rows
 				}
-				o.bytes = rows * float64(4*k)
-				if l := s.read(ceiling.Memory); l != nil && table*k*4 >= outOfCache/2 {
+				o.bytes = rows * float64(4*k*phi)
+				if l := s.read(ceiling.Memory); l != nil && table*k*phi*4 >= outOfCache/2 {
 					o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
 				}
 				o.measure(b)
@@ -53,9 +53,9 @@ func pairs(s *suite) []Benchmark {
 					o.limits = []share{{"pct-peak", o.flops, newLimit(ceiling.FMA64(backend))}}
 				}
 				quick := k == 1504 && c == kernel.Dot
-				add(backend, c.String(), k, outOfCache/4/k, quick, o, func(x, table []float32, ids []int32) {
-					backend.Pair(c, out, x, table, k, ids)
-				})
+				psi, phi := c.Words()
+				add(backend, c.String(), k, psi, phi, outOfCache/4/(k*phi), quick, o,
+					func(x, table []float32, ids []int32) { backend.Pair(c, out, x, table, k*phi, ids) })
 			}
 			if !backend.Features.Has(kernel.FeatureVNNI) {
 				continue
@@ -67,7 +67,7 @@ func pairs(s *suite) []Benchmark {
 				others: map[string]float64{"GOP/s": ops / 1e9},
 				limits: []share{{"pct-peak", ops, newLimit(ceiling.Int8(backend))}},
 			}
-			add(backend, "int8", words, 48, k == 1504, o, func(x, table []float32, ids []int32) {
+			add(backend, "int8", words, 1, 1, 48, k == 1504, o, func(x, table []float32, ids []int32) {
 				backend.PairInt8(sums, kernel.Words(x), kernel.Words(table), words, ids)
 			})
 		}

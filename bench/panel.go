@@ -74,16 +74,20 @@ func int16Panel(b *kernel.Backend, k int) operation {
 }
 
 // comparedBy returns the number of pairs that one call of panel scores.
-func comparedBy(p kernel.Panels, k int) float64 { return float64(p.QueryBlock(k) * p.NR) }
+func comparedBy(p kernel.Panels, k int) float64 {
+	psi, _ := p.Words()
+	return float64(p.QueryBlock(k*psi) * p.NR)
+}
 
-// panel calls p with k words per candidate, on values from vectors.
+// panel calls p with k coordinates per candidate, on values from vectors.
 func panel(b *kernel.Backend, p kernel.Panels, k int, vectors func(n int) []uint32) operation {
-	block, size := p.QueryBlock(k), k*p.NR
+	psi, phi := p.Words()
+	block, size := p.QueryBlock(k*psi), k*phi*p.NR
 	panels := max(2, outOfCache/(4*size))
 	candidates := vectors(panels * size)
 	scratch := b.NewPanelScratch(block, 2*block)
 	call := kernel.PanelCall{
-		K: k, Strips: vectors(block * k), ValidLanes: 1<<p.NR - 1,
+		K: k, Strips: vectors(block * k * psi), ValidLanes: 1<<p.NR - 1,
 		TargetStart: make([]int32, block+1), Thresholds: make([]float32, 4*block), Counts: make([]int32, 2*block),
 	}
 	for i := range call.TargetStart {

@@ -34,14 +34,16 @@ func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), 
 }
 
 // Pair scores x against the rows of table that ids lists, computing in float64 from the float32
-// entries: out[i] is the score of x and table[ids[i]*stride:][:len(x)]. len(x) must be a positive
-// multiple of PairWidth. Comparison.PairError bounds the error.
+// entries: out[i] is the score of x and the row that begins at table[ids[i]*stride]. The number of
+// coordinates, which len(x) determines, must be a positive multiple of PairWidth.
+// Comparison.PairError bounds the error.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
-	checkPair(len(out), PairWidth, x, table, stride, ids)
+	terms := len(x) / c.psi
+	checkPair(len(out), PairWidth*c.psi, terms*c.phi, x, table, stride, ids)
 	kernel := b.comparer(c).pair
 	for len(ids) > 0 {
 		n := min(len(ids), mostPairs)
-		kernel(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
+		kernel(&x[0], terms, &table[0], stride, &ids[0], n, &out[0])
 		if c.group > 1 {
 			for i := range out[:n] {
 				out[i] /= float64(c.group) // the kernels add a group's term once for each of its coordinates
@@ -51,12 +53,14 @@ func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride i
 	}
 }
 
-func checkPair[T any](out, width int, x, table []T, stride int, ids []int32) {
-	if len(x) == 0 || len(x)%width != 0 || stride < len(x) || out < len(ids) {
+// checkPair panics unless len(x) is a positive multiple of width, the listed rows of the given number
+// of entries are in the table, and out values are enough for their scores.
+func checkPair[T any](out, width, row int, x, table []T, stride int, ids []int32) {
+	if len(x) == 0 || len(x)%width != 0 || stride < row || out < len(ids) {
 		panic(fmt.Sprintf("kernel: pairs: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), out))
 	}
 	for _, id := range ids {
-		if id < 0 || int(id)*stride+len(x) > len(table) {
+		if id < 0 || int(id)*stride+row > len(table) {
 			panic(fmt.Sprintf("kernel: pairs: row %d is outside the table", id))
 		}
 	}

@@ -80,10 +80,11 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 	mr, nr := p.panels.MR, p.panels.NR
 	p.strips = (queries + mr - 1) / mr
 	p.call.K, p.call.ValidLanes = k, uint64(1)<<candidates-1
-	vectors := func(n, used int) [][]uint32 {
+	psi, phi := p.panels.Words()
+	vectors := func(n, used, words int) [][]uint32 {
 		x := make([][]uint32, n)
 		for i := range x {
-			x[i] = make([]uint32, k)
+			x[i] = make([]uint32, k*words)
 			for t := range x[i] {
 				if i < used {
 					x[i][t] = value(t)
@@ -92,7 +93,7 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 		}
 		return x
 	}
-	p.q, p.e = vectors(p.strips*mr, queries), vectors(nr, candidates)
+	p.q, p.e = vectors(p.strips*mr, queries, psi), vectors(nr, candidates, phi)
 	starts := kerneltest.Guarded[int32](p.t, p.strips*mr+1)
 	targets := 0
 	for i := range p.q {
@@ -123,8 +124,9 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 }
 
 func (p *panelCase) pack() {
-	mr, nr, k := p.panels.MR, p.panels.NR, p.call.K
-	p.call.Strips, p.call.Panel = kerneltest.Guarded[uint32](p.t, len(p.q)*k), kerneltest.Guarded[uint32](p.t, k*nr)
+	mr, nr, k := p.panels.MR, p.panels.NR, len(p.q[0])
+	p.call.Strips = kerneltest.Guarded[uint32](p.t, len(p.q)*k)
+	p.call.Panel = kerneltest.Guarded[uint32](p.t, len(p.e[0])*nr)
 	for i, q := range p.q {
 		for t, v := range q {
 			at := (i/mr*k+t)*mr + i%mr
@@ -225,6 +227,18 @@ func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []
 	return counts, undecided
 }
 
+// nearest sets q to a query whose distance from e is 0.
+func nearest(c Comparison, q, e []float32) {
+	if c != Hake {
+		copy(q, e)
+		return
+	}
+	for t := range len(e) / 3 {
+		q[4*t], q[4*t+1] = e[3*t+1], -e[3*t]
+		q[4*t+2], q[4*t+3] = e[3*t+2], 1
+	}
+}
+
 // TestDrop requires that early exit does not change the counts: it skips only strips that do not matter, and
 // nothing is counted for a skipped strip.
 func TestDrop(t *testing.T) {
@@ -240,7 +254,7 @@ func TestDrop(t *testing.T) {
 				func(int) float32 { return float32(rng.NormFloat64()) })
 			for i := range p.q { // a few queries are near candidates, so their strips matter
 				if round%2 == 0 && i%(2*b.Panels(c).MR) == 0 {
-					copy(p.q[i], p.e[0])
+					nearest(c, numbers(p.q[i]), numbers(p.e[0]))
 				}
 			}
 			p.pack()
@@ -304,7 +318,7 @@ func TestPanelError(t *testing.T) {
 				})
 				for i := range p.q {
 					q := numbers(p.q[i])
-					for t := 1; t < k; t += 2 { // pairs of terms nearly cancel
+					for t := 1; t < len(q); t += 2 { // pairs of terms nearly cancel
 						if scale != 0 {
 							q[t] = -q[t-1] * (1 + 0x1p-20)
 						}
@@ -312,11 +326,11 @@ func TestPanelError(t *testing.T) {
 				}
 				for j := range p.e {
 					q, e := numbers(p.q[0]), numbers(p.e[j])
-					for t := 1; t < k; t += 2 {
+					for t := 1; t < len(e); t += 2 {
 						e[t] = e[t-1]
 					}
 					if j%2 == 0 { // near the query, with all differences of one sign
-						for t := range k {
+						for t := range e {
 							e[t] = q[t] * (1 + 0x1p-19*float32(rng.Float64()))
 						}
 					}
@@ -364,8 +378,10 @@ func TestPair(t *testing.T) {
 		for _, n := range []int{32, 64, 96, 352, 1504} {
 			for _, count := range []int{1, 2, 3, 255, 256, 257, 600} {
 				const rows = 9
-				stride := n + 32*(count%2)
-				x, table := kerneltest.Guarded[float32](t, n), kerneltest.Guarded[float32](t, rows*stride-(stride-n))
+				psi, phi := c.Words()
+				stride := n*phi + 32*(count%2)
+				x := kerneltest.Guarded[float32](t, n*psi)
+				table := kerneltest.Guarded[float32](t, rows*stride-(stride-n*phi))
 				for i := range x {
 					x[i] = float32(rng.NormFloat64())
 				}
@@ -380,7 +396,7 @@ func TestPair(t *testing.T) {
 				b.Pair(c, out, x, table, stride, ids)
 				kerneltest.Generic(t).Pair(c, want, x, table, stride, ids)
 				require.Equal(t, want, append([]float64{}, out...))
-				exact, measure, _ := kerneltest.ExactScore(c, x, table[int(ids[0])*stride:][:n])
+				exact, measure, _ := kerneltest.ExactScore(c, x, table[int(ids[0])*stride:][:n*phi])
 				diff, _ := exact.Sub(exact, big.NewFloat(out[0])).Float64()
 				require.LessOrEqual(t, math.Abs(diff), c.PairError(n)*measure, "the bound, against exact sums")
 			}
@@ -495,7 +511,8 @@ func TestNoAllocation(t *testing.T) {
 		ids, out, columns := []int32{0, 1}, make([]float64, 2), make([]float64, LD(18))
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
 			p.panels.Score(scratch, &p.call)
-			b.Pair(c, out, vectors[:64], vectors, 64, ids)
+			psi, phi := c.Words()
+			b.Pair(c, out, vectors[:32*psi], vectors, 32*phi, ids)
 			b.MatMul(z, x, y, 18)
 			b.MatMulFMA(z, x, y, 18)
 			b.Frobenius(x, y, z, 18, columns)

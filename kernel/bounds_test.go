@@ -15,15 +15,16 @@ import (
 // the errors close to the bounds, so a test fails if a term of a bound is halved or missing
 // (docs/numerics.md, "Tests of the bounds").
 
-// lossy returns vectors of k terms. In arithmetic with the given unit roundoff, their score loses
+// lossy returns vectors of k coordinates. In arithmetic with the given unit roundoff, their score loses
 // half a unit in the last place in every addition to a nonzero sum. The first term is 1. The terms
 // at the given positions cause ties that round to the even 1. Computing the first term loses half a
 // unit too, unless its product is exact.
 func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
-	x, y = make([]float32, k), make([]float32, k)
+	psi, phi := c.Words()
+	x, y = make([]float32, k*psi), make([]float32, k*phi)
 	_, exponent := math.Frexp(unit)
 	half := float32(math.Ldexp(1, exponent/2))
-	if c.Distance() {
+	if c.Distance() && !c.Products() {
 		for _, t := range at {
 			x[t] = float32(unit)
 		}
@@ -31,13 +32,13 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 		return x, y
 	}
 	for _, t := range at {
-		x[t], y[t] = half, float32(unit)/half
+		x[psi*t], y[phi*t] = half, float32(unit)/half
 	}
 	x[0], y[0] = 1, 1
 	if unit == U32 { // (1 + z)(1 − z + z²) = 1 + z³
 		x[0], y[0] = 1+0x1p-8, 1-0x1p-8+0x1p-16
 	}
-	if c == Phase { // the other half of the first term
+	if c == Phase || c == Hake { // the other half of the first term
 		x[1], y[1] = half, float32(unit)/half
 	}
 	return x, y
@@ -45,11 +46,13 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 
 // panelError records in ratio the error of a panel's score of x and y, and the bound on it.
 func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
-	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
+	psi, _ := c.Words()
+	k := len(x) / psi
+	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, k, 1, 1, func(int) float32 { return 0 })
 	p.q[0], p.e[0] = Words(x), Words(y)
 	p.pack()
 	got, _ := p.run(nil)
-	relative, absolute := b.PanelError(c, len(x))
+	relative, absolute := b.PanelError(c, k)
 	want, measure, _ := kerneltest.ExactScore(c, x, y)
 	ratio.See(exactly.Sub(exactly.Of(float64(got.Scores[0])), want), relative*measure+absolute)
 }
@@ -58,19 +61,19 @@ func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *e
 // as much as the bound says.
 func TestPanelErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
-		u := c.Group()
+		u, chunk := c.Group(), ChunkOf(c)
 		var ratio exactly.Ratio
 		for _, k := range []int{u, 2 * u, 40, Chunk, Chunk + u, 3 * Chunk, 1482, 40 * Chunk} {
 			var at []int
 			for t := u; t < k; t += u {
-				if t < Chunk || t%Chunk == 0 {
+				if t < chunk || t%chunk == 0 {
 					at = append(at, t)
 				}
 			}
 			x, y := lossy(c, k, U32, at)
 			panelError(t, b, c, x, y, &ratio)
 		}
-		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98}[c]
+		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98, Hake: 0.49}[c]
 		if c == GroupNorm && b.Tier != Generic {
 			least = 0 // the error of the root exceeds all other errors: see TestRootError
 		}
@@ -84,8 +87,9 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio
 		for _, k := range []int{2, 256, 1482} {
-			x, y := make([]float32, k), make([]float32, k)
-			for t := range x {
+			psi, phi := c.Words()
+			x, y := make([]float32, k*psi), make([]float32, k*phi)
+			for t := range k {
 				switch c {
 				case Dot, Phase: // products that are ties and round to 0
 					x[t], y[t] = 0x1p-75, 0x1p-75
@@ -94,13 +98,15 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 					if b.Tier == Generic { // squares that vanish
 						x[t], y[t] = 0x1p-75, 0
 					}
+				case Hake: // squares that are ties and round to 0
+					x[4*t+2] = 0x1p-75
 				case L1: // differences are exact
 					x[t], y[t] = math.SmallestNonzeroFloat32, 0
 				}
 			}
 			panelError(t, b, c, x, y, &ratio)
 		}
-		least := map[Comparison]float64{Dot: 0.49, L1: 0, GroupNorm: 0.49, Phase: 0.49}[c]
+		least := map[Comparison]float64{Dot: 0.49, L1: 0, GroupNorm: 0.49, Phase: 0.49, Hake: 0.49}[c]
 		if c == GroupNorm && b.Tier == Generic {
 			least = 0x1p-13
 		}
@@ -123,9 +129,13 @@ func TestPairErrorIsReached(t *testing.T) {
 			}
 			x, y := lossy(c, n, U64, at)
 			out := make([]float64, 1)
-			b.Pair(c, out, x, y, n, []int32{0})
+			b.Pair(c, out, x, y, len(y), []int32{0})
 			want, measure, _ := kerneltest.ExactScore(c, x, y)
 			ratio.See(exactly.Sub(exactly.Of(out[0]), want), c.PairError(n)*measure)
+		}
+		if c == Hake { // the measure contains ‖ψ‖‖φ‖ and the distance, which are equal here
+			ratio.Check(t, 0.49)
+			return
 		}
 		ratio.Check(t, 0.98)
 	})

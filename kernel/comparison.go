@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/asm"
 )
 
-// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm or
-// Phase. The result is a score; larger is better. Comparisons can be compared with ==.
+// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm,
+// Phase or Hake. The result is a score; larger is better. Comparisons can be compared with ==.
 //
 // Each comparison is defined in its own file, comparison_NAME.go.
 type Comparison struct{ *spec }
@@ -21,13 +21,15 @@ const (
 	KindL1
 	KindGroupNorm
 	KindPhase
+	KindHake
 	NumKinds
 )
 
 // Comparisons returns all comparisons, ordered by kind.
-func Comparisons() []Comparison { return []Comparison{Dot, L1, GroupNorm, Phase} }
+func Comparisons() []Comparison { return []Comparison{Dot, L1, GroupNorm, Phase, Hake} }
 
-// spec is the declaration of a comparison. ψ and φ are sequences of coordinates.
+// spec is the declaration of a comparison. ψ and φ are sequences of coordinates. A score is a sum
+// over the coordinates, or combines two such sums.
 type spec struct {
 	kind Kind
 	name string
@@ -36,14 +38,15 @@ type spec struct {
 	group, psi, phi int
 	// falling says that a score never rises as coordinates are added.
 	falling bool
-	// distance says that the score is a sum of terms of one sign, so its computed value has a
-	// small relative error. The errors of other scores are relative to ‖ψ‖‖φ‖.
-	distance bool
+	// distance says that errors are relative to the distance D, the absolute value of a score that
+	// is a sum of terms of one sign. products says that errors are relative to ‖ψ‖‖φ‖. If both are
+	// set, errors are relative to ‖ψ‖‖φ‖ + D.
+	distance, products bool
 	// rounding says that bounds must cover the rounding of ψ and φ to float32. If it is false, the
 	// model's slack covers that rounding.
 	rounding bool
-	// limit is a bound on ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, below which nothing overflows in a
-	// panel.
+	// limit is a bound below which nothing overflows in a panel: on ‖ψ‖‖φ‖ for products, on ‖ψ‖ +
+	// ‖φ‖ for a distance, and on ‖ψ‖ + ‖ψ‖‖φ‖ for both.
 	limit float64
 	// flops is the number of floating-point operations per coordinate: additions, multiplications
 	// and roots, but no sign changes. portOperations is the number of operations that compete with
@@ -57,11 +60,24 @@ type spec struct {
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
 	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
-	// strip, [k][genericMR], with all candidates in a panel, [k][genericNR]. terms adds the float64
-	// terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do.
+	// strip, [k·psi][genericMR], with all candidates in a panel, [k·phi][genericNR]. terms adds the
+	// float64 terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do.
 	scores func(psi, phi []float32, query int) [genericNR]float32
 	terms  func(x, row []float32) [32]float64
+	// second is the second sum of a score that combines two. If it is not nil, scores and terms
+	// compute the first sum.
+	second *secondSum
 	tiers  [numTiers]comparer
+}
+
+// secondSum is the second sum of a comparison. scores and terms compute it as the fields of spec
+// with the same names compute the first. combine returns the score in the arithmetic of the panels,
+// and combine64 in that of Pair. A falling score never rises as terms are added to either sum.
+type secondSum struct {
+	scores    func(psi, phi []float32, query int) [genericNR]float32
+	terms     func(x, row []float32) [32]float64
+	combine   func(first, second float32) float32
+	combine64 func(first, second float64) float64
 }
 
 // panelFunc and pairFunc are the signatures of the kernels. Package asm documents their arguments.
@@ -81,28 +97,41 @@ type comparer struct {
 
 // define completes a comparison with its portable kernels.
 func define(s spec) Comparison {
-	panel := panelGeneric(s.psi, s.phi, s.scores)
+	panel := panelGeneric(&s)
 	s.tiers[Generic] = comparer{
-		genericMR, panel, pairGeneric(s.terms), peakGeneric(s.psi, s.phi, panel), Chunk * genericNR,
+		genericMR, panel, pairGeneric(&s), peakGeneric(&s, panel), s.chunk() * genericNR,
 	}
 	return Comparison{&s}
 }
+
+// chunk returns the number of coordinates in a chain: Chunk, or fewer if a candidate has several
+// values per coordinate, so that a chunk of a panel has the same size. It is a multiple of 4, the
+// number of coordinates in a round of the kernels.
+func (s *spec) chunk() int { return Chunk / s.phi &^ 3 }
 
 func (b *Backend) comparer(c Comparison) *comparer { return &c.tiers[b.Tier] }
 
 // Kind returns the number of the comparison.
 func (c Comparison) Kind() Kind { return c.kind }
 
-// String returns "dot", "l1", "group-norm" or "phase".
+// String returns "dot", "l1", "group-norm", "phase" or "hake".
 func (c Comparison) String() string { return c.name }
 
-// Group returns the number of coordinates that are compared together. It divides the length of ψ
-// and φ.
+// Group returns the number of coordinates that are compared together. It divides the number of
+// coordinates of ψ and φ.
 func (c Comparison) Group() int { return c.group }
 
-// Distance reports whether the score is a sum of terms of one sign, so its computed value has a
-// small relative error. It is true for L1 and GroupNorm.
+// Words returns the numbers of values per coordinate in ψ and in φ. The values of a coordinate are
+// next to each other.
+func (c Comparison) Words() (psi, phi int) { return c.psi, c.phi }
+
+// Distance reports whether the score is minus a distance D ≥ 0 that grows with every coordinate, and
+// to which its errors are relative. It is true for L1, GroupNorm and Hake.
 func (c Comparison) Distance() bool { return c.distance }
+
+// Products reports whether the errors of scores are relative to ‖ψ‖‖φ‖. It is true for Dot, Phase
+// and Hake. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and the distance.
+func (c Comparison) Products() bool { return c.products }
 
 // Flops returns the number of floating-point operations per coordinate: additions, multiplications
 // and roots, but no sign changes.
@@ -113,15 +142,18 @@ func (c Comparison) Flops() float64 { return c.flops }
 // common measure, as for square roots.
 func (c Comparison) PortOperations() float64 { return c.portOperations }
 
-// Limit returns a bound on ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, below which nothing overflows in a
-// panel.
+// Limit returns a bound below which nothing overflows in a panel: on ‖ψ‖‖φ‖ for products, on ‖ψ‖ +
+// ‖φ‖ for a distance, and on ‖ψ‖ + ‖ψ‖‖φ‖ for both.
 func (c Comparison) Limit() float64 { return c.limit }
 
 // MayOverflow reports whether a square or a sum of products may overflow float32 in a panel of
 // vectors with at most the given norms. It ignores L1 distances that overflow, because they exceed
 // every distance to which they are compared.
 func (c Comparison) MayOverflow(psi, phi float64) bool {
-	if c.distance {
+	switch {
+	case c.distance && c.products:
+		return !(psi+psi*phi < c.limit)
+	case c.distance:
 		return !(psi+phi < c.limit)
 	}
 	return !(psi*phi < c.limit)
@@ -137,18 +169,19 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 	return 2*U32 + U32*U32, 0x1p-149 * math.Sqrt(float64(width))
 }
 
-// PanelError bounds the error of a score that is a sum of float32 chains of Chunk coordinates,
-// relative to the exact score of the same float32 entries. The bound is relative·M + absolute,
-// where M is ‖ψ‖‖φ‖, or the exact distance if the comparison is a distance (docs/numerics.md,
-// "Panel scores"). root is the relative error of a square root. The bound holds for all scores
-// below Limit. Above Limit, it holds for finite scores, because an intermediate overflow stays
-// infinite or becomes NaN.
+// PanelError bounds the error of a score over k coordinates, computed in float32 chains, relative to
+// the exact score of the same float32 entries. The bound is relative·M + absolute, where M is ‖ψ‖‖φ‖
+// if Products is true, plus the exact distance if Distance is true (docs/numerics.md, "Panel
+// scores"). root is the relative error of a square root. The bound holds for all scores below Limit.
+// Above Limit, it holds for finite scores, because an intermediate overflow stays infinite or
+// becomes NaN.
 func (c Comparison) PanelError(k int, root float64) (relative, absolute float64) {
-	sums := min(k, Chunk)/c.group + (k+Chunk-1)/Chunk - 1 // rounded additions per term
+	chunk := c.chunk()
+	sums := min(k, chunk)/c.group + (k+chunk-1)/chunk - 1 // rounded additions per term
 	return c.panelError(sums, k, root)
 }
 
-// PairError bounds the error of Pair over n terms: relative·M with the M of PanelError. Pair
+// PairError bounds the error of Pair over n coordinates: relative·M with the M of PanelError. Pair
 // neither overflows nor underflows.
 func (c Comparison) PairError(n int) (relative float64) {
 	return Gamma(n/PairWidth+6+c.pairRoundings, U64)

@@ -4,7 +4,7 @@ import "github.com/mquine/mquine/asm"
 
 // Dot is ψ·φ.
 var Dot = define(spec{
-	kind: KindDot, name: "dot", group: 1, psi: 1, phi: 1, rounding: true,
+	kind: KindDot, name: "dot", group: 1, psi: 1, phi: 1, products: true, rounding: true,
 	limit: productLimit, flops: 2, portOperations: 2,
 	panelError: func(n, k int, _ float64) (relative, absolute float64) {
 		return Gamma(n, U32), float64(k) * 0x1p-149

@@ -8,7 +8,7 @@ import (
 
 // Phase is −Σ|ψ_2i φ_2i + ψ_2i+1 φ_2i+1|.
 var Phase = define(spec{
-	kind: KindPhase, name: "phase", group: 2, psi: 1, phi: 1, falling: true,
+	kind: KindPhase, name: "phase", group: 2, psi: 1, phi: 1, falling: true, products: true,
 	limit: productLimit,
 	flops: 2, // 4 for two coordinates: two products, their sum, the sum over groups
 	panelError: func(n, k int, _ float64) (relative, absolute float64) {

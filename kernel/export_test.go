@@ -7,3 +7,6 @@ func Falling(c Comparison) bool { return c.falling }
 
 // ProductLimit is the limit of Dot and Phase.
 const ProductLimit = productLimit
+
+// ChunkOf returns the number of coordinates in a chain of a panel.
+func ChunkOf(c Comparison) int { return c.chunk() }

@@ -56,20 +56,21 @@ func FuzzPanel(f *testing.F) {
 		k := (int(terms)%300 + 1) * c.Group()
 		rng := rand.New(rand.NewPCG(seed, 9))
 		draw := fuzzedValues[int(values)%len(fuzzedValues)]
-		vectors := func(n int) [][]float32 {
+		vectors := func(n, words int) [][]float32 {
 			x := make([][]float32, n)
 			for i := range x {
-				x[i] = make([]float32, k)
+				x[i] = make([]float32, k*words)
 				for t := range x[i] {
 					x[i][t] = draw(rng)
 				}
 			}
 			return x
 		}
-		q, e := vectors(int(queries)%20+1), vectors(int(candidates)%100+1)
+		psi, phi := c.Words()
+		q, e := vectors(int(queries)%20+1, psi), vectors(int(candidates)%100+1, phi)
 		for i := 1; i < len(e); i += 3 { // identical candidates, and queries that are candidates
 			copy(e[i], e[i-1])
-			copy(q[i%len(q)], e[i])
+			nearest(c, q[i%len(q)], e[i])
 		}
 		score := make([][]float64, len(q))
 		for i := range score {
@@ -104,16 +105,16 @@ func FuzzPanel(f *testing.F) {
 // that every candidate that Score counts is better than the target, that every candidate that Score
 // neither counts nor leaves undecided is worse, and that no candidate is missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
-	panels, k := b.Panels(c), len(q[0])
-	mr := panels.MR
+	panels := b.Panels(c)
+	psi, _ := c.Words()
+	mr, k := panels.MR, len(q[0])/psi
 	strips := (len(q) + mr - 1) / mr
-	zero := make([]uint32, k)
 	padded := func(x [][]float32, n int) (words [][]uint32) {
 		for _, v := range x {
 			words = append(words, Words(v))
 		}
 		for len(words) < n {
-			words = append(words, zero)
+			words = append(words, make([]uint32, len(x[0])))
 		}
 		return words
 	}
@@ -140,9 +141,12 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 			}
 			norm := kerneltest.PlainNorm(q[i])
 			for _, x := range at[i] {
-				lo, hi := x-relative*norm*largest-absolute, x+relative*norm*largest+absolute
+				lo, hi := x-absolute, x+absolute
+				if c.Products() {
+					lo, hi = lo-relative*norm*largest, hi+relative*norm*largest
+				}
 				if c.Distance() {
-					lo, hi = x*(1+relative)-absolute, x*(1-relative)+absolute
+					lo, hi = lo+x*relative, hi-x*relative
 				}
 				if c.MayOverflow(norm, largest) {
 					lo, hi = math.Inf(-1), math.Inf(1)
@@ -194,10 +198,12 @@ func FuzzPair(f *testing.F) {
 	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
 	f.Fuzz(func(t *testing.T, comparison, groups, rows, count, values uint8, seed uint64) {
 		c := Comparisons()[comparison%uint8(NumKinds)]
-		n, stride, height := (int(groups)%12+1)*PairWidth, (int(groups)%12+1+int(rows)%2)*PairWidth, int(rows)%20+1
+		psi, phi := c.Words()
+		n, height := (int(groups)%12+1)*PairWidth, int(rows)%20+1
+		stride := n*phi + int(rows)%2*PairWidth
 		rng := rand.New(rand.NewPCG(seed, 10))
 		draw := fuzzedValues[int(values)%len(fuzzedValues)]
-		x, table := kerneltest.Guarded[float32](t, n), kerneltest.Guarded[float32](t, (height-1)*stride+n)
+		x, table := kerneltest.Guarded[float32](t, n*psi), kerneltest.Guarded[float32](t, (height-1)*stride+n*phi)
 		for i := range x {
 			x[i] = draw(rng)
 		}
@@ -216,11 +222,14 @@ func FuzzPair(f *testing.F) {
 			require.Equal(t, want, append([]float64{}, got...), b.Tier)
 		}
 		for i, id := range ids {
-			row := table[int(id)*stride:][:n]
+			row := table[int(id)*stride:][:n*phi]
 			exact := kerneltest.PlainScore(c, x, row)
-			measure := kerneltest.PlainNorm(x) * kerneltest.PlainNorm(row)
+			measure := 0.0
+			if c.Products() {
+				measure = kerneltest.PlainNorm(x) * kerneltest.PlainNorm(row)
+			}
 			if c.Distance() {
-				measure = math.Abs(exact)
+				measure += math.Abs(exact)
 			}
 			require.LessOrEqual(t, math.Abs(want[i]-exact), (c.PairError(n)+2*Gamma(n+8, U64))*measure)
 		}

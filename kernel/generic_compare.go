@@ -10,12 +10,14 @@ import (
 
 const genericMR, genericNR = 4, 16
 
-// panelGeneric returns the portable panel kernel of a comparison whose ψ and φ have the given
-// numbers of values per coordinate. The kernel rounds products and sums separately.
-func panelGeneric(psi, phi int, scores func(psi, phi []float32, query int) [genericNR]float32) panelFunc {
+// panelGeneric returns the portable panel kernel of a comparison. The kernel rounds products and sums
+// separately.
+func panelGeneric(c *spec) panelFunc {
+	if c.second != nil {
+		return panelOfSums(c)
+	}
 	return func(a *asm.PanelArgs) int {
-		queries := unsafe.Slice((*float32)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*psi*genericMR)
-		panel := unsafe.Slice((*float32)(unsafe.Pointer(a.Phi)), a.K*phi*genericNR)
+		queries, panel := genericOperands(a, c)
 		out := unsafe.Slice(a.Scores, a.Strips*genericMR*genericNR)
 		for s := range a.Strips {
 			if a.ExitBelow != nil && unsafe.Slice(a.Active, a.Strips)[s] == 0 {
@@ -23,11 +25,47 @@ func panelGeneric(psi, phi int, scores func(psi, phi []float32, query int) [gene
 			}
 			for i := range genericMR {
 				row := out[(s*genericMR+i)*genericNR:][:genericNR]
-				for j, v := range scores(queries[s*a.PsiStride:], panel, i) {
+				for j, v := range c.scores(queries[s*a.PsiStride:], panel, i) {
 					if a.Add != 0 {
 						v += row[j]
 					}
 					row[j] = v
+				}
+			}
+		}
+		markGeneric(a, out)
+		return countGeneric(a, genericMR, genericNR, out)
+	}
+}
+
+// genericOperands returns the strips and the panel of a call.
+func genericOperands(a *asm.PanelArgs, c *spec) (queries, panel []float32) {
+	queries = unsafe.Slice((*float32)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*c.psi*genericMR)
+	return queries, unsafe.Slice((*float32)(unsafe.Pointer(a.Phi)), a.K*c.phi*genericNR)
+}
+
+// panelOfSums is panelGeneric for a comparison with two sums.
+func panelOfSums(c *spec) panelFunc {
+	return func(a *asm.PanelArgs) int {
+		queries, panel := genericOperands(a, c)
+		out := unsafe.Slice(a.Scores, a.Strips*genericMR*genericNR)
+		sums := unsafe.Slice(a.Sums, 2*len(out))
+		for s := range a.Strips {
+			if a.ExitBelow != nil && unsafe.Slice(a.Active, a.Strips)[s] == 0 {
+				continue
+			}
+			for i := range genericMR {
+				strip := queries[s*a.PsiStride:]
+				x, y := c.scores(strip, panel, i), c.second.scores(strip, panel, i)
+				first := sums[(2*s*genericMR+i)*genericNR:][:genericNR]
+				second := sums[((2*s+1)*genericMR+i)*genericNR:][:genericNR]
+				row := out[(s*genericMR+i)*genericNR:][:genericNR]
+				for j := range row {
+					if a.Add != 0 {
+						x[j], y[j] = x[j]+first[j], y[j]+second[j]
+					}
+					first[j], second[j] = x[j], y[j]
+					row[j] = c.second.combine(x[j], y[j])
 				}
 			}
 		}
@@ -100,33 +138,43 @@ func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
 
 // pairGeneric returns the portable pair kernel of a comparison. Its results equal the assembly's
 // bit for bit.
-func pairGeneric(terms func(x, row []float32) [32]float64) pairFunc {
+func pairGeneric(c *spec) pairFunc {
 	return func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64) {
-		xs, sums := unsafe.Slice(x, n), unsafe.Slice(out, count)
+		xs, scores := unsafe.Slice(x, n*c.psi), unsafe.Slice(out, count)
 		for i, id := range unsafe.Slice(ids, count) {
-			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*4)), n)
-			a := terms(xs, row)
-			var s [8]float64
-			for l := range s {
-				s[l] = (a[l] + a[8+l]) + (a[16+l] + a[24+l])
+			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*4)), n*c.phi)
+			scores[i] = addLanes(c.terms(xs, row))
+			if c.second != nil {
+				scores[i] = c.second.combine64(scores[i], addLanes(c.second.terms(xs, row)))
 			}
-			for l := range 4 {
-				s[l] += s[l+4]
-			}
-			s[0] += s[2]
-			s[1] += s[3]
-			sums[i] = s[0] + s[1]
 		}
 	}
 }
 
+// addLanes adds the lanes of a sum in the order of the pair kernels.
+func addLanes(a [32]float64) float64 {
+	var s [8]float64
+	for l := range s {
+		s[l] = (a[l] + a[8+l]) + (a[16+l] + a[24+l])
+	}
+	for l := range 4 {
+		s[l] += s[l+4]
+	}
+	s[0] += s[2]
+	s[1] += s[3]
+	return s[0] + s[1]
+}
+
 // peakGeneric returns a loop of the panel kernel on memory in the L1 cache, because Go cannot
 // express a loop on registers alone. A round is one query of a strip over one chunk.
-func peakGeneric(psi, phi int, panel panelFunc) func(n int, _ *float32) {
+func peakGeneric(c *spec, panel panelFunc) func(n int, _ *float32) {
 	return func(n int, _ *float32) {
-		strip, candidates := make([]uint32, Chunk*psi*genericMR), make([]uint32, Chunk*phi*genericNR)
-		scores := make([]float32, genericMR*genericNR)
-		a := asm.PanelArgs{Psi: &strip[0], Phi: &candidates[0], K: Chunk, Strips: 1, Scores: &scores[0]}
+		k := c.chunk()
+		strip, candidates := make([]uint32, k*c.psi*genericMR), make([]uint32, k*c.phi*genericNR)
+		scores, sums := make([]float32, genericMR*genericNR), make([]float32, 2*genericMR*genericNR)
+		a := asm.PanelArgs{
+			Psi: &strip[0], Phi: &candidates[0], K: k, Strips: 1, Scores: &scores[0], Sums: &sums[0],
+		}
 		for range (n + genericMR - 1) / genericMR {
 			panel(&a)
 		}

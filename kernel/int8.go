@@ -96,7 +96,7 @@ const Int8PairWidth = 64
 // table[ids[i]*stride:][:len(x)]. The product is exact if it fits in int32. len(x), in words, must
 // be a positive multiple of Int8PairWidth.
 func (b *Backend) PairInt8(out []int32, x, table []uint32, stride int, ids []int32) {
-	checkPair(len(out), Int8PairWidth, x, table, stride, ids)
+	checkPair(len(out), Int8PairWidth, len(x), x, table, stride, ids)
 	for len(ids) > 0 {
 		n := min(len(ids), mostPairs)
 		b.pairInt8(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])

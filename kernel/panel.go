@@ -22,6 +22,7 @@ type Panels struct {
 	chunk    int // coordinates per call of the kernel; 0 means all
 	spare    int // rows of scores after the last query that the kernel uses as scratch memory
 	falling  bool
+	sums     bool // the score combines two sums (asm.PanelArgs.Sums)
 	kernel   panelFunc
 }
 
@@ -30,9 +31,13 @@ func (b *Backend) Panels(c Comparison) Panels {
 	k := b.comparer(c)
 	return Panels{
 		MR: k.mr, NR: b.NR, Multiple: c.group,
-		name: c.name, psi: c.psi, phi: c.phi, chunk: Chunk, falling: c.falling, kernel: k.panel,
+		name: c.name, psi: c.psi, phi: c.phi, chunk: c.chunk(), falling: c.falling, sums: c.second != nil,
+		kernel: k.panel,
 	}
 }
+
+// Words returns the numbers of words per coordinate in ψ and in φ.
+func (p Panels) Words() (psi, phi int) { return p.psi, p.phi }
 
 // PanelScratch is the scratch memory and the result of Panels.Score. It belongs to one goroutine,
 // which reuses it.
@@ -50,6 +55,7 @@ type PanelScratch struct {
 	Strips, Dropped int64
 
 	active []uint8
+	sums   []float32     // asm.PanelArgs.Sums
 	args   asm.PanelArgs // a field, because a local variable would escape: kernels are called through a variable
 }
 
@@ -67,9 +73,9 @@ func (b *Backend) NewPanelScratch(queries, targets int) *PanelScratch {
 type PanelCall struct {
 	// K is the number of coordinates, a positive multiple of Panels.Multiple.
 	K int
-	// Strips holds the packed queries, [strips][K][MR] words (PackRows, PackTiles), and Panel holds
-	// the packed candidates, [K][NR] words. The comparison determines the number of words per
-	// coordinate. Bit j of ValidLanes is set if candidate j counts.
+	// Strips holds the packed queries, [strips][K·psi][MR] words (PackRows, PackTiles), and Panel
+	// holds the packed candidates, [K·phi][NR] words, for the psi and phi words per coordinate of
+	// Panels.Words. Bit j of ValidLanes is set if candidate j counts.
 	Strips, Panel []uint32
 	ValidLanes    uint64
 	// TargetStart has one entry per query and a final one: query i has the targets TargetStart[i] ≤
@@ -114,6 +120,9 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 		a.Ahead = uintptr(unsafe.Pointer(&c.Ahead[0]))
 		a.AheadStride = (4*len(c.Ahead) + n*c.K/4) / (n*c.K/4 + 1)
 	}
+	if p.sums {
+		a.Sums = s.roomForSums(2 * n * p.MR * p.NR)
+	}
 	chunk := p.chunk
 	if chunk == 0 {
 		chunk = c.K
@@ -133,6 +142,15 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 		s.Pairs = p.kernel(a)
 		a.Ahead += uintptr(a.K / 4 * n * a.AheadStride)
 	}
+}
+
+// roomForSums returns the address of n values, aligned to 64 bytes. It allocates them if the scratch
+// memory has fewer.
+func (s *PanelScratch) roomForSums(n int) *float32 {
+	if len(s.sums) < n {
+		s.sums = AlignedFloat32(n)
+	}
+	return &s.sums[0]
 }
 
 // check panics unless the slices of a call with n strips are long enough.

@@ -68,6 +68,39 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 		}
 		return -score
 	},
+	"hake": func(c model.Config, h, r, t []float64) float64 {
+		k := c.Dim
+		factor := 3.14159262358979323846 / c.Hyper[model.EmbeddingRange] / 2
+		phases, squares := 0.0, 0.0
+		for i := range k {
+			sinH, cosH := model.SinCos(float64(h[i] * factor))
+			sinR, cosR := model.SinCos(float64(r[i] * factor))
+			sinT, cosT := model.SinCos(float64(t[i] * factor))
+			p1, p2 := float64(sinH*cosR), float64(cosH*sinR)
+			p3, p4 := float64(cosH*cosR), float64(sinH*sinR)
+			x, y := p1+p2, p3-p4
+			p5, p6 := float64(x*cosT), float64(y*sinT)
+			phases = phases + math.Abs(p5-p6)
+			modulus, bias := math.Abs(r[k+i]), r[2*k+i]
+			if bias > 1 {
+				bias = 1
+			}
+			if bias < -modulus {
+				bias = -modulus
+			}
+			ofHead, ofTail := modulus+bias, 1-bias
+			p7, p8 := float64(h[k+i]*ofHead), float64(t[k+i]*ofTail)
+			v := p7 - p8
+			square := float64(v * v)
+			squares = squares + square
+		}
+		first := float64(c.Hyper[model.PhaseWeight] * phases)
+		second := math.Sqrt(squares)
+		if w, given := c.Hyper[model.ModulusWeight]; given {
+			second = float64(w * second)
+		}
+		return -(first + second)
+	},
 	"protate": func(c model.Config, h, r, t []float64) float64 {
 		score := 0.0
 		for i := range c.Dim {

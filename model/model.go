@@ -28,6 +28,7 @@ var (
 	L1        = kernel.L1
 	GroupNorm = kernel.GroupNorm
 	Phase     = kernel.Phase
+	Hake      = kernel.Hake
 
 	Expressive = kernel.Expressive
 	BoxE       = kernel.BoxE
@@ -36,11 +37,18 @@ var (
 // Tower describes the vectors for the queries of one side.
 type Tower struct {
 	Compare Comparison
-	// Psi and Phi are the numbers of entries of ψ and φ. They are even if the comparison uses pairs
-	// of entries.
+	// Psi and Phi are the numbers of entries of ψ and φ: the number of coordinates times the entries
+	// per coordinate (kernel.Comparison.Words). The number of coordinates is even if the comparison
+	// uses pairs of coordinates.
 	Psi, Phi int
 	// Features says what φ depends on besides the entity.
 	Features Dependence
+}
+
+// Terms returns the number of coordinates of ψ and φ.
+func (t Tower) Terms() int {
+	_, phi := t.Compare.Words()
+	return t.Phi / phi
 }
 
 // Dependence says what the features of a candidate depend on besides the entity. A ranking prepares

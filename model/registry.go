@@ -7,7 +7,7 @@ import (
 )
 
 // specs are the registered models.
-var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, boxE, expressive,
+var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, hake, boxE, expressive,
 	expressiveFunctional}
 
 // Register adds a model that another package defines. Call it before any model is used. It panics

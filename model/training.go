@@ -24,6 +24,9 @@ type Training struct {
 	// score. If both are nil, the score is the dot product of ψ and φ plus a constant of the query.
 	Distance *linalg.DistanceKind
 	Pairs    PairScore
+	// Rest describes a second distance, whose negative is added to the score. It is nil if there is
+	// none.
+	Rest *DistanceRest
 	// Penalties are the regularisers that the model supports.
 	Penalties []Penalty
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
@@ -51,6 +54,13 @@ type PairScore interface {
 	// the same for φ.
 	AddPsi(dPsi, psi, phi []float32, weight float32)
 	AddPhi(dPhi, psi, phi []float32, weight float32)
+}
+
+// DistanceRest is a distance between the last entries of ψ and of φ, from entry From on. Training.Distance
+// then compares the entries before.
+type DistanceRest struct {
+	Distance linalg.DistanceKind
+	From     int
 }
 
 // TrainingWorker computes ψ and φ in float32 and propagates the gradients of a loss L back to the

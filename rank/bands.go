@@ -14,7 +14,7 @@ import (
 // panel group. The norms need not be checked: sums that overflow stay infinite or become NaN, so a
 // finite score is within the error of the panels.
 func (f *features) panelInterval(b *engine.Block, row, group int, score float32) (low, high float64) {
-	relative, absolute := b.Job.Backend.PanelError(f.Tower.Compare, f.Tower.Phi)
+	relative, absolute := b.Job.Backend.PanelError(f.Tower.Compare, f.Tower.Terms())
 	return b.Around(row, float64(score), relative, absolute, f.groupNorms[group], f.groupSizes[group])
 }
 

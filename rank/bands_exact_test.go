@@ -95,11 +95,14 @@ func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, 
 // (docs/numerics.md, "From ψ and φ to the reference score").
 func exactBand(s testBlock, score, relative, absolute, norm float64) *big.Float {
 	tower, u, psi := s.f.Tower, kernel.U32, s.Norms[0]
-	if tower.Compare.Distance() {
-		largest := exactly.Quo(exactly.Sum(math.Abs(score), absolute), exactly.Sum(1, -relative))
-		return exactly.Add(exactly.Mul(exactly.Of(relative), largest), exactly.Of(absolute))
+	band := exactly.Of(absolute)
+	if tower.Compare.Products() {
+		band = exactly.Add(product(relative, psi, norm), band)
 	}
-	band := exactly.Add(product(relative, psi, norm), exactly.Of(absolute))
+	if tower.Compare.Distance() {
+		largest := exactly.Quo(exactly.Add(exactly.Of(math.Abs(score)), band), exactly.Sum(1, -relative))
+		return exactly.Add(exactly.Mul(exactly.Of(relative), largest), band)
+	}
 	if tower.Compare == kernel.Dot {
 		root := exactly.Of(float64(tower.Phi))
 		root.Sqrt(root)
@@ -107,6 +110,12 @@ func exactBand(s testBlock, score, relative, absolute, norm float64) *big.Float 
 		band = exactly.Add(band, product(2*u, psi, norm), product(u, u, psi, norm), tiny)
 	}
 	return band
+}
+
+// towerOf returns a tower for the given number of coordinates.
+func towerOf(c kernel.Comparison, terms int) model.Tower {
+	psi, phi := c.Words()
+	return model.Tower{Compare: c, Psi: psi * terms, Phi: phi * terms}
 }
 
 // exactSlack returns the slack for candidates of the given size.
@@ -143,7 +152,7 @@ func TestIntervals(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(1, 9))
 	for _, c := range kernel.Comparisons() {
 		t.Run(c.String(), func(t *testing.T) {
-			s := oneQuery(b, model.Tower{Compare: c, Psi: 96, Phi: 96})
+			s := oneQuery(b, towerOf(c, 96))
 			var ratio exactly.Ratio
 			for range 5000 {
 				score := drawBands(rng, s)
@@ -169,7 +178,7 @@ func TestEnds(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
 	for _, c := range kernel.Comparisons() {
 		t.Run(c.String(), func(t *testing.T) {
-			s := oneQuery(b, model.Tower{Compare: c, Psi: 96, Phi: 96})
+			s := oneQuery(b, towerOf(c, 96))
 			relative, absolute := b.PanelError(c, 96)
 			var ratio exactly.Ratio
 			for i := range 5000 {
@@ -188,8 +197,12 @@ func TestEnds(t *testing.T) {
 				slack := exactSlack(s.Slacks[0], s.f.groupSizes[0])
 				lo, hi := exactly.Sub(exactly.Of(score), slack), exactly.Add(exactly.Of(score), slack)
 				if c.Distance() {
-					lo = exactly.Sub(exactly.Mul(lo, exactly.Sum(1, relative)), exactly.Of(absolute))
-					hi = exactly.Add(exactly.Mul(hi, exactly.Sum(1, -relative)), exactly.Of(absolute))
+					band := exactly.Of(absolute)
+					if c.Products() {
+						band = exactly.Add(product(relative, s.Norms[0], s.f.groupNorms[0]), band)
+					}
+					lo = exactly.Sub(exactly.Mul(lo, exactly.Sum(1, relative)), band)
+					hi = exactly.Add(exactly.Mul(hi, exactly.Sum(1, -relative)), band)
 				} else {
 					band := exactBand(s, score, relative, absolute, s.f.groupNorms[0])
 					lo, hi = exactly.Sub(lo, band), exactly.Add(hi, band)
@@ -267,13 +280,21 @@ func TestOverflowGuards(t *testing.T) {
 	require.NoError(t, err)
 	for _, b := range backends {
 		for _, c := range kernel.Comparisons() {
-			s := oneQuery(b, model.Tower{Compare: c, Psi: 2, Phi: 2})
+			terms := 2
+			if c == kernel.Hake {
+				terms = 1
+			}
+			s := oneQuery(b, towerOf(c, terms))
 			overflows := 0
 			for at := range 260 { // to infinity
 				x := float32(math.Ldexp(1, at/2))
 				y := float32(math.Ldexp(1, at-at/2))
 				query, candidate := []float32{x, -x}, []float32{y, y} // products cancel
-				if c.Distance() {
+				small := at < 110
+				switch {
+				case c == kernel.Hake: // the square of a product
+					query, candidate, small = []float32{0, 0, 0, x}, []float32{0, 0, y}, at < 55
+				case c.Distance():
 					query, candidate = []float32{x, 0}, []float32{-x, 0}
 				}
 				s.Norms[0], s.f.groupNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
@@ -286,7 +307,7 @@ func TestOverflowGuards(t *testing.T) {
 					assert.True(t, c.MayOverflow(s.Norms[0], s.f.groupNorms[0]), "%s, %s: %v, %v", b.Tier, c, query,
 						candidate)
 				}
-				if at < 110 {
+				if small {
 					assert.False(t, c.MayOverflow(s.Norms[0], s.f.groupNorms[0]), "%s, %s: %v, %v", b.Tier, c,
 						query, candidate)
 				}
@@ -298,14 +319,15 @@ func TestOverflowGuards(t *testing.T) {
 
 // panelScore returns the score of a panel for one query and one candidate.
 func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) float32 {
-	k, one := len(query), []int32{0}
-	strip, panel := make([]uint32, p.MR*k), make([]uint32, b.NR*k)
+	psi, _ := p.Words()
+	k, one := len(query)/psi, []int32{0}
+	strip, panel := make([]uint32, p.MR*len(query)), make([]uint32, b.NR*len(candidate))
 	if p.Multiple == kernel.Int16Multiple {
 		kernel.PackTiles(strip, query, k, one, k)
 	} else {
-		kernel.PackRows(strip, query, k, one, ascending(k), p.MR)
+		kernel.PackRows(strip, query, len(query), one, ascending(len(query)), p.MR)
 	}
-	kernel.PackRows(panel, candidate, k, one, ascending(k), b.NR)
+	kernel.PackRows(panel, candidate, len(candidate), one, ascending(len(candidate)), b.NR)
 	scratch := b.NewPanelScratch(p.MR, 0)
 	p.Score(scratch, &kernel.PanelCall{K: k, Strips: strip, Panel: panel, TargetStart: make([]int32, p.MR+1)})
 	return scratch.Scores[0]

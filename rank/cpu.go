@@ -53,12 +53,12 @@ func (e *cpuEngine) Room() (queries, entries int) {
 func blockSizes(m model.Model, b *kernel.Backend, asked Screen) (queries, entries, strips int) {
 	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
 	for _, t := range towers {
-		n := b.Panels(t.Compare).QueryBlock(t.Phi)
-		strips = max(strips, n*t.Phi)
+		n := b.Panels(t.Compare).QueryBlock(t.Psi)
+		strips = max(strips, n*t.Psi)
 		for _, c := range asked.codeFormats(t, b) {
 			n = max(n, c.panels(b).QueryBlock(c.layout(t.Phi).terms))
 		}
-		queries, entries = max(queries, n), max(entries, n*engine.PairPad(t.Phi))
+		queries, entries = max(queries, n), max(entries, n*engine.PsiStride(t))
 	}
 	for _, t := range towers {
 		for _, c := range asked.codeFormats(t, b) {

@@ -50,20 +50,30 @@ func (f *features) use(s screen) {
 }
 
 // queryBlock returns the number of queries whose strips fit into the caches together with a panel.
-func (f *features) queryBlock() int { return f.screen.panels().QueryBlock(f.screen.terms()) }
+func (f *features) queryBlock() int {
+	panels := f.screen.panels()
+	psi, _ := panels.Words()
+	return panels.QueryBlock(psi * f.screen.terms())
+}
+
+// panelWords returns the number of words of a panel.
+func (f *features) panelWords() int {
+	_, phi := f.screen.panels().Words()
+	return f.nr * phi * f.screen.terms()
+}
 
 func (f *features) panelCount() int { return (f.N + f.nr - 1) / f.nr }
 
 // aim sets the panel that a call scores, and the panel to prefetch for the next call.
 func (f *features) aim(call *kernel.PanelCall, p int) {
-	size := f.nr * f.screen.terms()
+	size := f.panelWords()
 	call.Panel, call.ValidLanes = f.panel(p)
 	call.Ahead = f.panels[min((p+1)*size, len(f.panels)):min((p+2)*size, len(f.panels))]
 }
 
 // panel returns panel p and the mask of its lanes that hold candidates.
 func (f *features) panel(p int) (panel []uint32, valid uint64) {
-	size := f.nr * f.screen.terms()
+	size := f.panelWords()
 	lanes := min(f.nr, f.N-p*f.nr)
 	return f.panels[p*size : (p+1)*size], uint64(1)<<lanes - 1
 }

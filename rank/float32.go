@@ -15,7 +15,7 @@ type float32Screen struct {
 
 func (*float32Screen) name() Screen            { return Float32Screen }
 func (x *float32Screen) panels() kernel.Panels { return x.backend.Panels(x.f.Tower.Compare) }
-func (x *float32Screen) terms() int            { return x.f.Tower.Phi }
+func (x *float32Screen) terms() int            { return x.f.Tower.Terms() }
 
 // sortKey returns ‖φ‖.
 func (x *float32Screen) sortKey(context.Context, *engine.Job) ([]float64, error) {
@@ -33,19 +33,23 @@ func (x *float32Screen) pack(ctx context.Context, j *engine.Job) error {
 }
 
 func (x *float32Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
-	f, mr, width := x.f, x.panels().MR, x.f.Tower.Phi
+	f, mr, width := x.f, x.panels().MR, x.f.Tower.Psi
 	for row := 0; row < n; row += mr {
 		rows := q.ids[row:min(row+mr, n)]
-		kernel.PackRows(q.strips[row*width:(row+mr)*width], kernel.Words(v.Psi), f.Stride(), rows, f.TermOrder, mr)
+		kernel.PackRows(q.strips[row*width:(row+mr)*width], kernel.Words(v.Psi), v.Stride(), rows, f.PsiOrder, mr)
 	}
 }
 
 func (x *float32Screen) margins(_ *packedQueries, v *engine.Vectors, row, group int) margins {
 	compare := x.f.Tower.Compare
-	relative, absolute := x.backend.PanelError(compare, x.f.Tower.Phi)
-	if compare.Distance() {
-		return margins{relative: relative * engine.Outward, absolute: absolute, rounding: absolute}
+	relative, absolute := x.backend.PanelError(compare, x.f.Tower.Terms())
+	m := margins{absolute: absolute, rounding: absolute}
+	if compare.Products() {
+		band := v.Product(row, relative, absolute, x.f.groupNorms[group]) * engine.Outward
+		m.absolute, m.rounding = band, band+absolute
 	}
-	band := v.Product(row, relative, absolute, x.f.groupNorms[group]) * engine.Outward
-	return margins{absolute: band, rounding: band + absolute}
+	if compare.Distance() {
+		m.relative = relative * engine.Outward
+	}
+	return m
 }

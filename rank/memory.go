@@ -101,7 +101,7 @@ func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need
 // fitPredict is like Fit but serves Predict, which lists k answers to each distinct query.
 func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKnown bool, o Options) (Options, error) {
 	panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
-	block := predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, len(distinct), o.Threads)
+	block := predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Psi), panels.MR, k, len(distinct), o.Threads)
 	threads := min(o.Threads, (len(distinct)+block-1)/block)
 	return fit(m, o, threads, "predicting", answersNeeds(m, x, distinct, k, block*threads, filterKnown),
 		"ask for fewer answers or fewer queries, or make more memory available")

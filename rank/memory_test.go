@@ -71,7 +71,7 @@ func TestMemory(t *testing.T) {
 				asked[i] = kg.Query{Side: kg.Side(i / entities), Anchor: int32(i % entities)}
 			}
 			panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
-			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, queries,
+			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Psi), panels.MR, k, queries,
 				o.Threads)
 			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, asked, k, listed, false)...)
 			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }

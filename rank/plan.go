@@ -55,13 +55,14 @@ func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
 	return p
 }
 
-// checkTowers returns an error if ψ and φ differ in length, because no comparison of package kernel
-// supports that.
+// checkTowers returns an error if ψ and φ differ in their numbers of coordinates.
 func checkTowers(m model.Model) error {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		if t := m.Tower(side); t.Psi != t.Phi {
-			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side: %v needs equal lengths",
-				m.Config().Model, t.Psi, t.Phi, side, t.Compare)
+		t := m.Tower(side)
+		psi, phi := t.Compare.Words()
+		if t.Psi != psi*t.Terms() || t.Phi != phi*t.Terms() {
+			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side: "+
+				"%v needs %d and %d entries per coordinate", m.Config().Model, t.Psi, t.Phi, side, t.Compare, psi, phi)
 		}
 	}
 	return nil

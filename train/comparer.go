@@ -32,6 +32,8 @@ type comparer interface {
 // newComparer returns the comparer of a model for the given number of threads.
 func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads int) comparer {
 	switch {
+	case t.Rest != nil:
+		return newTwoDistances(newDistances(*t.Distance, b, threads), newDistances(t.Rest.Distance, b, threads), t.Rest.From)
 	case t.Distance != nil:
 		return newDistances(*t.Distance, b, threads)
 	case t.Pairs != nil:

@@ -8,9 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates L1RowScores, L2RowScores, NormRowScores and PhaseRowScores, and their
-// gradients, for AVX512 and AVX2: distances between one row and listed rows of a table. The terms
-// are the same as in distance.go; nothing is packed.
+// This file generates L1RowScores, L2RowScores, NormRowScores, PhaseRowScores and
+// ProductNormRowScores, and their gradients, for AVX512 and AVX2: distances between one row and
+// listed rows of a table. The terms are the same as in distance.go; nothing is packed.
 
 const rowScoreDoc = `scores one row against listed rows of a table:
 

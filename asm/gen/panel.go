@@ -11,7 +11,7 @@ import (
 )
 
 // This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel,
-// NormPanel and PhasePanel for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
+// NormPanel, PhasePanel and HakePanel for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
 // Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
 
 // Predicates of VCMPPS.
@@ -47,9 +47,53 @@ type comparison struct {
 	constants func(c vectors) fixed
 	// update adds one group to the accumulator, given its words of ψ and of φ.
 	update func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual)
+	// several describes a score that combines several sums. It replaces update.
+	several *severalSums
 	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48
 	// candidates, and for AVX2, with panels of 16: as many as the registers hold.
 	rows512, rows256 int
+}
+
+// severalSums describes a score that combines several sums.
+type severalSums struct {
+	sums int
+	// steps add a group to the sums, one after another. Each step loads only its own words, so that
+	// few registers hold words at the same time.
+	steps []step
+	// combine turns the sums of a candidate into its score, in acc[0]. It may change the others.
+	combine func(c vectors, k fixed, acc []reg.VecVirtual)
+	// chains512 and chains256 are the numbers of chains of each sum in the peak loop.
+	chains512, chains256 int
+}
+
+// step adds a part of a group to the sums. psi and phi list the words that it reads.
+type step struct {
+	psi, phi []int
+	update   func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual)
+}
+
+// sums returns the number of sums in a score.
+func (k comparison) sums() int {
+	if k.several == nil {
+		return 1
+	}
+	return k.several.sums
+}
+
+// steps returns the steps that add a group to the sums.
+func (k comparison) steps() []step {
+	if k.several != nil {
+		return k.several.steps
+	}
+	words := func(n int) (list []int) {
+		for t := range k.group * n {
+			list = append(list, t)
+		}
+		return list
+	}
+	return []step{{words(k.psi), words(k.phi), func(c vectors, same fixed, psi, phi, acc []reg.VecVirtual) {
+		k.update(c, same, psi, phi, acc[0])
+	}}}
 }
 
 // fixed holds operands that are equal in all lanes.
@@ -76,7 +120,7 @@ func panels(c *build.Context, args panelArgs) {
 	}
 }
 
-var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison}
+var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison, hakeComparison}
 
 var dotComparison = comparison{
 	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6,
@@ -191,13 +235,44 @@ in float32: one chain of subtractions from 0, with the second product fused.`,
 	},
 }
 
+var hakeComparison = comparison{
+	name: "Hake", group: 1, psi: 4, phi: 3, falling: true, rows512: 3, rows256: 2, constants: signMask,
+	equation: `score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
+
+in float32: one chain of subtractions and one of additions from 0 with t ascending. The second product in the
+modulus, both products in the parentheses and the square are fused with the operations that follow. A coordinate has
+four words of ψ and three of φ. The square root is rounded once.`,
+	several: &severalSums{
+		sums: 2, chains512: 8, chains256: 3,
+		steps: []step{
+			{[]int{0, 1}, []int{0, 1}, func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual) {
+				p := c.vec()
+				c.VMULPS(psi[0], phi[0], p)
+				c.VFMADD231PS(psi[1], phi[1], p)
+				k.absolute(c, p)
+				c.VSUBPS(p, acc[0], acc[0])
+			}},
+			{[]int{2, 3}, []int{2}, func(c vectors, _ fixed, psi, phi, acc []reg.VecVirtual) {
+				v := c.vec()
+				c.VMOVAPS(psi[0], v)
+				c.VFNMADD231PS(psi[1], phi[0], v)
+				c.VFMADD231PS(v, v, acc[1])
+			}},
+		},
+		combine: func(c vectors, _ fixed, acc []reg.VecVirtual) {
+			c.VSQRTPS(acc[1], acc[1])
+			c.VSUBPS(acc[1], acc[0], acc[0])
+		},
+	},
+}
+
 // progress is the state of the loop over strips. It lives on the stack because counting needs the
 // registers.
 type progress struct {
-	psi, stripsLeft, scores, targetStart, undecided, ahead, exitBelow, active operand.Mem
+	psi, stripsLeft, scores, sums, targetStart, undecided, ahead, exitBelow, active operand.Mem
 }
 
-func (c vectors) progress(falling bool) progress {
+func (c vectors) progress(falling, several bool) progress {
 	local := func(name string) operand.Mem {
 		m := c.AllocLocal(8)
 		c.MOVQ(field(c.Context, name, c.GP64()), m)
@@ -210,6 +285,9 @@ func (c vectors) progress(falling bool) progress {
 	}
 	if falling {
 		p.exitBelow, p.active = local("ExitBelow"), local("Active")
+	}
+	if several {
+		p.sums = local("Sums")
 	}
 	return p
 }
@@ -228,7 +306,7 @@ func (c panel) emit() {
 	}
 	doc(c.Context, fmt.Sprintf(panelDoc, name, c.mr, nr, c.equation, requires))
 	c.Pragma("noescape")
-	at := c.progress(c.falling)
+	at := c.progress(c.falling, c.several != nil)
 
 	c.Label("strip")
 	if c.falling {
@@ -275,9 +353,16 @@ func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
 	phi := field(c.Context, "Phi", c.GP64())
 	left := field(c.Context, "K", c.GP64())
 	aheadStride := field(c.Context, "AheadStride", c.GP64())
-	acc = matrixOf(c.vectors, c.mr, c.wide)
-	sums := fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers per query", c.mr, c.wide)
-	holds(c.Context, sums, slices.Concat(acc...)...)
+	sums := make([][][]reg.VecVirtual, c.sums())
+	for s := range sums {
+		sums[s] = matrixOf(c.vectors, c.mr, c.wide)
+		what := "sums: score[i][j]"
+		if c.several != nil {
+			what = fmt.Sprintf("sum %d of score[i][j]", s)
+		}
+		holds(c.Context, fmt.Sprintf("%s of query i < %d, %d registers per query", what, c.mr, c.wide),
+			slices.Concat(sums[s]...)...)
+	}
 	holds(c.Context, "address of ψ", psi)
 	holds(c.Context, "address of φ", phi)
 	holds(c.Context, "coordinates left", left)
@@ -287,7 +372,7 @@ func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
 	// terms adds the given number of coordinates to the sums.
 	terms := func(coordinates int, prefetch func()) {
 		for u := 0; u < coordinates; u += c.group {
-			c.accumulate(k, psi, phi, u, acc)
+			c.accumulate(k, psi, phi, u, sums)
 		}
 		prefetch()
 		c.ADDQ(operand.U32(coordinates*c.psi*c.mr*4), psi)
@@ -311,9 +396,14 @@ func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
 	terms(c.group, func() {})
 	c.JNE(operand.LabelRef("group"))
 	c.Label("finish")
-	c.finish(acc, scores, at)
+	if c.several == nil {
+		c.finish(sums[0], scores, at)
+	}
 	c.MOVQ(ahead, at.ahead)
-	return acc
+	if c.several != nil {
+		c.finishSums(k, sums, scores, at)
+	}
+	return sums[0]
 }
 
 // nextStrip emits the step to the next strip.
@@ -323,6 +413,9 @@ func (c panel) nextStrip(at progress) {
 	c.SHLQ(operand.Imm(2), stride)
 	c.ADDQ(stride, at.psi)
 	c.ADDQ(operand.U32(4*c.mr*c.nr()), at.scores)
+	if c.several != nil {
+		c.ADDQ(operand.U32(4*c.sums()*c.mr*c.nr()), at.sums)
+	}
 	c.ifNotNil(at.targetStart, "rows", func() { c.ADDQ(operand.U32(4*c.mr), at.targetStart) })
 	if c.falling {
 		c.ifNotNil(at.exitBelow, "step", func() {
@@ -355,22 +448,68 @@ func (c vectors) ifNotNil(at operand.Mem, label string, emit func()) {
 }
 
 // accumulate adds the group of coordinates at offset u of psi and phi to every sum.
-func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, acc [][]reg.VecVirtual) {
-	words := make([][]reg.VecVirtual, c.wide)
-	for v := range words {
-		for t := range c.group * c.phi {
-			words[v] = append(words[v], c.load(at(phi, ((u*c.phi+t)*c.wide+v)*c.lanes)))
+func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.VecVirtual) {
+	for _, step := range c.steps() {
+		words := make([][]reg.VecVirtual, c.wide)
+		for v := range words {
+			for _, t := range step.phi {
+				words[v] = append(words[v], c.load(at(phi, ((u*c.phi+t)*c.wide+v)*c.lanes)))
+			}
+			holds(c.Context, "φ[t][j] of the panel's candidates", words[v]...)
 		}
-		holds(c.Context, "φ[t][j] of the panel's candidates", words[v]...)
+		for i := range c.mr {
+			var query []reg.VecVirtual
+			for _, t := range step.psi {
+				query = append(query, c.broadcast(at(psi, (u*c.psi+t)*c.mr+i)))
+			}
+			holds(c.Context, "ψ[t][i] of a query in all lanes", query...)
+			for v := range c.wide {
+				step.update(c.vectors, k, query, words[v], sumsAt(sums, i, v))
+			}
+		}
 	}
-	for i, row := range acc {
-		var query []reg.VecVirtual
-		for t := range c.group * c.psi {
-			query = append(query, c.broadcast(at(psi, (u*c.psi+t)*c.mr+i)))
+}
+
+// sumsAt returns the registers with all sums of query i and register v of the candidates.
+func sumsAt(sums [][][]reg.VecVirtual, i, v int) (list []reg.VecVirtual) {
+	for _, s := range sums {
+		list = append(list, s[i][v])
+	}
+	return list
+}
+
+// finishSums adds the sums to the earlier ones if Add is set, stores them, and combines them to
+// scores, unless nothing reads these scores.
+func (c panel) finishSums(k fixed, sums [][][]reg.VecVirtual, scores reg.Register, at progress) {
+	all := slices.Concat(sums...)
+	address := c.GP64()
+	c.MOVQ(at.sums, address)
+	each := func(f func(reg.VecVirtual, operand.Mem)) {
+		for r, row := range all {
+			for v, a := range row {
+				f(a, operand.Mem{Base: address, Disp: (r*c.wide + v) * c.lanes * 4})
+			}
 		}
-		holds(c.Context, "ψ[t][i] of a query in all lanes", query...)
-		for v, a := range row {
-			c.update(c.vectors, k, query, words[v], a)
+	}
+	c.Comment("Finish: add the earlier sums, if any, and store the sums")
+	add := field(c.Context, "Add", c.GP64())
+	c.TESTQ(add, add)
+	c.JEQ(operand.LabelRef("store"))
+	each(func(a reg.VecVirtual, m operand.Mem) { c.VADDPS(m, a, a) })
+	c.Label("store")
+	each(func(a reg.VecVirtual, m operand.Mem) { c.VMOVAPS(a, m) })
+	c.Comment("Combine the sums, unless TargetStart and ExitBelow are nil")
+	needed := c.GP64()
+	c.MOVQ(at.targetStart, needed)
+	if c.falling {
+		c.ORQ(at.exitBelow, needed)
+	}
+	c.TESTQ(needed, needed)
+	c.JEQ(operand.LabelRef("next"))
+	for i := range c.mr {
+		for v := range c.wide {
+			c.several.combine(c.vectors, k, sumsAt(sums, i, v))
+			c.VMOVAPS(sums[0][i][v], operand.Mem{Base: scores, Disp: (i*c.wide + v) * c.lanes * 4})
 		}
 	}
 }

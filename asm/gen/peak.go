@@ -17,6 +17,9 @@ import (
 // every port.
 const peakChains = 12
 
+// peakOperands is the number of vectors in memory from which a loop of a comparison begins.
+const peakOperands = 4
+
 // peaks emits all loops of this file. The ceiling of the dot product is the FMA ceiling of the
 // machine.
 func peaks(c *build.Context) {
@@ -34,16 +37,22 @@ func peaks(c *build.Context) {
 func (k comparison) emitPeak(c vectors) {
 	name := k.name + "Peak" + c.set
 	chains := peakChains
-	if c.lanes == 8 && k.group == 2 {
-		chains = 8 // as many as 16 registers hold
+	switch { // as many as the registers hold
+	case k.several != nil && c.lanes == 16:
+		chains = k.several.chains512
+	case k.several != nil:
+		chains = k.several.chains256
+	case c.lanes == 8 && k.group == 2:
+		chains = 8
 	}
+	operands := min(2*k.group*max(k.psi, k.phi), peakOperands)
 	function(c.Context, name, "func(n int, x *float32)")
 	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the arithmetic of %d terms of the %s panel kernel, each for
 %d candidates. It works on registers alone, which begin as x[0..%d]. The values matter: multiplying zeros draws less
 power, so the processor runs faster.
 
 Requires n > 0.`,
-		name, chains*k.group, k.name, c.lanes, 2*k.group*c.lanes-1))
+		name, chains*k.group, k.name, c.lanes, operands*c.lanes-1))
 	n := c.param("n")
 	x := c.param("x")
 	var same fixed
@@ -51,23 +60,33 @@ Requires n > 0.`,
 		same = k.constants(c)
 	}
 	load := func(i int) reg.VecVirtual { return c.load(at(x, i*c.lanes)) }
-	acc := make([]reg.VecVirtual, chains)
+	acc := make([][]reg.VecVirtual, chains)
 	for i := range acc {
-		acc[i] = load(0)
+		for range k.sums() {
+			acc[i] = append(acc[i], load(0))
+		}
+		holds(c.Context, "sums", acc[i]...)
 	}
 	var psi, phi []reg.VecVirtual
 	for i := range k.group * k.psi {
-		psi = append(psi, load(2*i))
+		psi = append(psi, load(2*i%peakOperands))
 	}
 	for i := range k.group * k.phi {
-		phi = append(phi, load(2*i+1))
+		phi = append(phi, load((2*i+1)%peakOperands))
 	}
-	holds(c.Context, "sums", acc...)
 	holds(c.Context, "ψ", psi...)
 	holds(c.Context, "φ", phi...)
+	choose := func(words []reg.VecVirtual, list []int) (some []reg.VecVirtual) {
+		for _, t := range list {
+			some = append(some, words[t])
+		}
+		return some
+	}
 	c.Label("round")
-	for _, a := range acc {
-		k.update(c, same, psi, phi, a)
+	for _, step := range k.steps() {
+		for _, a := range acc {
+			step.update(c, same, choose(psi, step.psi), choose(phi, step.phi), a)
+		}
 	}
 	c.SUBQ(operand.Imm(1), n)
 	c.JNE(operand.LabelRef("round"))

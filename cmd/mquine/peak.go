@@ -49,7 +49,7 @@ func (c *peakRates) report(r *metrics.Report, t model.Tower) {
 	if c == nil {
 		return
 	}
-	gterms := float64(t.Phi) * float64(r.Candidates) * float64(r.UniqueQueries) / 1e9 / r.Timing.Rank
+	gterms := float64(t.Terms()) * float64(r.Candidates) * float64(r.UniqueQueries) / 1e9 / r.Timing.Rank
 	r.FMAGFLOPSAll, r.GtermsAll = stat.Mean(c.fma, nil)/1e9, stat.Mean(c.terms, nil)/1e9
 	r.Share = c.compare.PortOperations() * gterms / r.FMAGFLOPSAll
 	r.ComparisonShare = gterms / r.GtermsAll

@@ -227,7 +227,7 @@ func conformRows(r *rig) {
 	interval[2*first[6]+1] = math.Inf(1)
 	targets := len(interval) / 2
 	for _, half := range []bool{true, false} {
-		for _, c := range kernel.Comparisons() {
+		for _, c := range supported() {
 			if half && c != kernel.Dot {
 				continue
 			}

@@ -159,7 +159,7 @@ func BenchmarkGPUScreen(b *testing.B) {
 					func() error { return r.screens.Half(r.s, variant, a, s.queries) })
 			})
 		}
-		for _, c := range kernel.Comparisons() {
+		for _, c := range supported() {
 			b.Run("kernel=single_"+c.String()+"/"+name, func(b *testing.B) {
 				r := openGPU(b)
 				a := r.benchScreen(s.queries, s.candidates, k, false)

@@ -347,7 +347,7 @@ func conformScreens(r *rig) {
 					fmt.Sprintf("half variant %d, centred %v, %v", variant, centre, s))
 			}
 		}
-		for _, c := range kernel.Comparisons() {
+		for _, c := range supported() {
 			for q := range p.queries {
 				for t := p.first[q]; t < p.first[q+1]; t++ {
 					x := p.score(c, q, rng.IntN(p.candidates))
@@ -403,7 +403,7 @@ func conformHard(r *rig) {
 			require.NoError(r.t, r.screens.Half(r.s, variant, run.screen, p.queries))
 			r.verify(p, kernel.Dot, run, 1, fmt.Sprintf("half variant %d, %s", variant, kind.name))
 		}
-		for _, c := range kernel.Comparisons() {
+		for _, c := range supported() {
 			for q := range p.queries {
 				x := p.score(c, q, rng.IntN(p.candidates))
 				p.ends[2*q], p.ends[2*q+1] = x, x
@@ -426,4 +426,14 @@ func TestListOverflow(t *testing.T) {
 	require.NoError(t, r.screens.Half(r.s, Half128, run.screen, p.queries))
 	assert.EqualValues(t, 20*200, down[uint32](r, run.listed, 1)[0])
 	assert.Zero(t, down[Pair](r, run.list, 101)[100])
+}
+
+// supported returns the comparisons that devices have kernels for.
+func supported() (list []kernel.Comparison) {
+	for _, c := range kernel.Comparisons() {
+		if Supports(c) {
+			list = append(list, c)
+		}
+	}
+	return list
 }

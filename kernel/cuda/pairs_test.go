@@ -26,7 +26,7 @@ func conformDecide(r *rig) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	p := newProblem(rng, 6, 50, 70, normals(rng), func(q int) int { return q })
 	targets := len(p.ends) / 2
-	for _, c := range kernel.Comparisons() {
+	for _, c := range supported() {
 		// The answer of target t is candidate t. Candidate 49 has the same parameters as candidate
 		// 3. Candidate 48 is undecided for every target.
 		entity, same, norm, size := make([]int32, 50), make([]int32, 50), norms(p.phi, p.k), make([]float64, 50)

@@ -80,7 +80,7 @@ type Screen struct {
 type Screens struct {
 	device *Device
 	half   [halfVariants]*Kernel
-	single [kernel.NumKinds]*Kernel
+	single [len(singleKernels)]*Kernel
 }
 
 // Variants of the tensor-core screen.
@@ -103,8 +103,18 @@ func (i Info) HalfVariant() int {
 	return Half128Small
 }
 
+// singleKernels holds the names of the float32 screens, by the kind of their comparison.
+var singleKernels = [...]string{
+	kernel.KindDot: "count_dot", kernel.KindL1: "count_l1", kernel.KindGroupNorm: "count_group_norm",
+	kernel.KindPhase: "count_phase",
+}
+
+// Supports reports whether devices have kernels for a comparison. The comparisons that they support
+// come first in kernel.Comparisons.
+func Supports(c kernel.Comparison) bool { return int(c.Kind()) < len(singleKernels) }
+
 // NewScreens compiles the tensor-core screens of dot products and the float32 screens of all
-// comparisons for a device.
+// supported comparisons for a device.
 func NewScreens(d *Device) (*Screens, error) {
 	s := &Screens{device: d}
 	half, err := d.Load("count_half")
@@ -120,7 +130,7 @@ func NewScreens(d *Device) (*Screens, error) {
 			return nil, err
 		}
 	}
-	for i, name := range [kernel.NumKinds]string{"count_dot", "count_l1", "count_group_norm", "count_phase"} {
+	for i, name := range singleKernels {
 		if s.single[i], err = single.Kernel(name, 256, 0); err != nil {
 			return nil, err
 		}

@@ -3,15 +3,18 @@ package kerneltest
 import (
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/mquine/mquine/kernel"
 )
 
 // ExactScore returns the exact score of x and y and the magnitude M to which errors are relative:
-// ‖x‖‖y‖, or the distance if the comparison is a distance (kernel.Comparison.PanelError). finite is
-// false if a term is not finite or a square is out of range.
+// ‖x‖‖y‖, the distance, or their sum (kernel.Comparison.PanelError). finite is false if a term is not
+// finite or a square is out of range.
 func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure float64, finite bool) {
-	const precision = 600
+	if c == kernel.Hake {
+		return exactHake(x, y)
+	}
 	number := func(v float64) *big.Float { return big.NewFloat(v).SetPrec(precision) }
 	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
 	score = f()
@@ -51,8 +54,43 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 	return score, measure * (1 + 1e-12), true
 }
 
+// precision is the number of bits of exact scores.
+const precision = 600
+
+func exactHake(x, y []float32) (score *big.Float, measure float64, finite bool) {
+	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
+	product := func(a, b float32) *big.Float {
+		return f().Mul(big.NewFloat(float64(a)).SetPrec(precision), big.NewFloat(float64(b)).SetPrec(precision))
+	}
+	for _, v := range slices.Concat(x, y) {
+		if a := math.Abs(float64(v)); !(a <= 1e18) {
+			return nil, 0, false
+		}
+	}
+	score, squares := f(), f()
+	for t := range len(x) / 4 {
+		q, e := x[4*t:], y[3*t:]
+		score.Sub(score, f().Abs(f().Add(product(q[0], e[0]), product(q[1], e[1]))))
+		v := f().Sub(product(q[2], 1), product(q[3], e[2]))
+		squares.Add(squares, f().Mul(v, v))
+	}
+	score.Sub(score, f().Sqrt(squares))
+	distance, _ := f().Neg(score).Float64()
+	return score, (PlainNorm(x)*PlainNorm(y) + distance) * (1 + 1e-12), distance <= math.MaxFloat32
+}
+
 // PlainScore returns the score of x and y in float64, computed directly from the definition.
 func PlainScore(c kernel.Comparison, x, y []float32) (sum float64) {
+	if c == kernel.Hake {
+		squares := 0.0
+		for t := range len(x) / 4 {
+			q, e := x[4*t:], y[3*t:]
+			sum -= math.Abs(float64(q[0])*float64(e[0]) + float64(q[1])*float64(e[1]))
+			v := float64(q[2]) - float64(q[3])*float64(e[2])
+			squares += v * v
+		}
+		return sum - math.Sqrt(squares)
+	}
 	for t := 0; t < len(x); t += c.Group() {
 		a, b := float64(x[t]), float64(y[t])
 		switch c {

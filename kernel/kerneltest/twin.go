@@ -54,10 +54,13 @@ func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 }
 
 // TwinScore returns the score of q and e in Panels(c), with the operations of the assembly. These
-// are the same for AVX2 and AVX-512. For Dot, L1 and Phase, the result equals the assembly's bit
-// for bit. For GroupNorm it does not, because the approximate square root differs between
-// processors; PanelError bounds its error.
+// are the same for AVX2 and AVX-512. For all comparisons except GroupNorm, the result equals the
+// assembly's bit for bit. For GroupNorm it does not, because the approximate square root differs
+// between processors; PanelError bounds its error.
 func TwinScore(c kernel.Comparison, q, e []float32) float32 {
+	if c == kernel.Hake {
+		return twinHake(q, e)
+	}
 	var sum float32
 	for from := 0; from < len(q); from += kernel.Chunk {
 		var chain float32
@@ -70,6 +73,26 @@ func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 		sum = chain
 	}
 	return sum
+}
+
+// twinHake is TwinScore for Hake, whose chains have 40 coordinates.
+func twinHake(q, e []float32) float32 {
+	const chunk = 40
+	var distance, squares float32
+	for from := 0; from < len(q)/4; from += chunk {
+		var phases, moduli float32
+		for t := from; t < min(from+chunk, len(q)/4); t++ {
+			x, y := q[4*t:], e[3*t:]
+			phases -= Abs32(FMA32(x[1], y[1], float32(x[0]*y[0])))
+			v := FMA32(-x[3], y[2], x[2])
+			moduli = FMA32(v, v, moduli)
+		}
+		if from > 0 {
+			phases, moduli = distance+phases, squares+moduli
+		}
+		distance, squares = phases, moduli
+	}
+	return distance - Sqrt32(squares)
 }
 
 // TwinInt8 returns the score of q and e, which are words of four codes. It equals the score of

@@ -6,7 +6,7 @@ import (
 )
 
 // DistanceKind is a distance between two float32 vectors: a query vector ψ and a feature vector φ.
-// DistanceGroupNorm and DistancePhase treat coordinates 2u and 2u+1 as a pair.
+// All distances except DistanceL1 and DistanceL2 treat coordinates 2u and 2u+1 as a pair.
 type DistanceKind uint8
 
 const (
@@ -18,17 +18,19 @@ const (
 	DistanceGroupNorm
 	// DistancePhase is Σ|ψ_2u φ_2u + ψ_2u+1 φ_2u+1|.
 	DistancePhase
+	// DistanceProductNorm is √Σ(ψ_2u φ_2u + ψ_2u+1 φ_2u+1)².
+	DistanceProductNorm
 	numDistances
 )
 
-var distanceNames = [numDistances]string{"l1", "l2", "group-norm", "phase"}
+var distanceNames = [numDistances]string{"l1", "l2", "group-norm", "phase", "product-norm"}
 
 // DistanceKinds returns all distances.
 func DistanceKinds() []DistanceKind {
-	return []DistanceKind{DistanceL1, DistanceL2, DistanceGroupNorm, DistancePhase}
+	return []DistanceKind{DistanceL1, DistanceL2, DistanceGroupNorm, DistancePhase, DistanceProductNorm}
 }
 
-// String returns "l1", "l2", "group-norm" or "phase".
+// String returns "l1", "l2", "group-norm", "phase" or "product-norm".
 func (d DistanceKind) String() string {
 	if d < numDistances {
 		return distanceNames[d]
@@ -39,11 +41,15 @@ func (d DistanceKind) String() string {
 // Group returns the number of coordinates that are compared together. It divides the length of the
 // vectors.
 func (d DistanceKind) Group() int {
-	if d == DistanceGroupNorm || d == DistancePhase {
-		return 2
+	if d == DistanceL1 || d == DistanceL2 {
+		return 1
 	}
-	return 1
+	return 2
 }
+
+// Root reports whether the distance is the square root of a sum over all coordinates. The gradients
+// of such a distance depend on its scores.
+func (d DistanceKind) Root() bool { return d == DistanceL2 || d == DistanceProductNorm }
 
 // Distance computes the scores of queries and features, S_ij = −dist(ψ_i, φ_j), and their
 // gradients. It uses the blocking of Product, with different operations in place of multiply-adds.
@@ -53,12 +59,12 @@ func (d DistanceKind) Group() int {
 // starts at 0 and adds its terms in ascending order. A product is fused with the addition that
 // follows; all other operations are rounded separately. The square root of a group norm and its
 // reciprocal are polynomials with an error of a few units in the last place (inverseRoot). The
-// square root of DistanceL2 and the division by it are rounded once. Hence the results do not
+// square root of the other distances and the division by it are rounded once. Hence the results do not
 // depend on the number of threads or on the blocking, and all tiers agree bit for bit.
 //
 // At a kink, the gradient is the subgradient 0. Kinks occur where two coordinates are equal
 // (DistanceL1), where two pairs are equal (DistanceGroupNorm), where two vectors are equal
-// (DistanceL2), and where a term is 0 (DistancePhase). If a coordinate is NaN or infinite, its
+// (DistanceL2), where a term is 0 (DistancePhase), and where all terms are (DistanceProductNorm). If a coordinate is NaN or infinite, its
 // scores are NaN or −Inf and its gradients are NaN or infinite.
 //
 // A Distance holds scratch memory for one call at a time. It allocates only if the matrices are
@@ -68,7 +74,7 @@ type Distance struct {
 	kernels           *distanceKernels
 	scores, gradients *Product
 
-	// The operands of rootWork and quotientWork, which the pool runs for DistanceL2.
+	// The operands of rootWork and quotientWork, which the pool runs for distances that are roots.
 	s, g         Matrix
 	quotients    Matrix // G/S
 	rootWork     func(worker, row int)
@@ -104,7 +110,8 @@ func (k *distanceKernels) takeRoots(x []float32) {
 	}
 }
 
-// divide sets q to g/s, for the gradient of S = −√Σ(ψ−φ)² with respect to ψ, which is (ψ−φ)/S.
+// divide sets q to g/s, for the gradient of a root: S = −√Σ(ψ−φ)², for example, has the gradient
+// (ψ−φ)/S with respect to ψ.
 func (k *distanceKernels) divide(q, g, s []float32) {
 	for i, n := 0, 0; i < len(q); i += n {
 		n = chunk(len(q)-i, rowLanes)
@@ -153,7 +160,7 @@ func (b *Backend) NewDistance(kind DistanceKind, threads int) *Distance {
 // error if ctx is cancelled; s is then undefined.
 func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	d.check(psi)
-	if err := d.scores.NT(ctx, s, psi, phi, false); err != nil || d.kind != DistanceL2 {
+	if err := d.scores.NT(ctx, s, psi, phi, false); err != nil || !d.kind.Root() {
 		return err
 	}
 	d.s = s
@@ -167,7 +174,7 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 //	dPsi_i = Σ_j G_ij ∂S_ij/∂ψ_i    dPhi_j = Σ_i G_ij ∂S_ij/∂φ_j
 //
 // g is m × n, dPsi and psi are m × k, and dPhi and phi are n × k. s is m × n and holds the result
-// of Scores; only DistanceL2 reads it. The results must not overlap each other or the operands.
+// of Scores, which Gradients reads only if the distance is a root. The results must not overlap each other or the operands.
 // Gradients returns ctx's error if ctx is cancelled; the results are then undefined.
 func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Matrix) error {
 	d.check(psi)
@@ -177,7 +184,7 @@ func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Mat
 		panic(fmt.Sprintf("linalg: gradients %d × %d and %d × %d for vectors %d × %d and %d × %d",
 			dPsi.Rows, dPsi.Cols, dPhi.Rows, dPhi.Cols, psi.Rows, psi.Cols, phi.Rows, phi.Cols))
 	}
-	if d.kind == DistanceL2 {
+	if d.kind.Root() {
 		if err := d.divideRows(ctx, g, s); err != nil {
 			return err
 		}

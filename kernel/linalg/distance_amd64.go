@@ -23,6 +23,10 @@ var (
 				scoresOf(6, 8, asm.Transpose6AVX2, asm.PhaseScores6x8AVX2),
 				Peak{asm.PhasePeakAVX2, 8 * 16},
 			},
+			DistanceProductNorm: {
+				scoresOf(6, 8, asm.Transpose6AVX2, asm.ProductNormScores6x8AVX2),
+				Peak{asm.ProductNormScoresPeakAVX2, 8 * 16},
+			},
 		},
 		gradients: [numDistances]distanceKernel{
 			DistanceL1: {
@@ -41,12 +45,18 @@ var (
 				gradientsAVX2(asm.PhaseGradient6x16AVX2),
 				Peak{asm.PhaseGradientPeakAVX2, 2 * 16},
 			},
+			DistanceProductNorm: {
+				gradientsAVX2(asm.ProductNormGradient6x16AVX2),
+				Peak{asm.ProductNormGradientPeakAVX2, 2 * 16},
+			},
 		},
 		rows: [numDistances]rowDistance{
 			DistanceL1:        {asm.L1RowScoresAVX2, asm.L1RowGradientAVX2},
 			DistanceL2:        {asm.L2RowScoresAVX2, asm.L2RowGradientAVX2},
 			DistanceGroupNorm: {asm.NormRowScoresAVX2, asm.NormRowGradientAVX2},
 			DistancePhase:     {asm.PhaseRowScoresAVX2, asm.PhaseRowGradientAVX2},
+
+			DistanceProductNorm: {asm.ProductNormRowScoresAVX2, asm.ProductNormRowGradientAVX2},
 		},
 		gradientRound: 32,
 		roots:         asm.RootsAVX2,
@@ -72,6 +82,10 @@ var (
 				scoresOf(8, 32, asm.Transpose8AVX2, asm.PhaseScores8x16AVX512, asm.PhaseScores8x32AVX512),
 				Peak{asm.PhasePeakAVX512, 12 * 32},
 			},
+			DistanceProductNorm: {
+				scoresOf(8, 32, asm.Transpose8AVX2, asm.ProductNormScores8x16AVX512, asm.ProductNormScores8x32AVX512),
+				Peak{asm.ProductNormScoresPeakAVX512, 8 * 32},
+			},
 		},
 		gradients: [numDistances]distanceKernel{
 			DistanceL1: {
@@ -90,12 +104,18 @@ var (
 				gradientsAVX512(asm.PhaseGradient8x32AVX512),
 				Peak{asm.PhaseGradientPeakAVX512, 2 * 32},
 			},
+			DistanceProductNorm: {
+				gradientsAVX512(asm.ProductNormGradient8x32AVX512),
+				Peak{asm.ProductNormGradientPeakAVX512, 2 * 32},
+			},
 		},
 		rows: [numDistances]rowDistance{
 			DistanceL1:        {asm.L1RowScoresAVX512, asm.L1RowGradientAVX512},
 			DistanceL2:        {asm.L2RowScoresAVX512, asm.L2RowGradientAVX512},
 			DistanceGroupNorm: {asm.NormRowScoresAVX512, asm.NormRowGradientAVX512},
 			DistancePhase:     {asm.PhaseRowScoresAVX512, asm.PhaseRowGradientAVX512},
+
+			DistanceProductNorm: {asm.ProductNormRowScoresAVX512, asm.ProductNormRowGradientAVX512},
 		},
 		gradientRound: 64,
 		roots:         asm.RootsAVX512,

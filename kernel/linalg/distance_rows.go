@@ -6,11 +6,11 @@ import "fmt"
 // rows table[ids[i]*stride:], i < count, have n coordinates. The kernels work in rounds. masks
 // contains −1 for the coordinates of the last, partial round and 0 for the positions beyond them.
 type rowDistance struct {
-	// scores computes the scores of DistanceScores, or sums of squares for DistanceL2. A round
+	// scores computes the scores of DistanceScores, or sums of squares for a root. A round
 	// processes 32 groups.
 	scores func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 	// gradient adds the gradients of count ≤ ProductChunk pairs to dx. weights contains the
-	// derivatives with respect to the scores, divided by the scores for DistanceL2. A round
+	// derivatives with respect to the scores, divided by the scores for a root. A round
 	// processes distanceKernels.gradientRound coordinates.
 	gradient func(
 		dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
@@ -52,14 +52,14 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 		n := min(ProductChunk, len(rows)-i)
 		b.distances.rows[kind].scores(&psi[0], len(psi), &phi.Data[0], phi.Stride, &rows[i], n, &scores[i], masks)
 	}
-	if kind == DistanceL2 {
+	if kind.Root() {
 		b.distances.takeRoots(scores)
 	}
 }
 
 // AddDistanceGradient adds to dX the gradient of a loss with respect to x. g_i is the derivative of
 // the loss with respect to the score −dist(x, y_i), where rows lists the rows y_i of y. x may be a
-// query and y features or vice versa, because all distances are symmetric. For DistanceL2,
+// query and y features or vice versa, because all distances are symmetric. For a root,
 // AddDistanceGradient recomputes the scores.
 //
 // The gradients of ProductChunk rows form one chain from 0 in the order of the rows. Then the chain
@@ -77,7 +77,7 @@ func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y M
 	for i := 0; i < len(rows); i += ProductChunk {
 		n := min(ProductChunk, len(rows)-i)
 		weights := g[i : i+n]
-		if kind == DistanceL2 {
+		if kind.Root() {
 			weights = t.pairs.weights[:n]
 			b.DistanceScores(kind, t.pairs.scores[:n], x, y, rows[i:i+n])
 			b.distances.divide(weights, g[i:i+n], t.pairs.scores[:n])

@@ -13,18 +13,24 @@ var distancesGeneric = distanceKernels{
 		DistanceL2:        scoresGeneric(l2Chain, 1),
 		DistanceGroupNorm: scoresGeneric(normChain, 2),
 		DistancePhase:     scoresGeneric(phaseChain, 2),
+
+		DistanceProductNorm: scoresGeneric(productNormChain, 2),
 	},
 	gradients: [numDistances]distanceKernel{
 		DistanceL1:        gradientsGeneric(l1Gradient),
 		DistanceL2:        gradientsGeneric(l2Gradient),
 		DistanceGroupNorm: gradientsGeneric(normGradient),
 		DistancePhase:     gradientsGeneric(phaseGradient),
+
+		DistanceProductNorm: gradientsGeneric(productNormGradient),
 	},
 	rows: [numDistances]rowDistance{
 		DistanceL1:        {rowScoresGeneric(l1Chain, 1), rowGradientGeneric(l1Gradient)},
 		DistanceL2:        {rowScoresGeneric(l2Chain, 1), rowGradientGeneric(l2Gradient)},
 		DistanceGroupNorm: {rowScoresGeneric(normChain, 2), rowGradientGeneric(normGradient)},
 		DistancePhase:     {rowScoresGeneric(phaseChain, 2), rowGradientGeneric(phaseGradient)},
+
+		DistanceProductNorm: {rowScoresGeneric(productNormChain, 2), rowGradientGeneric(productNormGradient)},
 	},
 	gradientRound: 1,
 	roots:         rootsGeneric,
@@ -138,6 +144,14 @@ func phaseChain(q, e []float32, stride, next int) (sum float32) {
 	return sum
 }
 
+func productNormChain(q, e []float32, stride, next int) (sum float32) {
+	for t := 0; t < len(q); t += stride {
+		v := fma32(q[t+next], e[t+next], float32(q[t]*e[t]))
+		sum = fma32(v, v, sum)
+	}
+	return sum
+}
+
 // scoresGeneric returns the kernel that computes scores with the given chain. group is the number
 // of coordinates in a group. In a strip and in a panel, the entries of a vector are genericSide
 // apart.
@@ -201,6 +215,14 @@ func phaseGradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	for t := 0; t < len(g); t += genericSide {
 		w := float32(g[t] * sign(fma32(x[1], y[t+1], float32(x[0]*y[t]))))
 		sum[0], sum[1] = fma32(-w, y[t], sum[0]), fma32(-w, y[t+1], sum[1])
+	}
+	return sum
+}
+
+func productNormGradient(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericSide {
+		w := float32(g[t] * fma32(x[1], y[t+1], float32(x[0]*y[t])))
+		sum[0], sum[1] = fma32(w, y[t], sum[0]), fma32(w, y[t+1], sum[1])
 	}
 	return sum
 }

@@ -17,11 +17,14 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
 	"github.com/mquine/mquine/kernel/cuda"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
@@ -92,10 +95,33 @@ func (e *Engine) String() string {
 	return strings.Join(list, " and ")
 }
 
-// Fallback reports whether the processor should rank after an error. If so, it closes the GPUs.
+// unsupportedError reports a model whose comparison has no kernels for GPUs.
+type unsupportedError struct{ model, comparison string }
+
+func (e *unsupportedError) Error() string {
+	return fmt.Sprintf("model %s cannot be ranked on GPUs, which lack the comparison %s: only the processor ranks it", e.model, e.comparison)
+}
+
+// supports returns an error if GPUs lack the comparison of a model.
+func supports(m model.Model) error {
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		if c := m.Tower(side).Compare; !cuda.Supports(c) {
+			return &unsupportedError{m.Config().Model, c.String()}
+		}
+	}
+	return nil
+}
+
+// Fallback reports whether the processor should rank after an error. If so, it closes the GPUs,
+// unless they only lack the comparison of the model.
 func (e *Engine) Fallback(err error) bool {
 	if e.fallback == nil {
 		return false
+	}
+	var unsupported *unsupportedError
+	if errors.As(err, &unsupported) {
+		e.fallback(err)
+		return true
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,4 +144,9 @@ func (e *Engine) Memory(j *engine.Job) (bytes int64, slices int, err error) {
 }
 
 // Start reserves device memory for a ranking.
-func (e *Engine) Start(j *engine.Job) (engine.Engine, error) { return newRanking(e, j) }
+func (e *Engine) Start(j *engine.Job) (engine.Engine, error) {
+	if err := supports(j.Model); err != nil {
+		return nil, err
+	}
+	return newRanking(e, j)
+}

@@ -23,6 +23,9 @@ import (
 // units in the last place. Score differences of all sizes, down to rounding errors, therefore
 // occur.
 func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error {
+	if err := supports(m); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := m.Config()

@@ -45,7 +45,7 @@ type Format struct {
 }
 
 // All lists the formats. The first one that recognises a folder reads it.
-var All = []*Format{dura, kbc, expressive, libkge, dglke, pykeen, openke}
+var All = []*Format{hake, dura, kbc, expressive, libkge, dglke, pykeen, openke}
 
 // Rotate names the format of the RotatE repository, which package checkpoint reads itself.
 const Rotate = "rotate"

@@ -43,6 +43,16 @@ func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitu
 		for i := 0; i < len(psi); i += 2 {
 			sum = exactly.Sub(sum, absolute(exactly.Add(product(i), product(i+1))))
 		}
+	case kernel.Hake:
+		squares := exactly.Of(0)
+		times := func(x, y float32) *big.Float { return exactly.Of(float64(x) * float64(y)) }
+		for i := range len(psi) / 4 {
+			q, e := psi[4*i:], phi[3*i:]
+			sum = exactly.Sub(sum, absolute(exactly.Add(times(q[0], e[0]), times(q[1], e[1]))))
+			v := exactly.Sub(exactly.Of(float64(q[2])), times(q[3], e[2]))
+			squares = exactly.Add(squares, exactly.Mul(v, v))
+		}
+		sum = exactly.Sub(sum, new(big.Float).SetPrec(squares.Prec()).Sqrt(squares))
 	}
 	return sum, magnitude
 }

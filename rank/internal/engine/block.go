@@ -125,7 +125,7 @@ func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 func (b *Block) feature(q Query, e int32) (size float64) {
 	clear(b.phi)
 	b.entity[0] = e
-	phi := model.Rows{Values: b.phi, Width: b.Tower.Phi, Stride: b.Stride()}
+	phi := model.Rows{Values: b.phi, Width: b.Tower.Phi, Stride: PhiStride(b.Tower)}
 	b.Worker.Features(q.Side, q.Relation, b.entity[:], phi, b.size[:])
 	return b.size[0]
 }
@@ -133,7 +133,7 @@ func (b *Block) feature(q Query, e int32) (size float64) {
 // pairScore returns the float64 score of the query in row and the vector φ in row i of table.
 func (b *Block) pairScore(row int, table []float32, i int32) float64 {
 	b.entity[0] = i
-	b.Job.Backend.Pair(b.Tower.Compare, b.score[:], b.Row(row), table, b.Stride(), b.entity[:])
+	b.Job.Backend.Pair(b.Tower.Compare, b.score[:], b.Row(row), table, PhiStride(b.Tower), b.entity[:])
 	return b.score[0]
 }
 

@@ -203,8 +203,17 @@ func (w *Workers) Get(i int) model.Worker {
 	return w.list[i]
 }
 
-// WidestTower returns the number of entries of the model's longest φ.
-func WidestTower(m model.Model) int { return max(m.Tower(kg.Tail).Phi, m.Tower(kg.Head).Phi) }
+// WidestTower returns the number of entries of the model's longest φ, including its padding if a
+// coordinate has several entries.
+func WidestTower(m model.Model) int {
+	width := func(t model.Tower) int {
+		if t.Terms() < t.Phi {
+			return PhiStride(t)
+		}
+		return t.Phi
+	}
+	return max(width(m.Tower(kg.Tail)), width(m.Tower(kg.Head)))
+}
 
 // InChunks divides the items 0 ≤ i < n into chunks of the given size and calls work for each, on
 // several goroutines.

@@ -21,6 +21,7 @@ type Features struct {
 	RowAt      []int32   // the row at each position
 	PositionOf []int32   // the position of each row
 	TermOrder  []int32   // φ's entries in the order in which the engine adds their terms
+	PsiOrder   []int32   // ψ's entries in the same order; equal to TermOrder if they have equal lengths
 }
 
 // vectorBatch is the largest number of vectors that a worker computes between checks of the
@@ -30,6 +31,19 @@ const vectorBatch = 16
 // PairPad returns width rounded up to a multiple of kernel.PairWidth.
 func PairPad(width int) int {
 	return (width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
+}
+
+// PsiStride and PhiStride return the numbers of entries of ψ and φ, padded to a multiple of
+// kernel.PairWidth coordinates.
+func PsiStride(t model.Tower) int {
+	psi, _ := t.Compare.Words()
+	return psi * PairPad(t.Terms())
+}
+
+// PhiStride is described with PsiStride.
+func PhiStride(t model.Tower) int {
+	_, phi := t.Compare.Words()
+	return phi * PairPad(t.Terms())
 }
 
 // NewFeatures reserves memory for up to n candidates. Rows is nil if rows is false.
@@ -44,8 +58,8 @@ func NewFeatures(width, n int, rows bool) *Features {
 }
 
 // Stride returns the length of a row: the width of φ, padded with zeros to a multiple of
-// kernel.PairWidth.
-func (f *Features) Stride() int { return PairPad(f.Tower.Phi) }
+// kernel.PairWidth coordinates.
+func (f *Features) Stride() int { return PhiStride(f.Tower) }
 
 // Row returns φ in row i, padded with zeros.
 func (f *Features) Row(i int32) []float32 { return f.Rows[int(i)*f.Stride() : (int(i)+1)*f.Stride()] }
@@ -99,11 +113,13 @@ func (f *Features) SortBy(key []float64) {
 // entries that vary most over the candidates come first: early exit then rules out most candidates
 // after a few terms.
 func (f *Features) OrderTerms() {
-	width, group := f.Tower.Phi, f.Tower.Compare.Group()
+	psi, phi := f.Tower.Compare.Words()
+	width, group := f.Tower.Phi, phi*f.Tower.Compare.Group()
 	f.TermOrder = make([]int32, width)
 	for t := range f.TermOrder {
 		f.TermOrder[t] = int32(t)
 	}
+	defer func() { f.PsiOrder = sameOrder(f.TermOrder, phi, psi) }()
 	if !f.Tower.Compare.Distance() {
 		return
 	}
@@ -135,6 +151,21 @@ func (f *Features) OrderTerms() {
 			f.TermOrder[at*group+u] = g*int32(group) + int32(u)
 		}
 	}
+}
+
+// sameOrder returns the order of vectors with n entries per coordinate that corresponds to an order
+// of vectors with m. The entries of a coordinate are consecutive in both.
+func sameOrder(order []int32, m, n int) []int32 {
+	if m == n {
+		return order
+	}
+	var other []int32
+	for t := 0; t < len(order); t += m {
+		for u := range n {
+			other = append(other, order[t]/int32(m)*int32(n)+int32(u))
+		}
+	}
+	return other
 }
 
 // FindRepresentatives maps every entity to the first entity with identical parameters. It returns

@@ -33,8 +33,8 @@ func NewVectors(n, entries int) Vectors {
 }
 
 // Stride returns the length of a row: the width of ψ, padded with zeros to a multiple of
-// kernel.PairWidth.
-func (v *Vectors) Stride() int { return PairPad(v.Tower.Phi) }
+// kernel.PairWidth coordinates.
+func (v *Vectors) Stride() int { return PsiStride(v.Tower) }
 
 // Row returns ψ of a row, padded with zeros.
 func (v *Vectors) Row(i int) []float32 { return v.Psi[i*v.Stride() : (i+1)*v.Stride()] }
@@ -57,7 +57,7 @@ func (v *Vectors) Compute(ctx context.Context, w model.Worker, tower model.Tower
 		psi := model.Rows{Values: v.Psi[first*v.Stride():], Width: tower.Psi, Stride: v.Stride()}
 		w.Queries(q.Side, q.Relation, v.anchors, psi, v.Slacks[first:])
 		for i := first; i < last; i++ {
-			v.Norms[i] = fmath.Norm(v.Row(i)[:tower.Phi])
+			v.Norms[i] = fmath.Norm(v.Row(i)[:tower.Psi])
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (v *Vectors) Compute(ctx context.Context, w model.Worker, tower model.Tower
 
 // Interval bounds the reference score of a candidate with the given float64 score, ‖φ‖ and size.
 func (v *Vectors) Interval(row int, score, norm, size float64) (low, high float64) {
-	relative := v.Tower.Compare.PairError(v.Stride())
+	relative := v.Tower.Compare.PairError(PairPad(v.Tower.Terms()))
 	return v.Around(row, score, relative, 0, norm, size)
 }
 
@@ -73,12 +73,13 @@ func (v *Vectors) Interval(row int, score, norm, size float64) (low, high float6
 // most the given values. relative and absolute bound the error of score. The interval is infinite
 // if score is infinite or NaN.
 func (v *Vectors) Around(row int, score, relative, absolute, norm, size float64) (low, high float64) {
-	var band float64
-	if v.Tower.Compare.Distance() {
-		// |D − D̂| ≤ relative·D + absolute, so D ≤ (D̂ + absolute)/(1 − relative).
-		band = relative*(math.Abs(score)+absolute)/(1-relative) + absolute
-	} else {
+	band := absolute
+	if v.Tower.Compare.Products() {
 		band = v.Product(row, relative, absolute, norm)
+	}
+	if v.Tower.Compare.Distance() {
+		// |D − D̂| ≤ relative·D + band, so D ≤ (D̂ + band)/(1 − relative).
+		band = relative*(math.Abs(score)+band)/(1-relative) + band
 	}
 	band = (band+v.Slack(row, size))*Outward + 2*kernel.U64*math.Abs(score)
 	if !(band < math.Inf(1)) {
