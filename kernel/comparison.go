@@ -4,10 +4,11 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/asm"
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 // Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm,
-// Phase or Hake. The result is a score; larger is better. Comparisons can be compared with ==.
+// Phase, Hake, BoxE or Expressive. The result is a score; larger is better. Comparisons can be compared with ==.
 //
 // Each comparison is defined in its own file, comparison_NAME.go.
 type Comparison struct{ *spec }
@@ -22,11 +23,15 @@ const (
 	KindGroupNorm
 	KindPhase
 	KindHake
+	KindBoxE
+	KindExpressive
 	NumKinds
 )
 
 // Comparisons returns all comparisons, ordered by kind.
-func Comparisons() []Comparison { return []Comparison{Dot, L1, GroupNorm, Phase, Hake} }
+func Comparisons() []Comparison {
+	return []Comparison{Dot, L1, GroupNorm, Phase, Hake, BoxE, Expressive}
+}
 
 // spec is the declaration of a comparison. ψ and φ are sequences of coordinates. A score is a sum
 // over the coordinates, or combines two such sums.
@@ -38,6 +43,9 @@ type spec struct {
 	group, psi, phi int
 	// falling says that a score never rises as coordinates are added.
 	falling bool
+	// exits says that rankings leave strips of a falling score early, and order the coordinates for it.
+	// It holds for every distance.
+	exits bool
 	// distance says that errors are relative to the distance D, the absolute value of a score that
 	// is a sum of terms of one sign. products says that errors are relative to ‖ψ‖‖φ‖. If both are
 	// set, errors are relative to ‖ψ‖‖φ‖ + D.
@@ -45,6 +53,9 @@ type spec struct {
 	// rounding says that bounds must cover the rounding of ψ and φ to float32. If it is false, the
 	// model's slack covers that rounding.
 	rounding bool
+	// psiNorm and phiNorm take the place of ‖ψ‖ and ‖φ‖ in the bounds of products. They are nil if the
+	// bounds refer to these norms.
+	psiNorm, phiNorm func([]float32) float64
 	// limit is a bound below which nothing overflows in a panel: on ‖ψ‖‖φ‖ for products, on ‖ψ‖ +
 	// ‖φ‖ for a distance, and on ‖ψ‖ + ‖ψ‖‖φ‖ for both.
 	limit float64
@@ -67,7 +78,10 @@ type spec struct {
 	// second is the second sum of a score that combines two. If it is not nil, scores and terms
 	// compute the first sum.
 	second *secondSum
-	tiers  [numTiers]comparer
+	// pair returns the score of a pair of vectors in float64. If it is not nil, it replaces terms, on
+	// all tiers.
+	pair  func(x, row []float32) float64
+	tiers [numTiers]comparer
 }
 
 // secondSum is the second sum of a comparison. scores and terms compute it as the fields of spec
@@ -78,6 +92,8 @@ type secondSum struct {
 	terms     func(x, row []float32) [32]float64
 	combine   func(first, second float32) float32
 	combine64 func(first, second float64) float64
+	// largest says that the "sum" is the largest of the values. They are not negative.
+	largest bool
 }
 
 // panelFunc and pairFunc are the signatures of the kernels. Package asm documents their arguments.
@@ -101,6 +117,11 @@ func define(s spec) Comparison {
 	s.tiers[Generic] = comparer{
 		genericMR, panel, pairGeneric(&s), peakGeneric(&s, panel), s.chunk() * genericNR,
 	}
+	for t := range s.tiers {
+		if s.pair != nil {
+			s.tiers[t].pair = s.tiers[Generic].pair
+		}
+	}
 	return Comparison{&s}
 }
 
@@ -114,7 +135,7 @@ func (b *Backend) comparer(c Comparison) *comparer { return &c.tiers[b.Tier] }
 // Kind returns the number of the comparison.
 func (c Comparison) Kind() Kind { return c.kind }
 
-// String returns "dot", "l1", "group-norm", "phase" or "hake".
+// String returns "dot", "l1", "group-norm", "phase", "hake", "boxe" or "expressive".
 func (c Comparison) String() string { return c.name }
 
 // Group returns the number of coordinates that are compared together. It divides the number of
@@ -129,8 +150,30 @@ func (c Comparison) Words() (psi, phi int) { return c.psi, c.phi }
 // to which its errors are relative. It is true for L1, GroupNorm and Hake.
 func (c Comparison) Distance() bool { return c.distance }
 
-// Products reports whether the errors of scores are relative to ‖ψ‖‖φ‖. It is true for Dot, Phase
-// and Hake. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and the distance.
+// Exits reports whether rankings leave strips early. It is true for all distances, BoxE and
+// Expressive.
+func (c Comparison) Exits() bool { return c.distance || c.exits }
+
+// PsiNorm returns an upper bound on ‖ψ‖, or on the number that takes its place in the error bounds of
+// BoxE and Expressive. PhiNorm does the same for φ.
+func (c Comparison) PsiNorm(psi []float32) float64 {
+	if c.psiNorm != nil {
+		return c.psiNorm(psi)
+	}
+	return fmath.Norm(psi)
+}
+
+// PhiNorm is described with PsiNorm.
+func (c Comparison) PhiNorm(phi []float32) float64 {
+	if c.phiNorm != nil {
+		return c.phiNorm(phi)
+	}
+	return fmath.Norm(phi)
+}
+
+// Products reports whether the errors of scores are relative to ‖ψ‖‖φ‖. It is true for all
+// comparisons except L1 and GroupNorm. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and the
+// distance.
 func (c Comparison) Products() bool { return c.products }
 
 // Flops returns the number of floating-point operations per coordinate: additions, multiplications

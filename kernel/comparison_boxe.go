@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/asm"
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 // BoxE is the comparison of BoxE (docs/models/boxe.md). A coordinate of φ contains the exponentials
@@ -34,8 +35,8 @@ var BoxE = define(spec{
 		},
 	},
 	pair:       boxPair,
-	psiMeasure: boxPsi,
-	phiMeasure: boxPhi,
+	psiNorm: boxPsi,
+	phiNorm: boxPhi,
 	tiers: [numTiers]comparer{
 		AVX2:   {mr: 2, panel: asm.BoxEPanel2x16AVX2, peak: asm.BoxEPeakAVX2, peakTerms: 4 * 8},
 		AVX512: {mr: 3, panel: asm.BoxEPanel3x48AVX512, peak: asm.BoxEPeakAVX512, peakTerms: 8 * 16},
@@ -85,7 +86,7 @@ func boxPsi(psi []float32) float64 {
 		}
 		squares[i/boxTerm%2] += z * z
 	}
-	return (math.Sqrt(squares[0]) + math.Sqrt(squares[1])) * measureSlack
+	return (math.Sqrt(squares[0]) + math.Sqrt(squares[1])) * fmath.NormSlack
 }
 
 func boxPhi(phi []float32) float64 {

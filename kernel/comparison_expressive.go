@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/asm"
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 // Expressive compares pairs of entities with the parallelograms of ExpressivE
@@ -67,8 +68,8 @@ var Expressive = define(spec{
 		},
 	},
 	pair:       expressivePair,
-	psiMeasure: expressivePsi,
-	phiMeasure: expressivePhi,
+	psiNorm: expressivePsi,
+	phiNorm: expressivePhi,
 	tiers: [numTiers]comparer{
 		AVX2: {
 			mr: 2, panel: asm.ExpressivePanel2x16AVX2, peak: asm.ExpressivePeakAVX2, peakTerms: 4 * 8,
@@ -117,7 +118,7 @@ func expressivePsi(psi []float32) float64 {
 		z := max(abs(2), abs(5))*(abs(0)+abs(1)+0x1p-100) + abs(3)
 		squares += z * z
 	}
-	return squares * measureSlack
+	return squares * fmath.NormSlack
 }
 
 func expressivePhi(phi []float32) float64 {
@@ -125,8 +126,5 @@ func expressivePhi(phi []float32) float64 {
 	for _, v := range phi {
 		largest = max(largest, math.Abs(float64(v)))
 	}
-	return largest * largest * measureSlack
+	return largest * largest * fmath.NormSlack
 }
-
-// measureSlack covers the roundings of sums of fewer than 10⁶ positive terms.
-const measureSlack = 1 + 1e-9

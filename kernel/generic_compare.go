@@ -61,7 +61,10 @@ func panelOfSums(c *spec) panelFunc {
 				second := sums[((2*s+1)*genericMR+i)*genericNR:][:genericNR]
 				row := out[(s*genericMR+i)*genericNR:][:genericNR]
 				for j := range row {
-					if a.Add != 0 {
+					switch {
+					case a.Add != 0 && c.second.largest:
+						x[j], y[j] = x[j]+first[j], max(y[j], second[j])
+					case a.Add != 0:
 						x[j], y[j] = x[j]+first[j], y[j]+second[j]
 					}
 					first[j], second[j] = x[j], y[j]
@@ -143,6 +146,10 @@ func pairGeneric(c *spec) pairFunc {
 		xs, scores := unsafe.Slice(x, n*c.psi), unsafe.Slice(out, count)
 		for i, id := range unsafe.Slice(ids, count) {
 			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*4)), n*c.phi)
+			if c.pair != nil {
+				scores[i] = c.pair(xs, row)
+				continue
+			}
 			scores[i] = addLanes(c.terms(xs, row))
 			if c.second != nil {
 				scores[i] = c.second.combine64(scores[i], addLanes(c.second.terms(xs, row)))
