@@ -27,19 +27,19 @@ var BoxE = define(spec{
 		return Gamma(n+16, U32), math.Sqrt(float64(k)) * 0x1p-72
 	},
 	pairRoundings: 14,
-	scores: func(psi, phi []float32, query int) [genericNR]float32 { return boxScores(psi, phi, query, 0) },
+	scores:        func(psi, phi []float32, query int) [genericNR]float32 { return boxScores(psi, phi, query, 0) },
 	second: &secondSum{
 		scores: func(psi, phi []float32, query int) [genericNR]float32 { return boxScores(psi, phi, query, 1) },
 		combine: func(first, second float32) float32 {
 			return -float32(math.Sqrt(float64(first))) - float32(math.Sqrt(float64(second)))
 		},
 	},
-	pair:       boxPair,
+	pair:    boxPair,
 	psiNorm: boxPsi,
 	phiNorm: boxPhi,
 	tiers: [numTiers]comparer{
-		AVX2:   {mr: 2, panel: asm.BoxEPanel2x16AVX2, peak: asm.BoxEPeakAVX2, peakTerms: 4 * 8},
-		AVX512: {mr: 3, panel: asm.BoxEPanel3x48AVX512, peak: asm.BoxEPeakAVX512, peakTerms: 8 * 16},
+		AVX2:   {mr: 1, panel: asm.BoxEPanel1x16AVX2, peak: asm.BoxEPeakAVX2, peakTerms: 4 * 8},
+		AVX512: {mr: 2, panel: asm.BoxEPanel2x48AVX512, peak: asm.BoxEPeakAVX512, peakTerms: 8 * 16},
 	},
 })
 

@@ -67,7 +67,7 @@ var Expressive = define(spec{
 			return float32(math.NaN())
 		},
 	},
-	pair:       expressivePair,
+	pair:    expressivePair,
 	psiNorm: expressivePsi,
 	phiNorm: expressivePhi,
 	tiers: [numTiers]comparer{

@@ -163,7 +163,9 @@ func boxExponential(x float32) (e float64, clamped bool) {
 	return exp(2 * y), y != float64(x)
 }
 
-func (m *boxEModel) NewWorker(*kernel.Backend) Worker { return OneByOne(&boxEWorker{m, newBoxes(m.config.Dim)}) }
+func (m *boxEModel) NewWorker(*kernel.Backend) Worker {
+	return OneByOne(&boxEWorker{m, newBoxes(m.config.Dim)})
+}
 
 type boxEWorker struct {
 	*boxEModel

@@ -71,7 +71,7 @@ func expressiveTerm(c vectors, k fixed, psi, phi, acc []reg.VecVirtual) {
 }
 
 var boxComparison = comparison{
-	name: "BoxE", group: 1, psi: 10, phi: 2, falling: true, rows512: 3, rows256: 1, constants: signMask,
+	name: "BoxE", group: 1, psi: 10, phi: 2, falling: true, rows512: 2, rows256: 1, constants: signMask,
 	equation: `score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
 
 where d₁ reads a, c, v, w, k from ψ[10t…10t+4][i] and b from φ[2t][j], and d₂ reads ψ[10t+5…10t+9][i] and φ[2t+1][j]. In
@@ -97,21 +97,20 @@ ten words of ψ and two of φ.`,
 // boxTerm returns the step that adds d² to a sum. Its words are a, c, v, w, k.
 func boxTerm(sum int) func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual) {
 	return func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual) {
-		y, r, x := c.vec(), c.vec(), c.vec()
+		y, x := c.vec(), c.vec()
 		c.VMOVAPS(phi[0], y)
 		c.VFMADD213PS(constant("half"), psi[0], y)
 		if c.lanes == 16 {
-			c.VRCP14PS(y, r)
+			c.VRCP14PS(y, x)
 		} else {
-			c.VRCPPS(y, r)
+			c.VRCPPS(y, x)
 		}
-		c.VFNMADD213PS(constant("two"), r, y)
-		c.VMOVAPS(psi[1], x)
-		c.VFNMADD231PS(y, r, x)
+		c.VFNMADD213PS(constant("two"), x, y)
+		c.VFNMADD213PS(psi[1], y, x)
 		k.absolute(c, x)
-		c.VMULPS(psi[2], x, r)
+		c.VMULPS(psi[2], x, y)
 		c.VFMSUB213PS(psi[4], psi[3], x)
-		c.VMAXPS(r, x, x)
+		c.VMAXPS(y, x, x)
 		c.VFMADD231PS(x, x, acc[sum])
 	}
 }
