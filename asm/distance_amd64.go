@@ -633,6 +633,144 @@ func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32
 //go:noescape
 func PhaseGradientPeakAVX2(n int, x *float32)
 
+// ProductNormScores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 32:
+//
+//	c[i*cStride+j] = Σ_t (q·e + q'·e')²,  i < 8·strips, j < 16, t < k
+//
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the
+// second product and the square are fused. If add is not 0, the sum is added to the entry of c. q
+// and e are the terms of query i and feature j:
+//
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][32]
+//
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
+//
+// Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
+//
+//go:noescape
+func ProductNormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
+
+// ProductNormScores8x32AVX512 scores strips of 8 queries against 32 features of a panel of 32:
+//
+//	c[i*cStride+j] = Σ_t (q·e + q'·e')²,  i < 8·strips, j < 32, t < k
+//
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the
+// second product and the square are fused. If add is not 0, the sum is added to the entry of c. q
+// and e are the terms of query i and feature j:
+//
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][32]
+//
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
+//
+// Requires k > 0 and even, strips > 0 and cStride ≥ 32. c must not overlap a or b.
+//
+//go:noescape
+func ProductNormScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
+
+// ProductNormGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a
+// panel of 32:
+//
+//	c[i*cStride+u] = Σ_t (g·(x·y + x'·y'))·y,  i < 8·strips, u < 32, t < k
+//
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
+//
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
+//	y = b[t][u] of b [k][32], the vectors on the other side
+//	x = at[i*atStride+u]
+//
+// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
+// fused.
+//
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
+//
+//go:noescape
+func ProductNormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
+
+// ProductNormScoresPeakAVX512 runs n rounds of the arithmetic of 16 terms of the ProductNormScores
+// kernel, each for 16 columns. It works on registers alone, which begin as x[0..63]; their values
+// matter as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ProductNormScoresPeakAVX512(n int, x *float32)
+
+// ProductNormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the
+// ProductNormGradient kernel, each for 16 columns. It works on registers alone, which begin as
+// x[0..79]; their values matter as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ProductNormGradientPeakAVX512(n int, x *float32)
+
+// ProductNormScores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 8:
+//
+//	c[i*cStride+j] = Σ_t (q·e + q'·e')²,  i < 6·strips, j < 8, t < k
+//
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the
+// second product and the square are fused. If add is not 0, the sum is added to the entry of c. q
+// and e are the terms of query i and feature j:
+//
+//	q = a[i/6][t][i mod 6] of a [strips][k][6]
+//	e = b[t][j] of b [k][8]
+//
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
+//
+// Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
+//
+//go:noescape
+func ProductNormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
+
+// ProductNormGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a
+// panel of 16:
+//
+//	c[i*cStride+u] = Σ_t (g·(x·y + x'·y'))·y,  i < 6·strips, u < 16, t < k
+//
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
+//
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
+//	y = b[t][u] of b [k][16], the vectors on the other side
+//	x = at[i*atStride+u]
+//
+// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
+// fused.
+//
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
+//
+//go:noescape
+func ProductNormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
+
+// ProductNormScoresPeakAVX2 runs n rounds of the arithmetic of 16 terms of the ProductNormScores
+// kernel, each for 8 columns. It works on registers alone, which begin as x[0..31]; their values
+// matter as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ProductNormScoresPeakAVX2(n int, x *float32)
+
+// ProductNormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the ProductNormGradient
+// kernel, each for 8 columns. It works on registers alone, which begin as x[0..39]; their values
+// matter as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ProductNormGradientPeakAVX2(n int, x *float32)
+
 // RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once.
 //
 // Requires n to be a positive multiple of 16.

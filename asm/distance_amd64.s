@@ -10811,6 +10811,1664 @@ round:
 	VZEROUPPER
 	RET
 
+// func ProductNormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·ProductNormScores8x16AVX512(SB), NOSPLIT, $0-72
+	// ProductNormScores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 32:
+	//
+	// 	c[i*cStride+j] = Σ_t (q·e + q'·e')²,  i < 8·strips, j < 16, t < k
+	//
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the
+	// second product and the square are fused. If add is not 0, the sum is added to the entry of c. q
+	// and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][32]
+	//
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
+	//
+	// Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         aheadStride
+	//   R11        b
+	//   R12        k
+	//   Z0–Z7      sums of the microtile of c
+	//   Z8–Z9      b[t][j]
+	//   Z10–Z11    a[i][t] in all lanes
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ aheadStride+64(FP), R8
+
+	// Σ (q·e + q'·e')²
+strip:
+	MOVQ   DX, R9
+	MOVQ   $0x00000008, R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   b+8(FP), R11
+	MOVQ   k+16(FP), R12
+	SUBQ   $0x04, R12
+	JLT    rest
+
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
+fetching:
+	PREFETCHT0   (R9)
+	PREFETCHT0   60(R9)
+	ADDQ         BX, R9
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (R11), Z8
+	VMOVUPS      128(R11), Z9
+	VBROADCASTSS (AX), Z10
+	VBROADCASTSS 32(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z0
+	VBROADCASTSS 4(AX), Z10
+	VBROADCASTSS 36(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z1
+	VBROADCASTSS 8(AX), Z10
+	VBROADCASTSS 40(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z2
+	VBROADCASTSS 12(AX), Z10
+	VBROADCASTSS 44(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z3
+	VBROADCASTSS 16(AX), Z10
+	VBROADCASTSS 48(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z4
+	VBROADCASTSS 20(AX), Z10
+	VBROADCASTSS 52(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z5
+	VBROADCASTSS 24(AX), Z10
+	VBROADCASTSS 56(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z6
+	VBROADCASTSS 28(AX), Z10
+	VBROADCASTSS 60(AX), Z11
+	VMULPS       Z10, Z8, Z8
+	VFMADD231PS  Z11, Z9, Z8
+	VFMADD231PS  Z8, Z8, Z7
+	VMOVUPS      256(R11), Z8
+	VMOVUPS      384(R11), Z9
+	VBROADCASTSS 64(AX), Z10
+	VBROADCASTSS 96(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z0
+	VBROADCASTSS 68(AX), Z10
+	VBROADCASTSS 100(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z1
+	VBROADCASTSS 72(AX), Z10
+	VBROADCASTSS 104(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z2
+	VBROADCASTSS 76(AX), Z10
+	VBROADCASTSS 108(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z3
+	VBROADCASTSS 80(AX), Z10
+	VBROADCASTSS 112(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z4
+	VBROADCASTSS 84(AX), Z10
+	VBROADCASTSS 116(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z5
+	VBROADCASTSS 88(AX), Z10
+	VBROADCASTSS 120(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z6
+	VBROADCASTSS 92(AX), Z10
+	VBROADCASTSS 124(AX), Z11
+	VMULPS       Z10, Z8, Z8
+	VFMADD231PS  Z11, Z9, Z8
+	VFMADD231PS  Z8, Z8, Z7
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000200, R11
+	SUBQ         $0x04, R12
+	JLT          rest
+	DECQ         R10
+	JNE          fetching
+
+terms:
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (R11), Z8
+	VMOVUPS      128(R11), Z9
+	VBROADCASTSS (AX), Z10
+	VBROADCASTSS 32(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z0
+	VBROADCASTSS 4(AX), Z10
+	VBROADCASTSS 36(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z1
+	VBROADCASTSS 8(AX), Z10
+	VBROADCASTSS 40(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z2
+	VBROADCASTSS 12(AX), Z10
+	VBROADCASTSS 44(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z3
+	VBROADCASTSS 16(AX), Z10
+	VBROADCASTSS 48(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z4
+	VBROADCASTSS 20(AX), Z10
+	VBROADCASTSS 52(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z5
+	VBROADCASTSS 24(AX), Z10
+	VBROADCASTSS 56(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z6
+	VBROADCASTSS 28(AX), Z10
+	VBROADCASTSS 60(AX), Z11
+	VMULPS       Z10, Z8, Z8
+	VFMADD231PS  Z11, Z9, Z8
+	VFMADD231PS  Z8, Z8, Z7
+	VMOVUPS      256(R11), Z8
+	VMOVUPS      384(R11), Z9
+	VBROADCASTSS 64(AX), Z10
+	VBROADCASTSS 96(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z0
+	VBROADCASTSS 68(AX), Z10
+	VBROADCASTSS 100(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z1
+	VBROADCASTSS 72(AX), Z10
+	VBROADCASTSS 104(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z2
+	VBROADCASTSS 76(AX), Z10
+	VBROADCASTSS 108(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z3
+	VBROADCASTSS 80(AX), Z10
+	VBROADCASTSS 112(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z4
+	VBROADCASTSS 84(AX), Z10
+	VBROADCASTSS 116(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z5
+	VBROADCASTSS 88(AX), Z10
+	VBROADCASTSS 120(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z6
+	VBROADCASTSS 92(AX), Z10
+	VBROADCASTSS 124(AX), Z11
+	VMULPS       Z10, Z8, Z8
+	VFMADD231PS  Z11, Z9, Z8
+	VFMADD231PS  Z8, Z8, Z7
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000200, R11
+	SUBQ         $0x04, R12
+	JGE          terms
+
+rest:
+	ADDQ $0x04, R12
+	JEQ  sum
+
+term:
+	VMOVUPS      (R11), Z8
+	VMOVUPS      128(R11), Z9
+	VBROADCASTSS (AX), Z10
+	VBROADCASTSS 32(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z0
+	VBROADCASTSS 4(AX), Z10
+	VBROADCASTSS 36(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z1
+	VBROADCASTSS 8(AX), Z10
+	VBROADCASTSS 40(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z2
+	VBROADCASTSS 12(AX), Z10
+	VBROADCASTSS 44(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z3
+	VBROADCASTSS 16(AX), Z10
+	VBROADCASTSS 48(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z4
+	VBROADCASTSS 20(AX), Z10
+	VBROADCASTSS 52(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z5
+	VBROADCASTSS 24(AX), Z10
+	VBROADCASTSS 56(AX), Z11
+	VMULPS       Z10, Z8, Z10
+	VFMADD231PS  Z11, Z9, Z10
+	VFMADD231PS  Z10, Z10, Z6
+	VBROADCASTSS 28(AX), Z10
+	VBROADCASTSS 60(AX), Z11
+	VMULPS       Z10, Z8, Z8
+	VFMADD231PS  Z11, Z9, Z8
+	VFMADD231PS  Z8, Z8, Z7
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000100, R11
+	SUBQ         $0x00000002, R12
+	JNE          term
+
+sum:
+	TESTQ  SI, SI
+	JEQ    store
+	MOVQ   DX, R9
+	VADDPS (R9), Z0, Z0
+	ADDQ   BX, R9
+	VADDPS (R9), Z1, Z1
+	ADDQ   BX, R9
+	VADDPS (R9), Z2, Z2
+	ADDQ   BX, R9
+	VADDPS (R9), Z3, Z3
+	ADDQ   BX, R9
+	VADDPS (R9), Z4, Z4
+	ADDQ   BX, R9
+	VADDPS (R9), Z5, Z5
+	ADDQ   BX, R9
+	VADDPS (R9), Z6, Z6
+	ADDQ   BX, R9
+	VADDPS (R9), Z7, Z7
+	ADDQ   BX, R9
+
+store:
+	VMOVUPS Z0, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Z1, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Z2, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Z3, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Z4, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Z5, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Z6, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Z7, (DX)
+	ADDQ    BX, DX
+	DECQ    CX
+	JNE     strip
+	VZEROUPPER
+	RET
+
+// func ProductNormScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·ProductNormScores8x32AVX512(SB), NOSPLIT, $0-72
+	// ProductNormScores8x32AVX512 scores strips of 8 queries against 32 features of a panel of 32:
+	//
+	// 	c[i*cStride+j] = Σ_t (q·e + q'·e')²,  i < 8·strips, j < 32, t < k
+	//
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the
+	// second product and the square are fused. If add is not 0, the sum is added to the entry of c. q
+	// and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][32]
+	//
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
+	//
+	// Requires k > 0 and even, strips > 0 and cStride ≥ 32. c must not overlap a or b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         aheadStride
+	//   R11        b
+	//   R12        k
+	//   Z0–Z15     sums of the microtile of c
+	//   Z16–Z19    b[t][j]
+	//   Z20–Z21    a[i][t] in all lanes
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ aheadStride+64(FP), R8
+
+	// Σ (q·e + q'·e')²
+strip:
+	MOVQ   DX, R9
+	MOVQ   $0x00000008, R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   b+8(FP), R11
+	MOVQ   k+16(FP), R12
+	SUBQ   $0x04, R12
+	JLT    rest
+
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
+fetching:
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   124(R9)
+	ADDQ         BX, R9
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (R11), Z16
+	VMOVUPS      128(R11), Z17
+	VMOVUPS      64(R11), Z18
+	VMOVUPS      192(R11), Z19
+	VBROADCASTSS (AX), Z20
+	VBROADCASTSS 32(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z0
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z1
+	VBROADCASTSS 4(AX), Z20
+	VBROADCASTSS 36(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z3
+	VBROADCASTSS 8(AX), Z20
+	VBROADCASTSS 40(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z4
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z5
+	VBROADCASTSS 12(AX), Z20
+	VBROADCASTSS 44(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z6
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z7
+	VBROADCASTSS 16(AX), Z20
+	VBROADCASTSS 48(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z9
+	VBROADCASTSS 20(AX), Z20
+	VBROADCASTSS 52(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z10
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z11
+	VBROADCASTSS 24(AX), Z20
+	VBROADCASTSS 56(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z13
+	VBROADCASTSS 28(AX), Z20
+	VBROADCASTSS 60(AX), Z21
+	VMULPS       Z20, Z16, Z16
+	VFMADD231PS  Z21, Z17, Z16
+	VFMADD231PS  Z16, Z16, Z14
+	VMULPS       Z20, Z18, Z16
+	VFMADD231PS  Z21, Z19, Z16
+	VFMADD231PS  Z16, Z16, Z15
+	VMOVUPS      256(R11), Z16
+	VMOVUPS      384(R11), Z17
+	VMOVUPS      320(R11), Z18
+	VMOVUPS      448(R11), Z19
+	VBROADCASTSS 64(AX), Z20
+	VBROADCASTSS 96(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z0
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z1
+	VBROADCASTSS 68(AX), Z20
+	VBROADCASTSS 100(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z3
+	VBROADCASTSS 72(AX), Z20
+	VBROADCASTSS 104(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z4
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z5
+	VBROADCASTSS 76(AX), Z20
+	VBROADCASTSS 108(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z6
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z7
+	VBROADCASTSS 80(AX), Z20
+	VBROADCASTSS 112(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z9
+	VBROADCASTSS 84(AX), Z20
+	VBROADCASTSS 116(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z10
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z11
+	VBROADCASTSS 88(AX), Z20
+	VBROADCASTSS 120(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z13
+	VBROADCASTSS 92(AX), Z20
+	VBROADCASTSS 124(AX), Z21
+	VMULPS       Z20, Z16, Z16
+	VFMADD231PS  Z21, Z17, Z16
+	VFMADD231PS  Z16, Z16, Z14
+	VMULPS       Z20, Z18, Z16
+	VFMADD231PS  Z21, Z19, Z16
+	VFMADD231PS  Z16, Z16, Z15
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000200, R11
+	SUBQ         $0x04, R12
+	JLT          rest
+	DECQ         R10
+	JNE          fetching
+
+terms:
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (R11), Z16
+	VMOVUPS      128(R11), Z17
+	VMOVUPS      64(R11), Z18
+	VMOVUPS      192(R11), Z19
+	VBROADCASTSS (AX), Z20
+	VBROADCASTSS 32(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z0
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z1
+	VBROADCASTSS 4(AX), Z20
+	VBROADCASTSS 36(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z3
+	VBROADCASTSS 8(AX), Z20
+	VBROADCASTSS 40(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z4
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z5
+	VBROADCASTSS 12(AX), Z20
+	VBROADCASTSS 44(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z6
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z7
+	VBROADCASTSS 16(AX), Z20
+	VBROADCASTSS 48(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z9
+	VBROADCASTSS 20(AX), Z20
+	VBROADCASTSS 52(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z10
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z11
+	VBROADCASTSS 24(AX), Z20
+	VBROADCASTSS 56(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z13
+	VBROADCASTSS 28(AX), Z20
+	VBROADCASTSS 60(AX), Z21
+	VMULPS       Z20, Z16, Z16
+	VFMADD231PS  Z21, Z17, Z16
+	VFMADD231PS  Z16, Z16, Z14
+	VMULPS       Z20, Z18, Z16
+	VFMADD231PS  Z21, Z19, Z16
+	VFMADD231PS  Z16, Z16, Z15
+	VMOVUPS      256(R11), Z16
+	VMOVUPS      384(R11), Z17
+	VMOVUPS      320(R11), Z18
+	VMOVUPS      448(R11), Z19
+	VBROADCASTSS 64(AX), Z20
+	VBROADCASTSS 96(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z0
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z1
+	VBROADCASTSS 68(AX), Z20
+	VBROADCASTSS 100(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z3
+	VBROADCASTSS 72(AX), Z20
+	VBROADCASTSS 104(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z4
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z5
+	VBROADCASTSS 76(AX), Z20
+	VBROADCASTSS 108(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z6
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z7
+	VBROADCASTSS 80(AX), Z20
+	VBROADCASTSS 112(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z9
+	VBROADCASTSS 84(AX), Z20
+	VBROADCASTSS 116(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z10
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z11
+	VBROADCASTSS 88(AX), Z20
+	VBROADCASTSS 120(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z13
+	VBROADCASTSS 92(AX), Z20
+	VBROADCASTSS 124(AX), Z21
+	VMULPS       Z20, Z16, Z16
+	VFMADD231PS  Z21, Z17, Z16
+	VFMADD231PS  Z16, Z16, Z14
+	VMULPS       Z20, Z18, Z16
+	VFMADD231PS  Z21, Z19, Z16
+	VFMADD231PS  Z16, Z16, Z15
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000200, R11
+	SUBQ         $0x04, R12
+	JGE          terms
+
+rest:
+	ADDQ $0x04, R12
+	JEQ  sum
+
+term:
+	VMOVUPS      (R11), Z16
+	VMOVUPS      128(R11), Z17
+	VMOVUPS      64(R11), Z18
+	VMOVUPS      192(R11), Z19
+	VBROADCASTSS (AX), Z20
+	VBROADCASTSS 32(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z0
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z1
+	VBROADCASTSS 4(AX), Z20
+	VBROADCASTSS 36(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z3
+	VBROADCASTSS 8(AX), Z20
+	VBROADCASTSS 40(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z4
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z5
+	VBROADCASTSS 12(AX), Z20
+	VBROADCASTSS 44(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z6
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z7
+	VBROADCASTSS 16(AX), Z20
+	VBROADCASTSS 48(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z9
+	VBROADCASTSS 20(AX), Z20
+	VBROADCASTSS 52(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z10
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z11
+	VBROADCASTSS 24(AX), Z20
+	VBROADCASTSS 56(AX), Z21
+	VMULPS       Z20, Z16, Z22
+	VFMADD231PS  Z21, Z17, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VMULPS       Z20, Z18, Z20
+	VFMADD231PS  Z21, Z19, Z20
+	VFMADD231PS  Z20, Z20, Z13
+	VBROADCASTSS 28(AX), Z20
+	VBROADCASTSS 60(AX), Z21
+	VMULPS       Z20, Z16, Z16
+	VFMADD231PS  Z21, Z17, Z16
+	VFMADD231PS  Z16, Z16, Z14
+	VMULPS       Z20, Z18, Z16
+	VFMADD231PS  Z21, Z19, Z16
+	VFMADD231PS  Z16, Z16, Z15
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000100, R11
+	SUBQ         $0x00000002, R12
+	JNE          term
+
+sum:
+	TESTQ  SI, SI
+	JEQ    store
+	MOVQ   DX, R9
+	VADDPS (R9), Z0, Z0
+	VADDPS 64(R9), Z1, Z1
+	ADDQ   BX, R9
+	VADDPS (R9), Z2, Z2
+	VADDPS 64(R9), Z3, Z3
+	ADDQ   BX, R9
+	VADDPS (R9), Z4, Z4
+	VADDPS 64(R9), Z5, Z5
+	ADDQ   BX, R9
+	VADDPS (R9), Z6, Z6
+	VADDPS 64(R9), Z7, Z7
+	ADDQ   BX, R9
+	VADDPS (R9), Z8, Z8
+	VADDPS 64(R9), Z9, Z9
+	ADDQ   BX, R9
+	VADDPS (R9), Z10, Z10
+	VADDPS 64(R9), Z11, Z11
+	ADDQ   BX, R9
+	VADDPS (R9), Z12, Z12
+	VADDPS 64(R9), Z13, Z13
+	ADDQ   BX, R9
+	VADDPS (R9), Z14, Z14
+	VADDPS 64(R9), Z15, Z15
+	ADDQ   BX, R9
+
+store:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	ADDQ    BX, DX
+	VMOVUPS Z2, (DX)
+	VMOVUPS Z3, 64(DX)
+	ADDQ    BX, DX
+	VMOVUPS Z4, (DX)
+	VMOVUPS Z5, 64(DX)
+	ADDQ    BX, DX
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	ADDQ    BX, DX
+	VMOVUPS Z8, (DX)
+	VMOVUPS Z9, 64(DX)
+	ADDQ    BX, DX
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	ADDQ    BX, DX
+	VMOVUPS Z12, (DX)
+	VMOVUPS Z13, 64(DX)
+	ADDQ    BX, DX
+	VMOVUPS Z14, (DX)
+	VMOVUPS Z15, 64(DX)
+	ADDQ    BX, DX
+	DECQ    CX
+	JNE     strip
+	VZEROUPPER
+	RET
+
+// func ProductNormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·ProductNormGradient8x32AVX512(SB), NOSPLIT, $0-72
+	// ProductNormGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a
+	// panel of 32:
+	//
+	// 	c[i*cStride+u] = Σ_t (g·(x·y + x'·y'))·y,  i < 8·strips, u < 32, t < k
+	//
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
+	//
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
+	// 	y = b[t][u] of b [k][32], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
+	// fused.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Z1–Z2, Z11–Z16 x of the rows
+	//   Z3–Z10     sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Z17–Z18    y of the term
+	//   Z0         g of a row in all lanes
+	//   R8         add
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ at+48(FP), BX
+
+strip:
+	MOVQ $0x00000002, SI
+
+part:
+	// Load 4 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x04, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z0
+	VMOVUPS    64(BX), Z1
+	VSHUFPS    $0x88, Z1, Z0, Z2
+	VSHUFPS    $0xdd, Z1, Z0, Z1
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z0
+	VMOVUPS    64(BX), Z11
+	VSHUFPS    $0x88, Z11, Z0, Z12
+	VSHUFPS    $0xdd, Z11, Z0, Z11
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z0
+	VMOVUPS    64(BX), Z13
+	VSHUFPS    $0x88, Z13, Z0, Z14
+	VSHUFPS    $0xdd, Z13, Z0, Z13
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z0
+	VMOVUPS    64(BX), Z15
+	VSHUFPS    $0x88, Z15, Z0, Z16
+	VSHUFPS    $0xdd, Z15, Z0, Z15
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
+
+	// Σ (g·(x·y + x'·y'))·y with t ascending
+term:
+	VMOVUPS      (R8), Z0
+	VMOVUPS      64(R8), Z17
+	VSHUFPS      $0x88, Z17, Z0, Z18
+	VSHUFPS      $0xdd, Z17, Z0, Z17
+	VBROADCASTSS (R9), Z0
+	VMULPS       Z2, Z18, Z19
+	VFMADD231PS  Z1, Z17, Z19
+	VMULPS       Z19, Z0, Z19
+	VFMADD231PS  Z18, Z19, Z3
+	VFMADD231PS  Z17, Z19, Z4
+	VBROADCASTSS 4(R9), Z0
+	VMULPS       Z12, Z18, Z19
+	VFMADD231PS  Z11, Z17, Z19
+	VMULPS       Z19, Z0, Z19
+	VFMADD231PS  Z18, Z19, Z5
+	VFMADD231PS  Z17, Z19, Z6
+	VBROADCASTSS 8(R9), Z0
+	VMULPS       Z14, Z18, Z19
+	VFMADD231PS  Z13, Z17, Z19
+	VMULPS       Z19, Z0, Z19
+	VFMADD231PS  Z18, Z19, Z7
+	VFMADD231PS  Z17, Z19, Z8
+	VBROADCASTSS 12(R9), Z0
+	VMULPS       Z16, Z18, Z19
+	VFMADD231PS  Z15, Z17, Z19
+	VMULPS       Z19, Z0, Z19
+	VFMADD231PS  Z18, Z19, Z9
+	VFMADD231PS  Z17, Z19, Z10
+	ADDQ         $0x20, R9
+	ADDQ         $0x00000080, R8
+	SUBQ         $0x00000001, R10
+	JNE          term
+
+	// Interleave the even and the odd coordinates again
+	VUNPCKLPS Z4, Z3, Z0
+	VUNPCKHPS Z4, Z3, Z4
+	VUNPCKLPS Z6, Z5, Z1
+	VUNPCKHPS Z6, Z5, Z6
+	VUNPCKLPS Z8, Z7, Z2
+	VUNPCKHPS Z8, Z7, Z8
+	VUNPCKLPS Z10, Z9, Z11
+	VUNPCKHPS Z10, Z9, Z10
+	MOVQ      add+64(FP), R8
+	TESTQ     R8, R8
+	JEQ       store
+	MOVQ      DX, R8
+	VADDPS    (R8), Z0, Z0
+	VADDPS    64(R8), Z4, Z4
+	ADDQ      DI, R8
+	VADDPS    (R8), Z1, Z1
+	VADDPS    64(R8), Z6, Z6
+	ADDQ      DI, R8
+	VADDPS    (R8), Z2, Z2
+	VADDPS    64(R8), Z8, Z8
+	ADDQ      DI, R8
+	VADDPS    (R8), Z11, Z11
+	VADDPS    64(R8), Z10, Z10
+	ADDQ      DI, R8
+
+store:
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z4, 64(DX)
+	ADDQ    DI, DX
+	VMOVUPS Z1, (DX)
+	VMOVUPS Z6, 64(DX)
+	ADDQ    DI, DX
+	VMOVUPS Z2, (DX)
+	VMOVUPS Z8, 64(DX)
+	ADDQ    DI, DX
+	VMOVUPS Z11, (DX)
+	VMOVUPS Z10, 64(DX)
+	ADDQ    DI, DX
+	ADDQ    $0x10, AX
+	DECQ    SI
+	JNE     part
+
+	// a points into the next strip, at the rows of the last part. Return to the first row.
+	LEAQ -16(R9), AX
+	DECQ CX
+	JNE  strip
+	VZEROUPPER
+	RET
+
+// func ProductNormScoresPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·ProductNormScoresPeakAVX512(SB), NOSPLIT, $0-16
+	// ProductNormScoresPeakAVX512 runs n rounds of the arithmetic of 16 terms of the ProductNormScores
+	// kernel, each for 16 columns. It works on registers alone, which begin as x[0..63]; their values
+	// matter as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z3      operands
+	//   Z4–Z11     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	VMOVUPS 192(CX), Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+
+round:
+	VMULPS      Z0, Z2, Z12
+	VFMADD231PS Z1, Z3, Z12
+	VFMADD231PS Z12, Z12, Z4
+	VMULPS      Z0, Z2, Z12
+	VFMADD231PS Z1, Z3, Z12
+	VFMADD231PS Z12, Z12, Z5
+	VMULPS      Z0, Z2, Z12
+	VFMADD231PS Z1, Z3, Z12
+	VFMADD231PS Z12, Z12, Z6
+	VMULPS      Z0, Z2, Z12
+	VFMADD231PS Z1, Z3, Z12
+	VFMADD231PS Z12, Z12, Z7
+	VMULPS      Z0, Z2, Z12
+	VFMADD231PS Z1, Z3, Z12
+	VFMADD231PS Z12, Z12, Z8
+	VMULPS      Z0, Z2, Z12
+	VFMADD231PS Z1, Z3, Z12
+	VFMADD231PS Z12, Z12, Z9
+	VMULPS      Z0, Z2, Z12
+	VFMADD231PS Z1, Z3, Z12
+	VFMADD231PS Z12, Z12, Z10
+	VMULPS      Z0, Z2, Z12
+	VFMADD231PS Z1, Z3, Z12
+	VFMADD231PS Z12, Z12, Z11
+	SUBQ        $0x00000001, AX
+	JNE         round
+	VZEROUPPER
+	RET
+
+// func ProductNormGradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·ProductNormGradientPeakAVX512(SB), NOSPLIT, $0-16
+	// ProductNormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the
+	// ProductNormGradient kernel, each for 16 columns. It works on registers alone, which begin as
+	// x[0..79]; their values matter as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z4      operands
+	//   Z5–Z8      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	VMOVUPS 192(CX), Z3
+	VMOVUPS 256(CX), Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+
+round:
+	VMULPS      Z1, Z3, Z9
+	VFMADD231PS Z2, Z4, Z9
+	VMULPS      Z9, Z0, Z9
+	VFMADD231PS Z3, Z9, Z5
+	VFMADD231PS Z4, Z9, Z6
+	VMULPS      Z1, Z3, Z9
+	VFMADD231PS Z2, Z4, Z9
+	VMULPS      Z9, Z0, Z9
+	VFMADD231PS Z3, Z9, Z7
+	VFMADD231PS Z4, Z9, Z8
+	SUBQ        $0x00000001, AX
+	JNE         round
+	VZEROUPPER
+	RET
+
+// func ProductNormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·ProductNormScores6x8AVX2(SB), NOSPLIT, $0-72
+	// ProductNormScores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 8:
+	//
+	// 	c[i*cStride+j] = Σ_t (q·e + q'·e')²,  i < 6·strips, j < 8, t < k
+	//
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the
+	// second product and the square are fused. If add is not 0, the sum is added to the entry of c. q
+	// and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
+	// 	e = b[t][j] of b [k][8]
+	//
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
+	//
+	// Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         aheadStride
+	//   R11        b
+	//   R12        k
+	//   Y0–Y5      sums of the microtile of c
+	//   Y6–Y7      b[t][j]
+	//   Y8–Y9      a[i][t] in all lanes
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ aheadStride+64(FP), R8
+
+	// Σ (q·e + q'·e')²
+strip:
+	MOVQ   DX, R9
+	MOVQ   $0x00000006, R10
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   b+8(FP), R11
+	MOVQ   k+16(FP), R12
+	SUBQ   $0x04, R12
+	JLT    rest
+
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
+fetching:
+	PREFETCHT0   (R9)
+	PREFETCHT0   28(R9)
+	ADDQ         BX, R9
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (R11), Y6
+	VMOVUPS      32(R11), Y7
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 24(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y0
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 28(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y1
+	VBROADCASTSS 8(AX), Y8
+	VBROADCASTSS 32(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y2
+	VBROADCASTSS 12(AX), Y8
+	VBROADCASTSS 36(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y3
+	VBROADCASTSS 16(AX), Y8
+	VBROADCASTSS 40(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y4
+	VBROADCASTSS 20(AX), Y8
+	VBROADCASTSS 44(AX), Y9
+	VMULPS       Y8, Y6, Y6
+	VFMADD231PS  Y9, Y7, Y6
+	VFMADD231PS  Y6, Y6, Y5
+	VMOVUPS      64(R11), Y6
+	VMOVUPS      96(R11), Y7
+	VBROADCASTSS 48(AX), Y8
+	VBROADCASTSS 72(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y0
+	VBROADCASTSS 52(AX), Y8
+	VBROADCASTSS 76(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y1
+	VBROADCASTSS 56(AX), Y8
+	VBROADCASTSS 80(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y2
+	VBROADCASTSS 60(AX), Y8
+	VBROADCASTSS 84(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y3
+	VBROADCASTSS 64(AX), Y8
+	VBROADCASTSS 88(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y4
+	VBROADCASTSS 68(AX), Y8
+	VBROADCASTSS 92(AX), Y9
+	VMULPS       Y8, Y6, Y6
+	VFMADD231PS  Y9, Y7, Y6
+	VFMADD231PS  Y6, Y6, Y5
+	ADDQ         $0x00000060, AX
+	ADDQ         $0x00000080, R11
+	SUBQ         $0x04, R12
+	JLT          rest
+	DECQ         R10
+	JNE          fetching
+
+terms:
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
+	VMOVUPS      (R11), Y6
+	VMOVUPS      32(R11), Y7
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 24(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y0
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 28(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y1
+	VBROADCASTSS 8(AX), Y8
+	VBROADCASTSS 32(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y2
+	VBROADCASTSS 12(AX), Y8
+	VBROADCASTSS 36(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y3
+	VBROADCASTSS 16(AX), Y8
+	VBROADCASTSS 40(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y4
+	VBROADCASTSS 20(AX), Y8
+	VBROADCASTSS 44(AX), Y9
+	VMULPS       Y8, Y6, Y6
+	VFMADD231PS  Y9, Y7, Y6
+	VFMADD231PS  Y6, Y6, Y5
+	VMOVUPS      64(R11), Y6
+	VMOVUPS      96(R11), Y7
+	VBROADCASTSS 48(AX), Y8
+	VBROADCASTSS 72(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y0
+	VBROADCASTSS 52(AX), Y8
+	VBROADCASTSS 76(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y1
+	VBROADCASTSS 56(AX), Y8
+	VBROADCASTSS 80(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y2
+	VBROADCASTSS 60(AX), Y8
+	VBROADCASTSS 84(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y3
+	VBROADCASTSS 64(AX), Y8
+	VBROADCASTSS 88(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y4
+	VBROADCASTSS 68(AX), Y8
+	VBROADCASTSS 92(AX), Y9
+	VMULPS       Y8, Y6, Y6
+	VFMADD231PS  Y9, Y7, Y6
+	VFMADD231PS  Y6, Y6, Y5
+	ADDQ         $0x00000060, AX
+	ADDQ         $0x00000080, R11
+	SUBQ         $0x04, R12
+	JGE          terms
+
+rest:
+	ADDQ $0x04, R12
+	JEQ  sum
+
+term:
+	VMOVUPS      (R11), Y6
+	VMOVUPS      32(R11), Y7
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 24(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y0
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 28(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y1
+	VBROADCASTSS 8(AX), Y8
+	VBROADCASTSS 32(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y2
+	VBROADCASTSS 12(AX), Y8
+	VBROADCASTSS 36(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y3
+	VBROADCASTSS 16(AX), Y8
+	VBROADCASTSS 40(AX), Y9
+	VMULPS       Y8, Y6, Y8
+	VFMADD231PS  Y9, Y7, Y8
+	VFMADD231PS  Y8, Y8, Y4
+	VBROADCASTSS 20(AX), Y8
+	VBROADCASTSS 44(AX), Y9
+	VMULPS       Y8, Y6, Y6
+	VFMADD231PS  Y9, Y7, Y6
+	VFMADD231PS  Y6, Y6, Y5
+	ADDQ         $0x00000030, AX
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x00000002, R12
+	JNE          term
+
+sum:
+	TESTQ  SI, SI
+	JEQ    store
+	MOVQ   DX, R9
+	VADDPS (R9), Y0, Y0
+	ADDQ   BX, R9
+	VADDPS (R9), Y1, Y1
+	ADDQ   BX, R9
+	VADDPS (R9), Y2, Y2
+	ADDQ   BX, R9
+	VADDPS (R9), Y3, Y3
+	ADDQ   BX, R9
+	VADDPS (R9), Y4, Y4
+	ADDQ   BX, R9
+	VADDPS (R9), Y5, Y5
+	ADDQ   BX, R9
+
+store:
+	VMOVUPS Y0, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Y1, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Y2, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Y3, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Y4, (DX)
+	ADDQ    BX, DX
+	VMOVUPS Y5, (DX)
+	ADDQ    BX, DX
+	DECQ    CX
+	JNE     strip
+	VZEROUPPER
+	RET
+
+// func ProductNormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·ProductNormGradient6x16AVX2(SB), NOSPLIT, $0-72
+	// ProductNormGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a
+	// panel of 16:
+	//
+	// 	c[i*cStride+u] = Σ_t (g·(x·y + x'·y'))·y,  i < 6·strips, u < 16, t < k
+	//
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
+	//
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
+	// 	y = b[t][u] of b [k][16], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
+	// fused.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Y1–Y2, Y5–Y6 x of the rows
+	//   Y0, Y3–Y4, Y7 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Y9–Y10     y of the term
+	//   Y8         g of a row in all lanes
+	//   R8         add
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ at+48(FP), BX
+
+strip:
+	MOVQ $0x00000003, SI
+
+part:
+	// Load 2 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x02, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y0
+	VMOVUPS    32(BX), Y1
+	VSHUFPS    $0x88, Y1, Y0, Y2
+	VSHUFPS    $0xdd, Y1, Y0, Y1
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y3, Y3, Y3
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y4
+	VMOVUPS    32(BX), Y5
+	VSHUFPS    $0x88, Y5, Y4, Y6
+	VSHUFPS    $0xdd, Y5, Y4, Y5
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y7, Y7, Y7
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
+
+	// Σ (g·(x·y + x'·y'))·y with t ascending
+term:
+	VMOVUPS      (R8), Y8
+	VMOVUPS      32(R8), Y9
+	VSHUFPS      $0x88, Y9, Y8, Y10
+	VSHUFPS      $0xdd, Y9, Y8, Y9
+	VBROADCASTSS (R9), Y8
+	VMULPS       Y2, Y10, Y11
+	VFMADD231PS  Y1, Y9, Y11
+	VMULPS       Y11, Y8, Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VFMADD231PS  Y9, Y11, Y3
+	VBROADCASTSS 4(R9), Y8
+	VMULPS       Y6, Y10, Y11
+	VFMADD231PS  Y5, Y9, Y11
+	VMULPS       Y11, Y8, Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VFMADD231PS  Y9, Y11, Y7
+	ADDQ         $0x18, R9
+	ADDQ         $0x00000040, R8
+	SUBQ         $0x00000001, R10
+	JNE          term
+
+	// Interleave the even and the odd coordinates again
+	VUNPCKLPS Y3, Y0, Y1
+	VUNPCKHPS Y3, Y0, Y3
+	VUNPCKLPS Y7, Y4, Y0
+	VUNPCKHPS Y7, Y4, Y7
+	MOVQ      add+64(FP), R8
+	TESTQ     R8, R8
+	JEQ       store
+	MOVQ      DX, R8
+	VADDPS    (R8), Y1, Y1
+	VADDPS    32(R8), Y3, Y3
+	ADDQ      DI, R8
+	VADDPS    (R8), Y0, Y0
+	VADDPS    32(R8), Y7, Y7
+	ADDQ      DI, R8
+
+store:
+	VMOVUPS Y1, (DX)
+	VMOVUPS Y3, 32(DX)
+	ADDQ    DI, DX
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y7, 32(DX)
+	ADDQ    DI, DX
+	ADDQ    $0x08, AX
+	DECQ    SI
+	JNE     part
+
+	// a points into the next strip, at the rows of the last part. Return to the first row.
+	LEAQ -16(R9), AX
+	DECQ CX
+	JNE  strip
+	VZEROUPPER
+	RET
+
+// func ProductNormScoresPeakAVX2(n int, x *float32)
+// Requires: AVX, FMA3
+TEXT ·ProductNormScoresPeakAVX2(SB), NOSPLIT, $0-16
+	// ProductNormScoresPeakAVX2 runs n rounds of the arithmetic of 16 terms of the ProductNormScores
+	// kernel, each for 8 columns. It works on registers alone, which begin as x[0..31]; their values
+	// matter as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y3      operands
+	//   Y4–Y11     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y2
+	VMOVUPS 96(CX), Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+
+round:
+	VMULPS      Y0, Y2, Y12
+	VFMADD231PS Y1, Y3, Y12
+	VFMADD231PS Y12, Y12, Y4
+	VMULPS      Y0, Y2, Y12
+	VFMADD231PS Y1, Y3, Y12
+	VFMADD231PS Y12, Y12, Y5
+	VMULPS      Y0, Y2, Y12
+	VFMADD231PS Y1, Y3, Y12
+	VFMADD231PS Y12, Y12, Y6
+	VMULPS      Y0, Y2, Y12
+	VFMADD231PS Y1, Y3, Y12
+	VFMADD231PS Y12, Y12, Y7
+	VMULPS      Y0, Y2, Y12
+	VFMADD231PS Y1, Y3, Y12
+	VFMADD231PS Y12, Y12, Y8
+	VMULPS      Y0, Y2, Y12
+	VFMADD231PS Y1, Y3, Y12
+	VFMADD231PS Y12, Y12, Y9
+	VMULPS      Y0, Y2, Y12
+	VFMADD231PS Y1, Y3, Y12
+	VFMADD231PS Y12, Y12, Y10
+	VMULPS      Y0, Y2, Y12
+	VFMADD231PS Y1, Y3, Y12
+	VFMADD231PS Y12, Y12, Y11
+	SUBQ        $0x00000001, AX
+	JNE         round
+	VZEROUPPER
+	RET
+
+// func ProductNormGradientPeakAVX2(n int, x *float32)
+// Requires: AVX, FMA3
+TEXT ·ProductNormGradientPeakAVX2(SB), NOSPLIT, $0-16
+	// ProductNormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the ProductNormGradient
+	// kernel, each for 8 columns. It works on registers alone, which begin as x[0..39]; their values
+	// matter as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y4      operands
+	//   Y5–Y8      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y2
+	VMOVUPS 96(CX), Y3
+	VMOVUPS 128(CX), Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+
+round:
+	VMULPS      Y1, Y3, Y9
+	VFMADD231PS Y2, Y4, Y9
+	VMULPS      Y9, Y0, Y9
+	VFMADD231PS Y3, Y9, Y5
+	VFMADD231PS Y4, Y9, Y6
+	VMULPS      Y1, Y3, Y9
+	VFMADD231PS Y2, Y4, Y9
+	VMULPS      Y9, Y0, Y9
+	VFMADD231PS Y3, Y9, Y7
+	VFMADD231PS Y4, Y9, Y8
+	SUBQ        $0x00000001, AX
+	JNE         round
+	VZEROUPPER
+	RET
+
 // func RootsAVX512(x *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·RootsAVX512(SB), NOSPLIT, $0-16

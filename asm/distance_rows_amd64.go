@@ -275,3 +275,73 @@ func PhaseRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int3
 //
 //go:noescape
 func PhaseRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
+
+// ProductNormRowScoresAVX512 scores one row against listed rows of a table:
+//
+//	out[i] = Σ_p (q·e + q'·e')²,  i < count
+//
+// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of ProductNormScores. The kernel adds lanes l and l +
+// 16, then l and l + 8, l + 4, l + 2, and the last two.
+//
+// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+//
+// Requires n > 0 and even, and count > 0.
+//
+//go:noescape
+func ProductNormRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
+
+// ProductNormRowGradientAVX512 adds to dx the gradient with respect to one row of its scores
+// against listed rows of a table:
+//
+//	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
+//
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
+//
+// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
+// fused.
+//
+// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+//
+// Requires n > 0 and even, and count > 0. dx must not overlap the other operands.
+//
+//go:noescape
+func ProductNormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
+
+// ProductNormRowScoresAVX2 scores one row against listed rows of a table:
+//
+//	out[i] = Σ_p (q·e + q'·e')²,  i < count
+//
+// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of ProductNormScores. The kernel adds lanes l and l +
+// 16, then l and l + 8, l + 4, l + 2, and the last two.
+//
+// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+//
+// Requires n > 0 and even, and count > 0.
+//
+//go:noescape
+func ProductNormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
+
+// ProductNormRowGradientAVX2 adds to dx the gradient with respect to one row of its scores against
+// listed rows of a table:
+//
+//	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
+//
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
+//
+// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
+// fused.
+//
+// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
+//
+// Requires n > 0 and even, and count > 0. dx must not overlap the other operands.
+//
+//go:noescape
+func ProductNormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)

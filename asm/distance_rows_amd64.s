@@ -2883,3 +2883,695 @@ restTerms:
 done:
 	VZEROUPPER
 	RET
+
+// func ProductNormRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·ProductNormRowScoresAVX512(SB), NOSPLIT, $0-64
+	// ProductNormRowScoresAVX512 scores one row against listed rows of a table:
+	//
+	// 	out[i] = Σ_p (q·e + q'·e')²,  i < count
+	//
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of ProductNormScores. The kernel adds lanes l and l +
+	// 16, then l and l + 8, l + 4, l + 2, and the last two.
+	//
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+	//
+	// Requires n > 0 and even, and count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9         masks
+	//   R10–R11    address of the row, and term t
+	//   Z0–Z1      sums of the 32 lanes
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ ids+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ out+48(FP), R8
+	SHLQ $0x02, BX
+	MOVQ masks+56(FP), R9
+
+row:
+	// The next row: table + ids[i]*stride
+	MOVLQSX (SI), R10
+	IMULQ   BX, R10
+	ADDQ    DX, R10
+	XORQ    R11, R11
+	MOVQ    AX, R12
+	MOVQ    CX, R11
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	SUBQ    $0x00000040, R11
+	JLT     rest
+
+round:
+	VMOVUPS     (R12), Z2
+	VMOVUPS     64(R12), Z3
+	VSHUFPS     $0x88, Z3, Z2, Z4
+	VSHUFPS     $0xdd, Z3, Z2, Z3
+	VMOVUPS     (R10), Z2
+	VMOVUPS     64(R10), Z5
+	VSHUFPS     $0x88, Z5, Z2, Z6
+	VSHUFPS     $0xdd, Z5, Z2, Z5
+	VMULPS      Z4, Z6, Z2
+	VFMADD231PS Z3, Z5, Z2
+	VFMADD231PS Z2, Z2, Z0
+	VMOVUPS     128(R12), Z2
+	VMOVUPS     192(R12), Z3
+	VSHUFPS     $0x88, Z3, Z2, Z4
+	VSHUFPS     $0xdd, Z3, Z2, Z3
+	VMOVUPS     128(R10), Z2
+	VMOVUPS     192(R10), Z5
+	VSHUFPS     $0x88, Z5, Z2, Z6
+	VSHUFPS     $0xdd, Z5, Z2, Z5
+	VMULPS      Z4, Z6, Z2
+	VFMADD231PS Z3, Z5, Z2
+	VFMADD231PS Z2, Z2, Z1
+	ADDQ        $0x00000100, R12
+	ADDQ        $0x00000100, R10
+	SUBQ        $0x00000040, R11
+	JGE         round
+
+rest:
+	ADDQ        $0x00000040, R11
+	JEQ         done
+	VMOVUPS     (R9), Z2
+	VPMOVD2M    Z2, K1
+	VMOVUPS     64(R9), Z2
+	VPMOVD2M    Z2, K2
+	VMOVUPS     128(R9), Z2
+	VPMOVD2M    Z2, K3
+	VMOVUPS     192(R9), Z2
+	VPMOVD2M    Z2, K4
+	VMOVUPS.Z   (R12), K1, Z2
+	VMOVUPS.Z   64(R12), K2, Z3
+	VSHUFPS     $0x88, Z3, Z2, Z4
+	VSHUFPS     $0xdd, Z3, Z2, Z3
+	VMOVUPS.Z   (R10), K1, Z2
+	VMOVUPS.Z   64(R10), K2, Z5
+	VSHUFPS     $0x88, Z5, Z2, Z6
+	VSHUFPS     $0xdd, Z5, Z2, Z5
+	VMULPS      Z4, Z6, Z2
+	VFMADD231PS Z3, Z5, Z2
+	VFMADD231PS Z2, Z2, Z0
+	VMOVUPS.Z   128(R12), K3, Z2
+	VMOVUPS.Z   192(R12), K4, Z3
+	VSHUFPS     $0x88, Z3, Z2, Z4
+	VSHUFPS     $0xdd, Z3, Z2, Z3
+	VMOVUPS.Z   128(R10), K3, Z2
+	VMOVUPS.Z   192(R10), K4, Z5
+	VSHUFPS     $0x88, Z5, Z2, Z6
+	VSHUFPS     $0xdd, Z5, Z2, Z5
+	VMULPS      Z4, Z6, Z2
+	VFMADD231PS Z3, Z5, Z2
+	VFMADD231PS Z2, Z2, Z1
+	ADDQ        $0x00000100, R12
+	ADDQ        $0x00000100, R10
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VPERMILPD     $0x55, Z0, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VADDPS        Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X2
+	VADDPS        X2, X0, X0
+	VMOVSHDUP     X0, X2
+	VADDSS        X2, X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, SI
+	ADDQ          $0x04, R8
+	DECQ          DI
+	JNE           row
+	VZEROUPPER
+	RET
+
+// func ProductNormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·ProductNormRowGradientAVX512(SB), NOSPLIT, $0-72
+	// ProductNormRowGradientAVX512 adds to dx the gradient with respect to one row of its scores
+	// against listed rows of a table:
+	//
+	// 	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
+	//
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
+	//
+	// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
+	// fused.
+	//
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+	//
+	// Requires n > 0 and even, and count > 0. dx must not overlap the other operands.
+	//
+	// Registers:
+	//   AX         dx
+	//   CX         x
+	//   DX         n
+	//   BX         table
+	//   SI         stride, in bytes
+	//   DI         masks
+	//   DX, R8     ids
+	//   DI, R9     weights
+	//   R8, R10    count
+	MOVQ dx+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ table+24(FP), BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ masks+64(FP), DI
+	SUBQ $0x00000040, DX
+	JLT  rest
+
+round:
+	MOVQ    ids+40(FP), R8
+	MOVQ    weights+48(FP), R9
+	MOVQ    count+56(FP), R10
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VSHUFPS $0x88, Z1, Z0, Z2
+	VSHUFPS $0xdd, Z1, Z0, Z1
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VMOVUPS 128(CX), Z0
+	VMOVUPS 192(CX), Z11
+	VSHUFPS $0x88, Z11, Z0, Z12
+	VSHUFPS $0xdd, Z11, Z0, Z11
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+
+roundTerms:
+	MOVLQSX      (R8), R11
+	IMULQ        SI, R11
+	ADDQ         BX, R11
+	VBROADCASTSS (R9), Z0
+	VMOVUPS      (R11), Z13
+	VMOVUPS      64(R11), Z14
+	VSHUFPS      $0x88, Z14, Z13, Z15
+	VSHUFPS      $0xdd, Z14, Z13, Z14
+	VMULPS       Z2, Z15, Z13
+	VFMADD231PS  Z1, Z14, Z13
+	VMULPS       Z13, Z0, Z13
+	VFMADD231PS  Z15, Z13, Z3
+	VFMADD231PS  Z14, Z13, Z4
+	VMOVUPS      128(R11), Z13
+	VMOVUPS      192(R11), Z14
+	VSHUFPS      $0x88, Z14, Z13, Z15
+	VSHUFPS      $0xdd, Z14, Z13, Z14
+	VMULPS       Z12, Z15, Z13
+	VFMADD231PS  Z11, Z14, Z13
+	VMULPS       Z13, Z0, Z13
+	VFMADD231PS  Z15, Z13, Z5
+	VFMADD231PS  Z14, Z13, Z6
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	SUBQ         $0x00000001, R10
+	JNE          roundTerms
+	VUNPCKLPS    Z4, Z3, Z0
+	VUNPCKHPS    Z4, Z3, Z4
+	VMOVUPS      (AX), Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      64(AX), Z0
+	VADDPS       Z0, Z4, Z4
+	VMOVUPS      Z4, 64(AX)
+	VUNPCKLPS    Z6, Z5, Z0
+	VUNPCKHPS    Z6, Z5, Z6
+	VMOVUPS      128(AX), Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, 128(AX)
+	VMOVUPS      192(AX), Z0
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS      Z6, 192(AX)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, BX
+	SUBQ         $0x00000040, DX
+	JGE          round
+
+rest:
+	ADDQ      $0x00000040, DX
+	JEQ       done
+	VMOVUPS   (DI), Z0
+	VPMOVD2M  Z0, K1
+	VMOVUPS   64(DI), Z0
+	VPMOVD2M  Z0, K2
+	VMOVUPS   128(DI), Z0
+	VPMOVD2M  Z0, K3
+	VMOVUPS   192(DI), Z0
+	VPMOVD2M  Z0, K4
+	MOVQ      ids+40(FP), DX
+	MOVQ      weights+48(FP), DI
+	MOVQ      count+56(FP), R8
+	VMOVUPS.Z (CX), K1, Z0
+	VMOVUPS.Z 64(CX), K2, Z1
+	VSHUFPS   $0x88, Z1, Z0, Z2
+	VSHUFPS   $0xdd, Z1, Z0, Z1
+	VPXORD    Z7, Z7, Z7
+	VPXORD    Z8, Z8, Z8
+	VMOVUPS.Z 128(CX), K3, Z0
+	VMOVUPS.Z 192(CX), K4, Z3
+	VSHUFPS   $0x88, Z3, Z0, Z4
+	VSHUFPS   $0xdd, Z3, Z0, Z3
+	VPXORD    Z9, Z9, Z9
+	VPXORD    Z10, Z10, Z10
+
+restTerms:
+	MOVLQSX      (DX), R9
+	IMULQ        SI, R9
+	ADDQ         BX, R9
+	VBROADCASTSS (DI), Z0
+	VMOVUPS.Z    (R9), K1, Z5
+	VMOVUPS.Z    64(R9), K2, Z6
+	VSHUFPS      $0x88, Z6, Z5, Z11
+	VSHUFPS      $0xdd, Z6, Z5, Z6
+	VMULPS       Z2, Z11, Z5
+	VFMADD231PS  Z1, Z6, Z5
+	VMULPS       Z5, Z0, Z5
+	VFMADD231PS  Z11, Z5, Z7
+	VFMADD231PS  Z6, Z5, Z8
+	VMOVUPS.Z    128(R9), K3, Z5
+	VMOVUPS.Z    192(R9), K4, Z6
+	VSHUFPS      $0x88, Z6, Z5, Z11
+	VSHUFPS      $0xdd, Z6, Z5, Z6
+	VMULPS       Z4, Z11, Z5
+	VFMADD231PS  Z3, Z6, Z5
+	VMULPS       Z5, Z0, Z5
+	VFMADD231PS  Z11, Z5, Z9
+	VFMADD231PS  Z6, Z5, Z10
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, DI
+	SUBQ         $0x00000001, R8
+	JNE          restTerms
+	VUNPCKLPS    Z8, Z7, Z0
+	VUNPCKHPS    Z8, Z7, Z8
+	VMOVUPS.Z    (AX), K1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (AX)
+	VMOVUPS.Z    64(AX), K2, Z0
+	VADDPS       Z0, Z8, Z8
+	VMOVUPS      Z8, K2, 64(AX)
+	VUNPCKLPS    Z10, Z9, Z0
+	VUNPCKHPS    Z10, Z9, Z10
+	VMOVUPS.Z    128(AX), K3, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K3, 128(AX)
+	VMOVUPS.Z    192(AX), K4, Z0
+	VADDPS       Z0, Z10, Z10
+	VMOVUPS      Z10, K4, 192(AX)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, BX
+
+done:
+	VZEROUPPER
+	RET
+
+// func ProductNormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
+// Requires: AVX, FMA3
+TEXT ·ProductNormRowScoresAVX2(SB), NOSPLIT, $0-64
+	// ProductNormRowScoresAVX2 scores one row against listed rows of a table:
+	//
+	// 	out[i] = Σ_p (q·e + q'·e')²,  i < count
+	//
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of ProductNormScores. The kernel adds lanes l and l +
+	// 16, then l and l + 8, l + 4, l + 2, and the last two.
+	//
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+	//
+	// Requires n > 0 and even, and count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9         masks
+	//   R10–R11    address of the row, and term t
+	//   Y0–Y3      sums of the 32 lanes
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ ids+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ out+48(FP), R8
+	SHLQ $0x02, BX
+	MOVQ masks+56(FP), R9
+
+row:
+	// The next row: table + ids[i]*stride
+	MOVLQSX (SI), R10
+	IMULQ   BX, R10
+	ADDQ    DX, R10
+	XORQ    R11, R11
+	MOVQ    AX, R12
+	MOVQ    CX, R11
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	SUBQ    $0x00000040, R11
+	JLT     rest
+
+round:
+	VMOVUPS     (R12), Y4
+	VMOVUPS     32(R12), Y5
+	VSHUFPS     $0x88, Y5, Y4, Y6
+	VSHUFPS     $0xdd, Y5, Y4, Y5
+	VMOVUPS     (R10), Y4
+	VMOVUPS     32(R10), Y7
+	VSHUFPS     $0x88, Y7, Y4, Y8
+	VSHUFPS     $0xdd, Y7, Y4, Y7
+	VMULPS      Y6, Y8, Y4
+	VFMADD231PS Y5, Y7, Y4
+	VFMADD231PS Y4, Y4, Y0
+	VMOVUPS     64(R12), Y4
+	VMOVUPS     96(R12), Y5
+	VSHUFPS     $0x88, Y5, Y4, Y6
+	VSHUFPS     $0xdd, Y5, Y4, Y5
+	VMOVUPS     64(R10), Y4
+	VMOVUPS     96(R10), Y7
+	VSHUFPS     $0x88, Y7, Y4, Y8
+	VSHUFPS     $0xdd, Y7, Y4, Y7
+	VMULPS      Y6, Y8, Y4
+	VFMADD231PS Y5, Y7, Y4
+	VFMADD231PS Y4, Y4, Y1
+	VMOVUPS     128(R12), Y4
+	VMOVUPS     160(R12), Y5
+	VSHUFPS     $0x88, Y5, Y4, Y6
+	VSHUFPS     $0xdd, Y5, Y4, Y5
+	VMOVUPS     128(R10), Y4
+	VMOVUPS     160(R10), Y7
+	VSHUFPS     $0x88, Y7, Y4, Y8
+	VSHUFPS     $0xdd, Y7, Y4, Y7
+	VMULPS      Y6, Y8, Y4
+	VFMADD231PS Y5, Y7, Y4
+	VFMADD231PS Y4, Y4, Y2
+	VMOVUPS     192(R12), Y4
+	VMOVUPS     224(R12), Y5
+	VSHUFPS     $0x88, Y5, Y4, Y6
+	VSHUFPS     $0xdd, Y5, Y4, Y5
+	VMOVUPS     192(R10), Y4
+	VMOVUPS     224(R10), Y7
+	VSHUFPS     $0x88, Y7, Y4, Y8
+	VSHUFPS     $0xdd, Y7, Y4, Y7
+	VMULPS      Y6, Y8, Y4
+	VFMADD231PS Y5, Y7, Y4
+	VFMADD231PS Y4, Y4, Y3
+	ADDQ        $0x00000100, R12
+	ADDQ        $0x00000100, R10
+	SUBQ        $0x00000040, R11
+	JGE         round
+
+rest:
+	ADDQ        $0x00000040, R11
+	JEQ         done
+	VMOVUPS     (R9), Y4
+	VMASKMOVPS  (R12), Y4, Y4
+	VMOVUPS     32(R9), Y5
+	VMASKMOVPS  32(R12), Y5, Y5
+	VSHUFPS     $0x88, Y5, Y4, Y6
+	VSHUFPS     $0xdd, Y5, Y4, Y5
+	VMOVUPS     (R9), Y4
+	VMASKMOVPS  (R10), Y4, Y4
+	VMOVUPS     32(R9), Y7
+	VMASKMOVPS  32(R10), Y7, Y7
+	VSHUFPS     $0x88, Y7, Y4, Y8
+	VSHUFPS     $0xdd, Y7, Y4, Y7
+	VMULPS      Y6, Y8, Y4
+	VFMADD231PS Y5, Y7, Y4
+	VFMADD231PS Y4, Y4, Y0
+	VMOVUPS     64(R9), Y4
+	VMASKMOVPS  64(R12), Y4, Y4
+	VMOVUPS     96(R9), Y5
+	VMASKMOVPS  96(R12), Y5, Y5
+	VSHUFPS     $0x88, Y5, Y4, Y6
+	VSHUFPS     $0xdd, Y5, Y4, Y5
+	VMOVUPS     64(R9), Y4
+	VMASKMOVPS  64(R10), Y4, Y4
+	VMOVUPS     96(R9), Y7
+	VMASKMOVPS  96(R10), Y7, Y7
+	VSHUFPS     $0x88, Y7, Y4, Y8
+	VSHUFPS     $0xdd, Y7, Y4, Y7
+	VMULPS      Y6, Y8, Y4
+	VFMADD231PS Y5, Y7, Y4
+	VFMADD231PS Y4, Y4, Y1
+	VMOVUPS     128(R9), Y4
+	VMASKMOVPS  128(R12), Y4, Y4
+	VMOVUPS     160(R9), Y5
+	VMASKMOVPS  160(R12), Y5, Y5
+	VSHUFPS     $0x88, Y5, Y4, Y6
+	VSHUFPS     $0xdd, Y5, Y4, Y5
+	VMOVUPS     128(R9), Y4
+	VMASKMOVPS  128(R10), Y4, Y4
+	VMOVUPS     160(R9), Y7
+	VMASKMOVPS  160(R10), Y7, Y7
+	VSHUFPS     $0x88, Y7, Y4, Y8
+	VSHUFPS     $0xdd, Y7, Y4, Y7
+	VMULPS      Y6, Y8, Y4
+	VFMADD231PS Y5, Y7, Y4
+	VFMADD231PS Y4, Y4, Y2
+	VMOVUPS     192(R9), Y4
+	VMASKMOVPS  192(R12), Y4, Y4
+	VMOVUPS     224(R9), Y5
+	VMASKMOVPS  224(R12), Y5, Y5
+	VSHUFPS     $0x88, Y5, Y4, Y6
+	VSHUFPS     $0xdd, Y5, Y4, Y5
+	VMOVUPS     192(R9), Y4
+	VMASKMOVPS  192(R10), Y4, Y4
+	VMOVUPS     224(R9), Y7
+	VMASKMOVPS  224(R10), Y7, Y7
+	VSHUFPS     $0x88, Y7, Y4, Y8
+	VSHUFPS     $0xdd, Y7, Y4, Y7
+	VMULPS      Y6, Y8, Y4
+	VFMADD231PS Y5, Y7, Y4
+	VFMADD231PS Y4, Y4, Y3
+	ADDQ        $0x00000100, R12
+	ADDQ        $0x00000100, R10
+
+done:
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VPERMILPD    $0x05, Y0, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (R8)
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, R8
+	DECQ         DI
+	JNE          row
+	VZEROUPPER
+	RET
+
+// func ProductNormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
+// Requires: AVX, FMA3
+TEXT ·ProductNormRowGradientAVX2(SB), NOSPLIT, $0-72
+	// ProductNormRowGradientAVX2 adds to dx the gradient with respect to one row of its scores against
+	// listed rows of a table:
+	//
+	// 	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
+	//
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
+	//
+	// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
+	// fused.
+	//
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
+	//
+	// Requires n > 0 and even, and count > 0. dx must not overlap the other operands.
+	//
+	// Registers:
+	//   AX         dx
+	//   CX         x
+	//   DX         n
+	//   BX         table
+	//   SI         stride, in bytes
+	//   DI         masks
+	//   DX, R8     ids
+	//   R8–R9      weights
+	//   R9–R10     count
+	MOVQ dx+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ table+24(FP), BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ masks+64(FP), DI
+	SUBQ $0x00000020, DX
+	JLT  rest
+
+round:
+	MOVQ    ids+40(FP), R8
+	MOVQ    weights+48(FP), R9
+	MOVQ    count+56(FP), R10
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y1
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y3, Y3, Y3
+	VMOVUPS 64(CX), Y4
+	VMOVUPS 96(CX), Y5
+	VSHUFPS $0x88, Y5, Y4, Y6
+	VSHUFPS $0xdd, Y5, Y4, Y5
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y7, Y7, Y7
+
+roundTerms:
+	MOVLQSX      (R8), R11
+	IMULQ        SI, R11
+	ADDQ         BX, R11
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      (R11), Y9
+	VMOVUPS      32(R11), Y10
+	VSHUFPS      $0x88, Y10, Y9, Y11
+	VSHUFPS      $0xdd, Y10, Y9, Y10
+	VMULPS       Y2, Y11, Y9
+	VFMADD231PS  Y1, Y10, Y9
+	VMULPS       Y9, Y8, Y9
+	VFMADD231PS  Y11, Y9, Y0
+	VFMADD231PS  Y10, Y9, Y3
+	VMOVUPS      64(R11), Y9
+	VMOVUPS      96(R11), Y10
+	VSHUFPS      $0x88, Y10, Y9, Y11
+	VSHUFPS      $0xdd, Y10, Y9, Y10
+	VMULPS       Y6, Y11, Y9
+	VFMADD231PS  Y5, Y10, Y9
+	VMULPS       Y9, Y8, Y9
+	VFMADD231PS  Y11, Y9, Y4
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	SUBQ         $0x00000001, R10
+	JNE          roundTerms
+	VUNPCKLPS    Y3, Y0, Y1
+	VUNPCKHPS    Y3, Y0, Y3
+	VMOVUPS      (AX), Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VMOVUPS      32(AX), Y0
+	VADDPS       Y0, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VUNPCKLPS    Y7, Y4, Y0
+	VUNPCKHPS    Y7, Y4, Y7
+	VMOVUPS      64(AX), Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 64(AX)
+	VMOVUPS      96(AX), Y0
+	VADDPS       Y0, Y7, Y7
+	VMOVUPS      Y7, 96(AX)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x00000020, DX
+	JGE          round
+
+rest:
+	ADDQ       $0x00000020, DX
+	JEQ        done
+	MOVQ       ids+40(FP), DX
+	MOVQ       weights+48(FP), R8
+	MOVQ       count+56(FP), R9
+	VMOVUPS    (DI), Y0
+	VMASKMOVPS (CX), Y0, Y0
+	VMOVUPS    32(DI), Y1
+	VMASKMOVPS 32(CX), Y1, Y1
+	VSHUFPS    $0x88, Y1, Y0, Y2
+	VSHUFPS    $0xdd, Y1, Y0, Y1
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y3, Y3, Y3
+	VMOVUPS    64(DI), Y4
+	VMASKMOVPS 64(CX), Y4, Y4
+	VMOVUPS    96(DI), Y5
+	VMASKMOVPS 96(CX), Y5, Y5
+	VSHUFPS    $0x88, Y5, Y4, Y6
+	VSHUFPS    $0xdd, Y5, Y4, Y5
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y7, Y7, Y7
+
+restTerms:
+	MOVLQSX      (DX), R10
+	IMULQ        SI, R10
+	ADDQ         BX, R10
+	VBROADCASTSS (R8), Y8
+	VMOVUPS      (DI), Y9
+	VMASKMOVPS   (R10), Y9, Y9
+	VMOVUPS      32(DI), Y10
+	VMASKMOVPS   32(R10), Y10, Y10
+	VSHUFPS      $0x88, Y10, Y9, Y11
+	VSHUFPS      $0xdd, Y10, Y9, Y10
+	VMULPS       Y2, Y11, Y9
+	VFMADD231PS  Y1, Y10, Y9
+	VMULPS       Y9, Y8, Y9
+	VFMADD231PS  Y11, Y9, Y0
+	VFMADD231PS  Y10, Y9, Y3
+	VMOVUPS      64(DI), Y9
+	VMASKMOVPS   64(R10), Y9, Y9
+	VMOVUPS      96(DI), Y10
+	VMASKMOVPS   96(R10), Y10, Y10
+	VSHUFPS      $0x88, Y10, Y9, Y11
+	VSHUFPS      $0xdd, Y10, Y9, Y10
+	VMULPS       Y6, Y11, Y9
+	VFMADD231PS  Y5, Y10, Y9
+	VMULPS       Y9, Y8, Y9
+	VFMADD231PS  Y11, Y9, Y4
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, R8
+	SUBQ         $0x00000001, R9
+	JNE          restTerms
+	VUNPCKLPS    Y3, Y0, Y1
+	VUNPCKHPS    Y3, Y0, Y3
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (AX), Y0, Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   Y1, Y0, (AX)
+	VMOVUPS      32(DI), Y0
+	VMASKMOVPS   32(AX), Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VMOVUPS      32(DI), Y0
+	VMASKMOVPS   Y3, Y0, 32(AX)
+	VUNPCKLPS    Y7, Y4, Y0
+	VUNPCKHPS    Y7, Y4, Y7
+	VMOVUPS      64(DI), Y1
+	VMASKMOVPS   64(AX), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      64(DI), Y1
+	VMASKMOVPS   Y0, Y1, 64(AX)
+	VMOVUPS      96(DI), Y0
+	VMASKMOVPS   96(AX), Y0, Y0
+	VADDPS       Y0, Y7, Y7
+	VMOVUPS      96(DI), Y0
+	VMASKMOVPS   Y7, Y0, 96(AX)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, BX
+
+done:
+	VZEROUPPER
+	RET

@@ -123,3 +123,33 @@ func PhasePanel6x48AVX512(args *PanelArgs) int
 //
 //go:noescape
 func PhasePanel4x16AVX2(args *PanelArgs) int
+
+// HakePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts as
+// PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
+//
+// in float32: one chain of subtractions and one of additions from 0 with t ascending. The second
+// product in the modulus, both products in the parentheses and the square are fused with the
+// operations that follow. A coordinate has four words of ψ and three of φ. The square root is
+// rounded once.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func HakePanel3x48AVX512(args *PanelArgs) int
+
+// HakePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts as
+// PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
+//
+// in float32: one chain of subtractions and one of additions from 0 with t ascending. The second
+// product in the modulus, both products in the parentheses and the square are fused with the
+// operations that follow. A coordinate has four words of ψ and three of φ. The square root is
+// rounded once.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func HakePanel2x16AVX2(args *PanelArgs) int

@@ -56,13 +56,13 @@ TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 
 strip:
@@ -74,7 +74,7 @@ strip:
 	MOVQ   args+0(FP), SI
 	MOVQ   24(SI), SI
 	MOVQ   args+0(FP), DI
-	MOVQ   120(DI), DI
+	MOVQ   128(DI), DI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -425,12 +425,12 @@ not_last:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	KMOVW   SI, K1
 	SHRQ    $0x10, SI
 	KMOVW   SI, K2
@@ -848,7 +848,7 @@ not_rows:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
@@ -896,13 +896,13 @@ TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 
 strip:
@@ -914,7 +914,7 @@ strip:
 	MOVQ   args+0(FP), SI
 	MOVQ   24(SI), SI
 	MOVQ   args+0(FP), DI
-	MOVQ   120(DI), DI
+	MOVQ   128(DI), DI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1231,12 +1231,12 @@ store:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	KMOVW   SI, K1
 	SHRQ    $0x10, SI
 	KMOVW   SI, K2
@@ -1654,7 +1654,7 @@ not_rows:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
@@ -1702,13 +1702,13 @@ TEXT ·DotPanel6x16AVX2(SB), NOSPLIT, $48-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 
 strip:
@@ -1720,7 +1720,7 @@ strip:
 	MOVQ   args+0(FP), SI
 	MOVQ   24(SI), SI
 	MOVQ   args+0(FP), DI
-	MOVQ   120(DI), DI
+	MOVQ   128(DI), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1897,12 +1897,12 @@ store:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	MOVLQSX (AX), DI
 	MOVLQSX 4(AX), R8
 	CMPQ    DI, R8
@@ -2150,7 +2150,7 @@ not_rows:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
@@ -2199,19 +2199,19 @@ TEXT ·L1Panel8x48AVX512(SB), NOSPLIT, $64-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 56(AX), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 48(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 64(AX), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
@@ -2235,7 +2235,7 @@ not_begin:
 	MOVQ       args+0(FP), SI
 	MOVQ       24(SI), SI
 	MOVQ       args+0(FP), DI
-	MOVQ       120(DI), DI
+	MOVQ       128(DI), DI
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
@@ -2831,12 +2831,12 @@ not_look:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	KMOVW   SI, K2
 	SHRQ    $0x10, SI
 	KMOVW   SI, K3
@@ -3218,7 +3218,7 @@ not_step:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
@@ -3267,19 +3267,19 @@ TEXT ·L1Panel5x16AVX2(SB), NOSPLIT, $64-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 56(AX), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 48(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 64(AX), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
@@ -3303,7 +3303,7 @@ not_begin:
 	MOVQ     args+0(FP), SI
 	MOVQ     24(SI), SI
 	MOVQ     args+0(FP), DI
-	MOVQ     120(DI), DI
+	MOVQ     128(DI), DI
 	VXORPS   Y1, Y1, Y1
 	VXORPS   Y2, Y2, Y2
 	VXORPS   Y3, Y3, Y3
@@ -3597,12 +3597,12 @@ not_look:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	MOVLQSX (AX), DI
 	MOVLQSX 4(AX), R8
 	CMPQ    DI, R8
@@ -3820,7 +3820,7 @@ not_step:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
@@ -3872,19 +3872,19 @@ TEXT ·NormPanel6x48AVX512(SB), NOSPLIT, $64-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 56(AX), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 48(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 64(AX), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
@@ -3909,7 +3909,7 @@ not_begin:
 	MOVQ       args+0(FP), SI
 	MOVQ       24(SI), SI
 	MOVQ       args+0(FP), DI
-	MOVQ       120(DI), DI
+	MOVQ       128(DI), DI
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
@@ -4436,12 +4436,12 @@ not_look:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	KMOVW   SI, K2
 	SHRQ    $0x10, SI
 	KMOVW   SI, K3
@@ -4737,7 +4737,7 @@ not_step:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
@@ -4788,19 +4788,19 @@ TEXT ·NormPanel4x16AVX2(SB), NOSPLIT, $64-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 56(AX), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 48(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 64(AX), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
@@ -4822,7 +4822,7 @@ not_begin:
 	MOVQ   args+0(FP), SI
 	MOVQ   24(SI), SI
 	MOVQ   args+0(FP), DI
-	MOVQ   120(DI), DI
+	MOVQ   128(DI), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5100,12 +5100,12 @@ not_look:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	MOVLQSX (AX), DI
 	MOVLQSX 4(AX), R8
 	CMPQ    DI, R8
@@ -5286,7 +5286,7 @@ not_step:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
@@ -5337,19 +5337,19 @@ TEXT ·PhasePanel6x48AVX512(SB), NOSPLIT, $64-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 56(AX), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 48(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 64(AX), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
@@ -5373,7 +5373,7 @@ not_begin:
 	MOVQ       args+0(FP), SI
 	MOVQ       24(SI), SI
 	MOVQ       args+0(FP), DI
-	MOVQ       120(DI), DI
+	MOVQ       128(DI), DI
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
@@ -5792,12 +5792,12 @@ not_look:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	KMOVW   SI, K2
 	SHRQ    $0x10, SI
 	KMOVW   SI, K3
@@ -6093,7 +6093,7 @@ not_step:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
@@ -6144,19 +6144,19 @@ TEXT ·PhasePanel4x16AVX2(SB), NOSPLIT, $64-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 56(AX), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 48(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 64(AX), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
@@ -6180,7 +6180,7 @@ not_begin:
 	MOVQ     args+0(FP), SI
 	MOVQ     24(SI), SI
 	MOVQ     args+0(FP), DI
-	MOVQ     120(DI), DI
+	MOVQ     128(DI), DI
 	VXORPS   Y1, Y1, Y1
 	VXORPS   Y2, Y2, Y2
 	VXORPS   Y3, Y3, Y3
@@ -6410,12 +6410,12 @@ not_look:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
-	MOVQ    80(CX), CX
+	MOVQ    88(CX), CX
 	MOVQ    args+0(FP), DX
-	MOVQ    88(DX), DX
+	MOVQ    96(DX), DX
 	MOVQ    32(SP), BX
 	MOVQ    args+0(FP), SI
-	MOVQ    104(SI), SI
+	MOVQ    112(SI), SI
 	MOVLQSX (AX), DI
 	MOVLQSX 4(AX), R8
 	CMPQ    DI, R8
@@ -6596,7 +6596,1378 @@ not_step:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func HakePanel3x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512F, MMX+, POPCNT
+TEXT ·HakePanel3x48AVX512(SB), NOSPLIT, $72-16
+	// HakePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts as
+	// PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
+	//
+	// in float32: one chain of subtractions and one of additions from 0 with t ascending. The second
+	// product in the modulus, both products in the parentheses and the square are fused with the
+	// operations that follow. A coordinate has four words of ψ and three of φ. The square root is
+	// rounded once.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0         sign mask: all bits but the sign
+	//   Z1–Z9      sum 0 of score[i][j] of query i < 3, 3 registers per query
+	//   Z10–Z18    sum 1 of score[i][j] of query i < 3, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z19–Z24    φ[t][j] of the panel's candidates
+	//   Z22–Z23, Z25–Z26 ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z19–Z20    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
+	MOVQ AX, 64(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x01, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       128(DI), DI
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z19
+	VMOVUPS      192(BX), Z20
+	VMOVUPS      64(BX), Z21
+	VMOVUPS      256(BX), Z22
+	VMOVUPS      128(BX), Z23
+	VMOVUPS      320(BX), Z24
+	VBROADCASTSS (AX), Z25
+	VBROADCASTSS 12(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z1, Z1
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z2, Z2
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z3, Z3
+	VBROADCASTSS 4(AX), Z25
+	VBROADCASTSS 16(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z4, Z4
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z5, Z5
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z6, Z6
+	VBROADCASTSS 8(AX), Z25
+	VBROADCASTSS 20(AX), Z26
+	VMULPS       Z25, Z19, Z19
+	VFMADD231PS  Z26, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z7, Z7
+	VMULPS       Z25, Z21, Z19
+	VFMADD231PS  Z26, Z22, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z8, Z8
+	VMULPS       Z25, Z23, Z19
+	VFMADD231PS  Z26, Z24, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z9, Z9
+	VMOVUPS      384(BX), Z19
+	VMOVUPS      448(BX), Z20
+	VMOVUPS      512(BX), Z21
+	VBROADCASTSS 24(AX), Z22
+	VBROADCASTSS 36(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z10
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z11
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VBROADCASTSS 28(AX), Z22
+	VBROADCASTSS 40(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z13
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z14
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z15
+	VBROADCASTSS 32(AX), Z22
+	VBROADCASTSS 44(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z16
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VFMADD231PS  Z19, Z19, Z17
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VFMADD231PS  Z19, Z19, Z18
+	VMOVUPS      576(BX), Z19
+	VMOVUPS      768(BX), Z20
+	VMOVUPS      640(BX), Z21
+	VMOVUPS      832(BX), Z22
+	VMOVUPS      704(BX), Z23
+	VMOVUPS      896(BX), Z24
+	VBROADCASTSS 48(AX), Z25
+	VBROADCASTSS 60(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z1, Z1
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z2, Z2
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z3, Z3
+	VBROADCASTSS 52(AX), Z25
+	VBROADCASTSS 64(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z4, Z4
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z5, Z5
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z6, Z6
+	VBROADCASTSS 56(AX), Z25
+	VBROADCASTSS 68(AX), Z26
+	VMULPS       Z25, Z19, Z19
+	VFMADD231PS  Z26, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z7, Z7
+	VMULPS       Z25, Z21, Z19
+	VFMADD231PS  Z26, Z22, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z8, Z8
+	VMULPS       Z25, Z23, Z19
+	VFMADD231PS  Z26, Z24, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z9, Z9
+	VMOVUPS      960(BX), Z19
+	VMOVUPS      1024(BX), Z20
+	VMOVUPS      1088(BX), Z21
+	VBROADCASTSS 72(AX), Z22
+	VBROADCASTSS 84(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z10
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z11
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VBROADCASTSS 76(AX), Z22
+	VBROADCASTSS 88(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z13
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z14
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z15
+	VBROADCASTSS 80(AX), Z22
+	VBROADCASTSS 92(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z16
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VFMADD231PS  Z19, Z19, Z17
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VFMADD231PS  Z19, Z19, Z18
+	VMOVUPS      1152(BX), Z19
+	VMOVUPS      1344(BX), Z20
+	VMOVUPS      1216(BX), Z21
+	VMOVUPS      1408(BX), Z22
+	VMOVUPS      1280(BX), Z23
+	VMOVUPS      1472(BX), Z24
+	VBROADCASTSS 96(AX), Z25
+	VBROADCASTSS 108(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z1, Z1
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z2, Z2
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z3, Z3
+	VBROADCASTSS 100(AX), Z25
+	VBROADCASTSS 112(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z4, Z4
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z5, Z5
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z6, Z6
+	VBROADCASTSS 104(AX), Z25
+	VBROADCASTSS 116(AX), Z26
+	VMULPS       Z25, Z19, Z19
+	VFMADD231PS  Z26, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z7, Z7
+	VMULPS       Z25, Z21, Z19
+	VFMADD231PS  Z26, Z22, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z8, Z8
+	VMULPS       Z25, Z23, Z19
+	VFMADD231PS  Z26, Z24, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z9, Z9
+	VMOVUPS      1536(BX), Z19
+	VMOVUPS      1600(BX), Z20
+	VMOVUPS      1664(BX), Z21
+	VBROADCASTSS 120(AX), Z22
+	VBROADCASTSS 132(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z10
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z11
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VBROADCASTSS 124(AX), Z22
+	VBROADCASTSS 136(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z13
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z14
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z15
+	VBROADCASTSS 128(AX), Z22
+	VBROADCASTSS 140(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z16
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VFMADD231PS  Z19, Z19, Z17
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VFMADD231PS  Z19, Z19, Z18
+	VMOVUPS      1728(BX), Z19
+	VMOVUPS      1920(BX), Z20
+	VMOVUPS      1792(BX), Z21
+	VMOVUPS      1984(BX), Z22
+	VMOVUPS      1856(BX), Z23
+	VMOVUPS      2048(BX), Z24
+	VBROADCASTSS 144(AX), Z25
+	VBROADCASTSS 156(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z1, Z1
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z2, Z2
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z3, Z3
+	VBROADCASTSS 148(AX), Z25
+	VBROADCASTSS 160(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z4, Z4
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z5, Z5
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z6, Z6
+	VBROADCASTSS 152(AX), Z25
+	VBROADCASTSS 164(AX), Z26
+	VMULPS       Z25, Z19, Z19
+	VFMADD231PS  Z26, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z7, Z7
+	VMULPS       Z25, Z21, Z19
+	VFMADD231PS  Z26, Z22, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z8, Z8
+	VMULPS       Z25, Z23, Z19
+	VFMADD231PS  Z26, Z24, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z9, Z9
+	VMOVUPS      2112(BX), Z19
+	VMOVUPS      2176(BX), Z20
+	VMOVUPS      2240(BX), Z21
+	VBROADCASTSS 168(AX), Z22
+	VBROADCASTSS 180(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z10
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z11
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VBROADCASTSS 172(AX), Z22
+	VBROADCASTSS 184(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z13
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z14
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z15
+	VBROADCASTSS 176(AX), Z22
+	VBROADCASTSS 188(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z16
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VFMADD231PS  Z19, Z19, Z17
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VFMADD231PS  Z19, Z19, Z18
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000900, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z19
+	VMOVUPS      192(BX), Z20
+	VMOVUPS      64(BX), Z21
+	VMOVUPS      256(BX), Z22
+	VMOVUPS      128(BX), Z23
+	VMOVUPS      320(BX), Z24
+	VBROADCASTSS (AX), Z25
+	VBROADCASTSS 12(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z1, Z1
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z2, Z2
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z3, Z3
+	VBROADCASTSS 4(AX), Z25
+	VBROADCASTSS 16(AX), Z26
+	VMULPS       Z25, Z19, Z27
+	VFMADD231PS  Z26, Z20, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z4, Z4
+	VMULPS       Z25, Z21, Z27
+	VFMADD231PS  Z26, Z22, Z27
+	VPANDD       Z0, Z27, Z27
+	VSUBPS       Z27, Z5, Z5
+	VMULPS       Z25, Z23, Z25
+	VFMADD231PS  Z26, Z24, Z25
+	VPANDD       Z0, Z25, Z25
+	VSUBPS       Z25, Z6, Z6
+	VBROADCASTSS 8(AX), Z25
+	VBROADCASTSS 20(AX), Z26
+	VMULPS       Z25, Z19, Z19
+	VFMADD231PS  Z26, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z7, Z7
+	VMULPS       Z25, Z21, Z19
+	VFMADD231PS  Z26, Z22, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z8, Z8
+	VMULPS       Z25, Z23, Z19
+	VFMADD231PS  Z26, Z24, Z19
+	VPANDD       Z0, Z19, Z19
+	VSUBPS       Z19, Z9, Z9
+	VMOVUPS      384(BX), Z19
+	VMOVUPS      448(BX), Z20
+	VMOVUPS      512(BX), Z21
+	VBROADCASTSS 24(AX), Z22
+	VBROADCASTSS 36(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z10
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z11
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z12
+	VBROADCASTSS 28(AX), Z22
+	VBROADCASTSS 40(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z13
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z20, Z24
+	VFMADD231PS  Z24, Z24, Z14
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VFMADD231PS  Z22, Z22, Z15
+	VBROADCASTSS 32(AX), Z22
+	VBROADCASTSS 44(AX), Z23
+	VMOVAPS      Z22, Z24
+	VFNMADD231PS Z23, Z19, Z24
+	VFMADD231PS  Z24, Z24, Z16
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VFMADD231PS  Z19, Z19, Z17
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VFMADD231PS  Z19, Z19, Z18
+	ADDQ         $0x00000030, AX
+	ADDQ         $0x00000240, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	MOVQ DX, 40(SP)
+	MOVQ 64(SP), AX
+
+	// Finish: add the earlier sums, if any, and store the sums
+	MOVQ   args+0(FP), DX
+	MOVQ   48(DX), DX
+	TESTQ  DX, DX
+	JEQ    store
+	VADDPS (AX), Z1, Z1
+	VADDPS 64(AX), Z2, Z2
+	VADDPS 128(AX), Z3, Z3
+	VADDPS 192(AX), Z4, Z4
+	VADDPS 256(AX), Z5, Z5
+	VADDPS 320(AX), Z6, Z6
+	VADDPS 384(AX), Z7, Z7
+	VADDPS 448(AX), Z8, Z8
+	VADDPS 512(AX), Z9, Z9
+	VADDPS 576(AX), Z10, Z10
+	VADDPS 640(AX), Z11, Z11
+	VADDPS 704(AX), Z12, Z12
+	VADDPS 768(AX), Z13, Z13
+	VADDPS 832(AX), Z14, Z14
+	VADDPS 896(AX), Z15, Z15
+	VADDPS 960(AX), Z16, Z16
+	VADDPS 1024(AX), Z17, Z17
+	VADDPS 1088(AX), Z18, Z18
+
+store:
+	VMOVAPS Z1, (AX)
+	VMOVAPS Z2, 64(AX)
+	VMOVAPS Z3, 128(AX)
+	VMOVAPS Z4, 192(AX)
+	VMOVAPS Z5, 256(AX)
+	VMOVAPS Z6, 320(AX)
+	VMOVAPS Z7, 384(AX)
+	VMOVAPS Z8, 448(AX)
+	VMOVAPS Z9, 512(AX)
+	VMOVAPS Z10, 576(AX)
+	VMOVAPS Z11, 640(AX)
+	VMOVAPS Z12, 704(AX)
+	VMOVAPS Z13, 768(AX)
+	VMOVAPS Z14, 832(AX)
+	VMOVAPS Z15, 896(AX)
+	VMOVAPS Z16, 960(AX)
+	VMOVAPS Z17, 1024(AX)
+	VMOVAPS Z18, 1088(AX)
+
+	// Combine the sums, unless TargetStart and ExitBelow are nil
+	MOVQ    24(SP), AX
+	ORQ     48(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+	VSQRTPS Z10, Z10
+	VSUBPS  Z10, Z1, Z1
+	VMOVAPS Z1, (CX)
+	VSQRTPS Z11, Z11
+	VSUBPS  Z11, Z2, Z2
+	VMOVAPS Z2, 64(CX)
+	VSQRTPS Z12, Z12
+	VSUBPS  Z12, Z3, Z3
+	VMOVAPS Z3, 128(CX)
+	VSQRTPS Z13, Z13
+	VSUBPS  Z13, Z4, Z4
+	VMOVAPS Z4, 192(CX)
+	VSQRTPS Z14, Z14
+	VSUBPS  Z14, Z5, Z5
+	VMOVAPS Z5, 256(CX)
+	VSQRTPS Z15, Z15
+	VSUBPS  Z15, Z6, Z6
+	VMOVAPS Z6, 320(CX)
+	VSQRTPS Z16, Z16
+	VSUBPS  Z16, Z7, Z7
+	VMOVAPS Z7, 384(CX)
+	VSQRTPS Z17, Z17
+	VSUBPS  Z17, Z8, Z8
+	VMOVAPS Z8, 448(CX)
+	VSQRTPS Z18, Z18
+	VSUBPS  Z18, Z9, Z9
+	VMOVAPS Z9, 512(CX)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z19
+	VCMPPS       $0x15, Z19, Z1, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z2, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z3, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z19
+	VCMPPS       $0x15, Z19, Z4, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z5, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z6, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z19
+	VCMPPS       $0x15, Z19, Z7, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z8, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z9, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z1, K2, K5
+	VCMPPS       $0x1e, Z20, Z1, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z2, K3, K5
+	VCMPPS       $0x1e, Z20, Z2, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z3, K4, K5
+	VCMPPS       $0x1e, Z20, Z3, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z4, K2, K5
+	VCMPPS       $0x1e, Z20, Z4, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z5, K3, K5
+	VCMPPS       $0x1e, Z20, Z5, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z6, K4, K5
+	VCMPPS       $0x1e, Z20, Z6, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z7, K2, K5
+	VCMPPS       $0x1e, Z20, Z7, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z19, Z8, K3, K5
+	VCMPPS       $0x1e, Z20, Z8, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z19, Z9, K4, K5
+	VCMPPS       $0x1e, Z20, Z9, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000240, 16(SP)
+	ADDQ  $0x00000480, 64(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x0000000c, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x0000000c, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func HakePanel2x16AVX2(args *PanelArgs) int
+// Requires: AVX, AVX2, FMA3, MMX+, POPCNT
+TEXT ·HakePanel2x16AVX2(SB), NOSPLIT, $72-16
+	// HakePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts as
+	// PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
+	//
+	// in float32: one chain of subtractions and one of additions from 0 with t ascending. The second
+	// product in the modulus, both products in the parentheses and the square are fused with the
+	// operations that follow. A coordinate has four words of ψ and three of φ. The square root is
+	// rounded once.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0         sign mask: all bits but the sign
+	//   Y1–Y4      sum 0 of score[i][j] of query i < 2, 2 registers per query
+	//   Y5–Y8      sum 1 of score[i][j] of query i < 2, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y9–Y12     φ[t][j] of the panel's candidates
+	//   Y11–Y14    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y5  counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
+	MOVQ AX, 64(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPCMPEQD Y0, Y0, Y0
+	VPSRLD   $0x01, Y0, Y0
+	MOVQ     (SP), AX
+	MOVQ     16(SP), CX
+	MOVQ     40(SP), DX
+	MOVQ     args+0(FP), BX
+	MOVQ     16(BX), BX
+	MOVQ     args+0(FP), SI
+	MOVQ     24(SI), SI
+	MOVQ     args+0(FP), DI
+	MOVQ     128(DI), DI
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y3, Y3, Y3
+	VXORPS   Y4, Y4, Y4
+	VXORPS   Y5, Y5, Y5
+	VXORPS   Y6, Y6, Y6
+	VXORPS   Y7, Y7, Y7
+	VXORPS   Y8, Y8, Y8
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y9
+	VMOVUPS      64(BX), Y10
+	VMOVUPS      32(BX), Y11
+	VMOVUPS      96(BX), Y12
+	VBROADCASTSS (AX), Y13
+	VBROADCASTSS 8(AX), Y14
+	VMULPS       Y13, Y9, Y15
+	VFMADD231PS  Y14, Y10, Y15
+	VANDPS       Y0, Y15, Y15
+	VSUBPS       Y15, Y1, Y1
+	VMULPS       Y13, Y11, Y13
+	VFMADD231PS  Y14, Y12, Y13
+	VANDPS       Y0, Y13, Y13
+	VSUBPS       Y13, Y2, Y2
+	VBROADCASTSS 4(AX), Y13
+	VBROADCASTSS 12(AX), Y14
+	VMULPS       Y13, Y9, Y9
+	VFMADD231PS  Y14, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y3, Y3
+	VMULPS       Y13, Y11, Y9
+	VFMADD231PS  Y14, Y12, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y4, Y4
+	VMOVUPS      128(BX), Y9
+	VMOVUPS      160(BX), Y10
+	VBROADCASTSS 16(AX), Y11
+	VBROADCASTSS 24(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y5
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VFMADD231PS  Y11, Y11, Y6
+	VBROADCASTSS 20(AX), Y11
+	VBROADCASTSS 28(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y7
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VFMADD231PS  Y9, Y9, Y8
+	VMOVUPS      192(BX), Y9
+	VMOVUPS      256(BX), Y10
+	VMOVUPS      224(BX), Y11
+	VMOVUPS      288(BX), Y12
+	VBROADCASTSS 32(AX), Y13
+	VBROADCASTSS 40(AX), Y14
+	VMULPS       Y13, Y9, Y15
+	VFMADD231PS  Y14, Y10, Y15
+	VANDPS       Y0, Y15, Y15
+	VSUBPS       Y15, Y1, Y1
+	VMULPS       Y13, Y11, Y13
+	VFMADD231PS  Y14, Y12, Y13
+	VANDPS       Y0, Y13, Y13
+	VSUBPS       Y13, Y2, Y2
+	VBROADCASTSS 36(AX), Y13
+	VBROADCASTSS 44(AX), Y14
+	VMULPS       Y13, Y9, Y9
+	VFMADD231PS  Y14, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y3, Y3
+	VMULPS       Y13, Y11, Y9
+	VFMADD231PS  Y14, Y12, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y4, Y4
+	VMOVUPS      320(BX), Y9
+	VMOVUPS      352(BX), Y10
+	VBROADCASTSS 48(AX), Y11
+	VBROADCASTSS 56(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y5
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VFMADD231PS  Y11, Y11, Y6
+	VBROADCASTSS 52(AX), Y11
+	VBROADCASTSS 60(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y7
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VFMADD231PS  Y9, Y9, Y8
+	VMOVUPS      384(BX), Y9
+	VMOVUPS      448(BX), Y10
+	VMOVUPS      416(BX), Y11
+	VMOVUPS      480(BX), Y12
+	VBROADCASTSS 64(AX), Y13
+	VBROADCASTSS 72(AX), Y14
+	VMULPS       Y13, Y9, Y15
+	VFMADD231PS  Y14, Y10, Y15
+	VANDPS       Y0, Y15, Y15
+	VSUBPS       Y15, Y1, Y1
+	VMULPS       Y13, Y11, Y13
+	VFMADD231PS  Y14, Y12, Y13
+	VANDPS       Y0, Y13, Y13
+	VSUBPS       Y13, Y2, Y2
+	VBROADCASTSS 68(AX), Y13
+	VBROADCASTSS 76(AX), Y14
+	VMULPS       Y13, Y9, Y9
+	VFMADD231PS  Y14, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y3, Y3
+	VMULPS       Y13, Y11, Y9
+	VFMADD231PS  Y14, Y12, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y4, Y4
+	VMOVUPS      512(BX), Y9
+	VMOVUPS      544(BX), Y10
+	VBROADCASTSS 80(AX), Y11
+	VBROADCASTSS 88(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y5
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VFMADD231PS  Y11, Y11, Y6
+	VBROADCASTSS 84(AX), Y11
+	VBROADCASTSS 92(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y7
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VFMADD231PS  Y9, Y9, Y8
+	VMOVUPS      576(BX), Y9
+	VMOVUPS      640(BX), Y10
+	VMOVUPS      608(BX), Y11
+	VMOVUPS      672(BX), Y12
+	VBROADCASTSS 96(AX), Y13
+	VBROADCASTSS 104(AX), Y14
+	VMULPS       Y13, Y9, Y15
+	VFMADD231PS  Y14, Y10, Y15
+	VANDPS       Y0, Y15, Y15
+	VSUBPS       Y15, Y1, Y1
+	VMULPS       Y13, Y11, Y13
+	VFMADD231PS  Y14, Y12, Y13
+	VANDPS       Y0, Y13, Y13
+	VSUBPS       Y13, Y2, Y2
+	VBROADCASTSS 100(AX), Y13
+	VBROADCASTSS 108(AX), Y14
+	VMULPS       Y13, Y9, Y9
+	VFMADD231PS  Y14, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y3, Y3
+	VMULPS       Y13, Y11, Y9
+	VFMADD231PS  Y14, Y12, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y4, Y4
+	VMOVUPS      704(BX), Y9
+	VMOVUPS      736(BX), Y10
+	VBROADCASTSS 112(AX), Y11
+	VBROADCASTSS 120(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y5
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VFMADD231PS  Y11, Y11, Y6
+	VBROADCASTSS 116(AX), Y11
+	VBROADCASTSS 124(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y7
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VFMADD231PS  Y9, Y9, Y8
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y9
+	VMOVUPS      64(BX), Y10
+	VMOVUPS      32(BX), Y11
+	VMOVUPS      96(BX), Y12
+	VBROADCASTSS (AX), Y13
+	VBROADCASTSS 8(AX), Y14
+	VMULPS       Y13, Y9, Y15
+	VFMADD231PS  Y14, Y10, Y15
+	VANDPS       Y0, Y15, Y15
+	VSUBPS       Y15, Y1, Y1
+	VMULPS       Y13, Y11, Y13
+	VFMADD231PS  Y14, Y12, Y13
+	VANDPS       Y0, Y13, Y13
+	VSUBPS       Y13, Y2, Y2
+	VBROADCASTSS 4(AX), Y13
+	VBROADCASTSS 12(AX), Y14
+	VMULPS       Y13, Y9, Y9
+	VFMADD231PS  Y14, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y3, Y3
+	VMULPS       Y13, Y11, Y9
+	VFMADD231PS  Y14, Y12, Y9
+	VANDPS       Y0, Y9, Y9
+	VSUBPS       Y9, Y4, Y4
+	VMOVUPS      128(BX), Y9
+	VMOVUPS      160(BX), Y10
+	VBROADCASTSS 16(AX), Y11
+	VBROADCASTSS 24(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y5
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VFMADD231PS  Y11, Y11, Y6
+	VBROADCASTSS 20(AX), Y11
+	VBROADCASTSS 28(AX), Y12
+	VMOVAPS      Y11, Y13
+	VFNMADD231PS Y12, Y9, Y13
+	VFMADD231PS  Y13, Y13, Y7
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VFMADD231PS  Y9, Y9, Y8
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	MOVQ DX, 40(SP)
+	MOVQ 64(SP), AX
+
+	// Finish: add the earlier sums, if any, and store the sums
+	MOVQ   args+0(FP), DX
+	MOVQ   48(DX), DX
+	TESTQ  DX, DX
+	JEQ    store
+	VADDPS (AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
+	VADDPS 64(AX), Y3, Y3
+	VADDPS 96(AX), Y4, Y4
+	VADDPS 128(AX), Y5, Y5
+	VADDPS 160(AX), Y6, Y6
+	VADDPS 192(AX), Y7, Y7
+	VADDPS 224(AX), Y8, Y8
+
+store:
+	VMOVAPS Y1, (AX)
+	VMOVAPS Y2, 32(AX)
+	VMOVAPS Y3, 64(AX)
+	VMOVAPS Y4, 96(AX)
+	VMOVAPS Y5, 128(AX)
+	VMOVAPS Y6, 160(AX)
+	VMOVAPS Y7, 192(AX)
+	VMOVAPS Y8, 224(AX)
+
+	// Combine the sums, unless TargetStart and ExitBelow are nil
+	MOVQ    24(SP), AX
+	ORQ     48(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+	VSQRTPS Y5, Y5
+	VSUBPS  Y5, Y1, Y1
+	VMOVAPS Y1, (CX)
+	VSQRTPS Y6, Y6
+	VSUBPS  Y6, Y2, Y2
+	VMOVAPS Y2, 32(CX)
+	VSQRTPS Y7, Y7
+	VSUBPS  Y7, Y3, Y3
+	VMOVAPS Y3, 64(CX)
+	VSQRTPS Y8, Y8
+	VSUBPS  Y8, Y4, Y4
+	VMOVAPS Y4, 96(CX)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y0, Y0, Y0
+	VBROADCASTSS (AX), Y6
+	VCMPPS       $0x15, Y6, Y1, Y5
+	VORPS        Y5, Y0, Y0
+	VCMPPS       $0x15, Y6, Y2, Y5
+	VORPS        Y5, Y0, Y0
+	VBROADCASTSS 4(AX), Y6
+	VCMPPS       $0x15, Y6, Y3, Y5
+	VORPS        Y5, Y0, Y0
+	VCMPPS       $0x15, Y6, Y4, Y5
+	VORPS        Y5, Y0, Y0
+	VMOVMSKPS    Y0, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y5
+	VCMPPS       $0x15, Y0, Y2, Y6
+	VMOVMSKPS    Y6, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y1, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y5, Y2, Y6
+	VMOVMSKPS    Y6, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y5, Y1, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y3, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y3, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000080, 16(SP)
+	ADDQ  $0x00000100, 64(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000008, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000008, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX

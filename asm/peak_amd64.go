@@ -60,6 +60,20 @@ func PhasePeakAVX512(n int, x *float32)
 // Requires n > 0.
 func PhasePeakAVX2(n int, x *float32)
 
+// HakePeakAVX512 runs n rounds of the arithmetic of 8 terms of the Hake panel kernel, each for 16
+// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
+// zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func HakePeakAVX512(n int, x *float32)
+
+// HakePeakAVX2 runs n rounds of the arithmetic of 3 terms of the Hake panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func HakePeakAVX2(n int, x *float32)
+
 // FMA64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
 //
 //	a[i] = fma(x[i], y[i], a[i])

@@ -630,6 +630,173 @@ round:
 	VZEROUPPER
 	RET
 
+// func HakePeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·HakePeakAVX512(SB), NOSPLIT, $0-16
+	// HakePeakAVX512 runs n rounds of the arithmetic of 8 terms of the Hake panel kernel, each for 16
+	// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
+	// zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         sign mask: all bits but the sign
+	//   Z1–Z16     sums
+	//   Z17–Z20    ψ
+	//   Z21–Z23    φ
+	MOVQ       n+0(FP), AX
+	MOVQ       x+8(FP), CX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x01, Z0, Z0
+	VMOVUPS    (CX), Z1
+	VMOVUPS    (CX), Z2
+	VMOVUPS    (CX), Z3
+	VMOVUPS    (CX), Z4
+	VMOVUPS    (CX), Z5
+	VMOVUPS    (CX), Z6
+	VMOVUPS    (CX), Z7
+	VMOVUPS    (CX), Z8
+	VMOVUPS    (CX), Z9
+	VMOVUPS    (CX), Z10
+	VMOVUPS    (CX), Z11
+	VMOVUPS    (CX), Z12
+	VMOVUPS    (CX), Z13
+	VMOVUPS    (CX), Z14
+	VMOVUPS    (CX), Z15
+	VMOVUPS    (CX), Z16
+	VMOVUPS    (CX), Z17
+	VMOVUPS    128(CX), Z18
+	VMOVUPS    (CX), Z19
+	VMOVUPS    128(CX), Z20
+	VMOVUPS    64(CX), Z21
+	VMOVUPS    192(CX), Z22
+	VMOVUPS    64(CX), Z23
+
+round:
+	VMULPS       Z17, Z21, Z24
+	VFMADD231PS  Z18, Z22, Z24
+	VPANDD       Z0, Z24, Z24
+	VSUBPS       Z24, Z1, Z1
+	VMULPS       Z17, Z21, Z24
+	VFMADD231PS  Z18, Z22, Z24
+	VPANDD       Z0, Z24, Z24
+	VSUBPS       Z24, Z3, Z3
+	VMULPS       Z17, Z21, Z24
+	VFMADD231PS  Z18, Z22, Z24
+	VPANDD       Z0, Z24, Z24
+	VSUBPS       Z24, Z5, Z5
+	VMULPS       Z17, Z21, Z24
+	VFMADD231PS  Z18, Z22, Z24
+	VPANDD       Z0, Z24, Z24
+	VSUBPS       Z24, Z7, Z7
+	VMULPS       Z17, Z21, Z24
+	VFMADD231PS  Z18, Z22, Z24
+	VPANDD       Z0, Z24, Z24
+	VSUBPS       Z24, Z9, Z9
+	VMULPS       Z17, Z21, Z24
+	VFMADD231PS  Z18, Z22, Z24
+	VPANDD       Z0, Z24, Z24
+	VSUBPS       Z24, Z11, Z11
+	VMULPS       Z17, Z21, Z24
+	VFMADD231PS  Z18, Z22, Z24
+	VPANDD       Z0, Z24, Z24
+	VSUBPS       Z24, Z13, Z13
+	VMULPS       Z17, Z21, Z24
+	VFMADD231PS  Z18, Z22, Z24
+	VPANDD       Z0, Z24, Z24
+	VSUBPS       Z24, Z15, Z15
+	VMOVAPS      Z19, Z24
+	VFNMADD231PS Z20, Z23, Z24
+	VFMADD231PS  Z24, Z24, Z2
+	VMOVAPS      Z19, Z24
+	VFNMADD231PS Z20, Z23, Z24
+	VFMADD231PS  Z24, Z24, Z4
+	VMOVAPS      Z19, Z24
+	VFNMADD231PS Z20, Z23, Z24
+	VFMADD231PS  Z24, Z24, Z6
+	VMOVAPS      Z19, Z24
+	VFNMADD231PS Z20, Z23, Z24
+	VFMADD231PS  Z24, Z24, Z8
+	VMOVAPS      Z19, Z24
+	VFNMADD231PS Z20, Z23, Z24
+	VFMADD231PS  Z24, Z24, Z10
+	VMOVAPS      Z19, Z24
+	VFNMADD231PS Z20, Z23, Z24
+	VFMADD231PS  Z24, Z24, Z12
+	VMOVAPS      Z19, Z24
+	VFNMADD231PS Z20, Z23, Z24
+	VFMADD231PS  Z24, Z24, Z14
+	VMOVAPS      Z19, Z24
+	VFNMADD231PS Z20, Z23, Z24
+	VFMADD231PS  Z24, Z24, Z16
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func HakePeakAVX2(n int, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·HakePeakAVX2(SB), NOSPLIT, $0-16
+	// HakePeakAVX2 runs n rounds of the arithmetic of 3 terms of the Hake panel kernel, each for 8
+	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+	// zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0         sign mask: all bits but the sign
+	//   Y1–Y6      sums
+	//   Y7–Y10     ψ
+	//   Y11–Y13    φ
+	MOVQ     n+0(FP), AX
+	MOVQ     x+8(FP), CX
+	VPCMPEQD Y0, Y0, Y0
+	VPSRLD   $0x01, Y0, Y0
+	VMOVUPS  (CX), Y1
+	VMOVUPS  (CX), Y2
+	VMOVUPS  (CX), Y3
+	VMOVUPS  (CX), Y4
+	VMOVUPS  (CX), Y5
+	VMOVUPS  (CX), Y6
+	VMOVUPS  (CX), Y7
+	VMOVUPS  64(CX), Y8
+	VMOVUPS  (CX), Y9
+	VMOVUPS  64(CX), Y10
+	VMOVUPS  32(CX), Y11
+	VMOVUPS  96(CX), Y12
+	VMOVUPS  32(CX), Y13
+
+round:
+	VMULPS       Y7, Y11, Y14
+	VFMADD231PS  Y8, Y12, Y14
+	VANDPS       Y0, Y14, Y14
+	VSUBPS       Y14, Y1, Y1
+	VMULPS       Y7, Y11, Y14
+	VFMADD231PS  Y8, Y12, Y14
+	VANDPS       Y0, Y14, Y14
+	VSUBPS       Y14, Y3, Y3
+	VMULPS       Y7, Y11, Y14
+	VFMADD231PS  Y8, Y12, Y14
+	VANDPS       Y0, Y14, Y14
+	VSUBPS       Y14, Y5, Y5
+	VMOVAPS      Y9, Y14
+	VFNMADD231PS Y10, Y13, Y14
+	VFMADD231PS  Y14, Y14, Y2
+	VMOVAPS      Y9, Y14
+	VFNMADD231PS Y10, Y13, Y14
+	VFMADD231PS  Y14, Y14, Y4
+	VMOVAPS      Y9, Y14
+	VFNMADD231PS Y10, Y13, Y14
+	VFMADD231PS  Y14, Y14, Y6
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
 // func FMA64PeakAVX512(n int, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·FMA64PeakAVX512(SB), NOSPLIT, $0-16

@@ -65,13 +65,13 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 72(AX), AX
+	MOVQ 80(AX), AX
 	MOVQ AX, 24(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ 104(AX), AX
 	MOVQ AX, 32(SP)
 	MOVQ args+0(FP), AX
-	MOVQ 112(AX), AX
+	MOVQ 120(AX), AX
 	MOVQ AX, 40(SP)
 
 	// The offset in bytes of the fine codes in the panel, and the address of the scratch rows of scores
@@ -108,7 +108,7 @@ strip:
 	MOVQ $0x000000c0, R13
 	MOVQ 40(SP), CX
 	MOVQ args+0(FP), DX
-	MOVQ 120(DX), DX
+	MOVQ 128(DX), DX
 
 	// Accumulate: tmm0–tmm2 hold coarse[i][j] for 16 candidates each, tmm3–tmm5 fine[i][j],
 	// tmm6 words of ψ and tmm7 words of φ
@@ -482,12 +482,12 @@ row:
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), DX
-	MOVQ    80(DX), DX
+	MOVQ    88(DX), DX
 	MOVQ    args+0(FP), BX
-	MOVQ    88(BX), BX
+	MOVQ    96(BX), BX
 	MOVQ    32(SP), SI
 	MOVQ    args+0(FP), DI
-	MOVQ    104(DI), DI
+	MOVQ    112(DI), DI
 	KMOVW   DI, K1
 	SHRQ    $0x10, DI
 	KMOVW   DI, K2
@@ -557,7 +557,7 @@ query1:
 
 	// The number of pairs: 16 bytes each
 	MOVQ args+0(FP), AX
-	MOVQ 96(AX), CX
+	MOVQ 104(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX

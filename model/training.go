@@ -37,8 +37,8 @@ type Training struct {
 	Features, Query, QueryGradient, Rows int
 }
 
-// DistanceRest is a distance between the last entries of ψ and of φ, from entry From on. Training.Distance
-// then compares the entries before.
+// DistanceRest is a distance between the last entries of ψ and of φ, from entry From on.
+// Training.Distance then compares the entries before.
 type DistanceRest struct {
 	Distance linalg.DistanceKind
 	From     int

@@ -11,9 +11,9 @@ import (
 )
 
 // This file generates the float32 kernels of distances for training, for AVX512 and AVX2: L1Scores,
-// L2Scores, NormScores, PhaseScores and ProductNormScores with microtiles of 8×16 to 8×48 and 6×8 or 6×16, their
-// gradients with strips of 8 and 6 vectors, the ceilings of both, and Roots and Quotients for L2 and
-// ProductNorm.
+// L2Scores, NormScores, PhaseScores and ProductNormScores with microtiles of 8×16 to 8×48 and 6×8 or
+// 6×16, their gradients with strips of 8 and 6 vectors, the ceilings of both, and Roots and Quotients
+// for L2 and ProductNorm.
 // kernel/linalg/generic_distance.go has the same constants and operations, and explains them.
 
 const (
@@ -210,8 +210,9 @@ var distanceKinds = []distance{
 	{
 		name: "ProductNorm", group: 2, scoreTile: [2][2]int{{8, 2}, {6, 1}}, gradientTile: [2][2]int{{4, 1}, {2, 1}},
 		scoreChains: 8, gradientChains: 2,
-		score: "(q·e + q'·e')²", scoreChain: " = 0, 2, …, with q' and e' at t+1;\nthe second product and the square are fused",
-		gradient: "(g·(x·y + x'·y'))·y",
+		score:      "(q·e + q'·e')²",
+		scoreChain: " = 0, 2, …, with q' and e' at t+1;\nthe second product and the square are fused",
+		gradient:   "(g·(x·y + x'·y'))·y",
 		gradientNote: "\n\nIn x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second\n" +
 			"product is fused.",
 		addScore: func(c vectors, _ constants) addTerm {

@@ -3,15 +3,14 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates PairDot, PairL1, PairNorm, PairPhase and PairHake, which score one query
-// against single candidates in float64, for AVX512 and AVX2, and PairInt8AVX512VNNI, their
-// counterpart for one-byte codes.
+// This file generates PairDot, PairL1, PairNorm and PairPhase, which score one query against single
+// candidates in float64, for AVX512 and AVX2, and PairInt8AVX512VNNI, their counterpart for
+// one-byte codes.
 
 const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 from the float32 entries:
 
@@ -31,9 +30,7 @@ type pair struct {
 	term          func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual)
 }
 
-// pairKernel has the registers of a kernel.
 type pairKernel struct {
-	lanes    int // float64 values in a register
 	vec      func() reg.VecVirtual
 	signMask reg.VecVirtual
 }
@@ -71,8 +68,6 @@ func pairs(c *build.Context) {
 		p.emit(c, "AVX512", 8)
 		p.emit(c, "AVX2", 4)
 	}
-	pairHake.emit(c, "AVX512", 8)
-	pairHake.emit(c, "AVX2", 4)
 	pairInt8(c)
 }
 
@@ -156,14 +151,19 @@ func (r pairArguments) next(c *build.Context) (row, t reg.GPVirtual) {
 	return row, t
 }
 
-// newPairKernel returns the registers of a kernel with the given number of float64 lanes, and loads
-// the sign mask if the kernel needs it.
-func newPairKernel(c *build.Context, lanes int, masked bool) pairKernel {
-	k := pairKernel{lanes: lanes, vec: c.ZMM}
+func (p pair) emit(c *build.Context, set string, lanes int) {
+	k := pairKernel{vec: c.ZMM}
 	if lanes == 4 {
 		k.vec = c.YMM
 	}
-	if masked {
+	const width = 32
+	vectors := width / lanes
+	name := "Pair" + p.name + set
+	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)")
+	doc(c, fmt.Sprintf(pairDoc, name, p.formula))
+	c.Pragma("noescape")
+	r := loadPair(c)
+	if p.masked {
 		k.signMask = k.vec()
 		if lanes == 8 {
 			c.VPTERNLOGQ(operand.Imm(0xff), k.signMask, k.signMask, k.signMask)
@@ -173,69 +173,16 @@ func newPairKernel(c *build.Context, lanes int, masked bool) pairKernel {
 		c.VPSRLQ(operand.Imm(1), k.signMask, k.signMask)
 		holds(c, "sign mask: all bits but the sign", k.signMask)
 	}
-	return k
-}
 
-// lanes32 returns 32 float64 sums that are 0.
-func (k pairKernel) lanes32(c *build.Context) []reg.VecVirtual {
-	acc := make([]reg.VecVirtual, pairLanes/k.lanes)
+	c.Label("row")
+	row, t := r.next(c)
+	acc := make([]reg.VecVirtual, vectors)
 	for v := range acc {
 		acc[v] = k.vec()
 		c.VXORPD(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
 	}
-	holds(c, "sums of the 32 lanes", acc...)
-	return acc
-}
-
-// add adds the lanes. The sum is the first float64 value of the result.
-func (k pairKernel) add(c *build.Context, acc []reg.VecVirtual) reg.VecVirtual {
-	c.Comment("Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times")
-	per := 8 / k.lanes // registers that hold 8 lanes
-	for g := range per {
-		c.VADDPD(acc[per+g], acc[g], acc[g])
-		c.VADDPD(acc[3*per+g], acc[2*per+g], acc[2*per+g])
-		c.VADDPD(acc[2*per+g], acc[g], acc[g])
-	}
-	upper := acc[1]
-	if k.lanes == 8 {
-		upper = c.YMM()
-		c.VEXTRACTF64X4(operand.Imm(1), acc[0], upper)
-	}
-	s, s2, hi := acc[0].AsY(), acc[0].AsX(), c.XMM()
-	c.VADDPD(upper, s, s)
-	c.VEXTRACTF128(operand.Imm(1), s, hi)
-	c.VADDPD(hi, s2, s2)
-	c.VUNPCKHPD(s2, s2, hi)
-	c.VADDSD(hi, s2, s2)
-	return acc[0]
-}
-
-// pairLanes is the number of lanes of a sum.
-const pairLanes = 32
-
-// nextScore stores the score of a row, and begins the next row.
-func (r pairArguments) nextScore(c *build.Context, score reg.Register) {
-	c.VMOVSD(score, operand.Mem{Base: r.out})
-	c.ADDQ(operand.Imm(4), r.ids)
-	c.ADDQ(operand.Imm(8), r.out)
-	c.DECQ(r.count)
-	c.JNE(operand.LabelRef("row"))
-	c.VZEROUPPER()
-	c.RET()
-}
-
-func (p pair) emit(c *build.Context, set string, lanes int) {
-	name := "Pair" + p.name + set
-	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)")
-	doc(c, fmt.Sprintf(pairDoc, name, p.formula))
-	c.Pragma("noescape")
-	r := loadPair(c)
-	k := newPairKernel(c, lanes, p.masked)
-
-	c.Label("row")
-	row, t := r.next(c)
-	acc := k.lanes32(c)
 	c.Label("terms")
+	holds(c, "sums of the 32 lanes", acc...)
 	c.Comment("Accumulate: lane l adds up the terms t with t mod 32 = l")
 	for v := range acc {
 		a, b := k.vec(), k.vec()
@@ -245,143 +192,33 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 		c.VCVTPS2PD(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * v}, b)
 		p.term(c, k, a, b, acc[v])
 	}
-	c.ADDQ(operand.Imm(pairLanes), t)
+	c.ADDQ(operand.Imm(width), t)
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
-	r.nextScore(c, k.add(c, acc).AsX())
-}
 
-const pairOfSumsDoc = `%s compares one vector with listed rows of a table, in float64 from the float32 entries:
-
-	out[i] = %s,   i < count
-	%s
-
-A coordinate has %d entries in x and %d in a row. x has n coordinates, and row i begins at table[ids[i]*stride].
-Products of float32 are exact in float64, and every other operation is rounded. Coordinate t goes to lane t mod 32
-of each sum. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]),
-s[i] += s[i+4], s[i] += s[i+2], and the sum is s[0] + s[1].
-
-Requires n to be a positive multiple of 32, and count > 0.`
-
-// pairOfSums is a float64 comparison whose score combines several sums.
-type pairOfSums struct {
-	name, score, formula string
-	masked               bool // a sum needs the sign mask
-	psi, phi             int  // entries per coordinate in x and in a row
-	sums                 []pairSum
-	// combine turns the sums, in the first float64 values of registers, into the score in the first.
-	combine func(c *build.Context, sums []reg.VecVirtual)
-}
-
-// pairSum is one of the sums. term adds a term to acc, given the listed entries of a coordinate.
-type pairSum struct {
-	psi, phi []int
-	term     func(c *build.Context, k pairKernel, x, e []reg.VecVirtual, acc reg.VecVirtual)
-}
-
-var pairHake = pairOfSums{
-	name: "Hake", psi: 4, phi: 3, masked: true, score: "−Σ_t |α·c + β·s| − √Σ_t (a − b·m)²",
-	formula: "where (α, β, a, b) are the entries of coordinate t in x, and (c, s, m) those in row i.",
-	sums: []pairSum{
-		{[]int{0, 1}, []int{0, 1}, func(c *build.Context, k pairKernel, x, e []reg.VecVirtual, acc reg.VecVirtual) {
-			c.VMULPD(e[0], x[0], x[0])
-			c.VFMADD231PD(e[1], x[1], x[0])
-			c.VANDPD(k.signMask, x[0], x[0])
-			c.VSUBPD(x[0], acc, acc)
-		}},
-		{[]int{2, 3}, []int{2}, func(c *build.Context, _ pairKernel, x, e []reg.VecVirtual, acc reg.VecVirtual) {
-			c.VFNMADD231PD(e[0], x[1], x[0])
-			c.VMULPD(x[0], x[0], x[0])
-			c.VADDPD(x[0], acc, acc)
-		}},
-	},
-	combine: func(c *build.Context, sums []reg.VecVirtual) {
-		first, second := sums[0].AsX(), sums[1].AsX()
-		c.VSQRTSD(second, second, second)
-		c.VSUBSD(second, first, first)
-	},
-}
-
-func (p pairOfSums) emit(c *build.Context, set string, lanes int) {
-	// The entries of neighbouring coordinates are psi or phi words apart.
-	indexes := func(apart int) operand.Mem {
-		name := fmt.Sprintf("apart%d", apart)
-		if set == "AVX512" { // the first kernel of the file
-			c.StaticGlobal(name)
-			c.DataAttributes(attr.RODATA | attr.NOPTR)
-			for i := range 8 {
-				c.AppendDatum(operand.U32(uint32(i * apart)))
-			}
-		}
-		return operand.NewDataAddr(operand.NewStaticSymbol(name), 0)
+	c.Comment("Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times")
+	per := 8 / lanes // registers that hold 8 lanes
+	for g := range per {
+		c.VADDPD(acc[per+g], acc[g], acc[g])
+		c.VADDPD(acc[3*per+g], acc[2*per+g], acc[2*per+g])
+		c.VADDPD(acc[2*per+g], acc[g], acc[g])
 	}
-	psiIndexes, phiIndexes := indexes(p.psi), indexes(p.phi)
-	name := "Pair" + p.name + set
-	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)")
-	doc(c, fmt.Sprintf(pairOfSumsDoc, name, p.score, p.formula, p.psi, p.phi))
-	c.Pragma("noescape")
-	r := loadPair(c)
-	k := newPairKernel(c, lanes, p.masked)
-
-	// gather loads an entry of the coordinates from lane v·lanes on, and converts it to float64.
-	gather := func(base reg.Register, index reg.VecVirtual, apart, v, entry int) reg.VecVirtual {
-		values := k.vec()
-		at := operand.Mem{Base: base, Index: index, Scale: 4, Disp: 4 * (apart*lanes*v + entry)}
-		if lanes == 8 {
-			all := c.K()
-			c.KXNORB(all, all, all)
-			c.VGATHERDPS(at, all, values.AsY())
-			c.VCVTPS2PD(values.AsY(), values)
-		} else {
-			all := c.XMM()
-			c.VPCMPEQD(all, all, all)
-			c.VGATHERDPS(all, at, values.AsX())
-			c.VCVTPS2PD(values.AsX(), values)
-		}
-		return values
+	upper := acc[1]
+	if lanes == 8 {
+		upper = c.YMM()
+		c.VEXTRACTF64X4(operand.Imm(1), acc[0], upper)
 	}
-	index := func(m operand.Mem) reg.VecVirtual {
-		i := c.XMM()
-		if lanes == 8 {
-			i = c.YMM()
-		}
-		c.VMOVDQU(m, i)
-		return i
-	}
-	psiIndex, phiIndex := index(psiIndexes), index(phiIndexes)
-	holds(c, "distances of neighbouring coordinates from the first, in x and in a row", psiIndex, phiIndex)
-
-	c.Label("row")
-	row, left := r.next(c)
-	var sums []reg.VecVirtual
-	for s, sum := range p.sums {
-		label := fmt.Sprintf("sum%d", s)
-		c.Comment(fmt.Sprintf("Accumulate sum %d: lane l adds up the terms t with t mod 32 = l", s))
-		x, e := c.GP64(), c.GP64()
-		c.MOVQ(r.x, x)
-		c.MOVQ(row, e)
-		c.MOVQ(r.n, left)
-		holds(c, "addresses of coordinate t in x and in the row, and coordinates left", x, e, left)
-		acc := k.lanes32(c)
-		c.Label(label)
-		for v := range acc {
-			var xs, es []reg.VecVirtual
-			for _, entry := range sum.psi {
-				xs = append(xs, gather(x, psiIndex, p.psi, v, entry))
-			}
-			for _, entry := range sum.phi {
-				es = append(es, gather(e, phiIndex, p.phi, v, entry))
-			}
-			holds(c, "entries of x", xs...)
-			holds(c, "entries of the row", es...)
-			sum.term(c, k, xs, es, acc[v])
-		}
-		c.ADDQ(operand.U32(4*p.psi*pairLanes), x)
-		c.ADDQ(operand.U32(4*p.phi*pairLanes), e)
-		c.SUBQ(operand.Imm(pairLanes), left)
-		c.JNE(operand.LabelRef(label))
-		sums = append(sums, k.add(c, acc))
-	}
-	p.combine(c, sums)
-	r.nextScore(c, sums[0].AsX())
+	s, s2, hi := acc[0].AsY(), acc[0].AsX(), c.XMM()
+	c.VADDPD(upper, s, s)
+	c.VEXTRACTF128(operand.Imm(1), s, hi)
+	c.VADDPD(hi, s2, s2)
+	c.VUNPCKHPD(s2, s2, hi)
+	c.VADDSD(hi, s2, s2)
+	c.VMOVSD(s2, operand.Mem{Base: r.out})
+	c.ADDQ(operand.Imm(4), r.ids)
+	c.ADDQ(operand.Imm(8), r.out)
+	c.DECQ(r.count)
+	c.JNE(operand.LabelRef("row"))
+	c.VZEROUPPER()
+	c.RET()
 }

@@ -72,8 +72,8 @@ type step struct {
 	update   func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual)
 }
 
-// sums returns the number of sums in a score.
-func (k comparison) sums() int {
+// sumsOfScore returns the number of sums in a score.
+func (k comparison) sumsOfScore() int {
 	if k.several == nil {
 		return 1
 	}
@@ -353,7 +353,7 @@ func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
 	phi := field(c.Context, "Phi", c.GP64())
 	left := field(c.Context, "K", c.GP64())
 	aheadStride := field(c.Context, "AheadStride", c.GP64())
-	sums := make([][][]reg.VecVirtual, c.sums())
+	sums := make([][][]reg.VecVirtual, c.sumsOfScore())
 	for s := range sums {
 		sums[s] = matrixOf(c.vectors, c.mr, c.wide)
 		what := "sums: score[i][j]"
@@ -414,7 +414,7 @@ func (c panel) nextStrip(at progress) {
 	c.ADDQ(stride, at.psi)
 	c.ADDQ(operand.U32(4*c.mr*c.nr()), at.scores)
 	if c.several != nil {
-		c.ADDQ(operand.U32(4*c.sums()*c.mr*c.nr()), at.sums)
+		c.ADDQ(operand.U32(4*c.sumsOfScore()*c.mr*c.nr()), at.sums)
 	}
 	c.ifNotNil(at.targetStart, "rows", func() { c.ADDQ(operand.U32(4*c.mr), at.targetStart) })
 	if c.falling {

@@ -62,7 +62,7 @@ Requires n > 0.`,
 	load := func(i int) reg.VecVirtual { return c.load(at(x, i*c.lanes)) }
 	acc := make([][]reg.VecVirtual, chains)
 	for i := range acc {
-		for range k.sums() {
+		for range k.sumsOfScore() {
 			acc[i] = append(acc[i], load(0))
 		}
 		holds(c.Context, "sums", acc[i]...)

@@ -192,7 +192,7 @@ func (c int16Panel) emit() {
 	c.Signature(c.args.signature)
 	doc(c.Context, fmt.Sprintf(int16Doc, name, tileRows16, int16NR))
 	c.Pragma("noescape")
-	at := c.progress(false)
+	at := c.progress(false, false)
 
 	c.Comment("The offset in bytes of the fine codes in the panel, and the address of the scratch rows of scores")
 	scratchAt, fineAt := c.AllocLocal(8), c.AllocLocal(8)

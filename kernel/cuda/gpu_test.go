@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
 )
 
 // gpuEnv is the environment variable that makes tests run on a GPU, not only on the stand-in. The
