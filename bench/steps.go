@@ -101,15 +101,24 @@ func (x stepShape) work(backend *kernel.Backend) (list []work, ofProducts bool, 
 		return nil, false, err
 	}
 	training := m.(model.Trainable).Training()
-	terms := 2 * float64(x.config.Batch) * float64(x.config.NegativeCount) * float64(training.Width)
+	pairs := 2 * float64(x.config.Batch) * float64(x.config.NegativeCount)
 	if training.Distance == nil {
+		terms := pairs * float64(training.Width)
 		return []work{{3 * terms, newThreadsLimit(ceiling.Terms(backend, kernel.Dot), threads())}}, true, nil
 	}
-	scores, gradients := ceiling.DistanceTerms(linalg.New(backend), *training.Distance)
-	return []work{
-		{terms, newThreadsLimit(scores, threads())},
-		{2 * terms, newThreadsLimit(gradients, threads())},
-	}, false, nil
+	add := func(kind linalg.DistanceKind, width int) {
+		terms := pairs * float64(width)
+		scores, gradients := ceiling.DistanceTerms(linalg.New(backend), kind)
+		list = append(list, work{terms, newThreadsLimit(scores, threads())},
+			work{2 * terms, newThreadsLimit(gradients, threads())})
+	}
+	if training.Rest == nil {
+		add(*training.Distance, training.Width)
+		return list, false, nil
+	}
+	add(*training.Distance, training.Rest.From)
+	add(training.Rest.Distance, training.Width-training.Rest.From)
+	return list, false, nil
 }
 
 // stepTimes collects the times and shares of a benchmark's steps.

@@ -106,16 +106,19 @@ type (
 type comparer struct {
 	mr        int // queries in a strip
 	panel     panelFunc
-	pair      pairFunc
+	pair      pairFunc // the portable kernel if nil in a declaration
 	peak      func(n int, x *float32)
 	peakTerms int // terms of scores in a round of peak
 }
 
 // define completes a comparison with its portable kernels.
 func define(s spec) Comparison {
-	panel := panelGeneric(&s)
-	s.tiers[Generic] = comparer{
-		genericMR, panel, pairGeneric(&s), peakGeneric(&s, panel), s.chunk() * genericNR,
+	panel, pair := panelGeneric(&s), pairGeneric(&s)
+	s.tiers[Generic] = comparer{genericMR, panel, pair, peakGeneric(&s, panel), s.chunk() * genericNR}
+	for i := range s.tiers {
+		if s.tiers[i].pair == nil {
+			s.tiers[i].pair = pair
+		}
 	}
 	for t := range s.tiers {
 		if s.pair != nil {

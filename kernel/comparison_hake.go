@@ -59,8 +59,8 @@ var Hake = define(spec{
 		combine64: func(phases, squares float64) float64 { return phases - math.Sqrt(squares) },
 	},
 	tiers: [numTiers]comparer{
-		AVX2:   {2, asm.HakePanel2x16AVX2, asm.PairHakeAVX2, asm.HakePeakAVX2, 24},
-		AVX512: {3, asm.HakePanel3x48AVX512, asm.PairHakeAVX512, asm.HakePeakAVX512, 128},
+		AVX2:   {2, asm.HakePanel2x16AVX2, nil, asm.HakePeakAVX2, 24},
+		AVX512: {3, asm.HakePanel3x48AVX512, nil, asm.HakePeakAVX512, 128},
 	},
 })
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -293,4 +294,50 @@ func TestNormsAreUpperBounds(t *testing.T) {
 			ratio.Check(t, 1-1.1e-9)
 		})
 	}
+}
+
+// HAKE: the roundings of ψ and φ to float32, and of the reference. With a weight of 0, only one of the
+// two distances counts.
+func TestSlackOfHAKE(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 4))
+	hyper := func(phases, moduli float64) map[string]float64 {
+		return map[string]float64{EmbeddingRange: 1, PhaseWeight: phases, ModulusWeight: moduli}
+	}
+	try := func(ratio *exactly.Ratio, c Config, head, relation, tail []float32) {
+		c.Model = "hake"
+		slackError(t, rows(t, c, [][]float32{head, tail}, [][]float32{relation}), ratio)
+	}
+	t.Run("phases", func(t *testing.T) {
+		var ratio exactly.Ratio
+		for range 30_000 {
+			try(&ratio, Config{Dim: 1, Hyper: hyper(1, 0)}, []float32{rng.Float32(), 0},
+				[]float32{rng.Float32(), 0, 0}, []float32{rng.Float32(), 0})
+		}
+		ratio.Check(t, 0.9)
+	})
+	t.Run("anchors", func(t *testing.T) {
+		var ratio exactly.Ratio
+		for range 100 {
+			try(&ratio, Config{Dim: 1, Hyper: hyper(0, 1)}, []float32{0, rng.Float32()},
+				[]float32{0, rng.Float32(), 0}, []float32{0, 0})
+		}
+		ratio.Check(t, 0.99)
+	})
+	t.Run("candidates", func(t *testing.T) {
+		var ratio exactly.Ratio
+		for range 100 {
+			try(&ratio, Config{Dim: 1, Hyper: hyper(0, 1)}, []float32{0, 0},
+				[]float32{0, 0, rng.Float32() * 0x1p-8}, []float32{0, 1 + rng.Float32()})
+		}
+		ratio.Check(t, 0.99)
+	})
+	t.Run("reference", func(t *testing.T) {
+		const d = 512
+		zero := make([]float32, d)
+		relation := append(append(slices.Clone(zero), vector(d, 1, 1)...), zero...)
+		head := append(slices.Clone(zero), vector(d, 1, math.Sqrt(kernel.U64)*(1-0x1p-20))...)
+		var ratio exactly.Ratio
+		try(&ratio, Config{Dim: d, Hyper: hyper(0, 1)}, head, relation, make([]float32, 2*d))
+		ratio.Check(t, 0.45)
+	})
 }

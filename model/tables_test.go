@@ -63,6 +63,13 @@ func TestScoresByHand(t *testing.T) {
 			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, -2},
 		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3, Modulus: 0.5}},
 			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, 3 - 1},
+		// Half the phases add up to π/2. A and B are 0.75, so the moduli become 1.5 and 2.25.
+		{
+			Config{Model: "hake", Dim: 1, Hyper: map[string]float64{
+				EmbeddingRange: 1, Gamma: 9, PhaseWeight: 2, ModulusWeight: 4,
+			}},
+			table{{0.5, 2}, {0, 3}}, table{{0.5, -0.5, 0.25}}, 9 - 2 - 3,
+		},
 	} {
 		m := rows(t, c.config, c.entities, c.relations)
 		q, answer := kg.Triple{Head: 0, Relation: 0, Tail: 1}.Query(kg.Tail)

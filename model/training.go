@@ -56,8 +56,8 @@ type PairScore interface {
 	AddPhi(dPhi, psi, phi []float32, weight float32)
 }
 
-// DistanceRest is a distance between the last entries of ψ and of φ, from entry From on. Training.Distance
-// then compares the entries before.
+// DistanceRest is a distance between the last entries of ψ and of φ, from entry From on.
+// Training.Distance then compares the entries before.
 type DistanceRest struct {
 	Distance linalg.DistanceKind
 	From     int

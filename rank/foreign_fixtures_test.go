@@ -28,6 +28,7 @@ var foreignFixtures = []string{
 	"pykeen-complex-umls", "pykeen-complex-inverse-umls", "pykeen-distmult-umls", "pykeen-distmult-inverse-umls",
 	"pykeen-transe-umls", "pykeen-transe-l2-umls",
 	"openke-complex-umls", "openke-transe-umls",
+	"hake-umls",
 	"expressive-umls", "expressive-functional-umls", "pykeen-boxe-umls",
 }
 

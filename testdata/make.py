@@ -17,6 +17,10 @@ import struct
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
 DIM = {"mquine": 5, "mquade": 5}  # vectors have 11, not a multiple of a register
+MODELS = ["mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"]
+# Later models draw from generators of their own, so a new model changes no other file.
+LATER = ["hake", "boxe", "expressive", "expressive-functional"]
+PHASE_WEIGHT, MODULUS_WEIGHT = 0.75, 1.25  # of hake
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -53,6 +57,7 @@ def shapes(model, d):
         "complex": [("entity", [e, 2 * d]), ("relation", [r, 2 * d])],
         "rotate": [("entity", [e, 2 * d]), ("relation", [r, d])],
         "protate": [("entity", [e, d]), ("relation", [r, d])],
+        "hake": [("entity", [e, 2 * d]), ("relation", [r, 3 * d])],
         "boxe": [("entity", [e, 2 * d]), ("relation", [r, 4 * d + 2])],
         "expressive": [("entity", [e, d]), ("relation", [r, 6 * d])],
         "expressive-functional": [("entity", [e, d]), ("relation", [r, 4 * d])],
@@ -150,6 +155,19 @@ def score_protate(h, r, t, unit):
     return -total
 
 
+def score_hake(h, r, t, k, unit):
+    phases, squares, row = 0.0, 0.0, r[0]
+    for i in range(k):
+        sh, ch, sr, cr, st, ct = (f(v * unit) for v in (h[i], row[i], t[i]) for f in (math.sin, math.cos))
+        x, y = sh * cr + ch * sr, ch * cr - sh * sr
+        phases += abs(x * ct - y * st)
+        modulus = abs(row[k + i])
+        bias = max(min(row[2 * k + i], 1), -modulus)
+        v = h[k + i] * (modulus + bias) - t[k + i] * (1 - bias)
+        squares += v * v
+    return -(PHASE_WEIGHT * phases + MODULUS_WEIGHT * math.sqrt(squares))
+
+
 def score_boxe(h, r, t, d):
     row, total = r[0], 0.0
     for box, (position, bump) in enumerate(((h[:d], t[d:]), (t[:d], h[d:]))):
@@ -204,6 +222,7 @@ def scorer(model, d, embedding_range):
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
         # The authors' code has this mistyped π for the model.
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
+        "hake": lambda h, r, t: score_hake(h, r, t, d, 3.14159262358979323846 / embedding_range / 2),
     }[model]
 
 
@@ -259,13 +278,16 @@ def main():
     order = list(range(ENTITIES))
     rng.shuffle(order)
     id_of = {e: i for i, e in enumerate(order)}
-    for model in ("mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate", "boxe", "expressive",
-                  "expressive-functional"):
+    for model in MODELS + LATER:
+        if model in LATER:
+            rng = random.Random(model)
         d = DIM.get(model, 11)
         metadata = {"format": "mquine/1", "model": model, "dim": str(d), "dataset": "graph"}
         embedding_range = 1.5
-        if model in ("rotate", "protate"):
+        if model in ("rotate", "protate", "hake"):
             metadata |= {"embedding_range": str(embedding_range), "gamma": "6"}
+        if model == "hake":
+            metadata |= {"phase_weight": str(PHASE_WEIGHT), "modulus_weight": str(MODULUS_WEIGHT)}
         tensors = make_tensors(rng, model, d)
         write_checkpoint(model, metadata, shapes(model, d), tensors, [entities[e] for e in order], relations)
         lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d, embedding_range))

@@ -12,8 +12,6 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/mquine/mquine/kernel"
 )
 
 // gpuEnv is the environment variable that makes tests run on a GPU, not only on the stand-in. The

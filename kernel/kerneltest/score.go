@@ -67,10 +67,8 @@ func exactHake(x, y []float32) (score *big.Float, measure float64, finite bool) 
 	product := func(a, b float32) *big.Float {
 		return f().Mul(big.NewFloat(float64(a)).SetPrec(precision), big.NewFloat(float64(b)).SetPrec(precision))
 	}
-	for _, v := range slices.Concat(x, y) {
-		if a := math.Abs(float64(v)); !(a <= 1e18) {
-			return nil, 0, false
-		}
+	if kernel.Hake.MayOverflow(PlainNorm(x), PlainNorm(y)) {
+		return nil, 0, false
 	}
 	score, squares := f(), f()
 	for t := range len(x) / 4 {
@@ -81,7 +79,7 @@ func exactHake(x, y []float32) (score *big.Float, measure float64, finite bool) 
 	}
 	score.Sub(score, f().Sqrt(squares))
 	distance, _ := f().Neg(score).Float64()
-	return score, (PlainNorm(x)*PlainNorm(y) + distance) * (1 + 1e-12), distance <= math.MaxFloat32
+	return score, (PlainNorm(x)*PlainNorm(y) + distance) * (1 + 1e-12), true
 }
 
 // exactExpressive returns the score outside. finite is false unless an x exceeds 1 by more than its

@@ -64,8 +64,9 @@ func (d DistanceKind) Root() bool { return d == DistanceL2 || d == DistanceProdu
 //
 // At a kink, the gradient is the subgradient 0. Kinks occur where two coordinates are equal
 // (DistanceL1), where two pairs are equal (DistanceGroupNorm), where two vectors are equal
-// (DistanceL2), where a term is 0 (DistancePhase), and where all terms are (DistanceProductNorm). If a coordinate is NaN or infinite, its
-// scores are NaN or −Inf and its gradients are NaN or infinite.
+// (DistanceL2), where a term is 0 (DistancePhase), and where all terms are 0 (DistanceProductNorm).
+// If a coordinate is NaN or infinite, its scores are NaN or −Inf and its gradients are NaN or
+// infinite.
 //
 // A Distance holds scratch memory for one call at a time. It allocates only if the matrices are
 // larger than in all earlier calls.
@@ -174,8 +175,8 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 //	dPsi_i = Σ_j G_ij ∂S_ij/∂ψ_i    dPhi_j = Σ_i G_ij ∂S_ij/∂φ_j
 //
 // g is m × n, dPsi and psi are m × k, and dPhi and phi are n × k. s is m × n and holds the result
-// of Scores, which Gradients reads only if the distance is a root. The results must not overlap each other or the operands.
-// Gradients returns ctx's error if ctx is cancelled; the results are then undefined.
+// of Scores, which Gradients reads only if the distance is a root. The results must not overlap each
+// other or the operands. Gradients returns ctx's error if ctx is cancelled; the results are then undefined.
 func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Matrix) error {
 	d.check(psi)
 	psi.check("psi")

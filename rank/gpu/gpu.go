@@ -99,7 +99,8 @@ func (e *Engine) String() string {
 type unsupportedError struct{ model, comparison string }
 
 func (e *unsupportedError) Error() string {
-	return fmt.Sprintf("model %s cannot be ranked on GPUs, which lack the comparison %s: only the processor ranks it", e.model, e.comparison)
+	return fmt.Sprintf("model %s cannot be ranked on GPUs, which lack the comparison %s: only the processor ranks it",
+		e.model, e.comparison)
 }
 
 // supports returns an error if GPUs lack the comparison of a model.

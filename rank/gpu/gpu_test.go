@@ -84,6 +84,9 @@ func TestDevicesExact(t *testing.T) {
 				break
 			}
 			m := ranktest.ModelOf(t, c, 9, kind)
+			if !cuda.Supports(m.Tower(kg.Tail).Compare) {
+				continue // TestUnsupported
+			}
 			if m.Tower(kg.Tail).Compare == kernel.Dot {
 				if dots++; i > 0 && dots%3 != i%3 {
 					continue
@@ -112,6 +115,9 @@ func TestSelfTest(t *testing.T) {
 	good := New(device)
 	for _, name := range names {
 		m := ranktest.Model(t, name, 8, g, 7, ranktest.VectorKinds[0])
+		if !cuda.Supports(m.Tower(kg.Tail).Compare) {
+			continue
+		}
 		require.NoError(t, good.Test(t.Context(), m, best[0], 2), name)
 	}
 	m := ranktest.Model(t, "mquine", 8, g, 7, ranktest.VectorKinds[0])
@@ -131,6 +137,41 @@ func TestSelfTest(t *testing.T) {
 	driver.Set("fail_launch", 1)
 	assert.NoError(t, good.Test(t.Context(), m, best[0], 2), "a class is tested once")
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+}
+
+// Models whose comparison the GPUs lack are ranked on the processor, with a note, and the GPUs stay
+// open for other models. Without OrProcessor, ranking them is an error.
+func TestUnsupported(t *testing.T) {
+	driver := standin.Use(t)
+	device := openDevices(t, driver, 1)[0]
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 15)), 30, 2, 50, 10, 10)
+	index := kg.NewIndex(g)
+	e := New(device)
+	for _, untested := range []bool{false, true} {
+		e.untested = untested
+		for _, name := range model.Names() {
+			m := ranktest.Model(t, name, 3, g, 3, ranktest.VectorKinds[0])
+			if cuda.Supports(m.Tower(kg.Tail).Compare) {
+				continue
+			}
+			e.fallback = nil
+			o := rank.Options{Threads: 1, Engine: e}
+			_, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+			require.EqualError(t, err, "model "+name+" cannot be ranked on GPUs, which lack the comparison "+
+				m.Tower(kg.Tail).Compare.String()+": only the processor ranks it")
+			var notes []error
+			e.OrProcessor(func(err error) { notes = append(notes, err) })
+			got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+			require.NoError(t, err)
+			require.Len(t, notes, 1)
+			want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 1})
+			require.NoError(t, err)
+			assert.Equal(t, want.Ranks, got.Ranks)
+		}
+	}
+	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
+	_, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 1, Engine: e})
+	assert.NoError(t, err, "the GPUs are still open")
 }
 
 // If GPUs fail the self-test or a ranking, the processor ranks if it is allowed to, with one note.

@@ -182,7 +182,7 @@ func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind
 	require.NoError(t, err)
 	d = min(d, spec.MaxDim)
 	c := model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
-	if name == "rotate" || name == "protate" {
+	if name == "rotate" || name == "protate" || name == "hake" {
 		c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
 	}
 	return ModelOf(t, c, seed, kind)
@@ -311,7 +311,7 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 		}
 		c := model.Config{Model: spec.Name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
 		switch spec.Name {
-		case "rotate", "protate":
+		case "rotate", "protate", "hake":
 			c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
 		}
 		list = append(list, c)
