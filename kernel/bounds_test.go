@@ -29,7 +29,10 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 			first, other = 1.5, 0x1p-26
 		}
 		for _, t := range at {
-			x[psi*t], x[psi*t+6] = float32(other), float32(other)
+			x[psi*t] = float32(other)
+			if unit == U32 { // float64 adds the two terms of a coordinate first
+				x[psi*t+6] = float32(other)
+			}
 		}
 		for t := range k {
 			x[psi*t+2], x[psi*t+8] = 1, 1
