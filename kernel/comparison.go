@@ -8,7 +8,8 @@ import (
 )
 
 // Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm,
-// Phase, Hake, BoxE or Expressive. The result is a score; larger is better. Comparisons can be compared with ==.
+// Phase, Hake, BoxE or Expressive. The result is a score; larger is better. Comparisons can be
+// compared with ==.
 //
 // Each comparison is defined in its own file, comparison_NAME.go.
 type Comparison struct{ *spec }
@@ -118,11 +119,6 @@ func define(s spec) Comparison {
 	for i := range s.tiers {
 		if s.tiers[i].pair == nil {
 			s.tiers[i].pair = pair
-		}
-	}
-	for t := range s.tiers {
-		if s.pair != nil {
-			s.tiers[t].pair = s.tiers[Generic].pair
 		}
 	}
 	return Comparison{&s}

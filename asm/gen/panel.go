@@ -11,8 +11,9 @@ import (
 )
 
 // This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel,
-// NormPanel, PhasePanel, HakePanel and, described in regions.go, BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
-// Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
+// NormPanel, PhasePanel, HakePanel and, described in regions.go, BoxEPanel and ExpressivePanel, for
+// AVX512 (microtiles of MR×48) and AVX2 (MR×16), and Int8Panel9x48AVX512VNNI. tiles.go has the panel
+// of two-byte codes.
 
 // Predicates of VCMPPS.
 const (
@@ -123,8 +124,8 @@ func panels(c *build.Context, args panelArgs) {
 	}
 }
 
-var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison, hakeComparison, boxComparison,
-	expressiveComparison}
+var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison, hakeComparison,
+	boxComparison, expressiveComparison}
 
 var dotComparison = comparison{
 	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6,
