@@ -70,24 +70,32 @@ func checkPair[T any](out, width, row int, x, table []T, stride int, ids []int32
 // starts at 0 and adds its terms in ascending order; products and sums are rounded separately. The
 // matrices are stored as LD(d) × LD(d) matrices in row-major order, with zeros beyond d. c must not
 // overlap a or b.
-func (b *Backend) MatMul(c, a, bm []float64, d int) { b.product(b.matMul, c, a, bm, d, false) }
+func (b *Backend) MatMul(c, a, bm []float64, d int) { b.multiply(b.matMul, c, a, bm, d, d, false) }
 
 // MatMulFMA is MatMul with fused multiply-adds.
-func (b *Backend) MatMulFMA(c, a, bm []float64, d int) { b.product(b.matMulFMA, c, a, bm, d, false) }
+func (b *Backend) MatMulFMA(c, a, bm []float64, d int) {
+	b.multiply(b.matMulFMA, c, a, bm, d, d, false)
+}
+
+// MatMulFMARows is MatMulFMA for matrices a and c of n × d. They have LD(n) rows of LD(d) entries.
+func (b *Backend) MatMulFMARows(c, a, bm []float64, n, d int) {
+	b.multiply(b.matMulFMA, c, a, bm, n, d, false)
+}
 
 // MatMulFMALower is MatMulFMA for the entries on and below the diagonal of c. The entries above the
 // diagonal are unspecified.
 func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
-	b.product(b.matMulFMA, c, a, bm, d, true)
+	b.multiply(b.matMulFMA, c, a, bm, d, d, true)
 }
 
-func (b *Backend) product(f func(c, a, b *float64, k, ld, eights int), c, a, bm []float64, d int, lower bool) {
-	ld := LD(d)
-	if d < 1 || len(c) < ld*ld || len(a) < ld*ld || len(bm) < ld*ld {
-		panic(fmt.Sprintf("kernel: MatMul: d = %d, matrices of %d, %d and %d entries", d, len(c), len(a), len(bm)))
+func (b *Backend) multiply(f func(c, a, b *float64, k, ld, eights int), c, a, bm []float64, n, d int, lower bool) {
+	ld, rows := LD(d), LD(n)
+	if n < 1 || d < 1 || len(c) < rows*ld || len(a) < rows*ld || len(bm) < ld*ld {
+		panic(fmt.Sprintf("kernel: MatMul: %d rows, d = %d, matrices of %d, %d and %d entries",
+			n, d, len(c), len(a), len(bm)))
 	}
 	eights := ld / 8
-	for s := range ld / 8 {
+	for s := range rows / 8 {
 		if lower {
 			eights = s + 1
 		}

@@ -452,6 +452,10 @@ func TestMatMul(t *testing.T) {
 			b.MatMul(c, x, y, d)
 			b.MatMulFMA(fused, x, y, d)
 			b.MatMulFMALower(lower, x, y, d)
+			few := (d + 1) / 2
+			rows := kerneltest.Guarded[float64](t, LD(few)*ld)
+			b.MatMulFMARows(rows, x, y, few, d)
+			require.Equal(t, fused[:few*ld], rows[:few*ld], "d = %d: %d rows", d, few)
 			for i := range ld {
 				for j := range ld {
 					var separate, chain float64

@@ -303,7 +303,9 @@ func (g *resampledGroup) finish() {
 			ci := percentileInterval(g.means[s*len(g.rules)+r], tail)
 			of := &g.out.ci[sides][rule.filter]
 			if rule.only {
-				of[rank.Optimistic], of[rank.Pessimistic], of[rank.Realistic] = ci, ci, ci
+				for ties := range of {
+					of[ties] = ci
+				}
 			} else {
 				of[rule.ties] = ci
 			}

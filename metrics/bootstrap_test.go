@@ -18,6 +18,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
+var everyTies = []rank.Ties{rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded}
+
 // benchRanks returns ranks of both sides of n triples of some relations, the tail ranks first.
 func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -127,7 +129,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	groups = append(groups, mixed.split(ranks)...)
 
 	sides := []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}
-	o := SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Threads: 2}
+	o := SummaryOptions{Ties: everyTies, Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Threads: 2}
 	got, err := bootstrap(t.Context(), ranks, groups, o)
 	require.NoError(t, err)
 
@@ -206,7 +208,7 @@ func TestBootstrapChunks(t *testing.T) {
 		ranks,
 	)
 	filters := []rank.Filter{rank.None, rank.Train, rank.All}
-	o := SummaryOptions{Sides: rank.BothSides, Filters: filters, Threads: 2}
+	o := SummaryOptions{Sides: rank.BothSides, Filters: filters, Ties: everyTies, Threads: 2}
 	all, err := bootstrap(t.Context(), ranks, groups, o)
 	require.NoError(t, err)
 	require.Greater(t, relations*len(filters)*int(rank.NumSides)*resamples, 2*chunkValues)

@@ -255,7 +255,7 @@ func TestProtocol(t *testing.T) {
 
 	r := &Report{Protocol: "full"}
 	r.Results, r.Groups = familySummary(t, "relation")
-	p.Apply(r)
+	p.Apply(r, &rank.Ranking{Near: [][]rank.Rank{nil}})
 	assert.Equal(t, "rotate", r.Protocol)
 	require.Len(t, r.Results, 1)
 	require.Len(t, r.Groups, 3)

@@ -88,8 +88,11 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		field{"mrr", r.MRR}, field{"mrr_ci_low", r.MRRCI[0]}, field{"mrr_ci_high", r.MRRCI[1]},
 		field{"clusters", r.Clusters}, field{"effective_clusters", r.Effective},
 		field{"mr", r.MR}, field{"median", r.Median}, field{"gmr", r.GMR}, field{"amr", r.AMR}, field{"amri", r.AMRI})
-	for _, h := range r.Hits {
-		fields = append(fields, field{hitsKey + strconv.Itoa(h.K), h.Share})
+	fields = append(fields, r.Hits.fields()...)
+	if r.Limits != nil {
+		for kind, limit := range r.Limits {
+			fields = append(fields, field{limitKey(LimitKind(kind)), limit})
+		}
 	}
 	if r.RankCounts != nil {
 		fields = append(fields, field{"rank_counts", r.RankCounts})
@@ -115,6 +118,14 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 	return readObject(text, func(key string, value json.RawMessage) error {
 		if k, ok := strings.CutPrefix(key, hitsKey); ok {
 			return r.Hits.read(k, value)
+		}
+		for kind := range NumLimitKinds {
+			if key == limitKey(kind) {
+				if r.Limits == nil {
+					r.Limits = &[NumLimitKinds]Number{undefined, undefined}
+				}
+				return json.Unmarshal(value, &r.Limits[kind])
+			}
 		}
 		if key == "hits" {
 			return readObject(value, r.Hits.read)
@@ -152,6 +163,24 @@ func (d *MetricDifference) UnmarshalJSON(text []byte) error {
 	})
 	d.Metric = strings.ToLower(d.Metric)
 	return err
+}
+
+// MarshalJSON writes one flat object.
+func (l Limit) MarshalJSON() ([]byte, error) {
+	return writeObject(append([]field{
+		{"side", l.Side}, {"filter", l.Filter}, {"ranking", l.Kind.String()}, {"n", l.N}, {"mrr", l.MRR},
+	}, l.Hits.fields()...))
+}
+
+// limitKey returns the key of a limit of MRR, such as mrr_limit_oracle.
+func limitKey(k LimitKind) string { return "mrr_limit_" + k.String() }
+
+// fields returns a field for each Hits@k.
+func (h Hits) fields() (list []field) {
+	for _, at := range h {
+		list = append(list, field{hitsKey + strconv.Itoa(at.K), at.Share})
+	}
+	return list
 }
 
 // read adds a Hits@k.

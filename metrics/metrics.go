@@ -58,6 +58,9 @@ type Result struct {
 	// clusters.
 	MRRCI [2]Number
 	ClusterCount
+	// Limits are the limits of MRR (Limit), by kind. They are nil if they are unknown or do not apply
+	// to the tie rule.
+	Limits *[NumLimitKinds]Number
 	MR     Number
 	Median Number
 	GMR    Number

@@ -131,7 +131,7 @@ func exactMeasure(
 		b, e := int64(r.Better[f]), int64(r.Equal[f])
 		value := map[rank.Ties]*big.Rat{
 			rank.Optimistic: big.NewRat(1+b, 1), rank.Pessimistic: big.NewRat(1+b+e, 1),
-			rank.Realistic: big.NewRat(2+2*b+e, 2),
+			rank.Realistic: big.NewRat(2+2*b+e, 2), rank.Rounded: big.NewRat(1+b+(e+1)/2, 1),
 		}[ties]
 		values = append(values, value)
 		candidates = append(candidates, big.NewRat(int64(r.Candidates[f]), 1))

@@ -4,27 +4,41 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 )
 
 // Protocol selects the queries, the filter and the tie rule of one set of metrics.
 type Protocol struct {
-	// Name is the name of the tool that uses this protocol, or empty.
-	Name   string
+	// Name is the name of the protocol, or empty.
+	Name string
+	// Tool is the name of the tool that evaluates like this, or empty.
+	Tool   string
 	Sides  rank.Sides
 	Filter rank.Filter
 	Ties   rank.Ties
+	// Tolerance is the distance between scores up to which the tool takes two scores for equal.
+	Tolerance rank.Tolerance
+	// Unstable says that the tool ranks equal scores in the order of an unstable sort.
+	Unstable bool
 }
 
-// Protocols lists the protocols of other tools, which average both sides. KGE-DURA has the protocol
-// of kbc.
+// Protocols lists the protocols with a name: the protocols of tools, and the one that the figures of
+// the MQuinE paper follow (docs/evaluation.md). KGE-DURA has the protocol of kbc.
 var Protocols = []Protocol{
-	// In the RotatE repository, the order of ties depends on an unstable sort.
-	{Name: "rotate", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
-	{Name: "kbc", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic},
-	{Name: "dglke", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic},
-	{Name: "pykeen", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic},
-	{Name: "openke", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
+	{
+		Name: "rotate", Tool: "the RotatE repository", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic,
+		Unstable: true,
+	},
+	{Name: "kbc", Tool: "kbc", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic},
+	{Name: "dglke", Tool: "DGL-KE", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic},
+	{
+		Name: "libkge", Tool: "LibKGE", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Rounded,
+		Tolerance: rank.Tolerance{Absolute: 1e-5, Relative: 1e-4},
+	},
+	{Name: "pykeen", Tool: "PyKEEN", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic},
+	{Name: "openke", Tool: "OpenKE", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
+	{Name: "paper", Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic},
 }
 
 // String describes the protocol: "rotate: both sides in one average, filter all, optimistic ties".
@@ -33,13 +47,111 @@ func (p Protocol) String() string {
 	if p.Sides == rank.BothSides {
 		sides = "both sides in one average"
 	}
-	return fmt.Sprintf("%s: %s, filter %v, %v ties", p.Name, sides, p.Filter, p.Ties)
+	s := fmt.Sprintf("%s: %s, filter %v, %v ties", p.Name, sides, p.Filter, p.Ties)
+	if p.Tolerance != (rank.Tolerance{}) {
+		s += ", tolerance " + formatTolerance(p.Tolerance)
+	}
+	return s
 }
 
-// Apply sets the protocol of the report. It drops all other results and groups.
-func (p Protocol) Apply(r *Report) {
-	other := func(s rank.Sides, f rank.Filter, t rank.Ties) bool { return p != Protocol{p.Name, s, f, t} }
-	r.Protocol = p.Name
-	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool { return other(x.Side, x.Filter, x.Ties) })
-	r.Groups = slices.DeleteFunc(r.Groups, func(x Result) bool { return other(x.Side, x.Filter, x.Ties) })
+func formatTolerance(t rank.Tolerance) string {
+	return fmt.Sprintf("%v + %v·|score|", t.Absolute, t.Relative)
+}
+
+// float32Error estimates the error of a score that a tool computes in float32. The error depends on
+// the tool's order of operations, so this is not a bound.
+var float32Error = rank.Tolerance{Absolute: 1e-6, Relative: 1e-6}
+
+// Tolerances returns the tolerances that a ranking needs for Ranks and Apply.
+func (p Protocol) Tolerances() []rank.Tolerance {
+	t, e := p.Tolerance, float32Error
+	wider := rank.Tolerance{Absolute: t.Absolute + e.Absolute, Relative: t.Relative + e.Relative}
+	switch {
+	case p.Tool == "":
+		return nil
+	case t == (rank.Tolerance{}):
+		return []rank.Tolerance{wider}
+	}
+	return []rank.Tolerance{wider, t, {Absolute: t.Absolute - e.Absolute, Relative: t.Relative - e.Relative}}
+}
+
+// Ranks returns the ranks of a ranking under the protocol. The ranking has the protocol's
+// tolerances.
+func (p Protocol) Ranks(r *rank.Ranking) []rank.Rank {
+	if p.Tolerance == (rank.Tolerance{}) {
+		return r.Ranks
+	}
+	return r.Near[1]
+}
+
+// Deviation counts the queries for which a protocol differs from exact ranks, or for which the
+// tool's own rank may differ from the protocol.
+type Deviation struct {
+	// Cause is "tolerance": the protocol's tolerance changes the rank; "sort": equal scores, whose
+	// order in the tool depends on an unstable sort; or "float32": other candidates with a score so
+	// close that it may be on the other side in the tool's float32.
+	Cause   string `json:"cause"`
+	Queries int    `json:"queries"`
+}
+
+// deviations counts the deviations of a ranking.
+func (p Protocol) deviations(r *rank.Ranking) []Deviation {
+	count := func(cause string, deviates func(i int) bool) Deviation {
+		d := Deviation{Cause: cause}
+		for i := range r.Ranks {
+			if p.Sides == rank.BothSides || p.Sides.List()[0] == r.Ranks[i].Side {
+				if deviates(i) {
+					d.Queries++
+				}
+			}
+		}
+		return d
+	}
+	var list []Deviation
+	ranks := p.Ranks(r)
+	if p.Tolerance != (rank.Tolerance{}) {
+		list = append(list, count("tolerance", func(i int) bool {
+			return p.Ties.Rank(&ranks[i], p.Filter) != p.Ties.Rank(&r.Ranks[i], p.Filter)
+		}))
+	}
+	if p.Unstable {
+		list = append(list, count("sort", func(i int) bool { return ranks[i].Equal[p.Filter] > 0 }))
+	}
+	if p.Tool != "" {
+		wider, narrower := r.Near[0], r.Ranks
+		if len(r.Near) > 1 {
+			narrower = r.Near[2]
+		}
+		list = append(list, count("float32", func(i int) bool {
+			return wider[i].Equal[p.Filter] != narrower[i].Equal[p.Filter]
+		}))
+	}
+	return list
+}
+
+// Explain describes a deviation of n queries in two lines.
+func (p Protocol) Explain(d Deviation, n int) string {
+	of := fmt.Sprintf("%s: %s of %s", d.Cause, text.Comma(d.Queries), text.Comma(n))
+	switch d.Cause {
+	case "tolerance":
+		return fmt.Sprintf("%s ranks differ from the ranks by exact scores. Scores within\n"+
+			"%s of the target's count as equal.", of, formatTolerance(p.Tolerance))
+	case "sort":
+		return fmt.Sprintf("%s targets have candidates with exactly their score. For these,\n"+
+			"the rank in %s depends on an unstable sort.", of, p.Tool)
+	}
+	return fmt.Sprintf("%s targets have candidates that float32 may order differently.\n"+
+		"For these, the rank in %s may differ.", of, p.Tool)
+}
+
+// Apply sets the protocol of the report, and counts its deviations. It drops all other results and
+// groups. The report summarises p.Ranks(ranking).
+func (p Protocol) Apply(r *Report, ranking *rank.Ranking) {
+	other := func(x Result) bool { return !sameProtocol(x, p.Sides, p.Filter, p.Ties) }
+	r.Protocol, r.Deviations = p.Name, p.deviations(ranking)
+	if p.Tolerance != (rank.Tolerance{}) {
+		r.Tolerance = &p.Tolerance
+	}
+	r.Results = slices.DeleteFunc(r.Results, other)
+	r.Groups = slices.DeleteFunc(r.Groups, other)
 }

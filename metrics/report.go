@@ -30,6 +30,10 @@ type Report struct {
 	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rule of the
 	// options. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`
+	// Tolerance is the tolerance of the protocol, if it has one. Deviations say for how many queries
+	// the protocol of a tool differs from exact ranks.
+	Tolerance  *rank.Tolerance `json:"tolerance,omitempty"`
+	Deviations []Deviation     `json:"deviations,omitempty"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
 

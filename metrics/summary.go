@@ -14,7 +14,8 @@ type SummaryOptions struct {
 	Sides rank.Sides
 	// Filters are the filters to report, in this order.
 	Filters []rank.Filter
-	// Ties are the tie rules to report, in this order. Nil means all of them.
+	// Ties are the tie rules to report, in this order. Nil means optimistic,
+	// pessimistic and realistic.
 	Ties []rank.Ties
 	// Hits are the cut-offs k of Hits@k, which must be distinct and at least 1.
 	Hits []int

@@ -55,6 +55,10 @@ func (r *Report) resultTable(o TableOptions) *text.Table {
 	if o.Wide {
 		header = append(header, "median", "GMR", "AMR", "AMRI")
 	}
+	limits := o.Wide && slices.ContainsFunc(r.Results, func(res Result) bool { return res.Limits != nil })
+	if limits {
+		header = append(header, "MRR limit", "exchangeable")
+	}
 	t := newTable(r.title(o), textColumns, append(header, hitsHeader(r.Results[0].Hits)...))
 	for _, res := range r.Results {
 		row := []any{res.Filter.String(), res.Side.String()}
@@ -65,9 +69,20 @@ func (r *Report) resultTable(o TableOptions) *text.Table {
 		if o.Wide {
 			row = append(row, o.mean(res.Median), o.mean(res.GMR), res.AMR.format(4), res.AMRI.format(4))
 		}
+		if limits {
+			row = append(row, o.limitCells(res)...)
+		}
 		t.AppendRow(append(row, o.hitsCells(res.Hits)...))
 	}
 	return t
+}
+
+// limitCells formats the limits of MRR. Under filter all, no other true answers compete.
+func (o TableOptions) limitCells(res Result) []any {
+	if res.Limits == nil || res.Filter == rank.All {
+		return []any{"", ""}
+	}
+	return []any{o.share(res.Limits[Oracle]), o.share(res.Limits[Exchangeable])}
 }
 
 // paperTable has a line for the model, under the last filter and selection of sides.
@@ -192,6 +207,7 @@ func (r *Report) explanation() []string {
 		rank.Optimistic:  "\n(candidates with exactly its score come after it)",
 		rank.Pessimistic: "\n+ the candidates with exactly its score",
 		rank.Realistic:   "\n+ half of the candidates with exactly its score",
+		rank.Rounded:     "\n+ half of the candidates with exactly its score, rounded up",
 	}
 	meaning := map[rank.Filter]string{
 		rank.None:  "every entity is a candidate",
@@ -243,7 +259,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 	header := []string{
 		"data", "split", "model", "dim", "by", "group", "label", "side", "filter", "ties", "n",
 		"mrr", "mrr_ci_low", "mrr_ci_high", "ci_by", "clusters", "effective_clusters",
-		"mr", "median", "gmr", "amr", "amri",
+		"mr", "median", "gmr", "amr", "amri", limitKey(Oracle), limitKey(Exchangeable),
 	}
 	if len(r.Results) > 0 {
 		for _, h := range r.Results[0].Hits {
@@ -259,6 +275,11 @@ func (r *Report) writeCSV(w io.Writer) error {
 			exact(res.MRR), exact(res.MRRCI[0]), exact(res.MRRCI[1]), p.Bootstrap.By.String(),
 			strconv.Itoa(res.Clusters), exact(res.Effective),
 			exact(res.MR), exact(res.Median), exact(res.GMR), exact(res.AMR), exact(res.AMRI),
+		}
+		if res.Limits == nil {
+			row = append(row, "", "")
+		} else {
+			row = append(row, exact(res.Limits[Oracle]), exact(res.Limits[Exchangeable]))
 		}
 		for _, h := range res.Hits {
 			row = append(row, exact(h.Share))

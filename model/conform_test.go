@@ -117,9 +117,186 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 		}
 		return -score
 	},
+	"rescal": func(c model.Config, h, r, t []float64) float64 {
+		score, d := 0.0, c.Dim
+		for j := range d {
+			u := 0.0
+			for i := range d {
+				hr := float64(h[i] * r[i*d+j])
+				u = u + hr
+			}
+			ut := float64(u * t[j])
+			score = score + ut
+		}
+		return score
+	},
+	"cp": func(c model.Config, h, r, t []float64) float64 {
+		score := 0.0
+		for i := range c.Dim {
+			ar := float64(h[i] * r[i])
+			arb := float64(ar * t[c.Dim+i])
+			score = score + arb
+		}
+		return score
+	},
+	"simple": func(c model.Config, h, r, t []float64) float64 {
+		score, d := 0.0, c.Dim
+		for i := range d {
+			x := float64(float64(h[i]*r[i]) * t[d+i])
+			y := float64(float64(t[i]*r[d+i]) * h[d+i])
+			term := x + y
+			score = score + term
+		}
+		return 0.5 * score
+	},
+	"quate": func(c model.Config, h, r, t []float64) float64 {
+		score := 0.0
+		for i := range c.Dim {
+			x := quaternionOf(r, c.Dim, i)
+			modulus := math.Sqrt(innerProduct(x, x))
+			for k := range x {
+				x[k] = x[k] / modulus
+			}
+			term := innerProduct(quaternionProduct(quaternionOf(h, c.Dim, i), x), quaternionOf(t, c.Dim, i))
+			score = score + term
+		}
+		return score
+	},
+	"duale": func(c model.Config, h, r, t []float64) float64 {
+		score, k := 0.0, c.Dim
+		parts := func(row []float64, i int) (a, b [4]float64) {
+			return quaternionOf(row[:4*k], k, i), quaternionOf(row[4*k:], k, i)
+		}
+		for i := range k {
+			ra, rb := parts(r, i)
+			modulus, kappa := math.Sqrt(innerProduct(ra, ra)), innerProduct(rb, ra)/innerProduct(ra, ra)
+			var x, y [4]float64
+			for n := range x {
+				x[n] = ra[n] / modulus
+				p := float64(kappa * ra[n])
+				y[n] = rb[n] - p
+			}
+			ha, hb := parts(h, i)
+			ta, tb := parts(t, i)
+			first, second := quaternionProduct(ha, y), quaternionProduct(hb, x)
+			for n := range first {
+				first[n] = first[n] + second[n]
+			}
+			term := innerProduct(quaternionProduct(ha, x), ta) + innerProduct(first, tb)
+			score = score + term
+		}
+		return score
+	},
+	"dihedral": func(c model.Config, h, r, t []float64) float64 {
+		const order = 4
+		score, k := 0.0, c.Dim
+		for i := range k {
+			best := 0
+			for m := range 2 * order {
+				if r[i*2*order+m] > r[i*2*order+best] {
+					best = m
+				}
+			}
+			d := dihedralElement(best, order)
+			var product [2]float64
+			for j := range product {
+				p, q := float64(h[i]*d[0][j]), float64(h[k+i]*d[1][j])
+				product[j] = p + q
+			}
+			p, q := float64(product[0]*t[i]), float64(product[1]*t[k+i])
+			term := p + q
+			score = score + term
+		}
+		return score
+	},
+	"seek": func(c model.Config, h, r, t []float64) float64 {
+		const segments = 4
+		score, d := 0.0, c.Dim
+		for w := range segments {
+			for i := range d {
+				even := r[i] + r[2*d+i]
+				q := float64(even * h[w*d+i])
+				for _, x := range []int{1, 3} {
+					sign, y := 1.0, w-x
+					if y < 0 {
+						sign, y = -1, y+segments
+					}
+					p := float64(r[x*d+i] * h[y*d+i])
+					q = q + sign*p
+				}
+				qt := float64(q * t[w*d+i])
+				score = score + qt
+			}
+		}
+		return score
+	},
 	"boxe":                  boxe,
 	"expressive":            expressive(false),
 	"expressive-functional": expressive(true),
+}
+
+// quaternionProduct returns a ⊗ b, term by term from the table of the products of units.
+func quaternionProduct(a, b [4]float64) (c [4]float64) {
+	type term struct {
+		i, j int
+		sign float64
+	}
+	table := [4][4]term{
+		{{0, 0, 1}, {1, 1, -1}, {2, 2, -1}, {3, 3, -1}},
+		{{0, 1, 1}, {1, 0, 1}, {2, 3, 1}, {3, 2, -1}},
+		{{0, 2, 1}, {1, 3, -1}, {2, 0, 1}, {3, 1, 1}},
+		{{0, 3, 1}, {1, 2, 1}, {2, 1, -1}, {3, 0, 1}},
+	}
+	for k, terms := range table {
+		for n, t := range terms {
+			p := float64(a[t.i] * b[t.j])
+			if n == 0 {
+				c[k] = p
+			} else {
+				c[k] = c[k] + t.sign*p
+			}
+		}
+	}
+	return c
+}
+
+func innerProduct(a, b [4]float64) (sum float64) {
+	for i := range a {
+		p := float64(a[i] * b[i])
+		if i == 0 {
+			sum = p
+		} else {
+			sum = sum + p
+		}
+	}
+	return sum
+}
+
+// quaternionOf returns number i of a row of k quaternions, component by component.
+func quaternionOf(row []float64, k, i int) (q [4]float64) {
+	for c := range q {
+		q[c] = row[c*k+i]
+	}
+	return q
+}
+
+// dihedralElement returns the matrix of element m of the dihedral group of order 2n.
+func dihedralElement(m, n int) (d [2][2]float64) {
+	sin, cos := model.SinCos(2 * math.Pi * float64(m%n) / float64(n))
+	switch 4 * (m % n) { // exact quarter turns
+	case 0:
+		sin, cos = 0, 1
+	case n:
+		sin, cos = 1, 0
+	case 2 * n:
+		sin, cos = 0, -1
+	case 3 * n:
+		sin, cos = -1, 0
+	}
+	if m < n {
+		return [2][2]float64{{cos, -sin}, {sin, cos}}
+	}
+	return [2][2]float64{{cos, sin}, {sin, -cos}}
 }
 
 // expressive returns the definition of ExpressivE or of its functional variant.
@@ -210,13 +387,23 @@ func boxe(c model.Config, h, r, t []float64) float64 {
 }
 
 // plain computes the reference score of MQuinE or MQuadE entry by entry, in the order of the
-// definition.
+// definition, block after block.
 func plain(m model.Model, h, r, t int32) float64 {
+	blocks := max(1, int(m.Config().Hyper["blocks"]))
+	sum := plainBlock(m, h, r, t, 0, blocks)
+	for b := 1; b < blocks; b++ {
+		sum += plainBlock(m, h, r, t, b, blocks)
+	}
+	return sum
+}
+
+// plainBlock computes the reference score of one block.
+func plainBlock(m model.Model, h, r, t int32, block, blocks int) float64 {
 	c := m.Config()
 	d := c.Dim
 	entity := func(e int32) func(i, j int) float64 {
 		p := model.Triangle(d)
-		row := m.Tensors()[0][int(e)*p:][:p]
+		row := m.Tensors()[0][(int(e)*blocks+block)*p:][:p]
 		return func(i, j int) float64 {
 			if i == j {
 				return 2 * float64(row[i*(i+1)/2+i])
@@ -230,7 +417,7 @@ func plain(m model.Model, h, r, t int32) float64 {
 			if k >= len(m.Tensors()) {
 				return 0
 			}
-			return float64(m.Tensors()[k][(int(r)*d+i)*d+j])
+			return float64(m.Tensors()[k][((int(r)*blocks+block)*d+i)*d+j])
 		}
 	}
 	product := func(a, b func(i, j int) float64) func(i, j int) float64 {
@@ -288,12 +475,18 @@ func TestConform(t *testing.T) {
 		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, _ kg.Side, t kg.Triple) float64 {
 			return score(m, t.Head, t.Relation, t.Tail)
 		}}
-		if slices.ContainsFunc(spec.Hyper, func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }) {
+		isRange := func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }
+		if slices.ContainsFunc(spec.Hyper, isRange) {
 			s.Hyper = func(size float64) map[string]float64 {
 				return map[string]float64{model.EmbeddingRange: size}
 			}
 		}
 		t.Run(spec.Name, func(t *testing.T) { modeltest.Conform(t, s) })
+		if spec.Name == "mquine" || spec.Name == "mquade" {
+			s := s
+			s.Hyper = func(float64) map[string]float64 { return map[string]float64{"blocks": 3} }
+			t.Run(spec.Name+"-blocks", func(t *testing.T) { modeltest.Conform(t, s) })
+		}
 
 		s.Reciprocal = true
 		s.Definition = func(m model.Model, side kg.Side, t kg.Triple) float64 {

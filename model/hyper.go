@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -23,6 +24,8 @@ type HyperParameter struct {
 	Missing string
 	// Least and Most bound the value.
 	Least, Most float64
+	// Whole says that the value is a whole number.
+	Whole bool
 }
 
 // Of returns the value of the hyper-parameter in a configuration.
@@ -37,8 +40,11 @@ func (h *HyperParameter) Of(c Config) float64 {
 func (h *HyperParameter) Flag() string { return strings.ReplaceAll(h.Key, "_", "-") }
 
 func (h *HyperParameter) check(c Config) error {
-	if v := h.Of(c); !(v >= h.Least && v <= h.Most) {
+	switch v := h.Of(c); {
+	case !(v >= h.Least && v <= h.Most):
 		return fmt.Errorf("model %s: %s is %v: it must be from %v to %v", c.Model, h.Key, v, h.Least, h.Most)
+	case h.Whole && v != math.Trunc(v):
+		return fmt.Errorf("model %s: %s is %v: it must be a whole number", c.Model, h.Key, v)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,7 +19,8 @@ import (
 // rangeOf returns hyper-parameters that set the embedding range to scale, or nil for a model
 // without one.
 func rangeOf(name string, scale float64) map[string]float64 {
-	if name == "mquine" || name == "mquade" {
+	spec, err := Lookup(name)
+	if err != nil || !slices.ContainsFunc(spec.Hyper, func(h *HyperParameter) bool { return h.Key == EmbeddingRange }) {
 		return nil
 	}
 	return map[string]float64{EmbeddingRange: scale}

@@ -28,20 +28,24 @@ import (
 //
 // is linear in φ(T) = [pack(T), pack(T²)], packed lower triangles. A head query (?, r, t) is the
 // tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ), so both sides share φ.
+//
+// With k blocks, a model is the sum of k models with the same d (mquine_blocks.go).
 
 var (
 	mquine = &Spec{
 		Name: "mquine", Score: "−‖H Rʰ − Rᵗ T + H Rᶜ T‖²", MaxDim: maxMatrixDim,
+		Hyper: []*HyperParameter{blocks},
 		Tensors: func(c Config) []Parameter {
 			return matrixParameters(c, "relation.head", "relation.tail", crossMatrix)
 		},
-		Build: func(t Tables) Model { return &matrixModel{t} },
+		Build: buildMatrices,
 		Start: matrixStart,
 	}
 	mquade = &Spec{
 		Name: "mquade", Score: "−‖H Rʰ − Rᵗ T‖²", MaxDim: maxMatrixDim,
+		Hyper:   []*HyperParameter{blocks},
 		Tensors: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail") },
-		Build:   func(t Tables) Model { return &matrixModel{t} },
+		Build:   buildMatrices,
 		Start:   matrixStart,
 	}
 )
@@ -67,30 +71,49 @@ func Triangle(d int) int { return d * (d + 1) / 2 }
 const EntityDeviation = 0.1
 
 // matrixParameters lists the triangles of the entities and the named d × d matrices of the
-// relations.
+// relations. With several blocks, a row has one triangle or matrix after another.
 func matrixParameters(c Config, relations ...string) []Parameter {
 	list := []Parameter{{
-		Name: matrixEntity, Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
-		Scatter: initial.NearbySymmetric,
+		Name: matrixEntity, Axis: PerEntity, Row: blockRow(c, Triangle(c.Dim)),
+		Initial: initial.Normal(EntityDeviation), Scatter: scatterBlocks(Triangle(c.Dim)),
 	}}
 	for _, name := range relations {
 		list = append(list, Parameter{
-			Name: name, Axis: PerRelation, Row: []int{c.Dim, c.Dim}, Initial: initial.Identity,
+			Name: name, Axis: PerRelation, Row: blockRow(c, c.Dim, c.Dim), Initial: initial.Identity,
 		})
 	}
 	return list
 }
 
-// matrixModel is MQuinE, with the tensors entity, Rʰ, Rᵗ and Rᶜ, or MQuadE, without Rᶜ.
-type matrixModel struct{ Tables }
+// matrixModel is MQuinE, with the tensors entity, Rʰ, Rᵗ and Rᶜ, or MQuadE, without Rᶜ, or one of the
+// blocks of such a model.
+type matrixModel struct {
+	Tables
+	block, blocks int
+}
+
+// Row returns the block's part of row i of a parameter.
+func (m *matrixModel) Row(parameter int, i int32) []float32 {
+	row := m.Tables.Row(parameter, i)
+	n := len(row) / m.blocks
+	return row[m.block*n:][:n]
+}
+
+// relationRows returns the rows of a relation, in the order of the tensors. MQuadE has no row of Rᶜ.
+func (m *matrixModel) relationRows(r int32) (rows [3][]float32) {
+	for i := range m.tensors[1:] {
+		rows[i] = m.Row(1+i, r)
+	}
+	return rows
+}
 
 func (m *matrixModel) Tower(kg.Side) Tower {
 	width := 2 * Triangle(m.config.Dim)
 	return Tower{Compare: Dot, Psi: width, Phi: width}
 }
 
-// MatrixTowers reports whether m is MQuinE or MQuadE. If so, a GPU can compute the towers from the
-// tensors entity, Rʰ, Rᵗ and, for MQuinE, Rᶜ. kappa is the κ of the slack κ(a₀ + a₁n)²
+// MatrixTowers reports whether m is MQuinE or MQuadE with one block. If so, a GPU can compute the
+// towers from the tensors entity, Rʰ, Rᵗ and, for MQuinE, Rᶜ. kappa is the κ of the slack κ(a₀ + a₁n)²
 // (docs/models/mquine.md, "Slack").
 func MatrixTowers(m Model) (kappa float64, ok bool) {
 	if _, ok := m.(*matrixModel); !ok {
@@ -101,7 +124,9 @@ func MatrixTowers(m Model) (kappa float64, ok bool) {
 
 func matrixKappa(d int) float64 { return kernel.Gamma(10*d+16, kernel.U64) }
 
-func (m *matrixModel) NewWorker(b *kernel.Backend) Worker {
+func (m *matrixModel) NewWorker(b *kernel.Backend) Worker { return OneByOne(m.newWorker(b)) }
+
+func (m *matrixModel) newWorker(b *kernel.Backend) *matrixWorker {
 	d := m.config.Dim
 	ld := kernel.LD(d)
 	matrix := func() []float64 { return kernel.AlignedFloat64(ld * ld) }
@@ -113,7 +138,7 @@ func (m *matrixModel) NewWorker(b *kernel.Backend) Worker {
 	for i := range w.relations {
 		w.relations[i] = relationMatrices{id: -1, head: matrix(), tail: matrix(), cross: matrix()}
 	}
-	return OneByOne(w)
+	return w
 }
 
 // matrixWorker is the worker of matrixModel. All its matrices are ld × ld, with zeros beyond d.
@@ -211,6 +236,13 @@ func (w *matrixWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float
 }
 
 func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
+	a0, a1 := w.query(q, psi)
+	kappa := matrixKappa(w.d)
+	return Slack{kappa * a0 * a0, 2 * kappa * a0 * a1, kappa * a1 * a1}
+}
+
+// query writes ψ and returns the norms of the slack κ(a₀ + a₁n)² (docs/models/mquine.md, "Slack").
+func (w *matrixWorker) query(q kg.Query, psi []float32) (a0, a1 float64) {
 	r := w.relation(q.Side, q.Relation)
 	anchorNorm := w.unpack(w.entity, q.Anchor)
 	w.backend.MatMulFMA(w.a, w.entity, r.head, w.d)
@@ -239,11 +271,7 @@ func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
 		second[at] = float32(-bb[i])
 		at++
 	}
-	// docs/models/mquine.md, "Slack".
-	kappa := matrixKappa(w.d)
-	a0 := anchorNorm * r.headNorm
-	a1 := r.tailNorm + anchorNorm*r.crossNorm
-	return Slack{kappa * a0 * a0, 2 * kappa * a0 * a1, kappa * a1 * a1}
+	return anchorNorm * r.headNorm, r.tailNorm + anchorNorm*r.crossNorm
 }
 
 func (w *matrixWorker) Reference(q kg.Query, e int32) float64 {

@@ -79,7 +79,7 @@ func (w *matrixTraining) Begin(side kg.Side, relation int32) {
 
 func (w *matrixTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	if !w.queryReady {
-		w.query.begin(w.side, w.model.tensors[1:], w.relation)
+		w.query.begin(w.side, w.model.relationRows(w.relation))
 		w.queryReady = true
 	}
 	c = w.query.query(psi, anchor)
@@ -91,7 +91,7 @@ func (w *matrixTraining) Query(psi, anchor []float32) (c, penalty float64) {
 
 func (w *matrixTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64) {
 	if !w.gradientReady {
-		w.gradient.begin(w.side, w.model.tensors[1:], w.relation)
+		w.gradient.begin(w.side, w.model.relationRows(w.relation))
 		w.gradientReady = true
 	}
 	if w.penalty == Dura {
@@ -126,9 +126,9 @@ func (w *matrixTraining) EntityPenalty(dEntity []float32, e int32, weight float6
 
 func (w *matrixTraining) RelationPenalty(dRelation []float32, r int32, weight float64) (sum float64) {
 	n := w.model.config.Dim * w.model.config.Dim
-	for i, t := range w.model.tensors[1:] {
-		if w.penalty != Dura || i == rc {
-			sum += w.penalty.add(dRelation[i*n:(i+1)*n], t[int(r)*n:(int(r)+1)*n], weight)
+	for i, row := range w.model.relationRows(r) {
+		if row != nil && (w.penalty != Dura || i == rc) {
+			sum += w.penalty.add(dRelation[i*n:(i+1)*n], row, weight)
 		}
 	}
 	return sum
@@ -202,11 +202,12 @@ func newQueryTower(b *linalg.Backend, d int) *queryTower {
 	return w
 }
 
-// begin prepares for queries of one side and of relation r. tensors holds Rʰ, Rᵗ and, for MQuinE,
-// Rᶜ of all relations.
-func (w *queryTower) begin(side kg.Side, tensors [][]float32, r int32) {
-	for i := range tensors {
-		readRelation(w.backend, w.relation[i], w.temp, tensors, i, r, side, i == rt)
+// begin prepares for queries of one side and of a relation with the rows Rʰ, Rᵗ and, for MQuinE, Rᶜ.
+func (w *queryTower) begin(side kg.Side, rows [3][]float32) {
+	for i, row := range rows {
+		if row != nil {
+			readRelation(w.backend, w.relation[i], w.temp, rows, i, side, i == rt)
+		}
 	}
 }
 
@@ -265,13 +266,13 @@ func (w *gradientTower) left(m linalg.Matrix) linalg.Matrix  { return m.Columns(
 func (w *gradientTower) right(m linalg.Matrix) linalg.Matrix { return m.Columns(w.d, 2*w.d) }
 
 // begin prepares for queries as queryTower.begin does, and clears the sums.
-func (w *gradientTower) begin(side kg.Side, tensors [][]float32, r int32) {
+func (w *gradientTower) begin(side kg.Side, rows [3][]float32) {
 	w.side, w.summed = side, false
-	readRelation(w.backend, w.right(w.negated), w.temp, tensors, rt, r, side, true)
-	readRelation(w.backend, w.left(w.relation), w.temp, tensors, rh, r, side, false)
+	readRelation(w.backend, w.right(w.negated), w.temp, rows, rt, side, true)
+	readRelation(w.backend, w.left(w.relation), w.temp, rows, rh, side, false)
 	w.backend.Transpose32(w.backH, w.left(w.relation))
-	if rc < len(tensors) {
-		readRelation(w.backend, w.right(w.relation), w.temp, tensors, rc, r, side, false)
+	if rows[rc] != nil {
+		readRelation(w.backend, w.right(w.relation), w.temp, rows, rc, side, false)
 		w.backend.Transpose32(w.backC, w.right(w.relation))
 	}
 }
@@ -330,11 +331,10 @@ func (w *gradientTower) end(out []float32) {
 	}
 }
 
-// readRelation writes matrix i of relation r or, for head queries, of its inverse to dst. It
+// readRelation writes matrix i of a relation or, for head queries, of its inverse to dst. It
 // negates the matrix if negative is set. No other function may write to temp, because a transpose
 // turns the zero padding of temp's rows into the padding of dst.
-func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, tensors [][]float32, i int, r int32, side kg.Side,
-	negative bool) {
+func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, rows [3][]float32, i int, side kg.Side, negative bool) {
 	d, to := dst.Rows, dst
 	if side == kg.Head {
 		i = inverted[i]
@@ -343,9 +343,8 @@ func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, tensors [][]float3
 	if side == kg.Head || negative {
 		to = temp
 	}
-	values := tensors[i][int(r)*d*d:][:d*d]
 	for row := range d {
-		copy(to.Row(row), values[row*d:])
+		copy(to.Row(row), rows[i][row*d:][:d])
 	}
 	if negative {
 		b.Scale(temp.Data[:d*temp.Stride], -1)

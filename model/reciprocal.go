@@ -20,7 +20,7 @@ import (
 // inner returns the configuration of the underlying model.
 func (c Config) inner() Config {
 	if c.Reciprocal {
-		c.Relations, c.Reciprocal = 2*c.Relations, false
+		c.Relations, c.Reciprocal, c.tailsOnly = 2*c.Relations, false, true
 	}
 	return c
 }

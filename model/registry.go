@@ -7,8 +7,8 @@ import (
 )
 
 // specs are the registered models.
-var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, hake, boxE, expressive,
-	expressiveFunctional}
+var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE,
+	rescal, cp, simplE, quatE, dualE, dihEdral, seek, hake, boxE, expressive, expressiveFunctional}
 
 // Register adds a model that another package defines. Call it before any model is used. It panics
 // if the name is taken.

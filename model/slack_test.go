@@ -38,6 +38,9 @@ func vector(n int, first, rest float64) []float32 {
 	return x
 }
 
+// wide returns x followed by zeros, n entries in all.
+func wide(x []float32, n int) []float32 { return append(x, make([]float32, n-len(x))...) }
+
 // slackError compares the errors for both queries of the triple (0, 0, 1) with the slacks. For a
 // dot product, float32 must hold ψ and φ exactly. c must be 0.
 func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
@@ -66,6 +69,14 @@ func TestSlackOfSums(t *testing.T) {
 		// The bound on |e_re| + |e_im| is √2 times too large here.
 		{"complex", append(vector(d, 1, 0x1p-26), zero...), append(vector(d, 1, 1), zero...),
 			append(vector(d, 1, 0x1p-27), zero...), 0.69},
+		{"cp", slices.Concat(vector(d, 1, 0x1p-26), zero), vector(d, 1, 1),
+			slices.Concat(zero, vector(d, 1, 0x1p-27)), 0.99},
+		{"simple", slices.Concat(vector(d, 1, 0x1p-26), zero), slices.Concat(vector(d, 1, 1), zero),
+			slices.Concat(zero, vector(d, 1, 0x1p-27)), 0.99},
+		{"quate", wide(vector(d, 1, 0x1p-26), 4*d), wide(vector(d, 1, 1), 4*d), wide(vector(d, 1, 0x1p-27), 4*d), 0.93},
+		{"duale", wide(vector(d, 1, 0x1p-26), 8*d), wide(vector(d, 1, 1), 8*d), wide(vector(d, 1, 0x1p-27), 8*d), 0.92},
+		{"dihedral", wide(vector(d, 1, 0x1p-26), 2*d), make([]float32, 8*d), wide(vector(d, 1, 0x1p-27), 2*d), 0.96},
+		{"seek", vector(4*d, 1, 0x1p-26), wide(vector(d, 1, 1), 4*d), vector(4*d, 1, 0x1p-27), 0.99},
 		{"transe-l1", vector(d, 1, 0x1p-53), zero, vector(d, -0x1p-53, 0), 0.99},
 		{"rotate", append(vector(d, 1, 0x1p-53), zero...), zero, append(vector(d, -0x1p-53, 0), zero...), 0.96},
 	} {
@@ -140,6 +151,31 @@ func TestSlackOfSquares(t *testing.T) {
 		}
 		ratio.Check(t, c.least)
 	}
+}
+
+// RESCAL: in a head query, every sum of the reference loses half a unit in the last place, and every
+// sum of ψ gains as much. The first entry of h, R and t is 1. The other products h_i R_i0 are half a
+// unit, so u₀ loses them, and the other R_0j t_j are a little more than half a unit, so ψ₀ gains.
+// Row 1 of R makes the other u_j a little smaller than R_0j, so u_j t_j is less than half a unit, and
+// the score loses it.
+func TestSlackOfProducts(t *testing.T) {
+	const d = 512
+	root := math.Sqrt(kernel.U64)
+	h, tail := vector(d, 1, 0x1p-27), vector(d, 1, root)
+	r := make([]float32, d*d)
+	copy(r, vector(d, 1, root*(1+0x1p-18)))
+	for i := 1; i < d; i++ {
+		r[i*d] = 0x1p-26
+		r[d+i] = float32(-root * 0x1p-14 / 0x1p-27)
+	}
+	w := rows(t, Config{Model: "rescal", Dim: d}, [][]float32{h, tail}, [][]float32{r}).NewWorker(someBackend(t))
+	q, rescal := kg.Query{Side: kg.Head, Anchor: 1}, w.(*rescalWorker)
+	psi, slacks := Rows{make([]float32, d), d, d}, make([]Slack, 1)
+	w.Queries(q.Side, 0, []int32{1}, psi, slacks)
+	var ratio exactly.Ratio
+	score := exactly.Dot(rescal.queries[:d], h)
+	ratio.See(exactly.Sub(exactly.Of(w.Reference(q, 0)), score), slacks[0].At(fmath.Norm(h)))
+	ratio.Check(t, 0.98)
 }
 
 // MQuinE: in a head query, all sums of the reference (both products and both sums of squares) lose

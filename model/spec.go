@@ -22,6 +22,10 @@ type Config struct {
 	// Reciprocal says that every relation has an inverse with parameters of its own, which answers
 	// the head queries.
 	Reciprocal bool
+
+	// tailsOnly marks the underlying model of a model with reciprocal relations, which answers tail
+	// queries only.
+	tailsOnly bool
 }
 
 // Spec declares a model. Each model's file declares a variable of this type.

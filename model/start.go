@@ -49,6 +49,14 @@ var uniformStart = Starting{
 	SpreadByHyper: true,
 }
 
+// rangeStart is uniformStart for models without a margin.
+var rangeStart = Starting{
+	Hyper: func(s Start) map[string]float64 {
+		return map[string]float64{EmbeddingRange: math.Sqrt(3) * s.Deviation}
+	},
+	SpreadByHyper: true,
+}
+
 // StartConfig calls InitialConfig after replacing the hyper-parameters that s determines.
 func StartConfig(c Config, s Start) (Config, error) {
 	spec, err := Lookup(c.Model)

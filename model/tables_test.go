@@ -63,6 +63,23 @@ func TestScoresByHand(t *testing.T) {
 			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, -2},
 		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3, Modulus: 0.5}},
 			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, 3 - 1},
+		// Rᵀh = (7, 10).
+		{Config{Model: "rescal", Dim: 2}, table{{1, 2}, {5, 6}}, table{{1, 2, 3, 4}}, 35 + 60},
+		{Config{Model: "cp", Dim: 2}, table{{1, 2, 9, 9}, {9, 9, 3, 4}}, table{{0.5, -1}}, 1.5 - 8},
+		{Config{Model: "simple", Dim: 1}, table{{1, 2}, {3, 4}}, table{{5, -1}}, (20 - 6) / 2},
+		{Config{Model: "simple", Dim: 1, Hyper: map[string]float64{Clamp: 6}}, table{{1, 2}, {3, 4}},
+			table{{5, -1}}, 6},
+		{Config{Model: "simple", Dim: 1, Hyper: map[string]float64{Clamp: 6}}, table{{1, 2}, {3, 4}},
+			table{{-5, 1}}, -6},
+		// (1 + 2i + 3j + 4k) i = −2 + i + 4j − 3k.
+		{Config{Model: "quate", Dim: 1}, table{{1, 2, 3, 4}, {1, 1, 1, 2}}, table{{0, 3, 0, 0}}, -2 + 1 + 4 - 6},
+		// c = 1, κ = 2 and d = 3k, so h ⊗ ρ = 1 + ε(i + 3k).
+		{Config{Model: "duale", Dim: 1}, table{{1, 0, 0, 0, 0, 1, 0, 0}, {5, 0, 0, 0, 0, 7, 0, 2}},
+			table{{2, 0, 0, 0, 4, 0, 0, 3}}, 5 + 7 + 6},
+		// The reflection at 45° exchanges the coordinates.
+		{Config{Model: "dihedral", Dim: 1}, table{{1, 2}, {3, 4}}, table{{0, 0, 0, 0, -1, 2, 2, 1}}, 4 + 6},
+		{Config{Model: "seek", Dim: 1}, table{{1, 2, 3, 4}, {1, 10, 100, 1000}}, table{{1, 2, 3, 4}},
+			4*(1+20+300+4000) + 2*(10+200+3000-4) + 4*(1000-2-30-400)},
 		// Half the phases add up to π/2. A and B are 0.75, so the moduli become 1.5 and 2.25.
 		{
 			Config{Model: "hake", Dim: 1, Hyper: map[string]float64{
@@ -74,6 +91,23 @@ func TestScoresByHand(t *testing.T) {
 		m := rows(t, c.config, c.entities, c.relations)
 		q, answer := kg.Triple{Head: 0, Relation: 0, Tail: 1}.Query(kg.Tail)
 		assert.InDelta(t, c.want, m.Score(m.NewWorker(backends[0]).Reference(q, answer)), 1e-7, c.config.Model)
+	}
+}
+
+// SEEK with one segment is DistMult, and with two segments ComplEx.
+func TestSEEKWithFewSegments(t *testing.T) {
+	for segments, name := range map[int]string{1: "distmult", 2: "complex"} {
+		other := random(t, name, 7, 5, 2, 1, 3)
+		c := Config{
+			Model: "seek", Dim: 7, Entities: 5, Relations: 2, Hyper: map[string]float64{Segments: float64(segments)},
+		}
+		m, err := New(c, other.Tensors())
+		require.NoError(t, err)
+		seek, want := m.NewWorker(someBackend(t)), other.NewWorker(someBackend(t))
+		for e := range int32(5) {
+			q := kg.Query{Side: kg.Side(e % 2), Relation: e % 2, Anchor: 4 - e}
+			assert.InDelta(t, want.Reference(q, e), seek.Reference(q, e), 1e-12)
+		}
 	}
 }
 

@@ -66,6 +66,13 @@ var (
 	}
 )
 
+// rangeFrom returns an embedding range with another initial value.
+func rangeFrom(value func(Config) float64) *HyperParameter {
+	h := *embeddingRange
+	h.Initial = value
+	return &h
+}
+
 // DefaultRange returns the embedding range of the RotatE code, (γ + 2) / d.
 func DefaultRange(gamma float64, dim int) float64 { return (gamma + 2) / float64(dim) }
 

@@ -158,6 +158,8 @@ func (d *decider) settle(b *engine.Block, p rowPairs) (asked int64) {
 			switch {
 			case c.entity == b.Job.Rep(b.Targets[t].Answer):
 				p.removed.count(&b.Counts[t].Equal, lanes)
+			case c.low >= b.TieLow[t] && c.high <= b.TieHigh[t]:
+				p.removed.count(&b.Counts[t].Equal, lanes)
 			case c.low > b.High[t]:
 				p.removed.count(&b.Counts[t].Better, lanes)
 			case c.high < b.Low[t]:

@@ -211,7 +211,8 @@ func sameTwin(b *kernel.Backend, s Screen) bool {
 
 // This test checks the counting for all other models against the models' reference scores, which
 // modeltest.Conform compares with plain formulas, bit for bit. Some of the models have features
-// that depend on the side, reciprocal relations, or a tensor that all triples share.
+// that depend on the side, reciprocal relations, or a tensor that all triples share, and one consists
+// of several blocks.
 func TestExactVectors(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -227,7 +228,14 @@ func TestExactVectors(t *testing.T) {
 			if d > 70 {
 				test = test[:20]
 			}
-			for _, c := range ranktest.VectorConfigs(d, g) {
+			configs := ranktest.VectorConfigs(d, g)
+			if d == 7 {
+				configs = append(configs, model.Config{
+					Model: "mquine", Dim: 4, Entities: g.Entities.Len(), Relations: g.Relations.Len(),
+					Hyper: map[string]float64{"blocks": 3},
+				})
+			}
+			for _, c := range configs {
 				m := ranktest.ModelOf(t, c, uint64(d), kind)
 				want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head},
 					m.NewWorker(backends[len(backends)-1]).Reference)

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -28,7 +29,20 @@ var foreignFixtures = []string{
 	"pykeen-complex-umls", "pykeen-complex-inverse-umls", "pykeen-distmult-umls", "pykeen-distmult-inverse-umls",
 	"pykeen-transe-umls", "pykeen-transe-l2-umls",
 	"openke-complex-umls", "openke-transe-umls",
+	"kbc-rescal-umls", "dura-rescal-umls", "libkge-rescal-umls", "dglke-rescal-umls", "pykeen-rescal-umls",
+	"kbc-cp-umls", "dura-cp-umls", "pykeen-cp-umls",
+	"simple-umls", "dglke-simple-umls", "pykeen-simple-umls",
+	"quate-umls", "pykeen-quate-umls",
 	"hake-umls",
+	"expressive-umls", "expressive-functional-umls", "pykeen-boxe-umls",
+}
+
+// scoredFixtures lists the fixtures whose printed scores mquine prints too.
+var scoredFixtures = []string{
+	"kbc-rescal-umls", "dura-rescal-umls", "libkge-rescal-umls", "dglke-rescal-umls", "pykeen-rescal-umls",
+	"kbc-cp-umls", "dura-cp-umls", "pykeen-cp-umls",
+	"simple-umls", "dglke-simple-umls", "pykeen-simple-umls",
+	"quate-umls", "pykeen-quate-umls",
 	"expressive-umls", "expressive-functional-umls", "pykeen-boxe-umls",
 }
 
@@ -41,16 +55,7 @@ func TestForeignFixtures(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range foreignFixtures {
 		t.Run(name, func(t *testing.T) {
-			dir := fixture(t, name)
-			c, err := checkpoint.Open(t.Context(), dir)
-			require.NoError(t, err)
-			defer c.Close()
-			g, err := kg.Open(t.Context(), "umls")
-			if err != nil {
-				t.Skipf("MQUINE_DATA: %v", err)
-			}
-			g, err = g.Relabel(c.Entities, c.Relations)
-			require.NoError(t, err)
+			c, g, dir := openFixture(t, name)
 			index := kg.NewIndex(g)
 			printed := readForeignRanks(t, filepath.Join(dir, "ranks.tsv"), g)
 
@@ -85,6 +90,71 @@ func TestForeignFixtures(t *testing.T) {
 	}
 }
 
+// TestForeignScores compares printed scores with the scores that the tools printed in float32.
+func TestForeignScores(t *testing.T) {
+	// The columns of the scores for each side, with a sign for tools that print a distance.
+	columns := [2][]string{
+		kg.Tail: {"score_rhs", "score_sp", "score_edge_func", "score_t", "score", "-predict"},
+		kg.Head: {"score_lhs", "score_po", "score_edge_func", "score_h", "score", "-predict"},
+	}
+	for _, name := range scoredFixtures {
+		t.Run(name, func(t *testing.T) {
+			c, g, dir := openFixture(t, name)
+			worker := c.Model.NewWorker(someBackend(t))
+			table := readTable(t, filepath.Join(dir, "scores.tsv"))
+			require.Len(t, table.rows, 40)
+			for side, names := range columns {
+				i := slices.IndexFunc(names, func(name string) bool {
+					return slices.Contains(table.header, strings.TrimPrefix(name, "-"))
+				})
+				require.GreaterOrEqual(t, i, 0, "no scores among %v", table.header)
+				column := slices.Index(table.header, strings.TrimPrefix(names[i], "-"))
+				for _, fields := range table.rows {
+					want, err := strconv.ParseFloat(fields[column], 64)
+					require.NoError(t, err)
+					if names[i][0] == '-' {
+						want = -want
+					}
+					triple := tripleOf(t, g, fields[1:4])
+					q, answer := triple.Query(kg.Side(side))
+					score := c.Model.Score(worker.Reference(q, answer))
+					assert.InDelta(t, want, score, 1e-5, "%v %v", kg.Side(side), triple)
+				}
+			}
+		})
+	}
+}
+
+// DGL-KE scores the tail candidates of a RESCAL query with tᵀRh, but the answer with hᵀRt. Its ranks
+// follow from both functions: tᵀRh is the score of the reversed triple.
+func TestRESCALOfDGLKE(t *testing.T) {
+	c, g, dir := openFixture(t, "dglke-rescal-umls")
+	worker, index := c.Model.NewWorker(someBackend(t)), kg.NewIndex(g)
+	table := readTable(t, filepath.Join(dir, "ranks.tsv"))
+	column, tails, differ := slices.Index(table.header, "better"), 0, 0
+	for _, fields := range table.rows {
+		triple := tripleOf(t, g, fields[1:4])
+		q, answer := triple.Query(kg.Tail)
+		if fields[0] == "head" {
+			continue
+		}
+		tails++
+		target, better := worker.Reference(q, answer), 0
+		known := index.Answers(q)
+		for e := range int32(c.Entities.Len()) {
+			reversed, head := kg.Triple{Head: e, Relation: triple.Relation, Tail: triple.Head}.Query(kg.Tail)
+			if e != answer && !slices.Contains(known.Entities, e) && worker.Reference(reversed, head) > target {
+				better++
+			}
+		}
+		if strconv.Itoa(better) != fields[column] {
+			differ++
+		}
+	}
+	assert.Equal(t, 661, tails)
+	assert.Zero(t, differ, "of %d ranks differ", tails)
+}
+
 // fixture returns the folder of a checkpoint with ranks that another program computed.
 func fixture(t *testing.T, name string) string {
 	t.Helper()
@@ -99,46 +169,121 @@ func fixture(t *testing.T, name string) string {
 	return dir
 }
 
+// openFixture opens a checkpoint, and its data set with the numbers of its vocabularies.
+func openFixture(t *testing.T, name string) (c *checkpoint.Checkpoint, g *kg.Graph, dir string) {
+	t.Helper()
+	dir = fixture(t, name)
+	c, err := checkpoint.Open(t.Context(), dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	g, err = kg.Open(t.Context(), "umls")
+	if err != nil {
+		t.Skipf("MQUINE_DATA: %v", err)
+	}
+	g, err = g.Relabel(c.Entities, c.Relations)
+	require.NoError(t, err)
+	return c, g, dir
+}
+
+// foreignTable is a table of tab-separated fields.
+type foreignTable struct {
+	header []string
+	rows   [][]string
+}
+
+// readTable reads a table whose columns head, relation and tail follow a first column.
+func readTable(t *testing.T, path string) (table foreignTable) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		table.rows = append(table.rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+	}
+	table.header, table.rows = table.rows[0], table.rows[1:]
+	require.Equal(t, []string{"head", "relation", "tail"}, table.header[1:4])
+	return table
+}
+
+// tripleOf returns the triple with the given labels.
+func tripleOf(t *testing.T, g *kg.Graph, labels []string) kg.Triple {
+	t.Helper()
+	var ids [3]int32
+	for i, v := range []*kg.Vocabulary{g.Entities, g.Relations, g.Entities} {
+		id, known := v.ID(labels[i])
+		require.True(t, known, labels[i])
+		ids[i] = id
+	}
+	return kg.Triple{Head: ids[0], Relation: ids[1], Tail: ids[2]}
+}
+
 type sidedTriple struct {
 	kg.Triple
 	kg.Side
 }
 
 // readForeignRanks returns the number of better candidates of each query under the filter all, from
-// the column in which the tool's ranks have it.
+// the column in which the tool's ranks have it. A column better_edge_func scores all candidates with
+// the function that scores the answer (TestRESCALOfDGLKE).
 func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	table := readTable(t, path)
 	printed := map[sidedTriple]int32{}
-	column, first := 0, 0 // the column of the number, and the number that means none
-	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
-		fields := strings.Split(line, "\t")
-		if i == 0 {
-			require.Equal(t, []string{"side", "head", "relation", "tail"}, fields[:4])
-			for _, name := range []string{"better_filtered", "better", "rank_filtered_optimistic", "rank_filtered"} {
-				if column = slices.Index(fields, name); column >= 0 {
-					if strings.HasPrefix(name, "rank") {
-						first = 1
-					}
-					break
-				}
+	column, first := -1, 0 // the column of the number, and the number that means none
+	for _, name := range []string{
+		"better_edge_func", "better_filtered", "better", "rank_filtered_optimistic", "rank_filtered",
+	} {
+		if column = slices.Index(table.header, name); column >= 0 {
+			if strings.HasPrefix(name, "rank") {
+				first = 1
 			}
-			require.Positive(t, column, "no column of ranks in %v", fields)
-			continue
+			break
 		}
-		head, known := g.Entities.ID(fields[1])
-		require.True(t, known)
-		relation, known := g.Relations.ID(fields[2])
-		require.True(t, known)
-		tail, known := g.Entities.ID(fields[3])
-		require.True(t, known)
+	}
+	require.Positive(t, column, "no column of ranks in %v", table.header)
+	for _, fields := range table.rows {
 		side := kg.Tail
 		if fields[0] == "head" {
 			side = kg.Head
 		}
 		number, err := strconv.Atoi(fields[column])
 		require.NoError(t, err)
-		printed[sidedTriple{kg.Triple{Head: head, Relation: relation, Tail: tail}, side}] = int32(number - first)
+		printed[sidedTriple{tripleOf(t, g, fields[1:4]), side}] = int32(number - first)
 	}
 	return printed
+}
+
+// A folder of another tool and its conversion to mquine/1 give the same integers, under every filter.
+func TestForeignImported(t *testing.T) {
+	root := filepath.Dir(fixture(t, "mquine-umls"))
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	g, err := kg.Open(t.Context(), "umls")
+	if err != nil {
+		t.Skipf("MQUINE_DATA: %v", err)
+	}
+	run := func(c *checkpoint.Checkpoint) []Rank {
+		labelled, err := g.Relabel(c.Entities, c.Relations)
+		require.NoError(t, err)
+		ranking, err := Run(t.Context(), c.Model, kg.NewIndex(labelled), labelled.Splits[kg.Test], Options{})
+		require.NoError(t, err)
+		return ranking.Ranks
+	}
+	read := 0
+	for _, e := range entries {
+		dir := filepath.Join(root, e.Name())
+		c, err := checkpoint.Open(t.Context(), dir)
+		if err != nil || c.Format == "mquine/1" {
+			continue
+		}
+		read++
+		out := filepath.Join(t.TempDir(), "out")
+		metadata := maps.Clone(c.Metadata)
+		metadata["dataset"] = c.Dataset
+		require.NoError(t, c.Save(t.Context(), out, metadata), dir)
+		saved, err := checkpoint.Open(t.Context(), out)
+		require.NoError(t, err, dir)
+		require.Equal(t, run(c), run(saved), dir)
+		require.NoError(t, saved.Close())
+		require.NoError(t, c.Close())
+	}
+	assert.GreaterOrEqual(t, read, len(foreignFixtures))
 }

@@ -62,7 +62,7 @@ func rankNeed(triples int, o Options) proc.Need {
 		sides = len(o.Sides)
 	}
 	const perRank = int64(unsafe.Sizeof(Rank{}) + unsafe.Sizeof(engine.Target{}))
-	return proc.Need{For: "ranks", Bytes: int64(sides*triples) * perRank}
+	return proc.Need{For: "ranks", Bytes: int64((1+len(o.Tolerances))*sides*triples) * perRank}
 }
 
 // Fit returns the resolved options with which Run ranks the given number of triples. Unless o sets

@@ -10,13 +10,14 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// newPlan returns the distinct queries of ranks, with their targets. Queries with the same relation
-// are consecutive, so a model.Worker prepares the relation once.
-func newPlan(m model.Model, ranks []Rank) engine.Plan {
+// newPlan returns the distinct queries of ranks, with their targets. The first exact ranks have
+// targets without a tolerance; the same targets follow again for each tolerance. Queries with the
+// same relation are consecutive, so a model.Worker prepares the relation once.
+func newPlan(m model.Model, ranks []Rank, exact int) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {
 		_, answer := ranks[i].Triple.Query(ranks[i].Side)
-		p.Targets[i] = engine.Target{Answer: answer, Rank: int32(i)}
+		p.Targets[i] = engine.Target{Answer: answer, Rank: int32(i), Tolerance: int32(i / exact)}
 	}
 	queryOf := func(t engine.Target) kg.Query {
 		q, _ := ranks[t.Rank].Triple.Query(ranks[t.Rank].Side)

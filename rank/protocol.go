@@ -50,13 +50,15 @@ const (
 	// Realistic is the mean of both, and the expected rank if equal candidates are in random order:
 	// 1 + b + e/2, which may end in .5.
 	Realistic
+	// Rounded rounds Realistic up to a whole number: 1 + b + ⌈e/2⌉.
+	Rounded
 	// NumTies is the number of tie rules.
 	NumTies
 )
 
-var tiesNames = []string{"optimistic", "pessimistic", "realistic"}
+var tiesNames = []string{"optimistic", "pessimistic", "realistic", "rounded"}
 
-// String returns "optimistic", "pessimistic" or "realistic".
+// String returns "optimistic", "pessimistic", "realistic" or "rounded".
 func (t Ties) String() string { return text.Name(tiesNames, t, "Ties") }
 
 // ParseTies is the inverse of Ties.String.
@@ -70,6 +72,8 @@ func (t Ties) Rank(r *Rank, f Filter) float64 {
 		rank += float64(r.Equal[f])
 	case Realistic:
 		rank += float64(r.Equal[f]) / 2
+	case Rounded:
+		rank += float64((r.Equal[f] + 1) / 2)
 	}
 	return rank
 }

@@ -13,6 +13,9 @@ func TestTieRules(t *testing.T) {
 	assert.Equal(t, 5.0, Optimistic.Rank(&r, None))
 	assert.Equal(t, 8.0, Pessimistic.Rank(&r, None))
 	assert.Equal(t, 6.5, Realistic.Rank(&r, None))
+	assert.Equal(t, 7.0, Rounded.Rank(&r, None))
+	r.Equal[None] = 4
+	assert.Equal(t, 7.0, Rounded.Rank(&r, None))
 }
 
 func TestSwitchNames(t *testing.T) {
@@ -32,7 +35,7 @@ func TestSwitchNames(t *testing.T) {
 		assert.Equal(t, f, got)
 	}
 	_, err := ParseTies("random")
-	assert.EqualError(t, err, `unknown tie rule "random": choose optimistic, pessimistic or realistic`)
+	assert.EqualError(t, err, `unknown tie rule "random": choose optimistic, pessimistic, realistic or rounded`)
 	_, err = ParseSides("")
 	assert.EqualError(t, err, `unknown sides "": choose tail, head or both`)
 	assert.Equal(t, "Ties(9)", fmt.Sprint(Ties(9)))

@@ -70,8 +70,8 @@ func (f Filter) Check(g *kg.Graph) error {
 }
 
 // Rank is the result for one query: under each filter, the number of other candidates that are
-// better than the target and the number of those with exactly its reference score. Ties.Rank turns
-// them into a rank.
+// better than the target and the number of those with exactly its reference score or, in
+// Ranking.Near, with a score within the tolerance. Ties.Rank turns them into a rank.
 type Rank struct {
 	Triple kg.Triple
 	// Side is the side of the target.

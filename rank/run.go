@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +40,9 @@ type Options struct {
 	FeatureMemory int64
 	// Screen is the first stage for dot products on the backend.
 	Screen Screen
+	// Tolerances adds ranks in which candidates with nearly the target's score tie with it
+	// (Ranking.Near).
+	Tolerances []Tolerance
 	// Progress, if not nil, is called about five times a second from one goroutine.
 	Progress func(Progress)
 
@@ -48,6 +53,12 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Threads < 0 {
 		return o, fmt.Errorf("rank: %d threads: set Threads to at least 1, or to 0 for all processors", o.Threads)
+	}
+	for _, t := range o.Tolerances {
+		if !(t.Absolute >= 0 && t.Relative >= 0 && t.Absolute+t.Relative < math.Inf(1)) {
+			return o, fmt.Errorf("rank: tolerance %v + %v·|score|: both numbers must be finite and not negative",
+				t.Absolute, t.Relative)
+		}
 	}
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	if o.Sides == nil {
@@ -66,6 +77,11 @@ func (o Options) withDefaults() (Options, error) {
 
 // Engine is hardware that ranks instead of the processor.
 type Engine = engine.Provider
+
+// Tolerance is a distance between printed scores (model.Model.Score) up to which a candidate ties
+// with a target: |s − s*| ≤ Absolute + Relative·|s*|, where s is the candidate's score and s* the
+// target's.
+type Tolerance = engine.Tolerance
 
 // Range holds the entities First ≤ e < Last. The zero value means all entities.
 type Range struct{ First, Last int }
@@ -105,7 +121,7 @@ func (o Options) job(m model.Model, p engine.Plan) *engine.Job {
 	last := cmp.Or(o.Candidates.Last, m.Config().Entities)
 	return &engine.Job{
 		Model: m, Backend: o.Backend, Threads: o.Threads, First: o.Candidates.First, Last: last,
-		FeatureMemory: cmp.Or(o.FeatureMemory, DefaultFeatureMemory), Plan: p,
+		FeatureMemory: cmp.Or(o.FeatureMemory, DefaultFeatureMemory), Tolerances: o.Tolerances, Plan: p,
 	}
 }
 
@@ -128,6 +144,9 @@ type Ranking struct {
 	// Ranks holds the ranks of all triples, one side after the other, each in the order of the
 	// triples.
 	Ranks []Rank
+	// Near holds, for each tolerance of the options, the ranks of the same targets when candidates
+	// within the tolerance count as equal instead of better or worse.
+	Near  [][]Rank
 	Stats Stats
 }
 
@@ -187,15 +206,21 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if res.Ranks, err = newRanks(m, triples, o.Sides); err != nil {
 		return nil, err
 	}
-	j := o.job(m, newPlan(m, res.Ranks))
-	res.Stats.Queries, res.Stats.UniqueQueries = len(res.Ranks), j.Unique
+	n := len(res.Ranks)
+	all := slices.Repeat(res.Ranks, 1+len(o.Tolerances))
+	res.Ranks = all[:n:n]
+	for i := range o.Tolerances {
+		res.Near = append(res.Near, all[(1+i)*n:(2+i)*n:(2+i)*n])
+	}
+	j := o.job(m, newPlan(m, all, n))
+	res.Stats.Queries, res.Stats.UniqueQueries = n, j.Unique
 	if len(j.Queries) == 0 {
 		return res, nil
 	}
 	if o.Progress != nil {
 		defer report(j, o.Progress)()
 	}
-	r := ranker{index: x, ranks: res.Ranks}
+	r := ranker{index: x, ranks: all}
 	return res, r.rank(ctx, j, o, &res.Stats)
 }
 

@@ -44,7 +44,8 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 		plan.Queries, plan.Targets = append(plan.Queries, q), append(plan.Targets, j.Targets[t])
 	}
 	s := &sample{f: f, Block: engine.NewBlock(&engine.Job{
-		Model: j.Model, Backend: j.Backend, First: j.First, Last: j.Last, Plan: plan,
+		Model: j.Model, Backend: j.Backend, First: j.First, Last: j.Last, Tolerances: j.Tolerances,
+		Plan: plan,
 	}, e)}
 	s.Begin(engine.Span{Last: len(plan.Queries)})
 	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {

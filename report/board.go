@@ -30,6 +30,9 @@ func (p *Page) boards() []section {
 	for i, e := range p.Evaluations {
 		h := e.headline()
 		protocol := metrics.Protocol{Sides: h.Side, Filter: h.Filter, Ties: h.Ties}
+		if e.Tolerance != nil {
+			protocol.Tolerance = *e.Tolerance
+		}
 		key := queries{e.Provenance.Data.Name, e.Split, protocol, h.N}
 		if sets[key] == nil {
 			sets[key] = &board{}

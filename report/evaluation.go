@@ -118,13 +118,14 @@ func tiles(h metrics.Result) []tile {
 // protocols returns the metrics by filter and side.
 func (e Evaluation) protocols() part {
 	p := part{Title: "Metrics by protocol", Tables: []table{e.matrix(e.ties())}}
-	for _, ties := range []rank.Ties{rank.Optimistic, rank.Realistic, rank.Pessimistic} {
+	for _, ties := range []rank.Ties{rank.Optimistic, rank.Realistic, rank.Rounded, rank.Pessimistic} {
 		if ties != e.ties() && len(e.results(ties)) > 0 {
 			p.Folded = append(p.Folded, folded{fmt.Sprintf("With %v ties", ties), e.matrix(ties)})
 		}
 	}
 	ranks := map[rank.Ties]string{
 		rank.Optimistic: "before", rank.Pessimistic: "after", rank.Realistic: "in the middle of",
+		rank.Rounded: "on a whole rank in the middle of",
 	}
 	p.Text = fmt.Sprintf("A filter removes known answers from the candidates: none, the answers in the training split "+
 		"(train), or in all splits (all). With %v ties, the true answer ranks %s the candidates with the same score. "+

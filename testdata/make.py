@@ -16,8 +16,14 @@ import struct
 
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
-DIM = {"mquine": 5, "mquade": 5}  # vectors have 11, not a multiple of a register
-MODELS = ["mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"]
+# The dimensions. Vectors have 11, not a multiple of a register.
+DIM = {"mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3}
+SEGMENTS = 4  # of seek
+ORDER = 4  # of dihedral
+MODELS = [
+    "mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate",
+    "rescal", "cp", "simple", "quate", "duale", "dihedral", "seek",
+]
 # Later models draw from generators of their own, so a new model changes no other file.
 LATER = ["hake", "boxe", "expressive", "expressive-functional"]
 PHASE_WEIGHT, MODULUS_WEIGHT = 0.75, 1.25  # of hake
@@ -57,6 +63,13 @@ def shapes(model, d):
         "complex": [("entity", [e, 2 * d]), ("relation", [r, 2 * d])],
         "rotate": [("entity", [e, 2 * d]), ("relation", [r, d])],
         "protate": [("entity", [e, d]), ("relation", [r, d])],
+        "rescal": [("entity", [e, d]), ("relation", [r, d, d])],
+        "cp": [("entity", [e, 2 * d]), ("relation", [r, d])],
+        "simple": [("entity", [e, 2 * d]), ("relation", [r, 2 * d])],
+        "quate": [("entity", [e, 4 * d]), ("relation", [r, 4 * d])],
+        "duale": [("entity", [e, 8 * d]), ("relation", [r, 8 * d])],
+        "dihedral": [("entity", [e, 2 * d]), ("relation", [r, d, 2 * ORDER])],
+        "seek": [("entity", [e, SEGMENTS * d]), ("relation", [r, SEGMENTS * d])],
         "hake": [("entity", [e, 2 * d]), ("relation", [r, 3 * d])],
         "boxe": [("entity", [e, 2 * d]), ("relation", [r, 4 * d + 2])],
         "expressive": [("entity", [e, d]), ("relation", [r, 6 * d])],
@@ -155,6 +168,93 @@ def score_protate(h, r, t, unit):
     return -total
 
 
+def score_rescal(h, r, t, d):
+    total = 0.0
+    for j in range(d):
+        u = 0.0
+        for i in range(d):
+            u += h[i] * r[0][i * d + j]
+        total += u * t[j]
+    return total
+
+
+def score_cp(h, r, t, d):
+    total = 0.0
+    for i in range(d):
+        total += (h[i] * r[0][i]) * t[d + i]
+    return total
+
+
+def score_simple(h, r, t, d):
+    total = 0.0
+    for i in range(d):
+        total += (h[i] * r[0][i]) * t[d + i] + (t[i] * r[0][d + i]) * h[d + i]
+    return total / 2
+
+
+def parts(row, k, i):
+    return [row[c * k + i] for c in range(4)]
+
+
+def inner(a, b):
+    return ((a[0] * b[0] + a[1] * b[1]) + a[2] * b[2]) + a[3] * b[3]
+
+
+def hamilton(a, b):
+    return [
+        ((a[0] * b[0] - a[1] * b[1]) - a[2] * b[2]) - a[3] * b[3],
+        ((a[0] * b[1] + a[1] * b[0]) + a[2] * b[3]) - a[3] * b[2],
+        ((a[0] * b[2] - a[1] * b[3]) + a[2] * b[0]) + a[3] * b[1],
+        ((a[0] * b[3] + a[1] * b[2]) - a[2] * b[1]) + a[3] * b[0],
+    ]
+
+
+def score_quate(h, r, t, k):
+    total = 0.0
+    for i in range(k):
+        x = parts(r[0], k, i)
+        length = math.sqrt(inner(x, x))
+        total += inner(hamilton(parts(h, k, i), [v / length for v in x]), parts(t, k, i))
+    return total
+
+
+def score_duale(h, r, t, k):
+    total, half = 0.0, 4 * k
+    for i in range(k):
+        ra, rb = parts(r[0], k, i), parts(r[0][half:], k, i)
+        length, kappa = math.sqrt(inner(ra, ra)), inner(rb, ra) / inner(ra, ra)
+        c, d = [v / length for v in ra], [w - kappa * v for v, w in zip(ra, rb)]
+        ha, hb = parts(h, k, i), parts(h[half:], k, i)
+        y = [p + q for p, q in zip(hamilton(ha, d), hamilton(hb, c))]
+        total += inner(hamilton(ha, c), parts(t, k, i)) + inner(y, parts(t[half:], k, i))
+    return total
+
+
+def score_dihedral(h, r, t, k):
+    total = 0.0
+    for i in range(k):
+        weights = r[0][i * 2 * ORDER:(i + 1) * 2 * ORDER]
+        m = weights.index(max(weights))
+        c, s = [(1, 0), (0, 1), (-1, 0), (0, -1)][m % ORDER]  # of quarter turns
+        a, b, e, f = (c, -s, s, c) if m < ORDER else (c, s, s, -c)
+        u, v = h[i] * a + h[k + i] * e, h[i] * b + h[k + i] * f
+        total += u * t[i] + v * t[k + i]
+    return total
+
+
+def score_seek(h, r, t, d):
+    total = 0.0
+    for w in range(SEGMENTS):
+        for i in range(d):
+            q = (r[0][i] + r[0][2 * d + i]) * h[w * d + i]
+            for x in (1, 3):
+                y = (w - x) % SEGMENTS
+                sign = -1 if x + y >= SEGMENTS else 1
+                q += sign * r[0][x * d + i] * h[y * d + i]
+            total += q * t[w * d + i]
+    return total
+
+
 def score_hake(h, r, t, k, unit):
     phases, squares, row = 0.0, 0.0, r[0]
     for i in range(k):
@@ -222,6 +322,13 @@ def scorer(model, d, embedding_range):
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
         # The authors' code has this mistyped π for the model.
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
+        "rescal": lambda h, r, t: score_rescal(h, r, t, d),
+        "cp": lambda h, r, t: score_cp(h, r, t, d),
+        "simple": lambda h, r, t: score_simple(h, r, t, d),
+        "quate": lambda h, r, t: score_quate(h, r, t, d),
+        "duale": lambda h, r, t: score_duale(h, r, t, d),
+        "dihedral": lambda h, r, t: score_dihedral(h, r, t, d),
+        "seek": lambda h, r, t: score_seek(h, r, t, d),
         "hake": lambda h, r, t: score_hake(h, r, t, d, 3.14159262358979323846 / embedding_range / 2),
     }[model]
 

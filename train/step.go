@@ -84,7 +84,8 @@ func (s *stepper) begin(w *workload) usedRows {
 	size(&s.phi, len(w.rows), s.towers.Width)
 	size(&s.dPhi, w.denseRows(), s.towers.Width)
 	size(&s.psi, len(w.queries), s.towers.PsiWidth())
-	size(&s.dPsi, len(w.queries), s.towers.PsiWidth())
+	size(&s.dPsi, len(w.queries), max(s.towers.PsiWidth(), s.tables[0].width)) // see dAnchor
+	s.dPsi.Cols = s.towers.PsiWidth()
 	s.constants = resize(s.constants, len(w.queries))
 	s.dConstants = resize(s.dConstants, len(w.queries))
 	s.queryPenalties = resize(s.queryPenalties, len(w.queries))
@@ -381,7 +382,7 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 
 // dAnchor returns the gradient of query q's anchor, which overwrites the beginning of row q of
 // dPsi.
-func (s *stepper) dAnchor(q int) []float32 { return s.dPsi.Row(q)[:s.tables[0].width] }
+func (s *stepper) dAnchor(q int) []float32 { return s.dPsi.Data[q*s.dPsi.Stride:][:s.tables[0].width] }
 
 // collect computes the gradient of every used entity and relation, including the regulariser's
 // part, and hands it to sink.

@@ -47,6 +47,8 @@ const integers = 2
 var modelTitles = map[string]string{
 	"mquine": "MQuinE", "mquade": "MQuadE", "transe-l1": "TransE (L1)", "transe-l2": "TransE (L2)",
 	"distmult": "DistMult", "complex": "ComplEx", "rotate": "RotatE", "protate": "pRotatE",
+	"rescal": "RESCAL", "cp": "CP", "simple": "SimplE", "quate": "QuatE", "duale": "DualE", "dihedral": "DihEdral",
+	"seek": "SEEK",
 }
 
 var rivalTitles = map[string]string{

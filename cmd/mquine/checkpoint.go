@@ -49,18 +49,14 @@ func addCheckpoint(cmd *cobra.Command, dir *string) {
 	}
 }
 
-// openCheckpoint opens the checkpoint that path names, and prints notes to log. If vocabulary is
-// not empty, it is the folder from which the vocabularies are read.
-func openCheckpoint(ctx context.Context, log io.Writer, path, vocabulary string) (*checkpoint.Checkpoint, error) {
+// openCheckpoint opens the checkpoint that path names, and prints notes to log.
+func openCheckpoint(ctx context.Context, log io.Writer, path string, with checkpoint.Option,
+) (*checkpoint.Checkpoint, error) {
 	dir, err := findCheckpoint(ctx, log, path)
 	if err != nil {
 		return nil, err
 	}
-	var options []checkpoint.Option
-	if vocabulary != "" {
-		options = append(options, checkpoint.VocabularyFolder(vocabulary))
-	}
-	c, err := checkpoint.Open(ctx, dir, options...)
+	c, err := checkpoint.Open(ctx, dir, with)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -28,6 +29,7 @@ type comparison struct {
 	tableFlags
 	models  []string
 	data    string
+	vocab   string
 	filter  rank.Filter
 	changed int
 }
@@ -102,6 +104,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
+	addVocabulary(cmd, &c.vocab)
 	addData(cmd, &c.data)
 	addChoice(cmd, &c.filter, "filter", "rank under this filter: none, train or all", rank.None, rank.Train, rank.All)
 	// Permutation tests for each entity would take too long.
@@ -184,7 +187,7 @@ type competitor struct {
 
 // open ranks the checkpoint with the given number, or reads the ranks file that was given instead.
 func (c *comparison) open(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
-	if info, err := os.Stat(c.models[number]); err == nil && !info.IsDir() {
+	if info, err := os.Stat(c.models[number]); err == nil && !info.IsDir() && formats.Find(c.models[number]) == nil {
 		return c.read(ctx, log, number, name)
 	}
 	return c.rank(ctx, log, number, name)
@@ -233,7 +236,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
-	s, err := inputs{checkpoint: path, data: c.data}.open(ctx, log)
+	s, err := inputs{checkpoint: path, vocabulary: c.vocab, several: true, data: c.data}.open(ctx, log)
 	if err != nil {
 		return nil, err
 	}

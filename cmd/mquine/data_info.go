@@ -18,6 +18,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/catalogue"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/rank"
 )
 
 // dataInfo is the JSON result of `mquine data info`.
@@ -32,6 +33,8 @@ type dataInfo struct {
 	// Statistics and Notes describe the installed files.
 	Statistics *kg.Statistics `json:"statistics,omitempty"`
 	Notes      []string       `json:"notes,omitempty"`
+	// Limits are the limits of rankings of the test split, with --protocol-limits.
+	Limits []metrics.Limit `json:"limits,omitempty"`
 	// Problem says why an installed public data set cannot be used, or is empty.
 	Problem string `json:"problem,omitempty"`
 }
@@ -57,7 +60,10 @@ type fileInfo struct {
 }
 
 func newDataInfoCommand() *cobra.Command {
-	var p printed
+	var (
+		p      printed
+		limits bool
+	)
 	cmd := &cobra.Command{
 		Use:   "info NAME",
 		Short: "Describe a data set and check it",
@@ -74,14 +80,23 @@ The columns of the table of splits:
 
 A second table counts the triples by the category of their relation: 1-1, 1-N,
 N-1 or N-N, heads first. N means more than 1.5 heads per tail, or tails per
-head, on average in the train split. --format csv prints a line for each split.`,
+head, on average in the train split. --format csv prints a line for each split.
+
+--protocol-limits adds the highest MRR and Hits@k that a ranking of the test
+split can have. Under the filters none and train, other true answers compete
+with the true answer of a query, so even a perfect model does not reach 1:
+  oracle        knows the test split and ranks its answers before all others
+  exchangeable  cannot tell the true answer of a query from the other true
+                answers that the filter leaves. The values are expected values
+--format csv then prints a line for each limit.`,
 		Example: `  mquine data info fb15k-237
+  mquine data info wn18 --protocol-limits
   mquine data info ./my-graph --json -`,
 		Args:              oneArg("give the name or the path of a data set, as in: mquine data info umls"),
 		ValidArgsFunction: completeDatasets,
 		Annotations:       map[string]string{dataArgs: ""},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			info, err := describeData(cmd.Context(), args[0], cmd.ErrOrStderr(), &p)
+			info, err := describeData(cmd.Context(), args[0], cmd.ErrOrStderr(), &p, limits)
 			if err != nil {
 				return err
 			}
@@ -91,6 +106,8 @@ head, on average in the train split. --format csv prints a line for each split.`
 			return info.verdict()
 		},
 	}
+	cmd.Flags().BoolVar(&limits, "protocol-limits", false,
+		"also show the highest MRR and Hits@k that a ranking of the test split can have")
 	p.add(cmd)
 	return cmd
 }
@@ -106,9 +123,9 @@ func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return slices.Compact(names), cobra.ShellCompDirectiveFilterDirs
 }
 
-// describeData describes a data set. If an installed public data set cannot be read, it sets Problem
-// instead of returning an error.
-func describeData(ctx context.Context, name string, log io.Writer, p *printed) (dataInfo, error) {
+// describeData describes a data set, with the limits of rankings if limits is true. If an installed
+// public data set cannot be read, it sets Problem instead of returning an error.
+func describeData(ctx context.Context, name string, log io.Writer, p *printed, limits bool) (dataInfo, error) {
 	info := dataInfo{Schema: "mquine.data-info/1", Provenance: provenance(ctx), Name: name}
 	if set, public := catalogue.Find(name); public {
 		parent, err := kg.DataDir()
@@ -119,7 +136,13 @@ func describeData(ctx context.Context, name string, log io.Writer, p *printed) (
 			return info, err
 		}
 		present, err := kg.Installed()
-		if err != nil || !slices.Contains(present, name) {
+		if err != nil {
+			return info, err
+		}
+		if !slices.Contains(present, name) {
+			if limits {
+				err = fmt.Errorf("--protocol-limits needs the triples of %s: run \"mquine data get %[1]s\"", name)
+			}
 			return info, err
 		}
 	}
@@ -133,6 +156,19 @@ func describeData(ctx context.Context, name string, log io.Writer, p *printed) (
 	}
 	statistics := kg.Describe(g)
 	info.Name, info.Dir, info.Statistics, info.Notes = g.Name, g.Dir, &statistics, g.Notes
+	if limits {
+		test, err := g.Triples(kg.Test)
+		if err != nil {
+			return info, err
+		}
+		var filters []rank.Filter
+		for f := range rank.NumFilters {
+			if f.Check(g) == nil {
+				filters = append(filters, f)
+			}
+		}
+		info.Limits = metrics.Limits(kg.NewIndex(g), test, rank.BothSides, filters, []int{1, 3, 10})
+	}
 	info.Provenance.Data, err = p.dataOf(ctx, g)
 	return info, err
 }
@@ -195,6 +231,9 @@ func (d dataInfo) tables() []*text.Table {
 		if d.Statistics.Training != nil {
 			all = append(all, d.categoryTable(), d.trainingTable())
 		}
+		if d.Limits != nil {
+			all = append(all, d.limitTable())
+		}
 	}
 	if d.Public != nil {
 		all = append(all, d.Public.table())
@@ -213,9 +252,24 @@ func (d dataInfo) remarks() []string {
 	return lines
 }
 
-// records returns a line for each split, or for each file of a data set that is not installed.
+// records returns a line for each split, or for each file of a data set that is not installed. If
+// there are limits, it returns a line for each limit instead.
 func (d dataInfo) records() (header []string, rows iter.Seq[[]string]) {
 	var lines [][]string
+	if d.Limits != nil {
+		header = []string{"data", "split", "filter", "side", "ranking", "n", "mrr"}
+		for _, h := range d.Limits[0].Hits {
+			header = append(header, "hits@"+strconv.Itoa(h.K))
+		}
+		for _, l := range d.Limits {
+			line := text.Fields(d.Name, kg.Test, l.Filter, l.Side, l.Kind, l.N, float64(l.MRR))
+			for _, h := range l.Hits {
+				line = append(line, text.Fields(float64(h.Share))...)
+			}
+			lines = append(lines, line)
+		}
+		return header, slices.Values(lines)
+	}
 	if d.Statistics == nil {
 		if d.Public != nil {
 			for _, f := range d.Public.Files {
@@ -315,6 +369,24 @@ func (d dataInfo) columnTable(columns []splitColumn) *text.Table {
 		row := table.Row{s.Split.String()}
 		for _, c := range columns {
 			row = append(row, text.Comma(c.of(s)))
+		}
+		t.AppendRow(row)
+	}
+	return t
+}
+
+// limitTable shows the limits of rankings.
+func (d dataInfo) limitTable() *text.Table {
+	header, numbers := table.Row{"filter", "side", "limit of a ranking", "MRR"}, []int{4}
+	for i, h := range d.Limits[0].Hits {
+		header, numbers = append(header, fmt.Sprintf("Hits@%d", h.K)), append(numbers, i+5)
+	}
+	t := text.NewTable(numbers...)
+	t.AppendHeader(header)
+	for _, l := range d.Limits {
+		row := table.Row{l.Filter.String(), l.Side.String(), l.Kind.String(), fmt.Sprintf("%.4f", l.MRR)}
+		for _, h := range l.Hits {
+			row = append(row, fmt.Sprintf("%.4f", h.Share))
 		}
 		t.AppendRow(row)
 	}

@@ -30,6 +30,10 @@ The table shows, over all queries:
   AMR        adjusted mean rank: mean rank / mean rank of a random ranking.
              Lower is better
   AMRI       adjusted mean rank index: 0 is chance, 1 is perfect
+  MRR limit  the highest MRR of any ranking, because under the filters none and
+             train, other true answers compete with the true answer
+  exchangeable
+             the same if nothing tells these answers from the true answer
 
 --filter: which known answers to leave out of the candidates. The true answer
 itself is always a candidate.
@@ -41,6 +45,7 @@ itself is always a candidate.
   optimistic   best
   pessimistic  worst
   realistic    mean of the two
+  rounded      mean of the two, rounded up
 
 --protocol: how to evaluate. The protocols of tools take the mean over both
 sides, under filter all. Do not combine them with --side, --filter or --ties.
@@ -48,8 +53,12 @@ sides, under filter all. Do not combine them with --side, --filter or --ties.
   rotate  the RotatE repository: optimistic ties
   kbc     kbc and KGE-DURA: pessimistic ties
   dglke   DGL-KE: pessimistic ties
+  libkge  LibKGE: rounded ties, with its tolerance of 1e-05 + 0.0001*|score|
   pykeen  PyKEEN: realistic ties
   openke  OpenKE: optimistic ties
+  paper   the MQuinE paper: only tails, under filter all, realistic ties
+Below the table, the protocol of a tool says for how many queries the tool's own
+ranks may differ, and why.
 
 --by: also show the metrics of groups of queries, under the last filter.
   relation  by relation

@@ -28,8 +28,8 @@ type evaluation struct {
 	tableFlags
 	gpus     gpus
 	protocol string
-	// fixed is the protocol, or nil for fullProtocol.
-	fixed     *metrics.Protocol
+	// fixed is the protocol, or the zero value for fullProtocol.
+	fixed     metrics.Protocol
 	filters   []rank.Filter
 	screen    rank.Screen
 	peak      bool
@@ -74,6 +74,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 
 	r, err := e.rank(ctx, log, meter, t, rank.Options{
 		Sides: e.sides.List(), Backend: backend, Engine: engine, Threads: e.threads, Screen: e.screen,
+		Tolerances: e.fixed.Tolerances(),
 	})
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 
 	// Do not lose results that took long to compute: write the files even if the tables cannot be
 	// printed, and vice versa.
-	err = e.writeFiles(ctx, stdout, t.graph, r.Ranks, report)
+	err = e.writeFiles(ctx, stdout, t.graph, e.fixed.Ranks(r.Ranking), report)
 	out := stdout
 	if e.jsonFile == "-" || e.ranksFile == "-" {
 		out = log
@@ -222,17 +223,19 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	from.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
 	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]))
-	err := report.Summarize(ctx, r.Ranks, metrics.SummaryOptions{
+	ranks := e.fixed.Ranks(r.Ranking)
+	err := report.Summarize(ctx, ranks, metrics.SummaryOptions{
 		Sides: e.sides, Filters: e.filters, Ties: e.reported(), Hits: e.hits, Keys: t.keys, CIBy: e.ciBy,
 		Threads: e.threads,
 	})
 	if err != nil {
 		return nil, err
 	}
-	report.SetExtremes(t.graph, r.Ranks, e.filters[len(e.filters)-1], e.ties)
+	report.SetLimits(metrics.Limits(t.index, t.triples, e.sides, e.filters, nil))
+	report.SetExtremes(t.graph, ranks, e.filters[len(e.filters)-1], e.ties)
 	report.AddLabels(t.labels)
-	if e.fixed != nil {
-		e.fixed.Apply(report)
+	if e.named() {
+		e.fixed.Apply(report, r.Ranking)
 	}
 	return report, nil
 }
@@ -322,7 +325,7 @@ func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 	if !people && e.format != text.FormatLaTeX {
 		w = text.Exact(w)
 	}
-	if e.fixed != nil && people {
+	if e.named() && people {
 		if _, err := fmt.Fprintf(w, "Protocol %v\n\n", e.fixed); err != nil {
 			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 		}
@@ -332,6 +335,11 @@ func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 	}
 	if !people {
 		return nil
+	}
+	for _, d := range r.Deviations {
+		if _, err := fmt.Fprintf(w, "\n%s\n", e.fixed.Explain(d, r.Results[0].N)); err != nil {
+			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
+		}
 	}
 	return c.print(w, r)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/model/checkpoint/formats"
@@ -38,11 +39,18 @@ command looks for them in the folder, then in the folder of --vocab and, for
 rotate, in the data_path of config.json. docs/checkpoint.md lists the supported
 models of each tool.
 
+--verify compares the scores of some triples with the scores that the tool
+computed, and writes nothing if they differ by more than float32 arithmetic
+explains. The file has lines head<TAB>relation<TAB>tail<TAB>score, or names its
+columns in the first line. A column side with "tail" or "head" says which entity
+was predicted.
+
 The command executes nothing in the folder: its parser for pickles knows only
 tensors, dictionaries and plain values.`,
 		Example: `  mquine import ./models/RotatE_FB15k-237 ./rotate
   mquine import --from pykeen ./complex-pykeen ./complex
   mquine import ./TransE_wn18rr ./transe --vocab ./data/wn18rr
+  mquine import ./complex-pykeen ./complex --verify scores.tsv
   mquine import --from tensors --model complex --layout interleaved \
     --entity e.npy --relation model.pt:state/rel --reciprocal offset \
     --entities entities.tsv --relations relations.tsv ./out`,
@@ -75,6 +83,9 @@ tensors, dictionaries and plain values.`,
 		append(formats.Names(), formats.Tensors)...)
 	inGroup(cmd, inputFlags, "from")
 	addVocabulary(cmd, &i.vocabulary)
+	cmd.Flags().StringVar(&i.scores, "verify", "", "compare with the scores in `FILE`, which the tool computed")
+	inGroup(cmd, inputFlags, "verify")
+	markInput(cmd, "verify")
 	i.addTensors(cmd)
 	return cmd
 }
@@ -120,7 +131,7 @@ func (i *importing) tensorFlags(cmd *cobra.Command) map[string]bool {
 // open opens the checkpoint to convert.
 func (i *importing) open(ctx context.Context, log io.Writer, args []string) (*checkpoint.Checkpoint, error) {
 	if i.from != formats.Tensors {
-		return openCheckpoint(ctx, log, args[0], i.vocabulary)
+		return openCheckpoint(ctx, log, args[0], checkpoint.VocabularyFolder(i.vocabulary))
 	}
 	i.tensors.Pairs, i.tensors.Hyper = i.layout == "interleaved", i.hyper()
 	return checkpoint.OpenTensors(ctx, i.tensors)
@@ -156,7 +167,7 @@ func (i *importing) check(cmd *cobra.Command) error {
 
 // importing converts a checkpoint. It holds the flags of import.
 type importing struct {
-	from, vocabulary string
+	from, vocabulary, scores string
 
 	// tensors, layout and hyper describe the tables of --from tensors.
 	tensors formats.TensorFiles
@@ -181,6 +192,14 @@ func (i *importing) run(ctx context.Context, log io.Writer, args []string) error
 	case i.from != "" && i.from != c.Format:
 		return fmt.Errorf("%s was written by %s, not by %s: change --from, or omit it", args[0], c.Format, i.from)
 	}
+	if i.scores != "" {
+		n, largest, err := c.CompareScores(ctx, i.scores)
+		if err != nil {
+			return err
+		}
+		printLine(log, "compared %s with %s: the largest difference is %.2g",
+			text.Plural(n, "score"), i.scores, largest)
+	}
 	metadata := maps.Clone(c.Metadata)
 	metadata["dataset"] = c.Dataset
 	metadata["imported_from"] = c.Format
@@ -199,7 +218,6 @@ func (i *importing) run(ctx context.Context, log io.Writer, args []string) error
 // toolHelp returns a line for each tool with the files that identify its folders.
 func toolHelp() string {
 	var list strings.Builder
-	fmt.Fprintf(&list, "  %-8s %s\n", formats.Rotate, "config.json, entity_embedding.npy, relation_embedding.npy")
 	for _, f := range formats.All {
 		fmt.Fprintf(&list, "  %-8s %s\n", f.Name, f.Files)
 	}

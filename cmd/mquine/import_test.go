@@ -107,11 +107,11 @@ func TestImportRefuses(t *testing.T) {
 	mquine(t, "import", "--from", "rotate", w.model, out).requireSentence(t, exitFailed,
 		"is already a checkpoint in the format mquine/1: use it directly")
 	mquine(t, "import", "--from", "rotate", w.data, out).requireSentence(t, exitFailed,
-		"it has no model.safetensors, no entity_embedding.npy, and no files of")
+		"it has no model.safetensors and no files of npy, kbc, dura, rotate, ")
 	mquine(t, "import", "--from", "rotate", w.path("absent"), out).requireSentence(t, exitFailed, "no such folder")
 	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "already exists")
 	mquine(t, "import", "--from", "ampligraph", w.model, out).requireSentence(t, exitUsage,
-		`--from "ampligraph": choose from rotate, dura, kbc, libkge, dglke, pykeen, openke and tensors`)
+		`--from "ampligraph": choose from npy, kbc, dura, rotate, libkge, dglke, pykeen, openke, simple and tensors`)
 	mquine(t, "import", "--from", "rotate", w.model).requireSentence(t, exitUsage,
 		"give the folder to read and the folder to write")
 	mquine(t, "import", "--from", "rotate", w.model, out, "more").requireSentence(t, exitUsage,

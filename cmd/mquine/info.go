@@ -1,13 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 )
 
 func newInfoCommand() *cobra.Command {
-	var jsonFile string
+	var jsonFile, vocabulary string
 	cmd := &cobra.Command{
 		Use:   "info [CKPT]",
 		Short: "Describe a checkpoint",
@@ -33,11 +34,17 @@ Without a checkpoint, the command does the same as "mquine doctor".`,
 			}
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 && vocabulary != "" {
+				return errors.New("--vocab needs a checkpoint")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return doctor(cmd, jsonFile)
 			}
-			info, err := describeCheckpoint(cmd.Context(), cmd.ErrOrStderr(), args[0])
+			info, err := describeCheckpoint(cmd.Context(), cmd.ErrOrStderr(), args[0], vocabulary)
 			if err != nil {
 				return err
 			}
@@ -50,6 +57,7 @@ Without a checkpoint, the command does the same as "mquine doctor".`,
 			return nil
 		},
 	}
+	addVocabulary(cmd, &vocabulary)
 	jsonFlag(cmd, &jsonFile)
 	return cmd
 }

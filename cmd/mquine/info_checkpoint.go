@@ -29,7 +29,7 @@ type checkpointInfo struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-func describeCheckpoint(ctx context.Context, log io.Writer, path string) (*checkpointInfo, error) {
+func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary string) (*checkpointInfo, error) {
 	dir, err := findCheckpoint(ctx, log, path)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path string) (*check
 		return nil, err
 	}
 	info := &checkpointInfo{Schema: "mquine.checkpoint-info/1", Inspection: inspection}
-	if c, err := checkpoint.Open(ctx, dir); ctx.Err() != nil {
+	if c, err := checkpoint.Open(ctx, dir, checkpoint.VocabularyFolder(vocabulary)); ctx.Err() != nil {
 		return nil, ctx.Err()
 	} else if err != nil {
 		info.Problem = oneLine(err)

@@ -62,9 +62,14 @@ func TestInitEveryModel(t *testing.T) {
 		require.NoError(t, err)
 		config := c.Model.Config()
 		assert.Equal(t, name, config.Model)
-		if name != "mquine" && name != "mquade" {
-			assert.Equal(t, 12.0, config.Hyper["gamma"])
-			assert.Equal(t, 14.0/4, config.Hyper["embedding_range"])
+		spec, err := model.Lookup(name)
+		require.NoError(t, err)
+		initial := spec.Initial(model.Config{Model: name, Dim: 4})
+		for _, h := range spec.Hyper {
+			assert.Equal(t, h.Of(initial), h.Of(config), "%s of %s", h.Key, name)
+		}
+		if name == "rotate" {
+			assert.Equal(t, map[string]float64{"gamma": 12, "embedding_range": 14.0 / 4}, config.Hyper)
 		}
 		require.NoError(t, c.Close())
 	}

@@ -22,6 +22,9 @@ func protocolNames() []string {
 	return names
 }
 
+// named reports whether --protocol names a protocol other than fullProtocol.
+func (e *evaluation) named() bool { return e.fixed.Name != "" }
+
 // follow sets the sides, filters and ties of the protocol. It refuses flags that would also set
 // them.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
@@ -34,7 +37,7 @@ func (e *evaluation) follow(flags *pflag.FlagSet) error {
 			return fmt.Errorf("--protocol %s sets the sides, filters and ties: leave out --%s", e.protocol, name)
 		}
 	}
-	e.fixed = &metrics.Protocols[i]
+	e.fixed = metrics.Protocols[i]
 	e.sides, e.filters, e.ties = e.fixed.Sides, []rank.Filter{e.fixed.Filter}, e.fixed.Ties
 	return nil
 }

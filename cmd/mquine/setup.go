@@ -36,8 +36,8 @@ func (s *setup) add(cmd *cobra.Command, keys []string) {
 	addChoice(cmd, &s.split, "split", "rank the triples of this split: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
 	addSide(cmd, &s.sides, "ask for this side: tail, head or both")
-	addChoice(cmd, &s.ties, "ties", "tie rule of the tables: optimistic, pessimistic or realistic",
-		rank.Optimistic, rank.Pessimistic, rank.Realistic)
+	addChoice(cmd, &s.ties, "ties", "tie rule of the tables: optimistic, pessimistic, realistic or rounded",
+		rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded)
 	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "values of k in Hits@k, separated by commas")
 	addChoices(cmd, &s.by, "by", "also show groups of queries by these keys, separated by commas: "+
 		strings.Join(keys, ", "), keys...)

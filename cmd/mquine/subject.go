@@ -38,7 +38,11 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 		})
 	})
 	err := phase(ctx, "checkpoint", func(ctx context.Context) (err error) {
-		c, err = openCheckpoint(ctx, &notes, in.checkpoint, in.vocabulary)
+		vocabulary := checkpoint.VocabularyFolder(in.vocabulary)
+		if in.several {
+			vocabulary = checkpoint.MissingVocabularies(in.vocabulary)
+		}
+		c, err = openCheckpoint(ctx, &notes, in.checkpoint, vocabulary)
 		return err
 	})
 	reading.Wait()

@@ -16,6 +16,7 @@ const helpWidth = 80
 var commandGroups = []*cobra.Group{
 	{ID: "data", Title: "Data:"},
 	{ID: "train", Title: "Train:"},
+	{ID: "checkpoints", Title: "Checkpoints:"},
 	{ID: "evaluate", Title: "Evaluate:"},
 	{ID: "analyse", Title: "Analyse:"},
 	{ID: "measure", Title: "Measure:"},

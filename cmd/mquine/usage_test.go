@@ -47,8 +47,9 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--filter", "none,some"), `--filter "none,some": choose from none, train and all`},
 		{with(eval, "--filter", ""), `--filter "": choose from`},
 		{with(eval, "--filter", "all,all"), "all is given twice"},
-		{with(eval, "--ties", "none"), `--ties "none": choose from optimistic, pessimistic and realistic`},
-		{with(eval, "--protocol", "rotat"), `--protocol "rotat": choose from full, rotate, kbc, dglke, pykeen and openke`},
+		{with(eval, "--ties", "none"), `--ties "none": choose from optimistic, pessimistic, realistic and rounded`},
+		{with(eval, "--protocol", "rotat"), `--protocol "rotat": choose from full, rotate, kbc, dglke, libkge, ` +
+			"pykeen, openke and paper"},
 		{with(eval, "--protocol", "rotate", "--side", "both"),
 			"--protocol rotate sets the sides, filters and ties: leave out --side"},
 		{with(eval, "--protocol", "rotate", "--filter", "all"), "leave out --filter"},
@@ -219,7 +220,7 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "none train all", complete("eval", "--filter", ""))
 	assert.Equal(t, "none,train none,all", complete("eval", "--filter", "none,"))
 	assert.Equal(t, "none,train,all", complete("eval", "--filter", "none,train,"))
-	assert.Equal(t, "optimistic pessimistic realistic", complete("eval", "--ties", ""))
+	assert.Equal(t, "optimistic pessimistic realistic rounded", complete("eval", "--ties", ""))
 	assert.Equal(t, "relation entity category z-case degree", complete("eval", "--by", ""))
 	assert.Equal(t, "auto cuda avx512 avx2 generic", complete("predict", "--backend", ""))
 	assert.Equal(t, "auto float32 int8 int16", complete("eval", "--screen", ""))

@@ -7,8 +7,7 @@
 //	relations.tsv       the labels of the relations
 //
 // docs/checkpoint.md describes the metadata of model.safetensors. Package checkpoint can also read
-// the folders that the RotatE repository's training code writes (format rotate) and the formats of
-// package formats.
+// the folders of other tools: the formats of package formats.
 //
 // Begin with [Open] and [Save]. [Inspect] describes checkpoints that may be damaged.
 package checkpoint
@@ -35,9 +34,9 @@ import (
 
 // Checkpoint is an open checkpoint: a model with the labels of its entities and relations.
 type Checkpoint struct {
-	// Path is the folder of the checkpoint.
+	// Path is the folder of the checkpoint, or a file in it if Open was given a file.
 	Path string
-	// Format is mquine/1, rotate or the name of a format of package formats.
+	// Format is mquine/1 or the name of a format of package formats.
 	Format string
 	// Notes says what was converted, and how printed scores differ from the scores of the tool
 	// that wrote the checkpoint.
@@ -56,6 +55,8 @@ type Checkpoint struct {
 	Metadata map[string]string
 
 	source *source
+	// toolScore returns the score that the tool prints, given the model's. Nil means the same score.
+	toolScore func(score float64) float64
 }
 
 // Option is an option of Open.
@@ -63,16 +64,24 @@ type Option func(*options)
 
 type options struct {
 	vocabulary string
+	ifMissing  bool
 }
 
-// VocabularyFolder names the folder with the vocabularies for a checkpoint that has none:
-// entities.dict and relations.dict, or entities.tsv and relations.tsv. If the checkpoint has its
-// own vocabularies, they must equal the vocabularies in the folder.
+// VocabularyFolder names the folder with the vocabularies for a checkpoint that has none. The folder
+// holds the vocabulary files of the tool that wrote the checkpoint, or of any other tool. If the
+// checkpoint has its own vocabularies, they must equal the vocabularies in the folder.
 func VocabularyFolder(dir string) Option { return func(o *options) { o.vocabulary = dir } }
+
+// MissingVocabularies is like VocabularyFolder, but has no effect on a checkpoint that has its own
+// vocabularies. It suits a list of checkpoints of which only some need the folder.
+func MissingVocabularies(dir string) Option {
+	return func(o *options) { o.vocabulary, o.ifMissing = dir, true }
+}
 
 // Open opens the checkpoint in the folder dir and checks that the parameters have the model's names
 // and shapes, that every parameter is finite, and that the vocabularies have one label for each
-// row. An error names the file and says what is wrong with it.
+// row. An error names the file and says what is wrong with it. If a folder of LibKGE or OpenKE holds
+// several checkpoints, dir may be the file of one.
 //
 // Results that were computed with the checkpoint are valid only if Verify, called afterwards,
 // returns nil.
@@ -129,8 +138,8 @@ func (s *source) add(ctx context.Context, f mappedFile) error {
 type tensor struct {
 	path, name, dtype string
 	shape             []int
-	// values returns the elements, which may be the mapped file. It is nil unless the elements are
-	// float32 or can be converted. Call it under fault.Guard.
+	// values returns the elements as float32, which may be the mapped file. It is nil if they cannot
+	// be converted. Call it under fault.Guard.
 	values func() []float32
 }
 
@@ -154,30 +163,19 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 		return format{}, nil, fmt.Errorf("there is no checkpoint %s: no such folder", dir)
 	case err != nil:
 		return format{}, nil, fmt.Errorf("opening checkpoint: %w", err)
-	case !info.IsDir():
+	case !info.IsDir() && formats.Find(dir) == nil:
 		return format{}, nil, fmt.Errorf("%s is not a folder: give the folder of the checkpoint", dir)
 	}
-	exists := func(name string) bool {
-		_, err := os.Stat(filepath.Join(dir, name))
-		return !errors.Is(err, fs.ErrNotExist)
-	}
-	if exists(parametersName) {
+	_, err = os.Stat(filepath.Join(dir, parametersName))
+	if info.IsDir() && !errors.Is(err, fs.ErrNotExist) {
 		src, err := openMquine(ctx, dir)
 		return format{formatName, (*Checkpoint).readMquine}, src, err
 	}
 	if f := formats.Find(dir); f != nil {
 		return openForeign(ctx, f, dir)
 	}
-	if exists(rotateEntities) {
-		src, err := openRotate(ctx, dir)
-		return format{rotateName, (*Checkpoint).readRotate}, src, err
-	}
-	var tools []string
-	for _, f := range formats.All {
-		tools = append(tools, f.Name)
-	}
-	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s, no %s, and no files of %s",
-		dir, parametersName, rotateEntities, strings.Join(tools, ", "))
+	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s and no files of %s",
+		dir, parametersName, strings.Join(formats.Names(), ", "))
 }
 
 // sha256 returns the hash of the files' concatenated contents, in hex.
@@ -268,9 +266,9 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 	return nil
 }
 
-// SHA256 returns the SHA-256 of model.safetensors in hex or, for a rotate folder, of the entities'
-// table followed by the relations' table. Call it before Close, and before Verify, which then
-// covers its result.
+// SHA256 returns the SHA-256 of the files with the parameters, one after the other, in hex: of
+// model.safetensors or, for example, of a table of entities followed by a table of relations. Call
+// it before Close, and before Verify, which then covers its result.
 func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }
 
 // Verify returns an error that names the file if another program has changed a parameter file since

@@ -140,7 +140,7 @@ func TestOpenRefusesFolders(t *testing.T) {
 
 	empty := t.TempDir()
 	_, err = Open(t.Context(), empty)
-	assert.ErrorContains(t, err, empty+" is not a checkpoint: it has no model.safetensors, no entity_embedding.npy")
+	assert.ErrorContains(t, err, empty+" is not a checkpoint: it has no model.safetensors and no files of npy, kbc, ")
 
 	dir := small().write(t)
 	_, err = Open(t.Context(), filepath.Join(dir, "model.safetensors"))

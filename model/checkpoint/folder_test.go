@@ -151,6 +151,9 @@ func drawTrained(t *rapid.T) trained {
 	require.NoError(t, err)
 	for _, h := range spec.Hyper {
 		v := rapid.Float64Range(h.Least, h.Most).Draw(t, h.Key)
+		if h.Whole {
+			v = math.Round(v)
+		}
 		if v == h.Default { // checkpoints omit a default value
 			continue
 		}

@@ -5,12 +5,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
-// openForeign opens a folder of another tool.
-func openForeign(ctx context.Context, f *formats.Format, dir string) (format, *source, error) {
-	folder, err := f.Open(ctx, dir)
+// openForeign opens a folder or a file of another tool.
+func openForeign(ctx context.Context, f *formats.Format, path string) (format, *source, error) {
+	folder, err := f.Open(ctx, path)
 	if err != nil {
 		return format{}, nil, err
 	}
@@ -48,14 +49,17 @@ func OpenTensors(ctx context.Context, files formats.TensorFiles) (_ *Checkpoint,
 func foreignTensors(list []formats.Tensor) []tensor {
 	tensors := make([]tensor, len(list))
 	for i, t := range list {
-		tensors[i] = tensor{t.Path, t.Name, "F32", t.Shape, t.Values}
+		tensors[i] = tensor{t.Path, t.Name, t.Type, t.Shape, t.Values}
+		if t.Type == "float32" {
+			tensors[i].dtype = "F32"
+		}
 	}
 	return tensors
 }
 
 // readForeign completes c from a folder of another tool.
 func (c *Checkpoint) readForeign(ctx context.Context, folder *formats.Folder, o options) error {
-	if err := folder.ReadVocabularies(ctx, o.vocabulary); err != nil {
+	if err := folder.ReadVocabularies(ctx, o.vocabulary, o.ifMissing); err != nil {
 		return err
 	}
 	return c.convert(ctx, folder)
@@ -69,7 +73,8 @@ func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error 
 		return err
 	}
 	c.Notes, c.Dataset = converted.Notes, cmp.Or(converted.Dataset, "unknown")
+	c.toolScore = converted.ToolScore
 	c.source.tensors = foreignTensors(converted.Parameters)
-	return c.build(ctx, converted.Config, fmt.Sprintf("d = %d, %d entities and %d relations (in %s)",
-		converted.Config.Dim, c.Entities.Len(), c.Relations.Len(), c.VocabularyDir))
+	return c.build(ctx, converted.Config, fmt.Sprintf("d = %d, %s and %s (in %s)", converted.Config.Dim,
+		text.Plural(c.Entities.Len(), "entity"), text.Plural(c.Relations.Len(), "relation"), c.VocabularyDir))
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func fixtureFolders(t *testing.T) (folders []string) {
 func TestForeignFormats(t *testing.T) {
 	tools := map[string]string{
 		"rotate": "rotate", "kbc": "kbc", "dura": "dura", "libkge": "libkge", "dglke": "dglke", "pykeen": "pykeen",
-		"openke": "openke",
+		"openke": "openke", "quate": "openke", "simple": "simple",
 	}
 	read := 0
 	for _, dir := range fixtureFolders(t) {
@@ -69,13 +70,165 @@ func TestForeignSave(t *testing.T) {
 		}
 		out := filepath.Join(t.TempDir(), "out")
 		require.NoError(t, c.Save(t.Context(), out, map[string]string{"dataset": c.Dataset}), dir)
-		saved, err := checkpoint.Open(t.Context(), out)
+		requireSame(t, c, out)
+		require.NoError(t, c.Close())
+	}
+}
+
+// requireSame checks that the checkpoint in dir has the parameters, configuration and labels of c.
+func requireSame(t *testing.T, c *checkpoint.Checkpoint, dir string) *checkpoint.Checkpoint {
+	t.Helper()
+	other, err := checkpoint.Open(t.Context(), dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, other.Close()) })
+	require.Equal(t, c.Model.Tensors(), other.Model.Tensors(), c.Path)
+	require.Equal(t, c.Model.Config(), other.Model.Config(), c.Path)
+	require.Equal(t, c.Entities.Labels(), other.Entities.Labels(), c.Path)
+	require.Equal(t, c.Relations.Labels(), other.Relations.Labels(), c.Path)
+	require.Equal(t, c.Dataset, other.Dataset, c.Path)
+	return other
+}
+
+// The tools' scores of a few triples, of every fixture that can be read.
+func TestForeignScores(t *testing.T) {
+	// The columns with the scores of a triple as an answer to its tail query and to its head query.
+	columns := [2][]string{
+		{"score_tail_batch", "score_rhs", "score_sp", "score_t", "score_edge_func", "predict", "score", "logit",
+			"logit_float64"},
+		{"score_head_batch", "score_lhs", "score_po", "score_h", "score_edge_func", "predict", "score", "logit_reverse",
+			"logit_reverse_float64"},
+	}
+	for _, dir := range fixtureFolders(t) {
+		c, err := openEvaluated(t, dir)
+		if err != nil {
+			continue // TestForeignFormats checks the error
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "scores.tsv"))
 		require.NoError(t, err)
-		assert.Equal(t, c.Model.Tensors(), saved.Model.Tensors(), dir)
-		assert.Equal(t, c.Model.Config(), saved.Model.Config(), dir)
-		assert.Equal(t, c.Entities.Labels(), saved.Entities.Labels(), dir)
-		assert.Equal(t, c.Relations.Labels(), saved.Relations.Labels(), dir)
-		require.NoError(t, saved.Close())
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		names := strings.Split(lines[0], "\t")
+		given := "side\thead\trelation\ttail\tscore\n"
+		for i, side := range []string{"tail", "head"} {
+			at := slices.IndexFunc(columns[i], func(name string) bool { return slices.Contains(names, name) })
+			require.GreaterOrEqual(t, at, 0, "%s: no scores in %v", dir, names)
+			at = slices.Index(names, columns[i][at])
+			for _, line := range lines[1:] {
+				f := strings.Split(line, "\t")
+				given += strings.Join([]string{side, f[1], f[2], f[3], f[at]}, "\t") + "\n"
+			}
+		}
+		path := filepath.Join(t.TempDir(), "scores.tsv")
+		require.NoError(t, os.WriteFile(path, []byte(given), 0o644))
+		n, largest, err := c.CompareScores(t.Context(), path)
+		assert.NoError(t, err, dir)
+		assert.Equal(t, 2*len(lines)-2, n)
+		t.Logf("%-30s %d scores, largest difference %.2g", filepath.Base(dir), n, largest)
+	}
+}
+
+// openEvaluated opens the checkpoint of a fixture to which its scores and ranks belong: HousE and OTE
+// keep the best one in a folder of its own, without vocabularies.
+func openEvaluated(t *testing.T, dir string) (*checkpoint.Checkpoint, error) {
+	evaluated := dir
+	for _, best := range []string{"best_model", "best"} {
+		if _, err := os.Stat(filepath.Join(dir, best)); err == nil {
+			evaluated = filepath.Join(dir, best)
+		}
+	}
+	c, err := checkpoint.Open(t.Context(), evaluated, checkpoint.MissingVocabularies(dir))
+	if err == nil {
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+	}
+	return c, err
+}
+
+// A difference that float32 arithmetic does not explain is an error that names the line, and so are
+// scores that the file does not contain in a readable form.
+func TestCompareScoresWrong(t *testing.T) {
+	dir := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "rotate-repo-transe-umls")
+	c, err := checkpoint.Open(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	const triple = "chemical_viewed_functionally\tinteracts_with\timmunologic_factor\t"
+	for text, want := range map[string]string{
+		triple + "0.592922688\n" + triple + "0.593\n": ":2: the score is 0.593, but the checkpoint gives " +
+			"(chemical_viewed_functionally, interacts_with, immunologic_factor) the score 0.5929",
+		triple + "0.592922688\n" + triple + "-0.592922688\n": ":2: the score is -0.592",
+		triple: ":1: \"\" is not a score",
+		strings.Replace(triple, "imm", "x", 1) + "1": `:1: entity "xunologic_factor" is not in the vocabulary of ` +
+			dir + ", which has 135 entities and 46 relations",
+		"a\tb\tc\n": ":1: 3 columns instead of 4", triple + "NaN": `"NaN" is not a score`,
+		"head\ttail\tscore\n": ":1: the columns have names, but none is called relation",
+		"head\trelation\ttail\tscore\tside\n" + triple + "0.6\tleft": `:2: side "left" is neither tail nor head`,
+		"": "has no scores", "head\trelation\ttail\tscore\n": "has no scores",
+	} {
+		path := filepath.Join(t.TempDir(), "scores.tsv")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		_, _, err := c.CompareScores(t.Context(), path)
+		require.ErrorContains(t, err, want)
+		assert.ErrorContains(t, err, path)
+		assert.NotContains(t, err.Error(), "\n")
+	}
+	_, _, err = c.CompareScores(t.Context(), filepath.Join(dir, "absent.tsv"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+
+	path := filepath.Join(t.TempDir(), "scores.tsv")
+	require.NoError(t, os.WriteFile(path, []byte(triple+"0.592922688\r\n"), 0o644))
+	n, largest, err := c.CompareScores(t.Context(), path)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	assert.Less(t, largest, 1e-6)
+}
+
+// Several checkpoints in one folder: the user names one.
+func TestForeignSeveralCheckpoints(t *testing.T) {
+	root := filepath.Dir(fixtureFolders(t)[0])
+	for name, file := range map[string]string{
+		"libkge-transe-umls": "checkpoint_best.pt", "openke-transe-umls": "transe.ckpt",
+	} {
+		dir := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, name))))
+		whole, err := checkpoint.Open(t.Context(), filepath.Join(root, name))
+		require.NoError(t, err)
+		defer whole.Close()
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "model_best.pt")))
+		saved, err := os.ReadFile(filepath.Join(dir, file))
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(filepath.Join(dir, file)))
+		ending := filepath.Ext(file)
+		first, second := filepath.Join(dir, "transe_00005"+ending), filepath.Join(dir, "transe_00010"+ending)
+		require.NoError(t, os.WriteFile(first, saved, 0o644))
+		requireSame(t, whole, dir)
+		require.NoError(t, os.WriteFile(second, saved[:100], 0o644))
+		_, err = checkpoint.Open(t.Context(), dir)
+		tool, _, _ := strings.Cut(name, "-")
+		assert.EqualError(t, err, dir+" has 2 checkpoints of "+tool+" (transe_00005"+ending+", transe_00010"+ending+
+			"): name one of these files instead of the folder")
+		c := requireSame(t, whole, first)
+		assert.Equal(t, dir, c.VocabularyDir)
+		i, err := checkpoint.Inspect(t.Context(), first)
+		require.NoError(t, err)
+		assert.NotEmpty(t, i.Tensors)
+		_, err = checkpoint.Open(t.Context(), second)
+		assert.ErrorContains(t, err, second)
+	}
+	_, err := checkpoint.Open(t.Context(), filepath.Join(root, "README.md"))
+	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint")
+}
+
+// The vocabularies for a list of checkpoints go to the ones that have none.
+func TestMissingVocabularies(t *testing.T) {
+	root := filepath.Dir(fixtureFolders(t)[0])
+	kbc, openke := filepath.Join(root, "kbc-complex-umls"), filepath.Join(root, "openke-transe-umls")
+	bare := filepath.Join(t.TempDir(), "bare")
+	require.NoError(t, os.CopyFS(bare, os.DirFS(kbc)))
+	for _, name := range []string{"ent_id", "rel_id"} {
+		require.NoError(t, os.Remove(filepath.Join(bare, name)))
+	}
+	for dir, want := range map[string]string{openke: openke, bare: kbc} {
+		c, err := checkpoint.Open(t.Context(), dir, checkpoint.MissingVocabularies(kbc))
+		require.NoError(t, err)
+		assert.Equal(t, want, c.VocabularyDir)
 		require.NoError(t, c.Close())
 	}
 }
@@ -96,7 +249,7 @@ func TestForeignDamaged(t *testing.T) {
 			}
 			return err
 		}))
-		for range 20 {
+		for range 12 {
 			path := files[rng.IntN(len(files))]
 			whole, err := os.ReadFile(path)
 			require.NoError(t, err)

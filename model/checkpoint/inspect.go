@@ -27,7 +27,7 @@ type TensorStatistics struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
-	// Values is nil unless the tensor is float32.
+	// Values describes the elements as float32. It is nil if they cannot be converted.
 	Values *ValueStatistics `json:"values,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type NormQuantiles struct {
 	Max    float64 `json:"max"`
 }
 
-// Inspect describes the readable parameters of the checkpoint in the folder dir. The vocabularies
+// Inspect describes the readable parameters of the checkpoint that Open would open. The vocabularies
 // and metadata may be missing or wrong, and values need not be finite.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 	_, src, err := openSource(ctx, dir)

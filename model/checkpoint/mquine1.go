@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
@@ -79,8 +80,10 @@ func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	if c.Relations, err = c.readVocabulary(ctx, relationsName, relationsSHA256Key); err != nil {
 		return err
 	}
-	if err := c.checkVocabularies(ctx, o); err != nil {
-		return err
+	if o.vocabulary != "" && !o.ifMissing {
+		if err := formats.SameVocabularies(ctx, c.Path, c.Entities, c.Relations, o.vocabulary); err != nil {
+			return err
+		}
 	}
 	err = c.build(ctx, config, fmt.Sprintf("d = %d, %s (%s) and %s (%s)", config.Dim,
 		text.Plural(c.Entities.Len(), "entity"), entitiesName,
@@ -152,7 +155,7 @@ func configOf(metadata map[string]string) (model.Config, error) {
 // readVocabulary reads a vocabulary of c and compares its hash with the hash in the metadata.
 func (c *Checkpoint) readVocabulary(ctx context.Context, name, key string) (*kg.Vocabulary, error) {
 	path := filepath.Join(c.Path, name)
-	if err := checkRegular(ctx, path); err != nil {
+	if err := formats.CheckRegular(ctx, path); err != nil {
 		return nil, err
 	}
 	file, err := input.Open(ctx, path)

@@ -23,6 +23,13 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
+// The files of the RotatE repository.
+const (
+	rotateConfig    = "config.json"
+	rotateEntities  = "entity_embedding.npy"
+	rotateRelations = "relation_embedding.npy"
+)
+
 // rotateFolder is a checkpoint folder in the format of the RotatE repository. The tests write it
 // using only encoding/json and encoding/binary. Files without contents are not written.
 type rotateFolder struct {
@@ -198,9 +205,11 @@ func TestOpenRotateRefuses(t *testing.T) {
 		"truncated": {func(f *rotateFolder) { f.entity = f.entity[:len(f.entity)-1] }, rotateEntities,
 			"needs 48 bytes, but 47 follow the header"},
 		"float64": {func(f *rotateFolder) {
-			f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<f8"),
-				1)
-		}, rotateEntities, `type "<f8"`},
+			f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<f8"), 1)
+		}, rotateEntities, "float64 of shape [3 4] needs 96 bytes, but 48 follow the header"},
+		"integers": {func(f *rotateFolder) {
+			f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<i4"), 1)
+		}, rotateEntities, `its elements have type "<i4"`},
 		"few labels": {func(f *rotateFolder) { f.entities = "0\ta\n1\tb\n" }, rotateEntities,
 			"2 entities and 1 relation (in "},
 		"one vocabulary": {func(f *rotateFolder) { f.relations = "" }, "relations.dict",
@@ -283,6 +292,17 @@ func TestRotateVocabularies(t *testing.T) {
 	require.NoError(t, c.Close())
 	_, err = Open(t.Context(), dir, VocabularyFolder(given))
 	assert.ErrorContains(t, err, "differ from them: omit --vocab")
+}
+
+// Tables in float16 are converted, and a note says so.
+func TestRotateConverted(t *testing.T) {
+	f := rotateSmall()
+	f.relation = append(bytes.Replace(npyFile(1, 2), []byte("<f4"), []byte("<f2"), 1), 0, 0x38, 0, 0xb4)
+	c, err := Open(t.Context(), f.write(t))
+	require.NoError(t, err)
+	defer c.Close()
+	assert.Equal(t, []float32{0.5, -0.25}, c.Model.Tensors()[1])
+	assert.Equal(t, []string{"tensor relation was converted from float16 to float32"}, c.Notes)
 }
 
 // Saving a folder as mquine/1 does not change the model.

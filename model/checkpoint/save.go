@@ -43,13 +43,7 @@ func saveVerified(ctx context.Context, dir string, m model.Model, entities, rela
 	tensors, err := parameters(ctx, m, entities, relations)
 	if err == nil {
 		err = atomicfile.Folder(dir, func(temporary string) error {
-			if err := kg.WriteVocabulary(filepath.Join(temporary, entitiesName), entities); err != nil {
-				return err
-			}
-			if err := kg.WriteVocabulary(filepath.Join(temporary, relationsName), relations); err != nil {
-				return err
-			}
-			if err := writeParameters(ctx, temporary, m, tensors, metadata); err != nil {
+			if err := fillFolder(ctx, temporary, m, entities, relations, tensors, metadata); err != nil {
 				return err
 			}
 			return verify(ctx)
@@ -59,6 +53,18 @@ func saveVerified(ctx context.Context, dir string, m model.Model, entities, rela
 		return err
 	}
 	return fmt.Errorf("saving checkpoint %s: %w", dir, err)
+}
+
+// fillFolder writes the files of a checkpoint to the folder dir.
+func fillFolder(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
+	tensors []safetensors.Float32, metadata map[string]string) error {
+	if err := kg.WriteVocabulary(filepath.Join(dir, entitiesName), entities); err != nil {
+		return err
+	}
+	if err := kg.WriteVocabulary(filepath.Join(dir, relationsName), relations); err != nil {
+		return err
+	}
+	return writeParameters(ctx, dir, m, tensors, metadata)
 }
 
 // Replace replaces the model of the checkpoint in the folder dir. It writes only model.safetensors,
@@ -125,25 +131,11 @@ func parameters(ctx context.Context, m model.Model, entities, relations *kg.Voca
 func writeParameters(ctx context.Context, dir string, m model.Model, tensors []safetensors.Float32,
 	metadata map[string]string) error {
 	path := filepath.Join(dir, parametersName)
-	all := map[string]string{}
-	maps.Copy(all, metadata)
-	all[formatKey] = formatName
-	all[modelKey] = m.Config().Model
-	all[dimKey] = strconv.Itoa(m.Config().Dim)
-	delete(all, reciprocalKey)
-	if m.Config().Reciprocal {
-		all[reciprocalKey] = "true"
-	}
-	spec, err := model.Lookup(m.Config().Model)
+	all, err := describeModel(m.Config(), metadata)
 	if err != nil {
 		return err
 	}
-	for _, h := range spec.Hyper {
-		delete(all, h.Key)
-		if v := h.Of(m.Config()); v != h.Default {
-			all[h.Key] = strconv.FormatFloat(v, 'g', -1, 64)
-		}
-	}
+	all[formatKey] = formatName
 	if all[entitiesSHA256Key], err = fileSHA256(filepath.Join(dir, entitiesName)); err != nil {
 		return err
 	}
@@ -157,4 +149,26 @@ func writeParameters(ctx context.Context, dir string, m model.Model, tensors []s
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return safetensors.WriteFile(ctx, path, all, tensors...)
+}
+
+// describeModel returns the metadata with the model's name, dimension and hyper-parameters.
+func describeModel(config model.Config, metadata map[string]string) (map[string]string, error) {
+	spec, err := model.Lookup(config.Model)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	maps.Copy(all, metadata)
+	all[modelKey], all[dimKey] = config.Model, strconv.Itoa(config.Dim)
+	delete(all, reciprocalKey)
+	if config.Reciprocal {
+		all[reciprocalKey] = "true"
+	}
+	for _, h := range spec.Hyper {
+		delete(all, h.Key)
+		if v := h.Of(config); v != h.Default {
+			all[h.Key] = strconv.FormatFloat(v, 'g', -1, 64)
+		}
+	}
+	return all, nil
 }

@@ -36,7 +36,7 @@ func Constant(v float32) Distribution {
 // Identity is the Distribution that sets every row to the identity matrix. Rows must be square
 // matrices.
 func Identity(ctx context.Context, _ *Source, row []int, values []float32) error {
-	d := row[0]
+	d := row[len(row)-1]
 	for matrix := range slices.Chunk(values, d*d) {
 		for i := range d {
 			matrix[i*d+i] = 1

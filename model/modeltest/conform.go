@@ -1,6 +1,6 @@
 // Package modeltest checks that a model satisfies the contract of package model. Begin with
-// [Conform]. The package also contains two small models, CP and TuckER. They cover features that no
-// model of package model has: φ that depends on the side, and global tensors.
+// [Conform]. The package also contains a small model, TuckER. It covers a feature that no model of
+// package model has: global tensors.
 package modeltest
 
 import (

@@ -40,8 +40,8 @@ func trusted(devices ...*cuda.Device) *Engine {
 	return e
 }
 
-// The ranks of every kind of checkpoint equal the processor's, on one device and on two, with all
-// candidates in one slice and in several.
+// The ranks of every kind of checkpoint, exact and with a tolerance, equal the processor's, on one
+// device and on two, with all candidates in one slice and in several.
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -53,7 +53,9 @@ func TestDevicesExact(t *testing.T) {
 	checked := 0
 	check := func(m model.Model, kind, name string, d int) {
 		checked++
-		want, err := rank.Run(context.Background(), m, index, test, rank.Options{Backend: backends[0], Threads: 2})
+		tolerances := []rank.Tolerance{{Absolute: 1e-5, Relative: 1e-4}}
+		want, err := rank.Run(context.Background(), m, index, test,
+			rank.Options{Backend: backends[0], Threads: 2, Tolerances: tolerances})
 		require.NoError(t, err)
 		for i, o := range []rank.Options{
 			{Threads: 2, Engine: trusted(devices[:1]...)},
@@ -62,10 +64,11 @@ func TestDevicesExact(t *testing.T) {
 			if i > 0 && (testing.Short() || checked%4 != 1) {
 				break
 			}
-			o.Backend = backends[0]
+			o.Backend, o.Tolerances = backends[0], tolerances
 			got, err := rank.Run(context.Background(), m, index, test, o)
 			require.NoError(t, err)
 			require.Equal(t, want.Ranks, got.Ranks, "%s, %s d = %d, %v", kind, name, d, o.Engine)
+			require.Equal(t, want.Near, got.Near, "%s, %s d = %d, %v", kind, name, d, o.Engine)
 		}
 	}
 	for _, kind := range ranktest.MatrixKinds {

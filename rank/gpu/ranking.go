@@ -265,7 +265,9 @@ func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) 
 		}
 	}
 	for _, w := range workers {
-		w.send()
+		if err := w.send(ctx); err != nil {
+			return err
+		}
 	}
 	for _, w := range workers {
 		if err := w.count(ctx); err != nil {

@@ -142,8 +142,8 @@ func put[T any](w *worker, dst *cuda.Memory, n int, fill func([]T)) {
 	w.used = send(w.stream, dst, w.in, w.used, n, fill)
 }
 
-// send uploads the block's queries and targets. The next wait returns its error.
-func (w *worker) send() {
+// send uploads the block's queries and targets. The next wait may return its error.
+func (w *worker) send(ctx context.Context) error {
 	w.sendQueries()
 	targets := w.block.Targets
 	put(w, w.answer, len(targets), func(v []int32) {
@@ -158,10 +158,33 @@ func (w *worker) send() {
 	})
 	if w.slices.constructs {
 		w.scoreTargets()
+		if len(w.job.Tolerances) > 0 {
+			if err := w.widenIntervals(ctx); err != nil {
+				return err
+			}
+		}
 	} else {
 		w.sendIntervals(w.block.Low, w.block.High)
 	}
 	w.prepareRows()
+	return nil
+}
+
+// widenIntervals widens the intervals of targets with a tolerance, on the processor.
+func (w *worker) widenIntervals(ctx context.Context) error {
+	b := w.block
+	targets := len(b.Targets)
+	w.stream.copyFrom(w.out, 0, w.interval, 0, 16*int64(targets))
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	intervals := cuda.View[float64](w.out, 0, 2*targets)
+	for t := range targets {
+		b.Low[t], b.High[t] = intervals[2*t], intervals[2*t+1]
+	}
+	b.Widen()
+	w.sendIntervals(b.Low, b.High)
+	return nil
 }
 
 // padded returns n, rounded up to whole tiles of queries.

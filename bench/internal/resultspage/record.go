@@ -16,7 +16,7 @@ var protocols = []string{"tail/train", "head/train", "both/train", "tail/all", "
 
 // The main protocols of the tables.
 const (
-	paperProtocol = "tail/train"
+	paperProtocol = "tail/all"
 	fullProtocol  = "both/all"
 )
 

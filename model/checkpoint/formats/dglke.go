@@ -57,16 +57,17 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
+	name := f.Metadata["model_name"]
 	gamma, hasGamma := number(options, "gamma")
 	hidden, hasHidden := number(options, "hidden_dim")
 	hyper := map[string]float64{}
-	if hasGamma {
+	if hasGamma && name != "SimplE" {
 		hyper[model.Gamma] = gamma
 	}
 	tables := func(name string, perEntity, perRelation int) (*Converted, error) {
 		return f.vectorModel(name, perEntity, perRelation, entity, relation, offset, hyper)
 	}
-	switch name := f.Metadata["model_name"]; name {
+	switch name {
 	case "TransE_l1":
 		return tables("transe-l1", 1, 1)
 	case "TransE_l2", "TransE":
@@ -75,6 +76,16 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		return tables("distmult", 1, 1)
 	case "ComplEx":
 		return tables("complex", 2, 2)
+	case "SimplE":
+		hyper[model.Clamp] = simplEClamp
+		return tables("simple", 2, 2)
+	case "RESCAL":
+		c, err := f.rescalModel("entity", "relation", offset)
+		if err == nil {
+			c.Notes = append(c.Notes, "DGL-KE compares the score tᵀRh of each tail candidate with the answer's score "+
+				"hᵀRt; mquine scores both with hᵀRt, so its ranks of tails differ")
+		}
+		return c, err
 	case "RotatE":
 		if !hasGamma || !hasHidden || hidden < 1 {
 			return nil, fmt.Errorf("%s lacks gamma or hidden_dim, on which RotatE's phases depend",

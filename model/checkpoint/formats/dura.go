@@ -4,15 +4,16 @@ package formats
 //
 //	config.json             the training options: "rank" is the number k of complex dimensions
 //	entity_embedding.npy    ComplEx: float32 [N, 2k], real parts first; RESCAL: [N, k]
-//	relation_embedding.npy  the same, with 2R rows: the inverse of r is r + R
+//	relation_embedding.npy  ComplEx: [2R, 2k]; RESCAL: [2R, k²]; CP: [2R, k]; the inverse of r is r + R
 //	ent_id, rel_id          lines label<TAB>id, from the folder of the data set
 //
+// CP has head_entity_embedding.npy and tail_entity_embedding.npy instead of entity_embedding.npy.
 // The RotatE repository uses the same names for its tables, but its config.json has no rank.
 var dura = &Format{
 	Name: "dura", Tool: "KGE-DURA (MIRALab-USTC/KGE-DURA)",
 	Files: "config.json, *_embedding.npy, ent_id, rel_id",
 	Is: func(dir string) bool {
-		if !exists(dir, "config.json", "relation_embedding.npy") || exists(dir, "best_valid.model") {
+		if !exists(dir, "config.json", "relation_embedding.npy") {
 			return false
 		}
 		f := Folder{Path: dir, Metadata: map[string]string{}}
@@ -36,10 +37,18 @@ var dura = &Format{
 		return nil
 	},
 	convert: func(f *Folder) (*Converted, error) {
-		if name := f.Metadata["model"]; name != "ComplEx" {
+		var c *Converted
+		var err error
+		switch name := f.Metadata["model"]; name {
+		case "ComplEx":
+			c, err = f.kbcComplEx("entity_embedding", "relation_embedding")
+		case "CP":
+			c, err = f.cpModel("head_entity_embedding", "tail_entity_embedding", "relation_embedding", offset)
+		case "RESCAL":
+			c, err = f.rescalModel("entity_embedding", "relation_embedding", offset)
+		default:
 			return nil, f.unsupported(name, "")
 		}
-		c, err := f.kbcComplEx("entity_embedding", "relation_embedding")
 		if err == nil {
 			c.Dataset = f.Metadata["dataset"]
 		}

@@ -40,8 +40,7 @@ func convertExpressivE(f *Folder) (*Converted, error) {
 	if relation.width() == 4*entity.width() {
 		return f.vectorModel("expressive-functional", 1, 4, entity, relation, interleaved, nil)
 	}
-	hyper := map[string]float64{"min_denom": 0.5}
-	c, err := f.vectorModel("expressive", 1, 6, entity, relation, interleaved, hyper)
+	c, err := f.vectorModel("expressive", 1, 6, entity, relation, interleaved, nil)
 	if err == nil {
 		c.Notes = append(c.Notes, entity.Path+" does not contain min_denom: the authors' value 0.5 applies")
 	}

@@ -31,12 +31,18 @@ type Format struct {
 	Name, Tool string
 	// Files describes in one line the files that a folder holds.
 	Files string
-	// Is reports whether a folder, judged by the names of its files, belongs to the tool.
+	// Is reports whether a folder, judged by the names of its files, belongs to the tool. If it is
+	// nil, a folder with a file that ends in Ending does.
 	Is func(dir string) bool
+	// Ending, if not empty, is the ending of files that hold one checkpoint each, such as ".pt". A
+	// user may name such a file instead of its folder.
+	Ending string
 	// open opens the parameters.
 	open func(f *Folder) error
-	// vocabularies finds the labels of entities and relations; see findVocabularies.
+	// vocabularies finds the labels of entities and relations; see ReadVocabularies.
 	vocabularies []vocabularyFiles
+	// elsewhere returns another folder that may hold the vocabularies, or "", and what names it.
+	elsewhere func(f *Folder) (where, dir string, err error)
 	// labels returns the labels that the parameter files hold, if any. Vocabulary files take
 	// precedence.
 	labels func(f *Folder) (entities, relations []string)
@@ -44,15 +50,12 @@ type Format struct {
 	convert func(f *Folder) (*Converted, error)
 }
 
-// All lists the formats. The first one that recognises a folder reads it.
-var All = []*Format{hake, dura, kbc, expressive, libkge, dglke, pykeen, openke}
+// All lists the formats. The first one that recognises a folder reads it, so a stray file of another
+// tool does not matter if that tool comes later.
+var All = []*Format{exported, hake, kbc, dura, rotate, expressive, libkge, dglke, pykeen, openke, simplE}
 
-// Rotate names the format of the RotatE repository, which package checkpoint reads itself.
-const Rotate = "rotate"
-
-// Names returns the names of the formats, Rotate first.
-func Names() []string {
-	names := []string{Rotate}
+// Names returns the names of the formats.
+func Names() (names []string) {
 	for _, f := range All {
 		names = append(names, f.Name)
 	}
@@ -75,6 +78,7 @@ type Folder struct {
 	VocabularyDir string
 
 	ctx   context.Context // of Open
+	file  string          // the name of the file that the user chose, or ""
 	value any             // the value in a torch file
 }
 
@@ -123,20 +127,46 @@ type Converted struct {
 	Notes []string
 	// Dataset names the data set, or is empty if the folder does not name it.
 	Dataset string
+	// ToolScore returns the score that the tool prints, given the score that mquine prints. Nil means
+	// that they are equal.
+	ToolScore func(score float64) float64
 }
 
-// Find returns the format of a folder, or nil.
-func Find(dir string) *Format {
-	i := slices.IndexFunc(All, func(f *Format) bool { return f.Is(dir) })
+// negated returns the score of tools for which a smaller score is better.
+func negated(score float64) float64 { return -score }
+
+// squared returns the score −D², given −D.
+func squared(score float64) float64 { return -score * score }
+
+// Find returns the format of a folder, or of a file that holds a checkpoint. It returns nil if there
+// is none.
+func Find(path string) *Format {
+	i := slices.IndexFunc(All, func(f *Format) bool { return f.reads(path) })
 	if i < 0 {
 		return nil
 	}
 	return All[i]
 }
 
-// Open opens the parameters of a folder. Close the folder after use, even if it cannot be converted.
-func (f *Format) Open(ctx context.Context, dir string) (_ *Folder, err error) {
-	folder := &Folder{Path: dir, Format: f, Metadata: map[string]string{}, ctx: ctx}
+func (f *Format) reads(path string) bool {
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return false
+	case !info.IsDir():
+		return f.Ending != "" && strings.HasSuffix(path, f.Ending)
+	case f.Is != nil:
+		return f.Is(path)
+	}
+	return len(endingIn(path, f.Ending)) > 0
+}
+
+// Open opens the parameters of a folder, or of a file in the folder that ends in f.Ending. Close the
+// folder after use, even if it cannot be converted.
+func (f *Format) Open(ctx context.Context, path string) (_ *Folder, err error) {
+	folder := &Folder{Path: path, Format: f, Metadata: map[string]string{}, ctx: ctx}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		folder.Path, folder.file = filepath.Dir(path), filepath.Base(path)
+	}
 	defer func() {
 		if err != nil {
 			_ = folder.Close()
@@ -152,7 +182,16 @@ func (f *Format) Open(ctx context.Context, dir string) (_ *Folder, err error) {
 // Convert returns the model in the folder. ReadVocabularies must come first.
 func (f *Folder) Convert() (_ *Converted, err error) {
 	defer fault.Guard().Catch(&err)
-	return f.Format.convert(f)
+	c, err := f.Format.convert(f)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range c.Parameters {
+		if t.Type != "float32" {
+			c.Notes = append(c.Notes, fmt.Sprintf("tensor %s was converted from %s to float32", t.Name, t.Type))
+		}
+	}
+	return c, nil
 }
 
 // Close closes the files.
@@ -184,7 +223,7 @@ func (f *Folder) openNpyAt(path, name string) error {
 	if err := f.add(table); err != nil {
 		return err
 	}
-	f.Tensors = append(f.Tensors, Tensor{path, name, "float32", table.Shape(), table.Float32})
+	f.Tensors = append(f.Tensors, Tensor{path, name, table.Type(), table.Shape(), table.Float32})
 	return nil
 }
 
@@ -272,24 +311,51 @@ func (f *Folder) unsupported(name, reason string) error {
 	return fmt.Errorf("%s holds model %.60q of %s, which mquine cannot rank yet%s", f.Path, name, f.Format.Tool, reason)
 }
 
+// chosen returns the name of the file that the user chose or, if a folder was given, the first of the
+// preferred files that exists, or the only file that ends in f.Format.Ending.
+func (f *Folder) chosen(preferred ...string) (string, error) {
+	if f.file != "" {
+		return f.file, nil
+	}
+	for _, name := range preferred {
+		if exists(f.Path, name) {
+			return name, nil
+		}
+	}
+	names := endingIn(f.Path, f.Format.Ending)
+	if len(names) == 1 {
+		return names[0], nil
+	}
+	const most = 4
+	list := strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		list += ", …"
+	}
+	return "", fmt.Errorf("%s has %d checkpoints of %s (%s): name one of these files instead of the folder",
+		f.Path, len(names), f.Format.Name, list)
+}
+
+// endingIn returns the names of the files in dir with the given ending.
+func endingIn(dir, ending string) (names []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ending) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
 // only returns the name of the only file in dir with the given ending, or "" if there is none or more
 // than one.
 func only(dir, ending string) string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return ""
+	if names := endingIn(dir, ending); len(names) == 1 {
+		return names[0]
 	}
-	name := ""
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ending) {
-			continue
-		}
-		if name != "" {
-			return ""
-		}
-		name = e.Name()
-	}
-	return name
+	return ""
 }
 
 // exists reports whether dir has all the files.

@@ -34,18 +34,19 @@ func convertKBC(f *Folder) (*Converted, error) {
 	case f.has("core"):
 		name = "TuckER"
 	case f.has("lhs.weight", "rel.weight", "rhs.weight"):
-		name = "CP"
+		return f.cpModel("lhs.weight", "rhs.weight", "rel.weight", offset)
 	case f.has("entity.weight", "relation.weight"):
 		entity, relation, err := f.tables("entity.weight", "relation.weight")
 		if err == nil && relation.width() == entity.width() {
 			c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, offset, nil)
 			if err == nil {
+				c.ToolScore = squared
 				c.Notes = append(c.Notes, "kbc's TransE scores are −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
 					"which gives the same ranks")
 			}
 			return c, err
 		}
-		name = "RESCAL"
+		return f.rescalModel("entity.weight", "relation.weight", offset)
 	}
 	return nil, f.unsupported(name, "")
 }

@@ -12,7 +12,7 @@ import (
 
 // libkge is the format of LibKGE (uma-pi1/kge):
 //
-//	model_best.pt or checkpoint_best.pt, or a single file *.pt
+//	model_best.pt or checkpoint_best.pt, or another file *.pt
 //	entity_ids.del, relation_ids.del     lines id<TAB>label; a packaged model_*.pt contains them
 //
 // The torch file is a dictionary: "model" holds the state dictionary and "config" the options, an
@@ -21,29 +21,19 @@ import (
 var libkge = &Format{
 	Name: "libkge", Tool: "LibKGE (uma-pi1/kge)",
 	Files:        "model_best.pt or checkpoint_best.pt, entity_ids.del, relation_ids.del",
-	Is:           func(dir string) bool { return libkgeFile(dir) != "" },
+	Ending:       ".pt",
 	vocabularies: []vocabularyFiles{delFiles},
 	open:         openLibKGE,
 	labels:       libkgeLabels,
 	convert:      convertLibKGE,
 }
 
-// libkgeFile returns the name of the torch file in dir, or "".
-func libkgeFile(dir string) string {
-	for _, name := range []string{"model_best.pt", "checkpoint_best.pt"} {
-		if exists(dir, name) {
-			return name
-		}
-	}
-	if exists(dir, "entity_embedding.npy") { // a folder of the RotatE repository with another file
-		return ""
-	}
-	return only(dir, ".pt")
-}
-
 func openLibKGE(f *Folder) error {
-	file := libkgeFile(f.Path)
-	err := f.openTorch(file, func(g pickle.Global) bool { return strings.HasPrefix(g.Module, "kge.") })
+	file, err := f.chosen("model_best.pt", "checkpoint_best.pt")
+	if err != nil {
+		return err
+	}
+	err = f.openTorch(file, func(g pickle.Global) bool { return strings.HasPrefix(g.Module, "kge.") })
 	if err != nil {
 		return err
 	}
@@ -130,6 +120,12 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 		c, err = f.vectorModel("complex", 2, 2, entity, relation, offset, nil)
 	case name == "distmult":
 		c, err = f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
+	case name == "rescal":
+		c, err = f.rescalModel(table("entity"), table("relation"), offset)
+	case name == "cp":
+		c, err = f.vectorModel("cp", 2, 1, entity, relation, offset, nil)
+	case name == "simple":
+		c, err = f.vectorModel("simple", 2, 2, entity, relation, offset, nil)
 	case name == "transe" && isNumber(norm, 1):
 		c, err = f.vectorModel("transe-l1", 1, 1, entity, relation, offset, nil)
 	case name == "transe" && isNumber(norm, 2):

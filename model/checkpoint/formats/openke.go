@@ -20,29 +20,30 @@ import (
 var openke = &Format{
 	Name: "openke", Tool: "OpenKE (thunlp/OpenKE)",
 	Files:        "*.ckpt, entity2id.txt, relation2id.txt",
-	Is:           func(dir string) bool { return openkeFile(dir) != "" },
+	Ending:       ".ckpt",
 	vocabularies: []vocabularyFiles{openkeFiles},
 	open: func(f *Folder) error {
-		file := openkeFile(f.Path)
+		file, err := f.chosen()
+		if err != nil {
+			return err
+		}
 		if err := f.openTorch(file, nil); err != nil {
 			return err
 		}
 		state, _ := f.value.(*pickle.Dict)
-		err := f.addState(file, state)
+		err = f.addState(file, state)
 		for i := range f.Tensors { // a strategy object adds this prefix
 			f.Tensors[i].Name = strings.TrimPrefix(f.Tensors[i].Name, "model.")
 		}
 		return err
 	},
-	convert: convertOpenKE,
-}
-
-// openkeFile returns the name of the only file *.ckpt in dir, or "".
-func openkeFile(dir string) string {
-	if exists(dir, "entity_embedding.npy") { // a folder of the RotatE repository with another file
-		return ""
-	}
-	return only(dir, ".ckpt")
+	convert: func(f *Folder) (*Converted, error) {
+		c, err := convertOpenKE(f)
+		if err == nil {
+			c.ToolScore = negated
+		}
+		return c, err
+	},
 }
 
 func convertOpenKE(f *Folder) (*Converted, error) {
@@ -66,6 +67,17 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 		}
 		return f.vectorModel("complex", 2, 2, tables[0], tables[1], offset, nil)
 	}
+	if f.has("emb_s_a.weight") {
+		return f.quatE()
+	}
+	if f.has("ent_embeddings.weight", "rel_matrices.weight") {
+		c, err := f.rescalModel("ent_embeddings.weight", "rel_matrices.weight", offset)
+		if err == nil {
+			c.Notes = append(c.Notes, "OpenKE's link prediction ranks RESCAL by ascending scores hᵀRt; mquine ranks "+
+				"the larger score first")
+		}
+		return c, err
+	}
 	name := ""
 	switch {
 	case f.has("norm_vector.weight"):
@@ -74,10 +86,6 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 		name = "TransR"
 	case f.has("ent_transfer.weight"):
 		name = "TransD"
-	case f.has("rel_matrices.weight"):
-		name = "RESCAL"
-	case f.has("rel_inv_embeddings.weight"):
-		name = "SimplE"
 	case f.has("rel_embedding_range"):
 		name = "RotatE"
 	}
@@ -87,6 +95,14 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	entity, relation, err := f.tables("ent_embeddings.weight", "rel_embeddings.weight")
 	if err != nil {
 		return nil, err
+	}
+	if f.has("rel_inv_embeddings.weight") {
+		c, err := f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
+		if err == nil {
+			c.Notes = append(c.Notes, "OpenKE's SimplE has one vector for an entity and predicts by Σ h r t, so it is "+
+				"read as DistMult")
+		}
+		return c, err
 	}
 	file := strings.ToLower(filepath.Base(entity.Path))
 	switch {
@@ -105,4 +121,22 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 			"(L1 norm, rows divided by their Euclidean norms)", entity.Path))
 	}
 	return c, err
+}
+
+// quatE converts a file of the authors of QuatE, whose code derives from OpenKE. Its tables of
+// relations have a row for each entity, of which the first R are used.
+func (f *Folder) quatE() (*Converted, error) {
+	var tables [2]Tensor
+	for i, pattern := range []string{"emb_%c_a.weight", "rel_%c_b.weight"} {
+		var names []string
+		for _, part := range "sxyz" {
+			names = append(names, fmt.Sprintf(pattern, part))
+		}
+		var err error
+		if tables[i], err = f.joined(names[0], names[1:]...); err != nil {
+			return nil, err
+		}
+	}
+	relation := tables[1].first(f.Relations.Len())
+	return f.vectorModel("quate", 4, 4, tables[0], relation, offset, nil)
 }

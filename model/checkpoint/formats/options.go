@@ -3,8 +3,12 @@ package formats
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"path/filepath"
+	"strconv"
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
@@ -15,9 +19,12 @@ const maxOptions = 1 << 20
 
 // readOptions reads a JSON object of training options and adds its strings, numbers and booleans to
 // the metadata.
-func (f *Folder) readOptions(file string) (options map[string]any, err error) {
+func (f *Folder) readOptions(file string) (values map[string]any, err error) {
 	path := filepath.Join(f.Path, file)
 	open, err := mapped.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is missing: without the training options, no scores can be computed", path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
@@ -28,11 +35,11 @@ func (f *Folder) readOptions(file string) (options map[string]any, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(open.Contents()))
 	d.UseNumber()
-	if err := d.Decode(&options); err != nil || options == nil || d.More() {
+	if err := d.Decode(&values); err != nil || values == nil || d.More() {
 		return nil, fmt.Errorf("%s is not a single JSON object", path)
 	}
-	f.describe(options)
-	return options, nil
+	f.describe(values)
+	return values, nil
 }
 
 // describe adds the strings, numbers and booleans of options to the metadata.
@@ -50,4 +57,70 @@ func number(options map[string]any, key string) (float64, bool) {
 	v, ok := options[key].(json.Number)
 	x, err := v.Float64()
 	return x, ok && err == nil
+}
+
+// options holds training options that a conversion needs. Its methods record in err the first
+// option that is missing or of the wrong kind.
+type options struct {
+	path   string
+	values map[string]any
+	err    error
+}
+
+// neededOptions reads a JSON object of training options.
+func (f *Folder) neededOptions(file string) (*options, error) {
+	values, err := f.readOptions(file)
+	return &options{path: filepath.Join(f.Path, file), values: values}, err
+}
+
+// fail records an error, unless there is one.
+func (o *options) fail(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf("%s: "+format, append([]any{o.path}, args...)...)
+	}
+}
+
+// wrong records that the value of an option is of the wrong kind.
+func (o *options) wrong(key, want string) {
+	if v, given := o.values[key]; given {
+		o.fail("option %q is %.40q, not %s", key, fmt.Sprint(v), want)
+	} else {
+		o.fail("option %q is missing", key)
+	}
+}
+
+// string returns a string option, or "" if it is null or missing.
+func (o *options) string(key string) string {
+	text, ok := o.values[key].(string)
+	if !ok && o.values[key] != nil {
+		o.wrong(key, "a string")
+	}
+	return text
+}
+
+func (o *options) boolean(key string) bool {
+	v, ok := o.values[key].(bool)
+	if !ok {
+		o.wrong(key, "true or false")
+	}
+	return v
+}
+
+// integer returns a positive number, such as a number of rows.
+func (o *options) integer(key string) int {
+	v, _ := o.values[key].(json.Number)
+	n, err := strconv.ParseInt(v.String(), 10, 32)
+	if err != nil || n < 1 {
+		o.wrong(key, "a positive integer")
+	}
+	return int(n)
+}
+
+func (o *options) number(key string) float64 {
+	v, _ := o.values[key].(json.Number)
+	x, err := strconv.ParseFloat(v.String(), 64)
+	if err != nil || math.IsInf(x, 0) {
+		o.wrong(key, "a number")
+	}
+	return x
 }

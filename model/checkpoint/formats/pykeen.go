@@ -88,8 +88,15 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	name := f.Metadata["model"]
 	switch name {
 	case "BoxE":
-		return convertPyKEENBoxE(f)
-	case "ComplEx", "DistMult", "TransE":
+		return f.pykeenBoxE()
+	case "ComplEx", "DistMult", "QuatE", "TransE":
+	case "RESCAL":
+		return f.rescalModel("entity_representations.0", "relation_representations.0", interleaved)
+	case "CP":
+		return f.cpModel("entity_representations.0", "entity_representations.1", "relation_representations.0",
+			interleaved)
+	case "SimplE":
+		return f.pykeenSimplE()
 	case "RotatE":
 		return nil, f.unsupported(name, "PyKEEN's RotatE takes one norm over all coordinates, "+
 			"whereas RotatE adds the moduli")
@@ -109,6 +116,14 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 		return c, err
 	case "DistMult":
 		return f.vectorModel("distmult", 1, 1, entity, relation, interleaved, nil)
+	case "QuatE":
+		c, err := f.vectorModel("quate", 4, 4, entity.mapRows(separateQuaternions),
+			relation.mapRows(separateQuaternions).mapRows(times(-1)), interleaved, nil)
+		if err == nil {
+			c.Notes = append(c.Notes, "PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, so the relations are negated; "+
+				"it interleaves the parts of quaternions, which mquine stores part by part")
+		}
+		return c, err
 	}
 	var p, power any
 	if interaction := module(f.value.(*pickle.Object), "interaction"); interaction != nil {
@@ -121,6 +136,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	case isNumber(norm, 2):
 		c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, interleaved, nil)
 		if err == nil && power == true {
+			c.ToolScore = squared
 			c.Notes = append(c.Notes, "this TransE of PyKEEN scores −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
 				"which gives the same ranks")
 		}
@@ -130,9 +146,28 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	}
 }
 
-// convertPyKEENBoxE joins the tables of positions and bumps, and the six tables of the boxes: centre,
-// shape and size of the head box, and then of the tail box.
-func convertPyKEENBoxE(f *Folder) (*Converted, error) {
+// pykeenSimplE converts PyKEEN's SimplE, in which the tail meets the head's own tables: ½ Σ (a_h r a_t
+// + b_h r' b_t). It is DistMult with the rows [a, b] and ½[r, r'].
+func (f *Folder) pykeenSimplE() (*Converted, error) {
+	entity, err := f.joined("entity_representations.0", "entity_representations.1")
+	if err != nil {
+		return nil, err
+	}
+	relation, err := f.joined("relation_representations.0", "relation_representations.1")
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.vectorModel("distmult", 1, 1, entity, relation.mapRows(times(0.5)), interleaved, nil)
+	if err == nil {
+		c.Notes = append(c.Notes, "PyKEEN's SimplE scores ½ Σ (a_h r a_t + b_h r' b_t), which is DistMult of twice "+
+			"the dimension, and not SimplE, ½ Σ (a_h r b_t + a_t r' b_h)")
+	}
+	return c, err
+}
+
+// pykeenBoxE joins the tables of positions and bumps, and the six tables of the boxes: centre, shape
+// and size of the head box, and then of the tail box.
+func (f *Folder) pykeenBoxE() (*Converted, error) {
 	interaction := module(f.value.(*pickle.Object), "interaction")
 	if interaction == nil {
 		return nil, f.unsupported("BoxE", "its interaction is missing")
@@ -143,36 +178,24 @@ func convertPyKEENBoxE(f *Folder) (*Converted, error) {
 	if norm, _ := pickle.Text(p); !isNumber(norm, 2) || tanh != true || power == true {
 		return nil, f.unsupported("BoxE", "mquine has p = 2 and tanh_map = true, without power_norm")
 	}
-	tensors := func(list string, numbers ...int) (parts []Tensor, err error) {
-		for _, i := range numbers {
-			t, err := f.tensor(fmt.Sprintf("%s.%d", list, i))
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, t)
+	relationTable := func(i int) string { return fmt.Sprintf("relation_representations.%d", i) }
+	entity, err := f.joined("entity_representations.0", "entity_representations.1")
+	if err != nil {
+		return nil, err
+	}
+	d := entity.width() / 2
+	for i, width := range []int{d, d, 1, d, d, 1} {
+		t, err := f.tensor(relationTable(i))
+		if err != nil {
+			return nil, err
 		}
-		return parts, nil
-	}
-	entities, err := tensors("entity_representations", 0, 1)
-	if err != nil {
-		return nil, err
-	}
-	relations, err := tensors("relation_representations", 0, 1, 3, 4, 2, 5)
-	if err != nil {
-		return nil, err
-	}
-	d := entities[0].width()
-	for i, width := range []int{d, d, d, d, 1, 1} {
-		if relations[i].width() != width {
+		if t.width() != width {
 			return nil, fmt.Errorf("%s: tensor %.60q of BoxE has rows of %d numbers, not %d",
-				relations[i].Path, relations[i].Name, relations[i].width(), width)
+				t.Path, t.Name, t.width(), width)
 		}
 	}
-	entity, err := joinRows(entities)
-	if err != nil {
-		return nil, err
-	}
-	relation, err := joinRows(relations)
+	relation, err := f.joined(relationTable(0), relationTable(1), relationTable(3), relationTable(4),
+		relationTable(2), relationTable(5))
 	if err != nil {
 		return nil, err
 	}

@@ -47,23 +47,43 @@ func (f *Folder) tableModel(
 	default:
 		return nil, f.wrongRows(relation, r, "relations")
 	}
-	for _, t := range []Tensor{entity, relation} {
-		if t.Type != "float32" {
-			c.Notes = append(c.Notes, fmt.Sprintf("tensor %s was converted from %s to float32", t.Name, t.Type))
-		}
+	if c.Config.Reciprocal && inverses == offset {
+		values := relation.Values
+		relation.Values = func() []float32 { return alternate(values(), r) }
 	}
-	relation.Shape = []int{r, relation.width()}
-	if c.Config.Reciprocal {
-		relation.Shape = []int{r, 2, relation.Shape[1]}
-		if inverses == offset {
-			values := relation.Values
-			relation.Values = func() []float32 { return alternate(values(), r) }
-		}
+	config := c.Config
+	config.Entities, config.Relations = n, r
+	parameters, err := model.Parameters(config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	entity.Name, relation.Name = "entity", "relation"
-	entity.Shape = []int{n, entity.width()}
 	c.Parameters = []Tensor{entity, relation}
+	for i, p := range parameters {
+		c.Parameters[i].Name, c.Parameters[i].Shape = p.Name, p.Dims()
+	}
 	return c, nil
+}
+
+// rescalModel returns a RESCAL model, whose relations are d × d matrices, row by row.
+func (f *Folder) rescalModel(entityName, relationName string, inverses numbering) (*Converted, error) {
+	entity, relation, err := f.tables(entityName, relationName)
+	if err != nil {
+		return nil, err
+	}
+	return f.vectorModel("rescal", 1, entity.width(), entity, relation, inverses, nil)
+}
+
+// cpModel returns a CP model from separate tables of heads and tails.
+func (f *Folder) cpModel(headName, tailName, relationName string, inverses numbering) (*Converted, error) {
+	entity, err := f.joined(headName, tailName)
+	if err != nil {
+		return nil, err
+	}
+	relation, err := f.tensor(relationName)
+	if err != nil {
+		return nil, err
+	}
+	return f.vectorModel("cp", 2, 1, entity, relation, inverses, nil)
 }
 
 func (f *Folder) wrongRows(t Tensor, labels int, of string) error {
@@ -97,10 +117,24 @@ func (t Tensor) mapRows(change func(to, from []float32)) Tensor {
 }
 
 // separate turns a row of complex numbers re₁, im₁, re₂, im₂, … into re₁, re₂, …, im₁, im₂, ….
-func separate(to, from []float32) {
-	k := len(from) / 2
-	for i := range k {
-		to[i], to[k+i] = from[2*i], from[2*i+1]
+func separate(to, from []float32) { separateParts(2, to, from) }
+
+// separateQuaternions does the same with the four parts of quaternions.
+func separateQuaternions(to, from []float32) { separateParts(4, to, from) }
+
+func separateParts(parts int, to, from []float32) {
+	k := len(from) / parts
+	for i, v := range from {
+		to[i%parts*k+i/parts] = v
+	}
+}
+
+// times returns a function that multiplies a row by a factor.
+func times(factor float32) func(to, from []float32) {
+	return func(to, from []float32) {
+		for i, v := range from {
+			to[i] = factor * v
+		}
 	}
 }
 
@@ -117,49 +151,46 @@ func normalise(to, from []float32) {
 	}
 }
 
-// joinRows returns the tensor whose rows are the rows of all tensors, one after another.
-func joinRows(parts []Tensor) (Tensor, error) {
-	joined, width := parts[0], 0
-	for _, t := range parts {
-		if t.rows() != joined.rows() {
-			return joined, fmt.Errorf("%s: tensors %.60q and %.60q have different numbers of rows, %d and %d",
-				t.Path, joined.Name, t.Name, joined.rows(), t.rows())
+// joined returns the table whose rows are the rows of the named tables, one after another.
+func (f *Folder) joined(first string, others ...string) (Tensor, error) {
+	table, err := f.tensor(first)
+	for _, name := range others {
+		if err != nil {
+			return table, err
 		}
-		if t.Type != joined.Type {
-			joined.Type = joined.Type + " and " + t.Type
+		var next Tensor
+		if next, err = f.tensor(name); err == nil {
+			table, err = join(table, next)
 		}
-		width += t.width()
 	}
-	joined.Shape = []int{joined.rows(), width}
-	joined.Values = func() []float32 {
-		result := make([]float32, joined.rows()*width)
-		from := 0
-		for _, t := range parts {
-			values, n := t.Values(), t.width()
-			for i := range t.rows() {
-				copy(result[i*width+from:][:n], values[i*n:][:n])
-			}
-			from += n
-		}
-		return result
+	return table, err
+}
+
+// first returns the first n rows of a table that has more.
+func (t Tensor) first(n int) Tensor {
+	if t.rows() > n {
+		values, width := t.Values, t.width()
+		t.Shape = []int{n, width}
+		t.Values = func() []float32 { return values()[:n*width] }
 	}
-	return joined, nil
+	return t
 }
 
 // join returns the tensor whose rows are the rows of a followed by the rows of b.
 func join(a, b Tensor) (Tensor, error) {
-	if a.rows() != b.rows() || a.width() != b.width() {
+	if a.rows() != b.rows() {
 		return a, fmt.Errorf("%s: tensors %.60q and %.60q have different shapes, %v and %v",
 			a.Path, a.Name, b.Name, a.Shape, b.Shape)
 	}
-	width, x, y := a.width(), a.Values, b.Values
-	a.Shape = []int{a.rows(), 2 * width}
+	n, m, x, y := a.width(), b.width(), a.Values, b.Values
+	rows := a.rows()
+	a.Shape = []int{rows, n + m}
 	a.Values = func() []float32 {
 		first, second := x(), y()
 		result := make([]float32, 0, len(first)+len(second))
-		for i := 0; i < len(first); i += width {
-			result = append(result, first[i:][:width]...)
-			result = append(result, second[i:][:width]...)
+		for i := range rows {
+			result = append(result, first[i*n:][:n]...)
+			result = append(result, second[i*m:][:m]...)
 		}
 		return result
 	}

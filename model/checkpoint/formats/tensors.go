@@ -50,40 +50,34 @@ func Complex(name string) bool { return complexTables[name][0] }
 // TensorModels returns the names of the models that TensorFiles can describe.
 func TensorModels() (names []string) {
 	for _, s := range model.Specs() {
-		if _, err := twoTables(s.Name); err == nil {
+		if _, _, err := twoTables(s.Name, nil, 1); err == nil {
 			names = append(names, s.Name)
 		}
 	}
 	return names
 }
 
-// twoTables returns the widths of the rows of a model that has one table for entities and one for
-// relations, as multiples of d.
-func twoTables(name string) (widths [2]int, err error) {
+// twoTables returns the widths of the rows of a model of dimension d that has one table for entities
+// and one for relations.
+func twoTables(name string, hyper map[string]float64, d int) (entity, relation int, err error) {
 	spec, err := model.Lookup(name)
 	if err != nil {
-		return widths, err
+		return 0, 0, err
 	}
-	for d := 1; d <= 2; d++ {
-		parameters, err := spec.Parameters(spec.Initial(model.Config{Model: name, Dim: d}))
-		if err != nil {
-			return widths, err
-		}
-		if len(parameters) != 2 || parameters[0].Name != "entity" || parameters[1].Name != "relation" ||
-			d == 2 && parameters[0].Width() != 2*widths[0] {
-			return widths, fmt.Errorf("model %s does not have exactly two tables, one of entities and one of relations",
-				name)
-		}
-		if d == 1 {
-			widths = [2]int{parameters[0].Width(), parameters[1].Width()}
-		}
+	parameters, err := spec.Parameters(spec.Initial(model.Config{Model: name, Dim: d, Hyper: hyper}))
+	if err != nil {
+		return 0, 0, err
 	}
-	return widths, nil
+	if len(parameters) != 2 || parameters[0].Name != "entity" || parameters[1].Name != "relation" {
+		return 0, 0, fmt.Errorf("model %s does not have exactly two tables, one of entities and one of relations",
+			name)
+	}
+	return parameters[0].Width(), parameters[1].Width(), nil
 }
 
 // OpenTensors opens the tables. The folder is ready to be converted.
 func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) {
-	widths, err := twoTables(files.Model)
+	perEntity, _, err := twoTables(files.Model, files.Hyper, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +103,12 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 				tables[i] = tables[i].mapRows(separate)
 			}
 		}
-		return f.vectorModel(files.Model, widths[0], widths[1], tables[0], tables[1], inverses, files.Hyper)
+		d := max(1, tables[0].width()/perEntity)
+		_, relation, err := twoTables(files.Model, files.Hyper, d)
+		if err != nil {
+			return nil, err
+		}
+		return f.vectorModel(files.Model, perEntity, relation/d, tables[0], tables[1], inverses, files.Hyper)
 	}
 	path, _ := cutTensor(files.Entity)
 	f, err := format.Open(ctx, filepath.Dir(path))

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
@@ -38,59 +37,74 @@ var (
 )
 
 // ReadVocabularies reads the labels of entities and relations: from the folder itself or, if it has
-// none, from the given folder. The given folder may hold the vocabulary files of the tool or, if it
-// has no others, of any other tool. If both folders have vocabularies, they must be equal.
-func (f *Folder) ReadVocabularies(ctx context.Context, given string) error {
-	own, err := f.ownVocabularies(ctx)
-	if err != nil {
-		return err
-	}
-	if own != nil {
-		f.Entities, f.Relations, f.VocabularyDir = own.entities, own.relations, f.Path
-	}
-	if given == "" {
-		if own == nil {
-			return fmt.Errorf("%s has no vocabularies: copy %s into it, or name their folder with --vocab",
-				f.Path, f.vocabularyNames())
-		}
-		return nil
-	}
-	other, err := f.givenVocabularies(ctx, given)
+// none, from the given folder or, without one, from the folder that the tool's options name. The
+// given folder may hold the vocabulary files of the tool or, if it has no others, of any other tool.
+// If both the folder and the given folder have vocabularies, they must be equal, unless ifMissing
+// says that only a folder without vocabularies needs the given ones.
+func (f *Folder) ReadVocabularies(ctx context.Context, given string, ifMissing bool) error {
+	v, err := f.ownVocabularies(ctx)
+	f.VocabularyDir = f.Path
 	switch {
 	case err != nil:
 		return err
-	case own == nil:
-		f.Entities, f.Relations, f.VocabularyDir = other.entities, other.relations, given
-	case !slices.Equal(own.entities.Labels(), other.entities.Labels()) ||
-		!slices.Equal(own.relations.Labels(), other.relations.Labels()):
-		return fmt.Errorf("%s has its own vocabularies, and the vocabularies in %s differ from them: omit --vocab",
-			f.Path, given)
+	case v == nil && given != "":
+		f.VocabularyDir = given
+		v, err = f.Format.givenVocabularies(ctx, given)
+	case v == nil:
+		v, err = f.vocabulariesElsewhere(ctx)
+	case given != "" && !ifMissing:
+		err = f.Format.same(ctx, f.Path, v, given)
 	}
+	if err != nil {
+		return err
+	}
+	f.Entities, f.Relations = v.entities, v.relations
 	return nil
+}
+
+// SameVocabularies returns an error if the vocabularies of the checkpoint in dir, which is in
+// mquine's own format, differ from the vocabularies in the folder given.
+func SameVocabularies(ctx context.Context, dir string, entities, relations *kg.Vocabulary, given string) error {
+	own := &Format{Name: "mquine", vocabularies: []vocabularyFiles{dictFiles, tsvFiles}}
+	return own.same(ctx, dir, &vocabularies{entities, relations}, given)
+}
+
+// same returns an error if the vocabularies of the checkpoint in dir differ from the vocabularies in
+// the folder given.
+func (f *Format) same(ctx context.Context, dir string, v *vocabularies, given string) error {
+	other, err := f.givenVocabularies(ctx, given)
+	if err == nil && (!slices.Equal(v.entities.Labels(), other.entities.Labels()) ||
+		!slices.Equal(v.relations.Labels(), other.relations.Labels())) {
+		err = fmt.Errorf("%s has its own vocabularies, and the vocabularies in %s differ from them: omit --vocab",
+			dir, given)
+	}
+	return err
 }
 
 // vocabularies is a pair of vocabularies.
 type vocabularies struct{ entities, relations *kg.Vocabulary }
 
-// vocabularyNames lists the names of the tool's vocabulary files.
-func (f *Folder) vocabularyNames() string {
-	var names []string
-	for _, files := range f.Format.vocabularies {
-		names = append(names, files.entities+" and "+files.relations)
+// vocabularyNames names the tool's vocabulary files.
+func (f *Format) vocabularyNames() string {
+	files := f.vocabularies[0]
+	return files.entities + " and " + files.relations
+}
+
+// find reads the tool's vocabulary files in dir. It returns nil if there are none.
+func (f *Format) find(ctx context.Context, dir string) (*vocabularies, error) {
+	for _, files := range f.vocabularies {
+		if v, err := readPair(ctx, dir, files); v != nil || err != nil {
+			return v, err
+		}
 	}
-	return strings.Join(names, ", or ")
+	return nil, nil
 }
 
 // ownVocabularies reads the vocabularies of the folder, from files or, if there are none, from the
 // parameter file. It returns nil if there are none either.
 func (f *Folder) ownVocabularies(ctx context.Context) (*vocabularies, error) {
-	for _, files := range f.Format.vocabularies {
-		if v, err := readPair(ctx, f.Path, files); v != nil || err != nil {
-			return v, err
-		}
-	}
-	if f.Format.labels == nil {
-		return nil, nil
+	if v, err := f.Format.find(ctx, f.Path); v != nil || err != nil || f.Format.labels == nil {
+		return v, err
 	}
 	entities, relations := f.Format.labels(f)
 	if entities == nil || relations == nil {
@@ -107,12 +121,32 @@ func (f *Folder) ownVocabularies(ctx context.Context) (*vocabularies, error) {
 	return &v, nil
 }
 
-// givenVocabularies reads the vocabularies in the folder that the user names.
-func (f *Folder) givenVocabularies(ctx context.Context, dir string) (*vocabularies, error) {
-	for _, files := range f.Format.vocabularies {
-		if v, err := readPair(ctx, dir, files); v != nil || err != nil {
+// vocabulariesElsewhere reads the vocabularies in the folder that the tool's options name, and sets
+// VocabularyDir.
+func (f *Folder) vocabulariesElsewhere(ctx context.Context) (*vocabularies, error) {
+	names := f.Format.vocabularyNames()
+	if f.Format.elsewhere == nil {
+		return nil, fmt.Errorf("%s has no vocabularies: copy %s into it, or name their folder with --vocab",
+			f.Path, names)
+	}
+	where, dir, err := f.Format.elsewhere(f)
+	if err != nil {
+		return nil, err
+	}
+	if dir != "" {
+		f.VocabularyDir = dir
+		if v, err := f.Format.find(ctx, dir); v != nil || err != nil {
 			return v, err
 		}
+	}
+	return nil, fmt.Errorf("%s has no %s, and neither does %s (%.200q): "+
+		"copy them into it, or name their folder with --vocab", f.Path, names, where, dir)
+}
+
+// givenVocabularies reads the vocabularies in the folder that the user names.
+func (f *Format) givenVocabularies(ctx context.Context, dir string) (*vocabularies, error) {
+	if v, err := f.find(ctx, dir); v != nil || err != nil {
+		return v, err
 	}
 	var found []vocabularyFiles
 	for _, files := range allVocabularies {
@@ -127,25 +161,25 @@ func (f *Folder) givenVocabularies(ctx context.Context, dir string) (*vocabulari
 		return readPair(ctx, dir, found[0])
 	}
 	return nil, fmt.Errorf("%s has both %s and %s, which may number the entities differently: "+
-		"copy the files that %s used into %s", dir, found[0].entities, found[1].entities, f.Format.Name, f.Path)
+		"leave only the files that %s used", dir, found[0].entities, found[1].entities, f.Name)
 }
 
 // readPair reads a pair of vocabulary files. It returns nil if dir lacks the entity file.
 func readPair(ctx context.Context, dir string, files vocabularyFiles) (*vocabularies, error) {
-	var v vocabularies
-	var err error
-	v.entities, err = readVocabulary(ctx, filepath.Join(dir, files.entities), files.VocabularyLayout)
+	entities, err := readVocabulary(ctx, filepath.Join(dir, files.entities), files.VocabularyLayout)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	v.relations, err = readVocabulary(ctx, filepath.Join(dir, files.relations), files.VocabularyLayout)
-	if err != nil {
-		return nil, err
+	path := filepath.Join(dir, files.relations)
+	relations, err := readVocabulary(ctx, path, files.VocabularyLayout)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is missing: the vocabularies are the files %s and %s",
+			path, files.entities, files.relations)
 	}
-	return &v, nil
+	return &vocabularies{entities, relations}, err
 }
 
 // newVocabulary returns the vocabulary of a list of distinct labels.
@@ -160,15 +194,20 @@ func newVocabulary(labels []string) (*kg.Vocabulary, error) {
 	return v, nil
 }
 
-// readVocabulary reads a regular file. A folder from elsewhere may contain a named pipe, from which
-// reading might never end.
+// readVocabulary reads a regular file.
 func readVocabulary(ctx context.Context, path string, layout kg.VocabularyLayout) (*kg.Vocabulary, error) {
-	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
-	if err != nil {
+	if err := CheckRegular(ctx, path); err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file, as a vocabulary must be", path)
-	}
 	return kg.ReadVocabularyLayout(ctx, path, layout)
+}
+
+// CheckRegular returns an error if the file of a vocabulary exists and is not a regular file. A folder
+// from elsewhere may contain a named pipe, for example, from which reading might never end.
+func CheckRegular(ctx context.Context, path string) error {
+	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file, as a vocabulary must be", path)
+	}
+	return ctx.Err() // reading the file will report other errors
 }

@@ -1,7 +1,7 @@
-// Package npy reads NumPy's .npy files of float32 numbers. A file contains a magic string, the
-// format version, the length of the header, the header (element type, order and shape, as a Python
-// dictionary) and the elements. The package never executes anything in a file, and checks
-// everything in its header.
+// Package npy reads and writes NumPy's .npy files of floating-point numbers. A file contains a magic
+// string, the format version, the length of the header, the header (element type, order and shape,
+// as a Python dictionary) and the elements. The package never executes anything in a file, and
+// checks everything in its header.
 //
 // The format is described at
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
@@ -24,10 +25,31 @@ import (
 type File struct {
 	mapped *mapped.File
 	data   []byte // the file without its header
+	kind   kind
 	shape  []int
 }
 
-// Open opens a file of little-endian float32 numbers in C order. An error names the file.
+// kind is a type of elements.
+type kind struct {
+	name    string
+	size    int                    // in bytes
+	convert func(b []byte) float32 // nil for little-endian float32
+}
+
+// kinds maps NumPy's descriptions to the types that can be read.
+var kinds = map[string]kind{
+	"<f4": {"float32", 4, nil},
+	">f4": {"big-endian float32", 4,
+		func(b []byte) float32 { return math.Float32frombits(binary.BigEndian.Uint32(b)) }},
+	"<f8": {"float64", 8,
+		func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) }},
+	">f8": {"big-endian float64", 8,
+		func(b []byte) float32 { return float32(math.Float64frombits(binary.BigEndian.Uint64(b))) }},
+	"<f2": {"float16", 2, func(b []byte) float32 { return mapped.Half(binary.LittleEndian.Uint16(b)) }},
+	">f2": {"big-endian float16", 2, func(b []byte) float32 { return mapped.Half(binary.BigEndian.Uint16(b)) }},
+}
+
+// Open opens a file of float32, float64 or float16 numbers in C order. An error names the file.
 func Open(path string) (*File, error) {
 	m, f, err := mapped.Parse(path, parse)
 	if err != nil {
@@ -36,6 +58,10 @@ func Open(path string) (*File, error) {
 	f.mapped = m
 	return f, nil
 }
+
+// Type returns the type of the elements: float32, float64 or float16, after big-endian if they are
+// big-endian.
+func (f *File) Type() string { return f.kind.name }
 
 // Shape returns the extents of the array. It is empty for a scalar. Do not modify it.
 func (f *File) Shape() []int { return f.shape }
@@ -49,9 +75,19 @@ func (f *File) Mark(ctx context.Context) error { return f.mapped.Mark(ctx) }
 // Verify returns an error that names the file if the file has changed since Mark.
 func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 
-// Float32 returns the elements in row-major order. On a little-endian machine with aligned data
-// they are the mapped file: read-only and valid until Close. Otherwise they are a converted copy.
-func (f *File) Float32() []float32 { return mapped.Float32s(f.data) }
+// Float32 returns the elements in row-major order, rounded to float32 if they are float64. On a
+// little-endian machine, aligned little-endian float32 numbers are the mapped file: read-only and
+// valid until Close. Otherwise the elements are a converted copy.
+func (f *File) Float32() []float32 {
+	if f.kind.convert == nil {
+		return mapped.Float32s(f.data)
+	}
+	values := make([]float32, len(f.data)/f.kind.size)
+	for i := range values {
+		values[i] = f.kind.convert(f.data[i*f.kind.size:])
+	}
+	return values
+}
 
 // Close releases the file's memory. Do not use slices of its contents afterwards. A second call
 // does nothing.
@@ -59,7 +95,7 @@ func (f *File) Close() error { return f.mapped.Close() }
 
 const (
 	magic = "\x93NUMPY"
-	// maxHeader limits the length of the header, in bytes. The header of a float32 array is much
+	// maxHeader limits the length of the header, in bytes. The header of an array of numbers is much
 	// shorter.
 	maxHeader = 1 << 16
 )
@@ -91,19 +127,16 @@ func parse(file []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case h.descr == "<f4":
-	case h.descr == ">f4":
-		return nil, errors.New("its numbers are big-endian float32 (>f4): save it again after astype('<f4')")
-	default:
-		return nil, fmt.Errorf("its elements have type %.40q, but only float32 (<f4) can be read: "+
+	elements, known := kinds[h.descr]
+	if !known {
+		return nil, fmt.Errorf("its elements have type %.40q, but only float32, float64 and float16 can be read: "+
 			"save it again after astype('<f4')", h.descr)
 	}
 	if h.fortran {
 		return nil, errors.New("its elements are in Fortran order: save it again after numpy.ascontiguousarray")
 	}
-	f := &File{data: rest[size:], shape: h.shape}
-	want := uint64(4)
+	f := &File{data: rest[size:], kind: elements, shape: h.shape}
+	want := uint64(elements.size)
 	for _, n := range h.shape {
 		over, product := bits.Mul64(want, uint64(n))
 		if over != 0 {
@@ -112,8 +145,8 @@ func parse(file []byte) (*File, error) {
 		want = product
 	}
 	if got := uint64(len(f.data)); got != want {
-		return nil, fmt.Errorf("truncated or damaged: float32 of shape %v needs %d bytes, but %d follow the header",
-			h.shape, want, got)
+		return nil, fmt.Errorf("truncated or damaged: %s of shape %v needs %d bytes, but %d follow the header",
+			elements.name, h.shape, want, got)
 	}
 	return f, nil
 }

@@ -1,6 +1,7 @@
 package npy
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -76,22 +77,79 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// Elements of other types are rounded to float32.
+func TestOpenConverts(t *testing.T) {
+	for descr, c := range map[string]struct {
+		name string
+		data []byte
+		want []float32
+	}{
+		">f4": {"big-endian float32", []byte{0x3f, 0x80, 0, 0, 0xc0, 0x20, 0, 0}, []float32{1, -2.5}},
+		"<f8": {"float64", binary.LittleEndian.AppendUint64(
+			binary.LittleEndian.AppendUint64(nil, math.Float64bits(0.1)), math.Float64bits(1+0x1p-24)),
+			[]float32{0.1, 1}}, // 1 + 2⁻²⁴ is a tie, which rounds to even
+		">f8": {"big-endian float64", binary.BigEndian.AppendUint64(
+			binary.BigEndian.AppendUint64(nil, math.Float64bits(-3)), math.Float64bits(1e300)),
+			[]float32{-3, float32(math.Inf(1))}},
+		"<f2": {"float16", []byte{0, 0x3c, 0xff, 0x7b}, []float32{1, 65504}},
+		">f2": {"big-endian float16", []byte{0x80, 0x01, 0x35, 0x55}, []float32{-0x1p-24, 0.333251953125}},
+	} {
+		header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (2,), }", descr)
+		f, err := Open(writeTemp(t, append(encode(1, header), c.data...)))
+		require.NoError(t, err, descr)
+		assert.Equal(t, c.name, f.Type())
+		assert.Equal(t, c.want, f.Float32(), descr)
+		require.NoError(t, f.Close())
+	}
+}
+
+// A file that WriteFile writes has the same shape and elements when it is read again.
+func TestWriteFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "array.npy")
+	values := make([]float32, 3*(1<<18)+3)
+	for i := range values {
+		values[i] = float32(i)
+	}
+	for _, shape := range [][]int{{3, 1<<18 + 1}, {len(values)}, {1, 3, 1, 1<<18 + 1}} {
+		require.NoError(t, WriteFile(t.Context(), path, shape, values))
+		f, err := Open(path)
+		require.NoError(t, err)
+		assert.Equal(t, shape, f.Shape())
+		assert.Zero(t, (len(f.Bytes())-len(f.data))%64, "the elements are aligned")
+		require.Equal(t, values, f.Float32())
+		require.NoError(t, f.Close())
+	}
+	require.NoError(t, WriteFile(t.Context(), path, nil, values[:1]))
+	f, err := Open(path)
+	require.NoError(t, err)
+	assert.Empty(t, f.Shape())
+	require.NoError(t, f.Close())
+
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, WriteFile(cancelled, path, []int{len(values)}, values), context.Canceled)
+	f, err = Open(path)
+	require.NoError(t, err, "the former file is unchanged")
+	require.NoError(t, f.Close())
+}
+
 func TestOpenRefuses(t *testing.T) {
 	head := func(descr, order, shape string) string {
 		return fmt.Sprintf("{'descr': %s, 'fortran_order': %s, 'shape': %s, }", descr, order, shape)
 	}
 	for _, c := range []struct{ name, header, message string }{
-		{"float64", head("'<f8'", "False", "(2, 3)"),
-			`its elements have type "<f8", but only float32 (<f4) can be read: save it again after astype('<f4')`},
-		{"float16", head("'<f2'", "False", "(2, 3)"), `type "<f2"`},
-		{"integers", head("'<i4'", "False", "(2, 3)"), `type "<i4"`},
+		{"integers", head("'<i4'", "False", "(2, 3)"),
+			`its elements have type "<i4", but only float32, float64 and float16 can be read: ` +
+				`save it again after astype('<f4')`},
 		{"native", head("'=f4'", "False", "(2, 3)"), `type "=f4"`},
 		{"objects", head("'|O'", "False", "(2, 3)"), `type "|O"`},
-		{"big-endian", head("'>f4'", "False", "(2, 3)"), "big-endian"},
 		{"records", head("[('x', '<f4')]", "False", "(2, 3)"), "records"},
 		{"Fortran", head("'<f4'", "True", "(2, 3)"), "Fortran order"},
 		{"too large", head("'<f4'", "False", "(2, 4)"),
 			"float32 of shape [2 4] needs 32 bytes, but 24 follow the header"},
+		{"short float64", head("'>f8'", "False", "(2, 3)"),
+			"big-endian float64 of shape [2 3] needs 48 bytes, but 24 follow the header"},
+		{"long float16", head("'<f2'", "False", "(2, 3)"), "float16 of shape [2 3] needs 12 bytes, but 24 follow"},
 		{"too small", head("'<f4'", "False", "(2, 2)"), "float32 of shape [2 2] needs 16 bytes, but 24 follow"},
 		{"overflow", head("'<f4'", "False", "(4294967296, 4294967296)"), "impossible"},
 		{"extent beyond int", head("'<f4'", "False", "(9223372036854775808,)"),

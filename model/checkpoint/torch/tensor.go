@@ -137,7 +137,7 @@ func (t *Tensor) element(at int) float32 {
 	case Float64:
 		return float32(math.Float64frombits(binary.LittleEndian.Uint64(b)))
 	case Float16:
-		return fromHalf(binary.LittleEndian.Uint16(b))
+		return mapped.Half(binary.LittleEndian.Uint16(b))
 	case BFloat16:
 		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
 	case Int64:
@@ -150,18 +150,6 @@ func (t *Tensor) element(at int) float32 {
 		return float32(int8(b[0]))
 	}
 	return float32(b[0])
-}
-
-// fromHalf converts an IEEE 754 half-precision number.
-func fromHalf(h uint16) float32 {
-	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10)&0x1f, uint32(h)&0x3ff
-	switch exponent {
-	case 0: // zero, or a subnormal number: fraction·2⁻²⁴
-		return math.Float32frombits(math.Float32bits(float32(fraction)*0x1p-24) | sign)
-	case 0x1f: // infinity or NaN
-		return math.Float32frombits(sign | 0xff<<23 | fraction<<13)
-	}
-	return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
 }
 
 // builder makes the tensors of a pickle.

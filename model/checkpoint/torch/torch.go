@@ -16,6 +16,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/big"
 	"strings"
 
@@ -85,6 +86,8 @@ type archive struct {
 	// top is the name of the folder that holds all records, with a slash.
 	top      string
 	storages map[string]*storage
+	// read is the total size of the records that were read.
+	read uint64
 }
 
 func readArchive(contents []byte, opaque func(pickle.Global) bool) (any, error) {
@@ -92,7 +95,7 @@ func readArchive(contents []byte, opaque func(pickle.Global) bool) (any, error) 
 	if err != nil {
 		return nil, fmt.Errorf("it is a damaged or truncated archive: %w", err)
 	}
-	a := archive{contents, map[string]*zip.File{}, "", map[string]*storage{}}
+	a := archive{contents: contents, records: map[string]*zip.File{}, storages: map[string]*storage{}}
 	for _, record := range reader.File {
 		if a.records[record.Name] != nil {
 			return nil, fmt.Errorf("it is a damaged archive: it has two records %.100q", record.Name)
@@ -143,7 +146,9 @@ func (a *archive) checkByteOrder() error {
 	return nil
 }
 
-// record returns the contents of a record. It shares the memory of the file.
+// record returns the contents of a record, which share the memory of the file. It compares them with
+// the checksum of the archive. Records that overlap are an error, so the time that all checksums
+// need is proportional to the size of the file.
 func (a *archive) record(name string) ([]byte, error) {
 	name = a.top + name
 	record := a.records[name]
@@ -162,7 +167,16 @@ func (a *archive) record(name string) ([]byte, error) {
 		size > uint64(int64(len(a.contents))-from) || size != record.CompressedSize64 {
 		return nil, fmt.Errorf("it is a damaged archive: the record %.100q lies outside the file", name)
 	}
-	return a.contents[from:][:record.UncompressedSize64], nil
+	if a.read += record.UncompressedSize64; a.read > uint64(len(a.contents)) {
+		return nil, errors.New("it is a damaged archive: its records overlap")
+	}
+	data := a.contents[from:][:record.UncompressedSize64]
+	// PyTorch writes 0 if it does not compute checksums.
+	if sum := crc32.ChecksumIEEE(data); record.CRC32 != 0 && record.CRC32 != sum {
+		return nil, fmt.Errorf("it is damaged: the checksum of its record %.100q is %08x, not %08x: "+
+			"restore it from a copy", name, sum, record.CRC32)
+	}
+	return data, nil
 }
 
 // storage returns the storage with the given key. Several tensors may share it.

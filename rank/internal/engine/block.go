@@ -39,7 +39,10 @@ type Block struct {
 
 	// An engine that needs these computes them first (Vectors.Compute, BoundTargets).
 	Vectors
-	Low, High []float64 // bounds on the targets' reference scores
+	Low, High []float64 // bounds on the reference scores that tie with a target
+	// Scores from TieLow to TieHigh certainly tie with a target. BoundTargets sets them for targets
+	// with a tolerance and leaves the ranges of the others empty.
+	TieLow, TieHigh []float64
 
 	// An engine adds to these.
 	Counts  []Counts
@@ -49,8 +52,8 @@ type Block struct {
 	entity    [1]int32
 	size      [1]float64
 	score     [1]float64
-	reference []float64 // of each target, if scored
-	scored    []bool
+	tieRanges []tieRange // of each target, if known
+	tiesKnown []bool
 }
 
 // Pending is a pair of a target and a candidate that only reference scores can order. The candidate
@@ -69,8 +72,9 @@ func NewBlock(j *Job, e Engine) *Block {
 		Job: j, Worker: j.Model.NewWorker(j.Backend), Vectors: NewVectors(queries, entries),
 		Rows: make([]int32, BlockTargets), TargetStart: make([]int32, queries+1),
 		Low: make([]float64, BlockTargets), High: make([]float64, BlockTargets), Counts: make([]Counts, BlockTargets),
+		TieLow: make([]float64, BlockTargets), TieHigh: make([]float64, BlockTargets),
 		phi:       kernel.AlignedFloat32(PairPad(WidestTower(j.Model))),
-		reference: make([]float64, BlockTargets), scored: make([]bool, BlockTargets),
+		tieRanges: make([]tieRange, BlockTargets), tiesKnown: make([]bool, BlockTargets),
 	}
 }
 
@@ -91,7 +95,7 @@ func (b *Block) Begin(s Span) {
 	b.Part, b.Parts = 0, 1
 	b.Known = b.Known[:0]
 	clear(b.Counts[:len(b.Targets)])
-	clear(b.scored[:len(b.Targets)])
+	clear(b.tiesKnown[:len(b.Targets)])
 	b.Pending = b.Pending[:0]
 }
 
@@ -100,8 +104,8 @@ func (b *Block) ComputeVectors(ctx context.Context, f *Features) error {
 	return b.Compute(ctx, b.Worker, f.Tower, b.Queries)
 }
 
-// BoundTargets computes the intervals of the targets from ψ. It reads φ of a target from f if the
-// target is in the slice.
+// BoundTargets computes the intervals of the targets from ψ, widened by their tolerances. It reads φ
+// of a target from f if the target is in the slice.
 func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 	for t, target := range b.Targets {
 		if err := ctx.Err(); err != nil {
@@ -117,6 +121,7 @@ func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 		score := b.pairScore(row, b.phi, 0)
 		b.Low[t], b.High[t] = b.Interval(row, score, b.Tower.Compare.PhiNorm(b.phi[:b.Tower.Phi]), size)
 	}
+	b.Widen()
 	return nil
 }
 
@@ -164,14 +169,11 @@ func (b *Block) Decide(ctx context.Context) {
 			row, entity = p.Row, p.Entity
 			score = b.Worker.Reference(q, entity)
 		}
-		if !b.scored[p.Target] {
-			b.reference[p.Target], b.scored[p.Target] = b.Worker.Reference(q, b.Targets[p.Target].Answer), true
-		}
 		b.Job.Progress.Referenced.Add(int64(p.Left[0]))
-		switch want := b.reference[p.Target]; {
-		case score > want:
+		switch ties := b.ties(p.Target); {
+		case score > ties.high:
 			add(&b.Counts[p.Target].Better, p.Left)
-		case score == want:
+		case score >= ties.low:
 			add(&b.Counts[p.Target].Equal, p.Left)
 		}
 	}

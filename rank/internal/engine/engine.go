@@ -85,9 +85,10 @@ type Query struct {
 	First, Last int32
 }
 
-// Target is a true answer to a query. Rank is its index in the result.
+// Target is a true answer to a query. Rank is its index in the result. Tolerance is 0, or the number
+// of a tolerance of the job, counted from 1.
 type Target struct {
-	Answer, Rank int32
+	Answer, Rank, Tolerance int32
 }
 
 // Pass is a run of queries whose candidates have the same features. There is only one pass, unless
@@ -117,7 +118,7 @@ type Known struct {
 }
 
 // Counts holds, under each filter, the number of other candidates that are better than a target and
-// the number of those that have exactly its score.
+// the number of those that tie with it: without a tolerance, those with exactly its score.
 type Counts struct {
 	Better, Equal [NumFilters]int32
 }
@@ -139,6 +140,8 @@ type Job struct {
 	First, Last int
 	// FeatureMemory bounds the memory for features in bytes.
 	FeatureMemory int64
+	// Tolerances are the tolerances of targets.
+	Tolerances []Tolerance
 
 	Plan
 	// Representatives maps every entity to the first one with identical parameters. It is nil if

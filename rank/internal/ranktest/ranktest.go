@@ -297,10 +297,7 @@ var VectorKinds = []Kind{
 	}},
 }
 
-func init() {
-	model.Register(modeltest.CP)
-	model.Register(modeltest.TuckER)
-}
+func init() { model.Register(modeltest.TuckER) }
 
 // VectorConfigs returns configurations of all vector models that support dimension d, some of them
 // with reciprocal relations.

@@ -145,3 +145,15 @@ func Bytes(values []float32) []byte {
 	}
 	return data
 }
+
+// Half converts an IEEE 754 half-precision number.
+func Half(h uint16) float32 {
+	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10)&0x1f, uint32(h)&0x3ff
+	switch exponent {
+	case 0: // zero, or a subnormal number: fraction·2⁻²⁴
+		return math.Float32frombits(math.Float32bits(float32(fraction)*0x1p-24) | sign)
+	case 0x1f: // infinity or NaN
+		return math.Float32frombits(sign | 0xff<<23 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
+}

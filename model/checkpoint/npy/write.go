@@ -1,0 +1,52 @@
+package npy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
+)
+
+// WriteFile atomically writes values in row-major order, with the given shape, to the file path,
+// which it replaces if it exists. The elements are little-endian float32. After an error or a
+// cancelled context, path is unchanged.
+func WriteFile(ctx context.Context, path string, shape []int, values []float32) error {
+	return atomicfile.Write(path, func(w io.Writer) (err error) {
+		defer fault.Guard().Catch(&err) // values may be mapped
+		if _, err := io.WriteString(w, encodeHeader(shape)); err != nil {
+			return err
+		}
+		for chunk := range slices.Chunk(values, 1<<18) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if _, err := w.Write(mapped.Bytes(chunk)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// encodeHeader returns everything before the elements, as numpy.save writes it: its length is a
+// multiple of 64 bytes.
+func encodeHeader(shape []int) string {
+	extents := make([]string, len(shape))
+	for i, n := range shape {
+		extents[i] = fmt.Sprint(n)
+	}
+	list := strings.Join(extents, ", ")
+	if len(shape) == 1 {
+		list += ","
+	}
+	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", list)
+	const prefix = len(magic) + 4
+	padding := 64 - (prefix+len(header)+1)%64
+	header += strings.Repeat(" ", padding%64) + "\n"
+	return magic + "\x01\x00" + string([]byte{byte(len(header)), byte(len(header) >> 8)}) + header
+}

@@ -1,0 +1,191 @@
+package model
+
+import (
+	"github.com/mquine/mquine/internal/fmath"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/initial"
+)
+
+// RESCAL (Nickel et al., 2011; docs/models/rescal.md): score hᵀRt, where every relation is a d × d
+// matrix R, stored row by row.
+//
+// Reference, in float64: u_j is the chain over i from 0 of h_i R_ij, and the score is the chain over
+// j from 0 of u_j t_j. The products h_i R_ij are exact; everything else is rounded.
+//
+// Towers: ψ = Rᵀh for tails and Rt for heads, φ = the entity's row.
+
+var rescal = &Spec{
+	Name: "rescal", Score: "hᵀRt", MaxDim: maxMatrixDim,
+	Hyper: []*HyperParameter{embeddingRange},
+	Tensors: func(c Config) []Parameter {
+		uniform := initial.Uniform(embeddingRange.Of(c))
+		return []Parameter{
+			{Name: "entity", Axis: PerEntity, Row: []int{c.Dim}, Initial: uniform},
+			{Name: "relation", Axis: PerRelation, Row: []int{c.Dim, c.Dim}, Initial: uniform},
+		}
+	},
+	Recipe: productRecipe("64"),
+	Build:  func(t Tables) Model { return &rescalModel{t} },
+	Start:  rangeStart,
+}
+
+type rescalModel struct{ Tables }
+
+func (m *rescalModel) Tower(kg.Side) Tower {
+	return Tower{Compare: Dot, Psi: m.config.Dim, Phi: m.config.Dim}
+}
+
+func (m *rescalModel) NewWorker(b *kernel.Backend) Worker {
+	ld := kernel.LD(m.config.Dim)
+	return &rescalWorker{
+		rescalModel: m, backend: b, ld: ld, relation: -1, matrix: kernel.AlignedFloat64(ld * ld),
+		anchors: kernel.AlignedFloat64(rescalBatch * ld), queries: kernel.AlignedFloat64(rescalBatch * ld),
+		product: make([]float64, m.config.Dim),
+	}
+}
+
+// rescalBatch is the number of queries in a product of matrices.
+const rescalBatch = 8
+
+// rescalWorker computes queries in batches, as products of matrices.
+type rescalWorker struct {
+	*rescalModel
+	backend *kernel.Backend
+	ld      int // the distance between the rows of the matrices
+
+	// matrix is R of the last relation of tail queries, or Rᵀ of the last relation of head queries,
+	// and norm bounds its Frobenius norm.
+	side     kg.Side
+	relation int32
+	matrix   []float64
+	norm     float64
+
+	anchors, queries []float64 // of a batch, one row each
+	product          []float64 // Rᵀh of the last reference score
+	last             lastQuery
+}
+
+func (w *rescalWorker) Features(_ kg.Side, _ int32, entities []int32, phi Rows, sizes []float64) {
+	for i, e := range entities {
+		row := w.Row(entityTable, e)
+		copy(phi.Row(i), row)
+		sizes[i] = fmath.Norm(row)
+	}
+}
+
+func (w *rescalWorker) Queries(side kg.Side, relation int32, anchors []int32, psi Rows, slacks []Slack) {
+	w.read(side, relation)
+	d := w.config.Dim
+	for first := 0; first < len(anchors); first += rescalBatch {
+		batch := anchors[first:min(first+rescalBatch, len(anchors))]
+		for i, anchor := range batch {
+			for k, v := range w.Row(entityTable, anchor) {
+				w.anchors[i*w.ld+k] = float64(v)
+			}
+		}
+		w.backend.MatMulFMARows(w.queries, w.anchors, w.matrix, len(batch), d)
+		for i := range batch {
+			row := psi.Row(first + i)
+			for k, v := range w.queries[i*w.ld:][:d] {
+				row[k] = float32(v)
+			}
+			// docs/models/rescal.md, "Slack".
+			slacks[first+i] = Slack{0, gamma(3*d) * w.norm * fmath.Norm(w.anchors[i*w.ld:][:d]), 0}
+		}
+	}
+}
+
+// read sets matrix to the matrix of a relation, by which rows of anchors are multiplied.
+func (w *rescalWorker) read(side kg.Side, relation int32) {
+	if w.side == side && w.relation == relation {
+		return
+	}
+	w.side, w.relation = side, relation
+	row, column := w.ld, 1
+	if side == kg.Head {
+		row, column = column, row
+	}
+	d, values := w.config.Dim, w.Row(relationTable, relation)
+	for i := range d {
+		for j, v := range values[i*d:][:d] {
+			w.matrix[i*row+j*column] = float64(v)
+		}
+	}
+	w.norm = fmath.Norm(values)
+}
+
+func (w *rescalWorker) Reference(q kg.Query, e int32) float64 {
+	h, r, t := w.rows(q, e)
+	if !w.last.keep(q) || q.Side == kg.Head {
+		clear(w.product)
+		for i, x := range h {
+			for j, y := range r[i*len(h):][:len(h)] {
+				w.product[j] += float64(float64(x) * float64(y))
+			}
+		}
+	}
+	var sum float64
+	for j, v := range t {
+		sum += float64(w.product[j] * float64(v))
+	}
+	return sum
+}
+
+// The penalties of a triple: frobenius is ‖h‖² + ‖R‖² + ‖t‖² with the Frobenius norm of R, n3 is the
+// same with Σ|x|³ in place of ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖Rᵀh‖² + ‖Rt‖².
+
+func (m *rescalModel) Training() Training {
+	return Training{Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+}
+
+func (m *rescalModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	return &rescalTraining{newTableTraining(&m.Tables, b, p), make([]float32, m.config.Dim)}
+}
+
+type rescalTraining struct {
+	tableTraining
+	g []float32 // the gradient of a query
+}
+
+func (w *rescalTraining) Query(psi, anchor []float32) (c, penalty float64) {
+	w.multiply(psi, anchor, w.side == kg.Tail)
+	return 0, w.queryPenalty(psi)
+}
+
+// multiply writes Rᵀx to y if transposed is set, otherwise Rx. x and y must not overlap.
+func (w *rescalTraining) multiply(y, x []float32, transposed bool) {
+	d := len(x)
+	if !transposed {
+		for i := range y {
+			y[i] = float32(w.backend.Dot(w.r[i*d:][:d], x))
+		}
+		return
+	}
+	clear(y)
+	for i, v := range x {
+		w.backend.Axpy(y, v, w.r[i*d:][:d])
+	}
+}
+
+// QueryGradient uses ψ = Rᵀa for tails: ∂a = R∂ψ and ∂R = a∂ψᵀ. For heads, ψ = Ra: ∂a = Rᵀ∂ψ and ∂R =
+// ∂ψaᵀ.
+func (w *rescalTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
+	tail, d := w.side == kg.Tail, len(anchor)
+	if slope := w.duraSlope(dPenalty); slope != 0 {
+		w.multiply(w.g, anchor, tail)
+		w.backend.Scale(w.g, slope)
+		w.backend.Axpy(w.g, 1, dPsi)
+	} else {
+		copy(w.g, dPsi)
+	}
+	left, right := anchor, w.g
+	if !tail {
+		left, right = right, left
+	}
+	for i, v := range left {
+		w.backend.Axpy(w.sum[i*d:][:d], v, right)
+	}
+	w.multiply(dAnchor, w.g, !tail)
+}

@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// Tolerance is a distance between printed scores (model.Model.Score) up to which a candidate ties
+// with a target. If s is the candidate's score and s* the target's, they tie if
+//
+//	|s − s*| ≤ Absolute + Relative·|s*|
+//
+// in float64, each operation rounded separately. Candidates with exactly the target's reference
+// score tie with it in any case.
+type Tolerance struct {
+	Absolute float64 `json:"absolute"`
+	Relative float64 `json:"relative"`
+}
+
+// tieRange is the range of reference scores that tie with a target.
+type tieRange struct{ low, target, high float64 }
+
+// around returns the reference scores that tie with the reference score of a target. score must be
+// monotone. The ends of the range are exact, because both come from a binary search among all
+// float64 numbers.
+func (t Tolerance) around(target float64, score func(float64) float64) tieRange {
+	middle := score(target)
+	width := t.Absolute + float64(t.Relative*math.Abs(middle))
+	ties := func(reference float64) bool { return math.Abs(score(reference)-middle) <= width }
+	if !ties(target) { // the target's score is not finite
+		return tieRange{target, target, target}
+	}
+	return tieRange{farthest(target, math.Inf(-1), ties), target, farthest(target, math.Inf(1), ties)}
+}
+
+// farthest returns the number between from and to that is farthest from from and satisfies ties.
+// from satisfies it, and if a number does not, the numbers beyond it do not either.
+func farthest(from, to float64, ties func(float64) bool) float64 {
+	in, out := place(from), place(to)
+	if ties(to) {
+		return to
+	}
+	for {
+		middle := in/2 + out/2 + (in%2+out%2)/2 // in + out may overflow
+		if middle == in || middle == out {
+			return at(in)
+		}
+		if ties(at(middle)) {
+			in = middle
+		} else {
+			out = middle
+		}
+	}
+}
+
+// place numbers the float64 numbers in ascending order. Both zeros are number 0.
+func place(x float64) int64 {
+	if x < 0 {
+		return -int64(math.Float64bits(-x))
+	}
+	return int64(math.Float64bits(math.Abs(x)))
+}
+
+// at is the inverse of place.
+func at(place int64) float64 {
+	if place < 0 {
+		return -math.Float64frombits(uint64(-place))
+	}
+	return math.Float64frombits(uint64(place))
+}
+
+// ties returns the reference scores that tie with target t.
+func (b *Block) ties(t int32) tieRange {
+	if b.tiesKnown[t] {
+		return b.tieRanges[t]
+	}
+	target := &b.Targets[t]
+	reference := b.Worker.Reference(b.Queries[b.Rows[t]].Query, target.Answer)
+	r := tieRange{reference, reference, reference}
+	if target.Tolerance > 0 {
+		r = b.Job.Tolerances[target.Tolerance-1].around(reference, b.Job.Model.Score)
+	}
+	b.tieRanges[t], b.tiesKnown[t] = r, true
+	return r
+}
+
+// Widen extends the intervals of targets with a tolerance to the scores that tie with them, and sets
+// TieLow and TieHigh. Low and High must bound the targets' scores.
+func (b *Block) Widen() {
+	for t := range b.Targets {
+		if b.Targets[t].Tolerance == 0 {
+			b.TieLow[t], b.TieHigh[t] = math.Inf(1), math.Inf(-1)
+			continue
+		}
+		r := b.ties(int32(t))
+		below, above := r.target-r.low, r.high-r.target
+		low, high := b.Low[t], b.High[t]
+		b.Low[t], b.High[t] = outward(low-below*Outward, -1), outward(high+above*Outward, 1)
+		b.TieLow[t], b.TieHigh[t] = outward(high-below/Outward, 1), outward(low+above/Outward, -1)
+	}
+}
+
+// outward moves x, the rounded result of a sum, in a direction by more than its error. NaN, which
+// comes from infinite intervals, becomes the infinity of that direction.
+func outward(x, direction float64) float64 {
+	if math.IsNaN(x) {
+		return math.Inf(int(direction))
+	}
+	return x + direction*2*kernel.U64*math.Abs(x)
+}
