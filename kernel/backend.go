@@ -88,6 +88,22 @@ func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
 	b.multiply(b.matMulFMA, c, a, bm, d, d, true)
 }
 
+// MatMulRows is MatMul for the first rows of a, for an a with terms columns and a bm with the given
+// number of columns. The rows of all three matrices begin ld entries apart; ld is a multiple of 8 and
+// at least terms and columns. a and c have room for rows rounded up to a multiple of 8. bm has terms
+// rows, with zeros beyond its columns.
+func (b *Backend) MatMulRows(c, a, bm []float64, rows, terms, columns, ld int) {
+	strips := (rows + 7) / 8
+	if rows < 1 || terms < 1 || columns < 1 || ld%8 != 0 || ld < max(terms, columns) || len(c) < 8*strips*ld ||
+		len(a) < 8*strips*ld || len(bm) < terms*ld {
+		panic(fmt.Sprintf("kernel: MatMulRows: %d rows, %d terms, %d columns, ld = %d, matrices of %d, %d and %d "+
+			"entries", rows, terms, columns, ld, len(c), len(a), len(bm)))
+	}
+	for s := range strips {
+		b.matMul(&c[8*s*ld], &a[8*s*ld], &bm[0], terms, ld, (columns+7)/8)
+	}
+}
+
 func (b *Backend) multiply(f func(c, a, b *float64, k, ld, eights int), c, a, bm []float64, n, d int, lower bool) {
 	ld, rows := LD(d), LD(n)
 	if n < 1 || d < 1 || len(c) < rows*ld || len(a) < rows*ld || len(bm) < ld*ld {

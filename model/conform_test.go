@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -65,6 +67,29 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 			x, y := float64(re*re), float64(im*im)
 			modulus := math.Sqrt(x + y)
 			score = score + modulus
+		}
+		return -score
+	},
+	"rotate-l2": func(c model.Config, h, r, t []float64) float64 {
+		score, k := 0.0, c.Dim
+		for i := range k {
+			factor := math.Pi / c.Hyper[model.EmbeddingRange]
+			sin, cos := model.SinCos(float64(r[i] * factor))
+			re := float64(h[i]*cos) - float64(h[k+i]*sin)
+			im := float64(h[i]*sin) + float64(h[k+i]*cos)
+			re, im = re-t[i], im-t[k+i]
+			x, y := float64(re*re), float64(im*im)
+			term := x + y
+			score = score + term
+		}
+		return -score
+	},
+	"mode": func(c model.Config, h, r, t []float64) float64 {
+		score := 0.0
+		for i := range c.Dim {
+			hr := float64(h[i] * r[i])
+			v := hr - t[i]
+			score = score + math.Abs(v)
 		}
 		return -score
 	},
@@ -230,9 +255,121 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 		}
 		return score
 	},
+	"transh-l1": translated(1, hyperplane), "transh-l2": translated(2, hyperplane),
+	"transr-l1": translated(1, product), "transr-l2": translated(2, product),
+	"transd-l1": translated(1, dynamic), "transd-l2": translated(2, dynamic),
 	"boxe":                  boxe,
 	"expressive":            expressive(false),
 	"expressive-functional": expressive(true),
+}
+
+// hyperplane returns the image of an entity in TransH, given the parameters of the relation.
+func hyperplane(c model.Config, r, e []float64) []float64 {
+	normal, image := r[c.Dim:], make([]float64, c.Dim)
+	alpha := 0.0
+	for i := range e {
+		p := normal[i] * e[i]
+		alpha = alpha + p
+	}
+	for i := range e {
+		p := float64(alpha * normal[i])
+		image[i] = e[i] - p
+	}
+	return image
+}
+
+// width returns the dimension of the space of relations.
+func width(c model.Config) int {
+	if d := c.Hyper[model.RelationDim]; d != 0 {
+		return int(d)
+	}
+	return c.Dim
+}
+
+// product returns the image of an entity in TransR.
+func product(c model.Config, r, e []float64) []float64 {
+	k := width(c)
+	image := make([]float64, k)
+	for j := range image {
+		for i := range e {
+			p := e[i] * r[k+i*k+j]
+			image[j] = image[j] + float64(p)
+		}
+	}
+	return image
+}
+
+// dynamic returns the image of an entity in TransD.
+func dynamic(c model.Config, r, e []float64) []float64 {
+	image, along := make([]float64, width(c)), 0.0
+	for i := range c.Dim {
+		p := float64(e[c.Dim+i] * e[i])
+		along = along + p
+	}
+	for j := range image {
+		p := float64(along * r[len(image)+j])
+		if j < c.Dim {
+			p = e[j] + p
+		} else {
+			p = 0 + p
+		}
+		image[j] = p
+	}
+	return image
+}
+
+// translated returns the reference score of a model that translates images of entities.
+func translated(
+	norm int, image func(c model.Config, r, e []float64) []float64,
+) func(c model.Config, h, r, t []float64) float64 {
+	length := func(x []float64, norm int) float64 {
+		sum := 0.0
+		for _, v := range x {
+			if norm == 1 {
+				sum = sum + math.Abs(v)
+			} else {
+				square := float64(v * v)
+				sum = sum + square
+			}
+		}
+		if norm == 2 {
+			sum = math.Sqrt(sum)
+		}
+		return sum
+	}
+	return func(c model.Config, h, r, t []float64) float64 {
+		var images [2][]float64
+		for k, e := range [][]float64{h, t} {
+			x := image(c, r, e)
+			if c.Hyper[model.UnitProjections] == 1 {
+				by := math.Max(length(x, 2), 1e-12)
+				for i := range x {
+					x[i] /= by
+				}
+			}
+			if most := c.Hyper[model.MaxProjectionNorm]; most > 0 {
+				if n := length(x, norm); n > most {
+					factor := most / n
+					for i := range x {
+						x[i] = float64(factor * x[i])
+					}
+				}
+			}
+			images[k] = x
+		}
+		score := 0.0
+		for i, x := range images[0] {
+			v := x + r[i]
+			v = v - images[1][i]
+			if norm == 1 {
+				score = score + math.Abs(v)
+			} else {
+				square := float64(v * v)
+				score = score + square
+			}
+		}
+		return -score
+	}
 }
 
 // quaternionProduct returns a ⊗ b, term by term from the table of the products of units.
@@ -462,8 +599,11 @@ func definition(spec *model.Spec) func(m model.Model, h, r, t int32) float64 {
 		if c.Reciprocal {
 			relations *= 2
 		}
-		return score(c, modeltest.Row(x[0], c.Entities, h), modeltest.Row(x[1], relations, r),
-			modeltest.Row(x[0], c.Entities, t))
+		var ofRelation []float64 // rows of all its tensors
+		for _, tensor := range x[1:] {
+			ofRelation = append(ofRelation, modeltest.Row(tensor, relations, r)...)
+		}
+		return score(c, modeltest.Row(x[0], c.Entities, h), ofRelation, modeltest.Row(x[0], c.Entities, t))
 	}
 }
 
@@ -496,5 +636,32 @@ func TestConform(t *testing.T) {
 			return score(m, t.Head, 2*t.Relation, t.Tail)
 		}
 		t.Run(spec.Name+"-reciprocal", func(t *testing.T) { modeltest.Conform(t, s) })
+	}
+}
+
+// The bounds of images and the dimension of their space are hyper-parameters.
+func TestConformProjections(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hyper map[string]float64
+	}{
+		{"transh-l1", map[string]float64{model.UnitProjections: 1}},
+		{"transh-l2", map[string]float64{model.UnitProjections: 1, model.MaxProjectionNorm: 0.8}},
+		{"transr-l1", map[string]float64{model.RelationDim: 5, model.MaxProjectionNorm: 1}},
+		{"transr-l2", map[string]float64{model.RelationDim: 20, model.MaxProjectionNorm: 1e-3}},
+		{"transd-l1", map[string]float64{model.RelationDim: 20, model.UnitProjections: 1}},
+		{"transd-l2", map[string]float64{model.RelationDim: 5, model.MaxProjectionNorm: 1}},
+	} {
+		spec, err := model.Lookup(c.name)
+		require.NoError(t, err)
+		score := definition(spec)
+		t.Run(c.name, func(t *testing.T) {
+			modeltest.Conform(t, modeltest.Subject{
+				Spec: spec, Hyper: func(float64) map[string]float64 { return c.hyper },
+				Definition: func(m model.Model, _ kg.Side, t kg.Triple) float64 {
+					return score(m, t.Head, t.Relation, t.Tail)
+				},
+			})
+		})
 	}
 }

@@ -46,5 +46,8 @@ func (h *HyperParameter) check(c Config) error {
 	case h.Whole && v != math.Trunc(v):
 		return fmt.Errorf("model %s: %s is %v: it must be a whole number", c.Model, h.Key, v)
 	}
+	if v := h.Of(c); h.Whole && v != math.Trunc(v) {
+		return fmt.Errorf("model %s: %s is %v: it must be a whole number", c.Model, h.Key, v)
+	}
 	return nil
 }

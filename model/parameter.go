@@ -1,6 +1,11 @@
 package model
 
-import "github.com/mquine/mquine/model/initial"
+import (
+	"math"
+	"slices"
+
+	"github.com/mquine/mquine/model/initial"
+)
 
 // Axis says whether the rows of a parameter belong to entities, to relations or to neither.
 type Axis uint8
@@ -25,6 +30,10 @@ type Parameter struct {
 	// Scatter places the entities of a cluster around the cluster's centre (package
 	// train/clustered); nil means initial.Nearby. Only PerEntity parameters use it.
 	Scatter initial.Scatter
+	// Constrain, if not nil, changes a row so that it satisfies the model's constraint, such as a unit
+	// norm. New models and training apply it: to every row of the initial parameters, and to each row
+	// that a training step changes. A row that satisfies the constraint keeps its bits, up to rounding.
+	Constrain func(row []float32)
 	// Frozen marks a parameter without gradients, such as the running means of batch normalisation.
 	Frozen bool
 	// Rows is the number of rows: N, R or 1. Spec.Parameters sets it from Axis.
@@ -50,4 +59,39 @@ func (p Parameter) Dims() []int {
 		return p.Row
 	}
 	return append([]int{p.Rows}, p.Row...)
+}
+
+// ConstrainRows applies Constrain, if any, to every row of values.
+func (p Parameter) ConstrainRows(values []float32) {
+	if p.Constrain == nil || len(values) == 0 {
+		return
+	}
+	for row := range slices.Chunk(values, p.Width()) {
+		p.Constrain(row)
+	}
+}
+
+// toUnit is a constraint: it divides a row by its Euclidean norm, unless the row is zero.
+func toUnit(row []float32) { toNorm(row, 1, 0) }
+
+// atMost returns a constraint that shortens a row to the given Euclidean norm if it is longer. It
+// returns nil if most is 0.
+func atMost(most float64) func(row []float32) {
+	if most == 0 {
+		return nil
+	}
+	return func(row []float32) { toNorm(row, most, most) }
+}
+
+// toNorm scales a row to the given Euclidean norm if its own norm exceeds least.
+func toNorm(row []float32, norm, least float64) {
+	var squares float64
+	for _, v := range row {
+		squares += float64(float64(v) * float64(v))
+	}
+	if n := math.Sqrt(squares); n > least {
+		for i, v := range row {
+			row[i] = float32(float64(v) * norm / n)
+		}
+	}
 }

@@ -34,6 +34,7 @@ func Random(ctx context.Context, c Config, seed uint64) (Model, error) {
 		if err := p.Initial(ctx, source, p.Row, tensors[i]); err != nil {
 			return nil, err
 		}
+		p.ConstrainRows(tensors[i])
 	}
 	return New(c, tensors)
 }

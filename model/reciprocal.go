@@ -38,6 +38,12 @@ func (p Parameter) withReciprocal() Parameter {
 			return draw(ctx, s, row, values)
 		}
 	}
+	if constrain := p.Constrain; constrain != nil {
+		p.Constrain = func(both []float32) {
+			constrain(both[:len(both)/2])
+			constrain(both[len(both)/2:])
+		}
+	}
 	return p
 }
 

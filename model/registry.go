@@ -7,8 +7,12 @@ import (
 )
 
 // specs are the registered models.
-var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE,
-	rescal, cp, simplE, quatE, dualE, dihEdral, seek, hake, boxE, expressive, expressiveFunctional}
+var specs = []*Spec{
+	mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, rotatEL2, modE,
+	rescal, cp, simplE, quatE, dualE, dihEdral, seek,
+	transHL1, transHL2, transRL1, transRL2, transDL1, transDL2,
+	hake, boxE, expressive, expressiveFunctional,
+}
 
 // Register adds a model that another package defines. Call it before any model is used. It panics
 // if the name is taken.

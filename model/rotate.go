@@ -17,19 +17,38 @@ import (
 // its cosine and sine by sinCos; re = (h_re c − h_im s) − t_re and im = (h_re s + h_im c) − t_im;
 // the score is minus the chain over i from 0 of √(re² + im²).
 //
+// rotate-l2, the RotatE of PyKEEN, takes one norm over all coordinates: score γ − ‖h∘r − t‖₂. Its
+// reference is minus the chain over i from 0 of re² + im², without a root.
+//
 // Towers: ψ = h∘r for tails and t∘conj(r) for heads, and φ = e, both with the imaginary part of
-// each number next to its real part.
+// each number next to its real part. rotate-l2 expands the square as TransE does: ψ = [2q, −1/b] and
+// φ = [e, b‖e‖²], with q = h∘r or t∘conj(r), and rows in the order of the parameters.
 
-var rotatE = &Spec{
-	Name: "rotate", Score: "γ − Σ|h_i r_i − t_i|", MaxDim: maxVectorDim,
-	Hyper:   []*HyperParameter{margin, phaseRange},
-	Tensors: vectors(2, 1),
-	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
-	Build:   func(t Tables) Model { return &rotatEModel{phaseTable{t, math.Pi / phaseRange.Of(t.config)}} },
-	Start:   marginStart,
+var (
+	rotatE   = rotations("rotate", "γ − Σ|h_i r_i − t_i|", func(m rotatEModel) Model { return &m })
+	rotatEL2 = rotations("rotate-l2", "γ − ‖h∘r − t‖₂", func(m rotatEModel) Model {
+		m.distance = linalg.DistanceL2
+		return &rotatEL2Model{m, m.balance()}
+	})
+)
+
+func rotations(name, score string, build func(rotatEModel) Model) *Spec {
+	return &Spec{
+		Name: name, Score: score, MaxDim: maxVectorDim,
+		Hyper:   []*HyperParameter{margin, phaseRange},
+		Tensors: vectors(2, 1),
+		Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
+		Build: func(t Tables) Model {
+			return build(rotatEModel{phaseTable{t, math.Pi / phaseRange.Of(t.config)}, linalg.DistanceGroupNorm})
+		},
+		Start: marginStart,
+	}
 }
 
-type rotatEModel struct{ phaseTable }
+type rotatEModel struct {
+	phaseTable
+	distance linalg.DistanceKind // of training
+}
 
 func (m *rotatEModel) Tower(kg.Side) Tower {
 	return Tower{Compare: GroupNorm, Psi: 2 * m.config.Dim, Phi: 2 * m.config.Dim}
@@ -38,11 +57,11 @@ func (m *rotatEModel) Tower(kg.Side) Tower {
 // Score returns γ − Σ|h_i r_i − t_i|.
 func (m *rotatEModel) Score(reference float64) float64 { return margin.Of(m.config) + reference }
 
-func (m *rotatEModel) NewWorker(*kernel.Backend) Worker {
+func (m *rotatEModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m.newWorker()) }
+
+func (m *rotatEModel) newWorker() *rotatEWorker {
 	k := m.config.Dim
-	return OneByOne(&rotatEWorker{
-		rotatEModel: m, rotation: newRotation(k), re: make([]float64, k), im: make([]float64, k),
-	})
+	return &rotatEWorker{rotatEModel: m, rotation: newRotation(k), re: make([]float64, k), im: make([]float64, k)}
 }
 
 type rotatEWorker struct {
@@ -79,17 +98,21 @@ func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 	return Slack{changes*fmath.NormSlack + kappa*fmath.PairNorm(aRe, aIm), kappa, 0}
 }
 
-func (w *rotatEWorker) Reference(q kg.Query, e int32) float64 {
+func (w *rotatEWorker) Reference(q kg.Query, e int32) float64 { return w.moduli(w.rotateHead(q, e)) }
+
+// rotateHead writes h∘r of the triple that completes q with e to re and im. It returns the row of the
+// tail.
+func (w *rotatEWorker) rotateHead(q kg.Query, e int32) (t []float32) {
 	r := w.rotation.of(&w.phaseTable, q.Relation)
 	if q.Side == kg.Tail {
 		if !w.last.keep(q) {
 			w.product(w.Row(entityTable, q.Anchor), r)
 		}
-		return w.distance(w.Row(entityTable, e))
+		return w.Row(entityTable, e)
 	}
 	w.last.kept = false
 	w.product(w.Row(entityTable, e), r)
-	return w.distance(w.Row(entityTable, q.Anchor))
+	return w.Row(entityTable, q.Anchor)
 }
 
 // product writes h∘r to re and im.
@@ -103,8 +126,8 @@ func (w *rotatEWorker) product(h []float32, r phases) {
 	}
 }
 
-// distance returns the reference score, given t and the product h∘r in re and im.
-func (w *rotatEWorker) distance(t []float32) float64 {
+// moduli returns the reference score of RotatE, given t and the product h∘r in re and im.
+func (w *rotatEWorker) moduli(t []float32) float64 {
 	tRe, tIm := halves(t)
 	var sum float64
 	for i := range tRe {
@@ -114,11 +137,70 @@ func (w *rotatEWorker) distance(t []float32) float64 {
 	return -sum
 }
 
-// Training uses the same ψ and φ as ranking. The penalties of a triple are sums over its entities
+// rotatEL2Model is rotate-l2.
+type rotatEL2Model struct {
+	rotatEModel
+	b float64
+}
+
+func (m *rotatEL2Model) Tower(kg.Side) Tower {
+	return Tower{Compare: Dot, Psi: 2*m.config.Dim + 1, Phi: 2*m.config.Dim + 1}
+}
+
+// Score returns γ − ‖h∘r − t‖₂.
+func (m *rotatEL2Model) Score(reference float64) float64 {
+	return margin.Of(m.config) - math.Sqrt(-reference)
+}
+
+func (m *rotatEL2Model) NewWorker(*kernel.Backend) Worker {
+	return OneByOne(&rotatEL2Worker{m.newWorker(), m.b})
+}
+
+type rotatEL2Worker struct {
+	*rotatEWorker
+	b float64
+}
+
+// Feature writes [e, b‖e‖²]. The size is ‖e‖.
+func (w *rotatEL2Worker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	return featureL2(phi, w.Row(entityTable, e), w.b)
+}
+
+func (w *rotatEL2Worker) Query(q kg.Query, psi []float32) Slack {
+	r, k := w.rotation.of(&w.phaseTable, q.Relation), w.config.Dim
+	anchor := w.Row(entityTable, q.Anchor)
+	aRe, aIm := halves(anchor)
+	for i := range aRe {
+		a, b := float64(aRe[i]), float64(aIm[i])
+		c, s := r.cos[i], r.sin[i]
+		if q.Side == kg.Head { // rotate by the conjugate
+			s = -s
+		}
+		psi[i] = float32(2 * (float64(a*c) - float64(b*s)))
+		psi[k+i] = float32(2 * (float64(a*s) + float64(b*c)))
+	}
+	psi[2*k] = float32(-1 / w.b)
+	// docs/models/rotate.md, "Slack".
+	kappa, known := gamma(3*k+40), fmath.Norm(anchor)
+	return Slack{kappa * known * known, 2 * kappa * known, kappa}
+}
+
+func (w *rotatEL2Worker) Reference(q kg.Query, e int32) float64 {
+	tRe, tIm := halves(w.rotateHead(q, e))
+	var sum float64
+	for i := range tRe {
+		re, im := w.re[i]-float64(tRe[i]), w.im[i]-float64(tIm[i])
+		sum += float64(re*re) + float64(im*im)
+	}
+	return -sum
+}
+
+// Training of RotatE uses the same ψ and φ as ranking, and training of rotate-l2 compares them by
+// their L2 distance. The penalties of a triple are sums over its entities
 // only, because |r_i| = 1: frobenius is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³.
 
 func (m *rotatEModel) Training() Training {
-	return distanceTraining(linalg.DistanceGroupNorm, 2*m.config.Dim, NoPenalty, Frobenius, N3)
+	return distanceTraining(m.distance, 2*m.config.Dim, NoPenalty, Frobenius, N3)
 }
 
 func (m *rotatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

@@ -110,6 +110,7 @@ func TestSlackOfChanges(t *testing.T) {
 		{"transe-l1", constant(1), constant(0x1p-24), constant(0), 0.999}, // 1 + 2⁻²⁴ becomes 1
 		{"rotate", some(2), some(1), some(2), 0.99},
 		{"protate", some(1), some(1), some(1), 0.99}, // φ changes too
+		{"mode", some(1), some(1), some(1), 0.99},    // φ of heads changes
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := Config{Model: c.name, Dim: 1, Hyper: rangeOf(c.name, 1)}
@@ -142,7 +143,7 @@ func TestSlackOfSquares(t *testing.T) {
 			for _, v := range candidate {
 				squares += float64(float64(v) * float64(v))
 			}
-			last := m.balance * squares
+			last := m.b * squares
 			require.Equal(t, float32(last), phi[d])
 			score := exactly.Add(exactly.Dot(psi[:d], phi[:d]),
 				exactly.Mul(exactly.Of(float64(psi[d])), exactly.Of(last)))
@@ -176,6 +177,54 @@ func TestSlackOfProducts(t *testing.T) {
 	score := exactly.Dot(rescal.queries[:d], h)
 	ratio.See(exactly.Sub(exactly.Of(w.Reference(q, 0)), score), slacks[0].At(fmath.Norm(h)))
 	ratio.Check(t, 0.98)
+}
+
+// In TransR-L1, ψ and φ change when they are rounded to float32. With the L2 norm, one coordinate of
+// the distance is 1, and every sum of the reference loses half a unit in the last place.
+func TestSlackOfProjections(t *testing.T) {
+	check := func(c Config, tensors [][]float32, ratio *exactly.Ratio) {
+		c.Entities, c.Relations = 2, 1
+		m, err := New(c, tensors)
+		require.NoError(t, err)
+		w, triple := m.NewWorker(someBackend(t)), kg.Triple{Head: 0, Tail: 1}
+		for _, side := range []kg.Side{kg.Tail, kg.Head} {
+			q, answer := triple.Query(side)
+			width := m.Tower(side).Psi
+			psi, phi := Rows{make([]float32, width), width, width}, Rows{make([]float32, width), width, width}
+			slack, size := make([]Slack, 1), make([]float64, 1)
+			w.Queries(side, 0, []int32{q.Anchor}, psi, slack)
+			w.Features(side, 0, []int32{answer}, phi, size)
+			compared, _ := unrounded.Compare(m.Tower(side).Compare, psi.Values, phi.Values)
+			ratio.See(exactly.Sub(exactly.Of(w.Reference(q, answer)), compared), slack[0].At(size[0]))
+		}
+	}
+	t.Run("changes", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(2, 5))
+		var ratio exactly.Ratio
+		for range 3000 {
+			x := [4]float32{}
+			for i := range x {
+				x[i] = rng.Float32()
+			}
+			check(Config{Model: "transr-l1", Dim: 1}, [][]float32{{x[0], x[1]}, {x[2]}, {x[3]}}, &ratio)
+		}
+		ratio.Check(t, 0.9)
+	})
+	t.Run("sums", func(t *testing.T) {
+		const d = 512
+		zero, root := make([]float32, d), math.Sqrt(kernel.U64)
+		anchor := vector(d, 1, root*(1-0x1p-12))
+		var ratio exactly.Ratio
+		// The candidate is 0, so c = −‖q‖² is the whole score, and the slack must cover the reference.
+		m, err := New(Config{Model: "transh-l2", Dim: d, Entities: 2, Relations: 1},
+			[][]float32{append(append([]float32{}, anchor...), zero...), zero, zero})
+		require.NoError(t, err)
+		w, q := m.NewWorker(someBackend(t)), kg.Query{}
+		psi, slack := Rows{make([]float32, d+1), d + 1, d + 1}, make([]Slack, 1)
+		w.Queries(kg.Tail, 0, []int32{0}, psi, slack)
+		ratio.See(exactly.Add(exactly.Of(w.Reference(q, 1)), exactly.Dot(anchor, anchor)), slack[0].At(0))
+		ratio.Check(t, 0.48)
+	})
 }
 
 // MQuinE: in a head query, all sums of the reference (both products and both sums of squares) lose

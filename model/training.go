@@ -69,6 +69,10 @@ type DistanceRest struct {
 // dX stands for ∂L/∂X. The gradient of an entity has the layout of the entity's row. The gradient
 // of a relation has the layout of the relation's rows of all tensors, one after another. Methods
 // overwrite gradients unless their comments say that they add.
+//
+// If features depend on the side or the relation (Tower.Features), Features and FeatureGradient refer
+// to the side and relation of Begin, and FeatureGradient adds to the sum of the relation's gradients.
+// Then End may follow calls to FeatureGradient alone.
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)

@@ -26,9 +26,7 @@ var (
 		return &transEL1{translation{t, linalg.DistanceL1}}
 	})
 	transeL2 = transE("transe-l2", "γ − ‖h + r − t‖₂", func(t Tables) Model {
-		m := &transEL2{translation: translation{t, linalg.DistanceL2}}
-		m.balance = m.newBalance()
-		return m
+		return &transEL2{translation{t, linalg.DistanceL2}, t.balance()}
 	})
 )
 
@@ -107,23 +105,29 @@ func (m *transEL1) Reference(q kg.Query, e int32) float64 {
 // transEL2 needs no scratch memory, so it is its own worker.
 type transEL2 struct {
 	translation
-	balance float64 // b
+	b float64
 }
 
-// newBalance computes b from a sample of at most 256 entities.
-func (m *transEL2) newBalance() float64 {
+// balance returns b: a power of two near the reciprocal of a typical ‖e‖, computed from a sample of
+// at most 256 entities.
+func (t *Tables) balance() float64 {
 	const sample = 256
 	var squares float64
-	n := m.config.Entities
+	n := t.config.Entities
 	step := n/sample + 1
 	for e := 0; e < n; e += step {
-		norm := fmath.Norm(m.Row(entityTable, int32(e)))
+		norm := fmath.Norm(t.Row(entityTable, int32(e)))
 		squares += norm * norm
 	}
-	if !(squares > 0) {
+	return balanceOf(squares / float64((n+step-1)/step))
+}
+
+// balanceOf returns b for a typical ‖e‖².
+func balanceOf(square float64) float64 {
+	if !(square > 0) {
 		return 1
 	}
-	_, exponent := math.Frexp(math.Sqrt(squares / float64((n+step-1)/step)))
+	_, exponent := math.Frexp(math.Sqrt(square))
 	return math.Ldexp(1, -max(-100, min(exponent, 100))) // b and 1/b must be float32 numbers
 }
 
@@ -140,20 +144,24 @@ func (m *transEL2) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
 // Feature writes [e, b‖e‖²]. The size is ‖e‖.
 func (m *transEL2) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
-	row := m.Row(entityTable, e)
+	return featureL2(phi, m.Row(entityTable, e), m.b)
+}
+
+// featureL2 writes [e, b‖e‖²] and returns an upper bound on ‖e‖.
+func featureL2(phi, row []float32, b float64) (size float64) {
 	var squares float64
 	for i, v := range row {
 		phi[i] = v
 		squares += float64(v) * float64(v)
 	}
-	phi[len(row)] = float32(m.balance * squares)
+	phi[len(row)] = float32(b * squares)
 	return math.Sqrt(squares) * fmath.NormSlack
 }
 
 func (m *transEL2) Query(q kg.Query, psi []float32) Slack {
 	d := m.config.Dim
 	known := m.translate(q, func(i int, q float64) { psi[i] = float32(2 * q) }, fmath.Norm)
-	psi[d] = float32(-1 / m.balance)
+	psi[d] = float32(-1 / m.b)
 	// docs/models/transe.md, "Slack".
 	kappa := gamma(2*d + 12)
 	return Slack{kappa * known * known, 2 * kappa * known, kappa}

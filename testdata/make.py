@@ -24,9 +24,21 @@ MODELS = [
     "mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate",
     "rescal", "cp", "simple", "quate", "duale", "dihedral", "seek",
 ]
-# Later models draw from generators of their own, so a new model changes no other file.
-LATER = ["hake", "boxe", "expressive", "expressive-functional"]
+# Later models draw from separate generators, so a new model changes no other file.
+LATER = [
+    "rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2",
+    "hake", "boxe", "expressive", "expressive-functional",
+]
 PHASE_WEIGHT, MODULUS_WEIGHT = 0.75, 1.25  # of hake
+PHASES = {"embedding_range": 1.5, "gamma": 6}
+HYPER = {
+    "rotate": PHASES, "protate": PHASES, "rotate-l2": PHASES,
+    "hake": PHASES | {"phase_weight": PHASE_WEIGHT, "modulus_weight": MODULUS_WEIGHT},
+    "transr-l1": {"relation_dim": 7, "max_projection_norm": 9.5},
+    "transr-l2": {"relation_dim": 13},
+    "transd-l1": {"relation_dim": 13, "unit_projections": 1},
+    "transd-l2": {"relation_dim": 7, "max_projection_norm": 4.5},
+}
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -54,6 +66,7 @@ def make_graph(rng):
 
 def shapes(model, d):
     e, r = ENTITIES, RELATIONS
+    k = HYPER.get(model, {}).get("relation_dim", d)
     return {
         "mquine": [("entity", [e, d * (d + 1) // 2])] + [(f"relation.{n}", [r, d, d]) for n in ("head", "tail", "cross")],
         "mquade": [("entity", [e, d * (d + 1) // 2])] + [(f"relation.{n}", [r, d, d]) for n in ("head", "tail")],
@@ -62,6 +75,8 @@ def shapes(model, d):
         "distmult": [("entity", [e, d]), ("relation", [r, d])],
         "complex": [("entity", [e, 2 * d]), ("relation", [r, 2 * d])],
         "rotate": [("entity", [e, 2 * d]), ("relation", [r, d])],
+        "rotate-l2": [("entity", [e, 2 * d]), ("relation", [r, d])],
+        "mode": [("entity", [e, d]), ("relation", [r, d])],
         "protate": [("entity", [e, d]), ("relation", [r, d])],
         "rescal": [("entity", [e, d]), ("relation", [r, d, d])],
         "cp": [("entity", [e, 2 * d]), ("relation", [r, d])],
@@ -74,7 +89,10 @@ def shapes(model, d):
         "boxe": [("entity", [e, 2 * d]), ("relation", [r, 4 * d + 2])],
         "expressive": [("entity", [e, d]), ("relation", [r, 6 * d])],
         "expressive-functional": [("entity", [e, d]), ("relation", [r, 4 * d])],
-    }[model]
+        "transh": [("entity", [e, d]), ("relation", [r, d]), ("relation.normal", [r, d])],
+        "transr": [("entity", [e, d]), ("relation", [r, k]), ("relation.projection", [r, d, k])],
+        "transd": [("entity", [e, 2, d]), ("relation", [r, k]), ("relation.projection", [r, k])],
+    }[model[:6] if model[:6] in ("transh", "transr", "transd") else model]
 
 
 def make_tensors(rng, model, d):
@@ -157,6 +175,54 @@ def score_rotate(h, r, t, k, unit):
         im = (h[i] * s + h[k + i] * c) - t[k + i]
         total += math.sqrt(re * re + im * im)
     return -total
+
+
+def score_rotate_l2(h, r, t, k, unit):
+    total = 0.0
+    for i in range(k):
+        c, s = math.cos(r[0][i] * unit), math.sin(r[0][i] * unit)
+        re = (h[i] * c - h[k + i] * s) - t[i]
+        im = (h[i] * s + h[k + i] * c) - t[k + i]
+        total += re * re + im * im
+    return -total
+
+
+def dot(x, y):
+    total = 0.0
+    for a, b in zip(x, y):
+        total += a * b
+    return total
+
+
+def image(model, d, e, r):
+    """Returns the image of an entity in the space of a relation, with the model's bound."""
+    if model.startswith("transh"):
+        along = dot(r[1], e)
+        x = [v - along * w for v, w in zip(e, r[1])]
+    elif model.startswith("transr"):
+        k = len(r[0])
+        x = [dot(e, r[1][j::k]) for j in range(k)]
+    else:
+        along = dot(e[d:], e[:d])
+        x = [(e[j] if j < d else 0.0) + along * v for j, v in enumerate(r[1])]
+    hyper = HYPER.get(model, {})
+    if hyper.get("unit_projections"):
+        length = max(math.sqrt(dot(x, x)), 1e-12)
+        x = [v / length for v in x]
+    limit = hyper.get("max_projection_norm", math.inf)
+    length = sum_of(abs(v) for v in x) if model.endswith("l1") else math.sqrt(dot(x, x))
+    return [v * (limit / length) for v in x] if length > limit else x
+
+
+def sum_of(terms):
+    total = 0.0  # unlike sum, which compensates since Python 3.12
+    for v in terms:
+        total += v
+    return total
+
+
+def score_projection(model, d, h, r, t):
+    return score_translation(image(model, d, h, r), r, image(model, d, t, r), 1 if model.endswith("l1") else 2)
 
 
 def score_protate(h, r, t, unit):
@@ -296,7 +362,8 @@ def score_expressive(h, r, t, d, functional):
     row = row if functional else row[2 * d:]
     distances = []
     for i in range(d):
-        x, y, ch, ct, sh, st = math.tanh(h[i]), math.tanh(t[i]), math.tanh(row[i]), math.tanh(row[d + i]), row[2 * d + i], row[3 * d + i]
+        x, y, ch, ct = math.tanh(h[i]), math.tanh(t[i]), math.tanh(row[i]), math.tanh(row[d + i])
+        sh, st = row[2 * d + i], row[3 * d + i]
         if not functional:
             st += 1e-4 if st >= 0 else -1e-4
             denominator = 1 - sh * st
@@ -308,7 +375,10 @@ def score_expressive(h, r, t, d, functional):
     return -sum(((2 * w + 1) * v - w * ((2 * w + 1) - 1 / (2 * w + 1)))**2 for v, w in distances)
 
 
-def scorer(model, d, embedding_range):
+def scorer(model, d):
+    embedding_range = PHASES["embedding_range"]
+    if model[:6] in ("transh", "transr", "transd"):
+        return lambda h, r, t: score_projection(model, d, h, r, t)
     return {
         "mquine": lambda h, r, t: score_matrices(h, r, t, d),
         "mquade": lambda h, r, t: score_matrices(h, r, t, d),
@@ -320,6 +390,8 @@ def scorer(model, d, embedding_range):
         "expressive": lambda h, r, t: score_expressive(h, r, t, d, False),
         "expressive-functional": lambda h, r, t: score_expressive(h, r, t, d, True),
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
+        "mode": lambda h, r, t: -sum_of(abs(a * b - c) for a, b, c in zip(h, r[0], t)),
+        "rotate-l2": lambda h, r, t: score_rotate_l2(h, r, t, d, math.pi / embedding_range),
         # The authors' code has this mistyped π for the model.
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
         "rescal": lambda h, r, t: score_rescal(h, r, t, d),
@@ -390,14 +462,10 @@ def main():
             rng = random.Random(model)
         d = DIM.get(model, 11)
         metadata = {"format": "mquine/1", "model": model, "dim": str(d), "dataset": "graph"}
-        embedding_range = 1.5
-        if model in ("rotate", "protate", "hake"):
-            metadata |= {"embedding_range": str(embedding_range), "gamma": "6"}
-        if model == "hake":
-            metadata |= {"phase_weight": str(PHASE_WEIGHT), "modulus_weight": str(MODULUS_WEIGHT)}
+        metadata |= {key: str(value) for key, value in HYPER.get(model, {}).items()}
         tensors = make_tensors(rng, model, d)
         write_checkpoint(model, metadata, shapes(model, d), tensors, [entities[e] for e in order], relations)
-        lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d, embedding_range))
+        lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d))
         write(f"ranks/{model}.tsv", "".join(line + "\n" for line in lines))
         print(f"{model}: the closest different scores of a query are {closest:.2g} apart")
 

@@ -127,10 +127,13 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 
 // stepMemory returns the memory that stepper and preparer allocate for the largest step.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
-	n, towers, tables := stepSizeOf(c, s, threads), m.Training(), tablesOf(m)
+	n, towers, tables := stepSizeOf(c, s, dependence(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
 	features := float64(stride(towers.Width))*(n.rows+n.denseRows) + float64(stride(towers.PsiWidth()))*2*n.queries
 	gradients := n.segments * relation
+	if dependence(m) != model.OnEntity { // the gradients of entities, by feature row
+		gradients += n.rows * float64(stride(tables[0].width))
+	}
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
@@ -151,8 +154,8 @@ type stepSize struct {
 	scores, pairs                float64
 }
 
-// stepSizeOf returns the sizes of a full step.
-func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
+// stepSizeOf returns the sizes of a full step of a model with the given features.
+func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads int) (n stepSize) {
 	n.queries = 2 * float64(min(c.Batch, s.triples))
 	switch {
 	case c.Negatives == recipe.KvsAll:
@@ -160,11 +163,13 @@ func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 	case c.Distribution == recipe.Bernoulli:
 		n.queries /= 2
 	}
+	groups := 0.0 // of queries with the same side and relation
 	for _, triples := range s.perRelation {
 		// Each side of a relation has its own segments, and not all of them are full.
 		queries := n.queries * float64(triples) / float64(max(s.triples, 1))
 		n.segments += 2 * max(queries/2/segmentSize, 1-math.Exp(-queries/2))
 		n.relations += 1 - math.Exp(-queries)
+		groups += 2 * (1 - math.Exp(-queries/2))
 	}
 	if c.Negatives == recipe.KvsAll { // a step may contain queries of any relation
 		n.segments, n.relations = n.queries/segmentSize, 1
@@ -189,6 +194,18 @@ func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 		n.pairs = n.queries * float64(c.NegativeCount)
 		n.entities = s.distinct(c.Distribution, n.pairs)
 		n.rows = n.entities
+	}
+	if depends&model.OnRelation != 0 && n.denseRows > 0 {
+		// Each group has a dense part of its own, with copies of the rows. The parts share memory for
+		// their scores.
+		n.scores /= n.queries
+		switch c.Negatives {
+		case recipe.OneVsAll:
+			n.rows *= max(1, groups)
+		case recipe.SharedNegatives: // the rows belong to two groups already
+			n.rows *= max(1, groups/2)
+		}
+		n.denseRows = n.rows
 	}
 	return n
 }

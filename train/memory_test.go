@@ -90,6 +90,9 @@ func TestTrainingMemory(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 64, recipe.Degree
 			c.Dim, c.Batch = 48, 1024
 		}),
+		job("features of relations", graphSize{5003, 23, 1024}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch = "transr-l1", 16, 256
+		}),
 		job("relations", graphSize{499, 401, 2048}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch = 80, 2048 }),
 		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1

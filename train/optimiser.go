@@ -162,6 +162,9 @@ func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32)
 		step := linalg.NewAdamStep(o.rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)
 		o.backend.Adam(values, t.moment(t.first, row), t.moment(t.second, row), gradient, step, (next-row)*t.width)
 	}
+	if t.constrain != nil {
+		t.constrain(values)
+	}
 }
 
 // applyMissed applies to the parameters of a row all steps that it missed, through step until. It
@@ -189,6 +192,9 @@ func (o *optimiser) applyMissed(t *optimiserTable, row, next, until int) {
 	epsilon := c.Epsilon * math.Sqrt(1-math.Pow(c.Beta2, float64(t.last[row]+1)))
 	o.backend.AdamCatchUp(t.row(row), t.moment(t.first, row), t.moment(t.second, row), float32(sum), float32(epsilon),
 		(next-row)*t.width)
+	if t.constrain != nil {
+		t.constrain(t.row(row))
+	}
 }
 
 // flush applies all missed steps to all rows and their moments.

@@ -38,7 +38,7 @@ func TestAdamCatchesUp(t *testing.T) {
 				values[i] = rng.Float32()
 				want[i] = float64(values[i])
 			}
-			o := newOptimiser(&c, machineOf(t, 2), []parameterTable{{"x", width, values}})
+			o := newOptimiser(&c, machineOf(t, 2), []parameterTable{{"x", width, values, nil}})
 			check := func(row int) {
 				t.Helper()
 				for i := row * width; i < (row+1)*width; i++ {

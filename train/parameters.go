@@ -1,12 +1,17 @@
 package train
 
-import "github.com/mquine/mquine/model"
+import (
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
 
 // parameterTable is a tensor with one row for each entity or each relation.
 type parameterTable struct {
 	name   string
 	width  int // length of a row
 	values []float32
+	// constrain, if not nil, changes a row so that it satisfies the constraint of the model.
+	constrain func(row []float32)
 }
 
 func (t *parameterTable) row(i int) []float32 { return t.values[i*t.width : (i+1)*t.width] }
@@ -17,7 +22,9 @@ func (t *parameterTable) rows() int           { return len(t.values) / t.width }
 func tablesOf(m model.Model) []parameterTable {
 	var tables []parameterTable
 	for i, p := range parametersOf(m) {
-		tables = append(tables, parameterTable{name: p.Name, width: p.Width(), values: m.Tensors()[i]})
+		tables = append(tables, parameterTable{
+			name: p.Name, width: p.Width(), values: m.Tensors()[i], constrain: p.Constrain,
+		})
 	}
 	return tables
 }
@@ -29,6 +36,17 @@ func parametersOf(m model.Model) []model.Parameter {
 		panic(err) // the configuration of a model is valid
 	}
 	return list
+}
+
+// dependence says what the features of a model depend on. If the towers of the two sides differ, so
+// do their features.
+func dependence(m model.Model) model.Dependence {
+	tail, head := m.Tower(kg.Tail), m.Tower(kg.Head)
+	depends := tail.Features | head.Features
+	if tail != head {
+		depends |= model.OnSide
+	}
+	return depends
 }
 
 // relationWidth returns the number of parameters of a relation.

@@ -53,6 +53,8 @@ func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 		switch i := int(i); {
 		case i >= len(w.rows):
 			c.prefetcher.Add(s.dAnchor(i - len(w.rows)))
+		case len(s.rowRuns) > 0:
+			c.prefetcher.Add(s.dRows.Row(i))
 		case i < s.dPhi.Rows:
 			c.prefetcher.Add(s.dPhi.Row(i))
 		default:

@@ -32,6 +32,7 @@ type stepper struct {
 
 	phi, psi   linalg.Matrix // feature vectors and query vectors
 	dPhi, dPsi linalg.Matrix // dPhi contains only the rows of dense parts
+	dRows      linalg.Matrix // gradients of the entities of feature rows, if the workload has runs
 	constants  []float64     // the constant c of each query
 	dConstants []float64
 	// dPairScores shares memory with pairScores, and is valid once the loss has replaced the
@@ -41,10 +42,11 @@ type stepper struct {
 	losses                  []float64 // of each query
 
 	segments   []segment
-	dRelations []float32 // of each segment
+	rowRuns    []featureRun
+	dRelations []float32 // of each segment, and then of each row run
 	byRow      csr       // pairs by feature row
 	byEntity   csr       // feature rows, and then queries, by entity
-	byRelation csr       // segments by relation
+	byRelation csr       // segments, and then row runs, by relation
 	keys       []int32   // scratch memory of begin
 
 	used           usedRows
@@ -58,6 +60,10 @@ type stepper struct {
 type segment struct{ first, last int }
 
 const segmentSize = 16
+
+// runSize is the largest number of feature rows in a row run. The gradients that these rows contribute
+// to their relation are added run by run.
+const runSize = 512
 
 func newStepper(
 	c *recipe.Recipe, b *linalg.Backend, threads int, known *kg.Index, m model.Trainable, tables []parameterTable,
@@ -93,7 +99,8 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.pairScores = resize(s.pairScores, len(w.pairRows))
 	s.dPairScores = s.pairScores
 	s.findSegments(w)
-	s.dRelations = resize(s.dRelations, len(s.segments)*relationWidth(s.tables))
+	s.findRowRuns(w)
+	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationWidth(s.tables))
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
 	if len(w.pairRows) > 0 {
@@ -124,6 +131,20 @@ func (s *stepper) findSegments(w *workload) {
 	}
 }
 
+// findRowRuns divides the runs of the workload into runs of at most runSize rows, and allocates
+// memory for the gradients of these rows.
+func (s *stepper) findRowRuns(w *workload) {
+	s.rowRuns = s.rowRuns[:0]
+	for _, r := range w.runs {
+		for first := r.first; first < r.last; first += runSize {
+			s.rowRuns = append(s.rowRuns, featureRun{r.side, r.relation, first, min(first+runSize, r.last)})
+		}
+	}
+	if len(s.rowRuns) > 0 {
+		size(&s.dRows, len(w.rows), s.tables[0].width)
+	}
+}
+
 // findUsed lists the entities and relations of the step, and where each of them occurs.
 func (s *stepper) findUsed(w *workload) {
 	s.keys = append(s.keys[:0], w.rows...)
@@ -134,6 +155,9 @@ func (s *stepper) findUsed(w *workload) {
 	s.keys = s.keys[:0]
 	for _, g := range s.segments {
 		s.keys = append(s.keys, w.queries[g.first].Relation)
+	}
+	for _, r := range s.rowRuns {
+		s.keys = append(s.keys, r.relation)
 	}
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
 }
@@ -155,6 +179,7 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
 		func() error { return s.queryGradients(ctx, s.pool, w, dense, len(s.segments)) },
+		func() error { return s.featureGradients(ctx, w) },
 	)
 	for _, stage := range stages {
 		if err := stage(); err != nil {
@@ -193,6 +218,16 @@ func (s *stepper) segmentsBefore(query int) int {
 
 // features computes Φ.
 func (s *stepper) features(ctx context.Context, w *workload) error {
+	if len(s.rowRuns) > 0 {
+		return s.pool.parallel(ctx, len(s.rowRuns), func(c *stepScratch, k int) {
+			r := s.rowRuns[k]
+			c.prefetcher.Reset()
+			c.worker.Begin(r.side, r.relation)
+			for i := r.first; i < r.last; i++ {
+				c.worker.Features(s.phi.Row(i), w.rows[i])
+			}
+		})
+	}
 	return s.pool.parallel(ctx, len(w.rows), func(c *stepScratch, i int) {
 		s.prefetchFeatures(c, w, i)
 		c.worker.Features(s.phi.Row(i), w.rows[i])
@@ -384,6 +419,22 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 // dPsi.
 func (s *stepper) dAnchor(q int) []float32 { return s.dPsi.Data[q*s.dPsi.Stride:][:s.tables[0].width] }
 
+// featureGradients computes the gradients that feature rows contribute to their entities and
+// relations, if features depend on the query.
+func (s *stepper) featureGradients(ctx context.Context, w *workload) error {
+	n := relationWidth(s.tables)
+	return s.pool.parallel(ctx, len(s.rowRuns), func(c *stepScratch, k int) {
+		r := s.rowRuns[k]
+		c.prefetcher.Reset()
+		c.worker.Begin(r.side, r.relation)
+		for i := r.first; i < r.last; i++ {
+			c.worker.FeatureGradient(s.dRows.Row(i), s.dPhiOf(c, w, i), s.phi.Row(i), w.rows[i])
+		}
+		at := len(s.segments) + k
+		c.worker.End(s.dRelations[at*n : (at+1)*n])
+	})
+}
+
 // collect computes the gradient of every used entity and relation, including the regulariser's
 // part, and hands it to sink.
 func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) error {
@@ -423,9 +474,18 @@ func (s *stepper) entityGradient(gradient []float32, c *stepScratch, w *workload
 	return penalty
 }
 
-// rowGradient writes the gradient that feature row i contributes to its entity. dPhi already
-// contains the contributions of dense parts. rowGradient adds the contributions of pairs.
+// rowGradient writes the gradient that feature row i contributes to its entity.
 func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i int) {
+	if len(s.rowRuns) > 0 {
+		copy(dEntity, s.dRows.Row(i))
+		return
+	}
+	c.worker.FeatureGradient(dEntity, s.dPhiOf(c, w, i), s.phi.Row(i), w.rows[i])
+}
+
+// dPhiOf returns the gradient of feature row i. dPhi already contains the contributions of dense
+// parts. dPhiOf adds the contributions of pairs. The result is valid until the next call with c.
+func (s *stepper) dPhiOf(c *stepScratch, w *workload, i int) []float32 {
 	dPhi := c.dPhi
 	if i < s.dPhi.Rows {
 		dPhi = s.dPhi.Row(i)
@@ -442,7 +502,7 @@ func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i 
 			s.pool.comparer.addPhiGradient(dPhi, c.dScores[:n], s.phi.Row(i), s.psi, c.queries[:n])
 		}
 	}
-	c.worker.FeatureGradient(dEntity, dPhi, s.phi.Row(i), w.rows[i])
+	return dPhi
 }
 
 // relationGradient writes the gradient of relation r and returns the relation's penalty.

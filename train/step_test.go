@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/cmplx"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,7 +58,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 	for i, q := range w.queries[:w.main] {
 		if c.Negatives == recipe.KvsAll {
 			scoreOf := func(e int32) float64 { return score(q, e) }
-			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), scoreOf)
+			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), m.Config().Entities, scoreOf)
 			continue
 		}
 		var negatives []int32
@@ -115,7 +116,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(w.queries[i], w.rows[w.pairRows[k]]))
 		}
 	}
-	return total + plainRegulariser(c, m.Tensors(), w)
+	return total + plainRegulariser(c, m, w)
 }
 
 // kvsAllByDefinition computes the loss of a query with all its training answers as targets.
@@ -155,7 +156,8 @@ func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score 
 }
 
 // plainRegulariser computes the regulariser of the first epoch from the definitions.
-func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum float64) {
+func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
+	tensors := m.Tensors()
 	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
@@ -181,11 +183,30 @@ func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum f
 		switch {
 		case c.Model == "mquine" || c.Model == "mquade":
 			sum += matrixPenalty(c, tensors, t, tail, head)
+		case len(tensors) > 2: // TransH, TransR and TransD
+			sum += rowPenalty(c, m, t)
 		default:
 			sum += vectorPenalty(c, tensors, t, tail, head)
 		}
 	}
 	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives))
+}
+
+// rowPenalty is the penalty on a triple in a model that adds it up over all parameters.
+func rowPenalty(c *recipe.Recipe, m model.Model, t kg.Triple) (sum float64) {
+	n := map[model.Penalty]float64{model.Frobenius: 2, model.N3: 3}[c.Regulariser]
+	for i, p := range parametersOf(m) {
+		rows := []int32{t.Relation}
+		if p.Axis == model.PerEntity {
+			rows = []int32{t.Head, t.Tail}
+		}
+		for _, row := range rows {
+			for _, v := range m.Tensors()[i][int(row)*p.Width():][:p.Width()] {
+				sum += math.Pow(math.Abs(float64(v)), n)
+			}
+		}
+	}
+	return sum
 }
 
 // matrixPenalty is the penalty on a triple in MQuinE and MQuadE.
@@ -261,16 +282,22 @@ func relationRows(c *recipe.Recipe, r int32) []int32 {
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
 	// The numbers of real values of an entity and of a relation for each dimension.
 	parts, known := map[string][2]int{
-		"complex": {2, 2}, "rotate": {2, 1}, "rescal": {1, c.Dim}, "cp": {2, 1}, "simple": {2, 2},
+		"complex": {2, 2}, "rotate": {2, 1}, "rotate-l2": {2, 1}, "rescal": {1, c.Dim}, "cp": {2, 1}, "simple": {2, 2},
 		"quate": {4, 4}, "duale": {8, 8}, "dihedral": {2, 8}, "seek": {4, 4},
+		"boxe": {2, 4}, "expressive": {1, 6}, "expressive-functional": {1, 4},
 	}[c.Model]
 	if !known {
 		parts = [2]int{1, 1}
 	}
 	// The tables whose rows are real parts, and then imaginary parts.
-	pairs := map[string][2]bool{"complex": {true, true}, "rotate": {true, false}, "dihedral": {true, false}}[c.Model]
+	pairs := map[string][2]bool{
+		"complex": {true, true}, "rotate": {true, false}, "rotate-l2": {true, false}, "dihedral": {true, false},
+	}[c.Model]
 	row := func(table int, i int32) []float64 {
 		width := parts[table] * c.Dim
+		if c.Model == "boxe" && table == 1 {
+			width += 2 // the sizes of the boxes
+		}
 		x := make([]float64, width)
 		for k, v := range tensors[table][int(i)*width:][:width] {
 			x[k] = float64(v)
@@ -296,7 +323,7 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	relations := relationRows(c, t.Relation)
 	sum := power(0, t.Head) + power(0, t.Tail)
 	if c.Regulariser != model.Dura {
-		if c.Model == "rotate" || c.Model == "dihedral" {
+		if c.Model == "rotate" || c.Model == "rotate-l2" || c.Model == "dihedral" {
 			return sum // phases and weights have none
 		}
 		for _, r := range relations {
@@ -421,6 +448,9 @@ var gradientTests = []struct {
 		c.Batch, c.Negatives, c.NegativeCount, c.Loss, c.Gamma = 4, recipe.IndependentNegatives, 3, recipe.Margin, 140
 		if c.Dim = 9; c.Model != "mquine" && c.Model != "mquade" {
 			c.Dim = 70
+			if strings.HasPrefix(c.Model, "transr") {
+				c.Dim = 20 // each of its parameters moves many coordinates, so differences cross kinks
+			}
 		}
 	}},
 	{"one dimension", func(c *recipe.Recipe) { c.Dim = 1 }},

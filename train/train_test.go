@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -68,7 +69,13 @@ func TestRandomRefuses(t *testing.T) {
 }
 
 func TestRandomTables(t *testing.T) {
-	for _, name := range []string{"transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"} {
+	for _, name := range model.Names()[len(matrixModels):] {
+		spec, err := model.Lookup(name)
+		require.NoError(t, err)
+		ranged := func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }
+		if !slices.ContainsFunc(spec.Hyper, ranged) {
+			continue
+		}
 		for _, c := range []struct{ given, want map[string]float64 }{
 			{nil, map[string]float64{"gamma": 12, "embedding_range": 14.0 / 20}},
 			{map[string]float64{"gamma": 6}, map[string]float64{"gamma": 6, "embedding_range": 8.0 / 20}},

@@ -140,7 +140,15 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if c.Negatives == recipe.KvsAll {
 		t.queries = distinctQueries(t.triples)
 	}
-	t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, m.Threads)
+	start, err := model.StartConfig(c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start())
+	if err != nil {
+		return nil, err
+	}
+	bare, err := model.Unfilled(start)
+	if err != nil {
+		return nil, err
+	}
+	t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, dependence(bare), m.Threads)
 	return t, err
 }
 
@@ -349,11 +357,13 @@ func (t *Trainer) updateAverage() {
 	}
 	decay := min(t.config.EMA, 1-1/float64(t.epoch))
 	keep, take := float32(decay), float32(1-decay)
+	parameters := parametersOf(t.average)
 	for i, values := range t.model.Tensors() {
 		average := t.average.Tensors()[i]
 		for k, v := range values {
 			average[k] = float32(keep*average[k]) + float32(take*v) // the conversions prevent a fused multiply-add
 		}
+		parameters[i].ConstrainRows(average)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train/internal/stream"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -36,6 +37,9 @@ type workload struct {
 	// With independent negatives there are none.
 	parts []densePart
 	rows  []int32 // the entity of each feature row
+	// runs divides the feature rows by the side and the relation of their queries, if the model's
+	// features depend on one of them. Otherwise it is empty.
+	runs []featureRun
 
 	// The pairs of query i are pairs[i] ≤ k < pairs[i+1], and pair k has feature row pairRows[k]. A
 	// main query has no pairs if its dense part contains all entities. Otherwise its pairs are its
@@ -43,6 +47,14 @@ type workload struct {
 	pairs    []int32
 	pairRows []int32
 	zWeights []float64 // the weight of each pair of the Z-samples' queries
+}
+
+// featureRun is a range of feature rows for queries of one side and relation. If features depend on
+// the side alone, relation is any relation of these queries.
+type featureRun struct {
+	side        kg.Side
+	relation    int32
+	first, last int
 }
 
 // densePart is a range of main queries and a range of feature rows. Every query in it is scored
@@ -86,16 +98,21 @@ type preparer struct {
 	triples []kg.Triple
 	known   *kg.Index
 	sampler *sampler
-	z       *zpattern.Index // nil without Z-samples
+	depends model.Dependence // of features
+	z       *zpattern.Index  // nil without Z-samples
 	// headProbability holds the probability of a head query for each relation. It is nil unless the
 	// distribution is bernoulli.
 	headProbability []float64
 	// subsampling maps each training triple to its weight. It is nil without subsampling.
 	subsampling map[kg.Triple]float64
 
-	work     workload
-	rowOf    []int32 // the feature row of each entity, or −1; all −1 between calls to prepare
-	taken    []bool  // scratch memory of the sampler
+	work workload
+	// rowOf holds the feature row of each entity, or −1: for queries that share features with group.
+	// All are −1 between calls to prepare.
+	rowOf    []int32
+	group    kg.Query
+	listed   [2]rowRange // the rows that rowOf lists
+	taken    []bool      // scratch memory of the sampler
 	scratch  []drawScratch
 	own      [][]int32 // the independent negatives of each main query
 	zTriples [][]kg.Triple
@@ -117,12 +134,14 @@ type zSample struct {
 	weight float64
 }
 
-func newPreparer(c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.Index, threads int) (*preparer, error) {
+func newPreparer(
+	c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.Index, depends model.Dependence, threads int,
+) (*preparer, error) {
 	n := g.Entities.Len()
 	p := &preparer{
 		config: c, seed: c.Seed, threads: threads, triples: triples, known: known,
-		sampler: newSampler(c, n, triples, known),
-		rowOf:   make([]int32, n), taken: make([]bool, n), scratch: make([]drawScratch, threads),
+		sampler: newSampler(c, n, triples, known), depends: depends,
+		rowOf: make([]int32, n), taken: make([]bool, n), scratch: make([]drawScratch, threads),
 	}
 	for e := range p.rowOf {
 		p.rowOf[e] = -1
@@ -274,7 +293,7 @@ func (p *preparer) reset(epoch, step int) *workload {
 		epoch: epoch, step: step,
 		positives: w.positives[:0],
 		queries:   w.queries[:0], answers: w.answers[:0], weights: w.weights[:0], penaltyCounts: w.penaltyCounts[:0],
-		parts: w.parts[:0], rows: w.rows[:0],
+		parts: w.parts[:0], rows: w.rows[:0], runs: w.runs[:0],
 		pairs: w.pairs[:0], pairRows: w.pairRows[:0], zWeights: w.zWeights[:0],
 	}
 	return w
@@ -291,10 +310,22 @@ func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	if p.z != nil {
 		p.addZ()
 	}
-	for _, e := range p.work.rows {
-		p.rowOf[e] = -1
-	}
+	p.forget()
 	return nil
+}
+
+// rowRange is a range of feature rows.
+type rowRange struct{ first, last int }
+
+// forget sets all entries of rowOf to −1.
+func (p *preparer) forget() {
+	p.listed[1].last = len(p.work.rows)
+	for _, list := range p.listed {
+		for _, e := range p.work.rows[list.first:list.last] {
+			p.rowOf[e] = -1
+		}
+	}
+	p.listed = [2]rowRange{}
 }
 
 // addQueries adds the queries of the positives, tail queries first. It returns the number of tail
@@ -347,20 +378,69 @@ func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
 }
 
 // addParts adds the dense parts: one with all entities, or one with the shared negatives for each
-// side.
+// side. Queries with different features have separate parts.
 func (p *preparer) addParts(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
 	case recipe.OneVsAll, recipe.KvsAll:
 		w.rows = p.sampler.shared(w.rows, len(p.rowOf), nil, nil)
-		w.parts = append(w.parts, densePart{0, w.main, 0, len(w.rows)})
+		p.addRows(0, w.main, w.rows)
 	case recipe.SharedNegatives:
 		p.addShared(kg.Tail, 0, tails, epoch, step)
 		p.addShared(kg.Head, tails, w.main, epoch, step)
 	}
-	// An entity that is in both parts has its row in the second part.
-	for i, e := range w.rows {
-		p.rowOf[e] = int32(i)
+	if p.depends == model.OnEntity {
+		// An entity that is in both parts has its row in the second part.
+		for i, e := range w.rows {
+			p.rowOf[e] = int32(i)
+		}
+	}
+}
+
+// addRows adds the dense parts of main queries first ≤ i < last, whose candidates are the last rows,
+// in entities. If the queries have different features, every group of queries after the first gets
+// copies of these rows.
+func (p *preparer) addRows(first, last int, entities []int32) {
+	w := &p.work
+	row := len(w.rows) - len(entities)
+	for i := first; i < last; {
+		next := i + 1
+		for next < last && p.share(w.queries[i], w.queries[next]) {
+			next++
+		}
+		if i > first {
+			row = len(w.rows)
+			w.rows = append(w.rows, entities...)
+		}
+		w.parts = append(w.parts, densePart{i, next, row, len(w.rows)})
+		if p.depends != model.OnEntity {
+			w.runs = append(w.runs, featureRun{w.queries[i].Side, w.queries[i].Relation, row, len(w.rows)})
+		}
+		i = next
+	}
+}
+
+// share reports whether two queries have the same features.
+func (p *preparer) share(a, b kg.Query) bool {
+	return p.depends.Shares(a.Side == b.Side, a.Relation == b.Relation)
+}
+
+// enter prepares rowOf for the pairs of a query, which is main query i or, if i < 0, the query of a
+// Z-sample. The main queries come first.
+func (p *preparer) enter(q kg.Query, i int) {
+	if p.depends == model.OnEntity || i != 0 && p.share(p.group, q) {
+		return
+	}
+	if i != 0 {
+		p.forget()
+	}
+	p.group, p.listed[1].first = q, len(p.work.rows)
+	if i >= 0 && len(p.work.parts) > 0 {
+		part := p.work.partOf(i)
+		p.listed[0] = rowRange{part.row, part.lastRow}
+		for row := part.row; row < part.lastRow; row++ {
+			p.rowOf[p.work.rows[row]] = int32(row)
+		}
 	}
 }
 
@@ -381,7 +461,7 @@ func (p *preparer) addShared(side kg.Side, first, last, epoch, step int) {
 		slices.Sort(w.rows[row:])
 		w.rows = w.rows[:row+len(slices.Compact(w.rows[row:]))]
 	}
-	w.parts = append(w.parts, densePart{first, last, row, len(w.rows)})
+	p.addRows(first, last, w.rows[row:])
 }
 
 // draw draws the independent negatives and the Z-samples of the main queries.
@@ -437,8 +517,21 @@ func (p *preparer) row(e int32) int32 {
 	if p.rowOf[e] < 0 {
 		p.rowOf[e] = int32(len(p.work.rows))
 		p.work.rows = append(p.work.rows, e)
+		if p.depends != model.OnEntity {
+			p.work.extendRun(p.group)
+		}
 	}
 	return p.rowOf[e]
+}
+
+// extendRun adds the last feature row to the run of a query.
+func (w *workload) extendRun(q kg.Query) {
+	last := len(w.rows)
+	if n := len(w.runs); n > 0 && w.runs[n-1].side == q.Side && w.runs[n-1].relation == q.Relation {
+		w.runs[n-1].last = last
+		return
+	}
+	w.runs = append(w.runs, featureRun{q.Side, q.Relation, last - 1, last})
 }
 
 // addPairs adds the pairs of the main queries.
@@ -454,6 +547,7 @@ func (p *preparer) addPairs() {
 	}
 	w.pairs = append(w.pairs, 0)
 	for i := range w.main {
+		p.enter(w.queries[i], i)
 		if p.config.Negatives.Sampled() {
 			w.pairRows = append(w.pairRows, p.row(w.answers[i]))
 		}
@@ -482,6 +576,7 @@ func (p *preparer) addZ() {
 				w.pairs = append(w.pairs, int32(len(w.pairRows)))
 			}
 			w.queries = append(w.queries, z.Query)
+			p.enter(z.Query, -1)
 		}
 		w.pairRows = append(w.pairRows, p.row(z.answer))
 		w.zWeights = append(w.zWeights, z.weight)

@@ -4,6 +4,7 @@ package initial
 
 import (
 	"context"
+	"math"
 	"slices"
 )
 
@@ -33,13 +34,24 @@ func Constant(v float32) Distribution {
 	}
 }
 
-// Identity is the Distribution that sets every row to the identity matrix. Rows must be square
-// matrices.
+// XavierUniform is the Distribution of independent entries, uniform in [−b, b) with b = √(6/(n + d))
+// for n rows of d entries (Glorot and Bengio, 2010). If a row has several axes, d is the last extent.
+func XavierUniform(ctx context.Context, s *Source, row []int, values []float32) error {
+	width := 1
+	for _, extent := range row {
+		width *= extent
+	}
+	n, d := len(values)/width, row[len(row)-1]
+	return Uniform(math.Sqrt(6/float64(n+d)))(ctx, s, row, values)
+}
+
+// Identity is the Distribution that sets every row to a matrix with ones on the diagonal and zeros
+// elsewhere.
 func Identity(ctx context.Context, _ *Source, row []int, values []float32) error {
-	d := row[len(row)-1]
-	for matrix := range slices.Chunk(values, d*d) {
-		for i := range d {
-			matrix[i*d+i] = 1
+	lines, columns := row[len(row)-2], row[len(row)-1]
+	for matrix := range slices.Chunk(values, lines*columns) {
+		for i := range min(lines, columns) {
+			matrix[i*columns+i] = 1
 		}
 	}
 	return ctx.Err()

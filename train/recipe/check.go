@@ -43,6 +43,9 @@ func (r *Recipe) checkModel() error {
 	if err != nil {
 		return err
 	}
+	if err := r.checkHyper(spec); err != nil {
+		return err
+	}
 	config, err := model.StartConfig(r.ModelConfig(1, 1), r.Start())
 	if err != nil {
 		return err

@@ -20,4 +20,4 @@ var (
 
 // laterKeys maps the key of each option that was added after the first checkpoints to its default.
 // Recipe.Line omits such an option at its default.
-var laterKeys = map[string]string{"reciprocal": "false"}
+var laterKeys = map[string]string{"reciprocal": "false", "hyper": noHyper}

@@ -18,6 +18,9 @@ var declarations = []declaration{
 			"rotate, and d real numbers in other models"),
 	declare("reciprocal", func(r *Recipe) *bool { return &r.Reciprocal }, false, setting.Bool,
 		"give every relation an inverse with parameters of its own, which answers the head queries"),
+	declare("hyper", func(r *Recipe) *Hyper { return &r.Hyper }, "", hyper,
+		"values of the model's hyper-parameters, such as relation_dim=30,max_norm=1; none for the values of a new "+
+			"model"),
 	declare("seed", func(r *Recipe) *uint64 { return &r.Seed }, 1, setting.Seed,
 		"seed of all random choices"),
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),

@@ -24,6 +24,7 @@ type Recipe struct {
 	Model      string
 	Dim        int
 	Reciprocal bool
+	Hyper      Hyper
 	Seed       uint64
 
 	Epochs, Batch int
@@ -261,11 +262,12 @@ func (r *Recipe) Differences(earlier Recipe) string {
 }
 
 // ModelConfig returns the configuration of the model for a data set with the given numbers of
-// entities and relations. The configuration does not contain hyper-parameters, because Start
-// determines them.
+// entities and relations. The only hyper-parameters that it contains are those in Hyper; Start
+// determines others.
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{
 		Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations, Reciprocal: r.Reciprocal,
+		Hyper: r.Hyper.Values(),
 	}
 }
 

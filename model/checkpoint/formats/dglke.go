@@ -12,6 +12,7 @@ import (
 //	config.json                       the training options
 //	<dataset>_<model>_entity.npy      float32 [N, width]
 //	<dataset>_<model>_relation.npy    float32 [R, width]
+//	<dataset>_TransRprojection.npy    float32 [R, hidden_dim · hidden_dim], for TransR
 //	entities.tsv, relations.tsv       lines id<TAB>label
 //
 // ComplEx and RotatE store all real parts first. The phase of a value in RotatE is value·π/((γ +
@@ -34,6 +35,9 @@ var dglke = &Format{
 				return err
 			}
 		}
+		if file := only(f.Path, dglkeProjection); file != "" {
+			return f.openNpy(file, "projection")
+		}
 		return nil
 	},
 	convert: func(f *Folder) (*Converted, error) {
@@ -44,6 +48,8 @@ var dglke = &Format{
 		return c, err
 	},
 }
+
+const dglkeProjection = "_TransRprojection.npy"
 
 // dglkeTable returns the name of the only file *_name.npy in dir, or "".
 func dglkeTable(dir, name string) string { return only(dir, "_"+name+".npy") }
@@ -72,6 +78,19 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		return tables("transe-l1", 1, 1)
 	case "TransE_l2", "TransE":
 		return tables("transe-l2", 1, 1)
+	case "TransR":
+		projection, err := f.tensor("projection")
+		if err != nil {
+			return nil, err
+		}
+		hyper[model.RelationDim] = float64(relation.width())
+		c, err := f.tableModel(model.Config{Model: "transr-l1", Dim: entity.width(), Hyper: hyper}, offset,
+			entity, relation, projection)
+		if err == nil {
+			c.Notes = append(c.Notes, "DGL-KE ranks the tails of TransR by γ − ‖hM − r − tM‖₁ although its score is "+
+				"γ − ‖hM + r − tM‖₁; mquine ranks by the score")
+		}
+		return c, err
 	case "DistMult":
 		return tables("distmult", 1, 1)
 	case "ComplEx":

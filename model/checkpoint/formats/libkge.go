@@ -114,6 +114,7 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 		return nil, err
 	}
 	norm = cmp.Or(norm, f.libkgeOption(name, "l_norm"))
+	suffix, hasNorm := normSuffix(norm)
 	var c *Converted
 	switch {
 	case name == "complex":
@@ -126,14 +127,14 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 		c, err = f.vectorModel("cp", 2, 1, entity, relation, offset, nil)
 	case name == "simple":
 		c, err = f.vectorModel("simple", 2, 2, entity, relation, offset, nil)
-	case name == "transe" && isNumber(norm, 1):
-		c, err = f.vectorModel("transe-l1", 1, 1, entity, relation, offset, nil)
-	case name == "transe" && isNumber(norm, 2):
-		c, err = f.vectorModel("transe-l2", 1, 1, entity, relation, offset, nil)
+	case name == "transe" && hasNorm:
+		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, offset, nil)
+	case name == "transh" && hasNorm:
+		c, err = f.libkgeTransH("transh"+suffix, entity, relation)
 	case name == "rotate" && isNumber(norm, 1):
 		radians := map[string]float64{model.EmbeddingRange: math.Pi}
 		c, err = f.vectorModel("rotate", 2, 1, entity, relation, offset, radians)
-	case name == "transe" || name == "rotate":
+	case name == "transe" || name == "transh" || name == "rotate":
 		return nil, f.unsupported(name, fmt.Sprintf("its l_norm is %q", norm))
 	default:
 		return nil, f.unsupported(name, "")
@@ -142,6 +143,29 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 		c.Dataset = f.libkgeOption("dataset", "name")
 	}
 	return c, err
+}
+
+// libkgeTransH converts a TransH. A row of its relations is the translation, then the normal, which
+// LibKGE normalises when it scores.
+func (f *Folder) libkgeTransH(name string, entity, relation Tensor) (*Converted, error) {
+	d := entity.width()
+	if relation.width() != 2*d {
+		return nil, fmt.Errorf("%s: tensor %.60q has rows of %d numbers, but TransH with d = %d needs %d",
+			relation.Path, relation.Name, relation.width(), d, 2*d)
+	}
+	return f.tableModel(model.Config{Model: name, Dim: d}, offset,
+		entity, relation.columns(0, d), relation.columns(d, 2*d).mapRows(normalise))
+}
+
+// normSuffix returns the end of the name of a model with the L1 or the L2 norm.
+func normSuffix(norm string) (suffix string, ok bool) {
+	switch {
+	case isNumber(norm, 1):
+		return "-l1", true
+	case isNumber(norm, 2):
+		return "-l2", true
+	}
+	return "", false
 }
 
 // isNumber reports whether text is the number n, as 1 or as 1.0.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/pickle"
 )
 
@@ -80,12 +81,8 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	}
 	name := ""
 	switch {
-	case f.has("norm_vector.weight"):
-		name = "TransH"
-	case f.has("transfer_matrix.weight"):
-		name = "TransR"
-	case f.has("ent_transfer.weight"):
-		name = "TransD"
+	case f.has("norm_vector.weight"), f.has("transfer_matrix.weight"), f.has("ent_transfer.weight"):
+		return convertOpenKEProjection(f)
 	case f.has("rel_embedding_range"):
 		name = "RotatE"
 	}
@@ -139,4 +136,45 @@ func (f *Folder) quatE() (*Converted, error) {
 	}
 	relation := tables[1].first(f.Relations.Len())
 	return f.vectorModel("quate", 4, 4, tables[0], relation, offset, nil)
+}
+
+// convertOpenKEProjection returns a TransH, TransR or TransD. Like TransE's, its file contains neither
+// the norm nor the switch for normalised vectors, so OpenKE's defaults apply: L1, and images and
+// translations divided by their Euclidean norms.
+func convertOpenKEProjection(f *Folder) (*Converted, error) {
+	entity, relation, err := f.tables("ent_embeddings.weight", "rel_embeddings.weight")
+	if err != nil {
+		return nil, err
+	}
+	if f.has("margin") {
+		return nil, fmt.Errorf("%s was trained with a margin, and it does not say with which norm", entity.Path)
+	}
+	config := model.Config{Dim: entity.width(), Hyper: map[string]float64{model.UnitProjections: 1}}
+	var second Tensor
+	switch {
+	case f.has("norm_vector.weight"): // the normals are divided by their norms too
+		config.Model = "transh-l1"
+		second, err = f.tensor("norm_vector.weight")
+		second = second.mapRows(normalise)
+	case f.has("transfer_matrix.weight"):
+		config.Model, config.Hyper[model.RelationDim] = "transr-l1", float64(relation.width())
+		second, err = f.tensor("transfer_matrix.weight")
+	default:
+		config.Model, config.Hyper[model.RelationDim] = "transd-l1", float64(relation.width())
+		var vectors Tensor
+		if vectors, err = f.tensor("ent_transfer.weight"); err == nil {
+			if entity, err = join(entity, vectors); err == nil {
+				second, err = f.tensor("rel_transfer.weight")
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.tableModel(config, offset, entity, relation.mapRows(normalise), second)
+	if err == nil {
+		c.Notes = append(c.Notes, fmt.Sprintf("%s does not name its norm: OpenKE's defaults apply "+
+			"(L1 norm, images of entities and translations divided by their Euclidean norms)", entity.Path))
+	}
+	return c, err
 }

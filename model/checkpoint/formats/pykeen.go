@@ -2,9 +2,12 @@ package formats
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/pickle"
 	"github.com/mquine/mquine/model/checkpoint/torch"
 )
@@ -89,7 +92,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	switch name {
 	case "BoxE":
 		return f.pykeenBoxE()
-	case "ComplEx", "DistMult", "QuatE", "TransE":
+	case "ComplEx", "DistMult", "QuatE", "RotatE", "TransD", "TransE", "TransH", "TransR":
 	case "RESCAL":
 		return f.rescalModel("entity_representations.0", "relation_representations.0", interleaved)
 	case "CP":
@@ -97,9 +100,6 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 			interleaved)
 	case "SimplE":
 		return f.pykeenSimplE()
-	case "RotatE":
-		return nil, f.unsupported(name, "PyKEEN's RotatE takes one norm over all coordinates, "+
-			"whereas RotatE adds the moduli")
 	default:
 		return nil, f.unsupported(name, "")
 	}
@@ -124,26 +124,75 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 				"it interleaves the parts of quaternions, which mquine stores part by part")
 		}
 		return c, err
-	}
-	var p, power any
-	if interaction := module(f.value.(*pickle.Object), "interaction"); interaction != nil {
-		p, _ = interaction.Attribute("p")
-		power, _ = interaction.Attribute("power_norm")
-	}
-	switch norm, _ := pickle.Text(p); {
-	case isNumber(norm, 1):
-		return f.vectorModel("transe-l1", 1, 1, entity, relation, interleaved, nil)
-	case isNumber(norm, 2):
-		c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, interleaved, nil)
-		if err == nil && power == true {
-			c.ToolScore = squared
-			c.Notes = append(c.Notes, "this TransE of PyKEEN scores −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
-				"which gives the same ranks")
+	case "RotatE": // the tables hold complex numbers in pairs, and the norm has no option
+		if relation, err = relation.phases(); err != nil {
+			return nil, err
+		}
+		radians := map[string]float64{model.EmbeddingRange: math.Pi}
+		c, err := f.vectorModel("rotate-l2", 2, 1, entity.mapRows(separate), relation, interleaved, radians)
+		if err == nil {
+			c.Notes = append(c.Notes, "PyKEEN's RotatE takes one norm over all coordinates, as rotate-l2 does; "+
+				"mquine stores the phases of the relations")
 		}
 		return c, err
-	default:
-		return nil, f.unsupported(name, fmt.Sprintf("its norm p is %q", norm))
 	}
+	p := f.pykeenOption("p")
+	suffix, ok := normSuffix(p)
+	if !ok {
+		return nil, f.unsupported(name, fmt.Sprintf("its norm p is %q", p))
+	}
+	var c *Converted
+	if name == "TransE" {
+		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, interleaved, nil)
+	} else {
+		c, err = f.pykeenProjection(strings.ToLower(name)+suffix, entity, relation)
+	}
+	if err == nil && suffix == "-l2" && f.pykeenOption("power_norm") == "true" {
+		c.ToolScore = squared
+		c.Notes = append(c.Notes, fmt.Sprintf("this %s of PyKEEN scores −D² for the distance D; mquine prints γ − D, "+
+			"which gives the same ranks", name))
+	}
+	return c, err
+}
+
+// pykeenOption returns an option of the interaction as text, or "" if it is missing.
+func (f *Folder) pykeenOption(name string) string {
+	interaction := module(f.value.(*pickle.Object), "interaction")
+	if interaction == nil {
+		return ""
+	}
+	value, _ := interaction.Attribute(name)
+	text, _ := pickle.Text(value)
+	return text
+}
+
+// pykeenProjection returns a TransH, TransR or TransD, given the first tables of entities and of
+// relations. PyKEEN's TransH keeps the normals first and does not normalise them when it scores. Its
+// TransR and TransD shorten images longer than 1, in the norm of the score.
+func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Converted, error) {
+	second, err := f.tensor("relation_representations.1")
+	if err != nil {
+		return nil, err
+	}
+	config := model.Config{Model: name, Dim: entity.width(), Hyper: map[string]float64{}}
+	if strings.HasPrefix(name, "transh") {
+		return f.tableModel(config, interleaved, entity, second, relation)
+	}
+	config.Hyper[model.RelationDim] = float64(relation.width())
+	config.Hyper[model.MaxProjectionNorm] = 1
+	if limit, err := strconv.ParseFloat(f.pykeenOption("max_projection_norm"), 64); err == nil {
+		config.Hyper[model.MaxProjectionNorm] = limit
+	}
+	if strings.HasPrefix(name, "transd") {
+		vectors, err := f.tensor("entity_representations.1")
+		if err != nil {
+			return nil, err
+		}
+		if entity, err = join(entity, vectors); err != nil {
+			return nil, err
+		}
+	}
+	return f.tableModel(config, interleaved, entity, relation, second)
 }
 
 // pykeenSimplE converts PyKEEN's SimplE, in which the tail meets the head's own tables: ½ Σ (a_h r a_t
@@ -199,5 +248,5 @@ func (f *Folder) pykeenBoxE() (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.tableModel("boxe", d, entity, relation, interleaved, nil)
+	return f.tableModel(model.Config{Model: "boxe", Dim: d}, interleaved, entity, relation)
 }

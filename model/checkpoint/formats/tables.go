@@ -3,6 +3,7 @@ package formats
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/mquine/mquine/model"
 )
@@ -23,43 +24,49 @@ const (
 func (f *Folder) vectorModel(
 	name string, perEntity, perRelation int, entity, relation Tensor, inverses numbering, hyper map[string]float64,
 ) (*Converted, error) {
-	d := entity.width() / perEntity
-	if d == 0 || entity.width() != d*perEntity || relation.width() != d*perRelation {
+	c := &Converted{Config: model.Config{Model: name, Dim: entity.width() / perEntity, Hyper: hyper}}
+	if d := c.Config.Dim; d == 0 || entity.width() != d*perEntity || relation.width() != d*perRelation {
 		return nil, fmt.Errorf("%s: %s does not fit tables of shape %v (%.60q) and %v (%.60q)",
 			entity.Path, name, entity.Shape, entity.Name, relation.Shape, relation.Name)
 	}
-	return f.tableModel(name, d, entity, relation, inverses, hyper)
+	return f.tableModel(c.Config, inverses, entity, relation)
 }
 
-// tableModel is vectorModel for tables whose widths have been checked.
-func (f *Folder) tableModel(
-	name string, d int, entity, relation Tensor, inverses numbering, hyper map[string]float64,
-) (*Converted, error) {
-	c := &Converted{Config: model.Config{Model: name, Dim: d, Hyper: hyper}}
-	n, r := f.Entities.Len(), f.Relations.Len()
-	if entity.rows() != n {
-		return nil, f.wrongRows(entity, n, "entities")
-	}
-	switch relation.rows() {
-	case r:
-	case 2 * r:
-		c.Config.Reciprocal = true
-	default:
-		return nil, f.wrongRows(relation, r, "relations")
-	}
-	if c.Config.Reciprocal && inverses == offset {
-		values := relation.Values
-		relation.Values = func() []float32 { return alternate(values(), r) }
-	}
-	config := c.Config
-	config.Entities, config.Relations = n, r
-	parameters, err := model.Parameters(config)
+// tableModel returns a model of package model with the given tables, in the order of its parameters.
+// Tables of relations with 2R rows make the model reciprocal.
+func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...Tensor) (*Converted, error) {
+	c, full := &Converted{Config: config}, config
+	full.Entities, full.Relations = f.Entities.Len(), f.Relations.Len()
+	parameters, err := model.Parameters(full)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Path, err)
+		return nil, err
 	}
-	c.Parameters = []Tensor{entity, relation}
+	if len(parameters) != len(tables) {
+		return nil, fmt.Errorf("%s: %s has %d tensors, not %d", f.Path, config.Model, len(parameters), len(tables))
+	}
 	for i, p := range parameters {
-		c.Parameters[i].Name, c.Parameters[i].Shape = p.Name, p.Dims()
+		t, of := tables[i], "entities"
+		if p.Axis == model.PerRelation {
+			of = "relations"
+		}
+		inverse := p.Axis == model.PerRelation && t.rows() == 2*p.Rows && (i == 1 || c.Config.Reciprocal)
+		switch {
+		case t.rows() != p.Rows && !inverse, c.Config.Reciprocal && p.Axis == model.PerRelation && !inverse:
+			return nil, f.wrongRows(t, p.Rows, of)
+		case t.width() != p.Width():
+			return nil, fmt.Errorf("%s: %.60q has rows of %d numbers, but %s with d = %d needs %d",
+				t.Path, t.Name, t.width(), config.Model, config.Dim, p.Width())
+		}
+		t.Name, t.Shape = p.Name, p.Dims()
+		if inverse {
+			c.Config.Reciprocal = true
+			t.Shape = append([]int{p.Rows, 2}, p.Row...)
+			if inverses == offset {
+				values := t.Values
+				t.Values = func() []float32 { return alternate(values(), p.Rows) }
+			}
+		}
+		c.Parameters = append(c.Parameters, t)
 	}
 	return c, nil
 }
@@ -114,6 +121,38 @@ func (t Tensor) mapRows(change func(to, from []float32)) Tensor {
 		return to
 	}
 	return t
+}
+
+// columns returns columns first ≤ j < last of a table.
+func (t Tensor) columns(first, last int) Tensor {
+	values, width := t.Values, t.width()
+	t.Shape = []int{t.rows(), last - first}
+	t.Values = func() []float32 {
+		var list []float32
+		for row := range slices.Chunk(values(), width) {
+			list = append(list, row[first:last]...)
+		}
+		return list
+	}
+	return t
+}
+
+// phases turns a table whose rows hold complex numbers of modulus 1, in pairs, into their phases. It
+// returns an error if a modulus is not 1.
+func (t Tensor) phases() (Tensor, error) {
+	const tolerance = 1e-3
+	var list []float32
+	for i, values := 0, t.Values(); i+1 < len(values); i += 2 {
+		re, im := float64(values[i]), float64(values[i+1])
+		if math.Abs(math.Hypot(re, im)-1) > tolerance {
+			return t, fmt.Errorf("%s: tensor %.60q has a number of modulus %.4g in row %d: rotations have modulus 1",
+				t.Path, t.Name, math.Hypot(re, im), i/max(t.width(), 1))
+		}
+		list = append(list, float32(math.Atan2(im, re)))
+	}
+	t.Shape = []int{t.rows(), t.width() / 2}
+	t.Values = func() []float32 { return list }
+	return t, nil
 }
 
 // separate turns a row of complex numbers re₁, im₁, re₂, im₂, … into re₁, re₂, …, im₁, im₂, ….

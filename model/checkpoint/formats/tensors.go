@@ -42,7 +42,7 @@ type TensorFiles struct {
 
 // complexTables tells whether the entity table and the relation table of a model hold complex
 // numbers.
-var complexTables = map[string][2]bool{"complex": {true, true}, "rotate": {true, false}}
+var complexTables = map[string][2]bool{"complex": {true, true}, "rotate": {true, false}, "rotate-l2": {true, false}}
 
 // Complex reports whether the tables of a model hold complex numbers.
 func Complex(name string) bool { return complexTables[name][0] }

@@ -182,10 +182,18 @@ func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind
 	require.NoError(t, err)
 	d = min(d, spec.MaxDim)
 	c := model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
-	if name == "rotate" || name == "protate" || name == "hake" {
-		c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
-	}
+	c.Hyper = phaseHyper(spec)
 	return ModelOf(t, c, seed, kind)
+}
+
+// phaseHyper returns the embedding range of a model whose parameters are phases.
+func phaseHyper(spec *model.Spec) map[string]float64 {
+	if !slices.ContainsFunc(spec.Hyper, func(h *model.HyperParameter) bool {
+		return h.Key == model.EmbeddingRange && h.Least > 0
+	}) {
+		return nil
+	}
+	return map[string]float64{model.EmbeddingRange: 1.1}
 }
 
 // ModelOf is like Model but takes a configuration with hyper-parameters.
@@ -307,10 +315,7 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 			continue
 		}
 		c := model.Config{Model: spec.Name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
-		switch spec.Name {
-		case "rotate", "protate", "hake":
-			c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
-		}
+		c.Hyper = phaseHyper(spec)
 		list = append(list, c)
 		switch spec.Name {
 		case "complex", "rotate", "cp":

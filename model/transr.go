@@ -1,0 +1,105 @@
+package model
+
+import (
+	"cmp"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/model/initial"
+)
+
+// TransR (Lin et al., 2015; docs/models/transr.md): score γ − ‖hM + r − tM‖, where h and t are row
+// vectors and M is the dim × relation_dim matrix of the relation.
+//
+// Image, in float64, rounded: (eM)_j is the chain over i from 0 of e_i M_ij. See projected.go for
+// the rest.
+
+var transRL1, transRL2 = projection{
+	name: "transr", score: "‖hM + r − tM‖", maxDim: maxMatrixDim, recipe: relational("32"),
+	hyper: []*HyperParameter{relationDim, maxNorm, maxProjectionNorm, unitProjections},
+	tensors: func(c Config) []Parameter {
+		width := relationWidth(c)
+		short := atMost(maxNorm.Of(c))
+		return []Parameter{
+			{Name: "entity", Axis: PerEntity, Row: []int{c.Dim}, Initial: initial.XavierUniform, Constrain: short},
+			{Name: "relation", Axis: PerRelation, Row: []int{width}, Initial: initial.XavierUniform, Constrain: short},
+			{Name: "relation.projection", Axis: PerRelation, Row: []int{c.Dim, width}, Initial: initial.Identity},
+		}
+	},
+	width:     relationWidth,
+	projector: newTransRProjector,
+	training: func(m *projected, b *linalg.Backend) trainingProjector {
+		return &transRTraining{model: m, backend: b}
+	},
+}.specs()
+
+// relationWidth returns the dimension of the space of relations.
+func relationWidth(c Config) int { return cmp.Or(int(relationDim.Of(c)), c.Dim) }
+
+// projectionTable is the index of the projections of TransR and TransD.
+const projectionTable = translationTable + 1
+
+// transRProjector multiplies a batch of entities by the matrix of a relation.
+type transRProjector struct {
+	*projected
+	backend  *kernel.Backend
+	entities []float64 // of a batch, one row each
+	matrix   []float64
+	relation int32 // of matrix
+}
+
+func newTransRProjector(m *projected, b *kernel.Backend) projector {
+	return &transRProjector{
+		projected: m, backend: b, relation: -1,
+		entities: kernel.AlignedFloat64(projectionBatch * m.stride()),
+		matrix:   kernel.AlignedFloat64(m.config.Dim * m.stride()),
+	}
+}
+
+func (p *transRProjector) project(x []float64, r int32, entities []int32) {
+	stride := p.stride()
+	if p.relation != r {
+		p.relation = r
+		row := p.Row(projectionTable, r)
+		for i := range p.config.Dim {
+			widen(p.matrix[i*stride:], row[i*p.width:][:p.width])
+		}
+	}
+	for i, e := range entities {
+		widen(p.entities[i*stride:], p.Row(entityTable, e))
+	}
+	p.backend.MatMulRows(x, p.entities, p.matrix, len(entities), p.config.Dim, p.width, stride)
+}
+
+// widen copies a row to float64 numbers.
+func widen(to []float64, row []float32) {
+	for i, v := range row {
+		to[i] = float64(v)
+	}
+}
+
+type transRTraining struct {
+	model   *projected
+	backend *linalg.Backend
+	m       []float32
+}
+
+func (t *transRTraining) begin(r int32) { t.m = t.model.Row(projectionTable, r) }
+
+// line returns row i of M.
+func (t *transRTraining) line(i int) []float32 { return t.m[i*t.model.width:][:t.model.width] }
+
+func (t *transRTraining) project(x, row []float32) {
+	clear(x)
+	for i, v := range row {
+		t.backend.Axpy(x, v, t.line(i))
+	}
+}
+
+// gradient uses x = eM: ∂e = ∂x Mᵀ and ∂M = eᵀ ∂x.
+func (t *transRTraining) gradient(dRow, sum, dX, row []float32) {
+	for i, v := range row {
+		dRow[i] = float32(t.backend.Dot(t.line(i), dX))
+		t.backend.Axpy(sum[i*len(dX):][:len(dX)], v, dX)
+	}
+}
