@@ -38,6 +38,7 @@ func TestForeignFormats(t *testing.T) {
 	tools := map[string]string{
 		"rotate": "rotate", "kbc": "kbc", "dura": "dura", "libkge": "libkge", "dglke": "dglke", "pykeen": "pykeen",
 		"openke": "openke", "quate": "openke", "simple": "simple",
+		"hake": "hake", "expressive": "expressive",
 	}
 	read := 0
 	for _, dir := range fixtureFolders(t) {
