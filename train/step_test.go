@@ -726,7 +726,7 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 		for i := 0; i < len(tensor); i += every {
 			v := tensor[i]
 			var difference float64
-			for _, step := range []float32{1e-4, 1e-5, 1e-6} { // a smaller step if this one crosses a kink
+			for _, step := range []float32{1e-4, 1e-5, 1e-6, 1e-7} { // a smaller step if this one crosses a kink
 				tensor[i] = v + step
 				above := byDefinition()
 				width := float64(tensor[i])
