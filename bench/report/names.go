@@ -48,7 +48,7 @@ var modelTitles = map[string]string{
 	"mquine": "MQuinE", "mquade": "MQuadE", "transe-l1": "TransE (L1)", "transe-l2": "TransE (L2)",
 	"distmult": "DistMult", "complex": "ComplEx", "rotate": "RotatE", "protate": "pRotatE",
 	"rescal": "RESCAL", "cp": "CP", "simple": "SimplE", "quate": "QuatE", "duale": "DualE", "dihedral": "DihEdral",
-	"seek": "SEEK",
+	"seek":      "SEEK",
 	"rotate-l2": "RotatE (L2)", "mode": "ModE", "transh-l1": "TransH (L1)", "transh-l2": "TransH (L2)",
 	"transr-l1": "TransR (L1)", "transr-l2": "TransR (L2)", "transd-l1": "TransD (L1)", "transd-l2": "TransD (L2)",
 }
