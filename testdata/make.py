@@ -18,7 +18,7 @@ ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
 DIM = {"mquine": 5, "mquade": 5}  # vectors have 11, not a multiple of a register
 MODELS = ["mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"]
-# Later models draw from generators of their own, so a new model changes no other file.
+# Later models draw from separate generators, so a new model changes no other file.
 LATER = ["hake"]
 PHASE_WEIGHT, MODULUS_WEIGHT = 0.75, 1.25  # of hake
 FOLDER = os.path.dirname(os.path.abspath(__file__))

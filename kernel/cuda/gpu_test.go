@@ -12,7 +12,6 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // gpuEnv is the environment variable that makes tests run on a GPU, not only on the stand-in. The

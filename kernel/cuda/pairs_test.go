@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/mquine/mquine/kernel"
 )
 
 // TestDecide compares the float64 stage with plain float64 scores: clear decisions, equal
