@@ -87,7 +87,8 @@ type spec struct {
 
 // secondSum is the second sum of a comparison. scores and terms compute it as the fields of spec
 // with the same names compute the first. combine returns the score in the arithmetic of the panels,
-// and combine64 in that of Pair. A falling score never rises as terms are added to either sum.
+// and combine64 in the arithmetic of Pair. A falling score never rises as terms are added to either
+// sum.
 type secondSum struct {
 	scores    func(psi, phi []float32, query int) [genericNR]float32
 	terms     func(x, row []float32) [32]float64

@@ -25,23 +25,20 @@ type pairCosts struct{ pair, term float64 }
 
 func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width) }
 
-// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The
-// costs of pairs in panels come from the benchmark Panel (bench/results), the others from
-// ScreenChoice on FB15k-237 with K from 156 to 1,000. Int16 needs AMX, which this processor lacks:
-// its pair costs a fifth of a pair in float32, as on a Xeon, where float32 and int8 have the same
-// ratio as here.
-//
-// The fine codes need less time for a pair if a query has many pairs in a panel: at K = 600, 93 ns if
-// 2% of the pairs are left, and 47 ns if 22% are left. The value below is right where int8 takes as
-// long as float32: at K = 200 if 3% are left, and at K = 1,000 if 10% are left. It is a little high,
-// because samples contain too few of the rare targets with many close candidates.
+// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The cost
+// of a pair in float32 comes from the benchmark Panel (bench/results). The others are fitted to the
+// benchmark ScreenChoice on FB15k-237 (docs/performance.md): 32 rankings with K from 156 to 930, in
+// which int8 leaves 1.3% to 27% of the pairs. The pair cost of int8 therefore contains what a query
+// costs between the panels and the fine codes. Int16 needs AMX, which this processor lacks: its pair
+// costs a fifth of a pair in float32, as on a Xeon, where float32 and int8 have the same ratio as
+// here.
 var measuredCosts = costs{
 	screens: [...]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},
-		Int8Screen:    {pack: 12, pair: pairCosts{0.18, 0.0046}},
+		Int8Screen:    {pack: 12, pair: pairCosts{0.9, 0.0070}},
 		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
 	},
-	fine:     pairCosts{50, 0.035},
+	fine:     pairCosts{30, 0.032},
 	rescored: pairCosts{60, 0.2},
 	sampled:  pairCosts{60, 0.2},
 	most:     0.03,

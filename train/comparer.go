@@ -33,7 +33,8 @@ type comparer interface {
 func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads int) comparer {
 	switch {
 	case t.Rest != nil:
-		return newTwoDistances(newDistances(*t.Distance, b, threads), newDistances(t.Rest.Distance, b, threads), t.Rest.From)
+		first, second := newDistances(*t.Distance, b, threads), newDistances(t.Rest.Distance, b, threads)
+		return newTwoDistances(first, second, t.Rest.From)
 	case t.Distance != nil:
 		return newDistances(*t.Distance, b, threads)
 	case t.Pairs != nil:

@@ -75,7 +75,7 @@ func Judge(base, head, control []Point, minEffect float64) Judgement {
 	lo, hi := math.Log(j.Ratio.Lo), math.Log(j.Ratio.Hi)
 	switch {
 	case !(j.Ratio.Lo > 0) || math.IsInf(hi, 0) || math.IsNaN(noise):
-		j.Verdict, j.Why = Inconclusive, "too few measurements for an interval"
+		j.Verdict, j.Why = Inconclusive, tooFew(j.Rounds > 0)
 	case lo > threshold:
 		j.Verdict = Slower
 	case hi < -threshold:
@@ -83,7 +83,7 @@ func Judge(base, head, control []Point, minEffect float64) Judgement {
 	case -effect <= lo && hi <= effect && noise <= effect:
 		j.Verdict = Same
 	case noise > effect:
-		j.Verdict, j.Why = Inconclusive, fmt.Sprintf("the base differs from itself by %.1f%%", 100*math.Expm1(noise))
+		j.Verdict, j.Why = Inconclusive, "the control differs by more than the minimum effect: use a quieter machine"
 	case hi-lo > 2*effect:
 		j.Verdict, j.Why = Inconclusive, "the interval is wide: use a quieter machine or more rounds"
 	default:
@@ -94,13 +94,36 @@ func Judge(base, head, control []Point, minEffect float64) Judgement {
 
 const confidence = 0.95
 
+// tooFew is the reason for a verdict without an interval.
+func tooFew(paired bool) string {
+	if paired {
+		return fmt.Sprintf("too few rounds for an interval: at least %d are needed", leastSample(confidence))
+	}
+	return fmt.Sprintf("too few measurements for an interval: both sides need at least %d",
+		leastSample(confidenceOfEach))
+}
+
+// leastSample returns the size of the smallest sample whose extremes enclose the median of the
+// distribution with the given probability. All of n values lie on one side of the median with
+// probability 2·2⁻ⁿ.
+func leastSample(confidence float64) int {
+	n := 1
+	for 1-math.Exp2(float64(1-n)) < confidence {
+		n++
+	}
+	return n
+}
+
+// confidenceOfEach is the confidence of two intervals that both hold with the probability
+// confidence.
+const confidenceOfEach = 1 - (1-confidence)/2
+
 // ratio returns other over base, or over base and its control together, and the number of rounds.
 func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
 	if of := pair(base, control, other); of != nil {
 		return summary(of, confidence), len(of)
 	}
-	const each = 1 - (1-confidence)/2 // then both intervals hold with a probability of at least 95%
-	b, o := summary(values(base), each), summary(values(other), each)
+	b, o := summary(values(base), confidenceOfEach), summary(values(other), confidenceOfEach)
 	r = benchmath.Summary{Center: o.Center / b.Center, Lo: o.Lo / b.Hi, Hi: o.Hi / b.Lo, Confidence: confidence}
 	if !(b.Lo > 0) || math.IsInf(o.Hi, 0) {
 		r.Lo, r.Hi = math.Inf(-1), math.Inf(1)

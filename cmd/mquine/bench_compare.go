@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 type comparing struct {
 	metric    string
 	minEffect float64
+	wide      bool
 }
 
 func (c *comparing) add(cmd *cobra.Command) {
@@ -28,6 +30,7 @@ func (c *comparing) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.metric, "metric", "",
 		"compare results in this `UNIT`, such as sec/op or GFLOP/s (default: the least noisy one, see above)")
 	cmd.Flags().Var(percent{&c.minEffect}, "min-effect", "smallest relevant change")
+	cmd.Flags().BoolVar(&c.wide, "wide", false, "also show the unit, the control and the intervals of both medians")
 }
 
 const verdictHelp = `Verdicts:
@@ -49,8 +52,8 @@ func newBenchCompareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Compare two files of results",
-		Long: `Compare two files of results. For each benchmark, the table shows medians with
-their 95% intervals, and a verdict.
+		Long: `Compare two files of results. For each benchmark, the table shows both medians,
+the change in time with its 95% interval, and a verdict.
 
 ` + verdictHelp + `
 
@@ -99,53 +102,110 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 		}
 		return fmt.Errorf("nothing to compare: the two sets of results have %s in common", what)
 	}
-	var out bytes.Buffer
-	table := text.NewTable(2, 3, 5, 6)
-	header := []any{"benchmark", "base", "head", "metric", "ratio", "control", "verdict"}
-	table.AppendHeader(header)
+	table, reasons := c.table(rows)
+	if err := table.Write(cmd.OutOrStdout(), text.FormatTable); err != nil {
+		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
+	}
+	var notes bytes.Buffer
+	for i, reason := range reasons {
+		fmt.Fprintf(&notes, "[%d] %s\n", i+1, reason)
+	}
+	for _, name := range missing {
+		printLine(&notes, "%s has results in only one of the two sets", name)
+	}
 	count := map[compare.Verdict]int{}
 	for _, r := range rows {
 		count[r.Verdict]++
-		verdict := string(r.Verdict)
-		if r.Why != "" {
-			verdict += ": " + r.Why
-		}
-		ctrl := "-"
-		if r.Control.Center > 0 {
-			ctrl = change(r.Control)
-		}
-		table.AppendRow([]any{
-			r.Name, inUnit(r.Base, r.Unit), inUnit(r.Head, r.Unit), r.Unit, change(r.Ratio), ctrl, verdict,
-		})
 	}
-	fmt.Fprintln(&out, table.Render())
-	for _, name := range missing {
-		printLine(&out, "%s has results in only one of the two sets", name)
-	}
-	first := rows[0]
 	how := "medians of unpaired results"
-	if first.Rounds > 0 {
-		how = fmt.Sprintf("medians over %d rounds", first.Rounds)
+	if n := rows[0].Rounds; n > 0 {
+		how = fmt.Sprintf("medians over %d rounds", n)
 	}
-	fmt.Fprintf(&out, "\n%d faster, %d slower, %d same, %d inconclusive\n",
+	fmt.Fprintf(&notes, "\n%d faster, %d slower, %d same, %d inconclusive\n",
 		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive])
-	fmt.Fprintf(&out, "Ratios are changes in time (%s), with 95%% intervals. Minimum effect: %s.\n",
+	fmt.Fprintf(&notes, "Changes are in time (%s), with 95%% intervals. Minimum effect: %s.\n",
 		how, percent{&c.minEffect})
-	return writeOutput(cmd, out.Bytes())
+	return writeOutput(cmd, notes.Bytes())
 }
 
-// inUnit returns a median as text, with half the width of its interval in percent.
+// table returns the table of the rows and the reasons that its verdicts refer to by number. What
+// the names of all rows share is in the title.
+func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []string) {
+	header := []any{"benchmark", "base", "head", "change", "verdict"}
+	table = text.NewTable(2, 3, 4)
+	if c.wide {
+		header = []any{"benchmark", "unit", "base", "head", "change", "control", "verdict"}
+		table = text.NewTable(3, 4, 5, 6)
+	}
+	table.AppendHeader(header)
+	shared := sharedParts(rows)
+	if len(shared) > 0 {
+		table.Title = "All benchmarks: " + strings.Join(shared, ", ")
+	}
+	for _, r := range rows {
+		verdict := string(r.Verdict)
+		if r.Why != "" {
+			i := slices.Index(reasons, r.Why)
+			if i < 0 {
+				i = len(reasons)
+				reasons = append(reasons, r.Why)
+			}
+			verdict += fmt.Sprintf(" [%d]", i+1)
+		}
+		name := withoutParts(r.Name, shared)
+		if !c.wide {
+			table.AppendRow([]any{name, inUnit(r.Base, r.Unit), inUnit(r.Head, r.Unit), change(r.Ratio), verdict})
+			continue
+		}
+		control := "-"
+		if r.Control.Center > 0 {
+			control = change(r.Control)
+		}
+		table.AppendRow([]any{
+			name, r.Unit, inUnit(r.Base, r.Unit) + spread(r.Base), inUnit(r.Head, r.Unit) + spread(r.Head),
+			change(r.Ratio), control, verdict,
+		})
+	}
+	return table, reasons
+}
+
+// sharedParts returns the configurations, such as tier=avx2, that the names of all rows contain, if
+// there is more than one row.
+func sharedParts(rows []compare.Row) []string {
+	if len(rows) == 1 {
+		return nil
+	}
+	return slices.DeleteFunc(strings.Split(rows[0].Name, "/"), func(part string) bool {
+		return !strings.Contains(part, "=") || slices.ContainsFunc(rows, func(r compare.Row) bool {
+			return !slices.Contains(strings.Split(r.Name, "/"), part)
+		})
+	})
+}
+
+func withoutParts(name string, parts []string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(name, "/"), func(part string) bool {
+		return slices.Contains(parts, part)
+	}), "/")
+}
+
+// inUnit returns a median as text.
 func inUnit(s benchmath.Summary, unit string) string {
-	var value string
-	if strings.HasSuffix(unit, "sec/op") {
-		value = clock(s.Center)
-	} else {
-		value = benchunit.Scale(s.Center, benchunit.ClassOf(unit))
+	switch {
+	case strings.HasSuffix(unit, "sec/op"):
+		return clock(s.Center)
+	case strings.HasPrefix(unit, "pct-"):
+		return fmt.Sprintf("%.1f%%", s.Center)
 	}
-	if half := math.Max(s.Hi-s.Center, s.Center-s.Lo) / s.Center; !math.IsInf(half, 0) {
-		return fmt.Sprintf("%s ± %.0f%%", value, 100*half)
+	return benchunit.Scale(s.Center, benchunit.ClassOf(unit))
+}
+
+// spread returns half the width of an interval as text, in percent of the median, or nothing if
+// there are too few measurements for an interval.
+func spread(s benchmath.Summary) string {
+	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {
+		return ""
 	}
-	return value
+	return fmt.Sprintf(" ± %.0f%%", 100*math.Max(s.Hi-s.Center, s.Center-s.Lo)/s.Center)
 }
 
 // clock returns a number of seconds as text, with four digits and in a suitable unit.
@@ -162,13 +222,12 @@ func clock(seconds float64) string {
 	return fmt.Sprintf("%.4gns", 1e9*seconds)
 }
 
-// change returns a ratio and its interval as text: changes in percent.
+// change returns a ratio and its interval as text: changes in percent. There may be too few
+// measurements for an interval.
 func change(s benchmath.Summary) string {
-	of := func(r float64) string {
-		if math.IsInf(r, 0) {
-			return "?"
-		}
-		return fmt.Sprintf("%+.1f%%", 100*(r-1))
+	of := func(r float64) string { return fmt.Sprintf("%+.1f%%", 100*(r-1)) }
+	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {
+		return of(s.Center)
 	}
 	return fmt.Sprintf("%s [%s, %s]", of(s.Center), of(s.Lo), of(s.Hi))
 }

@@ -343,7 +343,7 @@ func apart(x distanceBlock) {
 func TestDistanceKinks(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 5, 34, func() float32 { return 0.75 })
-		if kind == DistancePhase {
+		if kind == DistancePhase || kind == DistanceProductNorm {
 			for i := range x.psi.Rows {
 				for u := 0; u < x.psi.Cols; u += 2 {
 					x.psi.Row(i)[u] *= -1 // at a right angle
