@@ -48,4 +48,6 @@ type PanelArgs struct {
 	// a strip, the kernel prefetches its cache line into L2 and adds AheadStride bytes to it.
 	Ahead       uintptr
 	AheadStride int
+	// Group is the number of coordinates in a group. Only kernels for groups of any size read it.
+	Group int
 }

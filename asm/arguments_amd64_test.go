@@ -31,6 +31,7 @@ func TestPanelArgs(t *testing.T) {
 		{"ValidLanes", 112, unsafe.Offsetof(a.ValidLanes)},
 		{"Ahead", 120, unsafe.Offsetof(a.Ahead)},
 		{"AheadStride", 128, unsafe.Offsetof(a.AheadStride)},
+		{"Group", 136, unsafe.Offsetof(a.Group)},
 	} {
 		if f.generated != f.real {
 			t.Errorf("kernels read %s at offset %d, but it is at %d: run go generate ./asm",

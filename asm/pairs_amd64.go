@@ -113,6 +113,32 @@ func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, 
 //go:noescape
 func PairPhaseAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 
+// PairGroupNormAVX512 compares one row with listed rows of a table, in float64 from the float32
+// entries:
+//
+//	out[i] = −Σ_g √(Σ_u (x[t+u] − table[ids[i]*stride+t+u])²),   g < groups, u < group, t = g·group, i < count
+//
+// Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added for i < 4, then
+// < 2: a[i] += a[i+4], a[i] += a[i+2], a[0] + a[1]. Every operation is rounded.
+//
+// Requires groups, group and count > 0.
+//
+//go:noescape
+func PairGroupNormAVX512(x *float32, groups int, group int, table *float32, stride int, ids *int32, count int, out *float64)
+
+// PairGroupNormAVX2 compares one row with listed rows of a table, in float64 from the float32
+// entries:
+//
+//	out[i] = −Σ_g √(Σ_u (x[t+u] − table[ids[i]*stride+t+u])²),   g < groups, u < group, t = g·group, i < count
+//
+// Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added for i < 4, then
+// < 2: a[i] += a[i+4], a[i] += a[i+2], a[0] + a[1]. Every operation is rounded.
+//
+// Requires groups, group and count > 0.
+//
+//go:noescape
+func PairGroupNormAVX2(x *float32, groups int, group int, table *float32, stride int, ids *int32, count int, out *float64)
+
 // PairInt8AVX512VNNI computes the dot products of one row of signed bytes with listed rows of
 // unsigned bytes:
 //

@@ -873,6 +873,246 @@ terms:
 	VZEROUPPER
 	RET
 
+DATA group_masks<>+0(SB)/4, $0xffffffff
+DATA group_masks<>+4(SB)/4, $0xffffffff
+DATA group_masks<>+8(SB)/4, $0xffffffff
+DATA group_masks<>+12(SB)/4, $0xffffffff
+DATA group_masks<>+16(SB)/4, $0xffffffff
+DATA group_masks<>+20(SB)/4, $0xffffffff
+DATA group_masks<>+24(SB)/4, $0xffffffff
+DATA group_masks<>+28(SB)/4, $0xffffffff
+DATA group_masks<>+32(SB)/4, $0x00000000
+DATA group_masks<>+36(SB)/4, $0x00000000
+DATA group_masks<>+40(SB)/4, $0x00000000
+DATA group_masks<>+44(SB)/4, $0x00000000
+DATA group_masks<>+48(SB)/4, $0x00000000
+DATA group_masks<>+52(SB)/4, $0x00000000
+DATA group_masks<>+56(SB)/4, $0x00000000
+DATA group_masks<>+60(SB)/4, $0x00000000
+GLOBL group_masks<>(SB), RODATA|NOPTR, $64
+
+// func PairGroupNormAVX512(x *float32, groups int, group int, table *float32, stride int, ids *int32, count int, out *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·PairGroupNormAVX512(SB), NOSPLIT, $0-64
+	// PairGroupNormAVX512 compares one row with listed rows of a table, in float64 from the float32
+	// entries:
+	//
+	// 	out[i] = −Σ_g √(Σ_u (x[t+u] − table[ids[i]*stride+t+u])²),   g < groups, u < group, t = g·group, i < count
+	//
+	// Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added for i < 4, then
+	// < 2: a[i] += a[i+4], a[i] += a[i+2], a[0] + a[1]. Every operation is rounded.
+	//
+	// Requires groups, group and count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         group
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9         values after the last multiple of 8 in a group
+	//   K1         masks of these values
+	//   R10–R11    address of the row, and value t
+	//   R12        groups left
+	//   X0         sum
+	//   Z1         sums of the eight lanes
+	//   R13        values left in the group
+	MOVQ x+0(FP), AX
+	MOVQ group+16(FP), CX
+	MOVQ table+24(FP), DX
+	MOVQ stride+32(FP), BX
+	MOVQ ids+40(FP), SI
+	MOVQ count+48(FP), DI
+	MOVQ out+56(FP), R8
+	SHLQ $0x02, BX
+
+	// The masks of the values after the last multiple of 8 in a group: −1 for these values
+	MOVQ     CX, R9
+	ANDQ     $0x07, R9
+	LEAQ     group_masks<>+32(SB), R10
+	NEGQ     R9
+	LEAQ     (R10)(R9*4), R10
+	NEGQ     R9
+	VMOVUPS  (R10), Y0
+	VPMOVD2M Y0, K1
+
+	// The next row: table + ids[i]*stride
+row:
+	MOVLQSX (SI), R10
+	IMULQ   BX, R10
+	ADDQ    DX, R10
+	XORQ    R11, R11
+	MOVQ    groups+8(FP), R12
+	VXORPD  X0, X0, X0
+
+group:
+	VXORPD X1, X1, X1
+	MOVQ   CX, R13
+	SUBQ   $0x08, R13
+	JLT    tail
+
+	// Eight values
+eight:
+	VCVTPS2PD (AX)(R11*4), Z2
+	VCVTPS2PD (R10)(R11*4), Z3
+	VSUBPD    Z3, Z2, Z2
+	VMULPD    Z2, Z2, Z2
+	VADDPD    Z2, Z1, Z1
+	ADDQ      $0x08, R11
+	SUBQ      $0x08, R13
+	JGE       eight
+
+	// Fewer than eight values
+tail:
+	TESTQ       R9, R9
+	JEQ         root
+	VCVTPS2PD.Z (AX)(R11*4), K1, Z2
+	VCVTPS2PD.Z (R10)(R11*4), K1, Z3
+	VSUBPD      Z3, Z2, Z2
+	VMULPD      Z2, Z2, Z2
+	VADDPD      Z2, Z1, Z1
+	ADDQ        R9, R11
+
+	// Add the lanes, and subtract the root
+root:
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPD        Y2, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPD        X2, X1, X1
+	VUNPCKHPD     X1, X1, X2
+	VADDSD        X2, X1, X1
+	VSQRTSD       X1, X1, X1
+	VSUBSD        X1, X0, X0
+	DECQ          R12
+	JNE           group
+	VMOVSD        X0, (R8)
+	ADDQ          $0x04, SI
+	ADDQ          $0x08, R8
+	DECQ          DI
+	JNE           row
+	VZEROUPPER
+	RET
+
+// func PairGroupNormAVX2(x *float32, groups int, group int, table *float32, stride int, ids *int32, count int, out *float64)
+// Requires: AVX
+TEXT ·PairGroupNormAVX2(SB), NOSPLIT, $0-64
+	// PairGroupNormAVX2 compares one row with listed rows of a table, in float64 from the float32
+	// entries:
+	//
+	// 	out[i] = −Σ_g √(Σ_u (x[t+u] − table[ids[i]*stride+t+u])²),   g < groups, u < group, t = g·group, i < count
+	//
+	// Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added for i < 4, then
+	// < 2: a[i] += a[i+4], a[i] += a[i+2], a[0] + a[1]. Every operation is rounded.
+	//
+	// Requires groups, group and count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         group
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9         values after the last multiple of 8 in a group
+	//   X0–X1      masks of these values
+	//   R10–R11    address of the row, and value t
+	//   R12        groups left
+	//   X2         sum
+	//   Y3–Y4      sums of the eight lanes
+	//   R13        values left in the group
+	MOVQ x+0(FP), AX
+	MOVQ group+16(FP), CX
+	MOVQ table+24(FP), DX
+	MOVQ stride+32(FP), BX
+	MOVQ ids+40(FP), SI
+	MOVQ count+48(FP), DI
+	MOVQ out+56(FP), R8
+	SHLQ $0x02, BX
+
+	// The masks of the values after the last multiple of 8 in a group: −1 for these values
+	MOVQ    CX, R9
+	ANDQ    $0x07, R9
+	LEAQ    group_masks<>+32(SB), R10
+	NEGQ    R9
+	LEAQ    (R10)(R9*4), R10
+	NEGQ    R9
+	VMOVUPS (R10), X0
+	VMOVUPS 16(R10), X1
+
+	// The next row: table + ids[i]*stride
+row:
+	MOVLQSX (SI), R10
+	IMULQ   BX, R10
+	ADDQ    DX, R10
+	XORQ    R11, R11
+	MOVQ    groups+8(FP), R12
+	VXORPD  X2, X2, X2
+
+group:
+	VXORPD X3, X3, X3
+	VXORPD X4, X4, X4
+	MOVQ   CX, R13
+	SUBQ   $0x08, R13
+	JLT    tail
+
+	// Eight values
+eight:
+	VCVTPS2PD (AX)(R11*4), Y5
+	VCVTPS2PD (R10)(R11*4), Y6
+	VSUBPD    Y6, Y5, Y5
+	VMULPD    Y5, Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 16(AX)(R11*4), Y5
+	VCVTPS2PD 16(R10)(R11*4), Y6
+	VSUBPD    Y6, Y5, Y5
+	VMULPD    Y5, Y5, Y5
+	VADDPD    Y5, Y4, Y4
+	ADDQ      $0x08, R11
+	SUBQ      $0x08, R13
+	JGE       eight
+
+	// Fewer than eight values
+tail:
+	TESTQ      R9, R9
+	JEQ        root
+	VMASKMOVPS (AX)(R11*4), X0, X5
+	VCVTPS2PD  X5, Y5
+	VMASKMOVPS (R10)(R11*4), X0, X6
+	VCVTPS2PD  X6, Y6
+	VSUBPD     Y6, Y5, Y5
+	VMULPD     Y5, Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VMASKMOVPS 16(AX)(R11*4), X1, X5
+	VCVTPS2PD  X5, Y5
+	VMASKMOVPS 16(R10)(R11*4), X1, X6
+	VCVTPS2PD  X6, Y6
+	VSUBPD     Y6, Y5, Y5
+	VMULPD     Y5, Y5, Y5
+	VADDPD     Y5, Y4, Y4
+	ADDQ       R9, R11
+
+	// Add the lanes, and subtract the root
+root:
+	VADDPD       Y4, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VADDPD       X4, X3, X3
+	VUNPCKHPD    X3, X3, X4
+	VADDSD       X4, X3, X3
+	VSQRTSD      X3, X3, X3
+	VSUBSD       X3, X2, X2
+	DECQ         R12
+	JNE          group
+	VMOVSD       X2, (R8)
+	ADDQ         $0x04, SI
+	ADDQ         $0x08, R8
+	DECQ         DI
+	JNE          row
+	VZEROUPPER
+	RET
+
 // func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 // Requires: AVX, AVX2, AVX512F, AVX512VNNI
 TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56

@@ -11429,3 +11429,889 @@ not_step:
 	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
+
+// func GroupNormPanel4x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512F, MMX+, POPCNT
+TEXT ·GroupNormPanel4x48AVX512(SB), NOSPLIT, $64-16
+	// GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
+	// as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²),  u < Group, t = g·Group
+	//
+	// in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the
+	// processor (14 bits in AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from
+	// 2⁻¹²⁶ with u ascending.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires Group > 1, and K to be a multiple of Group.
+	//
+	// Registers:
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums: score[i][j] of query i < 4, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI, DI     coordinates left, and in a group
+	//   DX, R8     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   R9         coordinates left in the group
+	//   Z22–Z27    φ[t][j] of the panel's candidates
+	//   Z15, Z18, Z21, Z25, Z28 ψ[t][i] of a query in all lanes
+	//   Z13–Z24    sums of squares of the group
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z13–Z14    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       136(DI), DI
+	MOVQ       args+0(FP), R8
+	MOVQ       128(R8), R8
+
+	// Prefetch after every coordinate, not every four
+	SHRQ   $0x02, R8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+
+	// The first coordinate of a group
+group:
+	MOVQ         DI, R9
+	VMOVUPS      (BX), Z22
+	VMOVUPS      64(BX), Z23
+	VMOVUPS      128(BX), Z24
+	VBROADCASTSS (AX), Z15
+	VSUBPS       Z22, Z15, Z13
+	VFMADD213PS  Z0, Z13, Z13
+	VSUBPS       Z23, Z15, Z14
+	VFMADD213PS  Z0, Z14, Z14
+	VSUBPS       Z24, Z15, Z15
+	VFMADD213PS  Z0, Z15, Z15
+	VBROADCASTSS 4(AX), Z18
+	VSUBPS       Z22, Z18, Z16
+	VFMADD213PS  Z0, Z16, Z16
+	VSUBPS       Z23, Z18, Z17
+	VFMADD213PS  Z0, Z17, Z17
+	VSUBPS       Z24, Z18, Z18
+	VFMADD213PS  Z0, Z18, Z18
+	VBROADCASTSS 8(AX), Z21
+	VSUBPS       Z22, Z21, Z19
+	VFMADD213PS  Z0, Z19, Z19
+	VSUBPS       Z23, Z21, Z20
+	VFMADD213PS  Z0, Z20, Z20
+	VSUBPS       Z24, Z21, Z21
+	VFMADD213PS  Z0, Z21, Z21
+	VBROADCASTSS 12(AX), Z25
+	VSUBPS       Z22, Z25, Z22
+	VFMADD213PS  Z0, Z22, Z22
+	VSUBPS       Z23, Z25, Z23
+	VFMADD213PS  Z0, Z23, Z23
+	VSUBPS       Z24, Z25, Z24
+	VFMADD213PS  Z0, Z24, Z24
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, R9
+
+	// The other coordinates of the group
+coordinate:
+	VMOVUPS      (BX), Z25
+	VMOVUPS      64(BX), Z26
+	VMOVUPS      128(BX), Z27
+	VBROADCASTSS (AX), Z28
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z13
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z14
+	VSUBPS       Z27, Z28, Z28
+	VFMADD231PS  Z28, Z28, Z15
+	VBROADCASTSS 4(AX), Z28
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z16
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z17
+	VSUBPS       Z27, Z28, Z28
+	VFMADD231PS  Z28, Z28, Z18
+	VBROADCASTSS 8(AX), Z28
+	VSUBPS       Z25, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z19
+	VSUBPS       Z26, Z28, Z29
+	VFMADD231PS  Z29, Z29, Z20
+	VSUBPS       Z27, Z28, Z28
+	VFMADD231PS  Z28, Z28, Z21
+	VBROADCASTSS 12(AX), Z28
+	VSUBPS       Z25, Z28, Z25
+	VFMADD231PS  Z25, Z25, Z22
+	VSUBPS       Z26, Z28, Z25
+	VFMADD231PS  Z25, Z25, Z23
+	VSUBPS       Z27, Z28, Z25
+	VFMADD231PS  Z25, Z25, Z24
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, R9
+	JNE          coordinate
+
+	// Subtract the roots
+	VRSQRT14PS   Z13, Z25
+	VFNMADD231PS Z13, Z25, Z1
+	VRSQRT14PS   Z14, Z13
+	VFNMADD231PS Z14, Z13, Z2
+	VRSQRT14PS   Z15, Z13
+	VFNMADD231PS Z15, Z13, Z3
+	VRSQRT14PS   Z16, Z13
+	VFNMADD231PS Z16, Z13, Z4
+	VRSQRT14PS   Z17, Z13
+	VFNMADD231PS Z17, Z13, Z5
+	VRSQRT14PS   Z18, Z13
+	VFNMADD231PS Z18, Z13, Z6
+	VRSQRT14PS   Z19, Z13
+	VFNMADD231PS Z19, Z13, Z7
+	VRSQRT14PS   Z20, Z13
+	VFNMADD231PS Z20, Z13, Z8
+	VRSQRT14PS   Z21, Z13
+	VFNMADD231PS Z21, Z13, Z9
+	VRSQRT14PS   Z22, Z13
+	VFNMADD231PS Z22, Z13, Z10
+	VRSQRT14PS   Z23, Z13
+	VFNMADD231PS Z23, Z13, Z11
+	VRSQRT14PS   Z24, Z13
+	VFNMADD231PS Z24, Z13, Z12
+	SUBQ         DI, SI
+	JNE          group
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Z1, Z1
+	VADDPS 64(CX), Z2, Z2
+	VADDPS 128(CX), Z3, Z3
+	VADDPS 192(CX), Z4, Z4
+	VADDPS 256(CX), Z5, Z5
+	VADDPS 320(CX), Z6, Z6
+	VADDPS 384(CX), Z7, Z7
+	VADDPS 448(CX), Z8, Z8
+	VADDPS 512(CX), Z9, Z9
+	VADDPS 576(CX), Z10, Z10
+	VADDPS 640(CX), Z11, Z11
+	VADDPS 704(CX), Z12, Z12
+
+store:
+	VMOVAPS Z1, (CX)
+	VMOVAPS Z2, 64(CX)
+	VMOVAPS Z3, 128(CX)
+	VMOVAPS Z4, 192(CX)
+	VMOVAPS Z5, 256(CX)
+	VMOVAPS Z6, 320(CX)
+	VMOVAPS Z7, 384(CX)
+	VMOVAPS Z8, 448(CX)
+	VMOVAPS Z9, 512(CX)
+	VMOVAPS Z10, 576(CX)
+	VMOVAPS Z11, 640(CX)
+	VMOVAPS Z12, 704(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z13
+	VCMPPS       $0x15, Z13, Z1, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z2, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z3, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z13
+	VCMPPS       $0x15, Z13, Z4, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z5, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z6, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z13
+	VCMPPS       $0x15, Z13, Z7, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z8, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z9, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 12(AX), Z13
+	VCMPPS       $0x15, Z13, Z10, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z11, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z12, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z1, K2, K5
+	VCMPPS       $0x1e, Z14, Z1, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z2, K3, K5
+	VCMPPS       $0x1e, Z14, Z2, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z3, K4, K5
+	VCMPPS       $0x1e, Z14, Z3, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z4, K2, K5
+	VCMPPS       $0x1e, Z14, Z4, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z5, K3, K5
+	VCMPPS       $0x1e, Z14, Z5, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z6, K4, K5
+	VCMPPS       $0x1e, Z14, Z6, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z7, K2, K5
+	VCMPPS       $0x1e, Z14, Z7, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z8, K3, K5
+	VCMPPS       $0x1e, Z14, Z8, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z9, K4, K5
+	VCMPPS       $0x1e, Z14, Z9, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z10, K2, K5
+	VCMPPS       $0x1e, Z14, Z10, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z13, Z11, K3, K5
+	VCMPPS       $0x1e, Z14, Z11, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z13, Z12, K4, K5
+	VCMPPS       $0x1e, Z14, Z12, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000300, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000010, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000010, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func GroupNormPanel3x16AVX2(args *PanelArgs) int
+// Requires: AVX, FMA3, MMX+, POPCNT
+TEXT ·GroupNormPanel3x16AVX2(SB), NOSPLIT, $64-16
+	// GroupNormPanel3x16AVX2 scores strips of 3 queries against a panel of 16 candidates, and counts as
+	// PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²),  u < Group, t = g·Group
+	//
+	// in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the
+	// processor (14 bits in AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from
+	// 2⁻¹²⁶ with u ascending.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires Group > 1, and K to be a multiple of Group.
+	//
+	// Registers:
+	//   Y0–Y5      sums: score[i][j] of query i < 3, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI, DI     coordinates left, and in a group
+	//   DX, R8     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   R9         coordinates left in the group
+	//   Y10–Y13    φ[t][j] of the panel's candidates
+	//   Y7, Y9, Y12, Y14 ψ[t][i] of a query in all lanes
+	//   Y6–Y11     sums of squares of the group
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y6–Y7 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	MOVQ (SP), AX
+	MOVQ 16(SP), CX
+	MOVQ 40(SP), DX
+	MOVQ args+0(FP), BX
+	MOVQ 16(BX), BX
+	MOVQ args+0(FP), SI
+	MOVQ 24(SI), SI
+	MOVQ args+0(FP), DI
+	MOVQ 136(DI), DI
+	MOVQ args+0(FP), R8
+	MOVQ 128(R8), R8
+
+	// Prefetch after every coordinate, not every four
+	SHRQ   $0x02, R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+	// The first coordinate of a group
+group:
+	MOVQ         DI, R9
+	VMOVUPS      (BX), Y10
+	VMOVUPS      32(BX), Y11
+	VBROADCASTSS (AX), Y7
+	VSUBPS       Y10, Y7, Y6
+	VFMADD213PS  tiny<>+0(SB), Y6, Y6
+	VSUBPS       Y11, Y7, Y7
+	VFMADD213PS  tiny<>+0(SB), Y7, Y7
+	VBROADCASTSS 4(AX), Y9
+	VSUBPS       Y10, Y9, Y8
+	VFMADD213PS  tiny<>+0(SB), Y8, Y8
+	VSUBPS       Y11, Y9, Y9
+	VFMADD213PS  tiny<>+0(SB), Y9, Y9
+	VBROADCASTSS 8(AX), Y12
+	VSUBPS       Y10, Y12, Y10
+	VFMADD213PS  tiny<>+0(SB), Y10, Y10
+	VSUBPS       Y11, Y12, Y11
+	VFMADD213PS  tiny<>+0(SB), Y11, Y11
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x0000000c, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x01, R9
+
+	// The other coordinates of the group
+coordinate:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y6
+	VSUBPS       Y13, Y14, Y14
+	VFMADD231PS  Y14, Y14, Y7
+	VBROADCASTSS 4(AX), Y14
+	VSUBPS       Y12, Y14, Y15
+	VFMADD231PS  Y15, Y15, Y8
+	VSUBPS       Y13, Y14, Y14
+	VFMADD231PS  Y14, Y14, Y9
+	VBROADCASTSS 8(AX), Y14
+	VSUBPS       Y12, Y14, Y12
+	VFMADD231PS  Y12, Y12, Y10
+	VSUBPS       Y13, Y14, Y12
+	VFMADD231PS  Y12, Y12, Y11
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x0000000c, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x01, R9
+	JNE          coordinate
+
+	// Subtract the roots
+	VRSQRTPS     Y6, Y12
+	VFNMADD231PS Y6, Y12, Y0
+	VRSQRTPS     Y7, Y6
+	VFNMADD231PS Y7, Y6, Y1
+	VRSQRTPS     Y8, Y6
+	VFNMADD231PS Y8, Y6, Y2
+	VRSQRTPS     Y9, Y6
+	VFNMADD231PS Y9, Y6, Y3
+	VRSQRTPS     Y10, Y6
+	VFNMADD231PS Y10, Y6, Y4
+	VRSQRTPS     Y11, Y6
+	VFNMADD231PS Y11, Y6, Y5
+	SUBQ         DI, SI
+	JNE          group
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Y0, Y0
+	VADDPS 32(CX), Y1, Y1
+	VADDPS 64(CX), Y2, Y2
+	VADDPS 96(CX), Y3, Y3
+	VADDPS 128(CX), Y4, Y4
+	VADDPS 160(CX), Y5, Y5
+
+store:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	VMOVAPS Y4, 128(CX)
+	VMOVAPS Y5, 160(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y6, Y6, Y6
+	VBROADCASTSS (AX), Y8
+	VCMPPS       $0x15, Y8, Y0, Y7
+	VORPS        Y7, Y6, Y6
+	VCMPPS       $0x15, Y8, Y1, Y7
+	VORPS        Y7, Y6, Y6
+	VBROADCASTSS 4(AX), Y8
+	VCMPPS       $0x15, Y8, Y2, Y7
+	VORPS        Y7, Y6, Y6
+	VCMPPS       $0x15, Y8, Y3, Y7
+	VORPS        Y7, Y6, Y6
+	VBROADCASTSS 8(AX), Y8
+	VCMPPS       $0x15, Y8, Y4, Y7
+	VORPS        Y7, Y6, Y6
+	VCMPPS       $0x15, Y8, Y5, Y7
+	VORPS        Y7, Y6, Y6
+	VMOVMSKPS    Y6, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y6
+	VBROADCASTSS 4(CX)(DI*8), Y7
+	VCMPPS       $0x15, Y6, Y1, Y8
+	VMOVMSKPS    Y8, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y6, Y0, Y8
+	VMOVMSKPS    Y8, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y7, Y1, Y8
+	VMOVMSKPS    Y8, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y7, Y0, Y8
+	VMOVMSKPS    Y8, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y6
+	VMOVMSKPS    Y6, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y2, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y3, Y6
+	VMOVMSKPS    Y6, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y2, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), DI
+	MOVLQSX 12(AX), R8
+	CMPQ    DI, R8
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y5, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y5, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target2
+
+query3:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x000000c0, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x0000000c, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x0000000c, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET

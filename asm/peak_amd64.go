@@ -102,6 +102,20 @@ func ExpressivePeakAVX512(n int, x *float32)
 // Requires n > 0.
 func ExpressivePeakAVX2(n int, x *float32)
 
+// GroupNormPeakAVX512 runs n rounds of the arithmetic of 12 groups of the GroupNorm panel kernel,
+// each for 16 candidates. It works on registers alone, which begin as x[0..31]; their values matter
+// as in NormPeak.
+//
+// Requires n > 0 and group > 1.
+func GroupNormPeakAVX512(n int, group int, x *float32)
+
+// GroupNormPeakAVX2 runs n rounds of the arithmetic of 6 groups of the GroupNorm panel kernel, each
+// for 8 candidates. It works on registers alone, which begin as x[0..15]; their values matter as in
+// NormPeak.
+//
+// Requires n > 0 and group > 1.
+func GroupNormPeakAVX2(n int, group int, x *float32)
+
 // FMA64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
 //
 //	a[i] = fma(x[i], y[i], a[i])

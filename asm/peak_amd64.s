@@ -1401,6 +1401,206 @@ round:
 	VZEROUPPER
 	RET
 
+// func GroupNormPeakAVX512(n int, group int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·GroupNormPeakAVX512(SB), NOSPLIT, $0-24
+	// GroupNormPeakAVX512 runs n rounds of the arithmetic of 12 groups of the GroupNorm panel kernel,
+	// each for 16 candidates. It works on registers alone, which begin as x[0..31]; their values matter
+	// as in NormPeak.
+	//
+	// Requires n > 0 and group > 1.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         group
+	//   DX         x
+	//   Z0         2⁻¹²⁶
+	//   Z3, Z5, Z7, Z9, Z11, Z13, Z15, Z17, Z19, Z21, Z23, Z25 sums
+	//   Z1–Z2      ψ and φ
+	//   Z4, Z6, Z8, Z10, Z12, Z14, Z16, Z18, Z20, Z22, Z24, Z26 sums of squares
+	//   DX         coordinates left in the group
+	MOVQ       n+0(FP), AX
+	MOVQ       group+8(FP), CX
+	MOVQ       x+16(FP), DX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	VMOVUPS    (DX), Z1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    (DX), Z3
+	VMOVUPS    (DX), Z5
+	VMOVUPS    (DX), Z7
+	VMOVUPS    (DX), Z9
+	VMOVUPS    (DX), Z11
+	VMOVUPS    (DX), Z13
+	VMOVUPS    (DX), Z15
+	VMOVUPS    (DX), Z17
+	VMOVUPS    (DX), Z19
+	VMOVUPS    (DX), Z21
+	VMOVUPS    (DX), Z23
+	VMOVUPS    (DX), Z25
+
+group:
+	VSUBPS      Z2, Z1, Z4
+	VFMADD213PS Z0, Z4, Z4
+	VSUBPS      Z2, Z1, Z6
+	VFMADD213PS Z0, Z6, Z6
+	VSUBPS      Z2, Z1, Z8
+	VFMADD213PS Z0, Z8, Z8
+	VSUBPS      Z2, Z1, Z10
+	VFMADD213PS Z0, Z10, Z10
+	VSUBPS      Z2, Z1, Z12
+	VFMADD213PS Z0, Z12, Z12
+	VSUBPS      Z2, Z1, Z14
+	VFMADD213PS Z0, Z14, Z14
+	VSUBPS      Z2, Z1, Z16
+	VFMADD213PS Z0, Z16, Z16
+	VSUBPS      Z2, Z1, Z18
+	VFMADD213PS Z0, Z18, Z18
+	VSUBPS      Z2, Z1, Z20
+	VFMADD213PS Z0, Z20, Z20
+	VSUBPS      Z2, Z1, Z22
+	VFMADD213PS Z0, Z22, Z22
+	VSUBPS      Z2, Z1, Z24
+	VFMADD213PS Z0, Z24, Z24
+	VSUBPS      Z2, Z1, Z26
+	VFMADD213PS Z0, Z26, Z26
+	MOVQ        CX, DX
+	SUBQ        $0x01, DX
+
+coordinate:
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z4
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z6
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z8
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z10
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z12
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z14
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z16
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z18
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z20
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z22
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z24
+	VSUBPS       Z2, Z1, Z27
+	VFMADD231PS  Z27, Z27, Z26
+	SUBQ         $0x01, DX
+	JNE          coordinate
+	VRSQRT14PS   Z4, Z27
+	VFNMADD231PS Z4, Z27, Z3
+	VRSQRT14PS   Z6, Z4
+	VFNMADD231PS Z6, Z4, Z5
+	VRSQRT14PS   Z8, Z4
+	VFNMADD231PS Z8, Z4, Z7
+	VRSQRT14PS   Z10, Z4
+	VFNMADD231PS Z10, Z4, Z9
+	VRSQRT14PS   Z12, Z4
+	VFNMADD231PS Z12, Z4, Z11
+	VRSQRT14PS   Z14, Z4
+	VFNMADD231PS Z14, Z4, Z13
+	VRSQRT14PS   Z16, Z4
+	VFNMADD231PS Z16, Z4, Z15
+	VRSQRT14PS   Z18, Z4
+	VFNMADD231PS Z18, Z4, Z17
+	VRSQRT14PS   Z20, Z4
+	VFNMADD231PS Z20, Z4, Z19
+	VRSQRT14PS   Z22, Z4
+	VFNMADD231PS Z22, Z4, Z21
+	VRSQRT14PS   Z24, Z4
+	VFNMADD231PS Z24, Z4, Z23
+	VRSQRT14PS   Z26, Z4
+	VFNMADD231PS Z26, Z4, Z25
+	SUBQ         $0x01, AX
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func GroupNormPeakAVX2(n int, group int, x *float32)
+// Requires: AVX, FMA3
+TEXT ·GroupNormPeakAVX2(SB), NOSPLIT, $0-24
+	// GroupNormPeakAVX2 runs n rounds of the arithmetic of 6 groups of the GroupNorm panel kernel, each
+	// for 8 candidates. It works on registers alone, which begin as x[0..15]; their values matter as in
+	// NormPeak.
+	//
+	// Requires n > 0 and group > 1.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         group
+	//   DX         x
+	//   Y2, Y4, Y6, Y8, Y10, Y12 sums
+	//   Y0–Y1      ψ and φ
+	//   Y3, Y5, Y7, Y9, Y11, Y13 sums of squares
+	//   DX         coordinates left in the group
+	MOVQ    n+0(FP), AX
+	MOVQ    group+8(FP), CX
+	MOVQ    x+16(FP), DX
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (DX), Y4
+	VMOVUPS (DX), Y6
+	VMOVUPS (DX), Y8
+	VMOVUPS (DX), Y10
+	VMOVUPS (DX), Y12
+
+group:
+	VSUBPS      Y1, Y0, Y3
+	VFMADD213PS tiny<>+0(SB), Y3, Y3
+	VSUBPS      Y1, Y0, Y5
+	VFMADD213PS tiny<>+0(SB), Y5, Y5
+	VSUBPS      Y1, Y0, Y7
+	VFMADD213PS tiny<>+0(SB), Y7, Y7
+	VSUBPS      Y1, Y0, Y9
+	VFMADD213PS tiny<>+0(SB), Y9, Y9
+	VSUBPS      Y1, Y0, Y11
+	VFMADD213PS tiny<>+0(SB), Y11, Y11
+	VSUBPS      Y1, Y0, Y13
+	VFMADD213PS tiny<>+0(SB), Y13, Y13
+	MOVQ        CX, DX
+	SUBQ        $0x01, DX
+
+coordinate:
+	VSUBPS       Y1, Y0, Y14
+	VFMADD231PS  Y14, Y14, Y3
+	VSUBPS       Y1, Y0, Y14
+	VFMADD231PS  Y14, Y14, Y5
+	VSUBPS       Y1, Y0, Y14
+	VFMADD231PS  Y14, Y14, Y7
+	VSUBPS       Y1, Y0, Y14
+	VFMADD231PS  Y14, Y14, Y9
+	VSUBPS       Y1, Y0, Y14
+	VFMADD231PS  Y14, Y14, Y11
+	VSUBPS       Y1, Y0, Y14
+	VFMADD231PS  Y14, Y14, Y13
+	SUBQ         $0x01, DX
+	JNE          coordinate
+	VRSQRTPS     Y3, Y14
+	VFNMADD231PS Y3, Y14, Y2
+	VRSQRTPS     Y5, Y3
+	VFNMADD231PS Y5, Y3, Y4
+	VRSQRTPS     Y7, Y3
+	VFNMADD231PS Y7, Y3, Y6
+	VRSQRTPS     Y9, Y3
+	VFNMADD231PS Y9, Y3, Y8
+	VRSQRTPS     Y11, Y3
+	VFNMADD231PS Y11, Y3, Y10
+	VRSQRTPS     Y13, Y3
+	VFNMADD231PS Y13, Y3, Y12
+	SUBQ         $0x01, AX
+	JNE          group
+	VZEROUPPER
+	RET
+
 // func FMA64PeakAVX512(n int, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·FMA64PeakAVX512(SB), NOSPLIT, $0-16

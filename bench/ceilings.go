@@ -28,11 +28,13 @@ func ceilings(s *suite) []Benchmark {
 		ceiling ceiling.Ceiling
 		flops   float64 // floating-point operations per operation that the ceiling counts
 	}
+	groups := kernel.GroupNormOf(20)
 	for _, backend := range s.backends {
 		loops := []loop{
 			{"fma32", ceiling.Terms(backend, kernel.Dot), 2},
 			{"l1", ceiling.Terms(backend, kernel.L1), kernel.L1.Flops()},
 			{"group-norm", ceiling.Terms(backend, kernel.GroupNorm), kernel.GroupNorm.Flops()},
+			{groups.String(), ceiling.Terms(backend, groups), groups.Flops()},
 			{"phase", ceiling.Terms(backend, kernel.Phase), kernel.Phase.Flops()},
 			{"hake", ceiling.Terms(backend, kernel.Hake), kernel.Hake.Flops()},
 			{"boxe", ceiling.Terms(backend, kernel.BoxE), kernel.BoxE.Flops()},

@@ -31,8 +31,8 @@ func panels(s *suite) []Benchmark {
 				})
 			}
 		}
-		for _, c := range kernel.Comparisons() {
-			add(c.String(), func(k int) operation { return float32Panel(backend, c, k) })
+		for _, c := range append(kernel.Comparisons(), kernel.GroupNormOf(20)) {
+			add(c.String(), func(k int) operation { return float32Panel(backend, c, k/c.Group()*c.Group()) })
 		}
 		if backend.Features.Has(kernel.FeatureVNNI) {
 			add("int8", func(k int) operation { return int8Panel(backend, k) })

@@ -17,8 +17,11 @@ import (
 // dimension on FB15k-237; for other models, the largest dimension with which an entity has at most
 // 1,000 parameters.
 func dimOf(name string) int {
-	if name == "mquine" || name == "mquade" {
+	switch name {
+	case "mquine", "mquade":
 		return 38
+	case "tucker", "conve": // the authors' dimension
+		return 200
 	}
 	d := 1
 	for entityWidth(name, d+1) <= 1000 {

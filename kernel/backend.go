@@ -35,8 +35,8 @@ func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), 
 
 // Pair scores x against the rows of table that ids lists, computing in float64 from the float32
 // entries: out[i] is the score of x and the row that begins at table[ids[i]*stride]. The number of
-// coordinates, which len(x) determines, must be a positive multiple of PairWidth.
-// Comparison.PairError bounds the error.
+// coordinates, which len(x) determines, must be a positive multiple of PairWidth. Coordinates after
+// the last whole group are not compared. Comparison.PairError bounds the error.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
 	terms := len(x) / c.psi
 	checkPair(len(out), PairWidth*c.psi, terms*c.phi, x, table, stride, ids)
@@ -44,7 +44,7 @@ func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride i
 	for len(ids) > 0 {
 		n := min(len(ids), mostPairs)
 		kernel(&x[0], terms, &table[0], stride, &ids[0], n, &out[0])
-		if c.group > 1 {
+		if c.group > 1 && c.terms != nil {
 			for i := range out[:n] {
 				out[i] /= float64(c.group) // the kernels add a group's term once for each of its coordinates
 			}

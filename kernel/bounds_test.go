@@ -87,6 +87,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 		u, chunk := c.Group(), ChunkOf(c)
 		var ratio exactly.Ratio
 		for _, k := range []int{u, 2 * u, 40, Chunk, Chunk + u, 3 * Chunk, 1482, 40 * Chunk} {
+			k = max(wholeGroups(c, k), u)
 			var at []int
 			for t := u; t < k; t += u {
 				if t < chunk || t%chunk == 0 {
@@ -94,10 +95,16 @@ func TestPanelErrorIsReached(t *testing.T) {
 				}
 			}
 			x, y := lossy(c, k, U32, at)
+			for t := 1; t < u && c.Kind() == KindGroupNormOf; t++ { // squares that the sum of the group loses
+				x[t] = 0x1p-12
+			}
 			panelError(t, b, c, x, y, &ratio)
 		}
-		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98, Hake: 0.49, Expressive: 0.9}[c]
-		if c == GroupNorm && b.Tier != Generic {
+		least := map[Kind]float64{
+			KindDot: 0.999, KindL1: 0.99, KindGroupNorm: 0.95, KindPhase: 0.98, KindGroupNormOf: 0.95, KindHake: 0.49,
+			KindExpressive: 0.9,
+		}[c.Kind()]
+		if !kerneltest.HasTwin(c) && b.Tier != Generic {
 			least = 0 // the error of the root exceeds all other errors: see TestRootError
 		}
 		ratio.Check(t, least)
@@ -110,33 +117,41 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio
 		for _, k := range []int{2, 256, 1482} {
+			k = max(wholeGroups(c, k), c.Group())
 			psi, phi := c.Words()
 			x, y := make([]float32, k*psi), make([]float32, k*phi)
 			for t := range k {
-				switch c {
-				case Dot, Phase: // products that are ties and round to 0
+				switch c.Kind() {
+				case KindDot, KindPhase: // products that are ties and round to 0
 					x[t], y[t] = 0x1p-75, 0x1p-75
-				case GroupNorm: // the root of the value that the kernel adds to the squares
+				case KindGroupNorm, KindGroupNormOf: // the root of the value that the kernel adds to the squares
 					x[t], y[t] = 1, 1
 					if b.Tier == Generic { // squares that vanish
 						x[t], y[t] = 0x1p-75, 0
 					}
-				case Hake: // squares that are ties and round to 0
+				case KindHake: // squares that are ties and round to 0
 					x[4*t+2] = 0x1p-75
-				case L1: // differences are exact
+				case KindL1: // differences are exact
 					x[t], y[t] = math.SmallestNonzeroFloat32, 0
-				case Expressive: // squares that are ties and round to 0
+				case KindExpressive: // squares that are ties and round to 0
 					x[12*t], x[12*t+2], x[12*t+6], x[12*t+8] = 2, 0x1p-76, 2, 0x1p-76
-				case BoxE: // the same, at a distance of 2
+				case KindBoxE: // the same, at a distance of 2
 					x[10*t+3], x[10*t+8] = 0x1p-76, 0x1p-76
 				}
 			}
 			panelError(t, b, c, x, y, &ratio)
 		}
-		least := map[Comparison]float64{Dot: 0.49, L1: 0, GroupNorm: 0.49, Phase: 0.49, Hake: 0.49, Expressive: 0.24,
-			BoxE: 0.24}[c]
-		if c == GroupNorm && b.Tier == Generic {
-			least = 0x1p-13
+		least := 0.49
+		switch size := float64(c.Group()); {
+		case c == L1:
+			least = 0
+		case c == Hake:
+		case c == BoxE, c == Expressive:
+			least = 0.24
+		case c.Distance() && b.Tier == Generic:
+			least = 0x1p-13 / math.Sqrt(size)
+		case c.Distance(): // a root for each group
+			least = 0.98 / size
 		}
 		ratio.Check(t, least)
 	})
@@ -155,21 +170,37 @@ func TestPairErrorIsReached(t *testing.T) {
 			if c.Group() == 2 {
 				at = at[1:] // the first two lanes are equal
 			}
+			groups := c.Kind() == KindGroupNormOf
+			if groups { // one chain over the groups
+				n = max(n, (c.Group()+PairWidth-1)/PairWidth*PairWidth)
+				at = nil
+				for t := c.Group(); t+c.Group() <= n; t += c.Group() {
+					at = append(at, t)
+				}
+			}
 			x, y := lossy(c, n, U64, at)
+			for t := 1; t < c.Group() && groups; t++ { // squares that their lane or the sum of the lanes loses
+				if t < 8 && t&(t-1) == 0 || t%8 == 0 {
+					x[t] = 0x1.6a09e6p-27
+				}
+			}
 			out := make([]float64, 1)
 			b.Pair(c, out, x, y, len(y), []int32{0})
-			want, measure, _ := kerneltest.ExactScore(c, x, y)
+			psi, phi := c.Words()
+			whole := wholeGroups(c, n)
+			want, measure, _ := kerneltest.ExactScore(c, x[:whole*psi], y[:whole*phi])
 			ratio.See(exactly.Sub(exactly.Of(out[0]), want), c.PairError(n)*measure)
 		}
-		if c == Hake { // the measure contains ‖ψ‖‖φ‖ and the distance, which are equal here
-			ratio.Check(t, 0.49)
-			return
-		}
-		// The bound of BoxE covers errors of the reciprocal and of its difference from c, which do not
-		// occur here.
-		least, ok := map[Comparison]float64{Expressive: 0.8, BoxE: 0}[c]
-		if !ok {
-			least = 0.98
+		least := 0.98
+		switch c.Kind() {
+		case KindGroupNormOf:
+			least = 0.9
+		case KindHake: // the measure contains ‖ψ‖‖φ‖ and the distance, which are equal here
+			least = 0.49
+		case KindExpressive:
+			least = 0.8
+		case KindBoxE: // errors of the reciprocal and of its difference from c do not occur here
+			least = 0
 		}
 		ratio.Check(t, least)
 	})

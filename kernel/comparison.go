@@ -7,9 +7,9 @@ import (
 	"github.com/mquine/mquine/internal/fmath"
 )
 
-// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm,
-// Phase, Hake, BoxE or Expressive. The result is a score; larger is better. Comparisons can be
-// compared with ==.
+// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm, Phase,
+// Hake, BoxE, Expressive or a result of GroupNormOf. The result is a score; larger is better.
+// Comparisons can be compared with ==.
 //
 // Each comparison is defined in its own file, comparison_NAME.go.
 type Comparison struct{ *spec }
@@ -17,21 +17,23 @@ type Comparison struct{ *spec }
 // Kind numbers the comparisons, for use as an index and in CUDA.
 type Kind uint8
 
-// The kinds, in the order of Comparisons. The CUDA kernels use the same numbers.
+// The kinds, in the order of Comparisons. The CUDA kernels use the same numbers for the kinds that
+// they have.
 const (
 	KindDot Kind = iota
 	KindL1
 	KindGroupNorm
 	KindPhase
+	KindGroupNormOf
 	KindHake
 	KindBoxE
 	KindExpressive
 	NumKinds
 )
 
-// Comparisons returns all comparisons, ordered by kind.
+// Comparisons returns a comparison of every kind, ordered by kind.
 func Comparisons() []Comparison {
-	return []Comparison{Dot, L1, GroupNorm, Phase, Hake, BoxE, Expressive}
+	return []Comparison{Dot, L1, GroupNorm, Phase, GroupNormOf(4), Hake, BoxE, Expressive}
 }
 
 // spec is the declaration of a comparison. ψ and φ are sequences of coordinates. A score is a sum
@@ -71,18 +73,20 @@ type spec struct {
 	panelError func(n, k int, root float64) (relative, absolute float64)
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
+	// pairSums bounds the number of rounded additions that a term of Pair passes through, for n
+	// entries. Nil means the additions of the 32 lanes and in a lane.
+	pairSums func(n int) int
 	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
 	// strip, [k·psi][genericMR], with all candidates in a panel, [k·phi][genericNR]. terms adds the
-	// float64 terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do.
+	// float64 terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do. Every
+	// coordinate adds the term of its group. If terms is nil, pair is the portable pair kernel.
 	scores func(psi, phi []float32, query int) [genericNR]float32
 	terms  func(x, row []float32) [32]float64
+	pair   func(x, row []float32) float64
 	// second is the second sum of a score that combines two. If it is not nil, scores and terms
 	// compute the first sum.
 	second *secondSum
-	// pair returns the score of a pair of vectors in float64. If it is not nil, it replaces terms, on
-	// all tiers.
-	pair  func(x, row []float32) float64
-	tiers [numTiers]comparer
+	tiers  [numTiers]comparer
 }
 
 // secondSum is the second sum of a comparison. scores and terms compute it as the fields of spec
@@ -125,17 +129,31 @@ func define(s spec) Comparison {
 	return Comparison{&s}
 }
 
-// chunk returns the number of coordinates in a chain: Chunk, or fewer if a candidate has several
-// values per coordinate, so that a chunk of a panel has the same size. It is a multiple of 4, the
-// number of coordinates in a round of the kernels.
-func (s *spec) chunk() int { return Chunk / s.phi &^ 3 }
+// pairScore is the arithmetic of the portable pair kernel.
+func (s *spec) pairScore(x, row []float32) float64 {
+	if s.terms == nil {
+		return s.pair(x, row)
+	}
+	score := addLanes(s.terms(x, row))
+	if s.second != nil {
+		score = s.second.combine64(score, addLanes(s.second.terms(x, row)))
+	}
+	return score
+}
+
+// chunk returns the number of coordinates in a chain: as many whole groups as fit into Chunk, but at
+// least one. It is smaller if a candidate has several values per coordinate, so that a chunk of a
+// panel has the same size. For pairs and single coordinates it is a multiple of 4, the number of
+// coordinates in a round of the kernels.
+func (s *spec) chunk() int { return max(Chunk/s.phi&^3/s.group, 1) * s.group }
 
 func (b *Backend) comparer(c Comparison) *comparer { return &c.tiers[b.Tier] }
 
 // Kind returns the number of the comparison.
 func (c Comparison) Kind() Kind { return c.kind }
 
-// String returns "dot", "l1", "group-norm", "phase", "hake", "boxe" or "expressive".
+// String returns "dot", "l1", "group-norm", "phase", "hake", "boxe", "expressive" or, for groups of s
+// coordinates, "group-norm-s".
 func (c Comparison) String() string { return c.name }
 
 // Group returns the number of coordinates that are compared together. It divides the number of
@@ -147,7 +165,7 @@ func (c Comparison) Group() int { return c.group }
 func (c Comparison) Words() (psi, phi int) { return c.psi, c.phi }
 
 // Distance reports whether the score is minus a distance D ≥ 0 that grows with every coordinate, and
-// to which its errors are relative. It is true for L1, GroupNorm and Hake.
+// to which its errors are relative. It is true for L1, group norms and Hake.
 func (c Comparison) Distance() bool { return c.distance }
 
 // Exits reports whether rankings leave strips early. It is true for all distances, BoxE and
@@ -172,7 +190,7 @@ func (c Comparison) PhiNorm(phi []float32) float64 {
 }
 
 // Products reports whether the errors of scores are relative to ‖ψ‖‖φ‖. It is true for all
-// comparisons except L1 and GroupNorm. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and the
+// comparisons except L1 and group norms. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and the
 // distance.
 func (c Comparison) Products() bool { return c.products }
 
@@ -227,5 +245,9 @@ func (c Comparison) PanelError(k int, root float64) (relative, absolute float64)
 // PairError bounds the error of Pair over n coordinates: relative·M with the M of PanelError. Pair
 // neither overflows nor underflows.
 func (c Comparison) PairError(n int) (relative float64) {
-	return Gamma(n/PairWidth+6+c.pairRoundings, U64)
+	sums := n/PairWidth + 6
+	if c.pairSums != nil {
+		sums = c.pairSums(n)
+	}
+	return Gamma(sums+c.pairRoundings, U64)
 }

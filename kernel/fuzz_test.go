@@ -32,6 +32,16 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 	},
 }
 
+// fuzzedComparison returns the comparison for a byte: its kind and, for groups of any size, a size
+// up to 51.
+func fuzzedComparison(b uint8) Comparison {
+	c := Comparisons()[b%uint8(NumKinds)]
+	if c.Kind() == KindGroupNormOf {
+		c = GroupNormOf(3 + int(b/uint8(NumKinds)))
+	}
+	return c
+}
+
 // FuzzPanel compares the panel counts of every tier with a brute-force computation in float64. Each
 // byte of targets defines a target. It says which candidate's score the target equals or nearly
 // equals, possibly the best one, and whether the next target belongs to the same query.
@@ -52,8 +62,8 @@ func FuzzPanel(f *testing.F) {
 	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
 	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64,
 		early bool, targets []byte) {
-		c := Comparisons()[comparison%uint8(NumKinds)]
-		k := (int(terms)%300 + 1) * c.Group()
+		c := fuzzedComparison(comparison)
+		k := max(wholeGroups(c, (int(terms)%300+1)*min(c.Group(), 2)), c.Group())
 		rng := rand.New(rand.NewPCG(seed, 9))
 		draw := fuzzedValues[int(values)%len(fuzzedValues)]
 		vectors := func(n, words int) [][]float32 {
@@ -207,7 +217,7 @@ func FuzzPair(f *testing.F) {
 	}
 	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
 	f.Fuzz(func(t *testing.T, comparison, groups, rows, count, values uint8, seed uint64) {
-		c := Comparisons()[comparison%uint8(NumKinds)]
+		c := fuzzedComparison(comparison)
 		psi, phi := c.Words()
 		n, height := (int(groups)%12+1)*PairWidth, int(rows)%20+1
 		stride := n*phi + int(rows)%2*PairWidth
@@ -233,8 +243,9 @@ func FuzzPair(f *testing.F) {
 			require.Equal(t, bitsOf(want), bitsOf(got), b.Tier)
 		}
 		for i, id := range ids {
-			row := table[int(id)*stride:][:n*phi]
-			exact := kerneltest.PlainScore(c, x, row)
+			whole := wholeGroups(c, n)
+			row := table[int(id)*stride:][:whole*phi]
+			exact := kerneltest.PlainScore(c, x[:whole*psi], row)
 			measure := 0.0
 			if c.Products() {
 				measure = c.PsiNorm(x) * c.PhiNorm(row)

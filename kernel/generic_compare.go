@@ -146,14 +146,7 @@ func pairGeneric(c *spec) pairFunc {
 		xs, scores := unsafe.Slice(x, n*c.psi), unsafe.Slice(out, count)
 		for i, id := range unsafe.Slice(ids, count) {
 			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*4)), n*c.phi)
-			if c.pair != nil {
-				scores[i] = c.pair(xs, row)
-				continue
-			}
-			scores[i] = addLanes(c.terms(xs, row))
-			if c.second != nil {
-				scores[i] = c.second.combine64(scores[i], addLanes(c.second.terms(xs, row)))
-			}
+			scores[i] = c.pairScore(xs, row)
 		}
 	}
 }
@@ -164,6 +157,11 @@ func addLanes(a [32]float64) float64 {
 	for l := range s {
 		s[l] = (a[l] + a[8+l]) + (a[16+l] + a[24+l])
 	}
+	return addEights(s)
+}
+
+// addEights adds eight lanes: lanes l and l + 4, then l and l + 2, then the last two.
+func addEights(s [8]float64) float64 {
 	for l := range 4 {
 		s[l] += s[l+4]
 	}
@@ -180,7 +178,7 @@ func peakGeneric(c *spec, panel panelFunc) func(n int, _ *float32) {
 		strip, candidates := make([]uint32, k*c.psi*genericMR), make([]uint32, k*c.phi*genericNR)
 		scores, sums := make([]float32, genericMR*genericNR), make([]float32, 2*genericMR*genericNR)
 		a := asm.PanelArgs{
-			Psi: &strip[0], Phi: &candidates[0], K: k, Strips: 1, Scores: &scores[0], Sums: &sums[0],
+			Psi: &strip[0], Phi: &candidates[0], K: k, Strips: 1, Group: c.group, Scores: &scores[0], Sums: &sums[0],
 		}
 		for range (n + genericMR - 1) / genericMR {
 			panel(&a)

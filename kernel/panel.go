@@ -50,7 +50,7 @@ type PanelScratch struct {
 	// certainly worse.
 	Undecided []uint64
 	Pairs     int
-	// Strips counts the strips in all calls, once for every chain of Chunk coordinates. Dropped
+	// Strips counts the strips in all calls, once for every chain. Dropped
 	// counts the strips that the kernel skipped because of ExitBelow.
 	Strips, Dropped int64
 
@@ -102,7 +102,7 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 	n := (len(c.TargetStart) - 1) / p.MR
 	p.check(s, c, n)
 	s.args = asm.PanelArgs{
-		PsiStride: c.K * p.psi * p.MR, Strips: n, Scores: &s.Scores[0], Active: &s.active[0],
+		PsiStride: c.K * p.psi * p.MR, Strips: n, Group: p.Multiple, Scores: &s.Scores[0], Active: &s.active[0],
 		Thresholds: ptr(c.Thresholds), Counts: ptr(c.Counts), Undecided: &s.Undecided[0], ValidLanes: c.ValidLanes,
 	}
 	a := &s.args

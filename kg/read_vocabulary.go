@@ -25,6 +25,9 @@ type VocabularyLayout struct {
 	Count bool
 	// Header means that the first line contains the names of the columns.
 	Header bool
+	// Skip is the number of first identifiers that belong to no label, such as the tokens of an
+	// encoder. The identifiers of the vocabulary begin after them.
+	Skip int
 }
 
 // ReadVocabularyLayout is like ReadVocabulary, but reads a file with the given layout.
@@ -78,6 +81,13 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 		if err != nil {
 			return nil, l.errorf("identifier %.40q is not a number from 0 to 2147483647", number)
 		}
+		if id < uint64(layout.Skip) {
+			if len(entries) == 0 {
+				begin++
+			}
+			continue
+		}
+		id -= uint64(layout.Skip)
 		if err := checkLabel(label); err != nil {
 			return nil, l.errorf("%w", err)
 		}

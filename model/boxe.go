@@ -153,13 +153,13 @@ func boxRole(side kg.Side, part int, anchor []float32) (values []float32, box in
 	return position, part
 }
 
-// mostExponent bounds the exponents of a and b, so both are float32 numbers. Larger entries are
+// mostBoxExponent bounds the exponents of a and b, so both are float32 numbers. Larger entries are
 // clamped.
-const mostExponent = 40
+const mostBoxExponent = 40
 
 // boxExponential returns exp(2x) with x clamped.
 func boxExponential(x float32) (e float64, clamped bool) {
-	y := max(-mostExponent, min(float64(x), mostExponent))
+	y := max(-mostBoxExponent, min(float64(x), mostBoxExponent))
 	return exp(2 * y), y != float64(x)
 }
 

@@ -1,6 +1,8 @@
 package model_test
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -70,29 +72,7 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 		}
 		return -score
 	},
-	"rotate-l2": func(c model.Config, h, r, t []float64) float64 {
-		score, k := 0.0, c.Dim
-		for i := range k {
-			factor := math.Pi / c.Hyper[model.EmbeddingRange]
-			sin, cos := model.SinCos(float64(r[i] * factor))
-			re := float64(h[i]*cos) - float64(h[k+i]*sin)
-			im := float64(h[i]*sin) + float64(h[k+i]*cos)
-			re, im = re-t[i], im-t[k+i]
-			x, y := float64(re*re), float64(im*im)
-			term := x + y
-			score = score + term
-		}
-		return -score
-	},
-	"mode": func(c model.Config, h, r, t []float64) float64 {
-		score := 0.0
-		for i := range c.Dim {
-			hr := float64(h[i] * r[i])
-			v := hr - t[i]
-			score = score + math.Abs(v)
-		}
-		return -score
-	},
+
 	"hake": func(c model.Config, h, r, t []float64) float64 {
 		k := c.Dim
 		factor := 3.14159262358979323846 / c.Hyper[model.EmbeddingRange] / 2
@@ -126,6 +106,29 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 		}
 		return -(first + second)
 	},
+	"rotate-l2": func(c model.Config, h, r, t []float64) float64 {
+		score, k := 0.0, c.Dim
+		for i := range k {
+			factor := math.Pi / c.Hyper[model.EmbeddingRange]
+			sin, cos := model.SinCos(float64(r[i] * factor))
+			re := float64(h[i]*cos) - float64(h[k+i]*sin)
+			im := float64(h[i]*sin) + float64(h[k+i]*cos)
+			re, im = re-t[i], im-t[k+i]
+			x, y := float64(re*re), float64(im*im)
+			term := x + y
+			score = score + term
+		}
+		return -score
+	},
+	"mode": func(c model.Config, h, r, t []float64) float64 {
+		score := 0.0
+		for i := range c.Dim {
+			hr := float64(h[i] * r[i])
+			v := hr - t[i]
+			score = score + math.Abs(v)
+		}
+		return -score
+	},
 	"protate": func(c model.Config, h, r, t []float64) float64 {
 		score := 0.0
 		for i := range c.Dim {
@@ -139,6 +142,93 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 			q1, q2 := float64(x*ct), float64(y*st)
 			v := q1 - q2
 			score = score + math.Abs(v)
+		}
+		return -score
+	},
+	"ote": func(c model.Config, h, r, t []float64) float64 {
+		return transformed(c, h, r, t, func(x []float64, u [][]float64, j int) float64 {
+			sum := 0.0
+			for i := range x {
+				p := x[i] * u[i][j]
+				sum = sum + float64(p)
+			}
+			return sum
+		}, func(kind, s float64) float64 {
+			switch kind {
+			case model.AbsoluteScale:
+				return math.Abs(s)
+			case model.ExponentialScale:
+				return exponential(s)
+			}
+			return 1
+		})
+	},
+	"house": func(c model.Config, h, r, t []float64) float64 {
+		s, m := int(c.Hyper[model.Group]), int(c.Hyper[model.Projections])
+		n, groups := int(c.Hyper[model.Reflections])+2*m, c.Dim/s
+		next := r[c.Dim*n:]
+		take := func(k int) []float64 {
+			part := next[:k]
+			next = next[k:]
+			return part
+		}
+		w := make([]float64, c.Dim)
+		if c.Hyper[model.Translation] == 1 {
+			w = take(c.Dim)
+		}
+		var directions, scales [2][]float64
+		if m > 0 {
+			for side := range directions {
+				directions[side], scales[side] = take(m), take(groups*m)
+			}
+		}
+		score := 0.0
+		for g := range groups {
+			// reflected returns x − κ(u·x)u for vector i of the group.
+			reflected := func(x []float64, i int, kappa float64) []float64 {
+				u := append([]float64{}, r[(g*n+i)*s:][:s]...)
+				squares := 0.0
+				for _, v := range u {
+					squares = squares + float64(v*v)
+				}
+				along, norm := 0.0, math.Sqrt(squares)
+				for k := range u {
+					if norm > 0 {
+						u[k] = u[k] / norm
+					}
+					p := float64(u[k] * x[k])
+					along = along + p
+				}
+				along = along * kappa
+				y := make([]float64, s)
+				for k := range u {
+					p := float64(along * u[k])
+					y[k] = x[k] - p
+				}
+				return y
+			}
+			coefficient := func(side, i int) float64 {
+				k := directions[side][i] * math.Abs(scales[side][g*m+i])
+				return math.Min(k, c.Hyper[model.ProjectionLimit])
+			}
+			x, y := h[g*s:][:s], t[g*s:][:s]
+			for i := range m {
+				x = reflected(x, n-1-i, coefficient(0, i))
+				y = reflected(y, i, coefficient(1, i))
+			}
+			moved := make([]float64, s)
+			for k := range x {
+				moved[k] = x[k] + w[g*s+k]
+			}
+			for i := n - 1 - m; i >= m; i-- {
+				moved = reflected(moved, i, 2)
+			}
+			squares := 0.0
+			for k := range moved {
+				v := moved[k] - y[k]
+				squares = squares + float64(v*v)
+			}
+			score = score + math.Sqrt(squares)
 		}
 		return -score
 	},
@@ -261,6 +351,88 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"boxe":                  boxe,
 	"expressive":            expressive(false),
 	"expressive-functional": expressive(true),
+}
+
+// headDefinitions holds the scores of head queries of the models whose sides differ.
+var headDefinitions = map[string]func(c model.Config, h, r, t []float64) float64{
+	"ote": func(c model.Config, h, r, t []float64) float64 {
+		return transformed(c, t, r, h, func(x []float64, u [][]float64, j int) float64 {
+			sum := 0.0
+			for i := range x {
+				p := x[i] * u[j][i]
+				sum = sum + float64(p)
+			}
+			return sum
+		}, func(kind, s float64) float64 {
+			switch kind {
+			case model.AbsoluteScale:
+				return 1 / (math.Abs(s) + 1e-9)
+			case model.ExponentialScale:
+				return exponential(-s)
+			}
+			return 1
+		})
+	},
+}
+
+// transformed returns the score of OTE: minus the distance of e and the anchor a, which scale and turn
+// transform group by group.
+func transformed(c model.Config, a, r, e []float64,
+	turn func(x []float64, u [][]float64, j int) float64, scale func(kind, s float64) float64,
+) float64 {
+	s, kind := int(c.Hyper[model.Group]), c.Hyper[model.Scale]
+	columns, score := len(r)/c.Dim, 0.0
+	for from := 0; from < c.Dim; from += s {
+		var u [][]float64
+		x := make([]float64, s)
+		for i := range s {
+			raw := r[(from+i)*columns:][:columns]
+			row := append([]float64{}, raw[:s]...)
+			for _, earlier := range u {
+				along := 0.0
+				for k := range row {
+					p := row[k] * earlier[k]
+					along = along + float64(p)
+				}
+				for k := range row {
+					p := float64(along * earlier[k])
+					row[k] = row[k] - p
+				}
+			}
+			squares := 0.0
+			for _, v := range row {
+				squares = squares + float64(v*v)
+			}
+			if norm := math.Sqrt(squares); norm != 0 {
+				for k := range row {
+					row[k] = row[k] / norm
+				}
+			}
+			u = append(u, row)
+			x[i] = a[from+i] * scale(kind, raw[columns-1])
+		}
+		squares := 0.0
+		for j := range s {
+			v := turn(x, u, j) - e[from+j]
+			squares = squares + float64(v*v)
+		}
+		score = score + math.Sqrt(squares)
+	}
+	return -score
+}
+
+// exponential returns eˣ, with x limited to ±30.
+func exponential(x float64) float64 {
+	if x > 30 {
+		x = 30
+	}
+	if x < -30 {
+		x = -30
+	}
+	if x <= 0 {
+		return fmath.Exp(x)
+	}
+	return 1 / fmath.Exp(-x)
 }
 
 // hyperplane returns the image of an entity in TransH, given the parameters of the relation.
@@ -587,11 +759,120 @@ func plainBlock(m model.Model, h, r, t int32, block, blocks int) float64 {
 	return -s
 }
 
-// definition returns the reference score of a model.
-func definition(spec *model.Spec) func(m model.Model, h, r, t int32) float64 {
+// networks holds the reference scores of the models whose score depends on global tensors.
+var networks = map[string]func(m model.Model, h, r, t int32) float64{"tucker": plainTuckER, "conve": plainConvE}
+
+// tensors returns the tensors of a model as float64 numbers, by name.
+func tensors(m model.Model) map[string][]float64 {
+	parameters, err := model.Parameters(m.Config())
+	if err != nil {
+		panic(err)
+	}
+	all := map[string][]float64{}
+	for i, p := range parameters {
+		all[p.Name] = modeltest.Row(m.Tensors()[i], 1, 0)
+	}
+	return all
+}
+
+// normed applies the batch normalisation with the given name to an entry of a channel. A model
+// without it leaves the entry unchanged.
+func normed(all map[string][]float64, name string, channel int, x float64) float64 {
+	scale, ok := all[name+".scale"]
+	if !ok {
+		return x
+	}
+	factor := scale[channel] / math.Sqrt(all[name+".variance"][channel]+1e-5)
+	moved := float64(factor * all[name+".mean"][channel])
+	shift := all[name+".shift"][channel] - moved
+	scaled := float64(factor * x)
+	return scaled + shift
+}
+
+func plainTuckER(m model.Model, h, r, t int32) float64 {
+	d, all := m.Config().Dim, tensors(m)
+	width := width(m.Config())
+	head, tail := all["entity"][int(h)*d:][:d], all["entity"][int(t)*d:][:d]
+	relation := all["relation"][int(r)*width:][:width]
+	score := 0.0
+	for k := range d {
+		y := 0.0
+		for i := range d {
+			entry := 0.0
+			for j := range width {
+				product := float64(relation[j] * all["core"][(j*d+i)*d+k])
+				entry = entry + product
+			}
+			product := float64(normed(all, "norm0", i, head[i]) * entry)
+			y = y + product
+		}
+		product := float64(normed(all, "norm1", k, y) * tail[k])
+		score = score + product
+	}
+	return score
+}
+
+func plainConvE(m model.Model, h, r, t int32) float64 {
+	c, all := m.Config(), tensors(m)
+	d, filters := c.Dim, len(all["filters.bias"])
+	rows := 2 * int(c.Hyper[model.ImageHeight])
+	cols := 2 * d / rows
+	filterRows, filterCols := min(3, rows), min(3, cols)
+	embedding := all["entity"][int(h)*(d+1)+1:][:d]
+	pixel := func(y, x int) float64 {
+		at := y*cols + x
+		if at < d {
+			return normed(all, "norm0", 0, embedding[at])
+		}
+		return normed(all, "norm0", 0, all["relation"][int(r)*d+at-d])
+	}
+	var maps []float64
+	for f := range filters {
+		for y := range rows - filterRows + 1 {
+			for x := range cols - filterCols + 1 {
+				sum := all["filters.bias"][f]
+				for i := range filterRows {
+					for j := range filterCols {
+						product := float64(all["filters"][(f*filterRows+i)*filterCols+j] * pixel(y+i, x+j))
+						sum = sum + product
+					}
+				}
+				maps = append(maps, max(0, normed(all, "norm1", f, sum)))
+			}
+		}
+	}
+	tail := all["entity"][int(t)*(d+1):][:d+1]
+	score := tail[0]
+	for i := range d {
+		sum := all["dense.bias"][i]
+		for k, v := range maps {
+			product := float64(all["dense"][i*len(maps)+k] * v)
+			sum = sum + product
+		}
+		product := float64(max(0, normed(all, "norm2", i, sum)) * tail[1+i])
+		score = score + product
+	}
+	return score
+}
+
+// networkHyper holds the hyper-parameters of the networks in TestConform, and of their variants
+// without batch normalisation.
+var networkHyper = map[string][2]map[string]float64{
+	"tucker": {{model.RelationDim: 5}, {model.RelationDim: 2, model.BatchNorm: 0}},
+	"conve":  {{model.Channels: 3}, {model.Channels: 2, model.InputNorm: 0}},
+}
+
+// definition returns the reference score of a model for queries of one side.
+func definition(spec *model.Spec, side kg.Side) func(m model.Model, h, r, t int32) float64 {
+	if score, ok := networks[spec.Name]; ok {
+		return score
+	}
 	score, ok := definitions[spec.Name]
 	if !ok {
 		return plain
+	}
+	if head, ok := headDefinitions[spec.Name]; ok && side == kg.Head {
+		score = head
 	}
 	return func(m model.Model, h, r, t int32) float64 {
 		c, x := m.Config(), m.Tensors()
@@ -611,15 +892,21 @@ func definition(spec *model.Spec) func(m model.Model, h, r, t int32) float64 {
 // relations.
 func TestConform(t *testing.T) {
 	for _, spec := range model.Specs() {
-		score := definition(spec)
-		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, _ kg.Side, t kg.Triple) float64 {
-			return score(m, t.Head, t.Relation, t.Tail)
+		score := definition(spec, kg.Tail)
+		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, side kg.Side, t kg.Triple) float64 {
+			return definition(spec, side)(m, t.Head, t.Relation, t.Tail)
 		}}
 		isRange := func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }
 		if slices.ContainsFunc(spec.Hyper, isRange) {
 			s.Hyper = func(size float64) map[string]float64 {
 				return map[string]float64{model.EmbeddingRange: size}
 			}
+		}
+		if hyper, ok := networkHyper[spec.Name]; ok {
+			variant := s
+			variant.Hyper = func(float64) map[string]float64 { return maps.Clone(hyper[1]) }
+			t.Run(spec.Name+"-bare", func(t *testing.T) { modeltest.Conform(t, variant) })
+			s.Hyper = func(float64) map[string]float64 { return maps.Clone(hyper[0]) }
 		}
 		t.Run(spec.Name, func(t *testing.T) { modeltest.Conform(t, s) })
 		if spec.Name == "mquine" || spec.Name == "mquade" {
@@ -639,8 +926,9 @@ func TestConform(t *testing.T) {
 	}
 }
 
-// The bounds of images and the dimension of their space are hyper-parameters.
-func TestConformProjections(t *testing.T) {
+// The variants of OTE and HousE are hyper-parameters, and so is the size of the groups. So are the
+// bounds of projections and the dimension of their space.
+func TestConformVariants(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		hyper map[string]float64
@@ -651,15 +939,18 @@ func TestConformProjections(t *testing.T) {
 		{"transr-l2", map[string]float64{model.RelationDim: 20, model.MaxProjectionNorm: 1e-3}},
 		{"transd-l1", map[string]float64{model.RelationDim: 20, model.UnitProjections: 1}},
 		{"transd-l2", map[string]float64{model.RelationDim: 5, model.MaxProjectionNorm: 1}},
+		{"ote", map[string]float64{model.Scale: model.AbsoluteScale, model.Group: 1}},
+		{"house", map[string]float64{model.Projections: 0}},
+		{"house", map[string]float64{model.Projections: 0, model.Translation: 1, model.Group: 1}},
+		{"house", map[string]float64{model.Projections: 2, model.Translation: 1, model.Reflections: 3}},
 	} {
-		spec, err := model.Lookup(c.name)
-		require.NoError(t, err)
-		score := definition(spec)
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(fmt.Sprint(c.name, c.hyper), func(t *testing.T) {
+			spec, err := model.Lookup(c.name)
+			require.NoError(t, err)
 			modeltest.Conform(t, modeltest.Subject{
 				Spec: spec, Hyper: func(float64) map[string]float64 { return c.hyper },
-				Definition: func(m model.Model, _ kg.Side, t kg.Triple) float64 {
-					return score(m, t.Head, t.Relation, t.Tail)
+				Definition: func(m model.Model, side kg.Side, t kg.Triple) float64 {
+					return definition(spec, side)(m, t.Head, t.Relation, t.Tail)
 				},
 			})
 		})

@@ -26,6 +26,9 @@ type HyperParameter struct {
 	Least, Most float64
 	// Whole says that the value is a whole number.
 	Whole bool
+	// Fits says what a value within these bounds must be in a configuration that it does not fit, such
+	// as "a divisor of the dimension 8", or returns "". Nil means that every value fits.
+	Fits func(c Config, value float64) (must string)
 }
 
 // Of returns the value of the hyper-parameter in a configuration.
@@ -40,14 +43,25 @@ func (h *HyperParameter) Of(c Config) float64 {
 func (h *HyperParameter) Flag() string { return strings.ReplaceAll(h.Key, "_", "-") }
 
 func (h *HyperParameter) check(c Config) error {
-	switch v := h.Of(c); {
-	case !(v >= h.Least && v <= h.Most):
+	v := h.Of(c)
+	if !(v >= h.Least && v <= h.Most) {
 		return fmt.Errorf("model %s: %s is %v: it must be from %v to %v", c.Model, h.Key, v, h.Least, h.Most)
-	case h.Whole && v != math.Trunc(v):
+	}
+	if h.Whole && v != math.Trunc(v) {
 		return fmt.Errorf("model %s: %s is %v: it must be a whole number", c.Model, h.Key, v)
 	}
-	if v := h.Of(c); h.Whole && v != math.Trunc(v) {
-		return fmt.Errorf("model %s: %s is %v: it must be a whole number", c.Model, h.Key, v)
+	if h.Fits != nil {
+		if must := h.Fits(c, v); must != "" {
+			return fmt.Errorf("model %s: %s is %v: it must be %s", c.Model, h.Key, v, must)
+		}
 	}
 	return nil
+}
+
+// divides is a HyperParameter.Fits for divisors of the dimension.
+func divides(c Config, value float64) (must string) {
+	if c.Dim%int(value) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("a divisor of the dimension %d", c.Dim)
 }

@@ -141,7 +141,7 @@ func TestNewRefuses(t *testing.T) {
 		{Config{Model: "complex", Dim: 1 << 16}, "dimension 65536 is out of range: it must be from 1 to 32768"},
 		{Config{Model: "rotate", Dim: 2}, "model rotate: embedding_range is 0: it must be from 1e-30 to 1e+30"},
 		{Config{Model: "mquine", Dim: 2, Hyper: map[string]float64{Gamma: 1}},
-			"model mquine has no hyper-parameter gamma: it has none"},
+			"model mquine has no hyper-parameter gamma: it has blocks"},
 	} {
 		_, err = Parameters(c.config)
 		assert.ErrorContains(t, err, c.message)

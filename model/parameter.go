@@ -36,6 +36,8 @@ type Parameter struct {
 	Constrain func(row []float32)
 	// Frozen marks a parameter without gradients, such as the running means of batch normalisation.
 	Frozen bool
+	// NonNegative marks a parameter, such as a variance, whose entries must not be negative.
+	NonNegative bool
 	// Rows is the number of rows: N, R or 1. Spec.Parameters sets it from Axis.
 	Rows int
 }

@@ -27,17 +27,12 @@ import (
 
 // The keys of the hyper-parameters of projections.
 const (
-	RelationDim       = "relation_dim"
 	MaxNorm           = "max_norm"
 	MaxProjectionNorm = "max_projection_norm"
 	UnitProjections   = "unit_projections"
 )
 
 var (
-	relationDim = &HyperParameter{
-		Key: RelationDim, Help: "dimension of the space of relations; 0 for dim", Whole: true,
-		Least: 0, Most: maxVectorDim,
-	}
 	maxNorm = &HyperParameter{
 		Key: MaxNorm, Help: "largest Euclidean norm of an entity, to which training shortens longer ones; 0 for none",
 		Least: 0, Most: math.MaxFloat64,

@@ -51,10 +51,15 @@ func (p Parameter) withReciprocal() Parameter {
 // inverses.
 func newReciprocal(c Config, m Model) Model {
 	outer := &reciprocal{m, c}
-	if t, ok := m.(Trainable); ok {
-		return &trainableReciprocal{outer, t}
+	t, ok := m.(Trainable)
+	if !ok {
+		return outer
 	}
-	return outer
+	trainable := &trainableReciprocal{outer, t}
+	if n, ok := m.(Network); ok {
+		return &reciprocalNetwork{trainable, n}
+	}
+	return trainable
 }
 
 type reciprocal struct {
@@ -108,27 +113,50 @@ type trainableReciprocal struct {
 func (m *trainableReciprocal) Training() Training { return m.inner.Training() }
 
 func (m *trainableReciprocal) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	w := &reciprocalTraining{TrainingWorker: m.inner.NewTrainingWorker(b, p)}
+	w := &reciprocalTraining{TrainingWorker: m.inner.NewTrainingWorker(b, p), widths: m.relationWidths()}
+	w.gradient = make([]float32, w.widths.sum())
+	return w
+}
+
+// relationWidths holds the widths of a relation's rows in the tensors of an underlying model.
+type relationWidths []int
+
+func (m *trainableReciprocal) relationWidths() (widths relationWidths) {
 	parameters, err := Parameters(m.inner.Config())
 	if err != nil {
 		panic(err) // the model has passed the same checks
 	}
 	for _, p := range parameters {
 		if p.Axis == PerRelation {
-			w.widths = append(w.widths, p.Width())
-			w.width += p.Width()
+			widths = append(widths, p.Width())
 		}
 	}
-	w.gradient = make([]float32, w.width)
-	return w
+	return widths
+}
+
+func (w relationWidths) sum() (n int) {
+	for _, width := range w {
+		n += width
+	}
+	return n
+}
+
+// add adds the gradient of r, or of r⁻¹ if inverse is 1, to the gradient of both, tensor by tensor.
+func (w relationWidths) add(both, gradient []float32, inverse int) {
+	for _, n := range w {
+		to := both[inverse*n:][:n]
+		for i, g := range gradient[:n] {
+			to[i] += g
+		}
+		gradient, both = gradient[n:], both[2*n:]
+	}
 }
 
 // reciprocalTraining maps queries and the gradients of relations to the underlying worker, which
 // provides all other methods.
 type reciprocalTraining struct {
 	TrainingWorker
-	widths   []int // of a relation's rows in the underlying model's tensors
-	width    int   // their sum
+	widths   relationWidths
 	gradient []float32
 	inverse  int // 1 for head queries, otherwise 0
 }
@@ -142,7 +170,7 @@ func (w *reciprocalTraining) Begin(side kg.Side, relation int32) {
 func (w *reciprocalTraining) End(dRelation []float32) {
 	clear(dRelation)
 	w.TrainingWorker.End(w.gradient)
-	w.add(dRelation, w.inverse)
+	w.widths.add(dRelation, w.gradient, w.inverse)
 }
 
 func (w *reciprocalTraining) RelationPenalty(dRelation []float32, r int32, weight float64) float64 {
@@ -150,19 +178,55 @@ func (w *reciprocalTraining) RelationPenalty(dRelation []float32, r int32, weigh
 	for inverse := range 2 {
 		clear(w.gradient)
 		sum += w.TrainingWorker.RelationPenalty(w.gradient, 2*r+int32(inverse), weight)
-		w.add(dRelation, inverse)
+		w.widths.add(dRelation, w.gradient, inverse)
 	}
 	return sum
 }
 
-// add adds the gradient of r or r⁻¹ to the gradient of both, tensor by tensor.
-func (w *reciprocalTraining) add(both []float32, inverse int) {
-	from := w.gradient
-	for _, n := range w.widths {
-		to := both[inverse*n:][:n]
-		for i, g := range from[:n] {
-			to[i] += g
-		}
-		from, both = from[n:], both[2*n:]
+type reciprocalNetwork struct {
+	*trainableReciprocal
+	network Network
+}
+
+func (m *reciprocalNetwork) NewNetworkWorker(b *linalg.Backend, threads int, d NetworkDropout) NetworkWorker {
+	inner := m.network.NewNetworkWorker(b, threads, d)
+	return &reciprocalNetworkWorker{NetworkWorker: inner, widths: m.relationWidths()}
+}
+
+// reciprocalNetworkWorker maps queries and the gradients of relations to the underlying worker.
+type reciprocalNetworkWorker struct {
+	NetworkWorker
+	widths     relationWidths
+	queries    []kg.Query
+	sides      []kg.Side
+	dRelations linalg.Matrix
+}
+
+func (w *reciprocalNetworkWorker) Forward(
+	ctx context.Context, queries []kg.Query, anchors, psi linalg.Matrix,
+) error {
+	w.queries, w.sides = w.queries[:0], w.sides[:0]
+	for _, q := range queries {
+		w.sides = append(w.sides, q.Side)
+		q.Relation, q.Side = reciprocalOf(q.Side, q.Relation), kg.Tail
+		w.queries = append(w.queries, q)
 	}
+	return w.NetworkWorker.Forward(ctx, w.queries, anchors, psi)
+}
+
+func (w *reciprocalNetworkWorker) Backward(
+	ctx context.Context, dAnchors, dRelations linalg.Matrix, dGlobals []float32, dPsi linalg.Matrix,
+) error {
+	if w.dRelations.Rows < dRelations.Rows {
+		w.dRelations = linalg.NewMatrix(dRelations.Rows, w.widths.sum())
+	}
+	inner := w.dRelations.Slice(0, dRelations.Rows)
+	if err := w.NetworkWorker.Backward(ctx, dAnchors, inner, dGlobals, dPsi); err != nil {
+		return err
+	}
+	for i, side := range w.sides {
+		clear(dRelations.Row(i))
+		w.widths.add(dRelations.Row(i), inner.Row(i), int(reciprocalOf(side, 0)))
+	}
+	return nil
 }

@@ -45,6 +45,8 @@ type Spec struct {
 	// reciprocal relations. If it does not, or if Sided is nil, Reference returns the same bits for
 	// both sides.
 	Sided func(Config) bool
+	// TrainReciprocal says that the model can be trained with reciprocal relations only.
+	TrainReciprocal bool
 	// Start says what a training run can choose about its initial parameters.
 	Start Starting
 	// Recipe holds the training options whose defaults differ for this model, by their keys in
@@ -127,6 +129,13 @@ func (s *Spec) New(c Config, tensors [][]float32) (Model, error) {
 		if len(tensors[i]) != p.Len() {
 			return nil, fmt.Errorf("model %s: tensor %s must have %d elements (%v), not %d",
 				s.Name, p.Name, p.Len(), p.Dims(), len(tensors[i]))
+		}
+		if !p.NonNegative {
+			continue
+		}
+		if at := slices.IndexFunc(tensors[i], func(v float32) bool { return !(v >= 0) }); at >= 0 {
+			return nil, fmt.Errorf("model %s: tensor %q has %v in row %d, column %d (counted from 0), but it must not "+
+				"have negative entries", s.Name, p.Name, tensors[i][at], at/p.Width(), at%p.Width())
 		}
 	}
 	if !c.Reciprocal {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"math"
 
 	"github.com/mquine/mquine/kernel/linalg"
@@ -29,6 +30,8 @@ type Training struct {
 	Rest *DistanceRest
 	// Penalties are the regularisers that the model supports.
 	Penalties []Penalty
+	// Layers are the layers of a Network in which training can drop entries.
+	Layers []Layer
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
 	Scratch int
 	// Features is the number of products of small matrices in a call to TrainingWorker.Features or
@@ -97,6 +100,61 @@ type TrainingWorker interface {
 	EntityPenalty(dEntity []float32, e int32, weight float64) float64
 	// RelationPenalty is EntityPenalty for relation r.
 	RelationPenalty(dRelation []float32, r int32, weight float64) float64
+}
+
+// Network is a model whose query vectors are the output of a network. Training computes the vectors
+// of all queries of a step together, because batch normalisation makes each of them depend on all
+// others, and because Global parameters have gradients. The model is trained with reciprocal
+// relations (Spec.TrainReciprocal), so all queries ask for tails.
+//
+// The trainer uses a NetworkWorker in place of the methods Begin, Query, QueryGradient and End of
+// TrainingWorker.
+type Network interface {
+	Trainable
+	// NewNetworkWorker returns a worker that distributes its work over the given number of threads.
+	NewNetworkWorker(b *linalg.Backend, threads int, d NetworkDropout) NetworkWorker
+}
+
+// NetworkWorker computes the query vectors of a step in float32 and propagates the gradients of a
+// loss L back to the parameters. Its results do not depend on the number of threads. It is not safe
+// for concurrent use.
+type NetworkWorker interface {
+	// Forward writes ψ of the queries to the rows of psi. Row i of anchors holds the embedding of
+	// the anchor of query i, and must not change before the call of Backward.
+	Forward(ctx context.Context, queries []kg.Query, anchors, psi linalg.Matrix) error
+	// Backward propagates the gradients dPsi of the vectors that Forward computed last. It writes
+	// the gradients of the anchors and of the queries' relations to the rows of dAnchors and
+	// dRelations, and the gradients of the Global parameters, without Frozen ones, one after another
+	// to dGlobals. dAnchors may share the memory of dPsi.
+	Backward(ctx context.Context, dAnchors, dRelations linalg.Matrix, dGlobals []float32, dPsi linalg.Matrix) error
+	// Settle moves the Frozen parameters, the statistics of batch normalisation, towards the
+	// statistics of the queries of the last call of Forward.
+	Settle()
+}
+
+// Layer names a place in a network where training can drop entries.
+type Layer uint8
+
+// The layers.
+const (
+	// InputLayer is the normalised input of a network.
+	InputLayer Layer = iota
+	// FeatureMaps are the results of a convolution. A whole map is dropped or kept.
+	FeatureMaps
+	// HiddenLayer is the matrix of a relation, or a fully connected layer.
+	HiddenLayer
+
+	Layers = iota // the number of layers
+)
+
+// NetworkDropout drops entries inside a network. Several goroutines may use it.
+type NetworkDropout interface {
+	// Drops reports whether entries of a layer may be dropped.
+	Drops(l Layer) bool
+	// Drop drops entries of x, the vector of a query of the step in a layer: some become zero, the
+	// others are multiplied by a factor that preserves the mean. Calls with the same layer and query
+	// drop the same entries.
+	Drop(l Layer, query int, x []float32)
 }
 
 // Penalty names a regulariser: a sum of terms for the head, the tail and the relation of a triple

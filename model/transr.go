@@ -1,8 +1,6 @@
 package model
 
 import (
-	"cmp"
-
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/model/initial"
@@ -32,9 +30,6 @@ var transRL1, transRL2 = projection{
 		return &transRTraining{model: m, backend: b}
 	},
 }.specs()
-
-// relationWidth returns the dimension of the space of relations.
-func relationWidth(c Config) int { return cmp.Or(int(relationDim.Of(c)), c.Dim) }
 
 // projectionTable is the index of the projections of TransR and TransD.
 const projectionTable = translationTable + 1
@@ -69,13 +64,6 @@ func (p *transRProjector) project(x []float64, r int32, entities []int32) {
 		widen(p.entities[i*stride:], p.Row(entityTable, e))
 	}
 	p.backend.MatMulRows(x, p.entities, p.matrix, len(entities), p.config.Dim, p.width, stride)
-}
-
-// widen copies a row to float64 numbers.
-func widen(to []float64, row []float32) {
-	for i, v := range row {
-		to[i] = float64(v)
-	}
 }
 
 type transRTraining struct {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"math"
 
@@ -138,3 +139,15 @@ func round(x float64) (rounded float32, change float64) {
 
 // gamma bounds the relative error of n roundings to float64.
 func gamma(n int) float64 { return kernel.Gamma(n, kernel.U64) }
+
+// RelationDim is the key of the dimension of the space of relations, where it differs from the
+// dimension of entities.
+const RelationDim = "relation_dim"
+
+var relationDim = &HyperParameter{
+	Key: RelationDim, Help: "dimension of the space of relations; 0 for dim", Whole: true,
+	Least: 0, Most: maxVectorDim,
+}
+
+// relationWidth returns the dimension of the space of relations.
+func relationWidth(c Config) int { return cmp.Or(int(relationDim.Of(c)), c.Dim) }

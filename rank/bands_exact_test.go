@@ -280,10 +280,11 @@ func TestOverflowGuards(t *testing.T) {
 	require.NoError(t, err)
 	for _, b := range backends {
 		for _, c := range kernel.Comparisons() {
-			terms := 2
+			terms := max(c.Group(), 2)
 			if psi, _ := c.Words(); psi > 1 {
 				terms = 1
 			}
+			psi, phi := c.Words()
 			s := oneQuery(b, towerOf(c, terms))
 			overflows := 0
 			for at := range 260 { // to infinity
@@ -303,6 +304,8 @@ func TestOverflowGuards(t *testing.T) {
 				case c.Distance():
 					query, candidate = []float32{x, 0}, []float32{-x, 0}
 				}
+				query = append(query, make([]float32, terms*psi-len(query))...)
+				candidate = append(candidate, make([]float32, terms*phi-len(candidate))...)
 				s.Norms[0], s.f.groupNorms[0] = c.PsiNorm(query), c.PhiNorm(candidate)
 				score := panelScore(b, b.Panels(c), kernel.Words(query), kernel.Words(candidate))
 				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {

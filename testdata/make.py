@@ -17,9 +17,15 @@ import struct
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
 # The dimensions. Vectors have 11, not a multiple of a register.
-DIM = {"mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3}
+DIM = {
+    "mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3, "tucker": 7, "conve": 18,
+    "ote": 15, "house": 15,
+}
 SEGMENTS = 4  # of seek
 ORDER = 4  # of dihedral
+RELATION_DIM, CHANNELS, IMAGE_HEIGHT = 3, 2, 6  # of tucker and conve
+GROUP, LIMIT = 3, 0.5  # of ote and house
+PHASE_WEIGHT, MODULUS_WEIGHT = 0.75, 1.25  # of hake
 MODELS = [
     "mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate",
     "rescal", "cp", "simple", "quate", "duale", "dihedral", "seek",
@@ -27,13 +33,17 @@ MODELS = [
 # Later models draw from separate generators, so a new model changes no other file.
 LATER = [
     "rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2",
-    "hake", "boxe", "expressive", "expressive-functional",
+    "tucker", "conve", "ote", "house", "hake", "boxe", "expressive", "expressive-functional",
 ]
-PHASE_WEIGHT, MODULUS_WEIGHT = 0.75, 1.25  # of hake
 PHASES = {"embedding_range": 1.5, "gamma": 6}
 HYPER = {
-    "rotate": PHASES, "protate": PHASES, "rotate-l2": PHASES,
+    "ote": {"group": GROUP, "scale": 2, "gamma": 6},
+    "house": {
+        "group": GROUP, "reflections": 2, "projections": 1, "translation": 1, "projection_limit": LIMIT, "gamma": 6,
+    },
     "hake": PHASES | {"phase_weight": PHASE_WEIGHT, "modulus_weight": MODULUS_WEIGHT},
+    "tucker": {"relation_dim": RELATION_DIM}, "conve": {"channels": CHANNELS, "image_height": IMAGE_HEIGHT},
+    "rotate": PHASES, "protate": PHASES, "rotate-l2": PHASES,
     "transr-l1": {"relation_dim": 7, "max_projection_norm": 9.5},
     "transr-l2": {"relation_dim": 13},
     "transd-l1": {"relation_dim": 13, "unit_projections": 1},
@@ -64,9 +74,14 @@ def make_graph(rng):
     return labels, [f"relation_{r}" for r in range(RELATIONS)], splits
 
 
+def norm_shapes(name, n):
+    return [(f"{name}.{part}", [n]) for part in ("scale", "shift", "mean", "variance")]
+
+
 def shapes(model, d):
     e, r = ENTITIES, RELATIONS
     k = HYPER.get(model, {}).get("relation_dim", d)
+    maps = CHANNELS * (2 * IMAGE_HEIGHT - 2) * (d // IMAGE_HEIGHT - 2)
     return {
         "mquine": [("entity", [e, d * (d + 1) // 2])] + [(f"relation.{n}", [r, d, d]) for n in ("head", "tail", "cross")],
         "mquade": [("entity", [e, d * (d + 1) // 2])] + [(f"relation.{n}", [r, d, d]) for n in ("head", "tail")],
@@ -85,13 +100,23 @@ def shapes(model, d):
         "duale": [("entity", [e, 8 * d]), ("relation", [r, 8 * d])],
         "dihedral": [("entity", [e, 2 * d]), ("relation", [r, d, 2 * ORDER])],
         "seek": [("entity", [e, SEGMENTS * d]), ("relation", [r, SEGMENTS * d])],
+        "transh": [("entity", [e, d]), ("relation", [r, d]), ("relation.normal", [r, d])],
+        "transr": [("entity", [e, d]), ("relation", [r, k]), ("relation.projection", [r, d, k])],
+        "transd": [("entity", [e, 2, d]), ("relation", [r, k]), ("relation.projection", [r, k])],
+        "tucker": [("entity", [e, d]), ("relation", [r, RELATION_DIM]), ("core", [RELATION_DIM, d, d])]
+        + norm_shapes("norm0", d) + norm_shapes("norm1", d),
+        "conve": [("entity", [e, d + 1]), ("relation", [r, d])] + norm_shapes("norm0", 1)
+        + [("filters", [CHANNELS, 3, 3]), ("filters.bias", [CHANNELS])] + norm_shapes("norm1", CHANNELS)
+        + [("dense", [d, maps]), ("dense.bias", [d])] + norm_shapes("norm2", d),
+        "ote": [("entity", [e, d]), ("relation", [r, d // GROUP, GROUP, GROUP + 1])],
+        # Two reflections, and one projection of each entity.
+        "house": [("entity", [e, d]), ("relation", [r, d // GROUP, 4 * GROUP]), ("translation", [r, d])] + [
+            (f"{side}_{name}", [r] + row) for side in ("head", "tail")
+            for name, row in (("direction", [1]), ("scale", [d // GROUP, 1]))],
         "hake": [("entity", [e, 2 * d]), ("relation", [r, 3 * d])],
         "boxe": [("entity", [e, 2 * d]), ("relation", [r, 4 * d + 2])],
         "expressive": [("entity", [e, d]), ("relation", [r, 6 * d])],
         "expressive-functional": [("entity", [e, d]), ("relation", [r, 4 * d])],
-        "transh": [("entity", [e, d]), ("relation", [r, d]), ("relation.normal", [r, d])],
-        "transr": [("entity", [e, d]), ("relation", [r, k]), ("relation.projection", [r, d, k])],
-        "transd": [("entity", [e, 2, d]), ("relation", [r, k]), ("relation.projection", [r, k])],
     }[model[:6] if model[:6] in ("transh", "transr", "transd") else model]
 
 
@@ -100,6 +125,8 @@ def make_tensors(rng, model, d):
     for name, dims in shapes(model, d):
         row = math.prod(dims[1:])
         rows = [[float32(rng.gauss(0, 1)) for _ in range(row)] for _ in range(dims[0])]
+        if name.endswith(".variance"):
+            rows = [[abs(v) for v in row] for row in rows]
         if name == "entity":
             # Two copies tie exactly, only float64 distinguishes a near copy, and one entity is zero.
             rows[11], rows[50] = list(rows[10]), list(rows[10])
@@ -321,6 +348,117 @@ def score_seek(h, r, t, d):
     return total
 
 
+def norm(tensors, name, channel, x):
+    """Batch normalisation; a model without it leaves x unchanged."""
+    if name + ".scale" not in tensors:
+        return x
+    scale, shift, mean, variance = (tensors[f"{name}.{part}"][channel][0] for part in ("scale", "shift", "mean", "variance"))
+    factor = scale / math.sqrt(variance + 1e-5)
+    return factor * x + (shift - factor * mean)
+
+
+def score_tucker(h, r, t, d, tensors, matrices):
+    """matrices remembers the matrix of each relation."""
+    key = tuple(r[0])
+    if key not in matrices:
+        matrices[key] = [[sum(v * tensors["core"][j][i * d + k] for j, v in enumerate(key)) for k in range(d)] for i in range(d)]
+    x = [norm(tensors, "norm0", i, v) for i, v in enumerate(h)]
+    total = 0.0
+    for k in range(d):
+        y = sum(x[i] * matrices[key][i][k] for i in range(d))
+        total += norm(tensors, "norm1", k, y) * t[k]
+    return total
+
+
+def score_conve(h, r, t, d, tensors, outputs):
+    """outputs remembers the output of the network for each head and relation."""
+    key = (tuple(h), tuple(r[0]))
+    if key not in outputs:
+        width, height = d // IMAGE_HEIGHT, 2 * IMAGE_HEIGHT
+        image = [norm(tensors, "norm0", 0, v) for v in h[1:] + r[0]]
+        maps = []
+        for c in range(CHANNELS):
+            for y in range(height - 2):
+                for x in range(width - 2):
+                    v = tensors["filters.bias"][c][0]
+                    for i in range(3):
+                        for j in range(3):
+                            v += tensors["filters"][c][3 * i + j] * image[(y + i) * width + x + j]
+                    maps.append(max(0.0, norm(tensors, "norm1", c, v)))
+        out = []
+        for k in range(d):
+            v = tensors["dense.bias"][k][0]
+            for w, x in zip(tensors["dense"][k], maps):
+                v += w * x
+            out.append(max(0.0, norm(tensors, "norm2", k, v)))
+        outputs[key] = out
+    total = t[0]
+    for x, v in zip(outputs[key], t[1:]):
+        total += x * v
+    return total
+
+
+def dot(x, y):
+    total = 0.0
+    for a, b in zip(x, y):
+        total += a * b
+    return total
+
+
+def length(x):
+    return math.sqrt(dot(x, x))
+
+
+def orthonormal(rows):
+    """The Gram–Schmidt process."""
+    result = []
+    for row in rows:
+        for u in result:
+            c = dot(row, u)
+            row = [a - c * b for a, b in zip(row, u)]
+        n = length(row)
+        result.append([v / n for v in row] if n else row)
+    return result
+
+
+def score_ote(h, r, t, side):
+    """Minus the distance of the transformed anchor and the candidate, with exponential scales."""
+    anchor, candidate = (h, t) if side == "tail" else (t, h)
+    total = 0.0
+    for g in range(0, len(h), GROUP):
+        rows = [r[0][(g + i) * (GROUP + 1):(g + i + 1) * (GROUP + 1)] for i in range(GROUP)]
+        u = orthonormal([row[:GROUP] for row in rows])
+        sign = 1 if side == "tail" else -1
+        x = [a * math.exp(sign * row[GROUP]) for a, row in zip(anchor[g:g + GROUP], rows)]
+        q = [dot(x, column) for column in zip(*u)] if side == "tail" else [dot(x, row) for row in u]
+        total += length([a - b for a, b in zip(q, candidate[g:g + GROUP])])
+    return -total
+
+
+def reflect(x, u, k):
+    c = k * dot(u, x)
+    return [a - c * b for a, b in zip(x, u)]
+
+
+def score_house(h, r, t):
+    vectors, w, head_direction, head_scale, tail_direction, tail_scale = r
+    total = 0.0
+    for g in range(0, len(h), GROUP):
+        at = g * 4
+        us = []
+        for i in range(4):
+            v = vectors[at + i * GROUP:at + (i + 1) * GROUP]
+            n = length(v)
+            us.append([a / n for a in v] if n else v)
+        x, y = h[g:g + GROUP], t[g:g + GROUP]
+        x = reflect(x, us[3], min(head_direction[0] * abs(head_scale[g // GROUP]), LIMIT))
+        y = reflect(y, us[0], min(tail_direction[0] * abs(tail_scale[g // GROUP]), LIMIT))
+        x = [a + b for a, b in zip(x, w[g:g + GROUP])]
+        x = reflect(reflect(x, us[2], 2), us[1], 2)
+        total += length([a - b for a, b in zip(x, y)])
+    return -total
+
+
 def score_hake(h, r, t, k, unit):
     phases, squares, row = 0.0, 0.0, r[0]
     for i in range(k):
@@ -375,7 +513,8 @@ def score_expressive(h, r, t, d, functional):
     return -sum(((2 * w + 1) * v - w * ((2 * w + 1) - 1 / (2 * w + 1)))**2 for v, w in distances)
 
 
-def scorer(model, d):
+def scorer(model, d, tensors):
+    memory = {}
     embedding_range = PHASES["embedding_range"]
     if model[:6] in ("transh", "transr", "transd"):
         return lambda h, r, t: score_projection(model, d, h, r, t)
@@ -386,9 +525,6 @@ def scorer(model, d):
         "transe-l2": lambda h, r, t: score_translation(h, r, t, 2),
         "distmult": score_distmult,
         "complex": lambda h, r, t: score_complex(h, r, t, d),
-        "boxe": lambda h, r, t: score_boxe(h, r, t, d),
-        "expressive": lambda h, r, t: score_expressive(h, r, t, d, False),
-        "expressive-functional": lambda h, r, t: score_expressive(h, r, t, d, True),
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
         "mode": lambda h, r, t: -sum_of(abs(a * b - c) for a, b, c in zip(h, r[0], t)),
         "rotate-l2": lambda h, r, t: score_rotate_l2(h, r, t, d, math.pi / embedding_range),
@@ -401,13 +537,20 @@ def scorer(model, d):
         "duale": lambda h, r, t: score_duale(h, r, t, d),
         "dihedral": lambda h, r, t: score_dihedral(h, r, t, d),
         "seek": lambda h, r, t: score_seek(h, r, t, d),
+        "tucker": lambda h, r, t: score_tucker(h, r, t, d, tensors, memory),
+        "conve": lambda h, r, t: score_conve(h, r, t, d, tensors, memory),
+        "ote": score_ote,  # with the side of the query
+        "house": score_house,
         "hake": lambda h, r, t: score_hake(h, r, t, d, 3.14159262358979323846 / embedding_range / 2),
+        "boxe": lambda h, r, t: score_boxe(h, r, t, d),
+        "expressive": lambda h, r, t: score_expressive(h, r, t, d, False),
+        "expressive-functional": lambda h, r, t: score_expressive(h, r, t, d, True),
     }[model]
 
 
 def rank_lines(splits, entities, relations, id_of, tensors, score):
     """Returns the lines of a ranks file and the distance of the closest two different scores."""
-    rows, parameters = tensors[0], tensors[1:]
+    rows, parameters = tensors["entity"], [rows for rows in tensors.values() if len(rows) == RELATIONS]
     closest = math.inf
     lines = ["side\thead\trelation\ttail" + "".join(f"\t{f}_better\t{f}_equal" for f in ("none", "train", "all"))]
     filters = [set(), set(splits["train"]), set().union(*splits.values())]
@@ -416,7 +559,9 @@ def rank_lines(splits, entities, relations, id_of, tensors, score):
             relation = [p[r] for p in parameters]
             answer = t if side == "tail" else h
             triple = (lambda e: (h, r, e)) if side == "tail" else (lambda e: (e, r, t))
-            scores = [score(rows[id_of[triple(e)[0]]], relation, rows[id_of[triple(e)[2]]]) for e in range(ENTITIES)]
+            sided = [side] if score is score_ote else []
+            scores = [score(rows[id_of[triple(e)[0]]], relation, rows[id_of[triple(e)[2]]], *sided)
+                      for e in range(ENTITIES)]
             counts = []
             for known in filters:
                 rest = [scores[e] for e in range(ENTITIES) if e != answer and triple(e) not in known]
@@ -465,7 +610,8 @@ def main():
         metadata |= {key: str(value) for key, value in HYPER.get(model, {}).items()}
         tensors = make_tensors(rng, model, d)
         write_checkpoint(model, metadata, shapes(model, d), tensors, [entities[e] for e in order], relations)
-        lines, closest = rank_lines(splits, entities, relations, id_of, tensors, scorer(model, d))
+        named = {name: rows for (name, _), rows in zip(shapes(model, d), tensors)}
+        lines, closest = rank_lines(splits, entities, relations, id_of, named, scorer(model, d, named))
         write(f"ranks/{model}.tsv", "".join(line + "\n" for line in lines))
         print(f"{model}: the closest different scores of a query are {closest:.2g} apart")
 

@@ -20,11 +20,15 @@ type gradientSink interface {
 	// relation accepts the gradient of relation usedRows.relations[k]: the gradients of its rows in
 	// all tensors, one after the other.
 	relation(k int, gradient []float32)
+	// global accepts the gradients of the global tensors, one after the other. It is called once,
+	// after all other calls, for a model that has such tensors.
+	global(ctx context.Context, gradient []float32) error
 }
 
 // gradients is a gradientSink that stores copies of the gradients.
 type gradients struct {
 	entities, relations linalg.Matrix
+	globals             []float32
 	squares             []float64 // scratch memory of norm
 }
 
@@ -32,19 +36,31 @@ type gradients struct {
 func (g *gradients) begin(rows usedRows, tables []parameterTable) {
 	size(&g.entities, len(rows.entities), tables[0].width)
 	size(&g.relations, len(rows.relations), relationWidth(tables))
+	g.globals = g.globals[:0]
 }
 
 func (g *gradients) entity(k int, gradient []float32)   { copy(g.entities.Row(k), gradient) }
 func (g *gradients) relation(k int, gradient []float32) { copy(g.relations.Row(k), gradient) }
 
+func (g *gradients) global(_ context.Context, gradient []float32) error {
+	g.globals = append(g.globals[:0], gradient...)
+	return nil
+}
+
 // norm returns the Euclidean norm of all gradients.
 func (g *gradients) norm(ctx context.Context, threads int) (float64, error) {
 	n := g.entities.Rows
-	g.squares = resize(g.squares, n+g.relations.Rows)
+	rows := n + g.relations.Rows
+	g.squares = resize(g.squares, rows+globalChunks(len(g.globals)))
 	err := kernel.Parallel(ctx, threads, len(g.squares), func(_, k int) {
-		row := g.relations.Row(max(0, k-n))
-		if k < n {
+		var row []float32
+		switch {
+		case k < n:
 			row = g.entities.Row(k)
+		case k < rows:
+			row = g.relations.Row(k - n)
+		default:
+			row = globalChunk(g.globals, k-rows)
 		}
 		var sum float64
 		for _, x := range row {
@@ -57,4 +73,14 @@ func (g *gradients) norm(ctx context.Context, threads int) (float64, error) {
 		sum += s
 	}
 	return math.Sqrt(sum), err
+}
+
+// Goroutines process the entries of global tensors in chunks.
+const globalChunkSize = 1 << 13
+
+func globalChunks(n int) int { return (n + globalChunkSize - 1) / globalChunkSize }
+
+// globalChunk returns chunk i of the entries x of a global tensor.
+func globalChunk(x []float32, i int) []float32 {
+	return x[i*globalChunkSize : min((i+1)*globalChunkSize, len(x))]
 }

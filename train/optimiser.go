@@ -6,6 +6,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -32,11 +33,16 @@ type optimiser struct {
 type optimiserTable struct {
 	parameterTable
 	first, second []float32
-	last          []int // with Adam, the step up to which each row's moments are current
+	// last holds, with Adam, the step up to which each row's moments are current. Global tensors
+	// have none, because every step updates them.
+	last []int
 }
 
-// moment returns row i of first or second.
+// moment returns row i of first or second, or nil if the optimiser does not use them.
 func (t *optimiserTable) moment(moments []float32, i int) []float32 {
+	if moments == nil {
+		return nil
+	}
 	return moments[i*t.width : (i+1)*t.width]
 }
 
@@ -44,12 +50,18 @@ func newOptimiser(c *recipe.Recipe, m Machine, tables []parameterTable) *optimis
 	o := &optimiser{config: c, backend: linalg.New(m.Backend), threads: m.Threads}
 	for _, values := range tables {
 		t := optimiserTable{parameterTable: values}
+		if t.frozen {
+			o.tables = append(o.tables, t)
+			continue
+		}
 		if c.Optimiser != recipe.SGD {
 			t.second = kernel.AlignedFloat32(len(t.values))
 		}
 		if c.Optimiser == recipe.Adam {
 			t.first = kernel.AlignedFloat32(len(t.values))
-			t.last = make([]int, t.rows())
+			if t.axis != model.Global {
+				t.last = make([]int, t.rows())
+			}
 		}
 		o.tables = append(o.tables, t)
 	}
@@ -97,9 +109,11 @@ func (o *optimiser) catchUp(ctx context.Context, used usedRows) error {
 			o.applyMissed(&o.tables[0], int(used.entities[k]), o.nextEntity(k), o.step-1)
 			return
 		}
-		for i := range o.tables[1:] {
-			r := int(used.relations[k-n])
-			o.applyMissed(&o.tables[1+i], r, r, o.step-1)
+		for i := range o.tables {
+			if t := &o.tables[i]; t.axis == model.PerRelation && !t.frozen {
+				r := int(used.relations[k-n])
+				o.applyMissed(t, r, r, o.step-1)
+			}
 		}
 	})
 }
@@ -121,7 +135,7 @@ func (o *optimiser) applyClipped(ctx context.Context, g *gradients) error {
 	}
 	factor := min(1, o.config.Clip/norm)
 	n := g.entities.Rows
-	return kernel.Parallel(ctx, o.threads, n+g.relations.Rows, func(_, k int) {
+	err = kernel.Parallel(ctx, o.threads, n+g.relations.Rows, func(_, k int) {
 		update, gradient := o.entity, g.entities.Row(min(k, n-1))
 		if k >= n {
 			k -= n
@@ -132,6 +146,13 @@ func (o *optimiser) applyClipped(ctx context.Context, g *gradients) error {
 		}
 		update(k, gradient)
 	})
+	if err != nil {
+		return err
+	}
+	if factor < 1 {
+		o.backend.Scale(g.globals, float32(factor))
+	}
+	return o.global(ctx, g.globals)
 }
 
 func (o *optimiser) entity(k int, gradient []float32) {
@@ -140,30 +161,66 @@ func (o *optimiser) entity(k int, gradient []float32) {
 
 func (o *optimiser) relation(k int, gradient []float32) {
 	r := int(o.used.relations[k])
-	for i := range o.tables[1:] {
-		t := &o.tables[1+i]
-		o.update(t, r, r, gradient[:t.width])
-		gradient = gradient[t.width:]
+	for i := range o.tables {
+		if t := &o.tables[i]; t.axis == model.PerRelation && !t.frozen {
+			o.update(t, r, r, gradient[:t.width])
+			gradient = gradient[t.width:]
+		}
 	}
+}
+
+// global updates the global tensors, in chunks that the goroutines share.
+func (o *optimiser) global(ctx context.Context, gradient []float32) error {
+	for i := range o.tables {
+		t := &o.tables[i]
+		if t.axis != model.Global || t.frozen {
+			continue
+		}
+		own := gradient[:t.width]
+		gradient = gradient[t.width:]
+		err := kernel.Parallel(ctx, o.threads, globalChunks(t.width), func(_, k int) {
+			chunk := func(x []float32) []float32 {
+				if x == nil {
+					return nil
+				}
+				return globalChunk(x, k)
+			}
+			o.apply(chunk(t.values), chunk(t.first), chunk(t.second), chunk(own), 0, 0)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // update updates a row, which must have caught up, and prefetches the row with number next.
 func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32) {
-	c, values := o.config, t.row(row)
+	missed := 0
+	if t.last != nil {
+		missed = o.step - t.last[row] - 1
+		t.last[row] = o.step
+	}
+	values := t.row(row)
+	o.apply(values, t.moment(t.first, row), t.moment(t.second, row), gradient, missed, (next-row)*t.width)
+	if t.constrain != nil {
+		t.constrain(values)
+	}
+}
+
+// apply updates values, which have missed the given number of steps. With Adam, it prefetches what
+// is ahead of values and their moments by the given number of entries.
+func (o *optimiser) apply(values, first, second, gradient []float32, missed, ahead int) {
+	c := o.config
 	switch c.Optimiser {
 	case recipe.SGD:
 		o.backend.Axpy(values, float32(-o.rate), gradient)
 	case recipe.Adagrad:
 		step := linalg.AdagradStep{Rate: float32(o.rate), Epsilon: float32(c.Epsilon)}
-		o.backend.Adagrad(values, t.moment(t.second, row), gradient, step)
+		o.backend.Adagrad(values, second, gradient, step)
 	case recipe.Adam:
-		missed := o.step - t.last[row] - 1
-		t.last[row] = o.step
 		step := linalg.NewAdamStep(o.rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)
-		o.backend.Adam(values, t.moment(t.first, row), t.moment(t.second, row), gradient, step, (next-row)*t.width)
-	}
-	if t.constrain != nil {
-		t.constrain(values)
+		o.backend.Adam(values, first, second, gradient, step, ahead)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestAdamCatchesUp(t *testing.T) {
 				values[i] = rng.Float32()
 				want[i] = float64(values[i])
 			}
-			o := newOptimiser(&c, machineOf(t, 2), []parameterTable{{"x", width, values, nil}})
+			o := newOptimiser(&c, machineOf(t, 2), []parameterTable{{name: "x", width: width, values: values}})
 			check := func(row int) {
 				t.Helper()
 				for i := row * width; i < (row+1)*width; i++ {
@@ -171,7 +171,7 @@ func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 		}
 	}
 	check(s.tables[0].row(int(s.used.entities[3])), gradient)
-	for _, table := range s.tables[1:] {
+	for _, table := range s.relations {
 		check(table.row(int(s.used.relations[0])), relation[:table.width])
 		relation = relation[table.width:]
 	}

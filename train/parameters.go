@@ -5,9 +5,12 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// parameterTable is a tensor with one row for each entity or each relation.
+// parameterTable is a tensor of a model. A tensor of entities or relations has a row for each of
+// them, and a global tensor has one row.
 type parameterTable struct {
 	name   string
+	axis   model.Axis
+	frozen bool
 	width  int // length of a row
 	values []float32
 	// constrain, if not nil, changes a row so that it satisfies the constraint of the model.
@@ -17,13 +20,13 @@ type parameterTable struct {
 func (t *parameterTable) row(i int) []float32 { return t.values[i*t.width : (i+1)*t.width] }
 func (t *parameterTable) rows() int           { return len(t.values) / t.width }
 
-// tablesOf returns the tensors of a model: the table of the entities first, then the tables of the
-// relations.
+// tablesOf returns the tensors of a model in the model's order: the table of the entities first.
 func tablesOf(m model.Model) []parameterTable {
 	var tables []parameterTable
 	for i, p := range parametersOf(m) {
 		tables = append(tables, parameterTable{
-			name: p.Name, width: p.Width(), values: m.Tensors()[i], constrain: p.Constrain,
+			name: p.Name, axis: p.Axis, frozen: p.Frozen, width: p.Width(), values: m.Tensors()[i],
+			constrain: p.Constrain,
 		})
 	}
 	return tables
@@ -49,10 +52,30 @@ func dependence(m model.Model) model.Dependence {
 	return depends
 }
 
+// tablesWith returns the tables of an axis that have gradients.
+func tablesWith(axis model.Axis, tables []parameterTable) (list []parameterTable) {
+	for _, t := range tables {
+		if t.axis == axis && !t.frozen {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// totalWidth returns the number of parameters in one row of every table.
+func totalWidth(tables []parameterTable) (n int) {
+	for _, t := range tables {
+		n += t.width
+	}
+	return n
+}
+
 // relationWidth returns the number of parameters of a relation.
 func relationWidth(tables []parameterTable) (n int) {
-	for _, t := range tables[1:] {
-		n += t.width
+	for _, t := range tables {
+		if t.axis == model.PerRelation {
+			n += t.width
+		}
 	}
 	return n
 }

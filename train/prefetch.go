@@ -77,8 +77,8 @@ func (s *stepper) nextQuery(c *stepScratch, w *workload, p *pool, i, q int) int 
 	}
 	next := s.segments[i].first
 	if r := w.queries[next].Relation; r != w.queries[q].Relation {
-		for k := range s.tables[1:] {
-			c.prefetcher.Add(s.tables[1+k].row(int(r)))
+		for k := range s.relations {
+			c.prefetcher.Add(s.relations[k].row(int(r)))
 		}
 	}
 	return next

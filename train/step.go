@@ -18,11 +18,15 @@ import (
 // dX stands for ∂L/∂X. When a loss or a gradient overwrites an array, the code gives the array a
 // second name for its new contents.
 type stepper struct {
-	config  *recipe.Recipe
-	known   *kg.Index
-	model   model.Trainable
-	towers  model.Training
-	tables  []parameterTable
+	config *recipe.Recipe
+	known  *kg.Index
+	model  model.Trainable
+	towers model.Training
+	tables []parameterTable
+	// The tables of relations and the global tensors, without frozen ones.
+	relations, globals []parameterTable
+	// network computes the queries of a model that is a model.Network; otherwise it is nil.
+	network *networkStep
 	backend *linalg.Backend
 	pool    *pool   // of all threads
 	halves  []*pool // each with half of the threads; nil if a step cannot have two dense parts of the same size
@@ -70,6 +74,7 @@ func newStepper(
 ) *stepper {
 	s := &stepper{
 		config: c, known: known, model: m, towers: m.Training(), tables: tables, backend: b,
+		relations: tablesWith(model.PerRelation, tables), globals: tablesWith(model.Global, tables),
 		queryDropout:  dropout{c.Dropout, c.Seed, useDropout},
 		anchorDropout: dropout{c.EntityDropout, c.Seed, useEntityDropout},
 		regulariser:   newRegulariser(c, m.Config().Entities, m.Config().Relations),
@@ -79,6 +84,7 @@ func newStepper(
 		all[i] = newStepScratch(c, b, m, tables)
 	}
 	s.pool = newPool(c, b, m, all)
+	s.network = newNetworkStep(c, b, threads, m, totalWidth(s.globals))
 	if threads%2 == 0 && c.Negatives == recipe.SharedNegatives && c.Distribution != recipe.Bernoulli {
 		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
 	}
@@ -103,6 +109,9 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationWidth(s.tables))
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
+	if s.network != nil {
+		s.network.begin(w, s.tables[0].width, relationWidth(s.tables))
+	}
 	if len(w.pairRows) > 0 {
 		s.pairQuery = resize(s.pairQuery, len(w.pairRows))
 		for i := range w.queries {
@@ -168,17 +177,23 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 	s.regulariser.begin(w.epoch, w.positives)
 	defer s.regulariser.end(w.positives)
 	dense := s.segmentsBefore(w.denseQueries())
+	queries := func() error { return s.queries(ctx, s.pool, w, dense, len(s.segments)) }
+	queryGradients := func() error { return s.queryGradients(ctx, s.pool, w, dense, len(s.segments)) }
 	stages := []func() error{
 		func() error { return s.features(ctx, w) },
 		func() error { return s.denseParts(ctx, w) },
-		func() error { return s.queries(ctx, s.pool, w, dense, len(s.segments)) },
+		queries,
+	}
+	if s.network != nil {
+		stages[1], stages[2] = func() error { return s.forward(ctx, w) }, stages[1]
+		queryGradients = func() error { return s.backward(ctx, w) }
 	}
 	if len(w.parts) == 0 {
 		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
-		func() error { return s.queryGradients(ctx, s.pool, w, dense, len(s.segments)) },
+		queryGradients,
 		func() error { return s.featureGradients(ctx, w) },
 	)
 	for _, stage := range stages {
@@ -193,6 +208,9 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 	err := s.collect(ctx, w, sink)
 	loss.Regulariser = s.penalty(w)
 	loss.Total += loss.Regulariser
+	if err == nil && len(s.globals) > 0 {
+		err = sink.global(ctx, s.network.dGlobals)
+	}
 	return loss, err
 }
 
@@ -246,6 +264,10 @@ func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 		part, p := w.parts[i], pools[worker]
 		first, last := s.segmentsBefore(part.query), s.segmentsBefore(part.lastQuery)
 		// Errors come only from ctx, and Parallel returns them.
+		if s.network != nil { // forward has computed the queries
+			_ = s.densePart(ctx, p, w, part)
+			return
+		}
 		if s.queries(ctx, p, w, first, last) == nil && s.densePart(ctx, p, w, part) == nil {
 			s.queryGradients(ctx, p, w, first, last)
 		}
@@ -396,13 +418,7 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 		c.worker.Begin(w.queries[g.first].Side, w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			s.prefetchQueryGradient(c, w, p, i, q)
-			dPsi := s.dPsi.Row(q)
-			if q >= dense {
-				clear(dPsi)
-			}
-			from, to := w.pairsOf(q)
-			p.comparer.addPsiGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
-			s.queryDropout.apply(dPsi, c.pcg, w.epoch, w.step, q)
+			dPsi := s.completeDPsi(c, p, w, q, dense)
 			dPenalty := 0.0
 			if q < w.main {
 				dPenalty = s.regulariser.factor * w.penaltyCounts[q]
@@ -413,6 +429,19 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 		}
 		c.worker.End(s.dRelations[i*n : (i+1)*n])
 	})
+}
+
+// completeDPsi adds the contributions of pairs to dPsi of query q, which already contains the
+// contributions of dense parts if q < dense, and applies the dropout of ψ.
+func (s *stepper) completeDPsi(c *stepScratch, p *pool, w *workload, q, dense int) (dPsi []float32) {
+	dPsi = s.dPsi.Row(q)
+	if q >= dense {
+		clear(dPsi)
+	}
+	from, to := w.pairsOf(q)
+	p.comparer.addPsiGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
+	s.queryDropout.apply(dPsi, c.pcg, w.epoch, w.step, q)
+	return dPsi
 }
 
 // dAnchor returns the gradient of query q's anchor, which overwrites the beginning of row q of

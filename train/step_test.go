@@ -19,13 +19,19 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// scorer returns a function that computes a model's reference scores without γ. The parameters must
-// not change between calls of that function.
-func scorer(t testing.TB, m model.Model) func(q kg.Query, e int32) float64 {
+// scorer returns a function that computes a model's reference scores without γ. The scores of a
+// network use the statistics of the queries of w. The parameters must not change between calls of
+// that function.
+func scorer(t testing.TB, m model.Model, w *workload) func(q kg.Query, e int32) float64 {
+	if network, ok := networks[m.Config().Model]; ok {
+		return network(m, w.queries)
+	}
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	w := m.NewWorker(backends[len(backends)-1])
-	return func(q kg.Query, e int32) float64 { return m.Score(w.Reference(q, e)) - m.Config().Hyper[model.Gamma] }
+	worker := m.NewWorker(backends[len(backends)-1])
+	return func(q kg.Query, e int32) float64 {
+		return m.Score(worker.Reference(q, e)) - m.Config().Hyper[model.Gamma]
+	}
 }
 
 func plainMatrix(d int) [][]float64 {
@@ -52,7 +58,7 @@ func plainProduct(a, b [][]float64) [][]float64 {
 // Self-adversarial weights come from the parameter frozen, a second model, because no gradient
 // flows through them.
 func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen model.Model, w *workload) float64 {
-	score, frozenScore := scorer(t, m), scorer(t, frozen)
+	score, frozenScore := scorer(t, m, w), scorer(t, frozen, w)
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
 	var total float64
 	for i, q := range w.queries[:w.main] {
@@ -323,8 +329,9 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	relations := relationRows(c, t.Relation)
 	sum := power(0, t.Head) + power(0, t.Tail)
 	if c.Regulariser != model.Dura {
-		if c.Model == "rotate" || c.Model == "rotate-l2" || c.Model == "dihedral" {
-			return sum // phases and weights have none
+		switch c.Model {
+		case "rotate", "rotate-l2", "dihedral", "ote", "house":
+			return sum // phases, weights and rotations have none
 		}
 		for _, r := range relations {
 			sum += power(1, r)
@@ -446,7 +453,7 @@ var gradientTests = []struct {
 	{"more rows than a vector has", func(c *recipe.Recipe) { c.Dim, c.Batch = 9, 4 }},
 	{"pairs of more numbers than a vector has", func(c *recipe.Recipe) {
 		c.Batch, c.Negatives, c.NegativeCount, c.Loss, c.Gamma = 4, recipe.IndependentNegatives, 3, recipe.Margin, 140
-		if c.Dim = 9; c.Model != "mquine" && c.Model != "mquade" {
+		if c.Dim = 9; c.Model != "mquine" && c.Model != "mquade" && networks[c.Model] == nil {
 			c.Dim = 70
 			if strings.HasPrefix(c.Model, "transr") {
 				c.Dim = 20 // each of its parameters moves many coordinates, so differences cross kinks
@@ -534,6 +541,7 @@ func TestGradients(t *testing.T) {
 					c.InitCross = recipe.IdentityCross
 				}
 				test.change(&c)
+				c.Reciprocal = c.Reciprocal || spec.TrainReciprocal
 				config, err := model.StartConfig(c.ModelConfig(1, 1), c.Start())
 				require.NoError(t, err)
 				m, err := model.Unfilled(config)
@@ -713,16 +721,28 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 	}
 	for k, r := range s.used.relations {
 		row := tr.kept.relations.Row(k)
-		for i, table := range s.tables[1:] {
-			copy(got[1+i][int(r)*table.width:], row[:table.width])
-			row = row[table.width:]
+		for i, table := range s.tables {
+			if table.axis == model.PerRelation {
+				copy(got[i][int(r)*table.width:], row[:table.width])
+				row = row[table.width:]
+			}
+		}
+	}
+	globals := tr.kept.globals
+	for i, table := range s.tables {
+		if table.axis == model.Global && !table.frozen {
+			globals = globals[copy(got[i], globals):]
 		}
 	}
 	for k, tensor := range tensors {
-		if k == 1 && c.Model == "dihedral" {
-			continue // the weights have the straight-through estimate: see model.TestStraightThrough
+		if s.tables[k].frozen || k == 1 && c.Model == "dihedral" {
+			continue // dihedral's weights have the straight-through estimate: see model.TestStraightThrough
 		}
-		every := 1 + len(tensor)/100 // enough to reach every position in a matrix
+		checks := 100 // enough to reach every position in a matrix
+		if networks[c.Model] != nil {
+			checks = 15 // their losses take long, and all positions of a tensor share their code
+		}
+		every := 1 + len(tensor)/checks
 		for i := 0; i < len(tensor); i += every {
 			v := tensor[i]
 			var difference float64

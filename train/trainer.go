@@ -317,10 +317,11 @@ func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, erro
 		return loss, err
 	case !loss.finite():
 		return loss, t.diverged(step, loss)
-	case t.optimiser.fused():
-		return loss, nil
+	case !t.optimiser.fused():
+		err = t.optimiser.applyClipped(ctx, &t.kept)
 	}
-	return loss, t.optimiser.applyClipped(ctx, &t.kept)
+	t.stepper.settle()
+	return loss, err
 }
 
 // checkFinite returns an error if a parameter is NaN or infinite.

@@ -222,6 +222,7 @@ const (
 	useZ
 	useDropout
 	useEntityDropout
+	useLayerDropout // plus the model.Layer
 )
 
 // prepare returns the workload of a step with the given positives. The next call overwrites it.

@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates PairDot, PairL1, PairNorm and PairPhase, which score one query against single
-// candidates in float64, for AVX512 and AVX2, and PairInt8AVX512VNNI, their counterpart for
+// This file generates PairDot, PairL1, PairNorm, PairPhase and PairGroupNorm (groups.go), which score
+// one query against single candidates in float64, for AVX512 and AVX2, and PairInt8AVX512VNNI, their counterpart for
 // one-byte codes.
 
 const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 from the float32 entries:
@@ -68,6 +68,8 @@ func pairs(c *build.Context) {
 		p.emit(c, "AVX512", 8)
 		p.emit(c, "AVX2", 4)
 	}
+	pairGroupNorm(c, "AVX512", 8)
+	pairGroupNorm(c, "AVX2", 4)
 	pairInt8(c)
 }
 

@@ -11,9 +11,9 @@ import (
 )
 
 // This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel,
-// NormPanel, PhasePanel, HakePanel and, described in regions.go, BoxEPanel and ExpressivePanel, for
-// AVX512 (microtiles of MR×48) and AVX2 (MR×16), and Int8Panel9x48AVX512VNNI. tiles.go has the panel
-// of two-byte codes.
+// NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go) and, described in regions.go, BoxEPanel
+// and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
+// Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
 
 // Predicates of VCMPPS.
 const (
@@ -35,8 +35,8 @@ type comparison struct {
 	name string
 	// equation documents the score of query i and candidate j.
 	equation string
-	// group is the number of coordinates that are compared together. psi and phi are the numbers of
-	// words per coordinate in ψ and in φ.
+	// group is the number of coordinates that are compared together, or anyGroup. psi and phi are the
+	// numbers of words per coordinate in ψ and in φ.
 	group, psi, phi int
 	// falling says that more coordinates never raise a score, so the kernel may leave strips
 	// early.
@@ -122,6 +122,9 @@ func panels(c *build.Context, args panelArgs) {
 		panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
 		panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
 	}
+	k := groupNormComparison
+	panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
+	panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
 }
 
 var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison, hakeComparison,
@@ -160,6 +163,19 @@ func tinyData(c *build.Context) {
 	}
 }
 
+// loadTiny returns 2⁻¹²⁶ in all lanes.
+func loadTiny(c vectors) fixed {
+	if c.lanes == 8 { // all registers are taken
+		return fixed{tiny: operand.NewDataAddr(operand.NewStaticSymbol(tinyName), 0)}
+	}
+	r := c.vec()
+	c.VPTERNLOGD(operand.Imm(0xff), r, r, r)
+	c.VPSRLD(operand.Imm(31), r, r)
+	c.VPSLLD(operand.Imm(23), r, r)
+	holds(c.Context, "2⁻¹²⁶", r)
+	return fixed{tiny: r}
+}
+
 func signMask(c vectors) fixed {
 	m := c.vec()
 	if c.lanes == 16 {
@@ -196,17 +212,7 @@ in float32: one chain of subtractions from 0 with t ascending.`,
 
 var normComparison = comparison{
 	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4,
-	constants: func(c vectors) fixed {
-		if c.lanes == 8 { // all registers are taken
-			return fixed{tiny: operand.NewDataAddr(operand.NewStaticSymbol(tinyName), 0)}
-		}
-		r := c.vec()
-		c.VPTERNLOGD(operand.Imm(0xff), r, r, r)
-		c.VPSRLD(operand.Imm(31), r, r)
-		c.VPSLLD(operand.Imm(23), r, r)
-		holds(c.Context, "2⁻¹²⁶", r)
-		return fixed{tiny: r}
-	},
+	constants: loadTiny,
 	equation: `score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 
 in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits in AVX-512, nearly
@@ -217,13 +223,18 @@ in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes fro
 		c.VSUBPS(phi[1], psi[1], y)
 		c.VFMADD213PS(k.tiny, x, x)
 		c.VFMADD231PS(y, y, x)
-		if c.lanes == 16 {
-			c.VRSQRT14PS(x, y)
-		} else {
-			c.VRSQRTPS(x, y)
-		}
+		c.inverseRoot(x, y)
 		c.VFNMADD231PS(x, y, acc)
 	},
+}
+
+// inverseRoot sets y to an approximation of 1/√x.
+func (c vectors) inverseRoot(x, y reg.VecVirtual) {
+	if c.lanes == 16 {
+		c.VRSQRT14PS(x, y)
+	} else {
+		c.VRSQRTPS(x, y)
+	}
 }
 
 var phaseComparison = comparison{
@@ -306,8 +317,11 @@ func (c panel) emit() {
 	function(c.Context, name, "func()")
 	c.Signature(c.args.signature)
 	requires := ""
-	if c.group > 1 {
+	switch {
+	case c.group > 1:
 		requires = fmt.Sprintf("\n\nRequires K to be a multiple of %d.", c.group)
+	case c.group == anyGroup:
+		requires = "\n\nRequires Group > 1, and K to be a multiple of Group."
 	}
 	doc(c.Context, fmt.Sprintf(panelDoc, name, c.mr, nr, c.equation, requires))
 	c.Pragma("noescape")
@@ -317,7 +331,11 @@ func (c panel) emit() {
 	if c.falling {
 		c.skipInactive(at)
 	}
-	acc := c.score(at)
+	score := c.score
+	if c.group == anyGroup {
+		score = c.scoreGroups
+	}
+	acc := score(at)
 	if c.falling {
 		c.ifNotNil(at.exitBelow, "look", func() { c.markActive(acc, at) })
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
-// NormPeak and PhasePeak do the arithmetic of the panel kernels; FMA64Peak, MulAdd64Peak and Int8Peak
+// NormPeak, PhasePeak and GroupNormPeak do the arithmetic of the panel kernels; FMA64Peak, MulAdd64Peak and Int8Peak
 // do the arithmetic of other kernels. Each exists for AVX512 and AVX2, and Int8Peak also for
 // AVX512VNNI.
 
@@ -28,6 +28,7 @@ func peaks(c *build.Context) {
 	for _, k := range comparisons {
 		eachSet(c, k.emitPeak)
 	}
+	eachSet(c, groupNormPeak)
 	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
 		k.emit(c, "AVX512", 64, c.ZMM)
 		k.emit(c, "AVX2", 32, c.YMM)

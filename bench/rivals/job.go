@@ -135,6 +135,9 @@ func (j *job) prepare(ctx context.Context) error {
 	if j.tower.Features != model.OnEntity || j.model.Tower(kg.Head) != j.tower {
 		return fmt.Errorf("no rival supports candidate features that depend on the query, as in %s", c.Model)
 	}
+	if j.tower.Psi != j.tower.Phi {
+		return fmt.Errorf("no rival supports vectors ψ and φ of different lengths, as in %s", c.Model)
+	}
 	j.index = kg.NewIndex(j.graph)
 	triples, err := j.graph.Triples(kg.Test)
 	if err != nil {

@@ -108,7 +108,7 @@ func enters(name string, j *job) bool {
 	case "gonum", "openblas", "onednn":
 		return j.tower.Compare == kernel.Dot
 	case "plain":
-		return j.tower.Compare != kernel.Phase
+		return plainLoops[j.tower.Compare] != nil
 	}
 	return slices.Contains([]string{"mquine", "mquade", "complex", "distmult", "transe-l1", "rotate"}, j.row.model)
 }

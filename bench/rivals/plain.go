@@ -12,12 +12,15 @@ import (
 // a time.
 type plainLoop struct{ *job }
 
+// plainLoops holds the comparisons that have a loop.
+var plainLoops = map[model.Comparison]func(q, e []float32) float32{
+	kernel.Dot: dot, kernel.L1: l1, kernel.GroupNorm: pairNorm,
+}
+
 func (p plainLoop) about() string { return "a loop in Go" }
 
 func (p plainLoop) score(c, q []float32, m int) error {
-	compare := map[model.Comparison]func(q, e []float32) float32{
-		kernel.Dot: dot, kernel.L1: l1, kernel.GroupNorm: pairNorm,
-	}[p.tower.Compare]
+	compare := plainLoops[p.tower.Compare]
 	// A few candidates at a time stay in the cache for all queries in the block.
 	const each = 16
 	return kernel.Parallel(context.Background(), p.threads, (p.n+each-1)/each, func(_, item int) {

@@ -128,6 +128,9 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 	c := model.Config{
 		Model: i.model, Dim: i.dim, Entities: g.Entities.Len(), Relations: g.Relations.Len(), Hyper: i.hyper(),
 	}
+	if spec, err := model.Lookup(i.model); err == nil {
+		c.Reciprocal = spec.TrainReciprocal
+	}
 	if i.kind == randomKind {
 		return train.Random(ctx, c, i.seed)
 	}

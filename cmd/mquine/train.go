@@ -109,7 +109,10 @@ var trainingGroups = map[string][]string{
 	negativesFlags: {"negatives", "negative-count", "anchor-negatives", "distribution", "filter"},
 	lossFlags: {"loss", "gamma", "lambda-neg", "adversarial", "smoothing", "subsampling", "answer-weights",
 		"z-samples", "lambda-z"},
-	regularisationFlags: {"regulariser", "lambda-reg", "reg-warmup", "dropout", "entity-dropout"},
+	regularisationFlags: {
+		"regulariser", "lambda-reg", "reg-warmup", "dropout", "entity-dropout", "input-dropout", "feature-map-dropout",
+		"hidden-dropout",
+	},
 	optimiserFlags: {"optimiser", "learning-rate", "beta1", "beta2", "epsilon", "warmup", "decay", "clip", "epochs",
 		"batch", "ema"},
 	validationFlags: {"valid-every", "valid-metric", "patience"},

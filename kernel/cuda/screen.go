@@ -160,7 +160,7 @@ func HalfError(variant, k int) (relative, absolute float64) {
 	return relative, 0x1p-148
 }
 
-// Single launches the float32 screen of a comparison for the given number of queries.
+// Single launches the float32 screen of a supported comparison for the given number of queries.
 func (x *Screens) Single(s *Stream, c kernel.Comparison, a Screen, queries int) error {
 	return x.launch(s, x.single[c.Kind()], BlockCandidates, a, queries)
 }

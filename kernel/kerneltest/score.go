@@ -28,7 +28,7 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 		for u := range c.Group() {
 			a, b := float64(x[t+u]), float64(y[t+u])
 			largest := math.Max(math.Abs(a), math.Abs(b))
-			if math.IsNaN(largest) || math.IsInf(largest, 0) || largest > 1e18 && c == kernel.GroupNorm {
+			if math.IsNaN(largest) || math.IsInf(largest, 0) || largest > 1e18 && c.Distance() && c.Group() > 1 {
 				return nil, 0, false
 			}
 			xx, yy = xx+a*a, yy+b*b
@@ -39,14 +39,16 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 			score.Add(score, f().Mul(a, b))
 		case kernel.L1:
 			score.Sub(score, f().Abs(f().Sub(a, b)))
-		default:
+		case kernel.Phase:
 			a1, b1 := number(float64(x[t+1])), number(float64(y[t+1]))
-			if c == kernel.Phase {
-				score.Sub(score, f().Abs(f().Add(f().Mul(a, b), f().Mul(a1, b1))))
-				break
+			score.Sub(score, f().Abs(f().Add(f().Mul(a, b), f().Mul(a1, b1))))
+		default: // the norms of groups
+			squares := f()
+			for u := range c.Group() {
+				d := f().Sub(number(float64(x[t+u])), number(float64(y[t+u])))
+				squares.Add(squares, f().Mul(d, d))
 			}
-			d, e := f().Sub(a, b), f().Sub(a1, b1)
-			score.Sub(score, f().Sqrt(f().Add(f().Mul(d, d), f().Mul(e, e))))
+			score.Sub(score, f().Sqrt(squares))
 		}
 	}
 	measure = math.Sqrt(xx) * math.Sqrt(yy)
@@ -159,10 +161,14 @@ func PlainScore(c kernel.Comparison, x, y []float32) (sum float64) {
 			sum += a * b
 		case kernel.L1:
 			sum -= math.Abs(a - b)
-		case kernel.GroupNorm:
-			sum -= math.Hypot(a-b, float64(x[t+1])-float64(y[t+1]))
 		case kernel.Phase:
 			sum -= math.Abs(a*b + float64(x[t+1])*float64(y[t+1]))
+		default: // the norms of groups
+			var norm float64
+			for u := range c.Group() {
+				norm = math.Hypot(norm, float64(x[t+u])-float64(y[t+u]))
+			}
+			sum -= norm
 		}
 	}
 	return sum

@@ -44,19 +44,26 @@ func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	switch c {
 	case kernel.L1:
 		return score - Abs32(q[0]-e[0])
-	case kernel.GroupNorm:
-		x, y := q[0]-e[0], q[1]-e[1]
-		return score - Sqrt32(FMA32(y, y, float32(x*x)))
 	case kernel.Phase:
 		return score - Abs32(FMA32(q[1], e[1], float32(q[0]*e[0])))
+	case kernel.Dot:
+		return FMA32(q[0], e[0], score)
 	}
-	return FMA32(q[0], e[0], score)
+	var squares float32
+	for u := range c.Group() {
+		d := q[u] - e[u]
+		squares = FMA32(d, d, squares)
+	}
+	return score - Sqrt32(squares)
 }
 
-// TwinScore returns the score of q and e in Panels(c), with the operations of the assembly. These
-// are the same for AVX2 and AVX-512. For all comparisons except GroupNorm and BoxE, the result equals
-// the assembly's bit for bit. For these it does not, because the approximate square root or
-// reciprocal differs between processors; PanelError bounds its error.
+// HasTwin reports whether TwinScore equals the assembly's score bit for bit. For group norms and BoxE
+// it does not, because the approximate square root or reciprocal differs between processors;
+// PanelError bounds its error.
+func HasTwin(c kernel.Comparison) bool { return c != kernel.BoxE && (!c.Distance() || c.Group() == 1) }
+
+// TwinScore returns the score of q and e in Panels(c), with the operations of the assembly (see
+// HasTwin). These are the same for AVX2 and AVX-512.
 func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 	switch c {
 	case kernel.Hake:
@@ -67,9 +74,10 @@ func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 		return twinBoxE(q, e)
 	}
 	var sum float32
-	for from := 0; from < len(q); from += kernel.Chunk {
+	chunk := max(kernel.Chunk/c.Group(), 1) * c.Group()
+	for from := 0; from < len(q); from += chunk {
 		var chain float32
-		for t := from; t < min(from+kernel.Chunk, len(q)); t += c.Group() {
+		for t := from; t < min(from+chunk, len(q)); t += c.Group() {
 			chain = twinUpdate(c, chain, q[t:], e[t:])
 		}
 		if from > 0 {

@@ -6,8 +6,9 @@ import (
 )
 
 // DistanceKind is a distance between two float32 vectors: a query vector ψ and a feature vector φ.
-// All distances except DistanceL1 and DistanceL2 treat coordinates 2u and 2u+1 as a pair.
-type DistanceKind uint8
+// DistanceGroupNorm, DistancePhase and DistanceProductNorm treat coordinates 2u and 2u+1 as a pair.
+// The other distances of groups are results of DistanceGroupNormOf.
+type DistanceKind uint32
 
 const (
 	// DistanceL1 is Σ|ψ_u − φ_u|.
@@ -25,22 +26,51 @@ const (
 
 var distanceNames = [numDistances]string{"l1", "l2", "group-norm", "phase", "product-norm"}
 
-// DistanceKinds returns all distances.
+// DistanceKinds returns the distances that have separate kernels.
 func DistanceKinds() []DistanceKind {
 	return []DistanceKind{DistanceL1, DistanceL2, DistanceGroupNorm, DistancePhase, DistanceProductNorm}
 }
 
-// String returns "l1", "l2", "group-norm", "phase" or "product-norm".
+// groupsShift is the position of the size of a group in the result of DistanceGroupNormOf.
+const groupsShift = 8
+
+// DistanceGroupNormOf returns the distance Σ_g ‖ψ_g − φ_g‖ of groups g of the given number of
+// consecutive coordinates. For size 1 it is DistanceL1, and for size 2 DistanceGroupNorm. It panics
+// if size < 1.
+func DistanceGroupNormOf(size int) DistanceKind {
+	switch {
+	case size < 1:
+		panic(fmt.Sprintf("linalg: groups of %d coordinates", size))
+	case size == 1:
+		return DistanceL1
+	case size == 2:
+		return DistanceGroupNorm
+	}
+	return DistanceKind(size) << groupsShift
+}
+
+// groups returns the size of the groups that DistanceL2 compares one after another, or 0 if the
+// distance has kernels of its own.
+func (d DistanceKind) groups() int { return int(d >> groupsShift) }
+
+// String returns "l1", "l2", "group-norm", "phase", "product-norm" or, for groups of s coordinates,
+// "group-norm-s".
 func (d DistanceKind) String() string {
+	if s := d.groups(); s > 0 {
+		return fmt.Sprintf("group-norm-%d", s)
+	}
 	if d < numDistances {
 		return distanceNames[d]
 	}
-	return fmt.Sprintf("DistanceKind(%d)", uint8(d))
+	return fmt.Sprintf("DistanceKind(%d)", uint32(d))
 }
 
 // Group returns the number of coordinates that are compared together. It divides the length of the
 // vectors.
 func (d DistanceKind) Group() int {
+	if s := d.groups(); s > 0 {
+		return s
+	}
 	if d == DistanceL1 || d == DistanceL2 {
 		return 1
 	}
@@ -59,14 +89,15 @@ func (d DistanceKind) Root() bool { return d == DistanceL2 || d == DistanceProdu
 // starts at 0 and adds its terms in ascending order. A product is fused with the addition that
 // follows; all other operations are rounded separately. The square root of a group norm and its
 // reciprocal are polynomials with an error of a few units in the last place (inverseRoot). The
-// square root of the other distances and the division by it are rounded once. Hence the results do not
-// depend on the number of threads or on the blocking, and all tiers agree bit for bit.
+// square root of DistanceL2 and DistanceProductNorm and the division by it are rounded once. A
+// distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order. Hence the
+// results do not depend on the number of threads or on the blocking, and all tiers agree bit for bit.
 //
 // At a kink, the gradient is the subgradient 0. Kinks occur where two coordinates are equal
-// (DistanceL1), where two pairs are equal (DistanceGroupNorm), where two vectors are equal
-// (DistanceL2), where a term is 0 (DistancePhase), and where all terms are 0 (DistanceProductNorm).
-// If a coordinate is NaN or infinite, its scores are NaN or −Inf and its gradients are NaN or
-// infinite.
+// (DistanceL1), where two groups are equal (DistanceGroupNorm, DistanceGroupNormOf), where two
+// vectors are equal (DistanceL2), where a term is 0 (DistancePhase), and where all terms are 0
+// (DistanceProductNorm). If a coordinate is NaN or infinite, its scores are NaN or −Inf and its
+// gradients are NaN or infinite.
 //
 // A Distance holds scratch memory for one call at a time. It allocates only if the matrices are
 // larger than in all earlier calls.
@@ -80,6 +111,12 @@ type Distance struct {
 	quotients    Matrix // G/S
 	rootWork     func(worker, row int)
 	quotientWork func(worker, row int)
+
+	// For DistanceGroupNormOf: the distance of a group, its scores, and the matrix to which addWork
+	// adds them.
+	part           *Distance
+	partScores, to Matrix
+	addWork        func(worker, row int)
 }
 
 // distanceKernels holds the distance kernels of a tier. In roots and quotients, n is a multiple of rowLanes;
@@ -136,9 +173,9 @@ type Peak struct {
 	Terms int
 }
 
-// DistancePeaks returns loops that do the arithmetic of scores and of gradients on registers alone.
-// For m queries and n features with k coordinates there are m·n·k terms of scores and 2·m·n·k terms
-// of gradients. Package ceiling measures the rates of the loops.
+// DistancePeaks returns, for one of DistanceKinds, loops that do the arithmetic of scores and of
+// gradients on registers alone. For m queries and n features with k coordinates there are m·n·k
+// terms of scores and 2·m·n·k terms of gradients. Package ceiling measures the rates of the loops.
 func (b *Backend) DistancePeaks(kind DistanceKind) (scores, gradients Peak) {
 	return b.distances.scores[kind].peak, b.distances.gradients[kind].peak
 }
@@ -146,6 +183,11 @@ func (b *Backend) DistancePeaks(kind DistanceKind) (scores, gradients Peak) {
 // NewDistance returns scratch memory for distances on the given number of threads.
 func (b *Backend) NewDistance(kind DistanceKind, threads int) *Distance {
 	k := &b.distances
+	if kind.groups() > 0 {
+		d := &Distance{kind: kind, kernels: k, part: b.NewDistance(DistanceL2, threads)}
+		d.addWork = func(_, row int) { b.Axpy(d.to.Row(row), 1, d.partScores.Row(row)) }
+		return d
+	}
 	d := &Distance{
 		kind: kind, kernels: k,
 		scores:    newProduct(&k.scores[kind].gemm, threads),
@@ -161,6 +203,9 @@ func (b *Backend) NewDistance(kind DistanceKind, threads int) *Distance {
 // error if ctx is cancelled; s is then undefined.
 func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	d.check(psi)
+	if d.part != nil {
+		return d.groupScores(ctx, s, psi, phi)
+	}
 	if err := d.scores.NT(ctx, s, psi, phi, false); err != nil || !d.kind.Root() {
 		return err
 	}
@@ -185,6 +230,9 @@ func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Mat
 		panic(fmt.Sprintf("linalg: gradients %d × %d and %d × %d for vectors %d × %d and %d × %d",
 			dPsi.Rows, dPsi.Cols, dPhi.Rows, dPhi.Cols, psi.Rows, psi.Cols, phi.Rows, phi.Cols))
 	}
+	if d.part != nil {
+		return d.groupGradients(ctx, dPsi, dPhi, g, psi, phi)
+	}
 	if d.kind.Root() {
 		if err := d.divideRows(ctx, g, s); err != nil {
 			return err
@@ -203,8 +251,51 @@ func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Mat
 
 func (d *Distance) check(psi Matrix) {
 	if psi.Cols%d.kind.Group() != 0 {
-		panic(fmt.Sprintf("linalg: distance %v of vectors of %d coordinates, an odd number", d.kind, psi.Cols))
+		panic(fmt.Sprintf("linalg: distance %v of vectors of %d coordinates, not a multiple of %d",
+			d.kind, psi.Cols, d.kind.Group()))
 	}
+}
+
+// groupScores is Scores for DistanceGroupNormOf.
+func (d *Distance) groupScores(ctx context.Context, s, psi, phi Matrix) error {
+	for i := range s.Rows {
+		clear(s.Row(i))
+	}
+	d.to = s
+	defer func() { d.to = Matrix{} }()
+	size, part := d.kind.Group(), d.groupMatrix(s.Rows, s.Cols)
+	for u := 0; u < psi.Cols; u += size {
+		if err := d.part.Scores(ctx, part, psi.Columns(u, u+size), phi.Columns(u, u+size)); err != nil {
+			return err
+		}
+		if err := d.part.scores.pool.Run(ctx, s.Rows, d.addWork); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// groupGradients is Gradients for DistanceGroupNormOf. It computes the scores of every group again.
+func (d *Distance) groupGradients(ctx context.Context, dPsi, dPhi, g, psi, phi Matrix) error {
+	size, s := d.kind.Group(), d.groupMatrix(g.Rows, g.Cols)
+	for u := 0; u < psi.Cols; u += size {
+		q, e := psi.Columns(u, u+size), phi.Columns(u, u+size)
+		if err := d.part.Scores(ctx, s, q, e); err != nil {
+			return err
+		}
+		err := d.part.Gradients(ctx, dPsi.Columns(u, u+size), dPhi.Columns(u, u+size), g, s, q, e)
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// groupMatrix returns a matrix for the scores of a group.
+func (d *Distance) groupMatrix(rows, cols int) Matrix {
+	stride := roundUp(cols, rowLanes)
+	d.partScores = Matrix{Data: room(d.partScores.Data, rows*stride), Rows: rows, Cols: cols, Stride: stride}
+	return d.partScores
 }
 
 // divideRows sets quotients to G/S.

@@ -20,6 +20,7 @@ type rowDistance struct {
 // pairScratch is scratch memory for a chunk of pairs.
 type pairScratch struct {
 	scores, weights [ProductChunk]float32
+	groups          [ProductChunk]float32               // scores of a group
 	strip, panel    [genericSide * ProductChunk]float32 // for the generic tier
 }
 
@@ -43,10 +44,15 @@ func masksOf(n, round int) *int32 { return &masks[maxRound-n%round] }
 // Group p, a coordinate or a pair of them, goes to lane p mod 32. A lane adds up its terms in
 // float32 with p ascending. Then lanes l and l + 16 are added, then lanes l and l + 8, l and l + 4,
 // l and l + 2, and the last two. All tiers agree bit for bit. The terms are the same as in
-// Distance, but its chains are longer: scores of the same vectors differ by rounding errors.
+// Distance, but its chains are longer: scores of the same vectors differ by rounding errors. A
+// distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order.
 func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi Matrix, rows []int32) {
 	checkPairs(kind, psi, phi, rows, scores)
 	clear(scores) // the result for vectors without coordinates
+	if size := kind.groups(); size > 0 {
+		b.groupRowScores(size, scores, psi, phi, rows)
+		return
+	}
 	masks := masksOf(len(psi), sumLanes*kind.Group())
 	for i := 0; i < len(rows) && len(psi) > 0; i += ProductChunk {
 		n := min(ProductChunk, len(rows)-i)
@@ -59,8 +65,8 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 
 // AddDistanceGradient adds to dX the gradient of a loss with respect to x. g_i is the derivative of
 // the loss with respect to the score −dist(x, y_i), where rows lists the rows y_i of y. x may be a
-// query and y features or vice versa, because all distances are symmetric. For a root,
-// AddDistanceGradient recomputes the scores.
+// query and y features or vice versa, because all distances are symmetric. For a root and for
+// DistanceGroupNormOf, AddDistanceGradient recomputes the scores.
 //
 // The gradients of ProductChunk rows form one chain from 0 in the order of the rows. Then the chain
 // is added to dX. Hence, if dX is 0, the result equals the result of Distance.Gradients for the
@@ -68,6 +74,12 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y Matrix, rows []int32) {
 	checkPairs(kind, x, y, rows, g)
 	checkLength("AddDistanceGradient", len(x), dX)
+	if size := kind.groups(); size > 0 {
+		for u := 0; u < len(x); u += size {
+			b.AddDistanceGradient(DistanceL2, dX[u:u+size], g, x[u:u+size], y.Columns(u, u+size), rows)
+		}
+		return
+	}
 	if len(x) == 0 {
 		return
 	}
@@ -83,6 +95,22 @@ func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y M
 			b.distances.divide(weights, g[i:i+n], t.pairs.scores[:n])
 		}
 		b.distances.rows[kind].gradient(&dX[0], &x[0], len(x), &y.Data[0], y.Stride, &rows[i], &weights[0], n, masks)
+	}
+}
+
+// groupRowScores adds to scores the scores of groups of the given size.
+func (b *Backend) groupRowScores(size int, scores, psi []float32, phi Matrix, rows []int32) {
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	for i := 0; i < len(rows); i += ProductChunk {
+		n := min(ProductChunk, len(rows)-i)
+		part := t.pairs.groups[:n]
+		for u := 0; u < len(psi); u += size {
+			b.DistanceScores(DistanceL2, part, psi[u:u+size], phi.Columns(u, u+size), rows[i:i+n])
+			for k, s := range part {
+				scores[i+k] += s
+			}
+		}
 	}
 }
 

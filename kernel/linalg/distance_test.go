@@ -16,7 +16,7 @@ import (
 // eachDistance runs f for every distance on every tier.
 func eachDistance(t *testing.T, f func(t *testing.T, b *Backend, kind DistanceKind)) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		for kind := range numDistances {
+		for _, kind := range append(DistanceKinds(), DistanceGroupNormOf(3), DistanceGroupNormOf(20)) {
 			t.Run(kind.String(), func(t *testing.T) { f(t, b, kind) })
 		}
 	})
@@ -61,6 +61,9 @@ func twinChains(n, unit int, next func(sum float32, t int) float32) (sum float32
 
 // twinDistance returns a score, computed as on every tier.
 func twinDistance(kind DistanceKind, q, e []float32) float32 {
+	if size := kind.groups(); size > 0 {
+		return twinGroups(size, q, e, twinDistance)
+	}
 	sum := twinChains(len(q), kind.Group(), func(sum float32, u int) float32 {
 		switch kind {
 		case DistanceL1:
@@ -69,14 +72,25 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 			return kerneltest.FMA32(q[u]-e[u], q[u]-e[u], sum)
 		case DistancePhase:
 			return sum - kerneltest.Abs32(kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
+		case DistanceProductNorm:
+			v := kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
+			return kerneltest.FMA32(v, v, sum)
 		}
 		d0, d1 := q[u]-e[u], q[u+1]-e[u+1]
 		square := kerneltest.FMA32(d1, d1, float32(d0*d0))
 		y, p := twinInverse(square)
 		return kerneltest.FMA32(-float32(square*y), p, sum)
 	})
-	if kind == DistanceL2 {
+	if kind.Root() {
 		return -kerneltest.Sqrt32(sum)
+	}
+	return sum
+}
+
+// twinGroups adds the scores of groups, which score computes as DistanceL2.
+func twinGroups(size int, q, e []float32, score func(DistanceKind, []float32, []float32) float32) (sum float32) {
+	for u := 0; u < len(q); u += size {
+		sum += score(DistanceL2, q[u:u+size], e[u:u+size])
 	}
 	return sum
 }
@@ -92,14 +106,20 @@ func twinGradient(
 	}
 	return twinChains(n, 1, func(sum float32, t int) float32 {
 		y := y(t)
+		quotient := func() float32 { // of a root
+			if scores(t) == 0 {
+				return 0
+			}
+			return g(t) / scores(t)
+		}
 		switch kind {
 		case DistanceL1:
 			return kerneltest.FMA32(g(t), twinSign(y[u]-x[u]), sum)
 		case DistanceL2:
-			if scores(t) == 0 {
-				return kerneltest.FMA32(0, x[u]-y[u], sum)
-			}
-			return kerneltest.FMA32(g(t)/scores(t), x[u]-y[u], sum)
+			return kerneltest.FMA32(quotient(), x[u]-y[u], sum)
+		case DistanceProductNorm:
+			v := kerneltest.FMA32(x[second], y[second], float32(x[first]*y[first]))
+			return kerneltest.FMA32(float32(quotient()*v), y[u], sum)
 		case DistancePhase:
 			sign := twinSign(kerneltest.FMA32(x[second], y[second], float32(x[first]*y[first])))
 			return kerneltest.FMA32(-float32(g(t)*sign), y[u], sum)
@@ -108,6 +128,18 @@ func twinGradient(
 		r, p := twinInverse(kerneltest.FMA32(d1, d1, float32(d0*d0)))
 		return kerneltest.FMA32(float32(g(t)*float32(r*p)), y[u]-x[u], sum)
 	})
+}
+
+// twinGroupGradient is twinGradient for DistanceGroupNormOf. score computes the scores of groups.
+func twinGroupGradient(
+	size, u int, x []float32, n int, g func(t int) float32, y func(t int) []float32,
+	score func(DistanceKind, []float32, []float32) float32,
+) float32 {
+	from := u / size * size
+	group := func(x []float32) []float32 { return x[from : from+size] }
+	part := func(t int) []float32 { return group(y(t)) }
+	scores := func(t int) float32 { return score(DistanceL2, group(x), part(t)) }
+	return twinGradient(DistanceL2, u-from, group(x), n, g, scores, part)
 }
 
 // distanceBlock holds queries and features between guard pages, with room for scores and gradients.
@@ -151,6 +183,17 @@ func (x *distanceBlock) check(t *testing.T, kind DistanceKind) {
 		}
 	}
 	equal("scores", x.s, func(i, j int) float32 { return twinDistance(kind, x.psi.Row(i), x.phi.Row(j)) })
+	if size := kind.groups(); size > 0 {
+		equal("gradients of queries", x.dPsi, func(i, u int) float32 {
+			return twinGroupGradient(size, u, x.psi.Row(i), x.phi.Rows,
+				func(j int) float32 { return x.g.Row(i)[j] }, x.phi.Row, twinDistance)
+		})
+		equal("gradients of features", x.dPhi, func(j, u int) float32 {
+			return twinGroupGradient(size, u, x.phi.Row(j), x.psi.Rows,
+				func(i int) float32 { return x.g.Row(i)[j] }, x.psi.Row, twinDistance)
+		})
+		return
+	}
 	equal("gradients of queries", x.dPsi, func(i, u int) float32 {
 		return twinGradient(kind, u, x.psi.Row(i), x.phi.Rows,
 			func(j int) float32 { return x.g.Row(i)[j] }, func(j int) float32 { return x.s.Row(i)[j] }, x.phi.Row)
@@ -181,7 +224,11 @@ func TestDistance(t *testing.T) {
 			}
 			return float32(rng.NormFloat64())
 		}
-		scores, gradients := b.distances.scores[kind].gemm, b.distances.gradients[kind].gemm
+		kernels := kind
+		if unit > 2 {
+			kernels = DistanceL2
+		}
+		scores, gradients := b.distances.scores[kernels].gemm, b.distances.gradients[kernels].gemm
 		mr, nr := max(scores.mr, gradients.mr), max(scores.nr, gradients.nr)
 		for m := 1; m <= 2*mr+1; m++ {
 			check(m, 1+rng.IntN(2*nr), unit*(1+rng.IntN(20)), value)
@@ -192,17 +239,18 @@ func TestDistance(t *testing.T) {
 		for k := 0; k <= 2*nr+2; k += unit {
 			check(1+rng.IntN(2*mr), 1+rng.IntN(20), k, value)
 		}
+		whole := func(k int) int { return k / unit * unit } // a multiple of the group
 		for _, k := range []int{254, 256, 258, 510, 512, 514} {
-			check(mr+2, nr+3, k, value)
-			check(mr+2, k-1, nr+2, value)
-			check(k+1, mr+2, nr+2, value)
+			check(mr+2, nr+3, whole(k), value)
+			check(mr+2, k-1, whole(nr+2), value)
+			check(k+1, mr+2, whole(nr+2), value)
 		}
 		check(scores.strips*mr+1, nr, 2*unit, value)
 		check(2, itemColumns+nr+1, 2*unit, value)
-		check(2, 3, itemColumns+nr+2, value)
-		check(productBlock+1, 2, 2, value)
-		check(2, productBlock+1, 2, value)
-		check(2, 3, productBlock+2, value)
+		check(2, 3, whole(itemColumns+nr+2), value)
+		check(productBlock+1, 2, max(2, unit), value)
+		check(2, productBlock+1, max(2, unit), value)
+		check(2, 3, whole(productBlock+2), value)
 		for range 30 {
 			check(mr, nr, unit*(1+rng.IntN(10)), func() float32 {
 				if rng.IntN(10) == 0 {
@@ -216,12 +264,13 @@ func TestDistance(t *testing.T) {
 
 func TestDistanceOfNothing(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
-		d, none := b.NewDistance(kind, 2), Matrix{Cols: 4, Stride: 4}
-		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 0, 4, func() float32 { return 1 })
+		k := 4 * kind.Group()
+		d, none := b.NewDistance(kind, 2), Matrix{Cols: k, Stride: k}
+		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 0, k, func() float32 { return 1 })
 		x.phi, x.dPhi, x.s, x.g = none, none, Matrix{Rows: 3}, Matrix{Rows: 3}
 		x.compute(t.Context(), t, d)
 		for i := range x.dPsi.Rows {
-			assert.Equal(t, make([]float32, 4), x.dPsi.Row(i), "no features, no gradient")
+			assert.Equal(t, make([]float32, k), x.dPsi.Row(i), "no features, no gradient")
 		}
 	})
 }
@@ -235,16 +284,41 @@ func float64Distance(kind DistanceKind, q, e []float64) (sum float64) {
 			sum += math.Abs(d)
 		case DistanceL2:
 			sum += d * d
-		case DistanceGroupNorm:
-			sum += math.Hypot(d, q[u+1]-e[u+1])
 		case DistancePhase:
 			sum += math.Abs(q[u]*e[u] + q[u+1]*e[u+1])
+		case DistanceProductNorm:
+			v := q[u]*e[u] + q[u+1]*e[u+1]
+			sum += v * v
+		default: // the norms of groups
+			norm := 0.0
+			for v := u; v < u+kind.Group(); v++ {
+				norm = math.Hypot(norm, q[v]-e[v])
+			}
+			sum += norm
 		}
 	}
-	if kind == DistanceL2 {
+	if kind.Root() {
 		sum = math.Sqrt(sum)
 	}
 	return -sum
+}
+
+// errorScale returns the size to which the error of a score is relative: the distance without the
+// cancellation of products.
+func errorScale(kind DistanceKind, q, e []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for u, v := range q {
+		p := math.Abs(v * e[u])
+		sum, squares = sum+p, squares+p*p
+	}
+	size := -float64Distance(kind, q, e)
+	switch kind {
+	case DistancePhase:
+		size += sum
+	case DistanceProductNorm: // (|p| + |p'|)² ≤ 2(p² + p'²)
+		size += math.Sqrt(2 * squares)
+	}
+	return size
 }
 
 func widen(x []float32) []float64 {
@@ -272,16 +346,10 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 			phi[j] = widen(x.phi.Row(j))
 		}
 		// The bound covers the roundings in a chain and in a term, relative to a sum without
-		// cancellation. For a phase, the bound is relative to the sum of the magnitudes of its
-		// products.
+		// cancellation.
 		for i := range psi {
 			for j := range phi {
-				want, size := float64Distance(kind, psi[i], phi[j]), 0.0
-				if size = -want; kind == DistancePhase {
-					for u, v := range psi[i] {
-						size += math.Abs(v * phi[j][u])
-					}
-				}
+				want, size := float64Distance(kind, psi[i], phi[j]), errorScale(kind, psi[i], phi[j])
 				require.InDelta(t, want, x.s.Row(i)[j], size*kernel.Gamma(ProductChunk+k/ProductChunk+16, kernel.U32),
 					"score %d,%d", i, j)
 			}
@@ -342,7 +410,7 @@ func apart(x distanceBlock) {
 // TestDistanceKinks checks that gradients are 0 at kinks.
 func TestDistanceKinks(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
-		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 5, 34, func() float32 { return 0.75 })
+		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 5, 60, func() float32 { return 0.75 })
 		if kind == DistancePhase || kind == DistanceProductNorm {
 			for i := range x.psi.Rows {
 				for u := 0; u < x.psi.Cols; u += 2 {
@@ -368,7 +436,7 @@ func TestDistanceNotFinite(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(4, uint64(kind)))
 		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
-			x := newDistanceBlock(t, rng, 9, 20, 70, func() float32 { return float32(rng.NormFloat64()) })
+			x := newDistanceBlock(t, rng, 9, 20, 60, func() float32 { return float32(rng.NormFloat64()) })
 			x.psi.Row(4)[31] = bad
 			x.compute(t.Context(), t, b.NewDistance(kind, 1))
 			for i := range x.s.Rows {
@@ -422,7 +490,7 @@ func TestDistanceCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 5, 4, func() float32 { return 1 })
-	for kind := range numDistances {
+	for _, kind := range append(DistanceKinds(), DistanceGroupNormOf(4)) {
 		d := generic(t).NewDistance(kind, 2)
 		require.ErrorIs(t, d.Scores(ctx, x.s, x.psi, x.phi), context.Canceled)
 		require.ErrorIs(t, d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi, x.phi), context.Canceled)

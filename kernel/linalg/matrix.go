@@ -40,6 +40,6 @@ func (m Matrix) check(name string) {
 
 // Columns returns the columns from ≤ j < to, which share the memory of m.
 func (m Matrix) Columns(from, to int) Matrix {
-	m.Data, m.Cols = m.Data[from:], to-from
+	m.Data, m.Cols = m.Data[min(from, len(m.Data)):], to-from // a matrix without rows may have no data
 	return m
 }

@@ -119,6 +119,9 @@ func newTrained(t require.TestingT, c model.Config, next func() float32) trained
 		tensors[i] = make([]float32, s.Len())
 		for j := range tensors[i] {
 			tensors[i][j] = next()
+			if s.NonNegative {
+				tensors[i][j] = max(tensors[i][j], -tensors[i][j])
+			}
 		}
 	}
 	m, err := model.New(c, tensors)
@@ -147,12 +150,20 @@ func drawTrained(t *rapid.T) trained {
 		Entities:  rapid.IntRange(1, 5).Draw(t, "entities"),
 		Relations: rapid.IntRange(1, 3).Draw(t, "relations"),
 	}
+	if c.Model == "conve" {
+		c.Dim = 12 // smaller images have no room for filters
+	}
 	spec, err := model.Lookup(c.Model)
 	require.NoError(t, err)
 	for _, h := range spec.Hyper {
-		v := rapid.Float64Range(h.Least, h.Most).Draw(t, h.Key)
+		var v float64
 		if h.Whole {
-			v = math.Round(v)
+			v = float64(rapid.IntRange(int(h.Least), int(min(h.Most, 6))).Draw(t, h.Key))
+		} else {
+			v = rapid.Float64Range(h.Least, h.Most).Draw(t, h.Key)
+		}
+		if h.Fits != nil && h.Fits(c, v) != "" {
+			v = h.Initial(c)
 		}
 		if v == h.Default { // checkpoints omit a default value
 			continue

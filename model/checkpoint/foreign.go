@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
@@ -67,14 +69,27 @@ func (c *Checkpoint) readForeign(ctx context.Context, folder *formats.Folder, o 
 
 // convert completes c from an open folder with vocabularies.
 func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error {
+	converted, err := folder.Convert() // may change the vocabularies
 	c.Entities, c.Relations, c.VocabularyDir = folder.Entities, folder.Relations, folder.VocabularyDir
-	converted, err := folder.Convert()
 	if err != nil {
 		return err
 	}
 	c.Notes, c.Dataset = converted.Notes, cmp.Or(converted.Dataset, "unknown")
 	c.toolScore = converted.ToolScore
 	c.source.tensors = foreignTensors(converted.Parameters)
+	withoutDefaults(converted.Config)
 	return c.build(ctx, converted.Config, fmt.Sprintf("d = %d, %s and %s (in %s)", converted.Config.Dim,
 		text.Plural(c.Entities.Len(), "entity"), text.Plural(c.Relations.Len(), "relation"), c.VocabularyDir))
+}
+
+// withoutDefaults removes the hyper-parameters that a checkpoint omits, so that a converted
+// checkpoint has the same configuration.
+func withoutDefaults(c model.Config) {
+	spec, err := model.Lookup(c.Model)
+	if err != nil {
+		return // build returns the error
+	}
+	for _, h := range spec.Hyper {
+		maps.DeleteFunc(c.Hyper, func(key string, v float64) bool { return key == h.Key && v == h.Default })
+	}
 }

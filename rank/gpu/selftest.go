@@ -115,6 +115,9 @@ func newProbe(c model.Config) (*probe, error) {
 		x := make([]float32, p.Len())
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
+			if p.NonNegative {
+				x[i] = max(x[i], -x[i])
+			}
 		}
 		width := p.Width()
 		for e := centres; p.Axis == model.PerEntity && e < entities; e++ {

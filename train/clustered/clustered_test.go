@@ -28,7 +28,11 @@ func machine(t testing.TB, threads int) train.Machine {
 }
 
 func config(g *kg.Graph, name string, d int) model.Config {
-	return model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+	c := model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+	if spec, err := model.Lookup(name); err == nil {
+		c.Reciprocal = spec.TrainReciprocal
+	}
+	return c
 }
 
 func zipf(t testing.TB, entities int) *kg.Graph {

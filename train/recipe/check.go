@@ -68,8 +68,15 @@ func (r *Recipe) checkModel() error {
 	case r.InitStd == 0 && start.Scaled == "":
 		return fmt.Errorf("init_std: with zero parameters, model %s has zero gradients: set a positive value",
 			r.Model)
+	case spec.TrainReciprocal && !r.Reciprocal:
+		return fmt.Errorf("reciprocal: model %s is trained with reciprocal relations only: set it to true", r.Model)
 	case r.Products != Float32 && (t.Distance != nil || t.Pairs != nil):
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
+	}
+	for layer, probability := range r.LayerDropout() {
+		if probability > 0 && !slices.Contains(t.Layers, model.Layer(layer)) {
+			return fmt.Errorf("%s: model %s has no such layer: set it to 0", layerKeys[layer], r.Model)
+		}
 	}
 	return nil
 }

@@ -20,4 +20,7 @@ var (
 
 // laterKeys maps the key of each option that was added after the first checkpoints to its default.
 // Recipe.Line omits such an option at its default.
-var laterKeys = map[string]string{"reciprocal": "false", "hyper": noHyper}
+var laterKeys = map[string]string{
+	"reciprocal": "false", "hyper": noHyper,
+	"input_dropout": "0", "feature_map_dropout": "0", "hidden_dropout": "0",
+}

@@ -75,6 +75,13 @@ var declarations = []declaration{
 		"probability of dropping an entry of a query vector ψ"),
 	declare("entity_dropout", func(r *Recipe) *float64 { return &r.EntityDropout }, 0, number(0, 0.99),
 		"probability of dropping an entry of the embedding of a query's known entity"),
+	declare("input_dropout", func(r *Recipe) *float64 { return &r.InputDropout }, 0, number(0, 0.99),
+		"probability of dropping an entry of the normalised input of tucker or conve"),
+	declare("feature_map_dropout", func(r *Recipe) *float64 { return &r.FeatureMapDropout }, 0, number(0, 0.99),
+		"probability of dropping a whole feature map of conve"),
+	declare("hidden_dropout", func(r *Recipe) *float64 { return &r.HiddenDropout }, 0, number(0, 0.99),
+		"probability of dropping an entry of the relation's matrix of tucker, or an output of the fully connected "+
+			"layer of conve"),
 
 	declare("optimiser", func(r *Recipe) *Optimiser { return &r.Optimiser }, Adam, among(Adam, Adagrad, SGD),
 		"optimiser: adam, adagrad or sgd"),
@@ -136,6 +143,11 @@ func declare[T any](
 		value: func(r *Recipe) setting.Value { return kind(field(r)) },
 		reset: func(r *Recipe) { *field(r) = initial },
 	}
+}
+
+// layerKeys holds the keys of the dropouts in LayerDropout.
+var layerKeys = [model.Layers]string{
+	model.InputLayer: "input_dropout", model.FeatureMaps: "feature_map_dropout", model.HiddenLayer: "hidden_dropout",
 }
 
 // Kinds of options that package setting lacks.

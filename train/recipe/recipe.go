@@ -51,6 +51,8 @@ type Recipe struct {
 	RegWarmup     int
 	Dropout       float64
 	EntityDropout float64
+	// The dropouts inside a model.Network.
+	InputDropout, FeatureMapDropout, HiddenDropout float64
 
 	Optimiser    Optimiser
 	LearningRate float64
@@ -268,6 +270,13 @@ func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{
 		Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations, Reciprocal: r.Reciprocal,
 		Hyper: r.Hyper.Values(),
+	}
+}
+
+// LayerDropout returns the dropouts inside a model.Network.
+func (r *Recipe) LayerDropout() [model.Layers]float64 {
+	return [...]float64{
+		model.InputLayer: r.InputDropout, model.FeatureMaps: r.FeatureMapDropout, model.HiddenLayer: r.HiddenDropout,
 	}
 }
 

@@ -66,6 +66,10 @@ func TestCheckRanges(t *testing.T) {
 		"with zero parameters, model complex has zero gradients": func(r *Recipe) {
 			r.Model, r.InitStd = "complex", 0
 		},
+		"reciprocal: model tucker is trained with reciprocal relations only": func(r *Recipe) { r.Model = "tucker" },
+		"feature_map_dropout: model tucker has no such layer: set it to 0": func(r *Recipe) {
+			r.Model, r.Reciprocal, r.FeatureMapDropout = "tucker", true, 0.1
+		},
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},

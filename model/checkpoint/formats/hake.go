@@ -3,7 +3,6 @@ package formats
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/pickle"
@@ -15,19 +14,20 @@ import (
 //	checkpoint                      torch file: "model_state_dict" holds the state dictionary
 //	entities.dict, relations.dict   lines id<TAB>label
 //
-// The folder also holds the two tables as .npy files, but the weights of the two distances are only
-// in checkpoint.
+// The folder also holds the two tables as .npy files, but the weights of the two distances of HAKE
+// are only in checkpoint. ModE has one distance and no weights.
 var hake = &Format{
 	Name: "hake", Tool: "KGE-HAKE (MIRALab-USTC/KGE-HAKE)",
-	Files:        "config.json with the model HAKE, checkpoint, *.dict",
-	Is:           isHAKE,
+	Files:        "config.json with the model HAKE or ModE, checkpoint, *.dict",
+	Is:           func(dir string) bool { return isRotateFork(dir, "HAKE") || isRotateFork(dir, "ModE") },
 	vocabularies: []vocabularyFiles{dictFiles, tsvFiles},
+	elsewhere:    rotateDataPath,
 	open: func(f *Folder) error {
-		if _, err := f.readOptions(hakeConfig); err != nil {
+		if _, err := f.readOptions(rotateConfig); err != nil {
 			return err
 		}
 		if !exists(f.Path, hakeCheckpoint) {
-			return fmt.Errorf("%s is missing: only that file holds the weights of HAKE's distances",
+			return fmt.Errorf("%s is missing: only that file holds all parameters",
 				filepath.Join(f.Path, hakeCheckpoint))
 		}
 		if err := f.openTorch(hakeCheckpoint, nil); err != nil {
@@ -41,32 +41,20 @@ var hake = &Format{
 	convert: convertHAKE,
 }
 
-const (
-	hakeConfig     = "config.json"
-	hakeCheckpoint = "checkpoint"
-)
-
-// isHAKE reports whether dir has the tables of the RotatE repository, with a model of the fork in
-// config.json.
-func isHAKE(dir string) bool {
-	if !exists(dir, hakeConfig, "entity_embedding.npy") {
-		return false
-	}
-	f := Folder{Path: dir, Metadata: map[string]string{}}
-	_, err := f.readOptions(hakeConfig)
-	return err == nil && slices.Contains([]string{"HAKE", "ModE"}, f.Metadata["model"])
-}
+const hakeCheckpoint = "checkpoint"
 
 func convertHAKE(f *Folder) (*Converted, error) {
-	if name := f.Metadata["model"]; name != "HAKE" {
-		return nil, f.unsupported(name, "")
-	}
 	entity, relation, err := f.tables("entity_embedding", "relation_embedding")
 	if err != nil {
 		return nil, err
 	}
+	keys := []string{model.Gamma, model.EmbeddingRange, model.PhaseWeight, model.ModulusWeight}
+	isModE := !f.has(model.PhaseWeight)
+	if isModE {
+		keys = []string{model.Gamma}
+	}
 	hyper := map[string]float64{}
-	for _, key := range []string{model.Gamma, model.EmbeddingRange, model.PhaseWeight, model.ModulusWeight} {
+	for _, key := range keys {
 		t, err := f.tensor(key)
 		if err != nil {
 			return nil, err
@@ -76,6 +64,9 @@ func convertHAKE(f *Folder) (*Converted, error) {
 			return nil, fmt.Errorf("%s: tensor %q has shape %v: it must hold one number", t.Path, key, t.Shape)
 		}
 		hyper[key] = float64(values[0])
+	}
+	if isModE {
+		return f.vectorModel("mode", 1, 1, entity, relation, offset, hyper)
 	}
 	return f.vectorModel("hake", 2, 3, entity, relation, offset, hyper)
 }

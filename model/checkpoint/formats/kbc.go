@@ -32,7 +32,7 @@ func convertKBC(f *Folder) (*Converted, error) {
 	case f.has("embeddings.0.weight", "embeddings.1.weight"):
 		return f.kbcComplEx("embeddings.0.weight", "embeddings.1.weight")
 	case f.has("core"):
-		name = "TuckER"
+		return convertKBCTuckER(f)
 	case f.has("lhs.weight", "rel.weight", "rhs.weight"):
 		return f.cpModel("lhs.weight", "rhs.weight", "rel.weight", offset)
 	case f.has("entity.weight", "relation.weight"):
@@ -49,6 +49,20 @@ func convertKBC(f *Folder) (*Converted, error) {
 		return f.rescalModel("entity.weight", "relation.weight", offset)
 	}
 	return nil, f.unsupported(name, "")
+}
+
+// convertKBCTuckER converts TuckER without batch normalisation. Its core has the axes head, relation
+// and tail.
+func convertKBCTuckER(f *Folder) (*Converted, error) {
+	entity, relation, err := f.tables("entity.weight", "relation.weight")
+	if err != nil {
+		return nil, err
+	}
+	core, err := f.tensor("core")
+	if err != nil {
+		return nil, err
+	}
+	return f.tuckER(entity, relation, offset, core.swapAxes())
 }
 
 // kbcComplEx converts ComplEx, whose tables have the real parts first.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/mquine/mquine/model"
@@ -134,6 +135,8 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	case name == "rotate" && isNumber(norm, 1):
 		radians := map[string]float64{model.EmbeddingRange: math.Pi}
 		c, err = f.vectorModel("rotate", 2, 1, entity, relation, offset, radians)
+	case name == "conve":
+		c, err = f.libkgeConvE(prefix, entity, relation)
 	case name == "transe" || name == "transh" || name == "rotate":
 		return nil, f.unsupported(name, fmt.Sprintf("its l_norm is %q", norm))
 	default:
@@ -166,6 +169,36 @@ func normSuffix(norm string) (suffix string, ok bool) {
 		return "-l2", true
 	}
 	return "", false
+}
+
+// libkgeConvE converts ConvE. Column 0 of the entities is the bias, and column 0 of the relations is
+// unused. The image is not normalised, and the other normalisations have neither scale nor shift.
+func (f *Folder) libkgeConvE(prefix string, entity, relation Tensor) (*Converted, error) {
+	option := func(key string) string {
+		if prefix == "" {
+			return f.libkgeOption("conve", key)
+		}
+		return cmp.Or(f.libkgeOption("reciprocal_relations_model", "base_model", key), f.libkgeOption("conve", key))
+	}
+	for _, fixed := range []struct {
+		key   string
+		value int
+	}{{"filter_size", 3}, {"stride", 1}, {"padding", 0}} {
+		if v := option(fixed.key); !isNumber(v, fixed.value) {
+			return nil, f.unsupported("conve", fmt.Sprintf("its %s is %q, not %d", fixed.key, v, fixed.value))
+		}
+	}
+	ratio, err := strconv.ParseFloat(option("2D_aspect_ratio"), 64)
+	d := entity.width() - 1
+	height := int(math.Round(math.Sqrt(float64(d) / ratio))) // LibKGE's images are wider than high
+	if err != nil || height < 1 || d%height != 0 {
+		return nil, f.unsupported("conve", fmt.Sprintf("its 2D_aspect_ratio is %q, and its dimension %d",
+			option("2D_aspect_ratio"), d))
+	}
+	scorer := prefix + "_scorer."
+	return f.convE(height, entity, relation.columns(1, relation.width()), offset, convELayers{
+		filters: scorer + "convolution", norm1: scorer + "bn1", dense: scorer + "projection", norm2: scorer + "bn2",
+	})
 }
 
 // isNumber reports whether text is the number n, as 1 or as 1.0.

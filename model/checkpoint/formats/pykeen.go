@@ -53,6 +53,7 @@ func openPyKEEN(f *Folder) error {
 		return fmt.Errorf("%s holds no model of PyKEEN", filepath.Join(f.Path, pykeenModel))
 	}
 	f.Metadata["model"] = root.Class.Name
+	f.addModule(root, "interaction")
 	for _, list := range []string{"entity_representations", "relation_representations"} {
 		for i := 0; ; i++ {
 			embedding := module(root, list, fmt.Sprint(i))
@@ -64,6 +65,37 @@ func openPyKEEN(f *Folder) error {
 				f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
 			}
 		}
+	}
+	return nil
+}
+
+// addModule adds the parameters and buffers of a submodule of m and of its own submodules.
+func (f *Folder) addModule(m *pickle.Object, name string, parents ...string) {
+	if m = module(m, name); m == nil {
+		return
+	}
+	path := append(parents, name)
+	for _, kind := range []string{"_parameters", "_buffers"} {
+		for _, e := range entries(m, kind) {
+			key, named := e.Key.(string)
+			if t, ok := e.Value.(*torch.Tensor); ok && named {
+				file, name := filepath.Join(f.Path, pykeenModel), strings.Join(append(path, key), ".")
+				f.Tensors = append(f.Tensors, Tensor{file, name, t.Type.String(), t.Shape, t.Float32})
+			}
+		}
+	}
+	for _, e := range entries(m, "_modules") {
+		if key, named := e.Key.(string); named {
+			f.addModule(m, key, path...)
+		}
+	}
+}
+
+// entries returns the entries of a dictionary that is an attribute of an object.
+func entries(o *pickle.Object, dictionary string) []pickle.Entry {
+	value, _ := o.Attribute(dictionary)
+	if d, ok := value.(*pickle.Dict); ok {
+		return d.Entries
 	}
 	return nil
 }
@@ -92,7 +124,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	switch name {
 	case "BoxE":
 		return f.pykeenBoxE()
-	case "ComplEx", "DistMult", "QuatE", "RotatE", "TransD", "TransE", "TransH", "TransR":
+	case "ComplEx", "ConvE", "DistMult", "QuatE", "RotatE", "TransD", "TransE", "TransH", "TransR", "TuckER":
 	case "RESCAL":
 		return f.rescalModel("entity_representations.0", "relation_representations.0", interleaved)
 	case "CP":
@@ -114,6 +146,10 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 			c.Notes = append(c.Notes, "PyKEEN interleaves real and imaginary parts; mquine stores all real parts first")
 		}
 		return c, err
+	case "TuckER":
+		return f.pykeenTuckER(entity, relation)
+	case "ConvE":
+		return f.pykeenConvE(entity, relation)
 	case "DistMult":
 		return f.vectorModel("distmult", 1, 1, entity, relation, interleaved, nil)
 	case "QuatE":
@@ -249,4 +285,71 @@ func (f *Folder) pykeenBoxE() (*Converted, error) {
 		return nil, err
 	}
 	return f.tableModel(model.Config{Model: "boxe", Dim: d}, interleaved, entity, relation)
+}
+
+// pykeenTuckER converts TuckER, whose core has the axes head, relation and tail.
+func (f *Folder) pykeenTuckER(entity, relation Tensor) (*Converted, error) {
+	const head, product = "interaction.head_batch_norm", "interaction.head_relation_batch_norm"
+	core, err := f.tensor("interaction.core_tensor")
+	if err != nil {
+		return nil, err
+	}
+	if !f.has(head+".weight", product+".weight") {
+		return f.tuckER(entity, relation, interleaved, core.swapAxes())
+	}
+	if err := f.checkEpsilon("head_batch_norm", "head_relation_batch_norm"); err != nil {
+		return nil, err
+	}
+	return f.tuckER(entity, relation, interleaved, core.swapAxes(), head, product)
+}
+
+// pykeenConvE converts ConvE. The biases of the entities are a separate table.
+func (f *Folder) pykeenConvE(entity, relation Tensor) (*Converted, error) {
+	bias, err := f.tensor("entity_representations.1")
+	if err != nil {
+		return nil, err
+	}
+	if entity, err = join(bias, entity); err != nil {
+		return nil, err
+	}
+	interaction := module(f.value.(*pickle.Object), "interaction")
+	value, _ := interaction.Attribute("shape_info")
+	shape, _ := value.(*pickle.Object)
+	number := func(key string) (n int) {
+		if shape != nil {
+			value, _ := shape.Attribute(key)
+			text, _ := pickle.Text(value)
+			n, _ = strconv.Atoi(text)
+		}
+		return n
+	}
+	if number("kernel_height") != 3 || number("kernel_width") != 3 || number("input_channels") != 1 {
+		return nil, f.unsupported("ConvE", fmt.Sprintf("its filters are %d × %d for %d input channels, and ConvE has "+
+			"filters of 3 × 3 for one", number("kernel_height"), number("kernel_width"), number("input_channels")))
+	}
+	if module(interaction, "hr2d", "3") == nil || module(interaction, "hr1d", "2") == nil ||
+		!f.has("interaction.hr2d.3.weight", "interaction.hr1d.2.weight") {
+		return nil, f.unsupported("ConvE", "it was trained without batch normalisation")
+	}
+	if err := f.checkEpsilon("hr2d.0", "hr2d.3", "hr1d.2"); err != nil {
+		return nil, err
+	}
+	return f.convE(number("image_height"), entity, relation, interleaved, convELayers{
+		norm0: "interaction.hr2d.0", filters: "interaction.hr2d.2", norm1: "interaction.hr2d.3",
+		dense: "interaction.hr1d.0", norm2: "interaction.hr1d.2",
+	})
+}
+
+// checkEpsilon returns an error if a batch normalisation in the interaction has an ε other than
+// PyTorch's default.
+func (f *Folder) checkEpsilon(names ...string) error {
+	for _, name := range names {
+		path := append([]string{"interaction"}, strings.Split(name, ".")...)
+		if m := module(f.value.(*pickle.Object), path...); m != nil {
+			if value, _ := m.Attribute("eps"); value != 1e-5 {
+				return f.unsupported(f.Metadata["model"], fmt.Sprintf("layer %s has ε = %v, not 1e-5", name, value))
+			}
+		}
+	}
+	return nil
 }

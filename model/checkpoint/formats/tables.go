@@ -35,9 +35,21 @@ func (f *Folder) vectorModel(
 // tableModel returns a model of package model with the given tables, in the order of its parameters.
 // Tables of relations with 2R rows make the model reciprocal.
 func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...Tensor) (*Converted, error) {
+	spec, err := model.Lookup(config.Model)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range spec.Hyper { // checkpoints omit defaults
+		if v, given := config.Hyper[h.Key]; given && v == h.Default {
+			delete(config.Hyper, h.Key)
+		}
+	}
+	if len(config.Hyper) == 0 {
+		config.Hyper = nil
+	}
 	c, full := &Converted{Config: config}, config
 	full.Entities, full.Relations = f.Entities.Len(), f.Relations.Len()
-	parameters, err := model.Parameters(full)
+	parameters, err := spec.Parameters(full)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +58,15 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 	}
 	for i, p := range parameters {
 		t, of := tables[i], "entities"
+		if p.Axis == model.Global {
+			if t.rows()*t.width() != p.Len() {
+				return nil, fmt.Errorf("%s: %.60q has the shape %v, but %s needs %v",
+					t.Path, t.Name, t.Shape, config.Model, p.Dims())
+			}
+			t.Name, t.Shape = p.Name, p.Dims()
+			c.Parameters = append(c.Parameters, t)
+			continue
+		}
 		if p.Axis == model.PerRelation {
 			of = "relations"
 		}

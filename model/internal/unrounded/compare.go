@@ -33,12 +33,6 @@ func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitu
 		for i := range psi {
 			sum = exactly.Sub(sum, absolute(difference(i)))
 		}
-	case kernel.GroupNorm:
-		for i := 0; i < len(psi); i += 2 {
-			x, y := difference(i), difference(i+1)
-			squares := exactly.Add(exactly.Mul(x, x), exactly.Mul(y, y))
-			sum = exactly.Sub(sum, new(big.Float).SetPrec(squares.Prec()).Sqrt(squares))
-		}
 	case kernel.Phase:
 		for i := 0; i < len(psi); i += 2 {
 			sum = exactly.Sub(sum, absolute(exactly.Add(product(i), product(i+1))))
@@ -53,6 +47,15 @@ func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitu
 			squares = exactly.Add(squares, exactly.Mul(v, v))
 		}
 		sum = exactly.Sub(sum, new(big.Float).SetPrec(squares.Prec()).Sqrt(squares))
+	default: // the norms of groups
+		for i := 0; i < len(psi); i += c.Group() {
+			squares := exactly.Of(0)
+			for u := range c.Group() {
+				x := difference(i + u)
+				squares = exactly.Add(squares, exactly.Mul(x, x))
+			}
+			sum = exactly.Sub(sum, new(big.Float).SetPrec(squares.Prec()).Sqrt(squares))
+		}
 	}
 	return sum, magnitude
 }

@@ -36,10 +36,19 @@ func Recipes() map[string]func(*recipe.Recipe) {
 			c.Optimiser, c.LearningRate, c.Decay = recipe.SGD, 0.1, recipe.LinearDecay
 		},
 	}
-	for _, name := range model.Names() {
-		recipes[name] = func(c *recipe.Recipe) {
-			c.Model, c.Negatives, c.NegativeCount, c.ZSamples = name, recipe.SharedNegatives, 30, 3
+	for _, spec := range model.Specs() {
+		recipes[spec.Name] = func(c *recipe.Recipe) {
+			c.Model, c.Negatives, c.NegativeCount, c.ZSamples = spec.Name, recipe.SharedNegatives, 30, 3
+			c.Reciprocal = spec.TrainReciprocal
 		}
+	}
+	recipes["tucker, dropout"] = func(c *recipe.Recipe) {
+		c.Model, c.Reciprocal, c.Negatives, c.EMA, c.Clip = "tucker", true, recipe.KvsAll, 0.6, 0.5
+		c.EntityDropout, c.InputDropout, c.HiddenDropout = 0.1, 0.2, 0.3
+	}
+	recipes["conve, dropout"] = func(c *recipe.Recipe) {
+		c.Model, c.Reciprocal, c.Negatives, c.Loss, c.Gamma = "conve", true, recipe.KvsAll, recipe.BCE, 0
+		c.InputDropout, c.FeatureMapDropout, c.HiddenDropout = 0.2, 0.2, 0.3
 	}
 	backends, err := kernel.Available()
 	if err == nil && backends[0].Features.Has(kernel.FeatureBF16) {

@@ -1,0 +1,102 @@
+package formats
+
+import (
+	"fmt"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// conve is the format of TimDettmers/ConvE:
+//
+//	<dataset>_conve_<dropouts>.model   torch file: the state dictionary
+//	entities.dict, relations.dict      lines id<TAB>label, from the tool's vocabulary
+//
+// The first two rows of the tables of entities and relations belong to tokens without a label. The
+// inverse of a relation is the relation whose label ends in _reverse. The file does not
+// have the height of the images; see conveHeight.
+var conve = &Format{
+	Name: "conve", Tool: "ConvE (TimDettmers/ConvE)",
+	Files: "*_conve_*.model, {entities,relations}.dict",
+	Is:    func(dir string) bool { return authorsFile(dir, "conve", ".model") != "" },
+	vocabularies: []vocabularyFiles{
+		{dictFiles.entities, dictFiles.relations, kg.VocabularyLayout{Skip: conveTokens}},
+	},
+	open:    func(f *Folder) error { return f.openState(authorsFile(f.Path, "conve", ".model")) },
+	convert: convertConvE,
+}
+
+// conveTokens is the number of rows in front of the tables without a label: OOV and the empty word.
+const conveTokens = 2
+
+func convertConvE(f *Folder) (*Converted, error) {
+	entity, relation, err := f.tables("emb_e.weight", "emb_rel.weight")
+	if err != nil {
+		return nil, err
+	}
+	bias, err := f.tensor("b")
+	if err != nil {
+		return nil, err
+	}
+	dense, err := f.tensor("fc.weight")
+	if err != nil {
+		return nil, err
+	}
+	filters, err := f.tensor("conv1.weight")
+	if err != nil {
+		return nil, err
+	}
+	height := conveHeight(entity.width(), dense.width(), filters.rows())
+	if height == 0 {
+		return nil, fmt.Errorf("%s: no image of %d pixels gives the %d inputs of layer fc with %d filters of 3 × 3",
+			dense.Path, entity.width(), dense.width(), filters.rows())
+	}
+	for _, t := range []struct {
+		*Tensor
+		labels int
+		of     string
+	}{{&entity, f.Entities.Len(), "entities"}, {&bias, f.Entities.Len(), "entities"},
+		{&relation, f.Relations.Len(), "relations"}} {
+		if t.rows() != t.labels+conveTokens {
+			return nil, f.wrongRows(*t.Tensor, t.labels, t.of+" besides its first two tokens")
+		}
+		t.Shape = []int{t.rows(), t.width()}
+		*t.Tensor = t.pick(numbers(conveTokens, t.rows()))
+	}
+	rows, err := f.pairReversed()
+	if err != nil {
+		return nil, err
+	}
+	if entity, err = join(bias, entity); err != nil {
+		return nil, err
+	}
+	c, err := f.convE(height, entity, relation.pick(rows), interleaved, convELayers{
+		norm0: "bn0", filters: "conv1", norm1: "bn1", dense: "fc", norm2: "bn2",
+	})
+	if err == nil {
+		c.Notes = append(c.Notes,
+			fmt.Sprintf("the image of an embedding was taken to be %d × %d", height, (entity.width()-1)/height),
+			"ConvE's code ranks after a sigmoid, and its empty word is a candidate; mquine ranks scores before the "+
+				"sigmoid, and entities only")
+	}
+	return c, err
+}
+
+// conveHeight returns the height of the image of an embedding of d entries, for which filters of 3 ×
+// 3 give the number of inputs, or 0. Heights a and d/2a give the same number, and conveHeight returns
+// the larger one, as in the authors' 20 × 10.
+func conveHeight(d, inputs, channels int) int {
+	for height := d; height > 0; height-- {
+		if d%height == 0 && channels*(2*height-2)*(d/height-2) == inputs {
+			return height
+		}
+	}
+	return 0
+}
+
+// numbers returns the numbers first ≤ i < last.
+func numbers(first, last int) (list []int) {
+	for i := first; i < last; i++ {
+		list = append(list, i)
+	}
+	return list
+}
