@@ -189,7 +189,7 @@ func BoxEPanel1x16AVX2(args *PanelArgs) int
 // ExpressivePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts
 // as PanelArgs describes. The score is
 //
-//	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x is above 1, otherwise NaN
+//	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 //
 // where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and
 // ψ[12t+6…12t+9][i]. In float32: one chain of fused operations from 0 with t ascending, the first
@@ -204,7 +204,7 @@ func ExpressivePanel3x48AVX512(args *PanelArgs) int
 // ExpressivePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
 // as PanelArgs describes. The score is
 //
-//	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x is above 1, otherwise NaN
+//	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 //
 // where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and
 // ψ[12t+6…12t+9][i]. In float32: one chain of fused operations from 0 with t ascending, the first

@@ -9665,7 +9665,7 @@ TEXT ·ExpressivePanel3x48AVX512(SB), NOSPLIT, $72-16
 	// ExpressivePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts
 	// as PanelArgs describes. The score is
 	//
-	// 	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x is above 1, otherwise NaN
+	// 	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 	//
 	// where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and
 	// ψ[12t+6…12t+9][i]. In float32: one chain of fused operations from 0 with t ascending, the first
@@ -10783,7 +10783,7 @@ TEXT ·ExpressivePanel2x16AVX2(SB), NOSPLIT, $72-16
 	// ExpressivePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
 	// as PanelArgs describes. The score is
 	//
-	// 	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x is above 1, otherwise NaN
+	// 	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 	//
 	// where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and
 	// ψ[12t+6…12t+9][i]. In float32: one chain of fused operations from 0 with t ascending, the first

@@ -254,7 +254,7 @@ func (m *boxEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWork
 }
 
 // boxETraining adds up the gradients of the boxes: w.sum has the middles and the widths of the head
-// box, and then those of the tail box.
+// box, and then of the tail box.
 type boxETraining struct {
 	tableTraining
 	boxes   boxes

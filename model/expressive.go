@@ -19,7 +19,7 @@ import (
 // and t = tanh of their rows. A relation has the rows d_h, d_t, c_h, c_t, s_h, s_t; the functional
 // variant lacks d_h and d_t. Widths are δ = tanh|d|, centres c = tanh of the row. The slope s_t
 // moves by 1e-4 away from 0. With Δ = 1 − s_h s_t and σ = 1 if Δ ≥ 0, else −1, the slope s_h becomes
-// s_h + (Δ − σm)/s_t if |Δ| < m = min_denom. The functional variant uses the slopes as they are.
+// s_h + (Δ − σm)/s_t if |Δ| < m = min_denom. The functional variant leaves the slopes unchanged.
 // For each coordinate
 //
 //	x₁ = |(h − c_h) − s_t t|   of width δ_h,    x₂ = |(t − c_t) − s_h h|   of width δ_t,

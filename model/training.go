@@ -19,7 +19,7 @@ type Trainable interface {
 
 // Training describes what a TrainingWorker computes and what it costs.
 type Training struct {
-	// Width is the number of float32 entries of φ. Psi is that of ψ, or 0 if it is the same.
+	// Width is the number of float32 entries of φ. Psi is the number for ψ, or 0 if it is the same.
 	Width, Psi int
 	// Distance is the distance between ψ and φ whose negative is the score. Pairs is any other
 	// score. If both are nil, the score is the dot product of ψ and φ plus a constant of the query.

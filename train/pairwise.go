@@ -8,9 +8,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// pairwise is the comparer of models with a score function of their own. It computes one pair at a
-// time. Every entry of a gradient is a sum in the order of the rows, so the results do not depend on
-// the number of threads.
+// pairwise is the comparer of models with a PairScore. It computes one pair at a time. Every entry of
+// a gradient is a sum in the order of the rows, so the results do not depend on the number of threads.
 type pairwise struct {
 	model.PairScore
 	threads int

@@ -35,11 +35,11 @@ func constant(name string) operand.Op {
 
 var expressiveComparison = comparison{
 	name: "Expressive", group: 1, psi: 12, phi: 1, falling: true, rows512: 3, rows256: 2, constants: signMask,
-	equation: `score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x is above 1, otherwise NaN
+	equation: `score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 
-where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and ψ[12t+6…12t+9][i]. In
-float32: one chain of fused operations from 0 with t ascending, the first term of a coordinate first. x and w x − k are
-rounded once. A coordinate has twelve words of ψ and one of φ.`,
+where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and ψ[12t+6…12t+9][i].
+In float32: one chain of fused operations from 0 with t ascending, the first term of a coordinate first. x and w x − k
+are rounded once. A coordinate has twelve words of ψ and one of φ.`,
 	several: &severalSums{
 		sums: 2, largest: 1, chains512: 8, chains256: 4,
 		steps: []step{
