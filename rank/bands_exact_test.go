@@ -297,7 +297,7 @@ func TestOverflowGuards(t *testing.T) {
 					query, candidate, small = []float32{0, 0, 0, x}, []float32{0, 0, y}, at < 55
 				case c == kernel.Expressive: // the square of a product
 					query, candidate, small = make([]float32, 12), []float32{y}, at < 40
-					query[0], query[1], query[2] = 2, 1, x
+					query[0], query[1], query[2] = -2, 1, x // |a − s φ| exceeds 1
 				case c == kernel.BoxE: // a square
 					query, candidate = make([]float32, 10), []float32{0, 0}
 					query[3] = x
