@@ -17,6 +17,10 @@ var (
 	PhasePanel4x16AVX2            func(args *PanelArgs) int
 	HakePanel3x48AVX512           func(args *PanelArgs) int
 	HakePanel2x16AVX2             func(args *PanelArgs) int
+	BoxEPanel2x48AVX512           func(args *PanelArgs) int
+	BoxEPanel1x16AVX2             func(args *PanelArgs) int
+	ExpressivePanel3x48AVX512     func(args *PanelArgs) int
+	ExpressivePanel2x16AVX2       func(args *PanelArgs) int
 	GroupNormPanel4x48AVX512      func(args *PanelArgs) int
 	GroupNormPanel3x16AVX2        func(args *PanelArgs) int
 	Int16Panel16x48AMX            func(args *PanelArgs) int
@@ -52,6 +56,10 @@ var (
 	PhasePeakAVX2                 func(n int, x *float32)
 	HakePeakAVX512                func(n int, x *float32)
 	HakePeakAVX2                  func(n int, x *float32)
+	BoxEPeakAVX512                func(n int, x *float32)
+	BoxEPeakAVX2                  func(n int, x *float32)
+	ExpressivePeakAVX512          func(n int, x *float32)
+	ExpressivePeakAVX2            func(n int, x *float32)
 	GroupNormPeakAVX512           func(n int, group int, x *float32)
 	GroupNormPeakAVX2             func(n int, group int, x *float32)
 	FMA64PeakAVX512               func(n int, x *float64)

@@ -154,6 +154,68 @@ func HakePanel3x48AVX512(args *PanelArgs) int
 //go:noescape
 func HakePanel2x16AVX2(args *PanelArgs) int
 
+// BoxEPanel2x48AVX512 scores strips of 2 queries against a panel of 48 candidates, and counts as
+// PanelArgs describes. The score is
+//
+//	score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
+//
+// where d₁ reads a, c, v, w, k from ψ[10t…10t+4][i] and b from φ[2t][j], and d₂ reads
+// ψ[10t+5…10t+9][i] and φ[2t+1][j]. In float32: two chains of fused multiply-adds from 0 with t
+// ascending. The reciprocal is approximate: with r ≈ 1/y from the processor (14 bits in AVX-512,
+// nearly 12 in AVX2), 1/y ≈ r(2 − y r). The square roots are rounded once. A coordinate has ten
+// words of ψ and two of φ.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func BoxEPanel2x48AVX512(args *PanelArgs) int
+
+// BoxEPanel1x16AVX2 scores strips of 1 queries against a panel of 16 candidates, and counts as
+// PanelArgs describes. The score is
+//
+//	score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
+//
+// where d₁ reads a, c, v, w, k from ψ[10t…10t+4][i] and b from φ[2t][j], and d₂ reads
+// ψ[10t+5…10t+9][i] and φ[2t+1][j]. In float32: two chains of fused multiply-adds from 0 with t
+// ascending. The reciprocal is approximate: with r ≈ 1/y from the processor (14 bits in AVX-512,
+// nearly 12 in AVX2), 1/y ≈ r(2 − y r). The square roots are rounded once. A coordinate has ten
+// words of ψ and two of φ.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func BoxEPanel1x16AVX2(args *PanelArgs) int
+
+// ExpressivePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts
+// as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
+//
+// where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and
+// ψ[12t+6…12t+9][i]. In float32: one chain of fused operations from 0 with t ascending, the first
+// term of a coordinate first. x and w x − k are rounded once. A coordinate has twelve words of ψ
+// and one of φ.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func ExpressivePanel3x48AVX512(args *PanelArgs) int
+
+// ExpressivePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+// as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
+//
+// where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and
+// ψ[12t+6…12t+9][i]. In float32: one chain of fused operations from 0 with t ascending, the first
+// term of a coordinate first. x and w x − k are rounded once. A coordinate has twelve words of ψ
+// and one of φ.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func ExpressivePanel2x16AVX2(args *PanelArgs) int
+
 // GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
 // as PanelArgs describes. The score is
 //

@@ -14,6 +14,60 @@ DATA tiny<>+24(SB)/4, $0x00800000
 DATA tiny<>+28(SB)/4, $0x00800000
 GLOBL tiny<>(SB), RODATA|NOPTR, $32
 
+DATA half<>+0(SB)/4, $0x3f000000
+DATA half<>+4(SB)/4, $0x3f000000
+DATA half<>+8(SB)/4, $0x3f000000
+DATA half<>+12(SB)/4, $0x3f000000
+DATA half<>+16(SB)/4, $0x3f000000
+DATA half<>+20(SB)/4, $0x3f000000
+DATA half<>+24(SB)/4, $0x3f000000
+DATA half<>+28(SB)/4, $0x3f000000
+DATA half<>+32(SB)/4, $0x3f000000
+DATA half<>+36(SB)/4, $0x3f000000
+DATA half<>+40(SB)/4, $0x3f000000
+DATA half<>+44(SB)/4, $0x3f000000
+DATA half<>+48(SB)/4, $0x3f000000
+DATA half<>+52(SB)/4, $0x3f000000
+DATA half<>+56(SB)/4, $0x3f000000
+DATA half<>+60(SB)/4, $0x3f000000
+GLOBL half<>(SB), RODATA|NOPTR, $64
+
+DATA one<>+0(SB)/4, $0x3f800000
+DATA one<>+4(SB)/4, $0x3f800000
+DATA one<>+8(SB)/4, $0x3f800000
+DATA one<>+12(SB)/4, $0x3f800000
+DATA one<>+16(SB)/4, $0x3f800000
+DATA one<>+20(SB)/4, $0x3f800000
+DATA one<>+24(SB)/4, $0x3f800000
+DATA one<>+28(SB)/4, $0x3f800000
+DATA one<>+32(SB)/4, $0x3f800000
+DATA one<>+36(SB)/4, $0x3f800000
+DATA one<>+40(SB)/4, $0x3f800000
+DATA one<>+44(SB)/4, $0x3f800000
+DATA one<>+48(SB)/4, $0x3f800000
+DATA one<>+52(SB)/4, $0x3f800000
+DATA one<>+56(SB)/4, $0x3f800000
+DATA one<>+60(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA|NOPTR, $64
+
+DATA two<>+0(SB)/4, $0x40000000
+DATA two<>+4(SB)/4, $0x40000000
+DATA two<>+8(SB)/4, $0x40000000
+DATA two<>+12(SB)/4, $0x40000000
+DATA two<>+16(SB)/4, $0x40000000
+DATA two<>+20(SB)/4, $0x40000000
+DATA two<>+24(SB)/4, $0x40000000
+DATA two<>+28(SB)/4, $0x40000000
+DATA two<>+32(SB)/4, $0x40000000
+DATA two<>+36(SB)/4, $0x40000000
+DATA two<>+40(SB)/4, $0x40000000
+DATA two<>+44(SB)/4, $0x40000000
+DATA two<>+48(SB)/4, $0x40000000
+DATA two<>+52(SB)/4, $0x40000000
+DATA two<>+56(SB)/4, $0x40000000
+DATA two<>+60(SB)/4, $0x40000000
+GLOBL two<>(SB), RODATA|NOPTR, $64
+
 // func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+, POPCNT
 TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
@@ -7823,6 +7877,3407 @@ store:
 	VMOVAPS Y3, 64(CX)
 	VSQRTPS Y8, Y8
 	VSUBPS  Y8, Y4, Y4
+	VMOVAPS Y4, 96(CX)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y0, Y0, Y0
+	VBROADCASTSS (AX), Y6
+	VCMPPS       $0x15, Y6, Y1, Y5
+	VORPS        Y5, Y0, Y0
+	VCMPPS       $0x15, Y6, Y2, Y5
+	VORPS        Y5, Y0, Y0
+	VBROADCASTSS 4(AX), Y6
+	VCMPPS       $0x15, Y6, Y3, Y5
+	VORPS        Y5, Y0, Y0
+	VCMPPS       $0x15, Y6, Y4, Y5
+	VORPS        Y5, Y0, Y0
+	VMOVMSKPS    Y0, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y5
+	VCMPPS       $0x15, Y0, Y2, Y6
+	VMOVMSKPS    Y6, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y1, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y5, Y2, Y6
+	VMOVMSKPS    Y6, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y5, Y1, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y3, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y3, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000080, 16(SP)
+	ADDQ  $0x00000100, 64(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000008, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000008, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func BoxEPanel2x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512F, MMX+, POPCNT
+TEXT ·BoxEPanel2x48AVX512(SB), NOSPLIT, $72-16
+	// BoxEPanel2x48AVX512 scores strips of 2 queries against a panel of 48 candidates, and counts as
+	// PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
+	//
+	// where d₁ reads a, c, v, w, k from ψ[10t…10t+4][i] and b from φ[2t][j], and d₂ reads
+	// ψ[10t+5…10t+9][i] and φ[2t+1][j]. In float32: two chains of fused multiply-adds from 0 with t
+	// ascending. The reciprocal is approximate: with r ≈ 1/y from the processor (14 bits in AVX-512,
+	// nearly 12 in AVX2), 1/y ≈ r(2 − y r). The square roots are rounded once. A coordinate has ten
+	// words of ψ and two of φ.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0         sign mask: all bits but the sign
+	//   Z1–Z6      sum 0 of score[i][j] of query i < 2, 3 registers per query
+	//   Z7–Z12     sum 1 of score[i][j] of query i < 2, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z13–Z15    φ[t][j] of the panel's candidates
+	//   Z16–Z20    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z13–Z14    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
+	MOVQ AX, 64(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x01, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       128(DI), DI
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z13
+	VMOVUPS      64(BX), Z14
+	VMOVUPS      128(BX), Z15
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 8(AX), Z17
+	VBROADCASTSS 16(AX), Z18
+	VBROADCASTSS 24(AX), Z19
+	VBROADCASTSS 32(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z1
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z3
+	VBROADCASTSS 4(AX), Z16
+	VBROADCASTSS 12(AX), Z17
+	VBROADCASTSS 20(AX), Z18
+	VBROADCASTSS 28(AX), Z19
+	VBROADCASTSS 36(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z4
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z5
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z6
+	VMOVUPS      192(BX), Z13
+	VMOVUPS      256(BX), Z14
+	VMOVUPS      320(BX), Z15
+	VBROADCASTSS 40(AX), Z16
+	VBROADCASTSS 48(AX), Z17
+	VBROADCASTSS 56(AX), Z18
+	VBROADCASTSS 64(AX), Z19
+	VBROADCASTSS 72(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z7
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z9
+	VBROADCASTSS 44(AX), Z16
+	VBROADCASTSS 52(AX), Z17
+	VBROADCASTSS 60(AX), Z18
+	VBROADCASTSS 68(AX), Z19
+	VBROADCASTSS 76(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z10
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z11
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z12
+	VMOVUPS      384(BX), Z13
+	VMOVUPS      448(BX), Z14
+	VMOVUPS      512(BX), Z15
+	VBROADCASTSS 80(AX), Z16
+	VBROADCASTSS 88(AX), Z17
+	VBROADCASTSS 96(AX), Z18
+	VBROADCASTSS 104(AX), Z19
+	VBROADCASTSS 112(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z1
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z3
+	VBROADCASTSS 84(AX), Z16
+	VBROADCASTSS 92(AX), Z17
+	VBROADCASTSS 100(AX), Z18
+	VBROADCASTSS 108(AX), Z19
+	VBROADCASTSS 116(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z4
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z5
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z6
+	VMOVUPS      576(BX), Z13
+	VMOVUPS      640(BX), Z14
+	VMOVUPS      704(BX), Z15
+	VBROADCASTSS 120(AX), Z16
+	VBROADCASTSS 128(AX), Z17
+	VBROADCASTSS 136(AX), Z18
+	VBROADCASTSS 144(AX), Z19
+	VBROADCASTSS 152(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z7
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z9
+	VBROADCASTSS 124(AX), Z16
+	VBROADCASTSS 132(AX), Z17
+	VBROADCASTSS 140(AX), Z18
+	VBROADCASTSS 148(AX), Z19
+	VBROADCASTSS 156(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z10
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z11
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z12
+	VMOVUPS      768(BX), Z13
+	VMOVUPS      832(BX), Z14
+	VMOVUPS      896(BX), Z15
+	VBROADCASTSS 160(AX), Z16
+	VBROADCASTSS 168(AX), Z17
+	VBROADCASTSS 176(AX), Z18
+	VBROADCASTSS 184(AX), Z19
+	VBROADCASTSS 192(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z1
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z3
+	VBROADCASTSS 164(AX), Z16
+	VBROADCASTSS 172(AX), Z17
+	VBROADCASTSS 180(AX), Z18
+	VBROADCASTSS 188(AX), Z19
+	VBROADCASTSS 196(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z4
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z5
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z6
+	VMOVUPS      960(BX), Z13
+	VMOVUPS      1024(BX), Z14
+	VMOVUPS      1088(BX), Z15
+	VBROADCASTSS 200(AX), Z16
+	VBROADCASTSS 208(AX), Z17
+	VBROADCASTSS 216(AX), Z18
+	VBROADCASTSS 224(AX), Z19
+	VBROADCASTSS 232(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z7
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z9
+	VBROADCASTSS 204(AX), Z16
+	VBROADCASTSS 212(AX), Z17
+	VBROADCASTSS 220(AX), Z18
+	VBROADCASTSS 228(AX), Z19
+	VBROADCASTSS 236(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z10
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z11
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z12
+	VMOVUPS      1152(BX), Z13
+	VMOVUPS      1216(BX), Z14
+	VMOVUPS      1280(BX), Z15
+	VBROADCASTSS 240(AX), Z16
+	VBROADCASTSS 248(AX), Z17
+	VBROADCASTSS 256(AX), Z18
+	VBROADCASTSS 264(AX), Z19
+	VBROADCASTSS 272(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z1
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z3
+	VBROADCASTSS 244(AX), Z16
+	VBROADCASTSS 252(AX), Z17
+	VBROADCASTSS 260(AX), Z18
+	VBROADCASTSS 268(AX), Z19
+	VBROADCASTSS 276(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z4
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z5
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z6
+	VMOVUPS      1344(BX), Z13
+	VMOVUPS      1408(BX), Z14
+	VMOVUPS      1472(BX), Z15
+	VBROADCASTSS 280(AX), Z16
+	VBROADCASTSS 288(AX), Z17
+	VBROADCASTSS 296(AX), Z18
+	VBROADCASTSS 304(AX), Z19
+	VBROADCASTSS 312(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z7
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z9
+	VBROADCASTSS 284(AX), Z16
+	VBROADCASTSS 292(AX), Z17
+	VBROADCASTSS 300(AX), Z18
+	VBROADCASTSS 308(AX), Z19
+	VBROADCASTSS 316(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z10
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z11
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z12
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000140, AX
+	ADDQ         $0x00000600, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z13
+	VMOVUPS      64(BX), Z14
+	VMOVUPS      128(BX), Z15
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 8(AX), Z17
+	VBROADCASTSS 16(AX), Z18
+	VBROADCASTSS 24(AX), Z19
+	VBROADCASTSS 32(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z1
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z2
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z3
+	VBROADCASTSS 4(AX), Z16
+	VBROADCASTSS 12(AX), Z17
+	VBROADCASTSS 20(AX), Z18
+	VBROADCASTSS 28(AX), Z19
+	VBROADCASTSS 36(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z4
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z5
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z6
+	VMOVUPS      192(BX), Z13
+	VMOVUPS      256(BX), Z14
+	VMOVUPS      320(BX), Z15
+	VBROADCASTSS 40(AX), Z16
+	VBROADCASTSS 48(AX), Z17
+	VBROADCASTSS 56(AX), Z18
+	VBROADCASTSS 64(AX), Z19
+	VBROADCASTSS 72(AX), Z20
+	VMOVAPS      Z13, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z7
+	VMOVAPS      Z14, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z22
+	VFNMADD213PS two<>+0(SB), Z22, Z21
+	VFNMADD213PS Z17, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMULPS       Z18, Z22, Z21
+	VFMSUB213PS  Z20, Z19, Z22
+	VMAXPS       Z21, Z22, Z22
+	VFMADD231PS  Z22, Z22, Z8
+	VMOVAPS      Z15, Z21
+	VFMADD213PS  half<>+0(SB), Z16, Z21
+	VRCP14PS     Z21, Z16
+	VFNMADD213PS two<>+0(SB), Z16, Z21
+	VFNMADD213PS Z17, Z21, Z16
+	VPANDD       Z0, Z16, Z16
+	VMULPS       Z18, Z16, Z21
+	VFMSUB213PS  Z20, Z19, Z16
+	VMAXPS       Z21, Z16, Z16
+	VFMADD231PS  Z16, Z16, Z9
+	VBROADCASTSS 44(AX), Z16
+	VBROADCASTSS 52(AX), Z17
+	VBROADCASTSS 60(AX), Z18
+	VBROADCASTSS 68(AX), Z19
+	VBROADCASTSS 76(AX), Z20
+	VMOVAPS      Z13, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z21
+	VFNMADD213PS two<>+0(SB), Z21, Z13
+	VFNMADD213PS Z17, Z13, Z21
+	VPANDD       Z0, Z21, Z21
+	VMULPS       Z18, Z21, Z13
+	VFMSUB213PS  Z20, Z19, Z21
+	VMAXPS       Z13, Z21, Z21
+	VFMADD231PS  Z21, Z21, Z10
+	VMOVAPS      Z14, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z11
+	VMOVAPS      Z15, Z13
+	VFMADD213PS  half<>+0(SB), Z16, Z13
+	VRCP14PS     Z13, Z14
+	VFNMADD213PS two<>+0(SB), Z14, Z13
+	VFNMADD213PS Z17, Z13, Z14
+	VPANDD       Z0, Z14, Z14
+	VMULPS       Z18, Z14, Z13
+	VFMSUB213PS  Z20, Z19, Z14
+	VMAXPS       Z13, Z14, Z14
+	VFMADD231PS  Z14, Z14, Z12
+	ADDQ         $0x00000050, AX
+	ADDQ         $0x00000180, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	MOVQ DX, 40(SP)
+	MOVQ 64(SP), AX
+
+	// Finish: add the earlier sums, if any, and store the sums
+	MOVQ   args+0(FP), DX
+	MOVQ   48(DX), DX
+	TESTQ  DX, DX
+	JEQ    store
+	VADDPS (AX), Z1, Z1
+	VADDPS 64(AX), Z2, Z2
+	VADDPS 128(AX), Z3, Z3
+	VADDPS 192(AX), Z4, Z4
+	VADDPS 256(AX), Z5, Z5
+	VADDPS 320(AX), Z6, Z6
+	VADDPS 384(AX), Z7, Z7
+	VADDPS 448(AX), Z8, Z8
+	VADDPS 512(AX), Z9, Z9
+	VADDPS 576(AX), Z10, Z10
+	VADDPS 640(AX), Z11, Z11
+	VADDPS 704(AX), Z12, Z12
+
+store:
+	VMOVAPS Z1, (AX)
+	VMOVAPS Z2, 64(AX)
+	VMOVAPS Z3, 128(AX)
+	VMOVAPS Z4, 192(AX)
+	VMOVAPS Z5, 256(AX)
+	VMOVAPS Z6, 320(AX)
+	VMOVAPS Z7, 384(AX)
+	VMOVAPS Z8, 448(AX)
+	VMOVAPS Z9, 512(AX)
+	VMOVAPS Z10, 576(AX)
+	VMOVAPS Z11, 640(AX)
+	VMOVAPS Z12, 704(AX)
+
+	// Combine the sums, unless TargetStart and ExitBelow are nil
+	MOVQ    24(SP), AX
+	ORQ     48(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+	VSQRTPS Z1, Z1
+	VSQRTPS Z7, Z7
+	VADDPS  Z7, Z1, Z7
+	VPXORD  Z23, Z23, Z23
+	VSUBPS  Z7, Z23, Z1
+	VMOVAPS Z1, (CX)
+	VSQRTPS Z2, Z2
+	VSQRTPS Z8, Z8
+	VADDPS  Z8, Z2, Z8
+	VPXORD  Z24, Z24, Z24
+	VSUBPS  Z8, Z24, Z2
+	VMOVAPS Z2, 64(CX)
+	VSQRTPS Z3, Z3
+	VSQRTPS Z9, Z9
+	VADDPS  Z9, Z3, Z9
+	VPXORD  Z25, Z25, Z25
+	VSUBPS  Z9, Z25, Z3
+	VMOVAPS Z3, 128(CX)
+	VSQRTPS Z4, Z4
+	VSQRTPS Z10, Z10
+	VADDPS  Z10, Z4, Z10
+	VPXORD  Z26, Z26, Z26
+	VSUBPS  Z10, Z26, Z4
+	VMOVAPS Z4, 192(CX)
+	VSQRTPS Z5, Z5
+	VSQRTPS Z11, Z11
+	VADDPS  Z11, Z5, Z11
+	VPXORD  Z27, Z27, Z27
+	VSUBPS  Z11, Z27, Z5
+	VMOVAPS Z5, 256(CX)
+	VSQRTPS Z6, Z6
+	VSQRTPS Z12, Z12
+	VADDPS  Z12, Z6, Z12
+	VPXORD  Z28, Z28, Z28
+	VSUBPS  Z12, Z28, Z6
+	VMOVAPS Z6, 320(CX)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z13
+	VCMPPS       $0x15, Z13, Z1, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z2, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z3, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z13
+	VCMPPS       $0x15, Z13, Z4, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z5, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z6, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z1, K2, K5
+	VCMPPS       $0x1e, Z14, Z1, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z2, K3, K5
+	VCMPPS       $0x1e, Z14, Z2, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z3, K4, K5
+	VCMPPS       $0x1e, Z14, Z3, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z4, K2, K5
+	VCMPPS       $0x1e, Z14, Z4, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z13, Z5, K3, K5
+	VCMPPS       $0x1e, Z14, Z5, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z13, Z6, K4, K5
+	VCMPPS       $0x1e, Z14, Z6, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000180, 16(SP)
+	ADDQ  $0x00000300, 64(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000008, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000008, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func BoxEPanel1x16AVX2(args *PanelArgs) int
+// Requires: AVX, AVX2, FMA3, MMX+, POPCNT
+TEXT ·BoxEPanel1x16AVX2(SB), NOSPLIT, $72-16
+	// BoxEPanel1x16AVX2 scores strips of 1 queries against a panel of 16 candidates, and counts as
+	// PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
+	//
+	// where d₁ reads a, c, v, w, k from ψ[10t…10t+4][i] and b from φ[2t][j], and d₂ reads
+	// ψ[10t+5…10t+9][i] and φ[2t+1][j]. In float32: two chains of fused multiply-adds from 0 with t
+	// ascending. The reciprocal is approximate: with r ≈ 1/y from the processor (14 bits in AVX-512,
+	// nearly 12 in AVX2), 1/y ≈ r(2 − y r). The square roots are rounded once. A coordinate has ten
+	// words of ψ and two of φ.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0         sign mask: all bits but the sign
+	//   Y1–Y2      sum 0 of score[i][j] of query i < 1, 2 registers per query
+	//   Y3–Y4      sum 1 of score[i][j] of query i < 1, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y5–Y6      φ[t][j] of the panel's candidates
+	//   Y7–Y11     ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, AX     counting: target t, and the end of the targets of the query
+	//   Y0, Y3     counting: lo and hi of target t in all lanes
+	//   R8–R9      counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
+	MOVQ AX, 64(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPCMPEQD Y0, Y0, Y0
+	VPSRLD   $0x01, Y0, Y0
+	MOVQ     (SP), AX
+	MOVQ     16(SP), CX
+	MOVQ     40(SP), DX
+	MOVQ     args+0(FP), BX
+	MOVQ     16(BX), BX
+	MOVQ     args+0(FP), SI
+	MOVQ     24(SI), SI
+	MOVQ     args+0(FP), DI
+	MOVQ     128(DI), DI
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y3, Y3, Y3
+	VXORPS   Y4, Y4, Y4
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y5
+	VMOVUPS      32(BX), Y6
+	VBROADCASTSS (AX), Y7
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 8(AX), Y9
+	VBROADCASTSS 12(AX), Y10
+	VBROADCASTSS 16(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y1
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y2
+	VMOVUPS      64(BX), Y5
+	VMOVUPS      96(BX), Y6
+	VBROADCASTSS 20(AX), Y7
+	VBROADCASTSS 24(AX), Y8
+	VBROADCASTSS 28(AX), Y9
+	VBROADCASTSS 32(AX), Y10
+	VBROADCASTSS 36(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y3
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y4
+	VMOVUPS      128(BX), Y5
+	VMOVUPS      160(BX), Y6
+	VBROADCASTSS 40(AX), Y7
+	VBROADCASTSS 44(AX), Y8
+	VBROADCASTSS 48(AX), Y9
+	VBROADCASTSS 52(AX), Y10
+	VBROADCASTSS 56(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y1
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y2
+	VMOVUPS      192(BX), Y5
+	VMOVUPS      224(BX), Y6
+	VBROADCASTSS 60(AX), Y7
+	VBROADCASTSS 64(AX), Y8
+	VBROADCASTSS 68(AX), Y9
+	VBROADCASTSS 72(AX), Y10
+	VBROADCASTSS 76(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y3
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y4
+	VMOVUPS      256(BX), Y5
+	VMOVUPS      288(BX), Y6
+	VBROADCASTSS 80(AX), Y7
+	VBROADCASTSS 84(AX), Y8
+	VBROADCASTSS 88(AX), Y9
+	VBROADCASTSS 92(AX), Y10
+	VBROADCASTSS 96(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y1
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y2
+	VMOVUPS      320(BX), Y5
+	VMOVUPS      352(BX), Y6
+	VBROADCASTSS 100(AX), Y7
+	VBROADCASTSS 104(AX), Y8
+	VBROADCASTSS 108(AX), Y9
+	VBROADCASTSS 112(AX), Y10
+	VBROADCASTSS 116(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y3
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y4
+	VMOVUPS      384(BX), Y5
+	VMOVUPS      416(BX), Y6
+	VBROADCASTSS 120(AX), Y7
+	VBROADCASTSS 124(AX), Y8
+	VBROADCASTSS 128(AX), Y9
+	VBROADCASTSS 132(AX), Y10
+	VBROADCASTSS 136(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y1
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y2
+	VMOVUPS      448(BX), Y5
+	VMOVUPS      480(BX), Y6
+	VBROADCASTSS 140(AX), Y7
+	VBROADCASTSS 144(AX), Y8
+	VBROADCASTSS 148(AX), Y9
+	VBROADCASTSS 152(AX), Y10
+	VBROADCASTSS 156(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y3
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y4
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x00000200, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y5
+	VMOVUPS      32(BX), Y6
+	VBROADCASTSS (AX), Y7
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 8(AX), Y9
+	VBROADCASTSS 12(AX), Y10
+	VBROADCASTSS 16(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y1
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y2
+	VMOVUPS      64(BX), Y5
+	VMOVUPS      96(BX), Y6
+	VBROADCASTSS 20(AX), Y7
+	VBROADCASTSS 24(AX), Y8
+	VBROADCASTSS 28(AX), Y9
+	VBROADCASTSS 32(AX), Y10
+	VBROADCASTSS 36(AX), Y11
+	VMOVAPS      Y5, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y12
+	VFNMADD213PS two<>+0(SB), Y12, Y5
+	VFNMADD213PS Y8, Y5, Y12
+	VANDPS       Y0, Y12, Y12
+	VMULPS       Y9, Y12, Y5
+	VFMSUB213PS  Y11, Y10, Y12
+	VMAXPS       Y5, Y12, Y12
+	VFMADD231PS  Y12, Y12, Y3
+	VMOVAPS      Y6, Y5
+	VFMADD213PS  half<>+0(SB), Y7, Y5
+	VRCPPS       Y5, Y6
+	VFNMADD213PS two<>+0(SB), Y6, Y5
+	VFNMADD213PS Y8, Y5, Y6
+	VANDPS       Y0, Y6, Y6
+	VMULPS       Y9, Y6, Y5
+	VFMSUB213PS  Y11, Y10, Y6
+	VMAXPS       Y5, Y6, Y6
+	VFMADD231PS  Y6, Y6, Y4
+	ADDQ         $0x00000028, AX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	MOVQ DX, 40(SP)
+	MOVQ 64(SP), AX
+
+	// Finish: add the earlier sums, if any, and store the sums
+	MOVQ   args+0(FP), DX
+	MOVQ   48(DX), DX
+	TESTQ  DX, DX
+	JEQ    store
+	VADDPS (AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
+	VADDPS 64(AX), Y3, Y3
+	VADDPS 96(AX), Y4, Y4
+
+store:
+	VMOVAPS Y1, (AX)
+	VMOVAPS Y2, 32(AX)
+	VMOVAPS Y3, 64(AX)
+	VMOVAPS Y4, 96(AX)
+
+	// Combine the sums, unless TargetStart and ExitBelow are nil
+	MOVQ    24(SP), AX
+	ORQ     48(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+	VSQRTPS Y1, Y1
+	VSQRTPS Y3, Y3
+	VADDPS  Y3, Y1, Y3
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y3, Y0, Y1
+	VMOVAPS Y1, (CX)
+	VSQRTPS Y2, Y2
+	VSQRTPS Y4, Y4
+	VADDPS  Y4, Y2, Y4
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y4, Y0, Y2
+	VMOVAPS Y2, 32(CX)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y0, Y0, Y0
+	VBROADCASTSS (AX), Y4
+	VCMPPS       $0x15, Y4, Y1, Y3
+	VORPS        Y3, Y0, Y0
+	VCMPPS       $0x15, Y4, Y2, Y3
+	VORPS        Y3, Y0, Y0
+	VMOVMSKPS    Y0, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), AX
+	CMPQ    DI, AX
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y3
+	VCMPPS       $0x15, Y0, Y2, Y4
+	VMOVMSKPS    Y4, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y1, Y4
+	VMOVMSKPS    Y4, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y3, Y2, Y4
+	VMOVMSKPS    Y4, R8
+	SHLQ         $0x08, R8
+	VCMPPS       $0x1e, Y3, Y1, Y4
+	VMOVMSKPS    Y4, R10
+	ORQ          R10, R8
+	ANDQ         R9, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, AX
+	JLT     target0
+
+query1:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000040, 16(SP)
+	ADDQ  $0x00000080, 64(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000004, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000004, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func ExpressivePanel3x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512F, MMX+, POPCNT
+TEXT ·ExpressivePanel3x48AVX512(SB), NOSPLIT, $72-16
+	// ExpressivePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts
+	// as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
+	//
+	// where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and
+	// ψ[12t+6…12t+9][i]. In float32: one chain of fused operations from 0 with t ascending, the first
+	// term of a coordinate first. x and w x − k are rounded once. A coordinate has twelve words of ψ
+	// and one of φ.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0         sign mask: all bits but the sign
+	//   Z1–Z9      sum 0 of score[i][j] of query i < 3, 3 registers per query
+	//   Z10–Z18    sum 1 of score[i][j] of query i < 3, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z19–Z21    φ[t][j] of the panel's candidates
+	//   Z22–Z25    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K1, K3–K4  counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z19–Z20    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
+	MOVQ AX, 64(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x01, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       128(DI), DI
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z19
+	VMOVUPS      64(BX), Z20
+	VMOVUPS      128(BX), Z21
+	VBROADCASTSS (AX), Z22
+	VBROADCASTSS 12(AX), Z23
+	VBROADCASTSS 24(AX), Z24
+	VBROADCASTSS 36(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 4(AX), Z22
+	VBROADCASTSS 16(AX), Z23
+	VBROADCASTSS 28(AX), Z24
+	VBROADCASTSS 40(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 8(AX), Z22
+	VBROADCASTSS 20(AX), Z23
+	VBROADCASTSS 32(AX), Z24
+	VBROADCASTSS 44(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	VMOVUPS      (BX), Z19
+	VMOVUPS      64(BX), Z20
+	VMOVUPS      128(BX), Z21
+	VBROADCASTSS 72(AX), Z22
+	VBROADCASTSS 84(AX), Z23
+	VBROADCASTSS 96(AX), Z24
+	VBROADCASTSS 108(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 76(AX), Z22
+	VBROADCASTSS 88(AX), Z23
+	VBROADCASTSS 100(AX), Z24
+	VBROADCASTSS 112(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 80(AX), Z22
+	VBROADCASTSS 92(AX), Z23
+	VBROADCASTSS 104(AX), Z24
+	VBROADCASTSS 116(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	VMOVUPS      192(BX), Z19
+	VMOVUPS      256(BX), Z20
+	VMOVUPS      320(BX), Z21
+	VBROADCASTSS 144(AX), Z22
+	VBROADCASTSS 156(AX), Z23
+	VBROADCASTSS 168(AX), Z24
+	VBROADCASTSS 180(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 148(AX), Z22
+	VBROADCASTSS 160(AX), Z23
+	VBROADCASTSS 172(AX), Z24
+	VBROADCASTSS 184(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 152(AX), Z22
+	VBROADCASTSS 164(AX), Z23
+	VBROADCASTSS 176(AX), Z24
+	VBROADCASTSS 188(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	VMOVUPS      192(BX), Z19
+	VMOVUPS      256(BX), Z20
+	VMOVUPS      320(BX), Z21
+	VBROADCASTSS 216(AX), Z22
+	VBROADCASTSS 228(AX), Z23
+	VBROADCASTSS 240(AX), Z24
+	VBROADCASTSS 252(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 220(AX), Z22
+	VBROADCASTSS 232(AX), Z23
+	VBROADCASTSS 244(AX), Z24
+	VBROADCASTSS 256(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 224(AX), Z22
+	VBROADCASTSS 236(AX), Z23
+	VBROADCASTSS 248(AX), Z24
+	VBROADCASTSS 260(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	VMOVUPS      384(BX), Z19
+	VMOVUPS      448(BX), Z20
+	VMOVUPS      512(BX), Z21
+	VBROADCASTSS 288(AX), Z22
+	VBROADCASTSS 300(AX), Z23
+	VBROADCASTSS 312(AX), Z24
+	VBROADCASTSS 324(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 292(AX), Z22
+	VBROADCASTSS 304(AX), Z23
+	VBROADCASTSS 316(AX), Z24
+	VBROADCASTSS 328(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 296(AX), Z22
+	VBROADCASTSS 308(AX), Z23
+	VBROADCASTSS 320(AX), Z24
+	VBROADCASTSS 332(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	VMOVUPS      384(BX), Z19
+	VMOVUPS      448(BX), Z20
+	VMOVUPS      512(BX), Z21
+	VBROADCASTSS 360(AX), Z22
+	VBROADCASTSS 372(AX), Z23
+	VBROADCASTSS 384(AX), Z24
+	VBROADCASTSS 396(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 364(AX), Z22
+	VBROADCASTSS 376(AX), Z23
+	VBROADCASTSS 388(AX), Z24
+	VBROADCASTSS 400(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 368(AX), Z22
+	VBROADCASTSS 380(AX), Z23
+	VBROADCASTSS 392(AX), Z24
+	VBROADCASTSS 404(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	VMOVUPS      576(BX), Z19
+	VMOVUPS      640(BX), Z20
+	VMOVUPS      704(BX), Z21
+	VBROADCASTSS 432(AX), Z22
+	VBROADCASTSS 444(AX), Z23
+	VBROADCASTSS 456(AX), Z24
+	VBROADCASTSS 468(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 436(AX), Z22
+	VBROADCASTSS 448(AX), Z23
+	VBROADCASTSS 460(AX), Z24
+	VBROADCASTSS 472(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 440(AX), Z22
+	VBROADCASTSS 452(AX), Z23
+	VBROADCASTSS 464(AX), Z24
+	VBROADCASTSS 476(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	VMOVUPS      576(BX), Z19
+	VMOVUPS      640(BX), Z20
+	VMOVUPS      704(BX), Z21
+	VBROADCASTSS 504(AX), Z22
+	VBROADCASTSS 516(AX), Z23
+	VBROADCASTSS 528(AX), Z24
+	VBROADCASTSS 540(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 508(AX), Z22
+	VBROADCASTSS 520(AX), Z23
+	VBROADCASTSS 532(AX), Z24
+	VBROADCASTSS 544(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 512(AX), Z22
+	VBROADCASTSS 524(AX), Z23
+	VBROADCASTSS 536(AX), Z24
+	VBROADCASTSS 548(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000240, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z19
+	VMOVUPS      64(BX), Z20
+	VMOVUPS      128(BX), Z21
+	VBROADCASTSS (AX), Z22
+	VBROADCASTSS 12(AX), Z23
+	VBROADCASTSS 24(AX), Z24
+	VBROADCASTSS 36(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 4(AX), Z22
+	VBROADCASTSS 16(AX), Z23
+	VBROADCASTSS 28(AX), Z24
+	VBROADCASTSS 40(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 8(AX), Z22
+	VBROADCASTSS 20(AX), Z23
+	VBROADCASTSS 32(AX), Z24
+	VBROADCASTSS 44(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	VMOVUPS      (BX), Z19
+	VMOVUPS      64(BX), Z20
+	VMOVUPS      128(BX), Z21
+	VBROADCASTSS 72(AX), Z22
+	VBROADCASTSS 84(AX), Z23
+	VBROADCASTSS 96(AX), Z24
+	VBROADCASTSS 108(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z10, Z10
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z1
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z11, Z11
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z2
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z12, Z12
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z3
+	VBROADCASTSS 76(AX), Z22
+	VBROADCASTSS 88(AX), Z23
+	VBROADCASTSS 100(AX), Z24
+	VBROADCASTSS 112(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z13, Z13
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z4
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z20, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z14, Z14
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z5
+	VMOVAPS      Z22, Z22
+	VFNMADD231PS Z23, Z21, Z22
+	VPANDD       Z0, Z22, Z22
+	VMAXPS       Z22, Z15, Z15
+	VFMSUB213PS  Z25, Z24, Z22
+	VFNMADD231PS Z22, Z22, Z6
+	VBROADCASTSS 80(AX), Z22
+	VBROADCASTSS 92(AX), Z23
+	VBROADCASTSS 104(AX), Z24
+	VBROADCASTSS 116(AX), Z25
+	VMOVAPS      Z22, Z26
+	VFNMADD231PS Z23, Z19, Z26
+	VPANDD       Z0, Z26, Z26
+	VMAXPS       Z26, Z16, Z16
+	VFMSUB213PS  Z25, Z24, Z26
+	VFNMADD231PS Z26, Z26, Z7
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z20, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z17, Z17
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z8
+	VMOVAPS      Z22, Z19
+	VFNMADD231PS Z23, Z21, Z19
+	VPANDD       Z0, Z19, Z19
+	VMAXPS       Z19, Z18, Z18
+	VFMSUB213PS  Z25, Z24, Z19
+	VFNMADD231PS Z19, Z19, Z9
+	ADDQ         $0x00000090, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	MOVQ DX, 40(SP)
+	MOVQ 64(SP), AX
+
+	// Finish: add the earlier sums, if any, and store the sums
+	MOVQ   args+0(FP), DX
+	MOVQ   48(DX), DX
+	TESTQ  DX, DX
+	JEQ    store
+	VADDPS (AX), Z1, Z1
+	VADDPS 64(AX), Z2, Z2
+	VADDPS 128(AX), Z3, Z3
+	VADDPS 192(AX), Z4, Z4
+	VADDPS 256(AX), Z5, Z5
+	VADDPS 320(AX), Z6, Z6
+	VADDPS 384(AX), Z7, Z7
+	VADDPS 448(AX), Z8, Z8
+	VADDPS 512(AX), Z9, Z9
+	VMAXPS 576(AX), Z10, Z10
+	VMAXPS 640(AX), Z11, Z11
+	VMAXPS 704(AX), Z12, Z12
+	VMAXPS 768(AX), Z13, Z13
+	VMAXPS 832(AX), Z14, Z14
+	VMAXPS 896(AX), Z15, Z15
+	VMAXPS 960(AX), Z16, Z16
+	VMAXPS 1024(AX), Z17, Z17
+	VMAXPS 1088(AX), Z18, Z18
+
+store:
+	VMOVAPS Z1, (AX)
+	VMOVAPS Z2, 64(AX)
+	VMOVAPS Z3, 128(AX)
+	VMOVAPS Z4, 192(AX)
+	VMOVAPS Z5, 256(AX)
+	VMOVAPS Z6, 320(AX)
+	VMOVAPS Z7, 384(AX)
+	VMOVAPS Z8, 448(AX)
+	VMOVAPS Z9, 512(AX)
+	VMOVAPS Z10, 576(AX)
+	VMOVAPS Z11, 640(AX)
+	VMOVAPS Z12, 704(AX)
+	VMOVAPS Z13, 768(AX)
+	VMOVAPS Z14, 832(AX)
+	VMOVAPS Z15, 896(AX)
+	VMOVAPS Z16, 960(AX)
+	VMOVAPS Z17, 1024(AX)
+	VMOVAPS Z18, 1088(AX)
+
+	// Combine the sums, unless TargetStart and ExitBelow are nil
+	MOVQ       24(SP), AX
+	ORQ        48(SP), AX
+	TESTQ      AX, AX
+	JEQ        next
+	VCMPPS     $0x1a, one<>+0(SB), Z10, K1
+	VPTERNLOGD $0xff, Z1, Z1, K1, Z1
+	VMOVAPS    Z1, (CX)
+	VCMPPS     $0x1a, one<>+0(SB), Z11, K1
+	VPTERNLOGD $0xff, Z2, Z2, K1, Z2
+	VMOVAPS    Z2, 64(CX)
+	VCMPPS     $0x1a, one<>+0(SB), Z12, K1
+	VPTERNLOGD $0xff, Z3, Z3, K1, Z3
+	VMOVAPS    Z3, 128(CX)
+	VCMPPS     $0x1a, one<>+0(SB), Z13, K1
+	VPTERNLOGD $0xff, Z4, Z4, K1, Z4
+	VMOVAPS    Z4, 192(CX)
+	VCMPPS     $0x1a, one<>+0(SB), Z14, K1
+	VPTERNLOGD $0xff, Z5, Z5, K1, Z5
+	VMOVAPS    Z5, 256(CX)
+	VCMPPS     $0x1a, one<>+0(SB), Z15, K1
+	VPTERNLOGD $0xff, Z6, Z6, K1, Z6
+	VMOVAPS    Z6, 320(CX)
+	VCMPPS     $0x1a, one<>+0(SB), Z16, K1
+	VPTERNLOGD $0xff, Z7, Z7, K1, Z7
+	VMOVAPS    Z7, 384(CX)
+	VCMPPS     $0x1a, one<>+0(SB), Z17, K1
+	VPTERNLOGD $0xff, Z8, Z8, K1, Z8
+	VMOVAPS    Z8, 448(CX)
+	VCMPPS     $0x1a, one<>+0(SB), Z18, K1
+	VPTERNLOGD $0xff, Z9, Z9, K1, Z9
+	VMOVAPS    Z9, 512(CX)
+	MOVQ       48(SP), AX
+	TESTQ      AX, AX
+	JEQ        not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K2, K2, K2
+	VBROADCASTSS (AX), Z19
+	VCMPPS       $0x15, Z19, Z1, K1
+	KORW         K1, K2, K2
+	VCMPPS       $0x15, Z19, Z2, K1
+	KORW         K1, K2, K2
+	VCMPPS       $0x15, Z19, Z3, K1
+	KORW         K1, K2, K2
+	VBROADCASTSS 4(AX), Z19
+	VCMPPS       $0x15, Z19, Z4, K1
+	KORW         K1, K2, K2
+	VCMPPS       $0x15, Z19, Z5, K1
+	KORW         K1, K2, K2
+	VCMPPS       $0x15, Z19, Z6, K1
+	KORW         K1, K2, K2
+	VBROADCASTSS 8(AX), Z19
+	VCMPPS       $0x15, Z19, Z7, K1
+	KORW         K1, K2, K2
+	VCMPPS       $0x15, Z19, Z8, K1
+	KORW         K1, K2, K2
+	VCMPPS       $0x15, Z19, Z9, K1
+	KORW         K1, K2, K2
+	KORTESTW     K2, K2
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K1
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z1, K1, K5
+	VCMPPS       $0x1e, Z20, Z1, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z2, K3, K5
+	VCMPPS       $0x1e, Z20, Z2, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z3, K4, K5
+	VCMPPS       $0x1e, Z20, Z3, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z4, K1, K5
+	VCMPPS       $0x1e, Z20, Z4, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z5, K3, K5
+	VCMPPS       $0x1e, Z20, Z5, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z6, K4, K5
+	VCMPPS       $0x1e, Z20, Z6, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z7, K1, K5
+	VCMPPS       $0x1e, Z20, Z7, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z19, Z8, K3, K5
+	VCMPPS       $0x1e, Z20, Z8, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z19, Z9, K4, K5
+	VCMPPS       $0x1e, Z20, Z9, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000240, 16(SP)
+	ADDQ  $0x00000480, 64(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x0000000c, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x0000000c, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func ExpressivePanel2x16AVX2(args *PanelArgs) int
+// Requires: AVX, AVX2, FMA3, MMX+, POPCNT
+TEXT ·ExpressivePanel2x16AVX2(SB), NOSPLIT, $72-16
+	// ExpressivePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+	// as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
+	//
+	// where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and
+	// ψ[12t+6…12t+9][i]. In float32: one chain of fused operations from 0 with t ascending, the first
+	// term of a coordinate first. x and w x − k are rounded once. A coordinate has twelve words of ψ
+	// and one of φ.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0         sign mask: all bits but the sign
+	//   Y1–Y4      sum 0 of score[i][j] of query i < 2, 2 registers per query
+	//   Y5–Y8      sum 1 of score[i][j] of query i < 2, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y9–Y10     φ[t][j] of the panel's candidates
+	//   Y11–Y14    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y5  counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
+	MOVQ AX, 64(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPCMPEQD Y0, Y0, Y0
+	VPSRLD   $0x01, Y0, Y0
+	MOVQ     (SP), AX
+	MOVQ     16(SP), CX
+	MOVQ     40(SP), DX
+	MOVQ     args+0(FP), BX
+	MOVQ     16(BX), BX
+	MOVQ     args+0(FP), SI
+	MOVQ     24(SI), SI
+	MOVQ     args+0(FP), DI
+	MOVQ     128(DI), DI
+	VXORPS   Y1, Y1, Y1
+	VXORPS   Y2, Y2, Y2
+	VXORPS   Y3, Y3, Y3
+	VXORPS   Y4, Y4, Y4
+	VXORPS   Y5, Y5, Y5
+	VXORPS   Y6, Y6, Y6
+	VXORPS   Y7, Y7, Y7
+	VXORPS   Y8, Y8, Y8
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y9
+	VMOVUPS      32(BX), Y10
+	VBROADCASTSS (AX), Y11
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 16(AX), Y13
+	VBROADCASTSS 24(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 4(AX), Y11
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 20(AX), Y13
+	VBROADCASTSS 28(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	VMOVUPS      (BX), Y9
+	VMOVUPS      32(BX), Y10
+	VBROADCASTSS 48(AX), Y11
+	VBROADCASTSS 56(AX), Y12
+	VBROADCASTSS 64(AX), Y13
+	VBROADCASTSS 72(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 52(AX), Y11
+	VBROADCASTSS 60(AX), Y12
+	VBROADCASTSS 68(AX), Y13
+	VBROADCASTSS 76(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	VMOVUPS      64(BX), Y9
+	VMOVUPS      96(BX), Y10
+	VBROADCASTSS 96(AX), Y11
+	VBROADCASTSS 104(AX), Y12
+	VBROADCASTSS 112(AX), Y13
+	VBROADCASTSS 120(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 100(AX), Y11
+	VBROADCASTSS 108(AX), Y12
+	VBROADCASTSS 116(AX), Y13
+	VBROADCASTSS 124(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	VMOVUPS      64(BX), Y9
+	VMOVUPS      96(BX), Y10
+	VBROADCASTSS 144(AX), Y11
+	VBROADCASTSS 152(AX), Y12
+	VBROADCASTSS 160(AX), Y13
+	VBROADCASTSS 168(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 148(AX), Y11
+	VBROADCASTSS 156(AX), Y12
+	VBROADCASTSS 164(AX), Y13
+	VBROADCASTSS 172(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	VMOVUPS      128(BX), Y9
+	VMOVUPS      160(BX), Y10
+	VBROADCASTSS 192(AX), Y11
+	VBROADCASTSS 200(AX), Y12
+	VBROADCASTSS 208(AX), Y13
+	VBROADCASTSS 216(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 196(AX), Y11
+	VBROADCASTSS 204(AX), Y12
+	VBROADCASTSS 212(AX), Y13
+	VBROADCASTSS 220(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	VMOVUPS      128(BX), Y9
+	VMOVUPS      160(BX), Y10
+	VBROADCASTSS 240(AX), Y11
+	VBROADCASTSS 248(AX), Y12
+	VBROADCASTSS 256(AX), Y13
+	VBROADCASTSS 264(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 244(AX), Y11
+	VBROADCASTSS 252(AX), Y12
+	VBROADCASTSS 260(AX), Y13
+	VBROADCASTSS 268(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	VMOVUPS      192(BX), Y9
+	VMOVUPS      224(BX), Y10
+	VBROADCASTSS 288(AX), Y11
+	VBROADCASTSS 296(AX), Y12
+	VBROADCASTSS 304(AX), Y13
+	VBROADCASTSS 312(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 292(AX), Y11
+	VBROADCASTSS 300(AX), Y12
+	VBROADCASTSS 308(AX), Y13
+	VBROADCASTSS 316(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	VMOVUPS      192(BX), Y9
+	VMOVUPS      224(BX), Y10
+	VBROADCASTSS 336(AX), Y11
+	VBROADCASTSS 344(AX), Y12
+	VBROADCASTSS 352(AX), Y13
+	VBROADCASTSS 360(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 340(AX), Y11
+	VBROADCASTSS 348(AX), Y12
+	VBROADCASTSS 356(AX), Y13
+	VBROADCASTSS 364(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000180, AX
+	ADDQ         $0x00000100, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y9
+	VMOVUPS      32(BX), Y10
+	VBROADCASTSS (AX), Y11
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 16(AX), Y13
+	VBROADCASTSS 24(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 4(AX), Y11
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 20(AX), Y13
+	VBROADCASTSS 28(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	VMOVUPS      (BX), Y9
+	VMOVUPS      32(BX), Y10
+	VBROADCASTSS 48(AX), Y11
+	VBROADCASTSS 56(AX), Y12
+	VBROADCASTSS 64(AX), Y13
+	VBROADCASTSS 72(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y5, Y5
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y1
+	VMOVAPS      Y11, Y11
+	VFNMADD231PS Y12, Y10, Y11
+	VANDPS       Y0, Y11, Y11
+	VMAXPS       Y11, Y6, Y6
+	VFMSUB213PS  Y14, Y13, Y11
+	VFNMADD231PS Y11, Y11, Y2
+	VBROADCASTSS 52(AX), Y11
+	VBROADCASTSS 60(AX), Y12
+	VBROADCASTSS 68(AX), Y13
+	VBROADCASTSS 76(AX), Y14
+	VMOVAPS      Y11, Y15
+	VFNMADD231PS Y12, Y9, Y15
+	VANDPS       Y0, Y15, Y15
+	VMAXPS       Y15, Y7, Y7
+	VFMSUB213PS  Y14, Y13, Y15
+	VFNMADD231PS Y15, Y15, Y3
+	VMOVAPS      Y11, Y9
+	VFNMADD231PS Y12, Y10, Y9
+	VANDPS       Y0, Y9, Y9
+	VMAXPS       Y9, Y8, Y8
+	VFMSUB213PS  Y14, Y13, Y9
+	VFNMADD231PS Y9, Y9, Y4
+	ADDQ         $0x00000060, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	MOVQ DX, 40(SP)
+	MOVQ 64(SP), AX
+
+	// Finish: add the earlier sums, if any, and store the sums
+	MOVQ   args+0(FP), DX
+	MOVQ   48(DX), DX
+	TESTQ  DX, DX
+	JEQ    store
+	VADDPS (AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
+	VADDPS 64(AX), Y3, Y3
+	VADDPS 96(AX), Y4, Y4
+	VMAXPS 128(AX), Y5, Y5
+	VMAXPS 160(AX), Y6, Y6
+	VMAXPS 192(AX), Y7, Y7
+	VMAXPS 224(AX), Y8, Y8
+
+store:
+	VMOVAPS Y1, (AX)
+	VMOVAPS Y2, 32(AX)
+	VMOVAPS Y3, 64(AX)
+	VMOVAPS Y4, 96(AX)
+	VMOVAPS Y5, 128(AX)
+	VMOVAPS Y6, 160(AX)
+	VMOVAPS Y7, 192(AX)
+	VMOVAPS Y8, 224(AX)
+
+	// Combine the sums, unless TargetStart and ExitBelow are nil
+	MOVQ    24(SP), AX
+	ORQ     48(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+	VCMPPS  $0x1a, one<>+0(SB), Y5, Y5
+	VORPS   Y5, Y1, Y1
+	VMOVAPS Y1, (CX)
+	VCMPPS  $0x1a, one<>+0(SB), Y6, Y6
+	VORPS   Y6, Y2, Y2
+	VMOVAPS Y2, 32(CX)
+	VCMPPS  $0x1a, one<>+0(SB), Y7, Y7
+	VORPS   Y7, Y3, Y3
+	VMOVAPS Y3, 64(CX)
+	VCMPPS  $0x1a, one<>+0(SB), Y8, Y8
+	VORPS   Y8, Y4, Y4
 	VMOVAPS Y4, 96(CX)
 	MOVQ    48(SP), AX
 	TESTQ   AX, AX

@@ -74,6 +74,34 @@ func HakePeakAVX512(n int, x *float32)
 // Requires n > 0.
 func HakePeakAVX2(n int, x *float32)
 
+// BoxEPeakAVX512 runs n rounds of the arithmetic of 8 terms of the BoxE panel kernel, each for 16
+// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
+// zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func BoxEPeakAVX512(n int, x *float32)
+
+// BoxEPeakAVX2 runs n rounds of the arithmetic of 4 terms of the BoxE panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func BoxEPeakAVX2(n int, x *float32)
+
+// ExpressivePeakAVX512 runs n rounds of the arithmetic of 8 terms of the Expressive panel kernel,
+// each for 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
+// multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func ExpressivePeakAVX512(n int, x *float32)
+
+// ExpressivePeakAVX2 runs n rounds of the arithmetic of 4 terms of the Expressive panel kernel,
+// each for 8 candidates. It works on registers alone, which begin as x[0..31]. The values matter:
+// multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func ExpressivePeakAVX2(n int, x *float32)
+
 // GroupNormPeakAVX512 runs n rounds of the arithmetic of 12 groups of the GroupNorm panel kernel,
 // each for 16 candidates. It works on registers alone, which begin as x[0..31]; their values matter
 // as in NormPeak.

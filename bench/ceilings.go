@@ -37,6 +37,8 @@ func ceilings(s *suite) []Benchmark {
 			{groups.String(), ceiling.Terms(backend, groups), groups.Flops()},
 			{"phase", ceiling.Terms(backend, kernel.Phase), kernel.Phase.Flops()},
 			{"hake", ceiling.Terms(backend, kernel.Hake), kernel.Hake.Flops()},
+			{"boxe", ceiling.Terms(backend, kernel.BoxE), kernel.BoxE.Flops()},
+			{"expressive", ceiling.Terms(backend, kernel.Expressive), kernel.Expressive.Flops()},
 			{"fma64", ceiling.FMA64(backend), 1},
 			{"muladd64", ceiling.MulAdd64(backend), 1},
 			{"int8", ceiling.Int8(backend), 1},

@@ -22,6 +22,29 @@ import (
 func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	psi, phi := c.Words()
 	x, y = make([]float32, k*psi), make([]float32, k*phi)
+	switch c {
+	case Expressive: // with z = a
+		first, other := 2.0, 0x1p-11
+		if unit == U64 {
+			first, other = 1.5, 0x1p-26
+		}
+		for _, t := range at {
+			x[psi*t] = float32(other)
+			if unit == U32 { // float64 adds the two terms of a coordinate first
+				x[psi*t+6] = float32(other)
+			}
+		}
+		for t := range k {
+			x[psi*t+2], x[psi*t+8] = 1, 1
+		}
+		x[0] = float32(first)
+		return x, y
+	case BoxE: // the point is −1
+		for t := range k {
+			x[psi*t+1], x[psi*t+3] = 2.5, 1
+		}
+		return x, y
+	}
 	_, exponent := math.Frexp(unit)
 	half := float32(math.Ldexp(1, exponent/2))
 	if c.Distance() && !c.Products() {
@@ -79,6 +102,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 		}
 		least := map[Kind]float64{
 			KindDot: 0.999, KindL1: 0.99, KindGroupNorm: 0.95, KindPhase: 0.98, KindGroupNormOf: 0.95, KindHake: 0.49,
+			KindExpressive: 0.9,
 		}[c.Kind()]
 		if !kerneltest.HasTwin(c) && b.Tier != Generic {
 			least = 0 // the error of the root exceeds all other errors: see TestRootError
@@ -109,6 +133,10 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 					x[4*t+2] = 0x1p-75
 				case KindL1: // differences are exact
 					x[t], y[t] = math.SmallestNonzeroFloat32, 0
+				case KindExpressive: // squares that are ties and round to 0
+					x[12*t], x[12*t+2], x[12*t+6], x[12*t+8] = 2, 0x1p-76, 2, 0x1p-76
+				case KindBoxE: // the same, at a distance of 2
+					x[10*t+3], x[10*t+8] = 0x1p-76, 0x1p-76
 				}
 			}
 			panelError(t, b, c, x, y, &ratio)
@@ -118,6 +146,8 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 		case c == L1:
 			least = 0
 		case c == Hake:
+		case c == BoxE, c == Expressive:
+			least = 0.24
 		case c.Distance() && b.Tier == Generic:
 			least = 0x1p-13 / math.Sqrt(size)
 		case c.Distance(): // a root for each group
@@ -167,6 +197,10 @@ func TestPairErrorIsReached(t *testing.T) {
 			least = 0.9
 		case KindHake: // the measure contains ‖ψ‖‖φ‖ and the distance, which are equal here
 			least = 0.49
+		case KindExpressive:
+			least = 0.8
+		case KindBoxE: // errors of the reciprocal and of its difference from c do not occur here
+			least = 0
 		}
 		ratio.Check(t, least)
 	})

@@ -4,11 +4,12 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/asm"
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 // Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm, Phase,
-// Hake or a result of GroupNormOf. The result is a score; larger is better. Comparisons can be
-// compared with ==.
+// Hake, BoxE, Expressive or a result of GroupNormOf. The result is a score; larger is better.
+// Comparisons can be compared with ==.
 //
 // Each comparison is defined in its own file, comparison_NAME.go.
 type Comparison struct{ *spec }
@@ -25,12 +26,14 @@ const (
 	KindPhase
 	KindGroupNormOf
 	KindHake
+	KindBoxE
+	KindExpressive
 	NumKinds
 )
 
 // Comparisons returns a comparison of every kind, ordered by kind.
 func Comparisons() []Comparison {
-	return []Comparison{Dot, L1, GroupNorm, Phase, GroupNormOf(4), Hake}
+	return []Comparison{Dot, L1, GroupNorm, Phase, GroupNormOf(4), Hake, BoxE, Expressive}
 }
 
 // spec is the declaration of a comparison. ψ and φ are sequences of coordinates. A score is a sum
@@ -43,6 +46,9 @@ type spec struct {
 	group, psi, phi int
 	// falling says that a score never rises as coordinates are added.
 	falling bool
+	// exits says that rankings leave strips of a falling score early, and order the coordinates for it.
+	// It holds for every distance.
+	exits bool
 	// distance says that errors are relative to the distance D, the absolute value of a score that
 	// is a sum of terms of one sign. products says that errors are relative to ‖ψ‖‖φ‖. If both are
 	// set, errors are relative to ‖ψ‖‖φ‖ + D.
@@ -50,6 +56,9 @@ type spec struct {
 	// rounding says that bounds must cover the rounding of ψ and φ to float32. If it is false, the
 	// model's slack covers that rounding.
 	rounding bool
+	// psiNorm and phiNorm take the place of ‖ψ‖ and ‖φ‖ in the bounds of products. They are nil if the
+	// bounds refer to these norms.
+	psiNorm, phiNorm func([]float32) float64
 	// limit is a bound below which nothing overflows in a panel: on ‖ψ‖‖φ‖ for products, on ‖ψ‖ +
 	// ‖φ‖ for a distance, and on ‖ψ‖ + ‖ψ‖‖φ‖ for both.
 	limit float64
@@ -68,11 +77,9 @@ type spec struct {
 	// entries. Nil means the additions of the 32 lanes and in a lane.
 	pairSums func(n int) int
 	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
-	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
 	// strip, [k·psi][genericMR], with all candidates in a panel, [k·phi][genericNR]. terms adds the
 	// float64 terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do. Every
-	// coordinate adds the term of its group. If terms is nil, pair is the portable pair kernel, and
-	// adds the term of a group once.
+	// coordinate adds the term of its group. If terms is nil, pair is the portable pair kernel.
 	scores func(psi, phi []float32, query int) [genericNR]float32
 	terms  func(x, row []float32) [32]float64
 	pair   func(x, row []float32) float64
@@ -91,6 +98,8 @@ type secondSum struct {
 	terms     func(x, row []float32) [32]float64
 	combine   func(first, second float32) float32
 	combine64 func(first, second float64) float64
+	// largest says that the "sum" is the largest of the values. They are not negative.
+	largest bool
 }
 
 // panelFunc and pairFunc are the signatures of the kernels. Package asm documents their arguments.
@@ -143,8 +152,8 @@ func (b *Backend) comparer(c Comparison) *comparer { return &c.tiers[b.Tier] }
 // Kind returns the number of the comparison.
 func (c Comparison) Kind() Kind { return c.kind }
 
-// String returns "dot", "l1", "group-norm", "phase", "hake" or, for groups of s coordinates,
-// "group-norm-s".
+// String returns "dot", "l1", "group-norm", "phase", "hake", "boxe", "expressive" or, for groups of s
+// coordinates, "group-norm-s".
 func (c Comparison) String() string { return c.name }
 
 // Group returns the number of coordinates that are compared together. It divides the number of
@@ -159,8 +168,30 @@ func (c Comparison) Words() (psi, phi int) { return c.psi, c.phi }
 // to which its errors are relative. It is true for L1, group norms and Hake.
 func (c Comparison) Distance() bool { return c.distance }
 
-// Products reports whether the errors of scores are relative to ‖ψ‖‖φ‖. It is true for Dot, Phase
-// and Hake. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and the distance.
+// Exits reports whether rankings leave strips early. It is true for all distances, BoxE and
+// Expressive.
+func (c Comparison) Exits() bool { return c.distance || c.exits }
+
+// PsiNorm returns an upper bound on ‖ψ‖, or on the number that takes its place in the error bounds of
+// BoxE and Expressive. PhiNorm does the same for φ.
+func (c Comparison) PsiNorm(psi []float32) float64 {
+	if c.psiNorm != nil {
+		return c.psiNorm(psi)
+	}
+	return fmath.Norm(psi)
+}
+
+// PhiNorm is described with PsiNorm.
+func (c Comparison) PhiNorm(phi []float32) float64 {
+	if c.phiNorm != nil {
+		return c.phiNorm(phi)
+	}
+	return fmath.Norm(phi)
+}
+
+// Products reports whether the errors of scores are relative to ‖ψ‖‖φ‖. It is true for all
+// comparisons except L1 and group norms. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and the
+// distance.
 func (c Comparison) Products() bool { return c.products }
 
 // Flops returns the number of floating-point operations per coordinate: additions, multiplications

@@ -61,7 +61,10 @@ func panelOfSums(c *spec) panelFunc {
 				second := sums[((2*s+1)*genericMR+i)*genericNR:][:genericNR]
 				row := out[(s*genericMR+i)*genericNR:][:genericNR]
 				for j := range row {
-					if a.Add != 0 {
+					switch {
+					case a.Add != 0 && c.second.largest:
+						x[j], y[j] = x[j]+first[j], max(y[j], second[j])
+					case a.Add != 0:
 						x[j], y[j] = x[j]+first[j], y[j]+second[j]
 					}
 					first[j], second[j] = x[j], y[j]

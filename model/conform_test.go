@@ -72,6 +72,7 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 		}
 		return -score
 	},
+
 	"hake": func(c model.Config, h, r, t []float64) float64 {
 		k := c.Dim
 		factor := 3.14159262358979323846 / c.Hyper[model.EmbeddingRange] / 2
@@ -347,6 +348,9 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"transh-l1": translated(1, hyperplane), "transh-l2": translated(2, hyperplane),
 	"transr-l1": translated(1, product), "transr-l2": translated(2, product),
 	"transd-l1": translated(1, dynamic), "transd-l2": translated(2, dynamic),
+	"boxe":                  boxe,
+	"expressive":            expressive(false),
+	"expressive-functional": expressive(true),
 }
 
 // headDefinitions holds the scores of head queries of the models whose sides differ.
@@ -602,6 +606,93 @@ func dihedralElement(m, n int) (d [2][2]float64) {
 		return [2][2]float64{{cos, -sin}, {sin, cos}}
 	}
 	return [2][2]float64{{cos, sin}, {sin, -cos}}
+}
+
+// expressive returns the definition of ExpressivE or of its functional variant.
+func expressive(functional bool) func(c model.Config, h, r, t []float64) float64 {
+	return func(c model.Config, h, r, t []float64) float64 {
+		d := c.Dim
+		inside, outside, within := 0.0, 0.0, true
+		add := func(x, delta float64) {
+			omega := 2*delta + 1
+			k := float64(0.5*(omega-1)) * (omega - 1/omega)
+			in := x / omega
+			out := float64(omega*x) - float64(k)
+			inside = inside + float64(in*in)
+			outside = outside + float64(out*out)
+			if x > delta {
+				within = false
+			}
+		}
+		for i := range d {
+			var deltaH, deltaT float64
+			rest := r
+			if !functional {
+				deltaH, deltaT = math.Abs(fmath.Tanh(r[i])), math.Abs(fmath.Tanh(r[d+i]))
+				rest = r[2*d:]
+			}
+			ch, ct, sh, st := fmath.Tanh(rest[i]), fmath.Tanh(rest[d+i]), rest[2*d+i], rest[3*d+i]
+			if !functional {
+				if st < 0 {
+					st = st - 1e-4
+				} else {
+					st = st + 1e-4
+				}
+				delta, m := 1-float64(sh*st), 0.5
+				if math.Abs(delta) < m {
+					if delta < 0 {
+						m = -m
+					}
+					sh = sh + (delta-m)/st
+				}
+			}
+			x, y := fmath.Tanh(h[i]), fmath.Tanh(t[i])
+			add(math.Abs((x-ch)-float64(st*y)), deltaH)
+			add(math.Abs((y-ct)-float64(sh*x)), deltaT)
+		}
+		if within {
+			return -inside
+		}
+		return -outside
+	}
+}
+
+// boxe is the definition of BoxE.
+func boxe(c model.Config, h, r, t []float64) float64 {
+	d := c.Dim
+	distance := func(position, bump, centre, shape []float64, size float64) float64 {
+		logs := 0.0
+		for _, s := range shape {
+			logs = logs + fmath.Ln(math.Max(math.Abs(s), 0x1p-23))
+		}
+		exp := func(x float64) float64 {
+			if x > 0 {
+				return 1 / fmath.Exp(-x)
+			}
+			return fmath.Exp(x)
+		}
+		mean := exp(logs / float64(d))
+		var sigma float64
+		if size > 0 {
+			sigma = size + 1
+		} else {
+			sigma = exp(size)
+		}
+		sum := 0.0
+		for i := range d {
+			quotient := shape[i] / mean
+			half := math.Abs(float64(quotient*sigma)) / 2
+			lower, upper := fmath.Tanh(centre[i]-half), fmath.Tanh(centre[i]+half)
+			width := upper - lower
+			w1 := width + 1
+			kappa := float64(width / 2 * (w1 - 1/w1))
+			v := math.Abs(fmath.Tanh(position[i]+bump[i]) - (lower+upper)/2)
+			distance := math.Max(v/w1, float64(w1*v)-kappa)
+			sum = sum + float64(distance*distance)
+		}
+		return math.Sqrt(sum)
+	}
+	return -distance(h[:d], t[d:], r[:d], r[d:2*d], r[4*d]) - distance(t[:d], h[d:], r[2*d:3*d], r[3*d:4*d], r[4*d+1])
 }
 
 // plain computes the reference score of MQuinE or MQuadE entry by entry, in the order of the

@@ -24,11 +24,13 @@ type Comparison = kernel.Comparison
 
 // The comparisons of package kernel.
 var (
-	Dot       = kernel.Dot
-	L1        = kernel.L1
-	GroupNorm = kernel.GroupNorm
-	Phase     = kernel.Phase
-	Hake      = kernel.Hake
+	Dot        = kernel.Dot
+	L1         = kernel.L1
+	GroupNorm  = kernel.GroupNorm
+	Phase      = kernel.Phase
+	Hake       = kernel.Hake
+	Expressive = kernel.Expressive
+	BoxE       = kernel.BoxE
 )
 
 // Tower describes the vectors for the queries of one side.

@@ -11,6 +11,7 @@ var specs = []*Spec{
 	mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE, rotatEL2, modE,
 	rescal, cp, simplE, quatE, dualE, dihEdral, seek, tuckER, convE,
 	transHL1, transHL2, transRL1, transRL2, transDL1, transDL2, ote, house, hake,
+	boxE, expressive, expressiveFunctional,
 }
 
 // Register adds a model that another package defines. Call it before any model is used. It panics

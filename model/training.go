@@ -19,11 +19,12 @@ type Trainable interface {
 
 // Training describes what a TrainingWorker computes and what it costs.
 type Training struct {
-	// Width is the number of float32 entries of ψ and of φ.
-	Width int
-	// Distance is the distance between ψ and φ whose negative is the score. If it is nil, the score
-	// is the dot product of ψ and φ plus a constant of the query.
+	// Width is the number of float32 entries of φ. Psi is the number for ψ, or 0 if it is the same.
+	Width, Psi int
+	// Distance is the distance between ψ and φ whose negative is the score. Pairs is any other
+	// score. If both are nil, the score is the dot product of ψ and φ plus a constant of the query.
 	Distance *linalg.DistanceKind
+	Pairs    PairScore
 	// Rest describes a second distance, whose negative is added to the score. It is nil if there is
 	// none.
 	Rest *DistanceRest
@@ -38,6 +39,24 @@ type Training struct {
 	// of the same names. Rows is the number of rows of each product. The trainer spreads its
 	// software prefetch over these rows.
 	Features, Query, QueryGradient, Rows int
+}
+
+// PsiWidth returns the number of float32 entries of ψ. It is at least the length of an entity's row.
+func (t Training) PsiWidth() int {
+	if t.Psi > 0 {
+		return t.Psi
+	}
+	return t.Width
+}
+
+// PairScore is a score of ψ and φ that no kernel of package linalg computes, with its gradients. It
+// is safe for concurrent use, and its methods do not allocate.
+type PairScore interface {
+	Score(psi, phi []float32) float32
+	// AddPsi adds weight times the gradient of the score with respect to ψ to dPsi, and AddPhi does
+	// the same for φ.
+	AddPsi(dPsi, psi, phi []float32, weight float32)
+	AddPhi(dPhi, psi, phi []float32, weight float32)
 }
 
 // DistanceRest is a distance between the last entries of ψ and of φ, from entry From on.

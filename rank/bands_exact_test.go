@@ -281,7 +281,7 @@ func TestOverflowGuards(t *testing.T) {
 	for _, b := range backends {
 		for _, c := range kernel.Comparisons() {
 			terms := max(c.Group(), 2)
-			if c == kernel.Hake {
+			if psi, _ := c.Words(); psi > 1 {
 				terms = 1
 			}
 			psi, phi := c.Words()
@@ -295,12 +295,18 @@ func TestOverflowGuards(t *testing.T) {
 				switch {
 				case c == kernel.Hake: // the square of a product
 					query, candidate, small = []float32{0, 0, 0, x}, []float32{0, 0, y}, at < 55
+				case c == kernel.Expressive: // the square of a product
+					query, candidate, small = make([]float32, 12), []float32{y}, at < 40
+					query[0], query[1], query[2] = -2, 1, x // |a − s φ| exceeds 1
+				case c == kernel.BoxE: // a square
+					query, candidate = make([]float32, 10), []float32{0, 0}
+					query[3] = x
 				case c.Distance():
 					query, candidate = []float32{x, 0}, []float32{-x, 0}
 				}
 				query = append(query, make([]float32, terms*psi-len(query))...)
 				candidate = append(candidate, make([]float32, terms*phi-len(candidate))...)
-				s.Norms[0], s.f.groupNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
+				s.Norms[0], s.f.groupNorms[0] = c.PsiNorm(query), c.PhiNorm(candidate)
 				score := panelScore(b, b.Panels(c), kernel.Words(query), kernel.Words(candidate))
 				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {
 					continue // correctly below every finite threshold

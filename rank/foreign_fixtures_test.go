@@ -38,6 +38,7 @@ var foreignFixtures = []string{
 	"tucker-umls", "kbc-tucker-umls", "pykeen-tucker-umls",
 	"conve-umls", "pykeen-conve-umls", "libkge-reciprocal-conve-umls",
 	"hake-umls", "mode-umls",
+	"expressive-umls", "expressive-functional-umls", "pykeen-boxe-umls",
 }
 
 // scoredFixtures lists the fixtures whose printed scores mquine prints too.
@@ -46,6 +47,7 @@ var scoredFixtures = []string{
 	"kbc-cp-umls", "dura-cp-umls", "pykeen-cp-umls",
 	"simple-umls", "dglke-simple-umls", "pykeen-simple-umls",
 	"quate-umls", "pykeen-quate-umls",
+	"expressive-umls", "expressive-functional-umls", "pykeen-boxe-umls",
 }
 
 // foreignCandidates holds the number of candidates that a tool has besides the entities: for ConvE,

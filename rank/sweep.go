@@ -143,7 +143,7 @@ func (s *sweeper) call(b *engine.Block) kernel.PanelCall {
 		K: s.f.screen.terms(), Strips: s.queries.strips,
 		TargetStart: b.TargetStart[:rows+1], Thresholds: s.thresholds.ends, Counts: s.better,
 	}
-	if s.f.Tower.Compare.Distance() {
+	if s.f.Tower.Compare.Exits() {
 		call.ExitBelow = s.thresholds.exitBelow
 	}
 	return call

@@ -33,7 +33,7 @@ MODELS = [
 # Later models draw from separate generators, so a new model changes no other file.
 LATER = [
     "rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2",
-    "tucker", "conve", "ote", "house", "hake",
+    "tucker", "conve", "ote", "house", "hake", "boxe", "expressive", "expressive-functional",
 ]
 PHASES = {"embedding_range": 1.5, "gamma": 6}
 HYPER = {
@@ -114,6 +114,9 @@ def shapes(model, d):
             (f"{side}_{name}", [r] + row) for side in ("head", "tail")
             for name, row in (("direction", [1]), ("scale", [d // GROUP, 1]))],
         "hake": [("entity", [e, 2 * d]), ("relation", [r, 3 * d])],
+        "boxe": [("entity", [e, 2 * d]), ("relation", [r, 4 * d + 2])],
+        "expressive": [("entity", [e, d]), ("relation", [r, 6 * d])],
+        "expressive-functional": [("entity", [e, d]), ("relation", [r, 4 * d])],
     }[model[:6] if model[:6] in ("transh", "transr", "transd") else model]
 
 
@@ -469,6 +472,47 @@ def score_hake(h, r, t, k, unit):
     return -(PHASE_WEIGHT * phases + MODULUS_WEIGHT * math.sqrt(squares))
 
 
+def score_boxe(h, r, t, d):
+    row, total = r[0], 0.0
+    for box, (position, bump) in enumerate(((h[:d], t[d:]), (t[:d], h[d:]))):
+        centre, shape = row[2 * box * d:][:d], row[(2 * box + 1) * d:][:d]
+        size = row[4 * d + box]
+        mean = math.exp(sum(math.log(max(abs(s), 2.0**-23)) for s in shape) / d)
+        factor = size + 1 if size > 0 else math.exp(size)
+        squares = 0.0
+        for x, b, c, s in zip(position, bump, centre, shape):
+            half = abs(s / mean * factor) / 2
+            lower, upper = math.tanh(c - half), math.tanh(c + half)
+            width, p = upper - lower, math.tanh(x + b)
+            distance = abs(p - (lower + upper) / 2)
+            if lower <= p <= upper:
+                distance = distance / (width + 1)
+            else:
+                distance = distance * (width + 1) - width / 2 * (width + 1 - 1 / (width + 1))
+            squares += distance * distance
+        total += math.sqrt(squares)
+    return -total
+
+
+def score_expressive(h, r, t, d, functional):
+    row = r[0]
+    widths = [0.0] * (2 * d) if functional else [math.tanh(abs(v)) for v in row[:2 * d]]
+    row = row if functional else row[2 * d:]
+    distances = []
+    for i in range(d):
+        x, y, ch, ct = math.tanh(h[i]), math.tanh(t[i]), math.tanh(row[i]), math.tanh(row[d + i])
+        sh, st = row[2 * d + i], row[3 * d + i]
+        if not functional:
+            st += 1e-4 if st >= 0 else -1e-4
+            denominator = 1 - sh * st
+            if abs(denominator) < 0.5:
+                sh += (denominator - (0.5 if denominator >= 0 else -0.5)) / st
+        distances += [(abs(x - ch - st * y), widths[i]), (abs(y - ct - sh * x), widths[d + i])]
+    if all(v <= w for v, w in distances):
+        return -sum((v / (2 * w + 1))**2 for v, w in distances)
+    return -sum(((2 * w + 1) * v - w * ((2 * w + 1) - 1 / (2 * w + 1)))**2 for v, w in distances)
+
+
 def scorer(model, d, tensors):
     memory = {}
     embedding_range = PHASES["embedding_range"]
@@ -498,6 +542,9 @@ def scorer(model, d, tensors):
         "ote": score_ote,  # with the side of the query
         "house": score_house,
         "hake": lambda h, r, t: score_hake(h, r, t, d, 3.14159262358979323846 / embedding_range / 2),
+        "boxe": lambda h, r, t: score_boxe(h, r, t, d),
+        "expressive": lambda h, r, t: score_expressive(h, r, t, d, False),
+        "expressive-functional": lambda h, r, t: score_expressive(h, r, t, d, True),
     }[model]
 
 

@@ -22,10 +22,11 @@ type comparer interface {
 
 	// pairScores writes the score of psi with each of the given rows of phi.
 	pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32)
-	// addGradient adds the gradient with respect to x to dX, given the derivatives of the loss with
-	// respect to the scores of x with the given rows of y. Either x is a query vector and the rows
-	// of y are feature vectors, or vice versa.
-	addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32)
+	// addPsiGradient adds the gradient with respect to psi to dPsi, given the derivatives of the
+	// loss with respect to the scores of psi with the given rows of phi. addPhiGradient does the
+	// same for phi and rows of psi.
+	addPsiGradient(dPsi, dScores, psi []float32, phi linalg.Matrix, rows []int32)
+	addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matrix, rows []int32)
 }
 
 // newComparer returns the comparer of a model for the given number of threads.
@@ -36,6 +37,8 @@ func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads 
 		return newTwoDistances(first, second, t.Rest.From)
 	case t.Distance != nil:
 		return newDistances(*t.Distance, b, threads)
+	case t.Pairs != nil:
+		return &pairwise{t.Pairs, threads}
 	case c.Products == recipe.SplitBF16:
 		return &dotProducts{b, b.NewSplitProduct(threads)}
 	}
@@ -68,8 +71,12 @@ func (d *dotProducts) pairScores(scores, psi []float32, phi linalg.Matrix, rows 
 	}
 }
 
-func (d *dotProducts) addGradient(dX, dScores, _ []float32, y linalg.Matrix, rows []int32) {
+func (d *dotProducts) addPsiGradient(dPsi, dScores, _ []float32, phi linalg.Matrix, rows []int32) {
 	for k, row := range rows {
-		d.backend.Axpy(dX, dScores[k], y.Row(int(row)))
+		d.backend.Axpy(dPsi, dScores[k], phi.Row(int(row)))
 	}
+}
+
+func (d *dotProducts) addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matrix, rows []int32) {
+	d.addPsiGradient(dPhi, dScores, phi, psi, rows)
 }

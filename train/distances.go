@@ -41,8 +41,13 @@ func (d *distances) pairScores(scores, psi []float32, phi linalg.Matrix, rows []
 	d.backend.DistanceScores(d.kind, scores, psi, phi, rows)
 }
 
-func (d *distances) addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32) {
-	d.backend.AddDistanceGradient(d.kind, dX, dScores, x, y, rows)
+func (d *distances) addPsiGradient(dPsi, dScores, psi []float32, phi linalg.Matrix, rows []int32) {
+	d.backend.AddDistanceGradient(d.kind, dPsi, dScores, psi, phi, rows)
+}
+
+// addPhiGradient is addPsiGradient, because distances are symmetric.
+func (d *distances) addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matrix, rows []int32) {
+	d.addPsiGradient(dPhi, dScores, phi, psi, rows)
 }
 
 // twoDistances is the comparer for scores that are sums of two negated distances: one between the
@@ -105,8 +110,13 @@ func (d *twoDistances) pairScores(scores, psi []float32, phi linalg.Matrix, rows
 	d.first.backend.Axpy(scores, 1, *pairs)
 }
 
-func (d *twoDistances) addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32) {
-	y1, y2 := d.split(y)
-	d.first.addGradient(dX[:d.from], dScores, x[:d.from], y1, rows)
-	d.second.addGradient(dX[d.from:], dScores, x[d.from:], y2, rows)
+func (d *twoDistances) addPsiGradient(dPsi, dScores, psi []float32, phi linalg.Matrix, rows []int32) {
+	phi1, phi2 := d.split(phi)
+	d.first.addPsiGradient(dPsi[:d.from], dScores, psi[:d.from], phi1, rows)
+	d.second.addPsiGradient(dPsi[d.from:], dScores, psi[d.from:], phi2, rows)
+}
+
+// addPhiGradient is addPsiGradient, because both distances are symmetric.
+func (d *twoDistances) addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matrix, rows []int32) {
+	d.addPsiGradient(dPhi, dScores, phi, psi, rows)
 }

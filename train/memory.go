@@ -129,7 +129,7 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, dependence(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
-	features := float64(stride(towers.Width)) * (n.rows + n.denseRows + 2*n.queries)
+	features := float64(stride(towers.Width))*(n.rows+n.denseRows) + float64(stride(towers.PsiWidth()))*2*n.queries
 	gradients := n.segments * relation
 	if dependence(m) != model.OnEntity { // the gradients of entities, by feature row
 		gradients += n.rows * float64(stride(tables[0].width))

@@ -95,9 +95,9 @@ func newStepper(
 func (s *stepper) begin(w *workload) usedRows {
 	size(&s.phi, len(w.rows), s.towers.Width)
 	size(&s.dPhi, w.denseRows(), s.towers.Width)
-	size(&s.psi, len(w.queries), s.towers.Width)
-	size(&s.dPsi, len(w.queries), max(s.towers.Width, s.tables[0].width)) // see dAnchor
-	s.dPsi.Cols = s.towers.Width
+	size(&s.psi, len(w.queries), s.towers.PsiWidth())
+	size(&s.dPsi, len(w.queries), max(s.towers.PsiWidth(), s.tables[0].width)) // see dAnchor
+	s.dPsi.Cols = s.towers.PsiWidth()
 	s.constants = resize(s.constants, len(w.queries))
 	s.dConstants = resize(s.dConstants, len(w.queries))
 	s.queryPenalties = resize(s.queryPenalties, len(w.queries))
@@ -439,7 +439,7 @@ func (s *stepper) completeDPsi(c *stepScratch, p *pool, w *workload, q, dense in
 		clear(dPsi)
 	}
 	from, to := w.pairsOf(q)
-	p.comparer.addGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
+	p.comparer.addPsiGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
 	s.queryDropout.apply(dPsi, c.pcg, w.epoch, w.step, q)
 	return dPsi
 }
@@ -528,7 +528,7 @@ func (s *stepper) dPhiOf(c *stepScratch, w *workload, i int) []float32 {
 				c.queries[k], c.dScores[k] = s.pairQuery[pair], s.dPairScores[pair]
 			}
 			n := len(pairs)
-			s.pool.comparer.addGradient(dPhi, c.dScores[:n], s.phi.Row(i), s.psi, c.queries[:n])
+			s.pool.comparer.addPhiGradient(dPhi, c.dScores[:n], s.phi.Row(i), s.psi, c.queries[:n])
 		}
 	}
 	return dPhi

@@ -11,8 +11,9 @@ import (
 )
 
 // This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel,
-// NormPanel, PhasePanel, HakePanel and GroupNormPanel (groups.go) for AVX512 (microtiles of MR×48)
-// and AVX2 (MR×16), and Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
+// NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go) and, described in regions.go, BoxEPanel
+// and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
+// Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
 
 // Predicates of VCMPPS.
 const (
@@ -57,6 +58,8 @@ type comparison struct {
 // severalSums describes a score that combines several sums.
 type severalSums struct {
 	sums int
+	// largest is the number of a "sum" that is the largest of its terms, or 0.
+	largest int
 	// steps add a group to the sums, one after another. Each step loads only its own words, so that
 	// few registers hold words at the same time.
 	steps []step
@@ -113,6 +116,7 @@ type panel struct {
 
 func panels(c *build.Context, args panelArgs) {
 	tinyData(c)
+	regionData(c)
 	panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, int8Comparison, args, int8Comparison.rows512, 3}.emit()
 	for _, k := range comparisons {
 		panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
@@ -123,7 +127,8 @@ func panels(c *build.Context, args panelArgs) {
 	panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
 }
 
-var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison, hakeComparison}
+var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison, hakeComparison,
+	boxComparison, expressiveComparison}
 
 var dotComparison = comparison{
 	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6,
@@ -502,10 +507,10 @@ func (c panel) finishSums(k fixed, sums [][][]reg.VecVirtual, scores reg.Registe
 	all := slices.Concat(sums...)
 	address := c.GP64()
 	c.MOVQ(at.sums, address)
-	each := func(f func(reg.VecVirtual, operand.Mem)) {
+	each := func(f func(sum int, a reg.VecVirtual, m operand.Mem)) {
 		for r, row := range all {
 			for v, a := range row {
-				f(a, operand.Mem{Base: address, Disp: (r*c.wide + v) * c.lanes * 4})
+				f(r/c.mr, a, operand.Mem{Base: address, Disp: (r*c.wide + v) * c.lanes * 4})
 			}
 		}
 	}
@@ -513,9 +518,15 @@ func (c panel) finishSums(k fixed, sums [][][]reg.VecVirtual, scores reg.Registe
 	add := field(c.Context, "Add", c.GP64())
 	c.TESTQ(add, add)
 	c.JEQ(operand.LabelRef("store"))
-	each(func(a reg.VecVirtual, m operand.Mem) { c.VADDPS(m, a, a) })
+	each(func(sum int, a reg.VecVirtual, m operand.Mem) {
+		if sum > 0 && sum == c.several.largest {
+			c.VMAXPS(m, a, a)
+		} else {
+			c.VADDPS(m, a, a)
+		}
+	})
 	c.Label("store")
-	each(func(a reg.VecVirtual, m operand.Mem) { c.VMOVAPS(a, m) })
+	each(func(_ int, a reg.VecVirtual, m operand.Mem) { c.VMOVAPS(a, m) })
 	c.Comment("Combine the sums, unless TargetStart and ExitBelow are nil")
 	needed := c.GP64()
 	c.MOVQ(at.targetStart, needed)

@@ -24,6 +24,7 @@ const peakOperands = 4
 // machine.
 func peaks(c *build.Context) {
 	tinyData(c)
+	regionData(c)
 	for _, k := range comparisons {
 		eachSet(c, k.emitPeak)
 	}
@@ -68,12 +69,16 @@ Requires n > 0.`,
 		}
 		holds(c.Context, "sums", acc[i]...)
 	}
+	words := make([]reg.VecVirtual, operands)
+	for i := range words {
+		words[i] = load(i)
+	}
 	var psi, phi []reg.VecVirtual
 	for i := range k.group * k.psi {
-		psi = append(psi, load(2*i%peakOperands))
+		psi = append(psi, words[2*i%operands])
 	}
 	for i := range k.group * k.phi {
-		phi = append(phi, load((2*i+1)%peakOperands))
+		phi = append(phi, words[(2*i+1)%operands])
 	}
 	holds(c.Context, "ψ", psi...)
 	holds(c.Context, "φ", phi...)

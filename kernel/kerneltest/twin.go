@@ -57,15 +57,21 @@ func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	return score - Sqrt32(squares)
 }
 
-// HasTwin reports whether TwinScore equals the assembly's score bit for bit. For group norms it does
-// not, because the approximate square root differs between processors; PanelError bounds its error.
-func HasTwin(c kernel.Comparison) bool { return !c.Distance() || c.Group() == 1 }
+// HasTwin reports whether TwinScore equals the assembly's score bit for bit. For group norms and BoxE
+// it does not, because the approximate square root or reciprocal differs between processors;
+// PanelError bounds its error.
+func HasTwin(c kernel.Comparison) bool { return c != kernel.BoxE && (!c.Distance() || c.Group() == 1) }
 
 // TwinScore returns the score of q and e in Panels(c), with the operations of the assembly (see
 // HasTwin). These are the same for AVX2 and AVX-512.
 func TwinScore(c kernel.Comparison, q, e []float32) float32 {
-	if c == kernel.Hake {
+	switch c {
+	case kernel.Hake:
 		return twinHake(q, e)
+	case kernel.Expressive:
+		return twinExpressive(q, e)
+	case kernel.BoxE:
+		return twinBoxE(q, e)
 	}
 	var sum float32
 	chunk := max(kernel.Chunk/c.Group(), 1) * c.Group()
@@ -100,6 +106,51 @@ func twinHake(q, e []float32) float32 {
 		distance, squares = phases, moduli
 	}
 	return distance - Sqrt32(squares)
+}
+
+// twinExpressive is TwinScore for Expressive.
+func twinExpressive(q, e []float32) float32 {
+	var sum, largest float32
+	for from := 0; from < len(e); from += kernel.Chunk {
+		var chain float32
+		for t := from; t < min(from+kernel.Chunk, len(e)); t++ {
+			for p := q[12*t:][:12]; len(p) > 0; p = p[6:] {
+				x := Abs32(FMA32(-p[1], e[t], p[0]))
+				if x > largest {
+					largest = x
+				}
+				z := FMA32(p[2], x, -p[3])
+				chain = FMA32(-z, z, chain)
+			}
+		}
+		if from > 0 {
+			chain = sum + chain
+		}
+		sum = chain
+	}
+	if largest > 1 {
+		return sum
+	}
+	return float32(math.NaN())
+}
+
+// twinBoxE is TwinScore for BoxE, whose chains have 64 coordinates, with rounded reciprocals.
+func twinBoxE(q, e []float32) float32 {
+	const chunk = 64
+	var sums [2]float32
+	for from := 0; from < len(e); from += 2 * chunk {
+		var chains [2]float32
+		for t := from; t < min(from+2*chunk, len(e)); t++ {
+			p := q[5*t:][:5]
+			x := Abs32(p[1] - 1/FMA32(p[0], e[t], 0.5))
+			d := max(float32(p[2]*x), FMA32(p[3], x, -p[4]))
+			chains[t%2] = FMA32(d, d, chains[t%2])
+		}
+		for box := range sums {
+			sums[box] += chains[box] // exact for the first chain
+		}
+	}
+	return -Sqrt32(sums[0]) - Sqrt32(sums[1])
 }
 
 // TwinInt8 returns the score of q and e, which are words of four codes. It equals the score of

@@ -38,7 +38,7 @@ func TestForeignFormats(t *testing.T) {
 	tools := map[string]string{
 		"rotate": "rotate", "kbc": "kbc", "dura": "dura", "libkge": "libkge", "dglke": "dglke", "pykeen": "pykeen",
 		"openke": "openke", "quate": "openke", "simple": "simple", "tucker": "tucker", "conve": "conve",
-		"ote": "ote", "house": "house", "hake": "hake", "mode": "hake",
+		"ote": "ote", "house": "house", "hake": "hake", "mode": "hake", "expressive": "expressive",
 	}
 	read := 0
 	for _, dir := range fixtureFolders(t) {

@@ -53,7 +53,7 @@ type Format struct {
 // All lists the formats. The first one that recognises a folder reads it, so a stray file of another
 // tool does not matter if that tool comes later.
 var All = []*Format{
-	exported, kbc, dura, ote, house, hake, rotate, tucker, conve, libkge, dglke, pykeen, openke, simplE,
+	exported, kbc, dura, ote, house, hake, rotate, expressive, tucker, conve, libkge, dglke, pykeen, openke, simplE,
 }
 
 // Names returns the names of the formats.

@@ -122,6 +122,8 @@ func attribute(o *pickle.Object, dictionary, key string) any {
 func convertPyKEEN(f *Folder) (*Converted, error) {
 	name := f.Metadata["model"]
 	switch name {
+	case "BoxE":
+		return f.pykeenBoxE()
 	case "ComplEx", "ConvE", "DistMult", "QuatE", "RotatE", "TransD", "TransE", "TransH", "TransR", "TuckER":
 	case "RESCAL":
 		return f.rescalModel("entity_representations.0", "relation_representations.0", interleaved)
@@ -246,6 +248,43 @@ func (f *Folder) pykeenSimplE() (*Converted, error) {
 			"the dimension, and not SimplE, ½ Σ (a_h r b_t + a_t r' b_h)")
 	}
 	return c, err
+}
+
+// pykeenBoxE joins the tables of positions and bumps, and the six tables of the boxes: centre, shape
+// and size of the head box, and then of the tail box.
+func (f *Folder) pykeenBoxE() (*Converted, error) {
+	interaction := module(f.value.(*pickle.Object), "interaction")
+	if interaction == nil {
+		return nil, f.unsupported("BoxE", "its interaction is missing")
+	}
+	p, _ := interaction.Attribute("p")
+	tanh, _ := interaction.Attribute("tanh_map")
+	power, _ := interaction.Attribute("power_norm")
+	if norm, _ := pickle.Text(p); !isNumber(norm, 2) || tanh != true || power == true {
+		return nil, f.unsupported("BoxE", "mquine has p = 2 and tanh_map = true, without power_norm")
+	}
+	relationTable := func(i int) string { return fmt.Sprintf("relation_representations.%d", i) }
+	entity, err := f.joined("entity_representations.0", "entity_representations.1")
+	if err != nil {
+		return nil, err
+	}
+	d := entity.width() / 2
+	for i, width := range []int{d, d, 1, d, d, 1} {
+		t, err := f.tensor(relationTable(i))
+		if err != nil {
+			return nil, err
+		}
+		if t.width() != width {
+			return nil, fmt.Errorf("%s: tensor %.60q of BoxE has rows of %d numbers, not %d",
+				t.Path, t.Name, t.width(), width)
+		}
+	}
+	relation, err := f.joined(relationTable(0), relationTable(1), relationTable(3), relationTable(4),
+		relationTable(2), relationTable(5))
+	if err != nil {
+		return nil, err
+	}
+	return f.tableModel(model.Config{Model: "boxe", Dim: d}, interleaved, entity, relation)
 }
 
 // pykeenTuckER converts TuckER, whose core has the axes head, relation and tail.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
@@ -120,7 +119,7 @@ func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 		}
 		size := b.feature(b.Queries[row], target.Answer)
 		score := b.pairScore(row, b.phi, 0)
-		b.Low[t], b.High[t] = b.Interval(row, score, fmath.Norm(b.phi[:b.Tower.Phi]), size)
+		b.Low[t], b.High[t] = b.Interval(row, score, b.Tower.Compare.PhiNorm(b.phi[:b.Tower.Phi]), size)
 	}
 	b.Widen()
 	return nil

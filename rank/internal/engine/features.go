@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
@@ -90,7 +89,7 @@ func (f *Features) Fill(ctx context.Context, j *Job, workers *Workers, p Pass, f
 			phi := model.Rows{Values: f.Rows[i*f.Stride():], Width: f.Tower.Phi, Stride: f.Stride()}
 			worker.Features(p.Side, p.Relation, entities, phi, f.Sizes[i:])
 			for e := i; e < i+len(entities); e++ {
-				f.Norms[e] = fmath.Norm(f.Row(int32(e))[:f.Tower.Phi])
+				f.Norms[e] = f.Tower.Compare.PhiNorm(f.Row(int32(e))[:f.Tower.Phi])
 			}
 		}
 	})
@@ -120,7 +119,7 @@ func (f *Features) OrderTerms() {
 		f.TermOrder[t] = int32(t)
 	}
 	defer func() { f.PsiOrder = sameOrder(f.TermOrder, phi, psi) }()
-	if !f.Tower.Compare.Distance() {
+	if !f.Tower.Compare.Exits() {
 		return
 	}
 	const sample = 4096 // candidates

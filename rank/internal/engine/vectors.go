@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
@@ -57,7 +56,7 @@ func (v *Vectors) Compute(ctx context.Context, w model.Worker, tower model.Tower
 		psi := model.Rows{Values: v.Psi[first*v.Stride():], Width: tower.Psi, Stride: v.Stride()}
 		w.Queries(q.Side, q.Relation, v.anchors, psi, v.Slacks[first:])
 		for i := first; i < last; i++ {
-			v.Norms[i] = fmath.Norm(v.Row(i)[:tower.Psi])
+			v.Norms[i] = tower.Compare.PsiNorm(v.Row(i)[:tower.Psi])
 		}
 	}
 	return nil

@@ -1,0 +1,29 @@
+package fmath
+
+import "math"
+
+// TanhError bounds the relative error of Tanh.
+const TanhError = 0x1p-49
+
+// Tanh returns the hyperbolic tangent of x. Its relative error is at most TanhError.
+func Tanh(x float64) float64 {
+	a := math.Abs(x)
+	var t float64
+	if a < 0.25 {
+		m := expMinus1(2 * a)
+		t = m / (m + 2)
+	} else {
+		y := Exp(-2 * a)
+		t = (1 - y) / (1 + y)
+	}
+	return math.Copysign(t, x)
+}
+
+// expMinus1 returns eˣ − 1 for 0 ≤ x ≤ 1/2, to within a few units in the last place.
+func expMinus1(x float64) float64 {
+	var sum float64
+	for _, c := range inverseFactorials[:len(inverseFactorials)-1] { // without 1/0!
+		sum = float64(sum*x) + c
+	}
+	return sum * x
+}

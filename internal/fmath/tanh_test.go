@@ -1,0 +1,42 @@
+package fmath
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// exactTanh returns tanh x for |x| < 16, from the Taylor series of e²ˣ in 400 bits.
+func exactTanh(x float64) float64 {
+	number := func(v float64) *big.Float { return new(big.Float).SetPrec(400).SetFloat64(v) }
+	sum, term, two := number(0), number(1), number(2*x)
+	for n := 1; n < 250; n++ { // e²ˣ − 1
+		term.Mul(term, two)
+		term.Quo(term, number(float64(n)))
+		sum.Add(sum, term)
+	}
+	tanh, _ := sum.Quo(sum, number(0).Add(sum, number(2))).Float64()
+	return tanh
+}
+
+func TestTanh(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	check := func(x float64) {
+		want := exactTanh(x)
+		require.LessOrEqual(t, math.Abs(Tanh(x)-want), TanhError/2*math.Abs(want), "tanh %g", x)
+		require.Equal(t, -Tanh(x), Tanh(-x))
+	}
+	for range 5000 {
+		check(math.Ldexp(2*rng.Float64()-1, rng.IntN(30)-26))
+		check(0.25 * (1 + 0x1p-10*rng.NormFloat64()))
+	}
+	check(1e-300)
+	assert.Equal(t, 1.0, Tanh(40))
+	assert.Equal(t, -1.0, Tanh(-1e30))
+	assert.Equal(t, 1.0, Tanh(math.Inf(1)))
+	assert.True(t, math.Signbit(Tanh(math.Copysign(0, -1))))
+}
