@@ -65,7 +65,7 @@ func Has(name string) bool {
 func Decide(ctx context.Context, spec *model.Spec) ([]Finding, error) {
 	e, ok := entries[spec.Name]
 	if !ok {
-		return nil, fmt.Errorf("model %s has no entry in the table of abilities: add one to model/abilities/table.go", spec.Name)
+		return nil, fmt.Errorf("model %s has no entry in the table of abilities (model/abilities/table.go)", spec.Name)
 	}
 	var list []Finding
 	for _, p := range patterns {
@@ -74,8 +74,7 @@ func Decide(ctx context.Context, spec *model.Spec) ([]Finding, error) {
 		}
 		c, ok := e.cells[p.Name]
 		if !ok {
-			return nil, fmt.Errorf("model %s has no verdict on the pattern %s: add one to model/abilities/table.go",
-				spec.Name, p.Name)
+			return nil, fmt.Errorf("model %s has no verdict on the pattern %s (model/abilities/table.go)", spec.Name, p.Name)
 		}
 		if err := c.proof.check(subject{spec, e.scale}, p); err != nil {
 			return nil, fmt.Errorf("model %s, pattern %s, verdict %s: %w", spec.Name, p.Name, c.proof.verdict(), err)

@@ -71,7 +71,7 @@ func (g grid) halfTurn() construction {
 	return g.at([]place{{0, 0}, {g.half, 0}, {1, 0}}, step{u: g.half}, step{u: 1})
 }
 
-// sameU and the following constructions need steps that ignore v.
+// sameU and the following constructions need steps that ignore v. sameU is a symmetry.
 func (g grid) sameU() construction {
 	return g.at([]place{{0, 0}, {0, 1}, {1, 1}}, ignored(0), step{u: 1, v: 1})
 }
@@ -329,6 +329,17 @@ var matrixPermutations = func() construction {
 	}
 	return literal(3, nil, rows)
 }()
+
+// houseNegation is t = −(h + w), and matrixNegation is −h = t for r and 2h = t for q.
+var (
+	houseNegation = literal(1, map[string]float64{model.Group: 1, model.Reflections: 1, model.Translation: 1},
+		map[string][][]float64{
+			"entity": {{1}, {-1}, {-2}}, "relation": {{1}, {1}}, "translation": {{0}, {1}},
+		})
+	matrixNegation = literal(1, nil, map[string][][]float64{
+		"entity": {{0.5}, {-0.5}, {1}}, "relation.head": {{-1}, {2}}, "relation.tail": {{1}, {1}},
+	})
+)
 
 // mquinEPaper is the example of Theorem 3.3 in the MQuinE paper; a, b, c and d are e₁, e₃, e₂ and e₄.
 var mquinEPaper = literal(2, nil, map[string][][]float64{

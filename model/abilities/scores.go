@@ -1,7 +1,9 @@
 package abilities
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 
@@ -47,10 +49,10 @@ type world struct {
 
 // newWorld returns a model with zeros as parameters.
 func (s subject) newWorld(g *graph, dim int, hyper map[string]float64) (*world, error) {
-	c := model.Config{Model: s.spec.Name, Dim: dim, Entities: g.entities, Relations: g.relations, Hyper: map[string]float64{}}
-	for key, value := range hyper {
-		c.Hyper[key] = value
+	c := model.Config{
+		Model: s.spec.Name, Dim: dim, Entities: g.entities, Relations: g.relations, Hyper: map[string]float64{},
 	}
+	maps.Copy(c.Hyper, hyper)
 	for _, h := range s.spec.Hyper { // the values of new models, without a margin and with phases in units of π
 		switch _, given := c.Hyper[h.Key]; {
 		case given:
@@ -94,7 +96,7 @@ func (w *world) set(x parameters) error {
 		}
 	}
 	if known != len(x.rows) {
-		return fmt.Errorf("a construction names a tensor that the model lacks")
+		return errors.New("a construction names a tensor that the model lacks")
 	}
 	return nil
 }
@@ -180,12 +182,14 @@ func every(model.Axis) bool { return true }
 func onlyEntities(a model.Axis) bool { return a == model.PerEntity }
 
 // climb searches for tensors that make the goal large. It begins with random rows of the chosen axes,
-// changes them a few at a time, and keeps improvements. It returns the largest goal, and stops early
-// above enough.
-func (w *world) climb(chosen func(model.Axis) bool, enough float64, goal func(scores) float64) (float64, error) {
-	const restarts, steps = 4, 120
+// changes them a few at a time, and keeps improvements; then it begins again, starts times in all. It
+// returns the largest goal, and stops early above enough.
+func (w *world) climb(
+	chosen func(model.Axis) bool, starts int, enough float64, goal func(scores) float64,
+) (float64, error) {
+	const steps = 120
 	best := math.Inf(-1)
-	for range restarts {
+	for range starts {
 		w.randomise(chosen)
 		s, err := w.build()
 		if err != nil {

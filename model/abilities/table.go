@@ -53,24 +53,24 @@ var (
 		{4, map[string]float64{model.Group: 2}},
 		{4, map[string]float64{model.Group: 2, model.Projections: 1, model.Translation: 1, model.ProjectionLimit: 2}},
 	}
-	convEShapes = []shape{{4, map[string]float64{model.Channels: 2}}}
+	convEShapes = []shape{{8, map[string]float64{model.Channels: 4}}}
 )
 
 // Reasons of several models.
 const (
-	oneMore         = "r moves by 1."
-	thereAndBack    = "r1 moves by 1, and r2 by −1."
-	sumOfSteps      = "r1 moves by 1, r2 by 2, and r3 by 3."
-	sameBijection   = "Entities with the same image are equal, so q cannot tell them apart."
-	sameBothWays    = "The score is the same after exchanging head and tail."
-	metric          = "The score is a distance between functions of (h, r) and (r, t): D(a, r, d) ≤ D(a, r, c) + D(b, r, c) + D(b, r, d) (Proposition 3.2)."
-	ownCoordinates  = "Every true triple has coordinates of its own, in which other entities are 0."
-	unscaled        = "The score is linear in y, so some y makes both premises large while (x, r3, z) scores low."
-	ignoresV        = "r ignores a coordinate, and q compares it."
-	permutes        = "r1 and r2 permute three numbers and do not commute; r3 is their product."
-	commuting       = "The relations commute, so c and e are equal."
-	transposed      = "r2 is the transpose of r1."
-	symmetricMatrix = "r is a symmetric matrix."
+	oneMore       = "r moves by 1."
+	thereAndBack  = "r1 moves by 1, and r2 by −1."
+	sumOfSteps    = "r1 moves by 1, r2 by 2, and r3 by 3."
+	sameBijection = "Entities with the same image are equal, so q cannot tell them apart."
+	sameBothWays  = "The score is the same after exchanging head and tail."
+	metric        = "The score is a distance between functions of (h, r) and (r, t), so D(a, r, d) ≤ D(a, r, c) + " +
+		"D(b, r, c) + D(b, r, d) (paper, section 3.1)."
+	ownCoordinates = "Every true triple has coordinates of its own, in which other entities are 0."
+	unscaled       = "Some y raises both premises above any bound, but (x, r3, z) does not depend on y."
+	permutes       = "r1 and r2 permute three numbers and do not commute; r3 is their product."
+	byZero         = "r multiplies a coordinate by 0, and q compares it."
+	determined     = "A head and a relation determine the tail."
+	commuting      = "The relations commute, so c and e are equal."
 )
 
 func yes(reason string, proof construction) cell { return cell{reason, proof} }
@@ -97,14 +97,16 @@ func onGrid(g grid) map[string]cell {
 	}
 }
 
-// ignoring returns the cells of a grid whose steps can ignore a coordinate.
-func ignoring(g grid) map[string]cell {
+// ignoring returns the cells of a grid whose steps can ignore a coordinate. condition begins their
+// reasons, or is empty.
+func ignoring(g grid, condition string) map[string]cell {
+	ignores := condition + "r ignores a coordinate, and q compares it."
 	return with(onGrid(g), map[string]cell{
-		symmetry:     yes("r compares one coordinate and ignores the other. It is also reflexive.", g.sameU()),
-		oneToMany:    yes(ignoresV, g.oneToMany()),
-		manyToOne:    yes(ignoresV, g.manyToOne()),
-		manyToMany:   yes(ignoresV, g.manyToMany()),
-		nonInjective: yes(ignoresV, g.nonInjective()),
+		symmetry:     yes(condition+"r compares one coordinate and ignores another. It is also reflexive.", g.sameU()),
+		oneToMany:    yes(ignores, g.oneToMany()),
+		manyToOne:    yes(ignores, g.manyToOne()),
+		manyToMany:   yes(ignores, g.manyToMany()),
+		nonInjective: yes(ignores, g.nonInjective()),
 	})
 }
 
@@ -132,9 +134,9 @@ func rotations(g grid) map[string]cell {
 
 // projections returns the cells of TransH, TransR and TransD.
 func projections(g grid, shapes []shape, midpoint func(v, a, d, e []float32)) map[string]cell {
-	return with(ignoring(g), map[string]cell{
-		nonAbelian: no("Images are linear, so v = a + e − d takes the steps in the other order: (a, r1, v) and (v, r2, e) are true, "+
-			"and the rule implies (a, r3, e).", detour{shapes, midpoint}),
+	return with(ignoring(g, ""), map[string]cell{
+		nonAbelian: no("Images are linear, so v = a + e − d takes the steps in the other order: (a, r1, v) and "+
+			"(v, r2, e) are true, and the rule implies (a, r3, e).", detour{shapes, midpoint}),
 		freeOfZParadox: zParadox(shapes),
 	})
 }
@@ -173,10 +175,10 @@ var modEModel = func() map[string]cell {
 		symmetry: yes("r multiplies by −1.", scaled(1, [][]float64{{1}, {-1}, {2}}, [][]float64{{-1}, {2}})),
 		nonAbelian: no("Products commute, so c and e are equal.",
 			bound{shapes: plainShapes, factor: largestRelation}),
-		oneToMany:    no("A head and a relation determine the tail.", bound{shapes: plainShapes}),
-		manyToOne:    yes("r multiplies a coordinate by 0, and q compares it.", manyToOneScaled),
-		manyToMany:   no("A head and a relation determine the tail.", bound{falsehood: 1, shapes: plainShapes}),
-		nonInjective: yes("r multiplies a coordinate by 0, and q compares it.", nonInjectiveScaled),
+		oneToMany:    no(determined, bound{shapes: plainShapes}),
+		manyToOne:    yes(byZero, manyToOneScaled),
+		manyToMany:   no(determined, bound{falsehood: 1, shapes: plainShapes}),
+		nonInjective: yes(byZero, nonInjectiveScaled),
 	})
 }()
 
@@ -192,20 +194,20 @@ func largestRelation(w *world) float64 {
 
 var oteModel = func() map[string]cell {
 	manyToOneScaled, nonInjectiveScaled := nothingToOne(oteScaled)
-	const determined = "A head and a relation determine the tail."
 	return with(onGrid(ote), map[string]cell{
 		symmetry:     yes("r turns by half a period.", ote.halfTurn()),
 		nonAbelian:   yes(permutes, otePermutations),
 		oneToMany:    no(determined, bound{shapes: oteShapes}),
-		manyToOne:    yes("With scale 1, r multiplies a coordinate by 0, and q compares it.", manyToOneScaled),
+		manyToOne:    yes("With scale = 1, "+byZero, manyToOneScaled),
 		manyToMany:   no(determined, bound{falsehood: 1, shapes: oteShapes}),
-		nonInjective: yes("With scale 1, r multiplies a coordinate by 0, and q compares it.", nonInjectiveScaled),
+		nonInjective: yes("With scale = 1, "+byZero, nonInjectiveScaled),
 
 		freeOfZParadox: zParadox(oteShapes),
 	})
 }()
 
-var houseModel = with(ignoring(house), map[string]cell{
+var houseModel = with(ignoring(house, "With projection_limit ≥ 1, "), map[string]cell{
+	symmetry:       yes("One reflection, x ↦ −x.", houseNegation),
 	nonAbelian:     yes("Reflections permute three numbers; r3 is the product of r1 and r2.", housePermutations),
 	freeOfZParadox: zParadox(houseShapes),
 })
@@ -230,8 +232,10 @@ var hakeModel = with(onGrid(hake), map[string]cell{
 	freeOfZParadox: zParadox(plainShapes),
 })
 
-var mquadEModel = with(ignoring(matrixGrid), map[string]cell{
-	nonAbelian:     yes("Rʰ = Rᵗ is a permutation P, so T = PᵀHP; Rʰ and Rᵗ of r3 are products.", matrixPermutations),
+var mquadEModel = with(ignoring(matrixGrid, ""), map[string]cell{
+	symmetry:   yes("Rʰ = −1 and Rᵗ = 1.", matrixNegation),
+	nonAbelian: yes("Rʰ = Rᵗ is a permutation P, so T = PᵀHP; Rʰ and Rᵗ of r3 are products.", matrixPermutations),
+
 	freeOfZParadox: zParadox(plainShapes),
 })
 
@@ -268,7 +272,8 @@ var distMultModel = with(bilinear(distMult.vectors(nil), plainShapes), map[strin
 })
 
 var cpModel = func() map[string]cell {
-	const separate = "An entity has separate vectors as a head and as a tail, so (y, r, x) does not depend on the vectors of (x, r, y)."
+	const separate = "An entity has separate vectors as a head and as a tail, so the scores of a triple and of its " +
+		"converse are independent."
 	return with(bilinear(cp.vectors(nil), plainShapes), map[string]cell{
 		symmetry:  no(separate, exception{plainShapes}),
 		inversion: no(separate, exception{plainShapes}),
@@ -276,8 +281,9 @@ var cpModel = func() map[string]cell {
 }()
 
 var convEModel = func() map[string]cell {
-	const biases = "The bias β of a tail makes (x, r, y) true and (y, r, x) false, whatever the relations are."
-	const chain = "The bias β of y makes (x, r1, y) true; z can then make (y, r2, z) true and (x, r3, z) false, unless r2 and r3 ignore their heads."
+	const biases = "The biases β of y and x raise (x, r, y) and lower the converse, whatever the relations are."
+	const chain = "r2 depends on its head, so some y and z give (y, r2, z) a larger score than (x, r3, z), and the " +
+		"bias β of y does the same for (x, r1, y)."
 	cells := finite(convEParameters)
 	for name := range cells {
 		cells[name] = yes("An output of the network for each tail recognises its heads and relations.", convEParameters)
