@@ -15,9 +15,6 @@ const (
 	apart = 1.0 / 16
 	// stretch bounds the distance of a conclusion by the sum of the distances of its premises.
 	stretch = 4
-	// attacks is the number of searches that try to break an inequality, and searches the largest number
-	// of searches for an exception.
-	attacks, searches = 4, 100
 	// rounding is the relative error that a check of an exact inequality allows.
 	rounding = 1e-5
 )
@@ -62,7 +59,7 @@ func (c construction) check(s subject, p *Pattern) error {
 // products, the conclusion has the score of the only premise.
 func (w *world) follows(r rule) error {
 	if w.scale != products {
-		ratio, err := w.climb(onlyEntities, attacks, stretch*(1+rounding), func(f scores) float64 {
+		ratio, err := w.attack(onlyEntities, stretch*(1+rounding), func(f scores) float64 {
 			return quotient(f.of(r.conclusion), f.sum(r.premises))
 		})
 		if err == nil && ratio > stretch*(1+rounding) {
@@ -120,7 +117,7 @@ func (b bound) check(s subject, p *Pattern) error {
 		if err != nil {
 			return err
 		}
-		ratio, err := w.climb(every, attacks, 1+rounding, func(f scores) float64 {
+		ratio, err := w.attack(every, 1+rounding, func(f scores) float64 {
 			q := quotient(f.of(p.falsehoods[b.falsehood]), f.sum(p.truths))
 			if b.factor != nil {
 				q /= b.factor(w)
@@ -182,7 +179,7 @@ func (e exception) check(s subject, p *Pattern) error {
 		}
 		for range relations {
 			w.randomise(every)
-			found, err := w.climb(onlyEntities, searches, 1, func(f scores) float64 {
+			found, err := w.climb(onlyEntities, 100, 120, 1, func(f scores) float64 {
 				return f.least(r.premises) - f.of(r.conclusion)
 			})
 			if err != nil {

@@ -182,12 +182,11 @@ func every(model.Axis) bool { return true }
 func onlyEntities(a model.Axis) bool { return a == model.PerEntity }
 
 // climb searches for tensors that make the goal large. It begins with random rows of the chosen axes,
-// changes them a few at a time, and keeps improvements; then it begins again, starts times in all. It
-// returns the largest goal, and stops early above enough.
+// changes them a few at a time, in the given number of steps, and keeps improvements; then it begins
+// again, starts times in all. It returns the largest goal, and stops early above enough.
 func (w *world) climb(
-	chosen func(model.Axis) bool, starts int, enough float64, goal func(scores) float64,
+	chosen func(model.Axis) bool, starts, steps int, enough float64, goal func(scores) float64,
 ) (float64, error) {
-	const steps = 120
 	best := math.Inf(-1)
 	for range starts {
 		w.randomise(chosen)
@@ -215,6 +214,11 @@ func (w *world) climb(
 	return best, nil
 }
 
+// attack searches long for tensors that break an inequality.
+func (w *world) attack(chosen func(model.Axis) bool, limit float64, ratio func(scores) float64) (float64, error) {
+	return w.climb(chosen, 2, 1000, limit, ratio)
+}
+
 // nudge changes a row of a tensor, or one entry of it, and returns a function that restores it.
 func (w *world) nudge(chosen func(model.Axis) bool) (undo func()) {
 	i := w.random.IntN(len(w.parameters))
@@ -228,7 +232,7 @@ func (w *world) nudge(chosen func(model.Axis) bool) (undo func()) {
 	}
 	row := w.tensors[i][from:][:n]
 	old := append([]float32{}, row...)
-	step := math.Exp2(-float64(w.random.IntN(8)))
+	step := math.Exp2(2 - float64(w.random.IntN(14)))
 	for k, v := range row {
 		row[k] = w.draw(p, v, step)
 	}

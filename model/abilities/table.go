@@ -53,7 +53,7 @@ var (
 		{4, map[string]float64{model.Group: 2}},
 		{4, map[string]float64{model.Group: 2, model.Projections: 1, model.Translation: 1, model.ProjectionLimit: 2}},
 	}
-	convEShapes = []shape{{8, map[string]float64{model.Channels: 4}}}
+	convEShapes = []shape{{12, map[string]float64{model.Channels: 16}}}
 )
 
 // Reasons of several models.
