@@ -74,10 +74,12 @@ func Decide(ctx context.Context, spec *model.Spec) ([]Finding, error) {
 		}
 		c, ok := e.cells[p.Name]
 		if !ok {
-			return nil, fmt.Errorf("model %s has no verdict on the pattern %s (model/abilities/table.go)", spec.Name, p.Name)
+			return nil, fmt.Errorf("model %s has no verdict on the pattern %s (model/abilities/table.go)",
+				spec.Name, p.Name)
 		}
 		if err := c.proof.check(subject{spec, e.scale}, p); err != nil {
-			return nil, fmt.Errorf("model %s, pattern %s, verdict %s: %w", spec.Name, p.Name, c.proof.verdict(), err)
+			return nil, fmt.Errorf("model %s, pattern %s, verdict %s: %w",
+				spec.Name, p.Name, c.proof.verdict(), err)
 		}
 		list = append(list, Finding{
 			Model: spec.Name, Pattern: p.Name, Verdict: c.proof.verdict(), Reason: c.reason,

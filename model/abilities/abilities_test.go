@@ -53,8 +53,10 @@ func TestWrongVerdicts(t *testing.T) {
 		proof          proof
 		message        string
 	}{
-		{"transe-l1", symmetry, transE.at([]place{{0, 0}, {0, 0}, {1, 0}}, step{}, step{u: 1}), "the best false triple"},
-		{"transe-l2", symmetry, transE.at([]place{{0, 0}, {1, 0}, {2, 0}}, step{u: 1}, step{u: 2}), "the worst true triple"},
+		{"transe-l1", symmetry, transE.at([]place{{0, 0}, {0, 0}, {1, 0}}, step{}, step{u: 1}),
+			"the best false triple"},
+		{"transe-l2", symmetry, transE.at([]place{{0, 0}, {1, 0}, {2, 0}}, step{u: 1}, step{u: 2}),
+			"the worst true triple"},
 		{"rotate", freeOfZParadox, rotatE.antisymmetry(), "the worst true triple"},
 		{"rotate", antisymmetry, rotatE.abelian(), "tensor entity has 2 rows, not 4"},
 		{"rotate", antisymmetry, transE.antisymmetry(), "a row of tensor entity has 4 entries, not 2"},

@@ -63,7 +63,7 @@ func (w *world) follows(r rule) error {
 			return quotient(f.of(r.conclusion), f.sum(r.premises))
 		})
 		if err == nil && ratio > stretch*(1+rounding) {
-			err = fmt.Errorf("a rule fails: the distance of a conclusion is %g times that of its premises", ratio)
+			err = fmt.Errorf("a rule fails: the distance of a conclusion is %g times the sum of its premises' distances", ratio)
 		}
 		return err
 	}

@@ -123,7 +123,8 @@ func bijective(g grid, shapes []shape) map[string]cell {
 }
 
 var transEModel = with(bijective(transE, plainShapes), map[string]cell{
-	symmetry: no("h + r = t and t + r = h give r = 0 and h = t, so q cannot tell a from b.", bound{shapes: plainShapes}),
+	symmetry: no("h + r = t and t + r = h give r = 0 and h = t, so q cannot tell a from b.",
+		bound{shapes: plainShapes}),
 })
 
 func rotations(g grid) map[string]cell {
@@ -217,10 +218,10 @@ var hakeModel = with(onGrid(hake), map[string]cell{
 	nonAbelian: yes("Of the moduli, r1 wants 0 for the head and ignores the tail, r2 the reverse, and r3 compares them.",
 		hakeModuli([][]float64{{0, 0}, {1, 5}, {3, 0}, {2, 0}, {3, 1}}, []float64{1, 2, 3},
 			[][2]float64{anyTail}, [][2]float64{anyHead}, [][2]float64{sameModulus})),
-	oneToMany: yes("The modulus of the head is 0, and r ignores that of the tail (A m_h = 0, B = 0).",
+	oneToMany: yes("The modulus of the head is 0, and r ignores the tail (A m_h = 0, B = 0).",
 		hakeModuli([][]float64{{0, 0}, {0, 0}, {0, 1}, {0, 0}}, []float64{0, 0},
 			[][2]float64{anyTail}, [][2]float64{sameModulus})),
-	manyToOne: yes("The modulus of the tail is 0, and r ignores that of the head (A = 0).",
+	manyToOne: yes("The modulus of the tail is 0, and r ignores the head (A = 0).",
 		hakeModuli([][]float64{{0, 0}, {0, 0}, {0, 1}, {0, 0}}, []float64{0, 0},
 			[][2]float64{anyHead}, [][2]float64{sameModulus})),
 	manyToMany: yes("r ignores one modulus of the head and another of the tail.",
