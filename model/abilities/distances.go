@@ -34,7 +34,7 @@ type grid struct {
 // at returns the construction with the given places of the entities and steps of the relations.
 func (g grid) at(places []place, steps ...step) construction {
 	return func(*Pattern) parameters {
-		x := parameters{g.dim, g.hyper, map[string][][]float64{}}
+		x := parameters{dim: g.dim, hyper: g.hyper, rows: map[string][][]float64{}}
 		for _, p := range places {
 			x.rows["entity"] = append(x.rows["entity"], g.entity(p))
 		}
@@ -239,7 +239,7 @@ var matrixGrid = grid{
 
 // literal returns the construction with the given rows.
 func literal(dim int, hyper map[string]float64, rows map[string][][]float64) construction {
-	return func(*Pattern) parameters { return parameters{dim, hyper, rows} }
+	return func(*Pattern) parameters { return parameters{dim: dim, hyper: hyper, rows: rows} }
 }
 
 // scaled returns the construction t = h∘r of ModE.

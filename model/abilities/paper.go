@@ -20,7 +20,7 @@ var paper = func() map[string]map[string]Verdict {
 	row("+---+-+", "distmult")
 	row("+++-+-+", "complex")
 	row("+++++--", "rotate", "rotate-l2")
-	row("++++++-", "ote", "expressive", "expressive-functional", "mquade")
+	row("++++++-", "ote", "expressive", "mquade")
 	row("+++-+++", "boxe")
 	row("+++++++", "mquine")
 	return table

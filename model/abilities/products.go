@@ -99,7 +99,7 @@ func (c codes) relationRows(p *Pattern, list []block, blockwise bool) [][]float6
 func (c codes) vectors(hyper map[string]float64) construction {
 	return func(p *Pattern) parameters {
 		list := blocks(p)
-		return parameters{len(list), hyper, map[string][][]float64{
+		return parameters{dim: len(list), hyper: hyper, rows: map[string][][]float64{
 			"entity": c.entityRows(p, list), "relation": c.relationRows(p, list, false),
 		}}
 	}
@@ -176,7 +176,7 @@ func (c code) dual() code {
 
 func dihEdralParameters(p *Pattern) parameters {
 	list := blocks(p)
-	return parameters{len(list), nil, map[string][][]float64{
+	return parameters{dim: len(list), rows: map[string][][]float64{
 		"entity": dihEdral.entityRows(p, list), "relation": dihEdral.relationRows(p, list, true),
 	}}
 }
@@ -201,7 +201,7 @@ func matrices(p *Pattern, list []block) [][]float64 {
 
 func rescalParameters(p *Pattern) parameters {
 	list := blocks(p)
-	return parameters{2 * len(list), nil, map[string][][]float64{
+	return parameters{dim: 2 * len(list), rows: map[string][][]float64{
 		"entity": headAndTail.entityRows(p, list), "relation": matrices(p, list),
 	}}
 }
@@ -209,11 +209,13 @@ func rescalParameters(p *Pattern) parameters {
 // tuckERParameters gives the matrices of the relations to the slices of the core.
 func tuckERParameters(p *Pattern) parameters {
 	list := blocks(p)
-	return parameters{2 * len(list), map[string]float64{"batch_norm": 0, "relation_dim": float64(p.relations)},
-		map[string][][]float64{
+	return parameters{
+		dim: 2 * len(list), hyper: map[string]float64{"batch_norm": 0, "relation_dim": float64(p.relations)},
+		rows: map[string][][]float64{
 			"entity": headAndTail.entityRows(p, list), "relation": identity(p.relations),
 			"core": {slices.Concat(matrices(p, list)...)},
-		}}
+		},
+	}
 }
 
 // identity returns the rows of the n × n identity matrix.
@@ -260,5 +262,6 @@ func convEParameters(p *Pattern) parameters {
 		tensors[name+".scale"] = [][]float64{slices.Repeat([]float64{1}, channels)}
 		tensors[name+".variance"] = [][]float64{slices.Repeat([]float64{1}, channels)}
 	}
-	return parameters{d, map[string]float64{"image_height": float64(d), "channels": 2, "input_norm": 0}, tensors}
+	hyper := map[string]float64{"image_height": float64(d), "channels": 2, "input_norm": 0}
+	return parameters{dim: d, hyper: hyper, rows: tensors}
 }

@@ -37,6 +37,12 @@ func (c construction) check(s subject, p *Pattern) error {
 	if err != nil {
 		return err
 	}
+	if x.regions != nil {
+		if err := f.check(x.regions, p); err != nil {
+			return err
+		}
+		return w.followsAll(p)
+	}
 	worst, best := f.least(p.truths), f.most(p.falsehoods)
 	switch {
 	case s.scale == products && !(worst >= best+apart):
@@ -46,6 +52,30 @@ func (c construction) check(s subject, p *Pattern) error {
 	case s.scale != products && !(best <= -apart):
 		return fmt.Errorf("the best false triple has the distance %g", -best)
 	}
+	return w.followsAll(p)
+}
+
+// region bounds the distances of a relation that has a region. A triple with a distance up to inside
+// is in the region, and a triple with a larger distance than outside is not.
+type region struct{ inside, outside float64 }
+
+// check checks that the true triples are in the regions of their relations and the false ones are not.
+func (f scores) check(regions []region, p *Pattern) error {
+	for _, t := range p.truths {
+		if d := -f.of(t); !(d <= regions[t.relation].inside) {
+			return fmt.Errorf("a true triple has the distance %g, which may be outside its region", d)
+		}
+	}
+	for _, t := range p.falsehoods {
+		if d := -f.of(t); !(d > regions[t.relation].outside) {
+			return fmt.Errorf("a false triple has the distance %g, which may be in its region", d)
+		}
+	}
+	return nil
+}
+
+// followsAll checks the rules of a pattern.
+func (w *world) followsAll(p *Pattern) error {
 	for _, r := range p.rules {
 		if err := w.follows(r); err != nil {
 			return err
@@ -63,7 +93,7 @@ func (w *world) follows(r rule) error {
 			return quotient(f.of(r.conclusion), f.sum(r.premises))
 		})
 		if err == nil && ratio > stretch*(1+rounding) {
-			err = fmt.Errorf("a rule fails: the distance of a conclusion is %g times the sum of its premises' distances", ratio)
+			err = fmt.Errorf("a rule fails: a conclusion has %g times the distance of its premises", ratio)
 		}
 		return err
 	}
@@ -164,7 +194,7 @@ func (a swap) check(s subject, p *Pattern) error {
 
 // exception is a no: whatever the parameters of the relations, a rule of the pattern fails for some
 // entities and some threshold. The search finds entities for random relations, such that the
-// conclusion scores less than every premise, by at least 1.
+// conclusion scores less than every premise.
 type exception struct{ shapes []shape }
 
 func (exception) verdict() Verdict { return No }
@@ -179,13 +209,13 @@ func (e exception) check(s subject, p *Pattern) error {
 		}
 		for range relations {
 			w.randomise(every)
-			found, err := w.climb(onlyEntities, 100, 120, 1, func(f scores) float64 {
+			found, err := w.climb(onlyEntities, 100, 120, apart, func(f scores) float64 {
 				return f.least(r.premises) - f.of(r.conclusion)
 			})
 			if err != nil {
 				return err
 			}
-			if found <= 1 {
+			if found <= apart {
 				return errors.New("the search found no entities that break the rule")
 			}
 		}

@@ -31,11 +31,12 @@ type subject struct {
 }
 
 // parameters are the tensors of a model. Rows maps the name of a parameter to its rows. Tensors that
-// are missing are zero.
+// are missing are zero. If regions is not nil, it bounds the regions of the relations.
 type parameters struct {
-	dim   int
-	hyper map[string]float64
-	rows  map[string][][]float64
+	dim     int
+	hyper   map[string]float64
+	rows    map[string][][]float64
+	regions []region
 }
 
 // world is a model with tensors that a check may change.

@@ -37,6 +37,10 @@ var entries = map[string]entry{
 	"dihedral":  {products, bilinear(dihEdralParameters, plainShapes)},
 	"tucker":    {products, bilinear(tuckERParameters, plainShapes)},
 	"conve":     {products, convEModel},
+
+	"boxe":                  {distances, boxEModel},
+	"expressive":            {distances, expressiveModel},
+	"expressive-functional": {distances, bijectiveLines},
 }
 
 // The dimensions and hyper-parameters of the models that the proofs of a "no" try.
@@ -215,7 +219,7 @@ var houseModel = with(ignoring(house, "With projection_limit ≥ 1, "), map[stri
 
 var hakeModel = with(onGrid(hake), map[string]cell{
 	symmetry: yes("r turns the phase by π.", hake.halfTurn()),
-	nonAbelian: yes("Of the moduli, r1 wants 0 for the head and ignores the tail, r2 the reverse, and r3 compares them.",
+	nonAbelian: yes("Of the moduli, r1 wants a head of 0 and ignores the tail, r2 the reverse, and r3 compares them.",
 		hakeModuli([][]float64{{0, 0}, {1, 5}, {3, 0}, {2, 0}, {3, 1}}, []float64{1, 2, 3},
 			[][2]float64{anyTail}, [][2]float64{anyHead}, [][2]float64{sameModulus})),
 	oneToMany: yes("The modulus of the head is 0, and r ignores the tail (A m_h = 0, B = 0).",
