@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,17 +16,28 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
+// decided returns the findings for all registered models.
+var decided = sync.OnceValues(func() (map[string][]Finding, error) {
+	all := map[string][]Finding{}
+	for _, spec := range model.Specs() {
+		var err error
+		if all[spec.Name], err = Decide(context.Background(), spec); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+})
+
 // Every registered model has an entry, and its scores confirm every verdict.
 func TestDecide(t *testing.T) {
-	for _, spec := range model.Specs() {
-		t.Run(spec.Name, func(t *testing.T) {
-			findings, err := Decide(context.Background(), spec)
-			require.NoError(t, err)
-			for i, p := range patterns {
-				assert.Equal(t, p.Name, findings[i].Pattern)
-				assert.NotEmpty(t, findings[i].Reason)
-			}
-		})
+	all, err := decided()
+	require.NoError(t, err)
+	for _, findings := range all {
+		require.Len(t, findings, len(patterns))
+		for i, p := range patterns {
+			assert.Equal(t, p.Name, findings[i].Pattern)
+			assert.NotEmpty(t, findings[i].Reason)
+		}
 	}
 }
 
@@ -130,9 +142,10 @@ func document(t *testing.T) string {
 	rule(len(header))
 	reasons := map[string]map[string][]string{} // the models by pattern and by verdict with reason
 	order := map[string][]string{}
+	all, err := decided()
+	require.NoError(t, err)
 	for _, spec := range model.Specs() {
-		findings, err := Decide(t.Context(), spec)
-		require.NoError(t, err)
+		findings := all[spec.Name]
 		cells := []string{"`" + spec.Name + "`"}
 		for _, f := range findings {
 			cell := string(f.Verdict)

@@ -20,7 +20,8 @@ func boxes(entities [][]float64, relations ...box) construction {
 				width := math.Tanh(centre+b.size/2) - math.Tanh(centre-b.size/2)
 				return width / 2 / (width + 1)
 			}
-			x.regions = append(x.regions, region{min(edge(b.head), edge(b.tail)), edge(b.head) + edge(b.tail)})
+			head, tail := edge(b.head), edge(b.tail)
+			x.regions = append(x.regions, region{min(head, tail), head + tail})
 		}
 		return x
 	}
@@ -28,15 +29,17 @@ func boxes(entities [][]float64, relations ...box) construction {
 
 var boxEModel = func() map[string]cell {
 	narrow, wide := box{0, 0, 0.1}, box{0, 0, 1}
-	const apart = "Moving x and z by the same amount, and the bump of y back, keeps the premises and moves (x, r3, z) out."
+	const moved = "Moving x and z by the same amount, and the bump of y back, keeps the premises and moves " +
+		"(x, r3, z) out."
 	return map[string]cell{
 		symmetry: yes("Both boxes of r are equal.",
 			boxes([][]float64{{0.3, -0.6}, {0.6, -0.3}, {0, 0.3}}, narrow, box{0.6, -0.6, 0.1})),
-		antisymmetry: yes("The boxes of r are different.", boxes([][]float64{{0, 0}, {-0.3, 0.3}}, box{0.3, -0.3, 0.1})),
+		antisymmetry: yes("The boxes of r are different.",
+			boxes([][]float64{{0, 0}, {-0.3, 0.3}}, box{0.3, -0.3, 0.1})),
 		inversion: yes("r2 has the boxes of r1, exchanged.",
 			boxes([][]float64{{0, 0}, {-0.3, 0.3}}, box{0.3, -0.3, 0.1}, box{-0.3, 0.3, 0.1})),
-		abelian:    no(apart, exception{[]shape{{dim: 1}, {dim: 3}}}),
-		nonAbelian: no(apart, exception{[]shape{{dim: 1}, {dim: 3}}}),
+		abelian:    no(moved, exception{[]shape{{dim: 1}, {dim: 3}}}),
+		nonAbelian: no(moved, exception{[]shape{{dim: 1}, {dim: 3}}}),
 		oneToMany: yes("The head box of r holds both bumped heads.",
 			boxes([][]float64{{0, 0}, {0, 0}, {0, 0.3}, {0, 0}}, wide, narrow)),
 		manyToOne: yes("The head box of r holds both heads.",
@@ -91,7 +94,8 @@ func ofLines(functional bool) map[string]cell {
 		inversion: yes("r1 and r2 are the lines t = 2h and t = h/2.",
 			lines(functional, []float64{0.25, 0.5}, line{slope: 2}, line{slope: 0.5})),
 		abelian: yes("Slopes multiply.",
-			lines(functional, []float64{unit, 2 * unit, 8 * unit, 4 * unit}, line{slope: 2}, line{slope: 4}, line{slope: 8})),
+			lines(functional, []float64{unit, 2 * unit, 8 * unit, 4 * unit},
+				line{slope: 2}, line{slope: 4}, line{slope: 8})),
 		nonAbelian: yes("t = 2h and t = h + ¼ do not commute.",
 			lines(functional, []float64{0.125, 0.25, 0.5, 0.375, 0.75},
 				line{slope: 2}, line{slope: 1, centre: 0.25}, line{slope: 2, centre: 0.25})),
