@@ -88,9 +88,9 @@ func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
 	b.multiply(b.matMulFMA, c, a, bm, d, d, true)
 }
 
-// MatMulRows is MatMul for the first rows of a, for an a with terms columns and a bm with the given
-// number of columns. The rows of all three matrices begin ld entries apart; ld is a multiple of 8 and
-// at least terms and columns. a and c have room for rows rounded up to a multiple of 8. bm has terms
+// MatMulRows is MatMul for the first rows of a. a has terms columns, and bm has the given number of
+// columns. The rows of all three matrices begin ld entries apart; ld is a multiple of 8 and at
+// least terms and columns. a and c have room for rows rounded up to a multiple of 8. bm has terms
 // rows, with zeros beyond its columns.
 func (b *Backend) MatMulRows(c, a, bm []float64, rows, terms, columns, ld int) {
 	strips := (rows + 7) / 8

@@ -43,7 +43,7 @@ const dihedralEntity = "entity"
 const Order = "order"
 
 var groupOrder = &HyperParameter{
-	Key: Order, Help: "number K of rotations, and of reflections, in the dihedral group",
+	Key: Order, Help: "number K of rotations in the dihedral group, which also has K reflections",
 	Default: 4, Least: 1, Most: 64, Whole: true,
 }
 
@@ -177,7 +177,7 @@ type dihEdralTraining struct {
 	tableTraining
 	model   *dihEdralModel
 	chosen  []block
-	sums    []block   // of the gradients of the chosen elements
+	sums    []block   // sums of the gradients of the chosen elements
 	weights []float64 // the softmax of a block's weights
 }
 
@@ -222,8 +222,8 @@ func (w *dihEdralTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ f
 	}
 }
 
-// End uses ∂w_m = p_m(g_m − Σ p_k g_k), where p is the softmax of the weights and g_m is the inner
-// product of ∂D with element m.
+// End uses ∂w_m = p_m(g_m − Σ p_k g_k). Here p is the softmax of the weights, and g_m is the inner
+// product of ∂D and element m.
 func (w *dihEdralTraining) End(dRelation []float32) {
 	elements := w.model.elements
 	for i, s := range w.sums {

@@ -170,7 +170,7 @@ func (m *dualEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWor
 type dualETraining struct {
 	tableTraining
 	normalised []dualRelation
-	sums       []dual // of the gradients of the normalised relation
+	sums       []dual // sums of the gradients of the normalised relation
 }
 
 func (w *dualETraining) Begin(side kg.Side, relation int32) {

@@ -141,7 +141,8 @@ func (w relationWidths) sum() (n int) {
 	return n
 }
 
-// add adds the gradient of r, or of r⁻¹ if inverse is 1, to the gradient of both, tensor by tensor.
+// add adds the gradient of r, or of r⁻¹ if inverse is 1, tensor by tensor to the gradient that
+// holds both.
 func (w relationWidths) add(both, gradient []float32, inverse int) {
 	for _, n := range w {
 		to := both[inverse*n:][:n]

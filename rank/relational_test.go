@@ -135,7 +135,7 @@ func (m narrow) Tower(side kg.Side) model.Tower {
 	return t
 }
 
-// Run returns an error, not a wrong rank, if ψ and φ differ in their numbers of coordinates.
+// Run returns an error instead of wrong ranks if ψ and φ differ in their numbers of coordinates.
 func TestTowerWidths(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
 	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}

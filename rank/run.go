@@ -40,8 +40,8 @@ type Options struct {
 	FeatureMemory int64
 	// Screen is the first stage for dot products on the backend.
 	Screen Screen
-	// Tolerances adds ranks in which candidates with nearly the target's score tie with it
-	// (Ranking.Near).
+	// Tolerances asks for additional ranks, in which candidates with nearly the target's score tie
+	// with the target (Ranking.Near).
 	Tolerances []Tolerance
 	// Progress, if not nil, is called about five times a second from one goroutine.
 	Progress func(Progress)

@@ -45,8 +45,8 @@ func (d *distances) addGradient(dX, dScores, x []float32, y linalg.Matrix, rows 
 	d.backend.AddDistanceGradient(d.kind, dX, dScores, x, y, rows)
 }
 
-// twoDistances is the comparer for scores that are sums of two negated distances: one between the
-// first entries of ψ and φ, and one between the entries from the given one on.
+// twoDistances is the comparer for scores that subtract two distances: one between the first
+// entries of ψ and φ, and one between the other entries.
 type twoDistances struct {
 	first, second *distances
 	from          int

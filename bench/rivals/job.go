@@ -136,7 +136,7 @@ func (j *job) prepare(ctx context.Context) error {
 		return fmt.Errorf("no rival supports candidate features that depend on the query, as in %s", c.Model)
 	}
 	if j.tower.Psi != j.tower.Phi {
-		return fmt.Errorf("no rival supports vectors ψ and φ of different lengths, as in %s", c.Model)
+		return fmt.Errorf("no rival supports vectors ψ and φ of different lengths, which %s has", c.Model)
 	}
 	j.index = kg.NewIndex(j.graph)
 	triples, err := j.graph.Triples(kg.Test)

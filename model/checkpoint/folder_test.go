@@ -151,7 +151,7 @@ func drawTrained(t *rapid.T) trained {
 		Relations: rapid.IntRange(1, 3).Draw(t, "relations"),
 	}
 	if c.Model == "conve" {
-		c.Dim = 12 // smaller images have no room for filters
+		c.Dim = 12 // a smaller image may have no room for the filters
 	}
 	spec, err := model.Lookup(c.Model)
 	require.NoError(t, err)

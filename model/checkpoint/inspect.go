@@ -27,7 +27,7 @@ type TensorStatistics struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
-	// Values describes the elements as float32. It is nil if they cannot be converted.
+	// Values describes the elements as float32. It is nil if the elements cannot be converted.
 	Values *ValueStatistics `json:"values,omitempty"`
 }
 

@@ -66,7 +66,7 @@ func toolUnit(x []float64) []float64 {
 	return y
 }
 
-// hyperplaneImage is OpenKE's and LibKGE's projection of e, with the normal w as stored.
+// hyperplaneImage is OpenKE's and LibKGE's projection of e, with the stored normal w.
 func hyperplaneImage(e, w []float64) []float64 {
 	w = toolUnit(w)
 	image := make([]float64, len(e))

@@ -40,7 +40,7 @@ type Block struct {
 
 	// An engine that needs these computes them first (Vectors.Compute, BoundTargets).
 	Vectors
-	Low, High []float64 // bounds on the reference scores that tie with a target
+	Low, High []float64 // the intervals of the targets, widened by their tolerances
 	// Scores from TieLow to TieHigh certainly tie with a target. BoundTargets sets them for targets
 	// with a tolerance and leaves the ranges of the others empty.
 	TieLow, TieHigh []float64
@@ -49,11 +49,11 @@ type Block struct {
 	Counts  []Counts
 	Pending []Pending
 
-	phi       []float32 // of one candidate
+	phi       []float32 // φ of one candidate
 	entity    [1]int32
 	size      [1]float64
 	score     [1]float64
-	tieRanges []tieRange // of each target, if known
+	tieRanges []tieRange // the range of each target; valid if tiesKnown
 	tiesKnown []bool
 }
 

@@ -140,7 +140,7 @@ type Job struct {
 	First, Last int
 	// FeatureMemory bounds the memory for features in bytes.
 	FeatureMemory int64
-	// Tolerances are the tolerances of targets.
+	// Tolerances lists the tolerances that targets refer to.
 	Tolerances []Tolerance
 
 	Plan
