@@ -149,7 +149,8 @@ func TestPairErrorIsReached(t *testing.T) {
 				}
 			}
 			x, y := lossy(c, n, U64, at)
-			for t := 1; t < c.Group() && groups; t++ { // squares that the rounded sum of their lane, or of the lanes, loses
+			// Rounding the sum of a lane, or of the lanes, loses these squares.
+			for t := 1; t < c.Group() && groups; t++ {
 				if t < 8 && t&(t-1) == 0 || t%8 == 0 {
 					x[t] = 0x1.6a09e6p-27
 				}

@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// CompareOptions says what Compare reports.
+// CompareOptions selects what Compare reports.
 type CompareOptions struct {
 	// Sides are the sides that were ranked. BothSides gives results for tail, head and both.
 	Sides  rank.Sides

@@ -200,7 +200,7 @@ func (b *batchNorm) backward(ctx context.Context, dScale, dShift []float32, dIn,
 }
 
 // settle moves the running statistics towards the statistics of the last call of forward. Like
-// PyTorch, it divides the sum of squares by the number of entries less one.
+// PyTorch, it divides the sum of squares by the number of entries minus one.
 func (b *batchNorm) settle() {
 	unbiased := 1.0
 	if n := b.entries(); n > 1 {

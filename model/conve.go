@@ -205,7 +205,7 @@ type convEWorker struct {
 	dense               []float32 // transposed: a row holds the weights of an input
 
 	image, maps, out []float64
-	last             []float64 // [1, x] of the query that of identifies
+	last             []float64 // [1, x] of the query in field of
 	of               lastQuery
 }
 

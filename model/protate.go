@@ -77,7 +77,7 @@ type pRotatEWorker struct {
 	rotation rotation
 	entity   phases // scratch
 	// anchor holds the phases of the last query's anchor. sum holds x and y of a head and a
-	// relation; after a tail query, it holds x and y of that query's head.
+	// relation; after a tail query, these are the head and the relation of the query.
 	last        lastQuery
 	anchor, sum phases
 }

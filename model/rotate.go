@@ -67,7 +67,7 @@ func (m *rotatEModel) newWorker() *rotatEWorker {
 type rotatEWorker struct {
 	*rotatEModel
 	rotation rotation
-	re, im   []float64 // h∘r; after a tail query, of that query's h
+	re, im   []float64 // h∘r; after a tail query, h is that query's head
 	last     lastQuery
 }
 
@@ -214,7 +214,7 @@ func (m *rotatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWo
 type rotatETraining struct {
 	tableTraining
 	unit     float64
-	cos, sin []float32 // of the relation; for head queries, of its inverse
+	cos, sin []float32 // of the phases of the relation or, for head queries, of its inverse
 	dAnchor  []float32 // scratch
 }
 

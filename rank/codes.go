@@ -21,8 +21,8 @@ type codeFormat struct {
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips returns the number of words for the codes of queries: in strips of mr queries and by
-	// rows, added up.
+	// strips returns the number of words for the codes of queries, in strips of mr queries plus by
+	// rows.
 	strips func(l codeLayout, queries, mr int) int
 	new    func(codes) screen
 }

@@ -387,7 +387,7 @@ func (t *Trainer) diverged(step int, l Loss) error {
 		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
-// DivergedError says that the loss or a parameter became NaN or infinite. The recipe is the cause.
+// DivergedError means that the loss or a parameter became NaN or infinite. The recipe is the cause.
 type DivergedError string
 
 func (d DivergedError) Error() string { return string(d) }

@@ -186,7 +186,7 @@ func pairGroupNorm(c *build.Context, set string, lanes int) {
 			c.AppendDatum(operand.U32(word))
 		}
 	}
-	vec, half := c.ZMM, c.YMM // a vector of float64, and as many float32
+	vec, half := c.ZMM, c.YMM // a vector of float64, and half a vector of float32
 	if lanes == 4 {
 		vec, half = c.YMM, c.XMM
 	}

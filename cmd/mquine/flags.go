@@ -203,7 +203,7 @@ func (c cutoffs) Set(list string) error {
 // inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
 	checkpoint, vocabulary, data string
-	// several reports whether the vocabulary is for a list of checkpoints, of which only some may
+	// several reports whether the vocabulary is for a list of checkpoints. Some of them may not
 	// need it.
 	several bool
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// part is a device with its part of a slice of the candidates: the positions first ≤ p < first+n.
+// part is a device and its part of a slice of the candidates: the positions first ≤ p < first+n.
 type part struct {
 	ranking  *ranking
 	device   *cuda.Device

@@ -1,5 +1,5 @@
-// Package search searches a space of training options for those that score best on the validation
-// split.
+// Package search searches a space of training options for the options with the best results on the
+// validation split.
 //
 // A Space defines the open options. A Search decides which trial trains next. A Folder runs the
 // trials, and can resume after any interruption. Begin with ReadSpace, Create and Open.

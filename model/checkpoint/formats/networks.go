@@ -83,8 +83,8 @@ func (f *Folder) convE(
 	return f.tableModel(config, inverses, append([]Tensor{entity, relation}, others...)...)
 }
 
-// normalisation returns the parameters of the batch normalisation with the given prefix. Package
-// model calls the normalisation name. Missing scales are 1, and missing shifts are 0.
+// normalisation returns the parameters of the batch normalisation with the given prefix. name is
+// the name of the normalisation in package model. Missing scales are 1, and missing shifts are 0.
 func (f *Folder) normalisation(name, prefix string) ([]Tensor, error) {
 	mean, err := f.tensor(prefix + ".running_mean")
 	if err != nil {

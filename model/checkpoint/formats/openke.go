@@ -96,8 +96,8 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	if f.has("rel_inv_embeddings.weight") {
 		c, err := f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
 		if err == nil {
-			c.Notes = append(c.Notes, "OpenKE's SimplE has one vector for each entity and predicts with Σ h r t, so mquine "+
-				"reads it as DistMult")
+			c.Notes = append(c.Notes, "OpenKE's SimplE has one vector for each entity and predicts with Σ h r t, "+
+				"so mquine reads it as DistMult")
 		}
 		return c, err
 	}

@@ -92,7 +92,7 @@ func convertOTE(f *Folder) (*Converted, error) {
 func bestNote(t Tensor) []string {
 	switch dir := filepath.Base(filepath.Dir(t.Path)); dir {
 	case "best", "best_model":
-		return []string{fmt.Sprintf("the parameters are those in %s, of the best validated step", dir)}
+		return []string{fmt.Sprintf("the parameters come from %s, the best validated step", dir)}
 	}
 	return nil
 }

@@ -286,7 +286,8 @@ func (f *Folder) pykeenConvE(entity, relation Tensor) (*Converted, error) {
 	}
 	if number("kernel_height") != 3 || number("kernel_width") != 3 || number("input_channels") != 1 {
 		return nil, f.unsupported("ConvE", fmt.Sprintf("its filters are %d × %d for %d input channels, but mquine "+
-			"reads only filters of 3 × 3 for one channel", number("kernel_height"), number("kernel_width"), number("input_channels")))
+			"reads only filters of 3 × 3 for one channel",
+			number("kernel_height"), number("kernel_width"), number("input_channels")))
 	}
 	if module(interaction, "hr2d", "3") == nil || module(interaction, "hr1d", "2") == nil ||
 		!f.has("interaction.hr2d.3.weight", "interaction.hr1d.2.weight") {

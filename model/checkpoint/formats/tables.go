@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbering says where a table with 2R rows keeps the inverse of relation r.
+// numbering is the position of the inverse of relation r in a table with 2R rows.
 type numbering uint8
 
 const (
@@ -166,7 +166,7 @@ func (t Tensor) phases() (Tensor, error) {
 	for i, values := 0, t.Values(); i+1 < len(values); i += 2 {
 		re, im := float64(values[i]), float64(values[i+1])
 		if math.Abs(math.Hypot(re, im)-1) > tolerance {
-			return t, fmt.Errorf("%s: tensor %.60q has a number of modulus %.4g in row %d: a rotation must have modulus 1",
+			return t, fmt.Errorf("%s: tensor %.60q has a number of modulus %.4g in row %d: rotations have modulus 1",
 				t.Path, t.Name, math.Hypot(re, im), i/max(t.width(), 1))
 		}
 		list = append(list, float32(math.Atan2(im, re)))

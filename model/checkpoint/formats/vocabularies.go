@@ -100,7 +100,7 @@ func (f *Format) find(ctx context.Context, dir string) (*vocabularies, error) {
 }
 
 // ownVocabularies reads the vocabularies of the folder, from files or, if there are none, from the
-// parameter file. It returns nil if there are none either.
+// parameter file. It returns nil if neither has any.
 func (f *Folder) ownVocabularies(ctx context.Context) (*vocabularies, error) {
 	if v, err := f.Format.find(ctx, f.Path); v != nil || err != nil || f.Format.labels == nil {
 		return v, err

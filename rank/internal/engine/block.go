@@ -17,7 +17,7 @@ const (
 	MostTargets = 512
 	// blockTargets bounds the targets of a block of several queries, and hence the scratch memory.
 	blockTargets = 4096
-	// BlockTargets is the most targets in a block.
+	// BlockTargets is the largest number of targets in a block.
 	BlockTargets = blockTargets + MostTargets
 	// mostPending bounds the pairs that wait for reference scores.
 	mostPending = 1 << 16

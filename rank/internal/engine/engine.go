@@ -117,8 +117,8 @@ type Known struct {
 	Filters       uint8 // bit f is set if filter f removes the answer
 }
 
-// Counts holds, under each filter, the number of other candidates that are better than a target and
-// the number of those that tie with it: without a tolerance, those with exactly its score.
+// Counts holds, under each filter, the numbers of other candidates that are better than a target
+// and that tie with it. Without a tolerance, candidates with exactly the target's score tie.
 type Counts struct {
 	Better, Equal [NumFilters]int32
 }
@@ -160,7 +160,7 @@ type Progress struct {
 	// reached, respectively, the fine codes of the int8 screen, the float64 scores and the
 	// reference scores.
 	Coarse, Undecided, Referenced atomic.Int64
-	// Strips counts the chains of terms over all strips. Dropped counts those that early exit
+	// Strips counts the chains of terms over all strips. Dropped counts the chains that early exit
 	// skipped.
 	Strips, Dropped atomic.Int64
 	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in
