@@ -47,7 +47,7 @@ func (m *complExModel) Query(q kg.Query, psi []float32) Slack {
 	aRe, aIm := halves(m.Row(entityTable, q.Anchor))
 	rRe, rIm := halves(m.Row(relationTable, q.Relation))
 	re, im := halves(psi)
-	var squares float64 // of the moduli |a_i||r_i|
+	var squares float64 // squares of the moduli |a_i||r_i|
 	for i := range aRe {
 		a, b := float64(aRe[i]), float64(aIm[i])
 		c, d := float64(rRe[i]), float64(rIm[i])

@@ -72,7 +72,7 @@ func (m block) apply(side kg.Side, x, y float64) (u, v float64) {
 
 type dihEdralModel struct {
 	Tables
-	elements []block // of the group
+	elements []block // all elements of the group
 }
 
 func newDihEdral(t Tables) *dihEdralModel {

@@ -222,7 +222,7 @@ type oteWorker struct {
 	*oteModel
 	transform oteRelation
 	last      lastQuery
-	q         []float64 // of the last query
+	q         []float64 // q of the last query
 	entity    []float64 // scratch
 }
 

@@ -112,7 +112,7 @@ func relational(dim string) map[string]string {
 type projected struct {
 	Tables
 	projection *projection
-	width      int // of images
+	width      int // dimension of the images
 	distance   linalg.DistanceKind
 	limit      float64 // max_projection_norm, or 0
 	unit       bool

@@ -146,7 +146,7 @@ func (m *rescalModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWo
 
 type rescalTraining struct {
 	tableTraining
-	g []float32 // gradient of ψ of one query
+	g []float32 // gradient with respect to ψ of one query
 }
 
 func (w *rescalTraining) Query(psi, anchor []float32) (c, penalty float64) {

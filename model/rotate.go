@@ -47,7 +47,7 @@ func rotations(name, score string, build func(rotatEModel) Model) *Spec {
 
 type rotatEModel struct {
 	phaseTable
-	distance linalg.DistanceKind // of training
+	distance linalg.DistanceKind // the distance in training
 }
 
 func (m *rotatEModel) Tower(kg.Side) Tower {
@@ -214,7 +214,7 @@ func (m *rotatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWo
 type rotatETraining struct {
 	tableTraining
 	unit     float64
-	cos, sin []float32 // of the phases of the relation or, for head queries, of its inverse
+	cos, sin []float32 // for the phases of the relation or, for head queries, of its inverse
 	dAnchor  []float32 // scratch
 }
 

@@ -236,9 +236,9 @@ func TestSlackOfProjections(t *testing.T) {
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100
-		sigma = 0x1p-8  // of the diagonals of the anchor and of Rᶜ
+		sigma = 0x1p-8  // on the diagonals of the anchor and of Rᶜ
 		tau   = 0x1p-16 // σ²
-		small = 0x1p-21 // of the diagonal of the candidate
+		small = 0x1p-21 // on the diagonal of the candidate
 	)
 	omega := math.Sqrt(kernel.U64)
 	rho := omega / (1 - sigma)

@@ -217,10 +217,10 @@ type tuckERNetwork struct {
 	norm0, norm1 *batchNorm // nil without batch normalisation
 
 	runs                []relationRun
-	runOf               []int         // of each query
+	runOf               []int         // the run of each query
 	anchors, x, y       linalg.Matrix // a row for each query; x after dropout
 	dX, dY              linalg.Matrix
-	relations, matrices linalg.Matrix // of each run
+	relations, matrices linalg.Matrix // a row for each run
 	dRuns, dMatrices    linalg.Matrix // gradients of relations and matrices
 	dropped, outer      [][]float32   // scratch memory of each goroutine
 }

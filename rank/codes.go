@@ -34,7 +34,7 @@ var codeFormats = []*codeFormat{&int16Format, &int8Format}
 // fine + len) are the fine codes. Panels hold words [0, terms).
 type codeLayout struct {
 	len, fine, stride, terms int
-	offset                   uint8 // of the candidates' bytes
+	offset                   uint8 // offset of the candidates' bytes
 }
 
 // codes is the common part of the int8 and int16 screens: everything except bands and memory

@@ -41,7 +41,7 @@ func (m projected) Score(reference float64) float64        { return reference }
 func (m projected) NewWorker(*kernel.Backend) model.Worker { return model.OneByOne(m) }
 
 func (m projected) project(side kg.Side, r, e int32, out []float32) {
-	by := m.u // of heads
+	by := m.u // vectors for heads
 	if side == kg.Tail {
 		by = m.v
 	}

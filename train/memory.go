@@ -58,10 +58,10 @@ func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 // census holds the sizes of a data set that determine the memory of a run.
 type census struct {
 	entities, relations int
-	triples, valid      int   // of the training and the validation split
+	triples, valid      int   // numbers of triples in the training and the validation split
 	perRelation         []int // training triples of each relation
 	anchors             int   // distinct heads plus distinct tails of training triples
-	degrees             []int // of each entity in the training triples
+	degrees             []int // degree of each entity in the training triples
 }
 
 func newCensus(g *kg.Graph) *census {

@@ -15,7 +15,7 @@ type networkStep struct {
 	worker     model.NetworkWorker
 	dropout    *networkDropout
 	anchors    linalg.Matrix // the embedding of each query's anchor, after dropout
-	dRelations linalg.Matrix // of each query
+	dRelations linalg.Matrix // gradients of each query's relation
 	dGlobals   []float32     // gradients of all global tensors
 }
 

@@ -23,7 +23,7 @@ type optimiser struct {
 	step    int     // number of the current step, from 1; between steps, the number of steps done
 	rate    float64 // learning rate of the step
 	tables  []optimiserTable
-	used    usedRows // of the step
+	used    usedRows // rows that the step uses
 	// sizes holds, for every step since the last flush, the factor of m/√v in Adam's update.
 	sizes []float64
 }

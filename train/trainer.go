@@ -40,7 +40,7 @@ type Progress struct {
 // or, with kvsall, over queries.
 type Loss struct {
 	Total       float64 `json:"total"`
-	Fit         float64 `json:"fit"` // of targets and negatives
+	Fit         float64 `json:"fit"` // loss of targets and negatives
 	Z           float64 `json:"z"`   // of Z-samples
 	Regulariser float64 `json:"regulariser"`
 }

@@ -98,7 +98,7 @@ type preparer struct {
 	triples []kg.Triple
 	known   *kg.Index
 	sampler *sampler
-	depends model.Dependence // of features
+	depends model.Dependence // what features depend on
 	z       *zpattern.Index  // nil without Z-samples
 	// headProbability holds the probability of a head query for each relation. It is nil unless the
 	// distribution is bernoulli.
@@ -122,7 +122,7 @@ type preparer struct {
 // drawScratch is the memory of a goroutine that draws random numbers.
 type drawScratch struct {
 	pcg        *rand.PCG
-	rng        *rand.Rand // of pcg
+	rng        *rand.Rand // draws from pcg
 	z          *zpattern.Sampler
 	candidates []int32
 }

@@ -20,7 +20,7 @@ import (
 
 const (
 	tileRows16 = 16 // rows of a tile
-	tileBytes  = 64 // of a row
+	tileBytes  = 64 // bytes in a row
 	tileWords  = tileBytes / 4
 )
 

@@ -45,7 +45,7 @@ type job struct {
 	targets []target
 	phi     []float32 // [n][stride]
 	stride  int
-	sizes   []float64 // of the candidates, for the model's slack
+	sizes   []float64 // sizes of the candidates, for the model's slack
 	q, c    []float32 // queries, [block][stride], and scores, [block][n], of a block; shared by the rivals
 }
 

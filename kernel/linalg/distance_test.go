@@ -106,7 +106,7 @@ func twinGradient(
 	}
 	return twinChains(n, 1, func(sum float32, t int) float32 {
 		y := y(t)
-		quotient := func() float32 { // of a root
+		quotient := func() float32 { // quotient for the gradient of a root
 			if scores(t) == 0 {
 				return 0
 			}

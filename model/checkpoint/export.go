@@ -113,7 +113,7 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 		}
 	}
 	for _, key := range []string{entitiesSHA256Key, relationsSHA256Key, checksumKey} {
-		delete(options, key) // of other files
+		delete(options, key) // the metadata describe other files
 	}
 	options[formatKey], options[datasetKey], options[reciprocalKey] = formats.ExportFormat, c.Dataset, config.Reciprocal
 	text, err := json.MarshalIndent(options, "", "  ")

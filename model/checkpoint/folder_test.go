@@ -22,7 +22,7 @@ import (
 // folder is a checkpoint that the tests write with nothing but encoding/json and encoding/binary.
 type folder struct {
 	metadata            map[string]string
-	names               []string // of the tensors, in the order of their data
+	names               []string // names of the tensors, in the order of their data
 	shapes              map[string][]int
 	values              map[string][]float32
 	entities, relations string

@@ -46,7 +46,7 @@ func (c *Checkpoint) CompareScores(ctx context.Context, path string) (n int, lar
 	w := c.Model.NewWorker(backends[0])
 	scale := 1.0
 	var worst givenScore
-	var score float64 // of worst
+	var score float64 // the checkpoint's score for worst
 	for _, g := range given {
 		if err := ctx.Err(); err != nil {
 			return 0, 0, err

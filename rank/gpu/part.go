@@ -28,7 +28,7 @@ type part struct {
 	useSingle atomic.Bool
 
 	staging *cuda.Pinned
-	copied  [2]*cuda.Event // for each half of staging: its last copy is done
+	copied  [2]*cuda.Event // events after the last copy from each half of staging
 	// Device memory for the candidates, for the factors of the operands, and for the bounds of each
 	// cuda.CandidateBlock of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory

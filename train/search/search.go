@@ -24,8 +24,8 @@ type Search struct {
 	rungs []int // epochs, ascending
 	limit int   // largest number of trials; 0 for no limit
 
-	recipes []recipe.Recipe    // of trial i+1
-	reached []map[int]*outcome // by epochs, of trial i+1
+	recipes []recipe.Recipe    // recipe of trial i+1
+	reached []map[int]*outcome // outcomes of trial i+1, by epochs
 }
 
 // outcome is the result of a trial at a rung.

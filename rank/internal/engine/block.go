@@ -32,7 +32,7 @@ type Block struct {
 
 	// Begin and the ranking set these.
 	Queries     []Query
-	Targets     []Target // of the queries; a target's number counts from the block's first
+	Targets     []Target // targets of the queries; a target's number counts from the block's first
 	Rows        []int32  // the row of each target
 	TargetStart []int32  // the first target of each row; after the last row, the number of targets
 	Part, Parts int      // the engine counts part Part of Parts of the candidates

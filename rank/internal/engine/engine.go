@@ -117,8 +117,9 @@ type Known struct {
 	Filters       uint8 // bit f is set if filter f removes the answer
 }
 
-// Counts holds, under each filter, the numbers of other candidates that are better than a target
-// and that tie with it. Without a tolerance, candidates with exactly the target's score tie.
+// Counts holds, under each filter, the number of other candidates that are better than a target,
+// and the number of other candidates that tie with it. Without a tolerance, candidates tie if they
+// have exactly the target's score.
 type Counts struct {
 	Better, Equal [NumFilters]int32
 }
