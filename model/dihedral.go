@@ -12,10 +12,10 @@ import (
 
 // DihEdral (Xu and Li, 2019; docs/models/dihedral.md): score Σ h_iᵀ D_i t_i over k blocks of two
 // coordinates, where D_i is one of the K rotations and K reflections of the dihedral group D_K. The
-// row of an entity is the k first coordinates of the blocks, then the k second ones. A relation
-// holds 2K weights for each block: element m < K is the rotation by 2πm/K, element K + m the
-// reflection [cos, sin; sin, −cos] with the same angle. D_i is the element with the largest weight,
-// the first of them if there are several.
+// row of an entity holds the first coordinates of the k blocks and then the second coordinates. A
+// relation holds 2K weights for each block: element m < K is the rotation by 2πm/K, element K + m
+// the reflection [cos, sin; sin, −cos] with the same angle. D_i is the element with the largest
+// weight, the first of them if there are several.
 //
 // Reference, in float64, every product and sum rounded: cosine and sine as turn computes them, u =
 // D₀₀h₀ + D₁₀h₁ and v = D₀₁h₀ + D₁₁h₁; the score is the chain over i from 0 of u t₀ + v t₁.

@@ -14,8 +14,8 @@ import (
 // HAKE (Zhang et al., "Learning hierarchy-aware knowledge graph embeddings for link prediction",
 // 2020; docs/models/hake.md): score γ − w_p Σ|sin((θ_h + θ_r − θ_t)/2)| − w_m ‖m_h∘A − m_t∘B‖ with
 // A = |m_r| + b, B = 1 − b and b the bias of the relation, clamped to [−|m_r|, 1]. The row of an
-// entity is k phases, then k moduli. The row of a relation is k phases, k moduli and k biases.
-// Phases are scaled so that the embedding range stands for π.
+// entity holds k phases and then k moduli. The row of a relation holds k phases, k moduli and k
+// biases. Phases are scaled so that the embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: half a phase is value · (π / range / 2), with π as
 // the authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems

@@ -10,8 +10,8 @@ import (
 )
 
 // RotatE (Sun et al., 2019; docs/models/rotate.md): score γ − Σ|h_i r_i − t_i| over k complex
-// numbers with |r_i| = 1. The row of an entity is k real, then k imaginary parts. The row of a
-// relation is k phases, scaled so that the embedding range stands for π.
+// numbers with |r_i| = 1. The row of an entity holds k real and then k imaginary parts. The row of
+// a relation holds k phases, scaled so that the embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: the phase is value · (π / range), and c and s are
 // its cosine and sine by sinCos; re = (h_re c − h_im s) − t_re and im = (h_re s + h_im c) − t_im;

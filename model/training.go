@@ -55,7 +55,7 @@ type DistanceRest struct {
 //
 // If features depend on the side or the relation (Tower.Features), Features and FeatureGradient refer
 // to the side and relation of Begin, and FeatureGradient adds to the sum of the relation's gradients.
-// Then End may follow calls to FeatureGradient alone.
+// End may then follow calls to FeatureGradient without a query.
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)

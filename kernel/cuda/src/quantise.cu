@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(256) quantise(const Quantise q) {
 	norm = sum_of_lanes(norm), error = sum_of_lanes(error), rounded = sum_of_lanes(rounded);
 	if (lane == 0) {
 		const double outward = 1 + 1e-9, none = 1.0 / 0.0;
-		// The subtraction of the centre was also rounded.
+		// The subtraction of the centre was rounded too.
 		double centring = q.centre ? 0x1p-52 * __dsqrt_rn(raw) : 0;
 		q.scales[row] = (float)down;
 		q.sizes[3 * row] = usable ? (__dsqrt_rn(norm) + centring) * outward : none;
