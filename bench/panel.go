@@ -9,8 +9,9 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// outOfCache is a size in bytes that is larger than any cache.
-const outOfCache = 64 << 20
+// outOfCache is a size in bytes of which a last-level cache holds little. With 64 MiB, the caches of
+// some servers hold half of a table, and times vary from process to process.
+const outOfCache = 256 << 20
 
 // panels scores a query block against panel after panel, as a ranking does, with features that
 // exceed the caches and two targets per query. pct-peak is a share of the rate of the same

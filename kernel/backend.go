@@ -70,52 +70,50 @@ func checkPair[T any](out, width, row int, x, table []T, stride int, ids []int32
 // starts at 0 and adds its terms in ascending order; products and sums are rounded separately. The
 // matrices are stored as LD(d) × LD(d) matrices in row-major order, with zeros beyond d. c must not
 // overlap a or b.
-func (b *Backend) MatMul(c, a, bm []float64, d int) { b.multiply(b.matMul, c, a, bm, d, d, false) }
+func (b *Backend) MatMul(c, a, bm []float64, d int) {
+	multiply(b.matMul, c, a, bm, d, d, d, LD(d), false)
+}
 
 // MatMulFMA is MatMul with fused multiply-adds.
 func (b *Backend) MatMulFMA(c, a, bm []float64, d int) {
-	b.multiply(b.matMulFMA, c, a, bm, d, d, false)
-}
-
-// MatMulFMARows is MatMulFMA for matrices a and c of n × d. They have LD(n) rows of LD(d) entries.
-func (b *Backend) MatMulFMARows(c, a, bm []float64, n, d int) {
-	b.multiply(b.matMulFMA, c, a, bm, n, d, false)
+	multiply(b.matMulFMA, c, a, bm, d, d, d, LD(d), false)
 }
 
 // MatMulFMALower is MatMulFMA for the entries on and below the diagonal of c. The entries above the
 // diagonal are unspecified.
 func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
-	b.multiply(b.matMulFMA, c, a, bm, d, d, true)
+	multiply(b.matMulFMA, c, a, bm, d, d, d, LD(d), true)
 }
 
-// MatMulRows is MatMul for the first rows of a. a has terms columns, and bm has the given number of
-// columns. The rows of all three matrices begin ld entries apart; ld is a multiple of 8 and at
-// least terms and columns. a and c have room for rows rounded up to a multiple of 8. bm has terms
-// rows, with zeros beyond its columns.
+// MatMulFMARows is MatMulFMA for matrices a and c of n × d. They have LD(n) rows of LD(d) entries.
+func (b *Backend) MatMulFMARows(c, a, bm []float64, n, d int) {
+	multiply(b.matMulFMA, c, a, bm, n, d, d, LD(d), false)
+}
+
+// MatMulRows is MatMul for the first rows of a. a has terms columns, and bm has terms rows and the
+// given number of columns. The rows of all three matrices begin ld entries apart; ld is a multiple of
+// 8 and at least terms and columns. a and c have LD(rows) rows. bm has zeros beyond its columns.
 func (b *Backend) MatMulRows(c, a, bm []float64, rows, terms, columns, ld int) {
-	strips := (rows + 7) / 8
-	if rows < 1 || terms < 1 || columns < 1 || ld%8 != 0 || ld < max(terms, columns) || len(c) < 8*strips*ld ||
-		len(a) < 8*strips*ld || len(bm) < terms*ld {
-		panic(fmt.Sprintf("kernel: MatMulRows: %d rows, %d terms, %d columns, ld = %d, matrices of %d, %d and %d "+
-			"entries", rows, terms, columns, ld, len(c), len(a), len(bm)))
-	}
-	for s := range strips {
-		b.matMul(&c[8*s*ld], &a[8*s*ld], &bm[0], terms, ld, (columns+7)/8)
-	}
+	multiply(b.matMul, c, a, bm, rows, terms, columns, ld, false)
 }
 
-func (b *Backend) multiply(f func(c, a, b *float64, k, ld, eights int), c, a, bm []float64, n, d int, lower bool) {
-	ld, rows := LD(d), LD(n)
-	if n < 1 || d < 1 || len(c) < rows*ld || len(a) < rows*ld || len(bm) < ld*ld {
-		panic(fmt.Sprintf("kernel: MatMul: %d rows, d = %d, matrices of %d, %d and %d entries",
-			n, d, len(c), len(a), len(bm)))
+// multiply calls f for each strip of eight rows of a. With lower, it computes only the columns of c
+// up to the diagonal.
+func multiply(
+	f func(c, a, b *float64, k, ld, eights int), c, a, bm []float64, rows, terms, columns, ld int, lower bool,
+) {
+	strips := LD(rows) / 8
+	if rows < 1 || terms < 1 || columns < 1 || ld%8 != 0 || ld < max(terms, columns) ||
+		len(c) < 8*strips*ld || len(a) < 8*strips*ld || len(bm) < terms*ld {
+		panic(fmt.Sprintf("kernel: MatMul: %d rows, %d terms, %d columns, ld = %d, matrices of %d, %d and %d entries",
+			rows, terms, columns, ld, len(c), len(a), len(bm)))
 	}
-	eights := ld / 8
-	for s := range rows / 8 {
+	eights := LD(columns) / 8
+	for s := range strips {
 		if lower {
 			eights = s + 1
 		}
-		f(&c[8*s*ld], &a[8*s*ld], &bm[0], d, ld, eights)
+		f(&c[8*s*ld], &a[8*s*ld], &bm[0], terms, ld, eights)
 	}
 }
 

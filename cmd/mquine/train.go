@@ -104,7 +104,7 @@ To use the preset of a different data set, append its name: paper:yago3-10.`,
 
 // trainingGroups maps each group in the help of train to its flags.
 var trainingGroups = map[string][]string{
-	modelFlags:     {"model", "dim", "reciprocal", "init-std", "init-cross"},
+	modelFlags:     {"model", "dim", "hyper", "reciprocal", "init-std", "init-cross"},
 	dataFlags:      {"data"},
 	negativesFlags: {"negatives", "negative-count", "anchor-negatives", "distribution", "filter"},
 	lossFlags: {"loss", "gamma", "lambda-neg", "adversarial", "smoothing", "subsampling", "answer-weights",

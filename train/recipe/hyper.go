@@ -35,7 +35,7 @@ func hyper(h *Hyper) setting.Value { return (*hyperValue)(h) }
 
 type hyperValue Hyper
 
-func (h *hyperValue) Type() string  { return "KEY=X,…" }
+func (h *hyperValue) Type() string  { return "VALUES" }
 func (h *hyperValue) Range() string { return noHyper + ", or KEY=X, separated by commas" }
 
 func (h *hyperValue) String() string {
