@@ -771,7 +771,7 @@ func ProductNormScoresPeakAVX2(n int, x *float32)
 //go:noescape
 func ProductNormGradientPeakAVX2(n int, x *float32)
 
-// RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once.
+// RootsAVX512 replaces x[i] with −√x[i], i < n, rounded once.
 //
 // Requires n to be a positive multiple of 16.
 //
@@ -785,7 +785,7 @@ func RootsAVX512(x *float32, n int)
 //go:noescape
 func QuotientsAVX512(q *float32, x *float32, y *float32, n int)
 
-// RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once.
+// RootsAVX2 replaces x[i] with −√x[i], i < n, rounded once.
 //
 // Requires n to be a positive multiple of 16.
 //

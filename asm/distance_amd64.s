@@ -12472,7 +12472,7 @@ round:
 // func RootsAVX512(x *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·RootsAVX512(SB), NOSPLIT, $0-16
-	// RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once.
+	// RootsAVX512 replaces x[i] with −√x[i], i < n, rounded once.
 	//
 	// Requires n to be a positive multiple of 16.
 	//
@@ -12538,7 +12538,7 @@ entries:
 // func RootsAVX2(x *float32, n int)
 // Requires: AVX
 TEXT ·RootsAVX2(SB), NOSPLIT, $0-16
-	// RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once.
+	// RootsAVX2 replaces x[i] with −√x[i], i < n, rounded once.
 	//
 	// Requires n to be a positive multiple of 16.
 	//

@@ -219,7 +219,7 @@ func ExpressivePanel2x16AVX2(args *PanelArgs) int
 // GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
 // as PanelArgs describes. The score is
 //
-//	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²),  u < Group, t = g·Group
+//	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 //
 // in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the
 // processor (14 bits in AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from
@@ -235,7 +235,7 @@ func GroupNormPanel4x48AVX512(args *PanelArgs) int
 // GroupNormPanel3x16AVX2 scores strips of 3 queries against a panel of 16 candidates, and counts as
 // PanelArgs describes. The score is
 //
-//	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²),  u < Group, t = g·Group
+//	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 //
 // in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the
 // processor (14 bits in AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from

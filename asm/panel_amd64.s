@@ -11436,7 +11436,7 @@ TEXT ·GroupNormPanel4x48AVX512(SB), NOSPLIT, $64-16
 	// GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
 	// as PanelArgs describes. The score is
 	//
-	// 	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²),  u < Group, t = g·Group
+	// 	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 	//
 	// in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the
 	// processor (14 bits in AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from
@@ -11949,7 +11949,7 @@ TEXT ·GroupNormPanel3x16AVX2(SB), NOSPLIT, $64-16
 	// GroupNormPanel3x16AVX2 scores strips of 3 queries against a panel of 16 candidates, and counts as
 	// PanelArgs describes. The score is
 	//
-	// 	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²),  u < Group, t = g·Group
+	// 	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 	//
 	// in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the
 	// processor (14 bits in AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from

@@ -11,7 +11,7 @@ package asm
 //go:noescape
 func MaximumAVX512(x *float32, n int, lanes *[32]float32)
 
-// ExpAVX512 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
+// ExpAVX512 replaces x with exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
 // mod 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 //
 // Requires n to be a positive multiple of 32.
@@ -19,8 +19,8 @@ func MaximumAVX512(x *float32, n int, lanes *[32]float32)
 //go:noescape
 func ExpAVX512(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 
-// LogisticAVX512 computes the logistic losses of scores and replaces the scores by the derivatives.
-// With z = x + shift,
+// LogisticAVX512 computes the logistic losses of scores and replaces the scores with the
+// derivatives. With z = x + shift,
 //
 //	lanes: Σ w·(log(1 + exp(z)) − target·z)
 //	x = w·(1/(1 + exp(−z)) − target)
@@ -40,15 +40,15 @@ func LogisticAVX512(x *float32, w *float32, n int, shift float32, target float32
 //go:noescape
 func MaximumAVX2(x *float32, n int, lanes *[32]float32)
 
-// ExpAVX2 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod
-// 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
+// ExpAVX2 replaces x with exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
+// mod 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 //
 // Requires n to be a positive multiple of 32.
 //
 //go:noescape
 func ExpAVX2(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 
-// LogisticAVX2 computes the logistic losses of scores and replaces the scores by the derivatives.
+// LogisticAVX2 computes the logistic losses of scores and replaces the scores with the derivatives.
 // With z = x + shift,
 //
 //	lanes: Σ w·(log(1 + exp(z)) − target·z)

@@ -38,7 +38,7 @@ entries:
 // func ExpAVX512(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·ExpAVX512(SB), NOSPLIT, $0-32
-	// ExpAVX512 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
+	// ExpAVX512 replaces x with exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
 	// mod 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 	//
 	// Requires n to be a positive multiple of 32.
@@ -301,8 +301,8 @@ GLOBL constant0000007f<>(SB), RODATA|NOPTR, $64
 // func LogisticAVX512(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·LogisticAVX512(SB), NOSPLIT, $0-40
-	// LogisticAVX512 computes the logistic losses of scores and replaces the scores by the derivatives.
-	// With z = x + shift,
+	// LogisticAVX512 computes the logistic losses of scores and replaces the scores with the
+	// derivatives. With z = x + shift,
 	//
 	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	// 	x = w·(1/(1 + exp(−z)) − target)
@@ -654,8 +654,8 @@ entries:
 // func ExpAVX2(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // Requires: AVX, AVX2
 TEXT ·ExpAVX2(SB), NOSPLIT, $0-32
-	// ExpAVX2 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod
-	// 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
+	// ExpAVX2 replaces x with exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
+	// mod 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 	//
 	// Requires n to be a positive multiple of 32.
 	//
@@ -867,7 +867,7 @@ entries:
 // func LogisticAVX2(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 // Requires: AVX, AVX2
 TEXT ·LogisticAVX2(SB), NOSPLIT, $0-40
-	// LogisticAVX2 computes the logistic losses of scores and replaces the scores by the derivatives.
+	// LogisticAVX2 computes the logistic losses of scores and replaces the scores with the derivatives.
 	// With z = x + shift,
 	//
 	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)

@@ -43,7 +43,7 @@ GLOBL lanes<>(SB), RODATA|NOPTR, $128
 TEXT ·UnpackTriangleAVX2(SB), NOSPLIT, $0-36
 	// UnpackTriangleAVX2 writes the symmetric d × d matrix of a packed lower triangle to dst, with its
 	// diagonal multiplied by diagonal and with zeros up to the next multiple of 8 columns. dst has rows
-	// up to the next multiple of 8; those from d on must be zero. Entry (i, j) of the triangle, j ≤ i <
+	// up to the next multiple of 8; rows from d on must be zero. Entry (i, j) of the triangle, j ≤ i <
 	// d, is packed[i(i+1)/2+j].
 	//
 	// Requires d > 0.

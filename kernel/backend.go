@@ -90,10 +90,9 @@ func (b *Backend) MatMulFMARows(c, a, bm []float64, n, d int) {
 	multiply(b.matMulFMA, c, a, bm, n, d, d, LD(d), false)
 }
 
-// MatMulRows is MatMul for the first rows of a, which has terms columns, and for a bm of terms rows
-// and the given number of columns. The rows of all three matrices begin ld entries apart; ld is a
-// multiple of 8 and at least terms and columns. a and c have LD(rows) rows. bm has zeros beyond its
-// columns.
+// MatMulRows is MatMul for the first rows of a. a has terms columns, and bm has terms rows and the
+// given number of columns. The rows of all three matrices begin ld entries apart; ld is a multiple of
+// 8 and at least terms and columns. a and c have LD(rows) rows. bm has zeros beyond its columns.
 func (b *Backend) MatMulRows(c, a, bm []float64, rows, terms, columns, ld int) {
 	multiply(b.matMul, c, a, bm, rows, terms, columns, ld, false)
 }

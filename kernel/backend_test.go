@@ -20,8 +20,8 @@ func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 	kerneltest.Each(t, FeatureVNNI|FeatureAMX, f)
 }
 
-// eachComparison runs f for every comparison on every backend. Groups have sizes that do and do not
-// divide the lengths of chains and rows, and a size that exceeds a chain.
+// eachComparison runs f for every comparison on every backend. Some sizes of groups divide the
+// lengths of chains and rows, some do not, and one exceeds the length of a chain.
 func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		for _, c := range append(Comparisons(), GroupNormOf(3), GroupNormOf(8), GroupNormOf(20), GroupNormOf(Chunk+5)) {
@@ -433,7 +433,7 @@ func TestPair(t *testing.T) {
 	})
 }
 
-// wholeGroups rounds k down to a multiple of c's group.
+// wholeGroups rounds k down to a multiple of c.Group().
 func wholeGroups(c Comparison, k int) int { return k / c.Group() * c.Group() }
 
 // padded returns a random d × d matrix with its padding, which ends at a guard page.

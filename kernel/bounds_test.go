@@ -61,7 +61,7 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	if unit == U32 { // (1 + z)(1 − z + z²) = 1 + z³
 		x[0], y[0] = 1+0x1p-8, 1-0x1p-8+0x1p-16
 	}
-	if c == Phase || c == Hake { // the other half of the first term
+	if c == Phase || c == Hake { // the second half of the first term
 		x[1], y[1] = half, float32(unit)/half
 	}
 	return x, y
@@ -95,7 +95,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 				}
 			}
 			x, y := lossy(c, k, U32, at)
-			for t := 1; t < u && c.Kind() == KindGroupNormOf; t++ { // squares that the sum of the group loses
+			for t := 1; t < u && c.Kind() == KindGroupNormOf; t++ { // squares that the rounded sum of the group loses
 				x[t] = 0x1p-12
 			}
 			panelError(t, b, c, x, y, &ratio)
@@ -179,7 +179,8 @@ func TestPairErrorIsReached(t *testing.T) {
 				}
 			}
 			x, y := lossy(c, n, U64, at)
-			for t := 1; t < c.Group() && groups; t++ { // squares that their lane or the sum of the lanes loses
+			// Rounding the sum of a lane, or of the lanes, loses these squares.
+			for t := 1; t < c.Group() && groups; t++ {
 				if t < 8 && t&(t-1) == 0 || t%8 == 0 {
 					x[t] = 0x1.6a09e6p-27
 				}

@@ -7,8 +7,8 @@ import (
 	"github.com/mquine/mquine/internal/fmath"
 )
 
-// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm, Phase,
-// Hake, BoxE, Expressive or a result of GroupNormOf. The result is a score; larger is better.
+// Comparison computes a score from a query vector ψ and a feature vector φ. It is Dot, L1,
+// GroupNorm, Phase, Hake, BoxE, Expressive or a result of GroupNormOf. Larger scores are better.
 // Comparisons can be compared with ==.
 //
 // Each comparison is defined in its own file, comparison_NAME.go.
@@ -44,16 +44,16 @@ type spec struct {
 	// group is the number of coordinates that are compared together. psi and phi are the numbers of
 	// values per coordinate in ψ and φ.
 	group, psi, phi int
-	// falling says that a score never rises as coordinates are added.
+	// falling reports whether a score never rises as coordinates are added.
 	falling bool
-	// exits says that rankings leave strips of a falling score early, and order the coordinates for it.
-	// It holds for every distance.
+	// exits reports whether rankings leave strips of a falling score early and order the coordinates
+	// so that they can. Every distance sets it.
 	exits bool
-	// distance says that errors are relative to the distance D, the absolute value of a score that
-	// is a sum of terms of one sign. products says that errors are relative to ‖ψ‖‖φ‖. If both are
-	// set, errors are relative to ‖ψ‖‖φ‖ + D.
+	// distance reports whether errors are relative to the distance D, the absolute value of a score
+	// whose terms all have the same sign. products reports whether errors are relative to ‖ψ‖‖φ‖.
+	// If both are set, errors are relative to ‖ψ‖‖φ‖ + D.
 	distance, products bool
-	// rounding says that bounds must cover the rounding of ψ and φ to float32. If it is false, the
+	// rounding reports whether bounds must cover the rounding of ψ and φ to float32. Otherwise the
 	// model's slack covers that rounding.
 	rounding bool
 	// psiNorm and phiNorm take the place of ‖ψ‖ and ‖φ‖ in the bounds of products. They are nil if the
@@ -74,12 +74,13 @@ type spec struct {
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
 	// pairSums bounds the number of rounded additions that a term of Pair passes through, for n
-	// entries. Nil means the additions of the 32 lanes and in a lane.
+	// entries. Nil means the additions within a lane and across the 32 lanes.
 	pairSums func(n int) int
 	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
 	// strip, [k·psi][genericMR], with all candidates in a panel, [k·phi][genericNR]. terms adds the
 	// float64 terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do. Every
-	// coordinate adds the term of its group. If terms is nil, pair is the portable pair kernel.
+	// coordinate adds the term of its group. If terms is nil, pair is the portable pair kernel,
+	// which adds the term of each group once.
 	scores func(psi, phi []float32, query int) [genericNR]float32
 	terms  func(x, row []float32) [32]float64
 	pair   func(x, row []float32) float64
@@ -89,10 +90,10 @@ type spec struct {
 	tiers  [numTiers]comparer
 }
 
-// secondSum is the second sum of a comparison. scores and terms compute it as the fields of spec
-// with the same names compute the first. combine returns the score in the arithmetic of the panels,
-// and combine64 in the arithmetic of Pair. A falling score never rises as terms are added to either
-// sum.
+// secondSum is the second sum of a comparison. Its scores and terms correspond to the fields of
+// spec with the same names, which compute the first sum. combine returns the score in the
+// arithmetic of the panels, and combine64 returns it in the arithmetic of Pair. A falling score
+// never rises as terms are added to either sum.
 type secondSum struct {
 	scores    func(psi, phi []float32, query int) [genericNR]float32
 	terms     func(x, row []float32) [32]float64

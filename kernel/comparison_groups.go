@@ -15,8 +15,8 @@ var (
 )
 
 // GroupNormOf returns the comparison −Σ_g ‖ψ_g − φ_g‖ of groups g of the given number of consecutive
-// coordinates, with Euclidean norms. Calls with the same size return the same comparison. For size 1
-// it is L1, and for size 2 GroupNorm. GroupNormOf panics if size < 1.
+// coordinates, with Euclidean norms. Calls with the same size return the same comparison. For size
+// 1 the result is L1, and for size 2 it is GroupNorm. GroupNormOf panics if size < 1.
 func GroupNormOf(size int) Comparison {
 	if size < 1 {
 		panic(fmt.Sprintf("kernel: groups of %d coordinates", size))
@@ -49,8 +49,8 @@ func newGroupNorm(size int) Comparison {
 		kind: KindGroupNormOf, name: fmt.Sprintf("group-norm-%d", size),
 		group: size, psi: 1, phi: 1, falling: true, distance: true,
 		limit: 0x1p60,
-		// Per coordinate a difference, a square and a sum. A group adds a root and the sum over groups,
-		// but needs one sum less.
+		// Each coordinate needs a difference, a square and a sum. A group adds a root and the sum
+		// over groups, but needs one sum of squares less.
 		flops: 3 + 1/float64(size),
 		// size + 2 roundings under the root: two for the difference, one for the square and size − 1
 		// for the sum. The root halves them (docs/numerics.md, "Panel scores").
@@ -58,8 +58,8 @@ func newGroupNorm(size int) Comparison {
 			sums := Gamma(n+(size+3)/2, U32)
 			return sums + root*(1+sums), float64(k) * 0x1p-63
 		},
-		// Under the root two roundings for the difference, one for the square, the sums of a lane and
-		// three for the lanes. The root halves them and rounds once.
+		// Under the root: two roundings for the difference, one for the square, the sums of a lane,
+		// and three to join the lanes. The root halves them and rounds once.
 		pairRoundings: (5+(size+7)/8+1)/2 + 1,
 		pairSums:      func(n int) int { return n / size },
 		scores: func(psi, phi []float32, query int) (sums [genericNR]float32) {
@@ -101,7 +101,7 @@ func newGroupNorm(size int) Comparison {
 	})
 }
 
-// groupPairFunc is a pair kernel for groups of any size.
+// groupPairFunc is the signature of a pair kernel for groups of any size.
 type groupPairFunc func(
 	x *float32, groups, group int, table *float32, stride int, ids *int32, count int, out *float64,
 )

@@ -12,8 +12,8 @@ var Hake = define(spec{
 	kind: KindHake, name: "hake", group: 1, psi: hakePsi, phi: hakePhi,
 	falling: true, distance: true, products: true,
 	limit: 0x1p60,
-	// Phases: two products, their sum, the sum over coordinates. Moduli: a product, a difference, a
-	// square, the sum over coordinates.
+	// The phases need two products, their sum and the sum over coordinates. The moduli need a
+	// product, a difference, a square and the sum over coordinates.
 	flops:          8,
 	portOperations: 12, // a product, three multiply-adds, a mask and a subtraction
 	panelError: func(n, k int, _ float64) (relative, absolute float64) {

@@ -50,8 +50,8 @@ type PanelScratch struct {
 	// certainly worse.
 	Undecided []uint64
 	Pairs     int
-	// Strips counts the strips in all calls, once for every chain. Dropped
-	// counts the strips that the kernel skipped because of ExitBelow.
+	// Strips counts the strips in all calls, once for each chain. Dropped counts the strips that
+	// the kernel skipped because of ExitBelow.
 	Strips, Dropped int64
 
 	active []uint8

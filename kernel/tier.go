@@ -4,8 +4,8 @@
 //
 // Begin with New, which chooses the best Backend for the machine: the kernels of a tier with its
 // features. Backend.Panels scores and counts in float32, Backend.Int8Panels and Backend.Int16Panels
-// do so with one-byte and two-byte codes, and Backend.Pair scores single candidates in float64.
-// Comparison lists the ways to compare two vectors and bounds the rounding errors of each.
+// use one-byte and two-byte codes, and Backend.Pair scores single candidates in float64. Comparison
+// lists the ways to compare two vectors and bounds the rounding errors of each.
 //
 // Package linalg has the training kernels, package ceiling measures the limits of the machine, and
 // package kerneltest checks kernels against their portable twins. No other package imports asm.

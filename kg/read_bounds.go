@@ -31,7 +31,7 @@ func (l limits) bound(text io.Reader, path string, size int64) io.Reader {
 	return &boundedReader{text, most, expansionError{most, l.ratio}}
 }
 
-// boundedReader fails with tooLong after left bytes.
+// boundedReader returns the error tooLong if a text has more than left bytes.
 type boundedReader struct {
 	io.Reader
 	left    int64

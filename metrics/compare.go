@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// CompareOptions says what Compare reports.
+// CompareOptions selects what Compare reports.
 type CompareOptions struct {
 	// Sides are the sides that were ranked. BothSides gives results for tail, head and both.
 	Sides  rank.Sides
@@ -158,8 +158,8 @@ type pairing struct {
 	o           CompareOptions
 	base, other []rank.Rank
 	metrics     []comparedMetric
-	clusters    []int32 // of each rank
-	count       int     // of clusters
+	clusters    []int32 // the cluster of each rank
+	count       int     // the number of clusters
 }
 
 func (p *pairing) ranks(i int32) (base, other float64) {

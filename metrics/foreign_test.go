@@ -26,9 +26,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table of reference checkpoints in docs/checkpoint.md")
 
-// tieRules maps the beginnings of the names of the reference checkpoints to the rank that the tool
-// computes for better and equal scores. A tool that sorts the scores breaks ties arbitrarily; its
-// rank counts as the best one.
+// tieRules maps prefixes of the names of the reference checkpoints to a function that returns the
+// tool's rank for the numbers of better and equal scores. A tool that sorts the scores breaks ties
+// arbitrarily. The function then returns the best possible rank.
 var tieRules = map[string]func(better, equal float64) float64{
 	"conve": optimistic, "dglke": pessimistic, "dura": pessimistic, "expressive": realistic, "hake": optimistic,
 	"house": optimistic, "kbc": pessimistic, "mode": optimistic, "openke": optimistic, "ote": optimistic,
@@ -40,15 +40,15 @@ func optimistic(better, _ float64) float64      { return 1 + better }
 func pessimistic(better, equal float64) float64 { return 1 + better + equal }
 func realistic(better, equal float64) float64   { return 1 + better + equal/2 }
 
-// otherFunctions says why a tool's ranks are not the ranks of its score function.
+// otherFunctions explains why a tool's ranks are not the ranks by its score function.
 var otherFunctions = map[string]string{
 	"dglke-rescal-umls": "DGL-KE scores the candidates of a tail query with a different function from the target's",
 	"conve-umls":        "ConvE ranks the word that stands for no entity as a candidate",
 	"dglke-transr-umls": "DGL-KE scores the candidates of a tail query with a different function from the target's",
 }
 
-// TestForeignTable ranks with every reference checkpoint that mquine reads, under the protocol of its
-// tool, and compares the table in docs/checkpoint.md with the results.
+// TestForeignTable evaluates every reference checkpoint that mquine reads, under the protocol of
+// its tool, and compares the table in docs/checkpoint.md with the results.
 func TestForeignTable(t *testing.T) {
 	root := os.Getenv("MQUINE_FIXTURES")
 	if root == "" {
@@ -107,7 +107,7 @@ func foreignFolders(entries []os.DirEntry) (n int) {
 // foreignRow returns the row of a checkpoint, or "" if mquine does not read it.
 func foreignRow(t *testing.T, g *kg.Graph, dir string, rule func(better, equal float64) float64) string {
 	name := filepath.Base(dir)
-	evaluated := dir // HousE and OTE evaluate the best checkpoint, which has a folder of its own
+	evaluated := dir // HousE and OTE evaluate the best checkpoint, which is in a separate folder
 	for _, best := range []string{"best_model", "best"} {
 		if _, err := os.Stat(filepath.Join(dir, best)); err == nil {
 			evaluated = filepath.Join(dir, best)
@@ -160,7 +160,8 @@ func foreignRow(t *testing.T, g *kg.Graph, dir string, rule func(better, equal f
 }
 
 // nearEqual returns the number of candidates whose scores float32 may not distinguish from the
-// target's or, with tolerance, which LibKGE regards as equal.
+// target's. With tolerance, it returns the number whose scores LibKGE treats as equal to the
+// target's.
 func nearEqual(m model.Model, w model.Worker, r rank.Rank, tolerance bool) (n float64) {
 	q, answer := r.Triple.Query(r.Side)
 	target := m.Score(w.Reference(q, answer))
@@ -217,7 +218,7 @@ func readToolRanks(t *testing.T, path string, g *kg.Graph) map[sided]float64 {
 	return ranks
 }
 
-// must returns an identifier, which must be known.
+// must returns the identifier of a label, which must be known.
 func must(id int32, known bool) int32 {
 	if !known {
 		panic("an unknown label")

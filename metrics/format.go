@@ -49,7 +49,7 @@ func (o Order) String() string {
 	return text.Name([]string{"usual", "queries", "mrr", "name"}, o, "Order")
 }
 
-// TableOptions says what tables show. It affects neither CSV nor JSON.
+// TableOptions selects what tables show. It affects neither CSV nor JSON.
 type TableOptions struct {
 	// Wide adds the rarer metrics.
 	Wide bool
@@ -66,7 +66,7 @@ type TableOptions struct {
 	Least, Top int
 }
 
-// DefaultTop is the usual value of TableOptions.Top.
+// DefaultTop is the default value of TableOptions.Top.
 const DefaultTop = 20
 
 // share formats an MRR, a Hits@k or a difference between two of them.

@@ -36,7 +36,7 @@ type field struct {
 	value any
 }
 
-// writeObject returns a JSON object with the fields, of which there is at least one, in order.
+// writeObject returns a JSON object with the fields in order. There must be at least one field.
 func writeObject(fields []field) ([]byte, error) {
 	var buf bytes.Buffer
 	encoder := json.NewEncoder(&buf)

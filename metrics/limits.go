@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// LimitKind says what a ranking knows at best.
+// LimitKind is an assumption about what the best possible ranking knows.
 type LimitKind uint8
 
 const (
@@ -28,13 +28,13 @@ func (k LimitKind) String() string {
 	return text.Name([]string{"oracle", "exchangeable"}, k, "LimitKind")
 }
 
-// Limit holds the highest metrics that a ranking of some queries can have, because the other true
-// answers that a filter leaves compete with the target. For Exchangeable, these are expected values
-// over all ways to divide the answers between the splits.
+// Limit holds the highest metrics that a ranking of some queries can have. Other true answers that
+// a filter leaves compete with the target. For Exchangeable, the limits are expected values over
+// all ways to divide the answers between the splits.
 //
-// The limits hold for rankings without ties. The limit of MRR also holds under every tie rule except
-// optimistic, because the mean of 1/r over equal candidates is at most its mean over their places.
-// Equal candidates in the middle of their places may exceed the limit of Hits@k.
+// The limits hold for rankings without ties. The limit of MRR also holds under every tie rule
+// except optimistic: the reciprocal of a rank that equal candidates share is at most the mean of
+// 1/r over their places. With ties, realistic ranks may exceed the limit of Hits@k.
 type Limit struct {
 	Kind   LimitKind
 	Side   rank.Sides
@@ -105,8 +105,8 @@ func (s *limitSums) place(n, rank int, ks []int) {
 	}
 }
 
-// mix adds n targets, each on a random rank up to the given number of places. harmonic is the sum of
-// 1/rank over the places.
+// mix adds n targets, each at a random rank from 1 to the given number of places. harmonic is the
+// sum of 1/rank over the places.
 func (s *limitSums) mix(n, places int, harmonic float64, ks []int) {
 	s.mrr[Exchangeable] += float64(n) * harmonic / float64(places)
 	for i, k := range ks {
@@ -132,7 +132,7 @@ func addLimits(x *kg.Index, triples []kg.Triple, side kg.Side, ks []int) (sums [
 		sums[f] = newLimitSums(ks)
 	}
 	harmonic := []float64{0} // harmonic[n] = Σ_{i ≤ n} 1/i
-	var left []int           // the number of queries for each distinct target that a filter leaves
+	var left []int           // the number of queries with each distinct target that a filter leaves
 	for len(targets) > 0 {
 		q := targets[0].query
 		n := slices.IndexFunc(targets, func(t target) bool { return t.query != q })
@@ -163,7 +163,8 @@ func addLimits(x *kg.Index, triples []kg.Triple, side kg.Side, ks []int) (sums [
 				if isKnown && known.Splits[at]&f.Splits() == 0 {
 					left = append(left, queries)
 				} else {
-					// The filter removes this answer from all queries except its own, so it comes first.
+					// The filter removes this answer from all queries except its own, where it
+					// ranks first.
 					s.place(queries, 1, ks)
 					places++
 				}

@@ -148,8 +148,8 @@ func TestOracleLimits(t *testing.T) {
 	}
 }
 
-// The exchangeable limits are the best average that one order of the entities can have over all ways
-// to choose which of the competing true answers are the targets.
+// The exchangeable limits are the best average of one order of the entities, over all ways to
+// choose the targets among the competing true answers.
 func TestExchangeableLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 36))
 	ks := []int{1, 2, 3}
@@ -158,7 +158,7 @@ func TestExchangeableLimits(t *testing.T) {
 		test := g.Splits[kg.Test]
 		limits := Limits(kg.NewIndex(g), test, rank.TailSide, allFilters, ks)
 		for _, f := range allFilters {
-			targets, pool := map[int32]int{}, map[int32][]int32{} // by head: targets, and answers that compete
+			targets, pool := map[int32]int{}, map[int32][]int32{} // by head: targets, and competing answers
 			for triple, in := range splits {
 				if in.Has(kg.Test) {
 					targets[triple.Head]++

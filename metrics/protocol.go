@@ -12,19 +12,19 @@ import (
 type Protocol struct {
 	// Name is the name of the protocol, or empty.
 	Name string
-	// Tool is the name of the tool that evaluates like this, or empty.
+	// Tool is the name of the tool with this protocol, or empty.
 	Tool   string
 	Sides  rank.Sides
 	Filter rank.Filter
 	Ties   rank.Ties
-	// Tolerance is the distance between scores up to which the tool takes two scores for equal.
+	// Tolerance is the largest distance at which the tool treats two scores as equal.
 	Tolerance rank.Tolerance
-	// Unstable says that the tool ranks equal scores in the order of an unstable sort.
+	// Unstable reports whether the tool ranks equal scores in the order of an unstable sort.
 	Unstable bool
 }
 
-// Protocols lists the protocols with a name: the protocols of tools, and the one that the figures of
-// the MQuinE paper follow (docs/evaluation.md). KGE-DURA has the protocol of kbc.
+// Protocols lists the named protocols: the protocols of tools, and the protocol of the figures in
+// the MQuinE paper (docs/evaluation.md). KGE-DURA has the protocol of kbc.
 var Protocols = []Protocol{
 	{
 		Name: "rotate", Tool: "the RotatE repository", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic,
@@ -75,7 +75,7 @@ func (p Protocol) Tolerances() []rank.Tolerance {
 	return []rank.Tolerance{wider, t, {Absolute: t.Absolute - e.Absolute, Relative: t.Relative - e.Relative}}
 }
 
-// Ranks returns the ranks of a ranking under the protocol. The ranking has the protocol's
+// Ranks returns the ranks of a ranking under the protocol. The ranking must have the protocol's
 // tolerances.
 func (p Protocol) Ranks(r *rank.Ranking) []rank.Rank {
 	if p.Tolerance == (rank.Tolerance{}) {
@@ -84,12 +84,12 @@ func (p Protocol) Ranks(r *rank.Ranking) []rank.Rank {
 	return r.Near[1]
 }
 
-// Deviation counts the queries for which a protocol differs from exact ranks, or for which the
-// tool's own rank may differ from the protocol.
+// Deviation counts the queries whose rank under a protocol differs from the exact rank, or whose
+// rank in the tool may differ from the rank under the protocol.
 type Deviation struct {
-	// Cause is "tolerance": the protocol's tolerance changes the rank; "sort": equal scores, whose
-	// order in the tool depends on an unstable sort; or "float32": other candidates with a score so
-	// close that it may be on the other side in the tool's float32.
+	// Cause is "tolerance" if the protocol's tolerance changes the rank; "sort" if scores are equal
+	// and the tool orders them by an unstable sort; or "float32" if the tool's float32 scores may
+	// order other candidates differently.
 	Cause   string `json:"cause"`
 	Queries int    `json:"queries"`
 }
@@ -129,7 +129,7 @@ func (p Protocol) deviations(r *rank.Ranking) []Deviation {
 	return list
 }
 
-// Explain describes a deviation of n queries in two lines.
+// Explain describes the deviation, out of n queries, in two lines.
 func (p Protocol) Explain(d Deviation, n int) string {
 	of := fmt.Sprintf("%s: %s of %s", d.Cause, text.Comma(d.Queries), text.Comma(n))
 	switch d.Cause {

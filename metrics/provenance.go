@@ -40,7 +40,7 @@ type Checkpoint struct {
 	// Model is the name of the model, and Dim is its dimension d.
 	Model string `json:"model,omitempty"`
 	Dim   int    `json:"dim,omitempty"`
-	// Reciprocal says that the model has reciprocal relations.
+	// Reciprocal reports whether the model has reciprocal relations.
 	Reciprocal bool `json:"reciprocal,omitempty"`
 }
 

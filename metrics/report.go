@@ -30,7 +30,7 @@ type Report struct {
 	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rule of the
 	// options. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`
-	// Tolerance is the tolerance of the protocol, if it has one. Deviations say for how many queries
+	// Tolerance is the tolerance of the protocol, if any. Deviations count the queries for which
 	// the protocol of a tool differs from exact ranks.
 	Tolerance  *rank.Tolerance `json:"tolerance,omitempty"`
 	Deviations []Deviation     `json:"deviations,omitempty"`

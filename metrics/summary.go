@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// SummaryOptions says what Summarize reports.
+// SummaryOptions selects what Summarize reports.
 type SummaryOptions struct {
 	// Sides are the sides that were ranked. BothSides gives results for tail, head and both.
 	Sides rank.Sides

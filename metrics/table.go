@@ -226,7 +226,7 @@ func (r *Report) explanation() []string {
 	return append(lines, resampling(r.Provenance.Bootstrap, r.Split, r.headline().Clusters, few)...)
 }
 
-// resampling explains intervals. few says whether some are missing.
+// resampling explains intervals. few reports whether some are missing.
 func resampling(b Bootstrap, split string, clusters int, few bool) []string {
 	line := fmt.Sprintf("CI: 95%% percentile bootstrap, %s resamples of the %s triples", text.Comma(b.Resamples), split)
 	if b.By != ByTriple {

@@ -29,7 +29,8 @@ func normParameters(name string, channels int) []Parameter {
 	}
 }
 
-// normTensors is the number of parameters of a batch normalisation. The first two have gradients.
+// normTensors is the number of parameters of a batch normalisation. Only the first two have
+// gradients.
 const normTensors = 4
 
 // affine is a batch normalisation with the running statistics, x ↦ factor·x + shift.
@@ -47,7 +48,7 @@ func newAffine(tensors [][]float32) affine {
 	return a
 }
 
-// noNorm returns the affine that changes nothing.
+// noNorm returns the identity.
 func noNorm(channels int) affine {
 	a := affine{make([]float64, channels), make([]float64, channels)}
 	for i := range a.factor {
@@ -62,19 +63,19 @@ func (a affine) of(channel int, x float64) float64 {
 }
 
 // batchNorm trains a batch normalisation. The row of a query holds the entries of the first
-// channel, then the entries of the second channel, and so on. Sums over the queries are added query by query, so
-// the results do not depend on the number of threads.
+// channel, then the entries of the second channel, and so on. Sums are added query by query, so the
+// results do not depend on the number of threads.
 type batchNorm struct {
 	scale, shift, mean, variance []float32
-	area, threads                int // entries of a channel in a row; threads
+	area, threads                int // number of entries of a channel in a row; number of threads
 
-	// Of the rows in the last call of forward: their number, and the mean and the variance of each
+	// The number of rows in the last call of forward, and the mean and the variance of each
 	// channel.
 	rows               int
 	batchMean, squares []float64
 
-	sums   []float64    // two for each row and channel
-	linear [3][]float32 // coefficients of each channel
+	sums   []float64    // two sums for each row and channel
+	linear [3][]float32 // three coefficients for each channel
 }
 
 func newBatchNorm(tensors [][]float32, area, threads int) *batchNorm {
@@ -97,8 +98,8 @@ func (b *batchNorm) entries() float64 { return float64(b.rows * b.area) }
 // channel returns the entries of channel c in a row.
 func (b *batchNorm) channel(row []float32, c int) []float32 { return row[c*b.area:][:b.area] }
 
-// total calls add for every row and channel, which returns two sums over the entries of the channel
-// in the row, and then calls use with the totals of each channel.
+// total adds up two sums for each channel and calls use with the totals. add returns the sums over
+// the entries of a channel in one row.
 func (b *batchNorm) total(
 	ctx context.Context, add func(row, channel int) (x, y float64), use func(channel int, x, y float64),
 ) error {
@@ -199,7 +200,7 @@ func (b *batchNorm) backward(ctx context.Context, dScale, dShift []float32, dIn,
 }
 
 // settle moves the running statistics towards the statistics of the last call of forward. Like
-// PyTorch, it divides the sum of squares by the number of entries less one.
+// PyTorch, it divides the sum of squares by the number of entries minus one.
 func (b *batchNorm) settle() {
 	unbiased := 1.0
 	if n := b.entries(); n > 1 {

@@ -10,7 +10,7 @@ import (
 )
 
 // ComplEx (Trouillon et al., 2016; docs/models/complex.md): score Re Σ h_i r_i conj(t_i) over k
-// complex numbers. The rows of entities and relations are k real, then k imaginary parts.
+// complex numbers. The rows of entities and relations hold k real and then k imaginary parts.
 //
 // Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im and im = h_re
 // r_im + h_im r_re; the score is the chain over i from 0 of re t_re + im t_im.
@@ -47,7 +47,7 @@ func (m *complExModel) Query(q kg.Query, psi []float32) Slack {
 	aRe, aIm := halves(m.Row(entityTable, q.Anchor))
 	rRe, rIm := halves(m.Row(relationTable, q.Relation))
 	re, im := halves(psi)
-	var squares float64 // of the moduli |a_i||r_i|
+	var squares float64 // squares of the moduli |a_i||r_i|
 	for i := range aRe {
 		a, b := float64(aRe[i]), float64(aIm[i])
 		c, d := float64(rRe[i]), float64(rIm[i])

@@ -353,7 +353,7 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"expressive-functional": expressive(true),
 }
 
-// headDefinitions holds the scores of head queries of the models whose sides differ.
+// headDefinitions holds the scores of head queries in models whose sides differ.
 var headDefinitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"ote": func(c model.Config, h, r, t []float64) float64 {
 		return transformed(c, t, r, h, func(x []float64, u [][]float64, j int) float64 {
@@ -759,7 +759,7 @@ func plainBlock(m model.Model, h, r, t int32, block, blocks int) float64 {
 	return -s
 }
 
-// networks holds the reference scores of the models whose score depends on global tensors.
+// networks holds the reference scores of models with global tensors.
 var networks = map[string]func(m model.Model, h, r, t int32) float64{"tucker": plainTuckER, "conve": plainConvE}
 
 // tensors returns the tensors of a model as float64 numbers, by name.
@@ -862,7 +862,8 @@ var networkHyper = map[string][2]map[string]float64{
 	"conve":  {{model.Channels: 3}, {model.Channels: 2, model.InputNorm: 0}},
 }
 
-// definition returns the reference score of a model for queries of one side.
+// definition returns the function that computes the reference score of a model for queries of one
+// side.
 func definition(spec *model.Spec, side kg.Side) func(m model.Model, h, r, t int32) float64 {
 	if score, ok := networks[spec.Name]; ok {
 		return score
@@ -880,7 +881,7 @@ func definition(spec *model.Spec, side kg.Side) func(m model.Model, h, r, t int3
 		if c.Reciprocal {
 			relations *= 2
 		}
-		var ofRelation []float64 // rows of all its tensors
+		var ofRelation []float64 // the relation's rows of all tensors
 		for _, tensor := range x[1:] {
 			ofRelation = append(ofRelation, modeltest.Row(tensor, relations, r)...)
 		}
@@ -926,7 +927,7 @@ func TestConform(t *testing.T) {
 	}
 }
 
-// The variants of OTE and HousE are hyper-parameters, and so is the size of the groups. So are the
+// Hyper-parameters choose the variants of OTE and HousE and the size of their groups, and the
 // bounds of projections and the dimension of their space.
 func TestConformVariants(t *testing.T) {
 	for _, c := range []struct {

@@ -19,12 +19,12 @@ import (
 //
 // The row of an entity holds its bias β and then its embedding.
 //
-// Reference, in float64, every product and sum rounded: a normalisation is x ↦ factor·x + shift with
-// the numbers of newAffine. An entry of a feature map is a chain that begins with the bias of its
-// filter and adds weight times pixel, for the rows of the filter and, in a row, for the columns in
-// ascending order. An output of D is a chain that begins with its bias and adds weight times input
-// for the inputs in ascending order: all entries of the first feature map, row by row, then of the
-// second, and so on. The score is the chain over i from 0 of ψ_i φ_i.
+// Reference, in float64, every product and sum rounded: a normalisation is x ↦ factor·x + shift
+// with factor and shift from newAffine. An entry of a feature map is a chain that begins with the
+// bias of its filter and adds weight times pixel, for the rows of the filter and, in a row, for the
+// columns in ascending order. An output of D is a chain that begins with its bias and adds weight
+// times input for the inputs in ascending order: all entries of the first feature map, row by row,
+// then of the second, and so on. The score is the chain over i from 0 of ψ_i φ_i.
 //
 // Towers: tails have ψ = [1, x] and φ = [β, e], the entity's row. Heads have ψ = [β, t] and φ = [1,
 // x], which depends on the relation. Reciprocal relations turn heads into tails.
@@ -53,7 +53,7 @@ var (
 
 const (
 	maxConvDim = 2048
-	filterSize = 3 // filters are as small as the image if it is smaller
+	filterSize = 3 // // a smaller image has smaller filters
 )
 
 // defaultHeight returns the least divisor of d that makes an image at least twice as high as wide,
@@ -115,10 +115,10 @@ func withoutBias(d initial.Distribution) initial.Distribution {
 	}
 }
 
-// convSizes holds the sizes of a ConvE. The image of a query is the images of the anchor and of the
-// relation, one above the other.
+// convSizes holds the sizes of a ConvE. The image of a query is the image of the anchor above the
+// image of the relation.
 type convSizes struct {
-	height, width             int // of the image of a query
+	height, width             int // extents of the image of a query
 	filterHeight, filterWidth int
 	channels                  int
 }
@@ -202,10 +202,10 @@ func (m *convEModel) NewWorker(*kernel.Backend) Worker {
 type convEWorker struct {
 	*convEModel
 	norm0, norm1, norm2 affine
-	dense               []float32 // transposed: the weights of an input are a row
+	dense               []float32 // transposed: a row holds the weights of an input
 
 	image, maps, out []float64
-	last             []float64 // [1, x] of the query in of
+	last             []float64 // [1, x] of the query in field of
 	of               lastQuery
 }
 
@@ -249,7 +249,7 @@ func (w *convEWorker) pixel(filter []float32, bias float64, y, x int) float64 {
 	return sum
 }
 
-// relu returns max(x, 0), with 0 for −0.
+// relu returns max(x, 0). It returns 0 for −0.
 func relu(x float64) float64 {
 	if x > 0 {
 		return x
@@ -258,7 +258,7 @@ func relu(x float64) float64 {
 }
 
 // Feature writes the entity's row for tails and [1, x] for heads. The size is the norm of φ before
-// its rounding.
+// φ is rounded.
 func (w *convEWorker) Feature(side kg.Side, relation, e int32, phi []float32) (size float64) {
 	if side == kg.Tail {
 		row := w.Row(entityTable, e)
@@ -270,7 +270,7 @@ func (w *convEWorker) Feature(side kg.Side, relation, e int32, phi []float32) (s
 	return fmath.Norm(w.out)
 }
 
-// round32 writes x, rounded to float32, to to.
+// round32 rounds the entries of x to float32 and writes them to the slice to.
 func round32(to []float32, x []float64) {
 	for i, v := range x {
 		to[i] = float32(v)
@@ -343,8 +343,8 @@ type convENetwork struct {
 	image, input linalg.Matrix // before and after N₀ and dropout
 	maps, hidden linalg.Matrix // before and after N₁, relu and dropout
 	dense, out   linalg.Matrix // before and after N₂ and relu; dense after dropout
-	// The gradients of input, hidden and dense, which are replaced by the gradients of image, maps
-	// and the output of D.
+	// The gradients of input, hidden and dense. The gradients of image, maps and the output of D
+	// replace them.
 	dInput, dHidden, dDense linalg.Matrix
 	// dFilters holds each query's share of the gradients of the filters and then of their biases.
 	dFilters linalg.Matrix
@@ -354,16 +354,16 @@ type convENetwork struct {
 // convScratch is the scratch memory of a goroutine.
 type convScratch struct {
 	wide []float32 // a feature map as wide as the image
-	keep []float32 // the factors of the feature maps in dropout
+	keep []float32 // the factors by which dropout multiplies the feature maps
 }
 
 // wide returns the number of entries of a feature map that is as wide as the image. A convolution
-// computes the entries beyond the width of the map too, so it is a sum of vectors: the image, moved
-// by the position of a weight, times the weight. The last row has no such entries.
+// also computes the entries beyond the width of the map, because it then is a sum of vectors: each
+// weight times the image, shifted by the position of the weight. The last row has no such entries.
 func (s convSizes) wide() int { return (s.mapHeight()-1)*s.width + s.mapWidth() }
 
-// taps calls visit for each weight of a filter, with the position in the image that the weight has
-// for the first entry of the feature map.
+// taps calls visit for each weight of a filter, with the pixel that the weight multiplies in the
+// first entry of the feature map.
 func (s convSizes) taps(visit func(weight, pixel int)) {
 	for i := range s.filterHeight {
 		for j := range s.filterWidth {

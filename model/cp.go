@@ -78,8 +78,8 @@ func (m *cpModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with the whole rows h and t, n3 is the
-// same with Σ|x|³ in place of ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
+// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with the whole rows h and t; n3 has
+// Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 //
 // A step may ask for heads and for tails, so φ is the whole row [a, b], and ψ has zeros for the half
 // that a query does not use. A model that answers tail queries only has φ = b.

@@ -12,10 +12,10 @@ import (
 
 // DihEdral (Xu and Li, 2019; docs/models/dihedral.md): score Σ h_iᵀ D_i t_i over k blocks of two
 // coordinates, where D_i is one of the K rotations and K reflections of the dihedral group D_K. The
-// row of an entity is the k first coordinates of the blocks, then the k second ones. A relation
-// holds 2K weights for each block: element m < K is the rotation by 2πm/K, element K + m the
-// reflection [cos, sin; sin, −cos] with the same angle. D_i is the element with the largest weight,
-// the first of them if there are several.
+// row of an entity holds the first coordinates of the k blocks and then the second coordinates. A
+// relation holds 2K weights for each block: element m < K is the rotation by 2πm/K, element K + m
+// the reflection [cos, sin; sin, −cos] with the same angle. D_i is the element with the largest
+// weight, the first of them if there are several.
 //
 // Reference, in float64, every product and sum rounded: cosine and sine as turn computes them, u =
 // D₀₀h₀ + D₁₀h₁ and v = D₀₁h₀ + D₁₁h₁; the score is the chain over i from 0 of u t₀ + v t₁.
@@ -43,7 +43,7 @@ const dihedralEntity = "entity"
 const Order = "order"
 
 var groupOrder = &HyperParameter{
-	Key: Order, Help: "number K of rotations, and of reflections, in the dihedral group",
+	Key: Order, Help: "number K of rotations in the dihedral group, which also has K reflections",
 	Default: 4, Least: 1, Most: 64, Whole: true,
 }
 
@@ -72,7 +72,7 @@ func (m block) apply(side kg.Side, x, y float64) (u, v float64) {
 
 type dihEdralModel struct {
 	Tables
-	elements []block // of the group
+	elements []block // all elements of the group
 }
 
 func newDihEdral(t Tables) *dihEdralModel {
@@ -177,7 +177,7 @@ type dihEdralTraining struct {
 	tableTraining
 	model   *dihEdralModel
 	chosen  []block
-	sums    []block   // of the gradients of the chosen elements
+	sums    []block   // sums of the gradients of the chosen elements
 	weights []float64 // the softmax of a block's weights
 }
 
@@ -222,8 +222,8 @@ func (w *dihEdralTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ f
 	}
 }
 
-// End uses ∂w_m = p_m(g_m − Σ p_k g_k), where p is the softmax of the weights and g_m is the inner
-// product of ∂D with element m.
+// End uses ∂w_m = p_m(g_m − Σ p_k g_k). Here p is the softmax of the weights, and g_m is the inner
+// product of ∂D and element m.
 func (w *dihEdralTraining) End(dRelation []float32) {
 	elements := w.model.elements
 	for i, s := range w.sums {

@@ -11,7 +11,7 @@ import (
 
 // DualE (Cao et al., 2021; docs/models/duale.md): score Σ ⟨h_i ⊗ ρ_i, t_i⟩ over k dual quaternions
 // a + εb, where ρ is the relation's normalised dual quaternion. The rows of entities and relations
-// are the k quaternions a, then the k quaternions b, as rows of QuatE.
+// hold the k quaternions a and then the k quaternions b, each as a row of QuatE.
 //
 // Reference, in float64, every operation rounded: the relation's parts are c = r_a/|r_a|
 // (quaternion.unit) and d = r_b − κr_a with κ = ⟨r_b, r_a⟩/⟨r_a, r_a⟩, or c = 0 and d = r_b for r_a =
@@ -170,7 +170,7 @@ func (m *dualEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWor
 type dualETraining struct {
 	tableTraining
 	normalised []dualRelation
-	sums       []dual // of the gradients of the normalised relation
+	sums       []dual // sums of the gradients of the normalised relation
 }
 
 func (w *dualETraining) Begin(side kg.Side, relation int32) {

@@ -8,8 +8,8 @@ import (
 )
 
 // This file contains the common parts of OTE and HousE. Their vectors consist of groups of s
-// coordinates, a relation transforms each group on its own, and the score is γ minus the sum of the
-// groups' Euclidean norms. They compute the transformed vectors in float64.
+// coordinates. A relation transforms each group separately, in float64. The score is γ minus the
+// sum of the Euclidean norms of the differences between the transformed groups.
 
 // Group is the key of the number of coordinates in a group.
 const Group = "group"
@@ -60,8 +60,8 @@ func (m *groupModel) distance(x, y []float64) float64 {
 	return -sum
 }
 
-// round writes x, rounded to float32. It returns upper bounds on the sums over the groups of the
-// norms of the changes and of the norms of x.
+// round writes x, rounded to float32. It returns two upper bounds: on the sum of the norms of the
+// groups' changes, and on the sum of the norms of the groups.
 func (m *groupModel) round(out []float32, x []float64) (changes, norms float64) {
 	norms = m.norms(x)
 	for ; len(x) > 0; x, out = x[m.size:], out[m.size:] {
@@ -76,7 +76,7 @@ func (m *groupModel) round(out []float32, x []float64) (changes, norms float64) 
 	return changes * fmath.NormSlack, norms
 }
 
-// norms returns an upper bound on the sum over the groups of the norms of x.
+// norms returns an upper bound on the sum of the norms of the groups of x.
 func (m *groupModel) norms(x []float64) (sum float64) {
 	for ; len(x) > 0; x = x[m.size:] {
 		sum += fmath.Norm(x[:m.size])
@@ -84,7 +84,7 @@ func (m *groupModel) norms(x []float64) (sum float64) {
 	return sum
 }
 
-// underflow bounds the errors of a score by numbers below the normal range of float64.
+// underflow bounds the error that numbers below the normal range of float64 cause in a score.
 const underflow = 0x1p-500
 
 // widen writes the entries of row to out.

@@ -14,8 +14,8 @@ import (
 // HAKE (Zhang et al., "Learning hierarchy-aware knowledge graph embeddings for link prediction",
 // 2020; docs/models/hake.md): score γ − w_p Σ|sin((θ_h + θ_r − θ_t)/2)| − w_m ‖m_h∘A − m_t∘B‖ with
 // A = |m_r| + b, B = 1 − b and b the bias of the relation, clamped to [−|m_r|, 1]. The row of an
-// entity is k phases, then k moduli. The row of a relation is k phases, k moduli and k biases.
-// Phases are scaled so that the embedding range stands for π.
+// entity holds k phases and then k moduli. The row of a relation holds k phases, k moduli and k
+// biases. Phases are scaled so that the embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: half a phase is value · (π / range / 2), with π as
 // the authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems
@@ -35,8 +35,8 @@ var hake = &Spec{
 		list[relationTable].Initial = hakeRelations(list[relationTable].Initial)
 		return list
 	},
-	// Training does not change the weights. A larger γ gives a larger phase weight, and the
-	// distances of phases then differ enough for a softmax.
+	// Training does not change the weights. A larger γ gives a larger phase weight, so the
+	// distances of phases differ enough for a softmax.
 	Recipe: vectorRecipe(map[string]string{"dim": "128", "gamma": "40"}),
 	Build:  newHAKE,
 	Start:  marginStart,
@@ -72,7 +72,7 @@ func hakeRelations(d initial.Distribution) initial.Distribution {
 	}
 }
 
-// hakeNearby returns the Scatter that uses phases for the phases of an entity and initial.Nearby for
+// hakeNearby returns a Scatter that applies phases to the phases of an entity and initial.Nearby to
 // its moduli.
 func hakeNearby(phases initial.Scatter) initial.Scatter {
 	return func(s *initial.Source, row, centre []float32) {
@@ -173,7 +173,7 @@ type hakeWorker struct {
 	relation hakeRelation
 	entity   phases // scratch
 	// anchor holds the half phases of the last query's anchor. sum holds x and y of a head and a
-	// relation; after a tail query, it holds x and y of that query's head.
+	// relation; after a tail query, these are the head and the relation of the query.
 	last        lastQuery
 	anchor, sum phases
 }
@@ -226,10 +226,10 @@ func (w *hakeWorker) Query(q kg.Query, psi []float32) Slack {
 		largest = max(largest, b)
 	}
 	// docs/models/hake.md, "Slack".
-	const second = 1 + 1e-6 // bounds the norms of pairs
+	const second = 1 + 1e-6 // bound on the norms of pairs
 	k := float64(w.config.Dim)
 	kappa := gamma(w.config.Dim + 24)
-	perPair := kernel.U32/math.Sqrt2*w.phase + 0x1p-149*weight // from rounding a pair of φ
+	perPair := kernel.U32/math.Sqrt2*w.phase + 0x1p-149*weight // error from rounding a pair of φ
 	return Slack{
 		(w.balance*phaseChanges+k*perPair)*second + k*w.phase*kappa +
 			(math.Sqrt(squaredChanges)+kappa*w.moduli*math.Sqrt(squares))*fmath.NormSlack,
@@ -287,7 +287,7 @@ type hakeTraining struct {
 	tableTraining
 	unit          float64 // as in hakeModel
 	phase, moduli float32
-	head, tail    []float32 // A and B of the relation
+	head, tail    []float32 // the factors A and B of the relation
 }
 
 func (w *hakeTraining) Features(phi []float32, e int32) {

@@ -25,7 +25,7 @@ import (
 // The paper's four models are HousE_r (m = 0, no translation), HousE_r+ (m = 0), HousE (no
 // translation) and HousE+.
 //
-// The row of an entity is d coordinates. A relation's row of the tensor "relation" has, for each
+// The row of an entity has d coordinates. A relation's row of the tensor "relation" has, for each
 // group, n vectors v_i with u_i = v_i/‖v_i‖. A coefficient is k = min(direction · |scale|, limit).
 //
 // Reference, in float64, every operation rounded, for each group: u_i is v_i divided by √(v_i·v_i),
@@ -43,7 +43,7 @@ var house = &Spec{
 	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
 	Build: func(t Tables) Model {
 		m := newHousE(t)
-		if m.projections > 0 { // training needs features that do not depend on the relation
+		if m.projections > 0 { // with projections, features depend on the relation, which training does not support
 			return rankedOnly{m}
 		}
 		return m
@@ -116,9 +116,9 @@ type houseModel struct {
 	projections int    // m
 	vectors     int    // n
 	translation int    // the index of the tensor, or 0 if there is none
-	directions  [2]int // by side of an entity, the index of the directions; the scales are next
+	directions  [2]int // by side of an entity: index of the tensor of directions, which the scales follow
 
-	// The numbers of the vectors of P_h and P_t, by side of an entity, and of H and H⁻¹.
+	// The indexes of the vectors of P_h and P_t, by side of an entity, and of H and H⁻¹.
 	project        [2][]int
 	turn, turnBack []int
 }
@@ -258,13 +258,13 @@ type houseWorker struct {
 	entity    []float64 // scratch
 }
 
-// kappa bounds the errors of a distance and of moving the reflections to its other vector, relative
-// to the norms of the vectors (docs/models/house.md, "Slack").
+// kappa bounds two errors relative to the norms of the vectors: the error of a distance, and the
+// error of applying H⁻¹ to the tail in place of H to the head (docs/models/house.md, "Slack").
 func (m *houseModel) kappa() float64 {
 	return gamma(m.config.Dim/m.size + m.size + 10 + len(m.turn)*(20*m.size+50))
 }
 
-// read sets the worker to a relation.
+// read prepares the worker for a relation.
 func (w *houseWorker) read(relation int32) {
 	if w.transform.relation != relation {
 		w.transform.set(relation)
@@ -349,7 +349,7 @@ type houseTraining struct {
 	transform     houseRelation
 	x, turned, dX []float64 // scratch: an entity, the input of H or H⁻¹, a gradient
 	inputs        []float64 // scratch: a group before each of its reflections or projections
-	// Sums since Begin. dK is by side of an entity.
+	// Sums since Begin. The index of dK is the side of an entity.
 	dU, dW []float64
 	dK     [2][]float64
 }
@@ -422,9 +422,9 @@ func (w *houseTraining) projectBack(side kg.Side) {
 	w.back(w.x, w.transform.model.project[side], w.transform.k[side], w.dK[side])
 }
 
-// back is the gradient of houseRelation.apply: it replaces dX, the gradient of the result, with the
-// gradient of x, and adds to dU and dK. For y = R(x; u, κ), ∂x = ∂y − κ(u·∂y)u, ∂u = −κ((u·x)∂y +
-// (u·∂y)x) and ∂κ = −(u·x)(u·∂y).
+// back propagates gradients through houseRelation.apply: it replaces dX, the gradient of the
+// result, with the gradient of x, and adds to dU and dK. For y = R(x; u, κ), ∂x = ∂y − κ(u·∂y)u, ∂u
+// = −κ((u·x)∂y + (u·∂y)x) and ∂κ = −(u·x)(u·∂y).
 func (w *houseTraining) back(x []float64, vectors []int, k, dK []float64) {
 	m := w.transform.model
 	s := m.size

@@ -24,10 +24,10 @@ type HyperParameter struct {
 	Missing string
 	// Least and Most bound the value.
 	Least, Most float64
-	// Whole says that the value is a whole number.
+	// Whole reports whether the value must be an integer.
 	Whole bool
-	// Fits says what a value within these bounds must be in a configuration that it does not fit, such
-	// as "a divisor of the dimension 8", or returns "". Nil means that every value fits.
+	// Fits returns "" if a value within these bounds suits a configuration. Otherwise it says what
+	// the value must be, such as "a divisor of the dimension 8". Nil means that every value suits.
 	Fits func(c Config, value float64) (must string)
 }
 
@@ -58,7 +58,7 @@ func (h *HyperParameter) check(c Config) error {
 	return nil
 }
 
-// divides is a HyperParameter.Fits for divisors of the dimension.
+// divides is the HyperParameter.Fits of values that must divide the dimension.
 func divides(c Config, value float64) (must string) {
 	if c.Dim%int(value) == 0 {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// ModE (Zhang et al., 2020; docs/models/mode.md): score γ − Σ|h_i r_i − t_i|, the modulus part of HAKE
-// with signs.
+// ModE (Zhang et al., 2020; docs/models/mode.md): score γ − Σ|h_i r_i − t_i|, the modulus part of
+// HAKE with signed entries.
 //
 // Reference, in float64: minus the chain over i from 0 of |h_i r_i − t_i|. The product is exact; the
 // difference and the sum are rounded.

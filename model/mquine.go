@@ -149,8 +149,8 @@ type matrixWorker struct {
 
 	entity, square []float64
 	a, b, bt, ba   []float64
-	// The matrices that Reference computes. Those that depend on the query alone belong to the last
-	// query.
+	// The matrices that Reference computes. Matrices that depend on the query alone belong to the
+	// last query.
 	anchor, p, q, s, x []float64
 	columns            []float64
 	last               lastQuery

@@ -22,7 +22,7 @@ var blocks = &HyperParameter{
 	Default: 1, Least: 1, Most: 64, Whole: true,
 }
 
-// blockRow returns the extents of a row that holds something for each block.
+// blockRow returns the extents of a row that has an equal part for each block.
 func blockRow(c Config, extents ...int) []int {
 	if k := int(blocks.Of(c)); k > 1 {
 		return append([]int{k}, extents...)
@@ -173,8 +173,9 @@ func (w *blockTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return c, penalty
 }
 
-// QueryGradient works from the first block to the last. If dAnchor overlaps the beginning of dPsi, a
-// block overwrites only its own part of dPsi and those before it, because dPsi is twice as long.
+// QueryGradient works from the first block to the last. dPsi is twice as long as dAnchor,
+// so if dAnchor overlaps the beginning of dPsi, a block overwrites only parts of dPsi that are no
+// longer needed.
 func (w *blockTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64) {
 	k := len(w.blocks)
 	for i, block := range w.blocks {
@@ -209,8 +210,8 @@ func (w *blockTraining) RelationPenalty(dRelation []float32, r int32, weight flo
 	return sum
 }
 
-// eachMatrix calls f for each matrix of a block, with its part of the gradient of all blocks and with
-// its gradient in w.relation.
+// eachMatrix calls f for each matrix of a block. to is the matrix's part of the gradient of all
+// blocks, and from is its gradient in w.relation.
 func (w *blockTraining) eachMatrix(dRelation []float32, block int, f func(to, from []float32)) {
 	tensors := len(w.model.tensors) - 1
 	for i := range tensors {

@@ -27,10 +27,10 @@ func xavierNormal(n, width int) initial.Distribution {
 	return initial.Normal(math.Sqrt(2 / float64(n+width)))
 }
 
-// chain64 adds x_i times row i of m to y, with i ascending, in float64. Every product and every sum
-// is rounded. The rows of m have the length of y, and a zero x_i adds nothing.
+// chain64 adds x_i times row i of m to y, with i ascending, in float64. It rounds every product and
+// every sum. The rows of m have the length of y. Rows with x_i = 0 are skipped.
 func chain64[T float32 | float64](y, x []float64, m []T) {
-	// Four rows at a time need a quarter of the loads and stores of y.
+	// Adding four rows at a time needs a quarter of the loads and stores of y.
 	const most = 4
 	var rows [most][]T
 	var factors [most]float64

@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// networkOf returns a model with two entities and one relation whose tensors are zero, except for
-// the given ones.
+// networkOf returns a model with two entities and one relation. All tensors except the given ones
+// are zero.
 func networkOf(t *testing.T, c Config, values map[string][]float32) Model {
 	c.Entities, c.Relations = 2, 1
 	parameters, err := Parameters(c)
@@ -42,7 +42,7 @@ func networkError(t *testing.T, m Model, side kg.Side, least float64) {
 
 // The reference loses half a unit in the last place in every sum of the score: the first term is 1,
 // and every other term is a tie that rounds to the even 1. With the scale 0, the last normalisation
-// gives its shift, whatever the other layers compute.
+// returns its shift, so the other layers do not matter.
 func TestSlackOfNetworks(t *testing.T) {
 	const d = 512
 	x, tail := vector(d, 1, 0x1p-26), vector(d, 1, 0x1p-27)

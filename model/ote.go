@@ -16,8 +16,9 @@ import (
 // queries and γ − Σ‖(t∘ρ) Uᵀ − h‖ for head queries, where ρ stands for 1/σ. With scales these are
 // two functions, so the model is sided.
 //
-// The row of an entity is d coordinates. The row of a relation has, for each group, s rows of a
-// matrix V, each followed by a scale if there are scales. The Gram–Schmidt process turns V into U.
+// The row of an entity has d coordinates. The row of a relation has, for each group, s rows of a
+// matrix V. A scale follows each of them if the model has scales. The Gram–Schmidt process turns V
+// into U.
 //
 // Reference, in float64, every operation rounded, for each group:
 //
@@ -53,7 +54,7 @@ var ote = &Spec{
 	Start:  marginStart,
 }
 
-// Scale is the key of the kind of OTE's scales.
+// Scale is the key of OTE's hyper-parameter for the kind of its scales.
 const Scale = "scale"
 
 // The kinds of scales.
@@ -78,7 +79,7 @@ const (
 
 // orthogonal returns the distribution of rows of orthonormal s × s matrices. Each is the result of
 // the Gram–Schmidt process for a matrix with entries uniform in [0, 1), as in the authors' code. A
-// matrix has the given number of columns; the last one holds scales of 1 if columns > s.
+// matrix has the given number of columns. If columns > s, the last column holds scales of 1.
 func orthogonal(s, columns int, kind float64) initial.Distribution {
 	return func(ctx context.Context, source *initial.Source, _ []int, values []float32) error {
 		u, norms := make([]float64, s*s), make([]float64, s)
@@ -107,9 +108,9 @@ func orthogonal(s, columns int, kind float64) initial.Distribution {
 	}
 }
 
-// orthonormalise writes the result of the Gram–Schmidt process for the rows of v, which begin
-// columns entries apart, to u, and the norms before the divisions to norms. u is s × s for
-// s = len(norms).
+// orthonormalise applies the Gram–Schmidt process to the rows of v, which begin columns entries
+// apart. It writes the result to u and the norms before the divisions to norms. u is s × s for s =
+// len(norms).
 func orthonormalise(u, norms []float64, v []float32, columns int) {
 	s := len(norms)
 	for i := range s {
@@ -221,7 +222,7 @@ type oteWorker struct {
 	*oteModel
 	transform oteRelation
 	last      lastQuery
-	q         []float64 // of the last query
+	q         []float64 // q of the last query
 	entity    []float64 // scratch
 }
 
@@ -279,8 +280,8 @@ type oteTraining struct {
 	tableTraining
 	transform   oteRelation
 	q           []float64
-	dU, dScales []float64 // sums over the queries since Begin
-	dQ, dX, v   []float64 // scratch, for a group
+	dU, dScales []float64 // sums of gradients since Begin
+	dQ, dX, v   []float64 // scratch memory for one group
 }
 
 func (w *oteTraining) Begin(side kg.Side, relation int32) {

@@ -30,9 +30,10 @@ type Parameter struct {
 	// Scatter places the entities of a cluster around the cluster's centre (package
 	// train/clustered); nil means initial.Nearby. Only PerEntity parameters use it.
 	Scatter initial.Scatter
-	// Constrain, if not nil, changes a row so that it satisfies the model's constraint, such as a unit
-	// norm. New models and training apply it: to every row of the initial parameters, and to each row
-	// that a training step changes. A row that satisfies the constraint keeps its bits, up to rounding.
+	// Constrain, if not nil, changes a row so that it satisfies the model's constraint, such as a
+	// unit norm. It runs on every row of the initial parameters and on each row that a training
+	// step changes. It changes a row that already satisfies the constraint by rounding errors at
+	// most.
 	Constrain func(row []float32)
 	// Frozen marks a parameter without gradients, such as the running means of batch normalisation.
 	Frozen bool

@@ -10,16 +10,16 @@ import (
 )
 
 // This file contains the common parts of TransH, TransR and TransD. Each relation maps the entities
-// into a space of its own and translates there. With the images h′ and t′ of head and tail, the
-// score is γ − ‖h′ + r − t′‖, with the L1 or the L2 norm. The models' files say what an image is.
+// into a separate space and translates them there. With the images h′ and t′ of head and tail, the
+// score is γ − ‖h′ + r − t′‖, in the L1 or the L2 norm. The models' files define the images.
 //
 // An image y may have a bound: with unit_projections, y is divided by max(‖y‖₂, 10⁻¹²); then, with
 // max_projection_norm = m > 0, y is multiplied by m/‖y‖ if ‖y‖ > m, in the norm of the score.
 //
-// Reference, in float64, every operation rounded: the images as the model's file says, with norms as
-// chains of |y_i| or y_i², divisions, and the factor m/‖y‖ computed first; v_i = (h′_i + r_i) −
-// t′_i. The score is, for L1, minus the chain over i from 0 of |v_i| and, for L2, minus the chain of
-// v_i², without the root.
+// Reference, in float64, every operation rounded: the images as defined in the model's file, with
+// norms as chains of |y_i| or y_i², and with the factor m/‖y‖ computed first; v_i = (h′_i + r_i) −
+// t′_i. The score is, for L1, minus the chain over i from 0 of |v_i| and, for L2, minus the chain
+// of v_i², without the root.
 //
 // Towers: TransE's, with images in place of entities: q = a′ + r for tails and a′ − r for heads. L1:
 // ψ = q and φ = e′. L2: ψ = [2q, −1/b] and φ = [e′, b‖e′‖²], with a power of two b for each relation.
@@ -34,11 +34,11 @@ const (
 
 var (
 	maxNorm = &HyperParameter{
-		Key: MaxNorm, Help: "largest Euclidean norm of an entity, to which training shortens longer ones; 0 for none",
+		Key: MaxNorm, Help: "largest Euclidean norm of an entity; training shortens longer ones; 0 for no limit",
 		Least: 0, Most: math.MaxFloat64,
 	}
 	maxProjectionNorm = &HyperParameter{
-		Key: MaxProjectionNorm, Help: "norm to which longer projected entities are shortened; 0 for none",
+		Key: MaxProjectionNorm, Help: "largest norm of a projected entity; longer ones are shortened; 0 for no limit",
 		Least: 0, Most: 1e30,
 	}
 	unitProjections = &HyperParameter{
@@ -47,7 +47,7 @@ var (
 	}
 )
 
-// translationTable is the index of the translations r. The tensor of the entities comes first.
+// translationTable is the index of the tensor of translations r, after the tensor of entities.
 const translationTable = relationTable
 
 // projection declares how a model maps entities into the spaces of relations.
@@ -61,7 +61,7 @@ type projection struct {
 	tensors     func(Config) []Parameter
 	// width returns the dimension of a relation's space.
 	width func(Config) int
-	// projector and training return the functions for images in a ranking and in training.
+	// projector and training return the objects that compute images in a ranking and in training.
 	projector func(*projected, *kernel.Backend) projector
 	training  func(*projected, *linalg.Backend) trainingProjector
 }
@@ -76,7 +76,7 @@ type projector interface {
 // projectionBatch is the largest number of entities that a projector maps at once.
 const projectionBatch = 16
 
-// specs returns the models with the L1 and the L2 norm.
+// specs returns the model with the L1 norm and the model with the L2 norm.
 func (p projection) specs() (l1, l2 *Spec) {
 	spec := func(suffix, norm string, distance linalg.DistanceKind) *Spec {
 		return &Spec{
@@ -108,11 +108,11 @@ func relational(dim string) map[string]string {
 	}
 }
 
-// projected is a model that compares images.
+// projected is a model that compares the images of entities.
 type projected struct {
 	Tables
 	projection *projection
-	width      int // of images
+	width      int // dimension of the images
 	distance   linalg.DistanceKind
 	limit      float64 // max_projection_norm, or 0
 	unit       bool
@@ -149,7 +149,7 @@ type projectedWorker struct {
 	*projected
 	projector projector
 	x         []float64 // images of a batch
-	stride    int       // between the rows of x
+	stride    int       // distance between the rows of x
 	sample    [projectionBatch]int32
 	balance   float64 // b of relation balanced
 	balanced  int32
@@ -259,8 +259,8 @@ func (w *projectedWorker) Features(_ kg.Side, r int32, entities []int32, phi Row
 }
 
 // featureL1 writes x, rounded to float32, and returns an upper bound n on its L1 norm. The rounding
-// changes x by at most 2⁻²⁴n + roundingL1 in that norm: a number beyond the range of float32 becomes
-// the largest float32 number, and n is then large enough.
+// changes x by at most 2⁻²⁴n + roundingL1 in that norm. A number beyond the range of float32
+// becomes the largest float32 number, and n is then large enough for this bound.
 func featureL1(phi []float32, x []float64) (size float64) {
 	n := norm1(x)
 	size = n * fmath.NormSlack
@@ -273,7 +273,7 @@ func featureL1(phi []float32, x []float64) (size float64) {
 	return size
 }
 
-// roundingL1 bounds the change when k numbers below the normal range are rounded to float32.
+// roundingL1 bounds the change from rounding k numbers below the normal range to float32.
 func roundingL1(k int) float64 { return 0x1p-149 * float64(k) }
 
 func (w *projectedWorker) featureL2(phi []float32, x []float64, b float64) (size float64) {
@@ -365,12 +365,12 @@ func (m *projected) Training() Training {
 // trainingProjector computes images of entities in float32, and gradients. It is not safe for
 // concurrent use.
 type trainingProjector interface {
-	// begin sets the relation.
+	// begin prepares for a relation.
 	begin(r int32)
 	// project writes the image of the entity with the given row, before any bound.
 	project(x, row []float32)
-	// gradient writes ∂row, given ∂x, and adds the gradient of the relation's parameters after the
-	// translation to sum.
+	// gradient writes ∂row, given ∂x. It adds the gradients of the relation's parameters, except
+	// the translation, to sum.
 	gradient(dRow, sum, dX, row []float32)
 }
 
@@ -396,7 +396,7 @@ type projectedTraining struct {
 
 	side kg.Side
 	r    []float32 // the translation
-	sum  []float32 // of the relation's gradients
+	sum  []float32 // sum of the relation's gradients
 
 	dX, raw, unitImage []float32 // scratch
 }
@@ -463,9 +463,8 @@ func (w *projectedTraining) imageGradient(dRow, dX, row []float32) {
 	w.projector.gradient(dRow, w.sum[w.width:], dX, row)
 }
 
-// lengthGradient replaces ∂L/∂z by ∂L/∂y, where z = y·length/n and n is the norm of y:
-// ∂L/∂y = (length/n)(∂L/∂z − s (∂L/∂z·y)/n), where s is the gradient of the norm, y/n or the signs of
-// y.
+// lengthGradient replaces ∂L/∂z with ∂L/∂y, where z = y·length/n and n is the norm of y: ∂L/∂y =
+// (length/n)(∂L/∂z − s (∂L/∂z·y)/n), where s is the gradient of the norm, y/n or the signs of y.
 func (w *projectedTraining) lengthGradient(dX, y []float32, n, length float64, norm linalg.DistanceKind) {
 	along := w.backend.Dot(dX, y) / n
 	if norm == linalg.DistanceL2 {

@@ -11,7 +11,7 @@ import (
 )
 
 // pRotatE (Sun et al., 2019; docs/models/protate.md): score γ − m Σ|sin(θ_h + θ_r − θ_t)| over d
-// phases, with a modulus m > 0. The rows of entities and relations are phases, scaled so that the
+// phases, with a modulus m > 0. The rows of entities and relations hold phases, scaled so that the
 // embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: the phase is value · (π / range), with π as the
@@ -77,7 +77,7 @@ type pRotatEWorker struct {
 	rotation rotation
 	entity   phases // scratch
 	// anchor holds the phases of the last query's anchor. sum holds x and y of a head and a
-	// relation; after a tail query, it holds x and y of that query's head.
+	// relation; after a tail query, these are the head and the relation of the query.
 	last        lastQuery
 	anchor, sum phases
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // QuatE (Zhang et al., 2019; docs/models/quate.md): score Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩ over k
-// quaternions. The rows of entities and relations are k real parts, then k of each imaginary part.
+// quaternions. The rows of entities and relations hold k real parts, then the k first, k second and
+// k third imaginary parts.
 //
 // Reference, in float64, every product and sum rounded: ρ = r/|r| (quaternion.unit), p = h ⊗ ρ
 // (hamilton), and the score is the chain over i from 0 of ((p₀t₀ + p₁t₁) + p₂t₂) + p₃t₃.
@@ -46,7 +47,7 @@ func (q quaternion) put(row []float32, i int) {
 	row[i], row[k+i], row[2*k+i], row[3*k+i] = float32(q[0]), float32(q[1]), float32(q[2]), float32(q[3])
 }
 
-// hamilton returns the product a ⊗ b. It rounds every product, and adds from left to right.
+// hamilton returns the product a ⊗ b. It rounds every product and adds from left to right.
 func hamilton(a, b quaternion) quaternion {
 	return quaternion{
 		float64(a[0]*b[0]) - float64(a[1]*b[1]) - float64(a[2]*b[2]) - float64(a[3]*b[3]),
@@ -71,8 +72,8 @@ func (q quaternion) plus(s float64, p quaternion) quaternion {
 	return q
 }
 
-// unit returns q/|q| and |q|. The modulus is the rounded root of dot(q, q), and every entry is
-// divided by it. The unit of 0 is 0.
+// unit returns q/|q| and |q|. |q| is the rounded root of dot(q, q), and unit divides every entry by
+// it. The unit of 0 is 0.
 func (q quaternion) unit() (unit quaternion, modulus float64) {
 	modulus = math.Sqrt(q.dot(q))
 	if modulus == 0 {

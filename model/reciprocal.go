@@ -12,7 +12,7 @@ import (
 // A model with reciprocal relations (Lacroix et al., 2018) has two relations r and r⁻¹ for each
 // relation of the graph. It answers (h, r, ?) with r, and (?, r, t) as (t, r⁻¹, ?), so the two
 // sides score a triple differently. Every model has this variant: the underlying model, with 2R
-// relations, answers tail queries only.
+// relations, answers only tail queries.
 //
 // Row r of a relation's tensor holds the rows of r and of r⁻¹, so they have the indices 2r and
 // 2r + 1 in the underlying model.
@@ -141,7 +141,8 @@ func (w relationWidths) sum() (n int) {
 	return n
 }
 
-// add adds the gradient of r, or of r⁻¹ if inverse is 1, to the gradient of both, tensor by tensor.
+// add adds the gradient of r, or of r⁻¹ if inverse is 1, tensor by tensor to the gradient that
+// holds both.
 func (w relationWidths) add(both, gradient []float32, inverse int) {
 	for _, n := range w {
 		to := both[inverse*n:][:n]

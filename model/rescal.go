@@ -53,7 +53,7 @@ const rescalBatch = 8
 type rescalWorker struct {
 	*rescalModel
 	backend *kernel.Backend
-	ld      int // the distance between the rows of the matrices
+	ld      int // distance between the rows of the matrices
 
 	// matrix is R of the last relation of tail queries, or Rᵀ of the last relation of head queries,
 	// and norm bounds its Frobenius norm.
@@ -62,7 +62,7 @@ type rescalWorker struct {
 	matrix   []float64
 	norm     float64
 
-	anchors, queries []float64 // of a batch, one row each
+	anchors, queries []float64 // one row for each query of a batch
 	product          []float64 // Rᵀh of the last reference score
 	last             lastQuery
 }
@@ -97,7 +97,7 @@ func (w *rescalWorker) Queries(side kg.Side, relation int32, anchors []int32, ps
 	}
 }
 
-// read sets matrix to the matrix of a relation, by which rows of anchors are multiplied.
+// read sets matrix to R or Rᵀ of a relation. Rows of anchors are multiplied by it.
 func (w *rescalWorker) read(side kg.Side, relation int32) {
 	if w.side == side && w.relation == relation {
 		return
@@ -133,8 +133,8 @@ func (w *rescalWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖R‖² + ‖t‖² with the Frobenius norm of R, n3 is the
-// same with Σ|x|³ in place of ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖Rᵀh‖² + ‖Rt‖².
+// The penalties of a triple: frobenius is ‖h‖² + ‖R‖² + ‖t‖² with the Frobenius norm of R; n3 has
+// Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖Rᵀh‖² + ‖Rt‖².
 
 func (m *rescalModel) Training() Training {
 	return Training{Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
@@ -146,7 +146,7 @@ func (m *rescalModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWo
 
 type rescalTraining struct {
 	tableTraining
-	g []float32 // the gradient of a query
+	g []float32 // gradient with respect to ψ of one query
 }
 
 func (w *rescalTraining) Query(psi, anchor []float32) (c, penalty float64) {
@@ -154,7 +154,7 @@ func (w *rescalTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return 0, w.queryPenalty(psi)
 }
 
-// multiply writes Rᵀx to y if transposed is set, otherwise Rx. x and y must not overlap.
+// multiply writes Rᵀx to y if transposed is set, and Rx otherwise. x and y must not overlap.
 func (w *rescalTraining) multiply(y, x []float32, transposed bool) {
 	d := len(x)
 	if !transposed {

@@ -10,8 +10,8 @@ import (
 )
 
 // RotatE (Sun et al., 2019; docs/models/rotate.md): score γ − Σ|h_i r_i − t_i| over k complex
-// numbers with |r_i| = 1. The row of an entity is k real, then k imaginary parts. The row of a
-// relation is k phases, scaled so that the embedding range stands for π.
+// numbers with |r_i| = 1. The row of an entity holds k real and then k imaginary parts. The row of
+// a relation holds k phases, scaled so that the embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: the phase is value · (π / range), and c and s are
 // its cosine and sine by sinCos; re = (h_re c − h_im s) − t_re and im = (h_re s + h_im c) − t_im;
@@ -47,7 +47,7 @@ func rotations(name, score string, build func(rotatEModel) Model) *Spec {
 
 type rotatEModel struct {
 	phaseTable
-	distance linalg.DistanceKind // of training
+	distance linalg.DistanceKind // the distance in training
 }
 
 func (m *rotatEModel) Tower(kg.Side) Tower {
@@ -67,7 +67,7 @@ func (m *rotatEModel) newWorker() *rotatEWorker {
 type rotatEWorker struct {
 	*rotatEModel
 	rotation rotation
-	re, im   []float64 // h∘r; after a tail query, of that query's h
+	re, im   []float64 // h∘r; after a tail query, h is that query's head
 	last     lastQuery
 }
 
@@ -214,7 +214,7 @@ func (m *rotatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWo
 type rotatETraining struct {
 	tableTraining
 	unit     float64
-	cos, sin []float32 // of the relation; for head queries, of its inverse
+	cos, sin []float32 // for the phases of the relation or, for head queries, of its inverse
 	dAnchor  []float32 // scratch
 }
 

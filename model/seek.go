@@ -62,8 +62,8 @@ func (m *seekModel) segment(row []float32, i int) []float32 {
 	return row[i*m.config.Dim:][:m.config.Dim]
 }
 
-// meets returns the segment of the candidate that meets segment y of the anchor in a query of the
-// side, for an odd segment x of the relation, and the sign of the term.
+// meets returns the segment of the candidate that an odd segment x of the relation multiplies with
+// segment y of the anchor, for queries of one side, and the sign of the product.
 func (m *seekModel) meets(side kg.Side, x, y int) (segment int, sign float64) {
 	switch {
 	case side == kg.Tail && x+y >= m.segments:
@@ -88,7 +88,7 @@ type seekWorker struct {
 	// even is E of a relation. sizes holds |E| plus the absolute values of the odd segments.
 	relation    int32
 	even, sizes []float64
-	vector      []float64 // ψ before it is rounded, or q of a reference score
+	vector      []float64 // ψ before rounding, or q of a reference score
 }
 
 func (w *seekWorker) read(relation int32) {
@@ -113,7 +113,7 @@ func (w *seekWorker) read(relation int32) {
 	}
 }
 
-// ask sets vector to ψ of an anchor for the relation that read has read.
+// ask sets vector to ψ of an anchor, for the relation of the last call of read.
 func (w *seekWorker) ask(side kg.Side, relation int32, anchor []float32) {
 	d, r := w.config.Dim, w.Row(relationTable, relation)
 	for y := range w.segments {
@@ -169,8 +169,8 @@ func (w *seekWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖², n3 is the same with Σ|x|³ in place of
-// ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
+// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖²; n3 has Σ|x|³ in place of ‖·‖²; dura
+// is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 
 func (m *seekModel) Training() Training {
 	return Training{Width: m.width(), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
@@ -223,14 +223,14 @@ func (w *seekTraining) addOdd(psi, anchor []float32, side kg.Side, x int) {
 	}
 }
 
-// QueryGradient uses that ψ is linear in the anchor: ∂a is ψ of the anchor ∂ψ for the other side.
+// ψ is linear in the anchor, so ∂a is the ψ of the anchor ∂ψ for the other side.
 func (w *seekTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
 	copy(w.g, dPsi)
 	if slope := w.duraSlope(dPenalty); slope != 0 {
 		w.Query(w.psi, anchor)
 		w.backend.Axpy(w.g, slope, w.psi)
 	}
-	first := w.model.segment(w.sum, 0) // of the even segments, which End copies
+	first := w.model.segment(w.sum, 0) // gradient of the first even segment, which End copies to the others
 	for y := range w.model.segments {
 		to, a := w.model.segment(dAnchor, y), w.model.segment(anchor, y)
 		for i, g := range w.model.segment(w.g, y) {

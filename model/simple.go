@@ -29,7 +29,7 @@ var simplE = &Spec{
 	Start:   rangeStart,
 }
 
-// Clamp is the key of the hyper-parameter that clamps printed scores.
+// Clamp is the key of the largest absolute value of a printed score.
 const Clamp = "clamp"
 
 var scoreClamp = &HyperParameter{
@@ -46,7 +46,7 @@ func (m *simplEModel) Tower(kg.Side) Tower {
 
 func (m *simplEModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Score clamps the score as the authors' code does. Ranks compare the scores before.
+// Score clamps the score as the authors' code does. Rankings compare unclamped scores.
 func (m *simplEModel) Score(reference float64) float64 {
 	if limit := scoreClamp.Of(m.config); limit > 0 {
 		return max(-limit, min(reference, limit))
@@ -61,8 +61,8 @@ func (m *simplEModel) Feature(_ kg.Side, _, e int32, phi []float32) (size float6
 	return fmath.Norm(row)
 }
 
-// directions returns the relation's vector and the vector of its inverse, exchanged for head
-// queries: a head query is the tail query of the inverse relation.
+// directions returns the relation's vector and the vector of its inverse. It exchanges them for
+// head queries, because a head query is the tail query of the inverse relation.
 func directions(side kg.Side, row []float32) (forward, backward []float32) {
 	forward, backward = halves(row)
 	if side == kg.Head {
@@ -98,8 +98,8 @@ func (m *simplEModel) Reference(q kg.Query, e int32) float64 {
 	return sum / 2
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with whole rows, n3 is the same with
-// Σ|x|³ in place of ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
+// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with whole rows; n3 has Σ|x|³ in place
+// of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 
 func (m *simplEModel) Training() Training {
 	return Training{Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}

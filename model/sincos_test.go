@@ -46,7 +46,7 @@ func (e exact) sinCos(x float64) (sin, cos *big.Float) {
 	if fixed.Cmp(e.pi) > 0 {
 		fixed.Sub(fixed, twoPi)
 	}
-	sums := [2]*big.Int{new(big.Int), new(big.Int)} // of even and odd powers
+	sums := [2]*big.Int{new(big.Int), new(big.Int)} // sums of even and of odd powers
 	term := one()
 	for n := int64(0); term.Sign() != 0; n++ {
 		if n%4 < 2 {

@@ -38,7 +38,7 @@ func vector(n int, first, rest float64) []float32 {
 	return x
 }
 
-// wide returns x followed by zeros, n entries in all.
+// wide returns x, padded with zeros to n entries.
 func wide(x []float32, n int) []float32 { return append(x, make([]float32, n-len(x))...) }
 
 // slackError compares the errors for both queries of the triple (0, 0, 1) with the slacks. For a
@@ -154,11 +154,11 @@ func TestSlackOfSquares(t *testing.T) {
 	}
 }
 
-// RESCAL: in a head query, every sum of the reference loses half a unit in the last place, and every
-// sum of ψ gains as much. The first entry of h, R and t is 1. The other products h_i R_i0 are half a
-// unit, so u₀ loses them, and the other R_0j t_j are a little more than half a unit, so ψ₀ gains.
-// Row 1 of R makes the other u_j a little smaller than R_0j, so u_j t_j is less than half a unit, and
-// the score loses it.
+// RESCAL: in a head query, every sum of the reference loses half a unit in the last place, and
+// every sum of ψ gains half a unit. The first entry of h, R and t is 1. The other products h_i R_i0
+// are half a unit, so u₀ loses them. The other products R_0j t_j are a little more than half a
+// unit, so ψ₀ rounds up. Row 1 of R makes the other u_j a little smaller than R_0j, so u_j t_j is
+// less than half a unit, and the score loses it.
 func TestSlackOfProducts(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)
@@ -236,9 +236,9 @@ func TestSlackOfProjections(t *testing.T) {
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100
-		sigma = 0x1p-8  // of the diagonals of the anchor and of Rᶜ
+		sigma = 0x1p-8  // on the diagonals of the anchor and of Rᶜ
 		tau   = 0x1p-16 // σ²
-		small = 0x1p-21 // of the diagonal of the candidate
+		small = 0x1p-21 // on the diagonal of the candidate
 	)
 	omega := math.Sqrt(kernel.U64)
 	rho := omega / (1 - sigma)
@@ -381,8 +381,8 @@ func TestNormsAreUpperBounds(t *testing.T) {
 	}
 }
 
-// HAKE: the roundings of ψ and φ to float32, and of the reference. With a weight of 0, only one of the
-// two distances counts.
+// HAKE: rounding ψ and φ to float32, and the roundings of the reference. With a weight of 0, only
+// one of the two distances counts.
 func TestSlackOfHAKE(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 4))
 	hyper := func(phases, moduli float64) map[string]float64 {

@@ -19,12 +19,12 @@ type Config struct {
 	// Hyper maps the keys of hyper-parameters to their values. A missing key means the default. Do
 	// not modify the map of a model.
 	Hyper map[string]float64
-	// Reciprocal says that every relation has an inverse with parameters of its own, which answers
-	// the head queries.
+	// Reciprocal reports whether every relation has an inverse with separate parameters, which
+	// answers the head queries.
 	Reciprocal bool
 
-	// tailsOnly marks the underlying model of a model with reciprocal relations, which answers tail
-	// queries only.
+	// tailsOnly marks the underlying model of a model with reciprocal relations. It answers only
+	// tail queries.
 	tailsOnly bool
 }
 
@@ -45,7 +45,7 @@ type Spec struct {
 	// reciprocal relations. If it does not, or if Sided is nil, Reference returns the same bits for
 	// both sides.
 	Sided func(Config) bool
-	// TrainReciprocal says that the model can be trained with reciprocal relations only.
+	// TrainReciprocal reports whether the model can be trained only with reciprocal relations.
 	TrainReciprocal bool
 	// Start says what a training run can choose about its initial parameters.
 	Start Starting

@@ -80,7 +80,7 @@ func TestScoresByHand(t *testing.T) {
 		{Config{Model: "dihedral", Dim: 1}, table{{1, 2}, {3, 4}}, table{{0, 0, 0, 0, -1, 2, 2, 1}}, 4 + 6},
 		{Config{Model: "seek", Dim: 1}, table{{1, 2, 3, 4}, {1, 10, 100, 1000}}, table{{1, 2, 3, 4}},
 			4*(1+20+300+4000) + 2*(10+200+3000-4) + 4*(1000-2-30-400)},
-		// Half the phases add up to π/2. A and B are 0.75, so the moduli become 1.5 and 2.25.
+		// The half phases add up to π/2. A and B are 0.75, so the moduli become 1.5 and 2.25.
 		{
 			Config{Model: "hake", Dim: 1, Hyper: map[string]float64{
 				EmbeddingRange: 1, Gamma: 9, PhaseWeight: 2, ModulusWeight: 4,
@@ -94,7 +94,7 @@ func TestScoresByHand(t *testing.T) {
 	}
 }
 
-// SEEK with one segment is DistMult, and with two segments ComplEx.
+// SEEK with one segment is DistMult; with two segments, it is ComplEx.
 func TestSEEKWithFewSegments(t *testing.T) {
 	for segments, name := range map[int]string{1: "distmult", 2: "complex"} {
 		other := random(t, name, 7, 5, 2, 1, 3)

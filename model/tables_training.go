@@ -17,7 +17,7 @@ type tableTraining struct {
 
 	side kg.Side
 	r    []float32 // the relation's row
-	sum  []float32 // of the relation's gradients
+	sum  []float32 // sum of the relation's gradients
 }
 
 // distanceTraining describes a model whose comparison is a distance.

@@ -25,12 +25,11 @@ type Training struct {
 	// score. If both are nil, the score is the dot product of ψ and φ plus a constant of the query.
 	Distance *linalg.DistanceKind
 	Pairs    PairScore
-	// Rest describes a second distance, whose negative is added to the score. It is nil if there is
-	// none.
+	// Rest describes a second distance, which the score subtracts. Nil means none.
 	Rest *DistanceRest
 	// Penalties are the regularisers that the model supports.
 	Penalties []Penalty
-	// Layers are the layers of a Network in which training can drop entries.
+	// Layers lists the layers of a Network in which training can drop entries.
 	Layers []Layer
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
 	Scratch int
@@ -59,8 +58,8 @@ type PairScore interface {
 	AddPhi(dPhi, psi, phi []float32, weight float32)
 }
 
-// DistanceRest is a distance between the last entries of ψ and of φ, from entry From on.
-// Training.Distance then compares the entries before.
+// DistanceRest is a distance between the entries of ψ and φ from entry From to the last.
+// Training.Distance then compares the entries before From.
 type DistanceRest struct {
 	Distance linalg.DistanceKind
 	From     int
@@ -75,7 +74,7 @@ type DistanceRest struct {
 //
 // If features depend on the side or the relation (Tower.Features), Features and FeatureGradient refer
 // to the side and relation of Begin, and FeatureGradient adds to the sum of the relation's gradients.
-// Then End may follow calls to FeatureGradient alone.
+// End may then follow calls to FeatureGradient without a query.
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)
@@ -120,15 +119,15 @@ type Network interface {
 // for concurrent use.
 type NetworkWorker interface {
 	// Forward writes ψ of the queries to the rows of psi. Row i of anchors holds the embedding of
-	// the anchor of query i, and must not change before the call of Backward.
+	// the anchor of query i. It must not change before the call to Backward.
 	Forward(ctx context.Context, queries []kg.Query, anchors, psi linalg.Matrix) error
 	// Backward propagates the gradients dPsi of the vectors that Forward computed last. It writes
 	// the gradients of the anchors and of the queries' relations to the rows of dAnchors and
-	// dRelations, and the gradients of the Global parameters, without Frozen ones, one after another
-	// to dGlobals. dAnchors may share the memory of dPsi.
+	// dRelations. It writes the gradients of the Global parameters that are not Frozen, one after
+	// another, to dGlobals. dAnchors may share the memory of dPsi.
 	Backward(ctx context.Context, dAnchors, dRelations linalg.Matrix, dGlobals []float32, dPsi linalg.Matrix) error
-	// Settle moves the Frozen parameters, the statistics of batch normalisation, towards the
-	// statistics of the queries of the last call of Forward.
+	// Settle moves the Frozen parameters, which are running statistics, towards the statistics of
+	// the queries in the last call to Forward.
 	Settle()
 }
 
@@ -151,9 +150,9 @@ const (
 type NetworkDropout interface {
 	// Drops reports whether entries of a layer may be dropped.
 	Drops(l Layer) bool
-	// Drop drops entries of x, the vector of a query of the step in a layer: some become zero, the
-	// others are multiplied by a factor that preserves the mean. Calls with the same layer and query
-	// drop the same entries.
+	// Drop drops entries of x, the vector of one query in a layer. It sets some to zero and
+	// multiplies the others by a factor that preserves the mean. Calls with the same layer and
+	// query drop the same entries.
 	Drop(l Layer, query int, x []float32)
 }
 

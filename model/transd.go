@@ -7,7 +7,7 @@ import (
 )
 
 // TransD (Ji et al., 2015; docs/models/transd.md): score γ − ‖h′ + r − t′‖ with e′ = Ie + (e_p·e)r_p.
-// I cuts an entity to relation_dim coordinates or appends zeros. The row of an entity is e, then its
+// I cuts e to relation_dim coordinates or appends zeros. The row of an entity holds e, then its
 // projection vector e_p; each has dim entries.
 //
 // Image, in float64, rounded: c is the chain over i from 0 of p_i e_i, where p = e_p, and e′_j =

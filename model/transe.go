@@ -44,7 +44,7 @@ func transE(name, score string, build func(Tables) Model) *Spec {
 // translation is the part of TransE that both norms share.
 type translation struct {
 	Tables
-	distance linalg.DistanceKind // of training
+	distance linalg.DistanceKind // the distance in training
 }
 
 // translate calls out with every q_i of a query. It returns an upper bound on norm(anchor) +

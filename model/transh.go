@@ -8,7 +8,7 @@ import (
 
 // TransH (Wang et al., 2014; docs/models/transh.md): score γ − ‖h⊥ + r − t⊥‖, where e⊥ = e − (w·e)w
 // is the projection of an entity onto the hyperplane of the relation with the normal w. Training
-// keeps w at unit length; the score uses w as it is stored.
+// keeps w at unit length; the score uses the stored w.
 //
 // Image, in float64, rounded: α is the chain over i from 0 of w_i e_i, and e⊥_i = e_i − α w_i. See
 // projected.go for the rest.

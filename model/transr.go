@@ -38,9 +38,9 @@ const projectionTable = translationTable + 1
 type transRProjector struct {
 	*projected
 	backend  *kernel.Backend
-	entities []float64 // of a batch, one row each
+	entities []float64 // a row for each entity of a batch
 	matrix   []float64
-	relation int32 // of matrix
+	relation int32 // the relation of matrix
 }
 
 func newTransRProjector(m *projected, b *kernel.Backend) projector {

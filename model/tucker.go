@@ -15,8 +15,9 @@ import (
 // r_j W_jik)_k t_k. All triples share the core tensor W and the batch normalisations N₀ and N₁.
 //
 // Reference, in float64, every product and sum rounded: a normalisation is x ↦ factor·x + shift
-// with the numbers of newAffine; M_ik is the chain over j from 0 of r_j W_jik; x = N₀(h); y_k is the
-// chain over i from 0 of x_i M_ik; z = N₁(y); the score is the chain over k from 0 of z_k t_k.
+// with factor and shift from newAffine; M_ik is the chain over j from 0 of r_j W_jik; x = N₀(h);
+// y_k is the chain over i from 0 of x_i M_ik; z = N₁(y); the score is the chain over k from 0 of
+// z_k t_k.
 //
 // Towers: tails have ψ = z. With N₀(h)_i = α_i h_i + β_i and N₁(y)_k = γ_k y_k + δ_k, heads have ψ_i
 // = α_i Σ_k M_ik γ_k t_k. φ = the entity's row.
@@ -92,7 +93,7 @@ type tuckERWorker struct {
 	factors  []float64 // r
 
 	x, y, absolute []float64
-	z              []float64 // of the last call of output
+	z              []float64 // results of the last call of output
 	last           lastQuery // the query of z
 }
 
@@ -177,7 +178,7 @@ func (w *tuckERWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// Training. The penalties frobenius and n3 are sums over the rows of head, relation and tail.
+// The penalties frobenius and n3 of a triple are sums over the rows of head, relation and tail.
 
 func (m *tuckERModel) Training() Training {
 	return Training{
@@ -205,8 +206,8 @@ func (m *tuckERModel) NewNetworkWorker(b *linalg.Backend, threads int, d Network
 	return w
 }
 
-// tuckERNetwork is the NetworkWorker of tuckERModel. The matrix M of a relation is a row of
-// matrices: the matrices of all relations of a step are the product of their rows and the core.
+// tuckERNetwork is the NetworkWorker of tuckERModel. The product of the rows of all relations of a
+// step and the core gives their matrices M, one in each row of matrices.
 type tuckERNetwork struct {
 	model        *tuckERModel
 	backend      *linalg.Backend
@@ -216,10 +217,10 @@ type tuckERNetwork struct {
 	norm0, norm1 *batchNorm // nil without batch normalisation
 
 	runs                []relationRun
-	runOf               []int         // of each query
-	anchors, x, y       linalg.Matrix // of each query; x after dropout
+	runOf               []int         // the run of each query
+	anchors, x, y       linalg.Matrix // a row for each query; x after dropout
 	dX, dY              linalg.Matrix
-	relations, matrices linalg.Matrix // of each run
+	relations, matrices linalg.Matrix // a row for each run
 	dRuns, dMatrices    linalg.Matrix // gradients of relations and matrices
 	dropped, outer      [][]float32   // scratch memory of each goroutine
 }
@@ -267,8 +268,8 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 	return w.norm1.normalise(ctx, psi, w.y)
 }
 
-// matrix returns M of a query after dropout. The result is valid until the next call of the same
-// goroutine.
+// matrix returns M of a query after dropout. The result is valid until the same goroutine calls
+// matrix again.
 func (w *tuckERNetwork) matrix(worker, query int) []float32 {
 	matrix := w.matrices.Row(w.runOf[query])
 	if !w.drop.Drops(HiddenLayer) {

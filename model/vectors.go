@@ -67,7 +67,7 @@ var (
 	}
 )
 
-// rangeFrom returns an embedding range with another initial value.
+// rangeFrom returns an embedding range with a different initial value.
 func rangeFrom(value func(Config) float64) *HyperParameter {
 	h := *embeddingRange
 	h.Initial = value
@@ -140,14 +140,14 @@ func round(x float64) (rounded float32, change float64) {
 // gamma bounds the relative error of n roundings to float64.
 func gamma(n int) float64 { return kernel.Gamma(n, kernel.U64) }
 
-// RelationDim is the key of the dimension of the space of relations, where it differs from the
-// dimension of entities.
+// RelationDim is the key of the dimension of relations, which may differ from the dimension of
+// entities.
 const RelationDim = "relation_dim"
 
 var relationDim = &HyperParameter{
-	Key: RelationDim, Help: "dimension of the space of relations; 0 for dim", Whole: true,
+	Key: RelationDim, Help: "dimension of relations; 0 means dim", Whole: true,
 	Least: 0, Most: maxVectorDim,
 }
 
-// relationWidth returns the dimension of the space of relations.
+// relationWidth returns the dimension of relations.
 func relationWidth(c Config) int { return cmp.Or(int(relationDim.Of(c)), c.Dim) }

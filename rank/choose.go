@@ -105,7 +105,7 @@ func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 // share returns i·n/of. The product may not fit in an int.
 func share(i, n, of int) int { return int(int64(i) * int64(n) / int64(of)) }
 
-// reconsider replaces the estimated leftovers of the screen in use by the leftovers of the trial.
+// reconsider replaces the estimated leftovers of the screen in use with the leftovers of the trial.
 // It changes the screen if another one is now expected to be faster for the remaining queries.
 func (e *cpuEngine) reconsider(ctx context.Context, rest []engine.Span) error {
 	now := e.finished()

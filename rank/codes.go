@@ -21,8 +21,8 @@ type codeFormat struct {
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips returns the number of words for the codes of queries: in strips of mr queries and by
-	// rows, added up.
+	// strips returns the number of words for the codes of queries, in strips of mr queries plus by
+	// rows.
 	strips func(l codeLayout, queries, mr int) int
 	new    func(codes) screen
 }
@@ -34,7 +34,7 @@ var codeFormats = []*codeFormat{&int16Format, &int8Format}
 // fine + len) are the fine codes. Panels hold words [0, terms).
 type codeLayout struct {
 	len, fine, stride, terms int
-	offset                   uint8 // of the candidates' bytes
+	offset                   uint8 // offset of the candidates' bytes
 }
 
 // codes is the common part of the int8 and int16 screens: everything except bands and memory

@@ -144,7 +144,7 @@ func TestCodeNorms(t *testing.T) {
 		name  string
 		rows  func(n int) [][]float32
 		set   func(*coordinates)
-		least float64 // of the residuals
+		least float64 // least ratio for the residuals
 	}{
 		{"random", random, nil, 1 - 2e-9},
 		{"whole codes", lossy, func(c *coordinates) {

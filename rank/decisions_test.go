@@ -27,7 +27,7 @@ var decisionKinds = []struct {
 	// zeros with different signs are different parameters, so they are compared.
 	{ranktest.Kind{Name: "zeros of both signs", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		ranktest.Normal(rng, ts[1], 0.3)
-		clear(ts[1][:len(ts[1])/c.Relations]) // of one relation too
+		clear(ts[1][:len(ts[1])/c.Relations]) // also one relation
 		for i := range ts[0] {
 			ts[0][i] = float32(math.Copysign(0, float64(rng.IntN(2))-0.5))
 		}

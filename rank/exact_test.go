@@ -210,9 +210,9 @@ func sameTwin(b *kernel.Backend, s Screen) bool {
 }
 
 // This test checks the counting for all other models against the models' reference scores, which
-// modeltest.Conform compares with plain formulas, bit for bit. Some of the models have features
-// that depend on the side, reciprocal relations, or a tensor that all triples share, and one consists
-// of several blocks.
+// modeltest.Conform compares with plain formulas, bit for bit. The models include some with
+// features that depend on the side, with reciprocal relations, with a tensor that all triples
+// share, and with several blocks.
 func TestExactVectors(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

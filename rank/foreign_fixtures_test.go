@@ -51,7 +51,7 @@ var scoredFixtures = []string{
 }
 
 // foreignCandidates holds the number of candidates that a tool has besides the entities: for ConvE,
-// the empty word. A rank may differ by as many.
+// the empty word. A rank may differ by this number.
 var foreignCandidates = map[string]int32{"conve-umls": 1}
 
 // TestForeignFixtures ranks with the checkpoints that other tools wrote, under the filter all, and
@@ -100,7 +100,7 @@ func TestForeignFixtures(t *testing.T) {
 
 // TestForeignScores compares printed scores with the scores that the tools printed in float32.
 func TestForeignScores(t *testing.T) {
-	// The columns of the scores for each side, with a sign for tools that print a distance.
+	// The columns of the scores for each side. A minus marks scores with the opposite sign.
 	columns := [2][]string{
 		kg.Tail: {"score_rhs", "score_sp", "score_edge_func", "score_t", "score", "-predict"},
 		kg.Head: {"score_lhs", "score_po", "score_edge_func", "score_h", "score", "-predict"},
@@ -235,7 +235,7 @@ type sidedTriple struct {
 func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
 	table := readTable(t, path)
 	printed := map[sidedTriple]int32{}
-	column, first := -1, 0 // the column of the number, and the number that means none
+	column, first := -1, 0 // the name of the column, and the number that means no value
 	for _, name := range []string{
 		"better_edge_func", "better_filtered", "better", "better_logit", "better_sigmoid",
 		"rank_filtered_optimistic", "rank_filtered",

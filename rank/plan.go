@@ -11,7 +11,7 @@ import (
 )
 
 // newPlan returns the distinct queries of ranks, with their targets. The first exact ranks have
-// targets without a tolerance; the same targets follow again for each tolerance. Queries with the
+// targets without a tolerance. The same targets follow once for each tolerance. Queries with the
 // same relation are consecutive, so a model.Worker prepares the relation once.
 func newPlan(m model.Model, ranks []Rank, exact int) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}

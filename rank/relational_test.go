@@ -41,7 +41,7 @@ func (m projected) Score(reference float64) float64        { return reference }
 func (m projected) NewWorker(*kernel.Backend) model.Worker { return model.OneByOne(m) }
 
 func (m projected) project(side kg.Side, r, e int32, out []float32) {
-	by := m.u // of heads
+	by := m.u // vectors for heads
 	if side == kg.Tail {
 		by = m.v
 	}
@@ -135,7 +135,7 @@ func (m narrow) Tower(side kg.Side) model.Tower {
 	return t
 }
 
-// Run returns an error, not a wrong rank, if ψ and φ differ in their numbers of coordinates.
+// Run returns an error instead of wrong ranks if ψ and φ differ in their numbers of coordinates.
 func TestTowerWidths(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
 	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}

@@ -69,9 +69,10 @@ func (f Filter) Check(g *kg.Graph) error {
 	return nil
 }
 
-// Rank is the result for one query: under each filter, the number of other candidates that are
-// better than the target and the number of those with exactly its reference score or, in
-// Ranking.Near, with a score within the tolerance. Ties.Rank turns them into a rank.
+// Rank is the result for one query. Under each filter, it holds the number of other candidates that
+// are better than the target, and the number of other candidates that tie with it. In
+// Ranking.Ranks, candidates tie if they have exactly the target's reference score; in Ranking.Near,
+// if their scores are within the tolerance. Ties.Rank turns the numbers into a rank.
 type Rank struct {
 	Triple kg.Triple
 	// Side is the side of the target.

@@ -39,8 +39,8 @@ type Options struct {
 	FeatureMemory int64
 	// Screen is the first stage for dot products on the backend.
 	Screen Screen
-	// Tolerances adds ranks in which candidates with nearly the target's score tie with it
-	// (Ranking.Near).
+	// Tolerances asks for additional ranks, in which candidates with nearly the target's score tie
+	// with the target (Ranking.Near).
 	Tolerances []Tolerance
 	// Progress, if not nil, is called about five times a second from one goroutine.
 	Progress func(Progress)
@@ -48,7 +48,7 @@ type Options struct {
 	adjust func(*cpuEngine) // for tests
 }
 
-// withDefaults replaces zero values by the defaults, except in Candidates and FeatureMemory.
+// withDefaults replaces zero values with the defaults, except in Candidates and FeatureMemory.
 func (o Options) withDefaults() (Options, error) {
 	if o.Threads < 0 {
 		return o, fmt.Errorf("rank: %d threads: set Threads to at least 1, or to 0 for all processors", o.Threads)
@@ -181,9 +181,9 @@ type Rescored struct {
 // at once. The target of a triple is its entity on the ranked side. Known answers come from x, in
 // m's identifiers.
 //
-// The ranks are exact. They follow the model's reference scores, whatever the engine, the backend
-// and the number of threads (docs/numerics.md). If m reads a checkpoint from a mapped file, check
-// afterwards with Checkpoint.Verify that the file has not changed.
+// The ranks are exact. They follow the model's reference scores, for any engine, backend and number
+// of threads (docs/numerics.md). If m reads a checkpoint from a mapped file, check afterwards with
+// Checkpoint.Verify that the file has not changed.
 func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (*Ranking, error) {
 	ranking, err := run(ctx, m, x, triples, o)
 	if o.givesWay(ctx, err) {

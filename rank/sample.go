@@ -15,8 +15,8 @@ import (
 type sample struct {
 	*engine.Block
 	f      *features
-	rows   []int32     // of the candidates
-	scores [][]float64 // of each row, for the compared candidates; nil before the first estimate
+	rows   []int32     // rows of the candidates
+	scores [][]float64 // scores of each row with the compared candidates; nil before the first estimate
 }
 
 // sampleSize returns the numbers of targets and candidates in a sample for a ranking with the given

@@ -64,7 +64,7 @@ type refiner interface {
 	refine(q *packedQueries, row, panel int, scores []float32, band float64, open []duplicates)
 }
 
-// packedQueries are the queries of a block as the kernels of a screen read them.
+// packedQueries holds the queries of a block in the layout that the kernels of a screen read.
 type packedQueries struct {
 	most   int      // queries in a block
 	strips []uint32 // [row/MR][terms][MR]

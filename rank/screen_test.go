@@ -68,7 +68,7 @@ func TestScreenChanges(t *testing.T) {
 	}
 }
 
-// Int8 saves time for each pair and costs time for packing and for each pair that it leaves
+// Int8 saves time for each pair, but it costs time for packing and for each pair that it leaves
 // undecided.
 func TestCheapestScreen(t *testing.T) {
 	for _, c := range []struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The ranks of ranges of the candidates add up to the ranks of all candidates, whatever engine
-// counts a range. The triples can be ranked in two halves.
+// The ranks of ranges of the candidates add up to the ranks of all candidates. Any engine may count
+// a range. The triples can be ranked in two halves.
 func TestShards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -71,8 +71,8 @@ func TestSlicesAreLoadedAhead(t *testing.T) {
 	}
 }
 
-// The first error from loading a slice or from working on it ends a session, and so does the end of
-// the context.
+// A session ends with the first error from loading a slice or from working on it, and when its
+// context ends.
 func TestSlicesEndWithTheFirstError(t *testing.T) {
 	j := &engine.Job{Last: 100, Plan: engine.Plan{Passes: make([]engine.Pass, 1)}}
 	newSession := func(fail int) *session {

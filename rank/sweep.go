@@ -13,7 +13,7 @@ import (
 type sweeper struct {
 	f          *features
 	queries    packedQueries        // written by screen.packQueries, read by the kernel
-	thresholds thresholds           // of a panel group, read by the kernel
+	thresholds thresholds           // thresholds of a panel group, which the kernel reads
 	panel      *kernel.PanelScratch // written by the kernel: scores, and undecided pairs
 	better     []int32              // written by the kernel: certainly better candidates of each target, unfiltered
 	known      knownByPanel

@@ -75,7 +75,7 @@ var breaks = regexp.MustCompile(`([\pL\pN][_/.:]+)([\pL\pN])`)
 
 // pageView is a page as the template shows it.
 type pageView struct {
-	Title         string // of the window
+	Title         string // title of the window
 	Content       string // the number of items of each kind
 	Charts, Style template.CSS
 	Sections      []section

@@ -151,7 +151,7 @@ func written(t *testing.T, p *Page) string {
 type element struct {
 	name  string
 	attrs map[string]string
-	text  string // of the element and all elements within
+	text  string // text of the element and of all elements within
 }
 
 // elements parses a page. It requires every element to end, in order.

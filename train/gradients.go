@@ -20,8 +20,8 @@ type gradientSink interface {
 	// relation accepts the gradient of relation usedRows.relations[k]: the gradients of its rows in
 	// all tensors, one after the other.
 	relation(k int, gradient []float32)
-	// global accepts the gradients of the global tensors, one after the other. It is called once,
-	// after all other calls, for a model that has such tensors.
+	// global accepts the gradients of the global tensors, one after the other. If the model has
+	// such tensors, it is called once, after all other calls.
 	global(ctx context.Context, gradient []float32) error
 }
 

@@ -19,7 +19,7 @@ type objective struct {
 	backend *linalg.Backend
 	p       []float32 // the weights p_j of the negatives
 	answers []int32
-	scores  []float32 // of the answers
+	scores  []float32 // scores of the answers
 }
 
 // excluded replaces the score of an entity that is not a negative. It is low enough to give the
@@ -89,7 +89,7 @@ func (o *objective) crossEntropyOfMany(scores []float32, negatives int, weight f
 		smoothing = 0
 	}
 	top := o.backend.Max(scores)
-	label := weight * smoothing / float64(max(negatives, 1)) // of a negative
+	label := weight * smoothing / float64(max(negatives, 1)) // label of a negative
 	if label > 0 {
 		for j, x := range scores {
 			loss -= label * float64(o.p[j]*(x-top))
@@ -134,7 +134,7 @@ func (o *objective) smoothedCrossEntropy(target float32, negatives []float32, we
 	if count == 0 {
 		return loss, dTarget
 	}
-	label := weight * o.config.Smoothing / float64(count) // of a negative
+	label := weight * o.config.Smoothing / float64(count) // label of a negative
 	o.backend.Axpy(negatives, float32(-label), o.p)
 	return loss - label*total, dTarget + weight*o.config.Smoothing
 }

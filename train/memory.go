@@ -58,10 +58,10 @@ func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 // census holds the sizes of a data set that determine the memory of a run.
 type census struct {
 	entities, relations int
-	triples, valid      int   // of the training and the validation split
+	triples, valid      int   // numbers of triples in the training and the validation split
 	perRelation         []int // training triples of each relation
 	anchors             int   // distinct heads plus distinct tails of training triples
-	degrees             []int // of each entity in the training triples
+	degrees             []int // degree of each entity in the training triples
 }
 
 func newCensus(g *kg.Graph) *census {
@@ -131,7 +131,7 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
 	features := float64(stride(towers.Width))*(n.rows+n.denseRows) + float64(stride(towers.PsiWidth()))*2*n.queries
 	gradients := n.segments * relation
-	if dependence(m) != model.OnEntity { // the gradients of entities, by feature row
+	if dependence(m) != model.OnEntity { // gradients of entities, by feature row
 		gradients += n.rows * float64(stride(tables[0].width))
 	}
 	if c.Clip > 0 { // kept until their norm is known
@@ -163,7 +163,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 	case c.Distribution == recipe.Bernoulli:
 		n.queries /= 2
 	}
-	groups := 0.0 // of queries with the same side and relation
+	groups := 0.0 // groups of queries with the same side and relation
 	for _, triples := range s.perRelation {
 		// Each side of a relation has its own segments, and not all of them are full.
 		queries := n.queries * float64(triples) / float64(max(s.triples, 1))
@@ -196,13 +196,13 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		n.rows = n.entities
 	}
 	if depends&model.OnRelation != 0 && n.denseRows > 0 {
-		// Each group has a dense part of its own, with copies of the rows. The parts share memory for
+		// Each group has a separate dense part, with copies of the rows. The parts share memory for
 		// their scores.
 		n.scores /= n.queries
 		switch c.Negatives {
 		case recipe.OneVsAll:
 			n.rows *= max(1, groups)
-		case recipe.SharedNegatives: // the rows belong to two groups already
+		case recipe.SharedNegatives: // the rows already belong to two groups
 			n.rows *= max(1, groups/2)
 		}
 		n.denseRows = n.rows

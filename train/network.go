@@ -9,15 +9,14 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// networkStep holds what a step of a model.Network needs besides the fields of stepper. A network
-// computes the query vectors of all queries together, before the losses, and propagates their
-// gradients back together, after all losses.
+// networkStep extends stepper for a model.Network. A network computes all query vectors together,
+// before the losses. After all losses, it propagates all their gradients back together.
 type networkStep struct {
 	worker     model.NetworkWorker
 	dropout    *networkDropout
 	anchors    linalg.Matrix // the embedding of each query's anchor, after dropout
-	dRelations linalg.Matrix // of each query
-	dGlobals   []float32     // of all global tensors
+	dRelations linalg.Matrix // gradients of each query's relation
+	dGlobals   []float32     // gradients of all global tensors
 }
 
 // newNetworkStep returns nil unless m is a network.
@@ -57,7 +56,7 @@ func (d *networkDropout) Drop(l model.Layer, query int, x []float32) {
 	d.layers[l].apply(x, &pcg, d.epoch, d.step, query)
 }
 
-// forward computes Ψ of a network, and the scores of all pairs.
+// forward computes ψ of all queries, and the scores of all pairs.
 func (s *stepper) forward(ctx context.Context, w *workload) error {
 	n := s.network
 	err := s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {
@@ -78,8 +77,8 @@ func (s *stepper) forward(ctx context.Context, w *workload) error {
 	})
 }
 
-// backward computes the gradients of anchors, relations and global tensors of a network from dPsi,
-// which already contains the contributions of dense parts.
+// backward computes the gradients of anchors, relations and global tensors from dPsi, which already
+// contains the contributions of dense parts.
 func (s *stepper) backward(ctx context.Context, w *workload) error {
 	n, dense := s.network, w.denseQueries()
 	err := s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {

@@ -23,7 +23,7 @@ type optimiser struct {
 	step    int     // number of the current step, from 1; between steps, the number of steps done
 	rate    float64 // learning rate of the step
 	tables  []optimiserTable
-	used    usedRows // of the step
+	used    usedRows // rows that the step uses
 	// sizes holds, for every step since the last flush, the factor of m/√v in Adam's update.
 	sizes []float64
 }
@@ -208,8 +208,8 @@ func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32)
 	}
 }
 
-// apply updates values, which have missed the given number of steps. With Adam, it prefetches what
-// is ahead of values and their moments by the given number of entries.
+// apply updates values, which have missed the given number of steps. With Adam, it also prefetches
+// the entries that lie the given number of entries after values and after their moments.
 func (o *optimiser) apply(values, first, second, gradient []float32, missed, ahead int) {
 	c := o.config
 	switch c.Optimiser {

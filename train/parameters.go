@@ -20,7 +20,8 @@ type parameterTable struct {
 func (t *parameterTable) row(i int) []float32 { return t.values[i*t.width : (i+1)*t.width] }
 func (t *parameterTable) rows() int           { return len(t.values) / t.width }
 
-// tablesOf returns the tensors of a model in the model's order: the table of the entities first.
+// tablesOf returns the tensors of a model in the model's order, which begins with the table of
+// entities.
 func tablesOf(m model.Model) []parameterTable {
 	var tables []parameterTable
 	for i, p := range parametersOf(m) {
@@ -41,8 +42,8 @@ func parametersOf(m model.Model) []model.Parameter {
 	return list
 }
 
-// dependence says what the features of a model depend on. If the towers of the two sides differ, so
-// do their features.
+// dependence returns what the features of a model depend on. If the towers of the two sides differ,
+// their features differ, too.
 func dependence(m model.Model) model.Dependence {
 	tail, head := m.Tower(kg.Tail), m.Tower(kg.Head)
 	depends := tail.Features | head.Features

@@ -14,9 +14,9 @@ import (
 // pools, each with half of the threads. Each pool computes the scores and gradients of its part,
 // and the pools wait for each other only at the end.
 type pool struct {
-	scratch  []stepScratch // of each goroutine
+	scratch  []stepScratch // memory of each goroutine
 	comparer comparer
-	scores   linalg.Matrix // of a dense part
+	scores   linalg.Matrix // scores of a dense part
 }
 
 func newPool(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, s []stepScratch) *pool {
@@ -37,8 +37,8 @@ type stepScratch struct {
 	objective  objective
 	pcg        *rand.PCG
 	anchor     []float32 // an embedding with dropout applied
-	dPhi       []float32 // of a feature row outside dense parts
-	gradient   []float32 // of an entity or a relation
+	dPhi       []float32 // gradient of a feature row outside dense parts
+	gradient   []float32 // gradient of an entity or a relation
 	term       []float32 // one term of an entity's gradient
 
 	// The data for one chunk of the pairs of a feature row.

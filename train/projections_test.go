@@ -40,8 +40,8 @@ func TestProjectionGradients(t *testing.T) {
 	}
 }
 
-// Every group of queries with the same features has rows of its own, and the rows of a group are in
-// runs of its side and relation.
+// Every group of queries with the same features has its own rows, and these rows are in runs of the
+// group's side and relation.
 func TestFeatureRuns(t *testing.T) {
 	g := traintest.RandomGraph(12, 3, 60, 3)
 	for _, negatives := range []recipe.Negatives{

@@ -23,12 +23,12 @@ type stepper struct {
 	model  model.Trainable
 	towers model.Training
 	tables []parameterTable
-	// The tables of relations and the global tensors, without frozen ones.
+	// The tables of relations and the global tensors that have gradients.
 	relations, globals []parameterTable
-	// network computes the queries of a model that is a model.Network; otherwise it is nil.
+	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep
 	backend *linalg.Backend
-	pool    *pool   // of all threads
+	pool    *pool   // all threads
 	halves  []*pool // each with half of the threads; nil if a step cannot have two dense parts of the same size
 
 	queryDropout, anchorDropout dropout
@@ -43,18 +43,18 @@ type stepper struct {
 	// scores.
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
-	losses                  []float64 // of each query
+	losses                  []float64 // the loss of each query
 
 	segments   []segment
 	rowRuns    []featureRun
-	dRelations []float32 // of each segment, and then of each row run
+	dRelations []float32 // gradients for each segment, and then for each row run
 	byRow      csr       // pairs by feature row
 	byEntity   csr       // feature rows, and then queries, by entity
 	byRelation csr       // segments, and then row runs, by relation
 	keys       []int32   // scratch memory of begin
 
 	used           usedRows
-	penalties      []float64 // of used.entities, then of used.relations
+	penalties      []float64 // penalties of used.entities, then of used.relations
 	queryPenalties []float64
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // scorer returns a function that computes a model's reference scores without γ. The scores of a
-// network use the statistics of the queries of w. The parameters must not change between calls of
+// network use the statistics of the queries in w. The parameters must not change between calls to
 // that function.
 func scorer(t testing.TB, m model.Model, w *workload) func(q kg.Query, e int32) float64 {
 	if network, ok := networks[m.Config().Model]; ok {
@@ -200,7 +200,7 @@ func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64
 
 func isRow(p model.Parameter) bool { return p.Axis != model.Global }
 
-// rowPenalty is the penalty on a triple in a model that adds it up over all parameters.
+// rowPenalty is the penalty on a triple in models whose penalties are sums over all parameters.
 func rowPenalty(c *recipe.Recipe, m model.Model, t kg.Triple) (sum float64) {
 	n := map[model.Penalty]float64{model.Frobenius: 2, model.N3: 3}[c.Regulariser]
 	for i, p := range parametersOf(m) {
@@ -288,7 +288,7 @@ func relationRows(c *recipe.Recipe, r int32) []int32 {
 
 // vectorPenalty is the penalty on a triple in a model whose rows are real or complex vectors.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
-	// The numbers of real values of an entity and of a relation for each dimension.
+	// The numbers of real values per dimension in an entity and in a relation.
 	parts, known := map[string][2]int{
 		"complex": {2, 2}, "rotate": {2, 1}, "rotate-l2": {2, 1}, "rescal": {1, c.Dim}, "cp": {2, 1}, "simple": {2, 2},
 		"quate": {4, 4}, "duale": {8, 8}, "dihedral": {2, 8}, "seek": {4, 4},
@@ -738,11 +738,11 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 	}
 	for k, tensor := range tensors {
 		if s.tables[k].frozen || k == 1 && c.Model == "dihedral" {
-			continue // dihedral's weights have the straight-through estimate: see model.TestStraightThrough
+			continue // dihedral's weights have straight-through gradients: see model.TestStraightThrough
 		}
 		checks := 100 // enough to reach every position in a matrix
 		if networks[c.Model] != nil {
-			checks = 15 // their losses take long, and all positions of a tensor share their code
+			checks = 15 // their losses are slow, and all positions of a tensor share the same code
 		}
 		every := 1 + len(tensor)/checks
 		for i := 0; i < len(tensor); i += every {

@@ -87,7 +87,7 @@ func TestRandomTables(t *testing.T) {
 			if name == "protate" {
 				c.want["modulus"] = c.want["embedding_range"] / 2
 			}
-			relations := func(i int) bool { return true } // the random entries of a row of relations
+			relations := func(i int) bool { return true } // the random entries of a relation's row
 			if name == "hake" {
 				c.want["phase_weight"] = c.want["embedding_range"] / 2
 				relations = func(i int) bool { return i < 20 }

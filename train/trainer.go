@@ -40,7 +40,7 @@ type Progress struct {
 // or, with kvsall, over queries.
 type Loss struct {
 	Total       float64 `json:"total"`
-	Fit         float64 `json:"fit"` // of targets and negatives
+	Fit         float64 `json:"fit"` // loss of targets and negatives
 	Z           float64 `json:"z"`   // of Z-samples
 	Regulariser float64 `json:"regulariser"`
 }
@@ -387,7 +387,7 @@ func (t *Trainer) diverged(step int, l Loss) error {
 		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
-// DivergedError says that the loss or a parameter became NaN or infinite. The recipe is the cause.
+// DivergedError means that the loss or a parameter became NaN or infinite. The recipe is the cause.
 type DivergedError string
 
 func (d DivergedError) Error() string { return string(d) }

@@ -43,7 +43,7 @@ type workload struct {
 
 	// The pairs of query i are pairs[i] ≤ k < pairs[i+1], and pair k has feature row pairRows[k]. A
 	// main query has no pairs if its dense part contains all entities. Otherwise its pairs are its
-	// target, followed by its independent negatives.
+	// target and then its independent negatives.
 	pairs    []int32
 	pairRows []int32
 	zWeights []float64 // the weight of each pair of the Z-samples' queries
@@ -98,7 +98,7 @@ type preparer struct {
 	triples []kg.Triple
 	known   *kg.Index
 	sampler *sampler
-	depends model.Dependence // of features
+	depends model.Dependence // what features depend on
 	z       *zpattern.Index  // nil without Z-samples
 	// headProbability holds the probability of a head query for each relation. It is nil unless the
 	// distribution is bernoulli.
@@ -107,8 +107,8 @@ type preparer struct {
 	subsampling map[kg.Triple]float64
 
 	work workload
-	// rowOf holds the feature row of each entity, or −1: for queries that share features with group.
-	// All are −1 between calls to prepare.
+	// rowOf holds the feature row of each entity for queries that share features with group, or −1.
+	// All entries are −1 between calls to prepare.
 	rowOf    []int32
 	group    kg.Query
 	listed   [2]rowRange // the rows that rowOf lists
@@ -122,7 +122,7 @@ type preparer struct {
 // drawScratch is the memory of a goroutine that draws random numbers.
 type drawScratch struct {
 	pcg        *rand.PCG
-	rng        *rand.Rand // of pcg
+	rng        *rand.Rand // draws from pcg
 	z          *zpattern.Sampler
 	candidates []int32
 }
@@ -378,8 +378,8 @@ func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
 	w.penaltyCounts = append(w.penaltyCounts, 1)
 }
 
-// addParts adds the dense parts: one with all entities, or one with the shared negatives for each
-// side. Queries with different features have separate parts.
+// addParts adds the dense parts: one with all entities, or one for each side with its shared
+// negatives. Queries with different features have separate parts.
 func (p *preparer) addParts(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
@@ -398,9 +398,9 @@ func (p *preparer) addParts(tails, epoch, step int) {
 	}
 }
 
-// addRows adds the dense parts of main queries first ≤ i < last, whose candidates are the last rows,
-// in entities. If the queries have different features, every group of queries after the first gets
-// copies of these rows.
+// addRows adds the dense parts of main queries first ≤ i < last. Their candidates are entities,
+// which are the last rows. If the queries have different features, every group of queries after the
+// first gets copies of these rows.
 func (p *preparer) addRows(first, last int, entities []int32) {
 	w := &p.work
 	row := len(w.rows) - len(entities)
@@ -426,8 +426,8 @@ func (p *preparer) share(a, b kg.Query) bool {
 	return p.depends.Shares(a.Side == b.Side, a.Relation == b.Relation)
 }
 
-// enter prepares rowOf for the pairs of a query, which is main query i or, if i < 0, the query of a
-// Z-sample. The main queries come first.
+// enter prepares rowOf for the pairs of a query. It is main query i or, if i < 0, the query of a
+// Z-sample. All main queries must come first.
 func (p *preparer) enter(q kg.Query, i int) {
 	if p.depends == model.OnEntity || i != 0 && p.share(p.group, q) {
 		return

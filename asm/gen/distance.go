@@ -500,7 +500,7 @@ func (c vectors) root(k constants) func(x reg.VecVirtual, inverse bool) (y, p re
 
 func (c vectors) roots(k constants) {
 	c.begin("Roots"+c.set, "func(x *float32, n int)",
-		"replaces x[i] by −√x[i], i < n, rounded once."+requires16)
+		"replaces x[i] with −√x[i], i < n, rounded once."+requires16)
 	x, n := c.param("x"), c.param("n")
 	sign := c.load(k.bits(1 << 31))
 	c.loop("entries", n, c.lanes, func() {

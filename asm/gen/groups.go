@@ -16,11 +16,11 @@ import (
 // anyGroup stands for a group whose size is an argument.
 const anyGroup = 0
 
-// groupNormComparison keeps two registers for each vector of scores: the scores, and the sum of
-// squares of the current group.
+// groupNormComparison keeps two registers for each vector of scores: one for the scores, and one
+// for the sum of squares of the current group.
 var groupNormComparison = comparison{
 	name: "GroupNorm", group: anyGroup, psi: 1, phi: 1, falling: true, rows512: 4, rows256: 3, constants: loadTiny,
-	equation: `score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²),  u < Group, t = g·Group
+	equation: `score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 
 in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits in
 AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from 2⁻¹²⁶ with u ascending.`,
@@ -121,7 +121,7 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 func groupNormPeak(c vectors) {
 	chains := peakChains
 	if c.lanes == 8 {
-		chains = 6 // as many as 16 registers hold
+		chains = 6 // the most that 16 registers can hold
 	}
 	name := "GroupNormPeak" + c.set
 	function(c.Context, name, "func(n, group int, x *float32)")
@@ -186,7 +186,7 @@ func pairGroupNorm(c *build.Context, set string, lanes int) {
 			c.AppendDatum(operand.U32(word))
 		}
 	}
-	vec, half := c.ZMM, c.YMM // a vector of float64, and as many float32
+	vec, half := c.ZMM, c.YMM // a vector of float64, and half a vector of float32
 	if lanes == 4 {
 		vec, half = c.YMM, c.XMM
 	}
@@ -241,7 +241,7 @@ func pairGroupNorm(c *build.Context, set string, lanes int) {
 	acc := make([]reg.VecVirtual, vectors)
 	for v := range acc {
 		acc[v] = vec()
-		c.VXORPD(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
+		c.VXORPD(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // also clears the upper half of the register
 	}
 	holds(c, "sums of the eight lanes", acc...)
 	square := func(v int, a, b reg.VecVirtual) {

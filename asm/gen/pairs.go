@@ -82,7 +82,7 @@ They are exact in int32. x, n, table and stride are in words of four bytes.
 Requires n to be a positive multiple of 64, and count > 0.`
 
 func pairInt8(c *build.Context) {
-	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // one chain per cycle of latency of an addition
+	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // one chain for each cycle of an addition's latency
 	function(c, name, "func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)")
 	doc(c, fmt.Sprintf(pairInt8Doc, name))
 	c.Pragma("noescape")

@@ -38,11 +38,11 @@ type comparison struct {
 	// group is the number of coordinates that are compared together, or anyGroup. psi and phi are the
 	// numbers of words per coordinate in ψ and in φ.
 	group, psi, phi int
-	// falling says that more coordinates never raise a score, so the kernel may leave strips
-	// early.
+	// falling reports whether additional coordinates never raise a score. The kernel may then leave
+	// strips early.
 	falling bool
-	// integer says that the accumulators hold int32. The kernel converts them to float32 before it
-	// counts.
+	// integer reports whether the accumulators hold int32. The kernel converts them to float32
+	// before it counts.
 	integer bool
 	// constants loads the registers that stay the same in every strip.
 	constants func(c vectors) fixed
@@ -60,10 +60,10 @@ type severalSums struct {
 	sums int
 	// largest is the number of a "sum" that is the largest of its terms, or 0.
 	largest int
-	// steps add a group to the sums, one after another. Each step loads only its own words, so that
-	// few registers hold words at the same time.
+	// steps add a group to the sums, one after another. Each step loads only its own words, so few
+	// registers hold words at the same time.
 	steps []step
-	// combine turns the sums of a candidate into its score, in acc[0]. It may change the others.
+	// combine replaces acc[0], the first of the sums, with the score. It may change the other sums.
 	combine func(c vectors, k fixed, acc []reg.VecVirtual)
 	// chains512 and chains256 are the numbers of chains of each sum in the peak loop.
 	chains512, chains256 int
@@ -165,7 +165,7 @@ func tinyData(c *build.Context) {
 
 // loadTiny returns 2⁻¹²⁶ in all lanes.
 func loadTiny(c vectors) fixed {
-	if c.lanes == 8 { // all registers are taken
+	if c.lanes == 8 { // no register is free
 		return fixed{tiny: operand.NewDataAddr(operand.NewStaticSymbol(tinyName), 0)}
 	}
 	r := c.vec()
@@ -501,8 +501,8 @@ func sumsAt(sums [][][]reg.VecVirtual, i, v int) (list []reg.VecVirtual) {
 	return list
 }
 
-// finishSums adds the sums to the earlier ones if Add is set, stores them, and combines them to
-// scores, unless nothing reads these scores.
+// finishSums adds the earlier sums if Add is set and stores the new sums. If something reads the
+// scores, it also combines the sums into scores.
 func (c panel) finishSums(k fixed, sums [][][]reg.VecVirtual, scores reg.Register, at progress) {
 	all := slices.Concat(sums...)
 	address := c.GP64()

@@ -9,9 +9,9 @@ import (
 )
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
-// NormPeak, PhasePeak and GroupNormPeak do the arithmetic of the panel kernels; FMA64Peak, MulAdd64Peak and Int8Peak
-// do the arithmetic of other kernels. Each exists for AVX512 and AVX2, and Int8Peak also for
-// AVX512VNNI.
+// NormPeak, PhasePeak, HakePeak and GroupNormPeak do the arithmetic of the panel kernels.
+// FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other kernels. Each exists for AVX512
+// and AVX2; Int8Peak also exists for AVX512VNNI.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.
@@ -39,7 +39,7 @@ func peaks(c *build.Context) {
 func (k comparison) emitPeak(c vectors) {
 	name := k.name + "Peak" + c.set
 	chains := peakChains
-	switch { // as many as the registers hold
+	switch { // the most that the registers hold
 	case k.several != nil && c.lanes == 16:
 		chains = k.several.chains512
 	case k.several != nil:

@@ -125,7 +125,7 @@ func (c vectors) maximum() {
 
 func (c vectors) exp(k constants) {
 	c.begin("Exp"+c.set, "func(x *float32, n int, a, shift float32, lanes *[32]float32)",
-		`replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod 32. A sum is one
+		`replaces x with exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod 32. A sum is one
 chain from 0 with i ascending. Every operation is rounded.`+requires32)
 	x, n, lanes := c.param("x"), c.param("n"), c.param("lanes")
 	a, shift := c.argument("a"), c.argument("shift")
@@ -147,7 +147,7 @@ chain from 0 with i ascending. Every operation is rounded.`+requires32)
 
 func (c vectors) logistic(k constants) {
 	c.begin("Logistic"+c.set, "func(x, w *float32, n int, shift, target float32, lanes *[32]float32)",
-		`computes the logistic losses of scores and replaces the scores by the derivatives. With z = x + shift,
+		`computes the logistic losses of scores and replaces the scores with the derivatives. With z = x + shift,
 
 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	x = w·(1/(1 + exp(−z)) − target)

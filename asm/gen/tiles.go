@@ -20,7 +20,7 @@ import (
 
 const (
 	tileRows16 = 16 // rows of a tile
-	tileBytes  = 64 // of a row
+	tileBytes  = 64 // bytes in a row
 	tileWords  = tileBytes / 4
 )
 
@@ -39,7 +39,7 @@ const (
 )
 
 // vex emits an instruction of map 0F38 as bytes. vvvv is the second source. highBase and highIndex
-// say whether the base and the index of the SIB byte are among R8 to R15.
+// report whether the base and the index of the SIB byte are among R8 to R15.
 func vex(
 	c *build.Context, isa, text string, uses []operand.Op,
 	prefix, vvvv, opcode byte, highBase, highIndex bool, rest ...byte,

@@ -9,7 +9,7 @@ import (
 
 // This file generates UnpackTriangleAVX2, PackTriangleAVX2 and AddTransposeAVX2, which convert
 // between packed lower triangles and d × d float32 matrices whose rows begin ld entries apart.
-// Stores and shuffles limit their speed, so AVX-512 uses them too.
+// Stores and shuffles limit their speed, so AVX-512 also uses them.
 
 // triangles emits the kernels.
 func triangles(c *build.Context) {
@@ -65,8 +65,9 @@ func (c vectors) triangleRows(
 	c.JLT(operand.LabelRef("row"))
 }
 
-// squares emits a loop over the 8 × 8 submatrices of a matrix: off for each one below the diagonal
-// with its mirror image above, and diagonal for those on the diagonal. It changes m and d.
+// squares emits a loop over the 8 × 8 submatrices of a matrix. It calls off for each submatrix
+// below the diagonal and its mirror image above, and diagonal for each submatrix on the diagonal.
+// The loop changes m and d.
 func (c vectors) squares(m, d, ld reg.GPVirtual, off func(low, high *rows), diagonal func(at *rows)) {
 	down, highs, n := c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(ld, down)
@@ -106,7 +107,7 @@ func (c vectors) squares(m, d, ld reg.GPVirtual, off func(low, high *rows), diag
 func (c vectors) unpackTriangle(lanes operand.Mem) {
 	c.begin("UnpackTriangleAVX2", "func(dst, packed *float32, d, ld int, diagonal float32)",
 		`writes the symmetric d × d matrix of a packed lower triangle to dst, with its diagonal multiplied by diagonal
-and with zeros up to the next multiple of 8 columns. dst has rows up to the next multiple of 8; those from d on must be
+and with zeros up to the next multiple of 8 columns. dst has rows up to the next multiple of 8; rows from d on must be
 zero. `+triangleDoc)
 	dst, packed, d, ld := c.param("dst"), c.param("packed"), c.param("d"), c.bytes("ld")
 	row, to := c.GP64(), c.GP64()

@@ -94,7 +94,7 @@ func Judge(base, head, control []Point, minEffect float64) Judgement {
 
 const confidence = 0.95
 
-// tooFew is the reason for a verdict without an interval.
+// tooFew returns the reason for a verdict without an interval.
 func tooFew(paired bool) string {
 	if paired {
 		return fmt.Sprintf("too few rounds for an interval: at least %d are needed", leastSample(confidence))
@@ -104,8 +104,8 @@ func tooFew(paired bool) string {
 }
 
 // leastSample returns the size of the smallest sample whose extremes enclose the median of the
-// distribution with the given probability. All of n values lie on one side of the median with
-// probability 2·2⁻ⁿ.
+// distribution with the given probability. The probability that all n values lie on the same side
+// of the median is 2·2⁻ⁿ.
 func leastSample(confidence float64) int {
 	n := 1
 	for 1-math.Exp2(float64(1-n)) < confidence {
@@ -114,8 +114,8 @@ func leastSample(confidence float64) int {
 	return n
 }
 
-// confidenceOfEach is the confidence of two intervals that both hold with the probability
-// confidence.
+// confidenceOfEach is the confidence that each of two intervals needs so that both hold with the
+// probability confidence.
 const confidenceOfEach = 1 - (1-confidence)/2
 
 // ratio returns other over base, or over base and its control together, and the number of rounds.

@@ -16,7 +16,7 @@ import (
 // sizes describes the simulated clusters.
 type sizes struct {
 	name     string
-	exponent float64 // of the Pareto distribution of sizes, cut off at 1,000; 0 means 10 triples each
+	exponent float64 // exponent of the Pareto distribution of sizes, cut off at 1,000; 0 means 10 triples each
 	easier   bool    // whether clusters of more than 20 triples have better ranks
 }
 

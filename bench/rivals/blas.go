@@ -112,7 +112,7 @@ func (o *oneDNN) score(c, q []float32, m int) error {
 
 func pointer(x []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(x)) }
 
-// missingError says that a rival is left out because a library is not installed.
+// missingError means that a rival is left out because a library is not installed.
 type missingError struct{ what, install string }
 
 func (e missingError) Error() string {

@@ -45,7 +45,7 @@ type job struct {
 	targets []target
 	phi     []float32 // [n][stride]
 	stride  int
-	sizes   []float64 // of the candidates, for the model's slack
+	sizes   []float64 // sizes of the candidates, for the model's slack
 	q, c    []float32 // queries, [block][stride], and scores, [block][n], of a block; shared by the rivals
 }
 
@@ -136,7 +136,7 @@ func (j *job) prepare(ctx context.Context) error {
 		return fmt.Errorf("no rival supports candidate features that depend on the query, as in %s", c.Model)
 	}
 	if j.tower.Psi != j.tower.Phi {
-		return fmt.Errorf("no rival supports vectors ψ and φ of different lengths, as in %s", c.Model)
+		return fmt.Errorf("no rival supports vectors ψ and φ of different lengths, which %s has", c.Model)
 	}
 	j.index = kg.NewIndex(j.graph)
 	triples, err := j.graph.Triples(kg.Test)

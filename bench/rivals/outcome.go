@@ -23,7 +23,7 @@ type rival interface {
 
 // outcome is one run of a rival.
 type outcome struct {
-	counts  []count // for the targets that were ranked
+	counts  []count // counts for the ranked targets
 	elapsed time.Duration
 	// counting is the part of elapsed that follows the products, or 0 if it is not measured.
 	counting time.Duration

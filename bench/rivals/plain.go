@@ -12,7 +12,7 @@ import (
 // a time.
 type plainLoop struct{ *job }
 
-// plainLoops holds the comparisons that have a loop.
+// plainLoops holds the loop of each comparison that has one.
 var plainLoops = map[model.Comparison]func(q, e []float32) float32{
 	kernel.Dot: dot, kernel.L1: l1, kernel.GroupNorm: pairNorm,
 }

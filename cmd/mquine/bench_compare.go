@@ -128,8 +128,8 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	return writeOutput(cmd, notes.Bytes())
 }
 
-// table returns the table of the rows and the reasons that its verdicts refer to by number. What
-// the names of all rows share is in the title.
+// table returns a table of the rows and the reasons that its verdicts refer to by number. The title
+// contains the parts that the names of all rows share.
 func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []string) {
 	header := []any{"benchmark", "base", "head", "change", "verdict"}
 	table = text.NewTable(2, 3, 4)
@@ -199,7 +199,7 @@ func inUnit(s benchmath.Summary, unit string) string {
 	return benchunit.Scale(s.Center, benchunit.ClassOf(unit))
 }
 
-// spread returns half the width of an interval as text, in percent of the median, or nothing if
+// spread returns half the width of an interval as text, in percent of the median. It returns "" if
 // there are too few measurements for an interval.
 func spread(s benchmath.Summary) string {
 	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {
@@ -222,8 +222,8 @@ func clock(seconds float64) string {
 	return fmt.Sprintf("%.4gns", 1e9*seconds)
 }
 
-// change returns a ratio and its interval as text: changes in percent. There may be too few
-// measurements for an interval.
+// change returns a ratio and its interval as text, as changes in percent. It omits the interval if
+// there are too few measurements.
 func change(s benchmath.Summary) string {
 	of := func(r float64) string { return fmt.Sprintf("%+.1f%%", 100*(r-1)) }
 	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {

@@ -33,7 +33,8 @@ type dataInfo struct {
 	// Statistics and Notes describe the installed files.
 	Statistics *kg.Statistics `json:"statistics,omitempty"`
 	Notes      []string       `json:"notes,omitempty"`
-	// Limits are the limits of rankings of the test split, with --protocol-limits.
+	// Limits are the limits of the metrics on the test split. They are empty without
+	// --protocol-limits.
 	Limits []metrics.Limit `json:"limits,omitempty"`
 	// Problem says why an installed public data set cannot be used, or is empty.
 	Problem string `json:"problem,omitempty"`
@@ -86,8 +87,9 @@ head, on average in the train split. --format csv prints a line for each split.
 split can have. Under the filters none and train, other true answers compete
 with the true answer of a query, so even a perfect model does not reach 1:
   oracle        knows the test split and ranks its answers before all others
-  exchangeable  cannot tell the true answer of a query from the other true
-                answers that the filter leaves. The values are expected values
+  exchangeable  cannot distinguish the true answer of a query from the other
+                true answers that the filter leaves. These limits are expected
+                values
 --format csv then prints a line for each limit.`,
 		Example: `  mquine data info fb15k-237
   mquine data info wn18 --protocol-limits
@@ -123,8 +125,8 @@ func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return slices.Compact(names), cobra.ShellCompDirectiveFilterDirs
 }
 
-// describeData describes a data set, with the limits of rankings if limits is true. If an installed
-// public data set cannot be read, it sets Problem instead of returning an error.
+// describeData describes a data set, with the limits of the metrics if limits is true. If an
+// installed public data set cannot be read, it sets Problem instead of returning an error.
 func describeData(ctx context.Context, name string, log io.Writer, p *printed, limits bool) (dataInfo, error) {
 	info := dataInfo{Schema: "mquine.data-info/1", Provenance: provenance(ctx), Name: name}
 	if set, public := catalogue.Find(name); public {
@@ -375,7 +377,7 @@ func (d dataInfo) columnTable(columns []splitColumn) *text.Table {
 	return t
 }
 
-// limitTable shows the limits of rankings.
+// limitTable shows the limits of the metrics.
 func (d dataInfo) limitTable() *text.Table {
 	header, numbers := table.Row{"filter", "side", "limit of a ranking", "MRR"}, []int{4}
 	for i, h := range d.Limits[0].Hits {

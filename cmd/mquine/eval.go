@@ -30,10 +30,11 @@ The table shows, over all queries:
   AMR        adjusted mean rank: mean rank / mean rank of a random ranking.
              Lower is better
   AMRI       adjusted mean rank index: 0 is chance, 1 is perfect
-  MRR limit  the highest MRR of any ranking, because under the filters none and
+  MRR limit  the highest MRR that a ranking can have. Under the filters none and
              train, other true answers compete with the true answer
   exchangeable
-             the same if nothing tells these answers from the true answer
+             the limit if a ranking cannot distinguish these answers from the
+             true answer
 
 --filter: which known answers to leave out of the candidates. The true answer
 itself is always a candidate.
@@ -49,7 +50,7 @@ itself is always a candidate.
 
 --protocol: how to evaluate. The protocols of tools take the mean over both
 sides, under filter all. Do not combine them with --side, --filter or --ties.
-  full    as --side, --filter and --ties say
+  full    the protocol that --side, --filter and --ties describe
   rotate  the RotatE repository: optimistic ties
   kbc     kbc and KGE-DURA: pessimistic ties
   dglke   DGL-KE: pessimistic ties
@@ -57,8 +58,8 @@ sides, under filter all. Do not combine them with --side, --filter or --ties.
   pykeen  PyKEEN: realistic ties
   openke  OpenKE: optimistic ties
   paper   the MQuinE paper: only tails, under filter all, realistic ties
-Below the table, the protocol of a tool says for how many queries the tool's own
-ranks may differ, and why.
+With the protocol of a tool, a note below the table says for how many queries
+the tool's own ranks may differ, and why.
 
 --by: also show the metrics of groups of queries, under the last filter.
   relation  by relation
@@ -76,7 +77,7 @@ queries.
 --ci-by: what the 95% intervals resample. Triples with a common query or entity
 have similar ranks. For intervals that hold for other queries or entities,
 resample whole clusters of triples.
-  triple    each triple alone, for other triples of the same graph
+  triple    single triples. Intervals hold for other triples of the same graph
   query     the triples of a query. Each triple belongs to the larger of its
             two queries
   entity    the triples of an entity. Each triple belongs to the more frequent
@@ -89,11 +90,11 @@ the clusters are worth only 4 clusters of equal size.
 writes, and latex prints a table with one row for the model, under the last
 filter. --percent, --no-ci and --wide affect only tables.
 
-If the folder of the data set has a file labels.tsv with lines identifier<TAB>
-label, tables show the labels beside the identifiers.
+If the folder of the data set has a file labels.tsv with lines
+identifier<TAB>label, tables show the labels beside the identifiers.
 
 --ranks writes a line for each query: side, head, relation, tail, and for each
-filter the number of other candidates with a better and with an equal score.
+filter the numbers of other candidates with a better and with an equal score.
 --json writes all metrics, the distribution of the ranks, the ten worst and best
 queries, times, the machine and checksums. --all-ties adds the other tie rules.
 Files are written atomically. If a file is "-", it goes to standard output, and

@@ -29,11 +29,11 @@ checkpoint. docs/checkpoint.md describes the tensors of each model.
 safetensors is mquine's own format.
 
 word2vec holds one vector for each entity and each relation: its rows in all
-tensors, one after the other. Tensors that all triples share are left out, and
-labels must not contain spaces. KeyedVectors belongs to gensim.models.
+tensors, one after the other. It omits tensors that all triples share. Labels
+must not contain spaces. KeyedVectors is in gensim.models.
 
-libkge-ids is npy with the labels in LibKGE's files entity_ids.del and
-relation_ids.del.`,
+libkge-ids is npy, except that the labels are in LibKGE's files entity_ids.del
+and relation_ids.del.`,
 		Example: `  mquine export ./checkpoint --to npy ./arrays
   mquine export ./complex-pykeen --to word2vec ./vectors`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// Exported tables become the same checkpoint when they are imported.
+// Importing exported tables gives the same checkpoint.
 func TestExport(t *testing.T) {
 	w := newWorkplace(t)
 	for _, to := range []string{"npy", "libkge-ids"} {
@@ -40,7 +40,7 @@ func TestExport(t *testing.T) {
 		"is already a checkpoint in the format mquine/1")
 }
 
-// The tables of two tables are also importable without the folder's configuration.
+// Models with two tables can also be imported without the folder's configuration.
 func TestExportedTables(t *testing.T) {
 	w := newWorkplace(t)
 	trained, arrays, back := w.path("distmult"), w.path("arrays"), w.path("back")
@@ -90,12 +90,12 @@ func TestImportVerify(t *testing.T) {
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	require.NoError(t, os.WriteFile(scores, []byte(strings.Replace(string(text), "score_lhs", "score", 1)), 0o644))
 	mquine(t, "import", dir, wrong, "--verify", scores).requireSentence(t, exitFailed,
-		"that float32 arithmetic explains: the checkpoint is read wrongly, or the scores belong to another one")
+		"that float32 arithmetic explains: mquine misreads the checkpoint, or the scores belong to a different one")
 	mquine(t, "import", dir, wrong, "--verify", filepath.Join(dir, "absent")).
 		requireSentence(t, exitFailed, "no such file")
 	assert.NoDirExists(t, wrong)
 
-	// Tables that the user describes: the wrong order of complex numbers is found.
+	// The comparison finds a wrong order of complex numbers in tables that the user describes.
 	tables := func(layout string) []string {
 		return []string{"import", "--from", "tensors", "--model", "complex", "--reciprocal", "offset",
 			"--layout", layout, "--entity", filepath.Join(dir, "best_valid.model:embeddings.0.weight"),
@@ -104,7 +104,7 @@ func TestImportVerify(t *testing.T) {
 			"--verify", scores, wrong}
 	}
 	require.NoError(t, os.WriteFile(scores, []byte(right), 0o644))
-	mquine(t, tables("interleaved")...).requireSentence(t, exitFailed, "the checkpoint is read wrongly")
+	mquine(t, tables("interleaved")...).requireSentence(t, exitFailed, "mquine misreads the checkpoint")
 	succeed(t, tables("halves")...)
 }
 
@@ -127,7 +127,7 @@ func TestVocabOfInfoAndCompare(t *testing.T) {
 	o := succeed(t, "compare", bare, openke, "--data", "umls", "--vocab", kbc, "--format", "csv")
 	assert.Equal(t, succeed(t, "compare", kbc, openke, "--data", "umls", "--format", "csv").stdout,
 		strings.ReplaceAll(o.stdout, "bare", "kbc-complex-umls"))
-	// A file of a folder, too.
+	// They also accept a file of a folder.
 	o = succeed(t, "compare", kbc, filepath.Join(openke, "complex.ckpt"), "--data", "umls", "--format", "csv")
 	assert.Contains(t, o.stdout, "complex.ckpt")
 }

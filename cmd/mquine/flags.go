@@ -203,7 +203,8 @@ func (c cutoffs) Set(list string) error {
 // inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
 	checkpoint, vocabulary, data string
-	// several says that the vocabulary is for all checkpoints of a list that have none.
+	// several reports whether the vocabulary is for a list of checkpoints. Some of them may not
+	// need it.
 	several bool
 }
 

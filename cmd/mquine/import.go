@@ -25,8 +25,8 @@ func newImportCommand() *cobra.Command {
 		Long: `Convert a checkpoint of another tool to mquine's format. The ranks stay the
 same. The converted checkpoint is self-contained: it holds the labels.
 
-The other commands read such a checkpoint, too. Its files tell which tool wrote
-it:
+The other commands also read such a checkpoint. The files in its folder show
+which tool wrote it:
 
 ` + toolHelp() + `
 --from tensors converts the tables of any other program: name the model, the
@@ -45,7 +45,7 @@ explains. The file has lines head<TAB>relation<TAB>tail<TAB>score, or names its
 columns in the first line. A column side with "tail" or "head" says which entity
 was predicted.
 
-The command executes nothing in the folder: its parser for pickles knows only
+The command executes nothing in the folder: its parser for pickles accepts only
 tensors, dictionaries and plain values.`,
 		Example: `  mquine import ./models/RotatE_FB15k-237 ./rotate
   mquine import --from pykeen ./complex-pykeen ./complex

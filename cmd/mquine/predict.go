@@ -281,12 +281,12 @@ type answer struct {
 	// Label is the readable label of the answer, if there is one.
 	Label string  `json:"label,omitempty"`
 	Score float64 `json:"score"`
-	// Known says whether the triple is in the data set. It is nil if a split that might have it is
-	// missing.
+	// Known reports whether the triple is in the data set. It is nil if a split that might have it
+	// is missing.
 	Known *bool `json:"known"`
 }
 
-// newAnswer returns an answer to q. complete says whether the data set has all three splits.
+// newAnswer returns an answer to q. complete reports whether the data set has all three splits.
 func newAnswer(
 	g *kg.Graph, q kg.Query, place int, p rank.Prediction, complete bool, labels map[string]string,
 ) answer {

@@ -18,7 +18,7 @@ type searchResult struct {
 	Schema     string             `json:"schema"`
 	Provenance metrics.Provenance `json:"provenance"`
 	Dir        string             `json:"dir"`
-	// Stopped says whether the search ended before all trials were done.
+	// Stopped reports whether the search ended before all trials were done.
 	Stopped bool `json:"stopped"`
 	// Trials lists the trials that reached a rung or failed, best first and failed trials last.
 	// BestCheckpoint is the checkpoint of the best trial. It is empty if there is no such trial,

@@ -16,7 +16,7 @@ A Z-pattern of (h, r, t) consists of three training triples (h, r, e2),
 (e3, r, e2) and (e3, r, t). It leads many models to score (h, r, t) highly,
 true or not. The Z-value n_Z of (h, r, t) is its number of Z-patterns. Its
 rank_Z is the number of candidates t' such that (h, r, t') is not in train and
-its Z-value is at least as large. On side head, the candidates are heads.
+has at least the same Z-value. On side head, the candidates are heads.
 
 A triple is easy if its rank_Z is small, hard if at least ten unobserved
 candidates have a larger Z-value, and neutral otherwise.`,

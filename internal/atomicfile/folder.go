@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// ExistsError says that the folder to be created already exists. It matches fs.ErrExist.
+// ExistsError means that the folder to be created already exists. It matches fs.ErrExist.
 type ExistsError struct{ Path string }
 
 func (e *ExistsError) Error() string {

@@ -26,7 +26,7 @@ func temporaryPath(path string) string {
 	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%016x.mquine-tmp", base, rand.Uint64()))
 }
 
-// errSwept says that another process swept a new file before this process locked it.
+// errSwept means that another process swept a new file before this process locked it.
 var errSwept = errors.New("swept before it was locked")
 
 // reserve creates a file or folder under a temporary name for path and locks it until it is closed.

@@ -11,10 +11,10 @@ import (
 )
 
 var (
-	// ErrHeld says that another open file, perhaps in another process, has the lock. On Windows,
+	// ErrHeld means that another open file, perhaps in another process, has the lock. On Windows,
 	// Open can also return it.
 	ErrHeld = errors.New("another process has locked it")
-	// ErrUnsupported says that the system or the file system has no locks.
+	// ErrUnsupported means that the system or the file system has no locks.
 	ErrUnsupported = errors.New("the file system has no locks")
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Layout is what a browser measures in a page.
+// Layout holds a browser's measurements of a page.
 type Layout struct {
 	Width       int      `json:"width"` // without a scroll bar
 	ScrollWidth int      `json:"scrollWidth"`

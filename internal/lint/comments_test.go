@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -162,4 +163,22 @@ type J int
 		"N has no doc comment",
 		"I has no doc comment",
 	}, whys)
+}
+
+// trailingOf matches a comment after code that begins with "of", without a noun.
+var trailingOf = regexp.MustCompile(`\S\s+// of [a-z]`)
+
+// A comment after code names what it describes, as in "// number of rows".
+func TestTrailingComments(t *testing.T) {
+	var found failures
+	for _, f := range sources(t, ".go") {
+		for i, line := range f.lines() {
+			if trailingOf.MatchString(line) && f.name != "internal/lint/comments_test.go" {
+				found.add(f.name, i+1, "the comment begins with \"of\": name the thing first")
+			}
+		}
+	}
+	found.report(t)
+	assert.True(t, trailingOf.MatchString("size int // of a row"))
+	assert.False(t, trailingOf.MatchString("\t// of a row"))
 }

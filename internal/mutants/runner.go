@@ -45,9 +45,9 @@ func (v verdict) good() bool { return v == caught || v == equivalent }
 
 // runner runs mutations.
 type runner struct {
-	root     string // of the repository
+	root     string // root of the repository
 	jobs     int
-	timeout  time.Duration // of the tests of one mutation
+	timeout  time.Duration // time limit for the tests of one mutation
 	progress io.Writer
 
 	mu sync.Mutex // guards progress

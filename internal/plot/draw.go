@@ -11,7 +11,7 @@ type drawing struct {
 	width, height float64
 	area          box // between the axes
 	x, y          scale
-	xTexts        []string // of the ticks
+	xTexts        []string // labels of the ticks
 	yTexts        []string
 	ends          []ending // names at the ends of lines
 	legend        [][]key  // rows

@@ -184,7 +184,7 @@ func (d *drawing) mean(series int) float64 {
 
 // drawEnds writes the names of lines at their ends, moved apart.
 func (d *drawing) drawEnds() {
-	var last []ending // of the lines that end at the right
+	var last []ending // names of the lines that end at the right
 	var wishes []float64
 	for _, e := range d.ends {
 		e.at = d.at(e.at.x, e.at.y)

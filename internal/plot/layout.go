@@ -23,7 +23,7 @@ type key struct {
 
 // layOut divides the chart into its parts.
 func (d *drawing) layOut() {
-	const narrowest = 40 // of the area
+	const narrowest = 40 // smallest width of the area
 	ex, ey := d.extents()
 	if lines := len(wrapped(d.Title, titleSize, d.width-2*outer)); lines > 0 {
 		d.header = outer + float64(lines)*20

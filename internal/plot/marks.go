@@ -30,7 +30,7 @@ func (d *drawing) drawLine(s *Series) {
 	if s.Dashed {
 		class += " dashed"
 	}
-	var points []position // of the current part
+	var points []position // points of the current part
 	var upper, lower []position
 	flush := func() {
 		if len(upper) > 1 {

@@ -137,12 +137,12 @@ type release struct {
 	// source is a clone of the repository, and built is the folder of the compiled commands.
 	source, built string
 	version       string    // such as "v1.2.3"
-	time          time.Time // of all files
+	time          time.Time // modification time of all files
 	// documents are the files that archives have besides the command.
 	documents []entry
 	// modules are the files of the Python package without the command.
 	modules []entry
-	readme  []byte // of the Python package
+	readme  []byte // README of the Python package
 	license []byte
 }
 

@@ -8,7 +8,7 @@ func Cut(s string, columns int) string {
 	if text.StringWidth(s) <= columns {
 		return s
 	}
-	width := 1 // of the ellipsis
+	width := 1 // width of the ellipsis
 	for i, r := range s {
 		width += text.RuneWidth(r)
 		if width > columns {

@@ -40,7 +40,7 @@ type Decide struct {
 	List, Listed Pointer
 	// Known contains Count known answers to decide.
 	Known Pointer
-	// Rest has room for Room pairs and receives those that stay undecided. The kernels increase
+	// Rest has room for Room pairs and receives the pairs that stay undecided. The kernels increase
 	// Rested (uint32) by the number of these pairs, even if there is not enough room.
 	Rest, Rested Pointer
 	// Scored receives the low and the high end (float64) of the score interval of each pair that is

@@ -227,7 +227,7 @@ func (d *Device) Free() (int64, error) {
 type MemoryError struct {
 	Device      Info
 	Needed      int64
-	Free, Total int64 // at the time of the allocation
+	Free, Total int64 // bytes at the time of the allocation
 }
 
 func (e *MemoryError) Error() string {

@@ -109,8 +109,8 @@ var singleKernels = [...]string{
 	kernel.KindPhase: "count_phase",
 }
 
-// Supports reports whether devices have kernels for a comparison. The comparisons that they support
-// come first in kernel.Comparisons.
+// Supports reports whether devices have kernels for a comparison. Supported comparisons come first
+// in kernel.Comparisons.
 func Supports(c kernel.Comparison) bool { return int(c.Kind()) < len(singleKernels) }
 
 // NewScreens compiles the tensor-core screens of dot products and the float32 screens of all

@@ -35,8 +35,8 @@ func DistanceKinds() []DistanceKind {
 const groupsShift = 8
 
 // DistanceGroupNormOf returns the distance Σ_g ‖ψ_g − φ_g‖ of groups g of the given number of
-// consecutive coordinates. For size 1 it is DistanceL1, and for size 2 DistanceGroupNorm. It panics
-// if size < 1.
+// consecutive coordinates. For size 1 the result is DistanceL1, and for size 2 it is
+// DistanceGroupNorm. DistanceGroupNormOf panics if size < 1.
 func DistanceGroupNormOf(size int) DistanceKind {
 	switch {
 	case size < 1:
@@ -50,7 +50,7 @@ func DistanceGroupNormOf(size int) DistanceKind {
 }
 
 // groups returns the size of the groups that DistanceL2 compares one after another, or 0 if the
-// distance has kernels of its own.
+// distance has its own kernels.
 func (d DistanceKind) groups() int { return int(d >> groupsShift) }
 
 // String returns "l1", "l2", "group-norm", "phase", "product-norm" or, for groups of s coordinates,
@@ -173,9 +173,9 @@ type Peak struct {
 	Terms int
 }
 
-// DistancePeaks returns, for one of DistanceKinds, loops that do the arithmetic of scores and of
-// gradients on registers alone. For m queries and n features with k coordinates there are m·n·k
-// terms of scores and 2·m·n·k terms of gradients. Package ceiling measures the rates of the loops.
+// DistancePeaks returns two loops for one of DistanceKinds. They do the arithmetic of scores and of
+// gradients on registers alone. For m queries and n features with k coordinates, scores have m·n·k
+// terms and gradients have 2·m·n·k. Package ceiling measures the rates of the loops.
 func (b *Backend) DistancePeaks(kind DistanceKind) (scores, gradients Peak) {
 	return b.distances.scores[kind].peak, b.distances.gradients[kind].peak
 }

@@ -41,11 +41,11 @@ func masksOf(n, round int) *int32 { return &masks[maxRound-n%round] }
 // DistanceScores computes the scores −dist(psi, φ_i) of a query for the rows φ_i of phi that rows
 // lists.
 //
-// Group p, a coordinate or a pair of them, goes to lane p mod 32. A lane adds up its terms in
-// float32 with p ascending. Then lanes l and l + 16 are added, then lanes l and l + 8, l and l + 4,
-// l and l + 2, and the last two. All tiers agree bit for bit. The terms are the same as in
-// Distance, but its chains are longer: scores of the same vectors differ by rounding errors. A
-// distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order.
+// A group is a coordinate or a pair of coordinates. Lane p mod 32 adds the term of group p. A lane
+// adds its terms in float32 with p ascending. Then lanes l and l + 16 are added, then lanes l and l
+// + 8, l and l + 4, l and l + 2, and the last two. All tiers agree bit for bit. The terms are the
+// same as in Distance, but its chains are longer: scores of the same vectors differ by rounding
+// errors. A distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order.
 func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi Matrix, rows []int32) {
 	checkPairs(kind, psi, phi, rows, scores)
 	clear(scores) // the result for vectors without coordinates
@@ -64,12 +64,12 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 }
 
 // AddDistanceGradient adds to dX the gradient of a loss with respect to x. g_i is the derivative of
-// the loss with respect to the score −dist(x, y_i), where rows lists the rows y_i of y. x may be a
-// query and y features or vice versa, because all distances are symmetric. For a root and for
-// DistanceGroupNormOf, AddDistanceGradient recomputes the scores.
+// the loss with respect to the score −dist(x, y_i), where rows lists the rows y_i of y. All
+// distances are symmetric, so x may be a query and the rows of y features, or vice versa. For a
+// root and for DistanceGroupNormOf, AddDistanceGradient recomputes the scores.
 //
-// The gradients of ProductChunk rows form one chain from 0 in the order of the rows. Then the chain
-// is added to dX. Hence, if dX is 0, the result equals the result of Distance.Gradients for the
+// The gradients of ProductChunk rows form one chain from 0 in the order of the rows. The chain is
+// added to dX. If dX was 0, the result therefore equals the result of Distance.Gradients for the
 // same scores.
 func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y Matrix, rows []int32) {
 	checkPairs(kind, x, y, rows, g)

@@ -106,7 +106,7 @@ func twinGradient(
 	}
 	return twinChains(n, 1, func(sum float32, t int) float32 {
 		y := y(t)
-		quotient := func() float32 { // of a root
+		quotient := func() float32 { // quotient for the gradient of a root
 			if scores(t) == 0 {
 				return 0
 			}
@@ -303,8 +303,8 @@ func float64Distance(kind DistanceKind, q, e []float64) (sum float64) {
 	return -sum
 }
 
-// errorScale returns the size to which the error of a score is relative: the distance without the
-// cancellation of products.
+// errorScale returns the number to which the error of a score is relative: the distance with
+// absolute values in place of products that may cancel.
 func errorScale(kind DistanceKind, q, e []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for u, v := range q {
@@ -345,7 +345,7 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 		for j := range phi {
 			phi[j] = widen(x.phi.Row(j))
 		}
-		// The bound covers the roundings in a chain and in a term, relative to a sum without
+		// The bound covers the roundings in a chain and in a term. It is relative to a sum without
 		// cancellation.
 		for i := range psi {
 			for j := range phi {

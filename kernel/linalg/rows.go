@@ -121,7 +121,7 @@ func addLanes(sum float64, lanes *[sumLanes]float32) float64 {
 //	w ← w − Rate·m / (√(Spread·v) + Epsilon)
 //
 // In step t, Rate is η/(1 − β₁ᵗ) and Spread is 1/(1 − β₂ᵗ). New1 and New2 are 1 − β₁ and 1 − β₂.
-// Keep1 and Keep2 are β₁ᵏ⁺¹ and β₂ᵏ⁺¹ for a row that skipped the k steps before.
+// Keep1 and Keep2 are β₁ᵏ⁺¹ and β₂ᵏ⁺¹ for a row that skipped the previous k steps.
 type AdamStep struct {
 	Keep1, New1, Keep2, New2 float32
 	Rate, Spread             float32

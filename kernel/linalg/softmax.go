@@ -15,7 +15,7 @@ import (
 type softmaxKernels struct {
 	// maximum sets each lane to the maximum of itself and its entries of x.
 	maximum func(x *float32, n int, lanes *[sumLanes]float32)
-	// exp replaces x by exp(a·x − shift) and sets lanes to the sums of the results.
+	// exp replaces x with exp(a·x − shift) and sets lanes to the sums of the results.
 	exp func(x *float32, n int, a, shift float32, lanes *[sumLanes]float32)
 	// logistic does the work of Backend.Logistic.
 	logistic func(x, w *float32, n int, shift, target float32, lanes *[sumLanes]float32)
@@ -48,7 +48,8 @@ func (b *Backend) Max(x []float32) float32 {
 	return most
 }
 
-// Exp replaces x by exp(a·x − shift) and returns the sum of the results, added in the order of Dot.
+// Exp replaces x with exp(a·x − shift) and returns the sum of the results, added in the order of
+// Dot.
 func (b *Backend) Exp(x []float32, a, shift float32) float64 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
@@ -61,7 +62,7 @@ func (b *Backend) Exp(x []float32, a, shift float32) float64 {
 	return sum
 }
 
-// Softmax replaces the scores x_j by the weights weight·exp(a·x_j)/Σ_k exp(a·x_k), a ≥ 0. It
+// Softmax replaces the scores x_j with the weights weight·exp(a·x_j)/Σ_k exp(a·x_k), a ≥ 0. It
 // returns log Σ_k exp(a·x_k). A score of −Inf gets the weight 0, but not all scores may be −Inf. If
 // a score is NaN or +Inf, the logarithm is NaN.
 func (b *Backend) Softmax(x []float32, a, weight float32) (logSum float64) {
@@ -76,7 +77,7 @@ func (b *Backend) Softmax(x []float32, a, weight float32) (logSum float64) {
 //
 //	Σ_j w_j·(softplus(z_j) − target·z_j),   softplus(z) = log(1 + eᶻ) = −log σ(−z),
 //
-// adding in the order of Dot, and replaces x_j by the derivative w_j·(σ(z_j) − target). If w is
+// adding in the order of Dot, and replaces x_j with the derivative w_j·(σ(z_j) − target). If w is
 // nil, all weights are 1. The target is 1 for positives and 0 for negatives. A negative with score
 // −Inf adds nothing and has the derivative 0.
 func (b *Backend) Logistic(x, w []float32, shift, target float32) float64 {

@@ -46,7 +46,7 @@ func randomTriples(rng *rand.Rand, n, entities, relations int, skew bool) []kg.T
 type enumeration struct {
 	entities int32
 	train    map[kg.Triple]bool
-	counts   [NumConventions]map[kg.Triple]int // of triples counted before
+	counts   [NumConventions]map[kg.Triple]int // counts that have been computed
 }
 
 func enumerate(g *kg.Graph) enumeration {

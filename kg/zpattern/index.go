@@ -88,7 +88,7 @@ func newRelation(edges []edge, entities int) (r relation) {
 	}
 	slices.Sort(edges)
 	r[kg.Head] = newAdjacency(edges, entities)
-	// Replace entities by row numbers.
+	// Replace entities with row numbers.
 	for side := range r {
 		for i, e := range r[side].answers {
 			r[side].answers[i], _ = r[1-side].find(e)

@@ -36,7 +36,7 @@ import (
 type Checkpoint struct {
 	// Path is the folder of the checkpoint, or a file in it if Open was given a file.
 	Path string
-	// Format is mquine/1 or the name of a format of package formats.
+	// Format is "mquine/1" or the name of a format in package formats.
 	Format string
 	// Notes says what was converted, and how printed scores differ from the scores of the tool
 	// that wrote the checkpoint.
@@ -73,18 +73,17 @@ type options struct {
 func VocabularyFolder(dir string) Option { return func(o *options) { o.vocabulary = dir } }
 
 // MissingVocabularies is like VocabularyFolder, but has no effect on a checkpoint that has its own
-// vocabularies. It suits a list of checkpoints of which only some need the folder.
+// vocabularies. Use it for a list of checkpoints if only some of them need the folder.
 func MissingVocabularies(dir string) Option {
 	return func(o *options) { o.vocabulary, o.ifMissing = dir, true }
 }
 
 // Open opens the checkpoint in the folder dir and checks that the parameters have the model's names
 // and shapes, that every parameter is finite, and that the vocabularies have one label for each
-// row. An error names the file and says what is wrong with it. If a folder of LibKGE or OpenKE holds
-// several checkpoints, dir may be the file of one.
+// row. An error names the file and says what is wrong with it. If a folder of LibKGE or OpenKE
+// holds several checkpoints, dir may name one of the files.
 //
-// Results that were computed with the checkpoint are valid only if Verify, called afterwards,
-// returns nil.
+// Results computed with the checkpoint are valid only if Verify, called afterwards, returns nil.
 func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) {
 	var o options
 	for _, option := range with {
@@ -138,8 +137,8 @@ func (s *source) add(ctx context.Context, f mappedFile) error {
 type tensor struct {
 	path, name, dtype string
 	shape             []int
-	// values returns the elements as float32, which may be the mapped file. It is nil if they cannot
-	// be converted. Call it under fault.Guard.
+	// values returns the elements as float32. The result may be the mapped file. It is nil if the
+	// elements cannot be converted. Call it under fault.Guard.
 	values func() []float32
 }
 
@@ -266,9 +265,9 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 	return nil
 }
 
-// SHA256 returns the SHA-256 of the files with the parameters, one after the other, in hex: of
-// model.safetensors or, for example, of a table of entities followed by a table of relations. Call
-// it before Close, and before Verify, which then covers its result.
+// SHA256 returns, in hex, the SHA-256 of the files with the parameters, one after the other:
+// model.safetensors or, for example, a table of entities followed by a table of relations. Call it
+// before Close, and before Verify, which then covers its result.
 func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }
 
 // Verify returns an error that names the file if another program has changed a parameter file since

@@ -36,11 +36,10 @@ func (f *ExportFormat) String() string { return f.Name }
 // ExportFormats lists the forms.
 //
 //   - npy: a NumPy file for each tensor, the model's configuration in config.json, and the labels in
-//     entities.tsv and relations.tsv. Open reads such folders, too.
+//     entities.tsv and relations.tsv. Open also reads such folders.
 //   - safetensors: the format mquine/1.
 //   - word2vec: the vectors of the entities and of the relations in the binary format of word2vec. The
-//     vector of an entity consists of its rows in all tensors. Tensors that belong to no entity and no
-//     relation are not written.
+//     vector of an entity consists of its rows in all tensors. Global tensors are not written.
 //   - libkge-ids: like npy, with the labels in LibKGE's files entity_ids.del and relation_ids.del.
 var ExportFormats = []*ExportFormat{
 	{"npy", `entity = numpy.load("OUT/entity.npy")`,
@@ -114,7 +113,7 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 		}
 	}
 	for _, key := range []string{entitiesSHA256Key, relationsSHA256Key, checksumKey} {
-		delete(options, key) // of other files
+		delete(options, key) // the metadata describe other files
 	}
 	options[formatKey], options[datasetKey], options[reciprocalKey] = formats.ExportFormat, c.Dataset, config.Reciprocal
 	text, err := json.MarshalIndent(options, "", "  ")

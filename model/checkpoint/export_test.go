@@ -55,7 +55,7 @@ func exportTo(t *testing.T, name string) *checkpoint.ExportFormat {
 	return nil
 }
 
-// An exported model has the same parameters, bit for bit, when it is opened again, for every model.
+// For every model, an exported checkpoint opens with the same parameters, bit for bit.
 func TestExport(t *testing.T) {
 	for _, spec := range model.Specs() {
 		for _, reciprocal := range []bool{false, true} {
@@ -76,7 +76,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The checkpoints of other tools, too.
+// The same holds for checkpoints of other tools.
 func TestExportForeign(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		c, err := checkpoint.Open(t.Context(), dir)
@@ -121,7 +121,7 @@ func TestExportWord2vec(t *testing.T) {
 	}
 }
 
-// A label that the format cannot hold, or a folder that exists, is an error, and nothing is written.
+// A label that the format cannot hold, or an existing folder, is an error. Nothing is written.
 func TestExportRefuses(t *testing.T) {
 	c := smallCheckpoint(t, model.Config{Model: "distmult", Dim: 4})
 	out := filepath.Join(t.TempDir(), "out")
@@ -135,7 +135,7 @@ func TestExportRefuses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 
-	// A file that changes meanwhile.
+	// A file that changes during the export is an error.
 	path := filepath.Join(c.Path, "model.safetensors")
 	contents, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ func TestFirstNonFinite(t *testing.T) {
 		values[want] = float32(math.Inf(1))
 		at, err := firstNonFinite(t.Context(), values)
 		require.NoError(t, err)
-		assert.Equal(t, want, at, "the first value, whichever thread finds it")
+		assert.Equal(t, want, at, "the first value, no matter which thread finds it")
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // folder is a checkpoint that the tests write with nothing but encoding/json and encoding/binary.
 type folder struct {
 	metadata            map[string]string
-	names               []string // of the tensors, in the order of their data
+	names               []string // names of the tensors, in the order of their data
 	shapes              map[string][]int
 	values              map[string][]float32
 	entities, relations string
@@ -151,7 +151,7 @@ func drawTrained(t *rapid.T) trained {
 		Relations: rapid.IntRange(1, 3).Draw(t, "relations"),
 	}
 	if c.Model == "conve" {
-		c.Dim = 12 // smaller images have no room for filters
+		c.Dim = 12 // a smaller image may have no room for the filters
 	}
 	spec, err := model.Lookup(c.Model)
 	require.NoError(t, err)

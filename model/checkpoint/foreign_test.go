@@ -90,7 +90,7 @@ func requireSame(t *testing.T, c *checkpoint.Checkpoint, dir string) *checkpoint
 	return other
 }
 
-// The tools' scores of a few triples, of every fixture that can be read.
+// For every fixture that mquine reads, its scores of a few triples equal the tool's scores.
 func TestForeignScores(t *testing.T) {
 	// The columns with the scores of a triple as an answer to its tail query and to its head query.
 	columns := [2][]string{
@@ -127,8 +127,8 @@ func TestForeignScores(t *testing.T) {
 	}
 }
 
-// openEvaluated opens the checkpoint of a fixture to which its scores and ranks belong: HousE and OTE
-// keep the best one in a folder of its own, without vocabularies.
+// openEvaluated opens the checkpoint that gave a fixture's scores and ranks. HousE and OTE keep it
+// in a subfolder without vocabularies.
 func openEvaluated(t *testing.T, dir string) (*checkpoint.Checkpoint, error) {
 	evaluated := dir
 	for _, best := range []string{"best_model", "best"} {
@@ -143,8 +143,8 @@ func openEvaluated(t *testing.T, dir string) (*checkpoint.Checkpoint, error) {
 	return c, err
 }
 
-// A difference that float32 arithmetic does not explain is an error that names the line, and so are
-// scores that the file does not contain in a readable form.
+// A difference that float32 arithmetic does not explain is an error that names the line. So is a
+// line that cannot be read.
 func TestCompareScoresWrong(t *testing.T) {
 	dir := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "rotate-repo-transe-umls")
 	c, err := checkpoint.Open(t.Context(), dir)
@@ -181,7 +181,7 @@ func TestCompareScoresWrong(t *testing.T) {
 	assert.Less(t, largest, 1e-6)
 }
 
-// Several checkpoints in one folder: the user names one.
+// If a folder holds several checkpoints, the user names one.
 func TestForeignSeveralCheckpoints(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	for name, file := range map[string]string{
@@ -217,7 +217,7 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint")
 }
 
-// The vocabularies for a list of checkpoints go to the ones that have none.
+// The vocabularies for a list of checkpoints apply to the checkpoints without vocabularies.
 func TestMissingVocabularies(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	kbc, openke := filepath.Join(root, "kbc-complex-umls"), filepath.Join(root, "openke-transe-umls")

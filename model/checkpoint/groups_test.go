@@ -51,7 +51,7 @@ func TestGroupFixtures(t *testing.T) {
 			assert.Equal(t, hyper, c.Model.Config().Hyper)
 			assert.Equal(t, "umls", c.Dataset)
 			require.Len(t, c.Notes, 1)
-			assert.Contains(t, c.Notes[0], "of the best validated step")
+			assert.Contains(t, c.Notes[0], "the best validated step")
 
 			text, err := os.ReadFile(filepath.Join(dir, "scores.tsv"))
 			require.NoError(t, err)

@@ -88,11 +88,11 @@ func zipOf(t testing.TB, method uint16, records ...[2]string) []byte {
 // system is a pickle that calls os.system when Python loads it.
 const system = "\x80\x02cposix\nsystem\nX\x0c\x00\x00\x00touch called\x85R."
 
-// nestedSystem is a dictionary whose entry "state_dict" is the result of a call of os.system, by the
-// other instruction for names.
+// nestedSystem is a dictionary whose entry "state_dict" is the result of a call to os.system. It
+// uses the second instruction for names.
 const nestedSystem = "\x80\x04}\x8c\x0astate_dict}\x8c\x01x\x8c\x02os\x8c\x06system\x93\x8c\x0ctouch called\x85Rss."
 
-// hostileTorch returns files in place of a torch file, by what is wrong with them.
+// hostileTorch returns hostile torch files. The keys say what is wrong with them.
 func hostileTorch(t testing.TB) map[string][]byte {
 	const huge = 1 << 40
 	stored := func(code string, more ...[2]string) []byte {
@@ -157,8 +157,8 @@ func hostileTorch(t testing.TB) map[string][]byte {
 	return files
 }
 
-// overlapping returns an archive in which the entries of many storages lead to the same bytes. Their
-// checksums together would need much more time than reading the file once.
+// overlapping returns an archive in which the entries of many storages refer to the same bytes.
+// Computing all their checksums would take much longer than reading the file once.
 func overlapping(t testing.TB) []byte {
 	const storages = 64
 	var tensors []tensorPickle
@@ -174,7 +174,7 @@ func overlapping(t testing.TB) []byte {
 	}
 	records[0][1] = state(tensors...)
 	file := zipOf(t, zip.Store, records...)
-	// Let the entries of the central directory lead to the first storage.
+	// Make the entries of the central directory refer to the first storage.
 	first := bytes.Index(file, []byte("PK\x01\x02"))
 	var offset, sizes []byte
 	for at := first; at >= 0 && at+46 < len(file); {
@@ -195,7 +195,7 @@ func overlapping(t testing.TB) []byte {
 	return file
 }
 
-// hostileNpy returns files in place of a .npy file.
+// hostileNpy returns hostile .npy files.
 func hostileNpy() map[string][]byte {
 	array := func(descr, order, shape string) []byte {
 		header := fmt.Sprintf("{'descr': %s, 'fortran_order': %s, 'shape': %s, }", descr, order, shape)
@@ -219,7 +219,7 @@ func hostileNpy() map[string][]byte {
 	}
 }
 
-// hostileText returns files in place of a vocabulary.
+// hostileText returns hostile vocabularies.
 func hostileText(t testing.TB) map[string][]byte {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -235,7 +235,7 @@ func hostileText(t testing.TB) map[string][]byte {
 	}
 }
 
-// hostileOptions returns files in place of a JSON object with options.
+// hostileOptions returns hostile JSON files of options.
 func hostileOptions() map[string][]byte {
 	return map[string][]byte{
 		"nested": []byte(strings.Repeat("[", 1<<16)), "long": bytes.Repeat([]byte(" "), 1<<21),
@@ -243,7 +243,7 @@ func hostileOptions() map[string][]byte {
 	}
 }
 
-// kindOf returns the kind of hostile files that can take the place of a file.
+// kindOf returns the kind of hostile files that can replace a file.
 func kindOf(name string) string {
 	switch filepath.Ext(name) {
 	case ".model", ".pt", ".pkl", ".ckpt", ".chkpnt":
@@ -258,7 +258,7 @@ func kindOf(name string) string {
 	return ""
 }
 
-// truncated returns beginnings of a file.
+// truncated returns prefixes of a file.
 func truncated(contents []byte) map[string][]byte {
 	files := map[string][]byte{}
 	for _, n := range []int{0, 1, 10, 100, len(contents) / 2, len(contents) - 1} {
@@ -269,9 +269,10 @@ func truncated(contents []byte) map[string][]byte {
 	return files
 }
 
-// TestHostile replaces each file of a folder, for every format, by hostile ones. Each of them ends in
-// an error of one sentence that names the folder, if the format needs the file at all, and reading it
-// takes little memory. A truncated file may still be readable, without its last newline for example.
+// TestHostile replaces each file of a folder with hostile files, for every format. If the format
+// needs the file, each of them must give an error of one sentence that names the folder. Reading
+// them must take little memory. A truncated file may still be readable, for example without its
+// last newline.
 func TestHostile(t *testing.T) {
 	seen := map[string]bool{}
 	var folders []string

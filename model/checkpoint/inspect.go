@@ -27,7 +27,7 @@ type TensorStatistics struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
-	// Values describes the elements as float32. It is nil if they cannot be converted.
+	// Values describes the elements as float32. It is nil if the elements cannot be converted.
 	Values *ValueStatistics `json:"values,omitempty"`
 }
 
@@ -96,8 +96,8 @@ func inspectTensor(ctx context.Context, t tensor) (_ *ValueStatistics, err error
 	norms := make([]float64, rows(t.shape))
 	width := len(values) / len(norms)
 
-	// The division into parts does not depend on the number of threads, and the parts are merged in
-	// order, so the result does not depend on it either.
+	// The division into parts and the order of merging do not depend on the number of threads, so
+	// the result is the same for any number.
 	perPart := max(1, 1<<18/width)
 	parts := make([]tally, (len(norms)+perPart-1)/perPart)
 	err = kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {

@@ -43,7 +43,7 @@ func TestInspect(t *testing.T) {
 	require.Len(t, by, 6)
 	assert.Equal(t, TensorStatistics{"entity", "F32", []int{3, 3}, &ValueStatistics{
 		NaN: 1, Inf: 1, Min: -10, Max: 4, RMS: math.Sqrt((9 + 16 + 100 + 1 + 4 + 4) / 7.),
-		RowNorms: NormQuantiles{3, 3, 5, 5, 5}, // of the first and last rows, without the one between them
+		RowNorms: NormQuantiles{3, 3, 5, 5, 5}, // norms of the first and the last row
 	}}, by["entity"])
 	assert.Equal(t, ValueStatistics{NaN: 2, Inf: 1}, *by["relation.cross"].Values)
 	assert.Equal(t, ValueStatistics{Min: -2, Max: -2, RMS: 2, RowNorms: NormQuantiles{2, 2, 2, 2, 2}},

@@ -17,11 +17,12 @@ import (
 )
 
 // scoreTolerance is the largest difference between two scores that float32 arithmetic explains, as a
-// multiple of the largest score but at least of 1. The float32 scores of the tools in package formats
-// differ by less; another norm, order of coordinates or vocabulary changes scores by far more.
+// multiple of the largest score but at least of 1. The float32 scores of the tools in package
+// formats differ by less. A different norm, order of coordinates or vocabulary changes scores by
+// far more.
 const scoreTolerance = 1e-5
 
-// maxScoreLine is the length in bytes of the longest line of a file of scores.
+// maxScoreLine limits the length of a line of scores, in bytes.
 const maxScoreLine = 1 << 18
 
 // CompareScores compares the model's scores with the scores in the file path, which the program that
@@ -30,8 +31,8 @@ const maxScoreLine = 1 << 18
 //
 // The file has lines of the form head<TAB>relation<TAB>tail<TAB>score, with labels. It may begin
 // with a line that names the columns: head, relation, tail, score and others in any order. A column
-// side says whether the tail or the head was predicted, which matters only if the score depends on
-// it, as with reciprocal relations. Without the column, it is the tail.
+// side says whether the tail or the head was predicted; without it, the tail was. The side matters
+// only if the score depends on it, as with reciprocal relations.
 func (c *Checkpoint) CompareScores(ctx context.Context, path string) (n int, largest float64, err error) {
 	given, err := c.readScores(ctx, path)
 	if err != nil {
@@ -45,7 +46,7 @@ func (c *Checkpoint) CompareScores(ctx context.Context, path string) (n int, lar
 	w := c.Model.NewWorker(backends[0])
 	scale := 1.0
 	var worst givenScore
-	var score float64 // of worst
+	var score float64 // the checkpoint's score for worst
 	for _, g := range given {
 		if err := ctx.Err(); err != nil {
 			return 0, 0, err
@@ -63,7 +64,7 @@ func (c *Checkpoint) CompareScores(ctx context.Context, path string) (n int, lar
 	if most := scoreTolerance * scale; largest > most {
 		err = fmt.Errorf("%s:%d: the score is %g, but the checkpoint gives (%s, %s, %s) the score %.9g: "+
 			"the difference %.2g is larger than the %.2g that float32 arithmetic explains: "+
-			"the checkpoint is read wrongly, or the scores belong to another one",
+			"mquine misreads the checkpoint, or the scores belong to a different one",
 			path, worst.line, worst.score, c.Entities.Label(worst.triple.Head),
 			c.Relations.Label(worst.triple.Relation), c.Entities.Label(worst.triple.Tail), score, largest, most)
 	}

@@ -174,7 +174,7 @@ func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 			}
 			different = different || scores[kg.Tail] != scores[kg.Head]
 		}
-		// In one dimension, the reflections of HousE do not depend on the relation.
+		// In groups of one coordinate, the reflections of HousE do not depend on the relation.
 		if sided && f.size == 1 && m.Config().Dim > 1 {
 			assert.True(t, different, "%s: the model is declared as sided, but its sides have equal scores", name)
 		}

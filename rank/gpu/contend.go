@@ -45,7 +45,7 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 			span, most = fewer, fewer
 			continue
 		}
-		// For each query, about k candidates reach the threshold, whatever the screen.
+		// For each query, about k candidates reach the threshold with any screen.
 		if float64(listed) > float64(len(b.Queries))*(maxUndecided*float64(n)+float64(lists.K)) && from > 0 {
 			p.useSingle.Store(true)
 		}

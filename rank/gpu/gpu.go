@@ -9,8 +9,8 @@
 // worker screens its part, decides most of the pairs that the screen leaves by float64 scores, and
 // leaves the others pending for the reference scores (worker.count). The same stages score the
 // known answers, and worker.subtractKnown subtracts them. The unfiltered counts and the counts of
-// known answers are both exact, whichever stage decides. The ranking then decides the pending pairs
-// and adds the counts, as it does on the processor.
+// known answers are both exact, no matter which stage decides. The ranking then decides the pending
+// pairs and adds the counts, as it does on the processor.
 //
 // The processor computes ψ and φ, except for MQuinE and MQuadE, whose vectors the devices may
 // compute from the parameters.

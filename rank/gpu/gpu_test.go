@@ -40,8 +40,8 @@ func trusted(devices ...*cuda.Device) *Engine {
 	return e
 }
 
-// The ranks of every kind of checkpoint, exact and with a tolerance, equal the processor's, on one
-// device and on two, with all candidates in one slice and in several.
+// The GPU's ranks of every kind of checkpoint, exact and with a tolerance, equal the processor's.
+// This holds for one device and for two, and with all candidates in one slice and in several.
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)

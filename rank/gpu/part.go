@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// part is a device with its part of a slice of the candidates: the positions first ≤ p < first+n.
+// part is a device and its part of a slice of the candidates: the positions first ≤ p < first+n.
 type part struct {
 	ranking  *ranking
 	device   *cuda.Device
@@ -28,7 +28,7 @@ type part struct {
 	useSingle atomic.Bool
 
 	staging *cuda.Pinned
-	copied  [2]*cuda.Event // for each half of staging: its last copy is done
+	copied  [2]*cuda.Event // events after the last copy from each half of staging
 	// Device memory for the candidates, for the factors of the operands, and for the bounds of each
 	// cuda.CandidateBlock of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory

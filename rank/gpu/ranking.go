@@ -193,7 +193,7 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) 
 	return b, err
 }
 
-// measureRows replaces the norms of φ by norms of the entities' parameters, if the devices
+// measureRows replaces the norms of φ with norms of the entities' parameters, if the devices
 // construct φ. The norms only determine the order of the candidates, so any values are correct.
 func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, first, n int) error {
 	f.Tower, f.First, f.N = p.Tower, first, n

@@ -101,7 +101,7 @@ func (m *diagonalModel) NewTrainingWorker(*linalg.Backend, model.Penalty) model.
 type diagonalTraining struct {
 	*diagonalModel
 	r   []float32
-	sum []float32 // of the relation's gradients
+	sum []float32 // sum of the relation's gradients
 }
 
 func (w *diagonalTraining) Features(phi []float32, e int32) { copy(phi, w.Row(entities, e)) }

@@ -69,7 +69,7 @@ func (r *Recipe) checkModel() error {
 		return fmt.Errorf("init_std: with zero parameters, model %s has zero gradients: set a positive value",
 			r.Model)
 	case spec.TrainReciprocal && !r.Reciprocal:
-		return fmt.Errorf("reciprocal: model %s is trained with reciprocal relations only: set it to true", r.Model)
+		return fmt.Errorf("reciprocal: model %s can be trained only with reciprocal relations: set it to true", r.Model)
 	case r.Products != Float32 && (t.Distance != nil || t.Pairs != nil):
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Hyper holds values of the model's hyper-parameters as text, such as "max_norm=1,relation_dim=30",
-// ordered by key. A hyper-parameter that it lacks has the value of a new model.
+// ordered by key. Other hyper-parameters have the values of a new model.
 type Hyper string
 
 const noHyper = "none"
@@ -26,7 +26,7 @@ func (h Hyper) Values() map[string]float64 {
 	}
 	for pair := range strings.SplitSeq(string(h), ",") {
 		key, text, _ := strings.Cut(pair, "=")
-		values[key], _ = strconv.ParseFloat(text, 64) // Set has checked the text
+		values[key], _ = strconv.ParseFloat(text, 64) // Set has already checked the text
 	}
 	return values
 }

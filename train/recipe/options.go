@@ -17,7 +17,7 @@ var declarations = []declaration{
 		"dimension d: entities are symmetric d × d matrices in mquine and mquade, d complex numbers in complex and "+
 			"rotate, and d real numbers in other models"),
 	declare("reciprocal", func(r *Recipe) *bool { return &r.Reciprocal }, false, setting.Bool,
-		"give every relation an inverse with parameters of its own, which answers the head queries"),
+		"give every relation an inverse with separate parameters, which answers the head queries"),
 	declare("hyper", func(r *Recipe) *Hyper { return &r.Hyper }, "", hyper,
 		"values of the model's hyper-parameters, such as relation_dim=30,max_norm=1; none for the values of a new "+
 			"model"),

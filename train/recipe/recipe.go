@@ -264,8 +264,7 @@ func (r *Recipe) Differences(earlier Recipe) string {
 }
 
 // ModelConfig returns the configuration of the model for a data set with the given numbers of
-// entities and relations. The only hyper-parameters that it contains are those in Hyper; Start
-// determines others.
+// entities and relations. It contains only the hyper-parameters in Hyper. Start determines others.
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{
 		Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations, Reciprocal: r.Reciprocal,

@@ -66,7 +66,7 @@ func TestCheckRanges(t *testing.T) {
 		"with zero parameters, model complex has zero gradients": func(r *Recipe) {
 			r.Model, r.InitStd = "complex", 0
 		},
-		"reciprocal: model tucker is trained with reciprocal relations only": func(r *Recipe) { r.Model = "tucker" },
+		"model tucker can be trained only with reciprocal relations": func(r *Recipe) { r.Model = "tucker" },
 		"feature_map_dropout: model tucker has no such layer: set it to 0": func(r *Recipe) {
 			r.Model, r.Reciprocal, r.FeatureMapDropout = "tucker", true, 0.1
 		},

@@ -56,7 +56,7 @@ type Run struct {
 	Notes []string
 
 	lock     *workdir.Lock // nil in a finished run
-	data     Fingerprint   // of the data set; nil if the state lacks it
+	data     Fingerprint   // fingerprint of the data set; nil if the state lacks it
 	trainer  *train.Trainer
 	progress progress
 	log      []train.Epoch

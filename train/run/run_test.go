@@ -37,8 +37,8 @@ func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string
 	return dir
 }
 
-// recipes returns the changes from traintest.Recipes. In short mode, it leaves out those that only
-// choose a model.
+// recipes returns the changes from traintest.Recipes. In short mode, it leaves out changes that
+// only choose a model.
 func recipes() map[string]func(*recipe.Recipe) {
 	all := traintest.Recipes()
 	if testing.Short() {

@@ -68,7 +68,7 @@ type Trial struct {
 	Metric           string  `json:"metric"`
 	Value            float64 `json:"value"`
 	BestEpoch        int     `json:"best_epoch"`
-	ProcessorMinutes float64 `json:"processor_minutes"` // of all epochs so far
+	ProcessorMinutes float64 `json:"processor_minutes"` // total of all epochs so far
 	Failed           string  `json:"failed,omitempty"`  // why the trial failed, or ""
 }
 

@@ -1,5 +1,5 @@
-// Package search searches a space of training options for those that score best on the validation
-// split.
+// Package search searches a space of training options for the options with the best results on the
+// validation split.
 //
 // A Space defines the open options. A Search decides which trial trains next. A Folder runs the
 // trials, and can resume after any interruption. Begin with ReadSpace, Create and Open.
@@ -24,8 +24,8 @@ type Search struct {
 	rungs []int // epochs, ascending
 	limit int   // largest number of trials; 0 for no limit
 
-	recipes []recipe.Recipe    // of trial i+1
-	reached []map[int]*outcome // by epochs, of trial i+1
+	recipes []recipe.Recipe    // recipe of trial i+1
+	reached []map[int]*outcome // outcomes of trial i+1, by epochs
 }
 
 // outcome is the result of a trial at a rung.

@@ -22,7 +22,7 @@ import (
 // Space is a recipe with some open options, whose values a Search chooses.
 type Space struct {
 	fixed recipe.Recipe
-	open  []dimension // in the order of the options
+	open  []dimension // the open options, in the order of the options
 }
 
 // fixedOptions are the options that a space cannot leave open. The first three must be the same for

@@ -25,7 +25,8 @@ var conve = &Format{
 	convert: convertConvE,
 }
 
-// conveTokens is the number of rows in front of the tables without a label: OOV and the empty word.
+// conveTokens is the number of rows without a label at the beginning of the tables: OOV and the
+// empty word.
 const conveTokens = 2
 
 func convertConvE(f *Folder) (*Converted, error) {
@@ -74,16 +75,16 @@ func convertConvE(f *Folder) (*Converted, error) {
 	})
 	if err == nil {
 		c.Notes = append(c.Notes,
-			fmt.Sprintf("the image of an embedding was taken to be %d × %d", height, (entity.width()-1)/height),
+			fmt.Sprintf("the image of an embedding is assumed to be %d × %d", height, (entity.width()-1)/height),
 			"ConvE's code ranks after a sigmoid, and its empty word is a candidate; mquine ranks scores before the "+
 				"sigmoid, and entities only")
 	}
 	return c, err
 }
 
-// conveHeight returns the height of the image of an embedding of d entries, for which filters of 3 ×
-// 3 give the number of inputs, or 0. Heights a and d/2a give the same number, and conveHeight returns
-// the larger one, as in the authors' 20 × 10.
+// conveHeight returns a height of the image of an embedding with d entries for which 3 × 3 filters
+// give the number of inputs. It returns 0 if there is none. Heights a and d/2a give the same
+// number; conveHeight returns the larger one, as in the authors' 20 × 10.
 func conveHeight(d, inputs, channels int) int {
 	for height := d; height > 0; height-- {
 		if d%height == 0 && channels*(2*height-2)*(d/height-2) == inputs {

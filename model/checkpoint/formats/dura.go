@@ -8,7 +8,7 @@ package formats
 //	ent_id, rel_id          lines label<TAB>id, from the folder of the data set
 //
 // CP has head_entity_embedding.npy and tail_entity_embedding.npy instead of entity_embedding.npy.
-// The RotatE repository uses the same names for its tables, but its config.json has no rank.
+// The RotatE repository uses the same names for its tables, but its config.json lacks "rank".
 var dura = &Format{
 	Name: "dura", Tool: "KGE-DURA (MIRALab-USTC/KGE-DURA)",
 	Files: "config.json, *_embedding.npy, ent_id, rel_id",

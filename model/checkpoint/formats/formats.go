@@ -31,17 +31,18 @@ type Format struct {
 	Name, Tool string
 	// Files describes in one line the files that a folder holds.
 	Files string
-	// Is reports whether a folder, judged by the names of its files, belongs to the tool. If it is
-	// nil, a folder with a file that ends in Ending does.
+	// Is reports, from the names of the files in a folder, whether the folder belongs to the tool.
+	// If Is is nil, a folder with a file that ends in Ending belongs to it.
 	Is func(dir string) bool
-	// Ending, if not empty, is the ending of files that hold one checkpoint each, such as ".pt". A
+	// Ending, if not empty, is the ending of files that each hold one checkpoint, such as ".pt". A
 	// user may name such a file instead of its folder.
 	Ending string
 	// open opens the parameters.
 	open func(f *Folder) error
 	// vocabularies finds the labels of entities and relations; see ReadVocabularies.
 	vocabularies []vocabularyFiles
-	// elsewhere returns another folder that may hold the vocabularies, or "", and what names it.
+	// elsewhere returns another folder that may hold the vocabularies, or "", and says what names
+	// that folder.
 	elsewhere func(f *Folder) (where, dir string, err error)
 	// labels returns the labels that the parameter files hold, if any. Vocabulary files take
 	// precedence.
@@ -50,8 +51,8 @@ type Format struct {
 	convert func(f *Folder) (*Converted, error)
 }
 
-// All lists the formats. The first one that recognises a folder reads it, so a stray file of another
-// tool does not matter if that tool comes later.
+// All lists the formats. The first format that recognises a folder reads it, so a stray file of a
+// later format does not matter.
 var All = []*Format{
 	exported, kbc, dura, ote, house, hake, rotate, expressive, tucker, conve, libkge, dglke, pykeen, openke, simplE,
 }
@@ -129,15 +130,15 @@ type Converted struct {
 	Notes []string
 	// Dataset names the data set, or is empty if the folder does not name it.
 	Dataset string
-	// ToolScore returns the score that the tool prints, given the score that mquine prints. Nil means
-	// that they are equal.
+	// ToolScore returns the score that the tool prints, given the score that mquine prints. Nil
+	// means that the two are equal.
 	ToolScore func(score float64) float64
 }
 
-// negated returns the score of tools for which a smaller score is better.
+// negated returns the score of a tool that ranks smaller scores first.
 func negated(score float64) float64 { return -score }
 
-// squared returns the score −D², given −D.
+// squared returns −D², given −D.
 func squared(score float64) float64 { return -score * score }
 
 // Find returns the format of a folder, or of a file that holds a checkpoint. It returns nil if there

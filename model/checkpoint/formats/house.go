@@ -18,9 +18,9 @@ import (
 //	k_dir_head, k_dir_tail       [R, 1, m]: directions of the coefficients
 //	k_scale_head, k_scale_tail   [R, g, m]: scales of the coefficients
 //
-// The last three are there for every variant, used or not. best_model/ holds the same files for the
-// best validated step, which the tool tests. The .npy files have copies of the parameters; the
-// coefficients in them may be a step older.
+// Every variant has the last three, even if it does not use them. best_model/ holds the same files
+// for the best validated step, which the tool tests. The .npy files have copies of the parameters;
+// their coefficients may be one step older.
 var house = &Format{
 	Name: "house", Tool: "HousE (rui9812/HousE)",
 	Files: "config.json, checkpoint, entity_embedding.npy, best_model/, *.dict",
@@ -87,7 +87,7 @@ func convertHousE(f *Folder) (*Converted, error) {
 		Config: model.Config{Model: "house", Dim: d, Hyper: hyper}, Notes: bestNote(entity),
 		Dataset: filepath.Base(cmp.Or(dataset, f.VocabularyDir)),
 	}
-	// add adds a tensor under its name in package model.
+	// add adds a tensor under the name that package model gives it.
 	add := func(from, to string, shape ...int) error {
 		t, err := f.tensor(from)
 		if err != nil {

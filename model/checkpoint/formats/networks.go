@@ -7,10 +7,11 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// This file contains what the formats with TuckER and ConvE share.
+// This file contains the common parts of the formats with TuckER or ConvE.
 
-// tuckER returns a TuckER model. core has the axes relation, head and tail. norms holds the prefixes
-// of the batch normalisations of head and product; without them there is none.
+// tuckER returns a TuckER model. core has the axes relation, head and tail. norms holds the
+// prefixes of the batch normalisations of head and product. It is empty if there is no batch
+// normalisation.
 func (f *Folder) tuckER(
 	entity, relation Tensor, inverses numbering, core Tensor, norms ...string,
 ) (*Converted, error) {
@@ -82,8 +83,8 @@ func (f *Folder) convE(
 	return f.tableModel(config, inverses, append([]Tensor{entity, relation}, others...)...)
 }
 
-// normalisation returns the parameters of the batch normalisation with the given prefix, for the
-// normalisation that package model calls name. Without scale and shift, they are 1 and 0.
+// normalisation returns the parameters of the batch normalisation with the given prefix. name is
+// the name of the normalisation in package model. Missing scales are 1, and missing shifts are 0.
 func (f *Folder) normalisation(name, prefix string) ([]Tensor, error) {
 	mean, err := f.tensor(prefix + ".running_mean")
 	if err != nil {
@@ -100,8 +101,8 @@ func (f *Folder) normalisation(name, prefix string) ([]Tensor, error) {
 	}, nil
 }
 
-// tensorOr returns the tensor called source under another name or, if there is none, a vector of the
-// given value with an entry for each row of like.
+// tensorOr returns the tensor called source under a new name. If there is none, it returns a vector
+// of the given value with an entry for each row of like.
 func (f *Folder) tensorOr(name, source string, like Tensor, value float32) Tensor {
 	if t, err := f.tensor(source); err == nil {
 		t.Name = name

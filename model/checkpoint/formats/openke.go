@@ -96,8 +96,8 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	if f.has("rel_inv_embeddings.weight") {
 		c, err := f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
 		if err == nil {
-			c.Notes = append(c.Notes, "OpenKE's SimplE has one vector for an entity and predicts by Σ h r t, so it is "+
-				"read as DistMult")
+			c.Notes = append(c.Notes, "OpenKE's SimplE has one vector for each entity and predicts with Σ h r t, "+
+				"so mquine reads it as DistMult")
 		}
 		return c, err
 	}
@@ -109,7 +109,7 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 		return nil, fmt.Errorf("%s may be TransE, DistMult or HolE: include the model in the name of the file, "+
 			"or describe the tables with mquine import --from tensors", entity.Path)
 	case f.has("margin"):
-		return nil, fmt.Errorf("%s was trained with a margin, and it does not say with which norm: "+
+		return nil, fmt.Errorf("%s was trained with a margin, but does not name the norm: "+
 			"describe the tables with mquine import --from tensors", entity.Path)
 	}
 	c, err := f.vectorModel("transe-l1", 1, 1, entity.mapRows(normalise), relation.mapRows(normalise), offset, nil)
@@ -121,7 +121,7 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 }
 
 // quatE converts a file of the authors of QuatE, whose code derives from OpenKE. Its tables of
-// relations have a row for each entity, of which the first R are used.
+// relations have a row for each entity, but only the first R rows are used.
 func (f *Folder) quatE() (*Converted, error) {
 	var tables [2]Tensor
 	for i, pattern := range []string{"emb_%c_a.weight", "rel_%c_b.weight"} {
@@ -147,12 +147,12 @@ func convertOpenKEProjection(f *Folder) (*Converted, error) {
 		return nil, err
 	}
 	if f.has("margin") {
-		return nil, fmt.Errorf("%s was trained with a margin, and it does not say with which norm", entity.Path)
+		return nil, fmt.Errorf("%s was trained with a margin, but does not name the norm", entity.Path)
 	}
 	config := model.Config{Dim: entity.width(), Hyper: map[string]float64{model.UnitProjections: 1}}
 	var second Tensor
 	switch {
-	case f.has("norm_vector.weight"): // the normals are divided by their norms too
+	case f.has("norm_vector.weight"): // the normals are also divided by their norms
 		config.Model = "transh-l1"
 		second, err = f.tensor("norm_vector.weight")
 		second = second.mapRows(normalise)

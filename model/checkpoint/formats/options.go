@@ -59,8 +59,8 @@ func number(options map[string]any, key string) (float64, bool) {
 	return x, ok && err == nil
 }
 
-// options holds training options that a conversion needs. Its methods record in err the first
-// option that is missing or of the wrong kind.
+// options holds training options that a conversion needs. Its methods record the first missing or
+// invalid option in err.
 type options struct {
 	path   string
 	values map[string]any
@@ -73,14 +73,14 @@ func (f *Folder) neededOptions(file string) (*options, error) {
 	return &options{path: filepath.Join(f.Path, file), values: values}, err
 }
 
-// fail records an error, unless there is one.
+// fail records an error unless err already holds one.
 func (o *options) fail(format string, args ...any) {
 	if o.err == nil {
 		o.err = fmt.Errorf("%s: "+format, append([]any{o.path}, args...)...)
 	}
 }
 
-// wrong records that the value of an option is of the wrong kind.
+// wrong records that the value of an option has the wrong type.
 func (o *options) wrong(key, want string) {
 	if v, given := o.values[key]; given {
 		o.fail("option %q is %.40q, not %s", key, fmt.Sprint(v), want)

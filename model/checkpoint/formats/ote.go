@@ -16,8 +16,8 @@ import (
 //	                        of s entries and a scale
 //	best/                   the same files for the best validated step
 //
-// The option add_dummy appends one row to both tables, which belongs to no label. The repository's
-// other models are read as models of the RotatE repository.
+// The option add_dummy appends a row without a label to both tables. The format rotate reads the
+// repository's other models.
 var ote = &Format{
 	Name: "ote", Tool: "KGEmbedding-OTE (JD-AI-Research-Silicon-Valley/KGEmbedding-OTE)",
 	Files:        "config.json, {entity,relation}_embedding.npy, best/, *.dict",
@@ -37,8 +37,8 @@ var ote = &Format{
 	convert: convertOTE,
 }
 
-// bestOf returns the name of the folder in f with the best validated step, if it has the files, or
-// "".
+// bestOf returns the name of the subfolder of f with the best validated step. It returns "" if the
+// subfolder lacks the files.
 func bestOf(f *Folder, name string, files ...string) string {
 	if exists(filepath.Join(f.Path, name), files...) {
 		return name
@@ -88,11 +88,11 @@ func convertOTE(f *Folder) (*Converted, error) {
 	}, nil
 }
 
-// bestNote says which files were read if they are not in the folder itself.
+// bestNote is a note for files that were read from a subfolder.
 func bestNote(t Tensor) []string {
 	switch dir := filepath.Base(filepath.Dir(t.Path)); dir {
 	case "best", "best_model":
-		return []string{fmt.Sprintf("the parameters are those in %s, of the best validated step", dir)}
+		return []string{fmt.Sprintf("the parameters come from %s, the best validated step", dir)}
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func toolUnit(x []float64) []float64 {
 	return y
 }
 
-// hyperplaneImage is OpenKE's and LibKGE's projection of e, with the normal w as stored.
+// hyperplaneImage is OpenKE's and LibKGE's projection of e, with the stored normal w.
 func hyperplaneImage(e, w []float64) []float64 {
 	w = toolUnit(w)
 	image := make([]float64, len(e))
@@ -103,7 +103,7 @@ func checkTool(t *testing.T, c *Converted, distance func(h, r, tail int) float64
 func TestOpenKEProjections(t *testing.T) {
 	const d, k = 5, 3
 	for name, c := range map[string]struct {
-		width int // of the translations
+		width int // width of the translations
 		more  map[string][2]int
 		image func(f *Folder, r, e int) []float64
 	}{

@@ -324,8 +324,9 @@ func (f *Folder) pykeenConvE(entity, relation Tensor) (*Converted, error) {
 		return n
 	}
 	if number("kernel_height") != 3 || number("kernel_width") != 3 || number("input_channels") != 1 {
-		return nil, f.unsupported("ConvE", fmt.Sprintf("its filters are %d × %d for %d input channels, and ConvE has "+
-			"filters of 3 × 3 for one", number("kernel_height"), number("kernel_width"), number("input_channels")))
+		return nil, f.unsupported("ConvE", fmt.Sprintf("its filters are %d × %d for %d input channels, but mquine "+
+			"reads only filters of 3 × 3 for one channel",
+			number("kernel_height"), number("kernel_width"), number("input_channels")))
 	}
 	if module(interaction, "hr2d", "3") == nil || module(interaction, "hr1d", "2") == nil ||
 		!f.has("interaction.hr2d.3.weight", "interaction.hr1d.2.weight") {
@@ -340,8 +341,8 @@ func (f *Folder) pykeenConvE(entity, relation Tensor) (*Converted, error) {
 	})
 }
 
-// checkEpsilon returns an error if a batch normalisation in the interaction has an ε other than
-// PyTorch's default.
+// checkEpsilon returns an error if a batch normalisation in the interaction does not have PyTorch's
+// default ε.
 func (f *Folder) checkEpsilon(names ...string) error {
 	for _, name := range names {
 		path := append([]string{"interaction"}, strings.Split(name, ".")...)

@@ -18,11 +18,11 @@ import (
 //	entities.dict, relations.dict   lines id<TAB>label
 //
 // The vocabularies belong to the data set, so data_path of config.json may name their folder.
-// Nothing reads the file "checkpoint", which is a pickle. Only that file contains pRotatE's
-// modulus, on which no rank depends.
+// The file "checkpoint", a pickle, is not read. Only it contains pRotatE's modulus, which does not
+// affect ranks.
 //
 // Forks of the repository write the same files for other models. Their formats precede this one in
-// All, use isRotateFork to recognise their models, and share openRotate and rotateDataPath.
+// All and use isRotateFork, openRotate and rotateDataPath.
 var rotate = &Format{
 	Name: "rotate", Tool: "the RotatE repository (DeepGraphLearning/KnowledgeGraphEmbedding)",
 	Files:        "config.json, {entity,relation}_embedding.npy, *.dict",
@@ -43,7 +43,7 @@ const (
 )
 
 // rotateModels maps the repository's models to names in package model and to the widths of the
-// rows, as multiples of hidden_dim. Width 0 means 1 or 2, the same for both tables.
+// rows, as multiples of hidden_dim. Width 0 means 1 or 2, and the same for both tables.
 var rotateModels = map[string]struct {
 	name             string
 	entity, relation int
@@ -55,8 +55,8 @@ var rotateModels = map[string]struct {
 	"pRotatE":  {"protate", 0, 0},
 }
 
-// isRotateFork reports whether dir has the tables of the RotatE repository, with one of the models
-// in config.json.
+// isRotateFork reports whether dir has the tables of the RotatE repository, and a config.json that
+// names one of the models.
 func isRotateFork(dir string, models ...string) bool {
 	if !exists(dir, rotateConfig, rotateEntities) {
 		return false

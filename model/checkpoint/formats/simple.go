@@ -14,9 +14,9 @@ import (
 //	*.chkpnt                        torch file: the whole model object
 //	entities.dict, relations.dict   lines id<TAB>label
 //
-// The object is read as a record, as in the format pykeen. The authors' code saves no vocabulary: it
-// numbers labels in the order in which they first occur in train, valid and test, and in a triple
-// head, relation and tail.
+// The object is read as a record, as in the format pykeen. The authors' code saves no vocabulary.
+// It numbers labels in the order in which they first occur in train, valid and test; the head of a
+// triple precedes its tail.
 var simplE = &Format{
 	Name: "simple", Tool: "SimplE (baharefatemi/SimplE)",
 	Files:        "*.chkpnt, entities.dict, relations.dict",
@@ -53,11 +53,11 @@ var simplE = &Format{
 // simplEClamp is the largest absolute score of the authors' code and of DGL-KE.
 const simplEClamp = 20
 
-// simplETables holds the names of the embeddings: of entities as heads and as tails, of relations
-// and of their inverses.
+// simplETables holds the names of the embeddings of entities as heads, entities as tails,
+// relations, and inverse relations.
 var simplETables = []string{"ent_h_embs", "ent_t_embs", "rel_embs", "rel_inv_embs"}
 
-// simplEName reports whether a class may occur in the file. Its objects become records.
+// simplEName reports whether the file may contain objects of a class. They become records.
 func simplEName(g pickle.Global) bool {
 	return g.Module == "SimplE" || g.Module == "torch" || strings.HasPrefix(g.Module, "torch.")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbering says where a table with 2R rows keeps the inverse of relation r.
+// numbering is the position of the inverse of relation r in a table with 2R rows.
 type numbering uint8
 
 const (
@@ -158,8 +158,8 @@ func (t Tensor) columns(first, last int) Tensor {
 	return t
 }
 
-// phases turns a table whose rows hold complex numbers of modulus 1, in pairs, into their phases. It
-// returns an error if a modulus is not 1.
+// phases returns the phases of a table of complex numbers in pairs. It returns an error if a
+// modulus is not 1.
 func (t Tensor) phases() (Tensor, error) {
 	const tolerance = 1e-3
 	var list []float32
@@ -179,7 +179,7 @@ func (t Tensor) phases() (Tensor, error) {
 // separate turns a row of complex numbers re₁, im₁, re₂, im₂, … into re₁, re₂, …, im₁, im₂, ….
 func separate(to, from []float32) { separateParts(2, to, from) }
 
-// separateQuaternions does the same with the four parts of quaternions.
+// separateQuaternions is like separate, for the four parts of quaternions.
 func separateQuaternions(to, from []float32) { separateParts(4, to, from) }
 
 func separateParts(parts int, to, from []float32) {
@@ -211,7 +211,7 @@ func normalise(to, from []float32) {
 	}
 }
 
-// joined returns the table whose rows are the rows of the named tables, one after another.
+// joined returns a table whose row i consists of rows i of the named tables, one after another.
 func (f *Folder) joined(first string, others ...string) (Tensor, error) {
 	table, err := f.tensor(first)
 	for _, name := range others {
@@ -226,7 +226,7 @@ func (f *Folder) joined(first string, others ...string) (Tensor, error) {
 	return table, err
 }
 
-// first returns the first n rows of a table that has more.
+// first returns the first n rows of a table.
 func (t Tensor) first(n int) Tensor {
 	if t.rows() > n {
 		values, width := t.Values, t.width()
@@ -236,7 +236,7 @@ func (t Tensor) first(n int) Tensor {
 	return t
 }
 
-// join returns the tensor whose rows are the rows of a followed by the rows of b.
+// join returns a tensor whose row i is row i of a followed by row i of b.
 func join(a, b Tensor) (Tensor, error) {
 	if a.rows() != b.rows() {
 		return a, fmt.Errorf("%s: tensors %.60q and %.60q have different shapes, %v and %v",

@@ -36,11 +36,10 @@ var (
 	allVocabularies = []vocabularyFiles{dictFiles, tsvFiles, delFiles, kbcFiles, openkeFiles, pykeenFiles}
 )
 
-// ReadVocabularies reads the labels of entities and relations: from the folder itself or, if it has
-// none, from the given folder or, without one, from the folder that the tool's options name. The
-// given folder may hold the vocabulary files of the tool or, if it has no others, of any other tool.
-// If both the folder and the given folder have vocabularies, they must be equal, unless ifMissing
-// says that only a folder without vocabularies needs the given ones.
+// ReadVocabularies reads the labels of entities and relations. It looks in the folder itself, then
+// in the given folder or, if none is given, in the folder that the tool's options name. The given
+// folder may hold the vocabulary files of the tool or, if they are missing, of any other tool. If
+// both folders have vocabularies, they must be equal, unless ifMissing is set.
 func (f *Folder) ReadVocabularies(ctx context.Context, given string, ifMissing bool) error {
 	v, err := f.ownVocabularies(ctx)
 	f.VocabularyDir = f.Path
@@ -101,7 +100,7 @@ func (f *Format) find(ctx context.Context, dir string) (*vocabularies, error) {
 }
 
 // ownVocabularies reads the vocabularies of the folder, from files or, if there are none, from the
-// parameter file. It returns nil if there are none either.
+// parameter file. It returns nil if neither has any.
 func (f *Folder) ownVocabularies(ctx context.Context) (*vocabularies, error) {
 	if v, err := f.Format.find(ctx, f.Path); v != nil || err != nil || f.Format.labels == nil {
 		return v, err
@@ -202,12 +201,12 @@ func readVocabulary(ctx context.Context, path string, layout kg.VocabularyLayout
 	return kg.ReadVocabularyLayout(ctx, path, layout)
 }
 
-// CheckRegular returns an error if the file of a vocabulary exists and is not a regular file. A folder
-// from elsewhere may contain a named pipe, for example, from which reading might never end.
+// CheckRegular returns an error if the file of a vocabulary exists and is not a regular file. A
+// downloaded folder may contain a named pipe, for example, and reading from it might never end.
 func CheckRegular(ctx context.Context, path string) error {
 	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
 	if err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file, as a vocabulary must be", path)
 	}
-	return ctx.Err() // reading the file will report other errors
+	return ctx.Err() // other errors occur again when the file is read
 }

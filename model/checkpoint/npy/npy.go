@@ -36,7 +36,7 @@ type kind struct {
 	convert func(b []byte) float32 // nil for little-endian float32
 }
 
-// kinds maps NumPy's descriptions to the types that can be read.
+// kinds maps NumPy's type descriptions to the types that this package reads.
 var kinds = map[string]kind{
 	"<f4": {"float32", 4, nil},
 	">f4": {"big-endian float32", 4,

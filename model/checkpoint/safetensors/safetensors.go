@@ -21,7 +21,7 @@ type Tensor struct {
 	// Shape holds the extents. It is empty for a scalar, and an extent may be 0.
 	Shape []int
 
-	begin, end int64 // of the data, counted from the end of the header
+	begin, end int64 // range of the data, counted from the end of the header
 }
 
 // File is an open safetensors file, mapped into memory where the system supports it and read into

@@ -146,9 +146,9 @@ func (a *archive) checkByteOrder() error {
 	return nil
 }
 
-// record returns the contents of a record, which share the memory of the file. It compares them with
-// the checksum of the archive. Records that overlap are an error, so the time that all checksums
-// need is proportional to the size of the file.
+// record returns the contents of a record, which share the memory of the file. It verifies their
+// checksum. Overlapping records are an error, so the time for all checksums is proportional to the
+// size of the file.
 func (a *archive) record(name string) ([]byte, error) {
 	name = a.top + name
 	record := a.records[name]
@@ -171,7 +171,7 @@ func (a *archive) record(name string) ([]byte, error) {
 		return nil, errors.New("it is a damaged archive: its records overlap")
 	}
 	data := a.contents[from:][:record.UncompressedSize64]
-	// PyTorch writes 0 if it does not compute checksums.
+	// PyTorch writes 0 if it computes no checksums.
 	if sum := crc32.ChecksumIEEE(data); record.CRC32 != 0 && record.CRC32 != sum {
 		return nil, fmt.Errorf("it is damaged: the checksum of its record %.100q is %08x, not %08x: "+
 			"restore it from a copy", name, sum, record.CRC32)

@@ -19,7 +19,9 @@ type Balance struct {
 // choice minimises the product of the norms ‖ψ/w‖·‖(φ − μ)w‖ in the screens' bands.
 func NewBalance(psi, phi [][]float32, width int) Balance {
 	const (
-		least = 1e-3 // of the mean size: a sensible weight for entries that are almost always 0 in the samples
+		// Entries that are almost always 0 in the samples get this share of the mean size, which gives
+		// them a sensible weight.
+		least = 1e-3
 		limit = 0x1p60
 	)
 	mean, candidates := moments(phi, width, true)

@@ -16,7 +16,7 @@ const (
 	MostTargets = 512
 	// blockTargets bounds the targets of a block of several queries, and hence the scratch memory.
 	blockTargets = 4096
-	// BlockTargets is the most targets in a block.
+	// BlockTargets is the largest number of targets in a block.
 	BlockTargets = blockTargets + MostTargets
 	// mostPending bounds the pairs that wait for reference scores.
 	mostPending = 1 << 16
@@ -31,7 +31,7 @@ type Block struct {
 
 	// Begin and the ranking set these.
 	Queries     []Query
-	Targets     []Target // of the queries; a target's number counts from the block's first
+	Targets     []Target // targets of the queries; a target's number counts from the block's first
 	Rows        []int32  // the row of each target
 	TargetStart []int32  // the first target of each row; after the last row, the number of targets
 	Part, Parts int      // the engine counts part Part of Parts of the candidates
@@ -39,7 +39,7 @@ type Block struct {
 
 	// An engine that needs these computes them first (Vectors.Compute, BoundTargets).
 	Vectors
-	Low, High []float64 // bounds on the reference scores that tie with a target
+	Low, High []float64 // the intervals of the targets, widened by their tolerances
 	// Scores from TieLow to TieHigh certainly tie with a target. BoundTargets sets them for targets
 	// with a tolerance and leaves the ranges of the others empty.
 	TieLow, TieHigh []float64
@@ -48,11 +48,11 @@ type Block struct {
 	Counts  []Counts
 	Pending []Pending
 
-	phi       []float32 // of one candidate
+	phi       []float32 // φ of one candidate
 	entity    [1]int32
 	size      [1]float64
 	score     [1]float64
-	tieRanges []tieRange // of each target, if known
+	tieRanges []tieRange // the range of each target; valid if tiesKnown
 	tiesKnown []bool
 }
 

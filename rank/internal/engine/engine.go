@@ -117,8 +117,9 @@ type Known struct {
 	Filters       uint8 // bit f is set if filter f removes the answer
 }
 
-// Counts holds, under each filter, the number of other candidates that are better than a target and
-// the number of those that tie with it: without a tolerance, those with exactly its score.
+// Counts holds, under each filter, the number of other candidates that are better than a target,
+// and the number of other candidates that tie with it. Without a tolerance, candidates tie if they
+// have exactly the target's score.
 type Counts struct {
 	Better, Equal [NumFilters]int32
 }
@@ -140,7 +141,7 @@ type Job struct {
 	First, Last int
 	// FeatureMemory bounds the memory for features in bytes.
 	FeatureMemory int64
-	// Tolerances are the tolerances of targets.
+	// Tolerances lists the tolerances that targets refer to.
 	Tolerances []Tolerance
 
 	Plan
@@ -160,7 +161,7 @@ type Progress struct {
 	// reached, respectively, the fine codes of the int8 screen, the float64 scores and the
 	// reference scores.
 	Coarse, Undecided, Referenced atomic.Int64
-	// Strips counts the chains of terms over all strips. Dropped counts those that early exit
+	// Strips counts the chains of terms over all strips. Dropped counts the chains that early exit
 	// skipped.
 	Strips, Dropped atomic.Int64
 	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in

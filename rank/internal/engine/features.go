@@ -20,7 +20,7 @@ type Features struct {
 	RowAt      []int32   // the row at each position
 	PositionOf []int32   // the position of each row
 	TermOrder  []int32   // φ's entries in the order in which the engine adds their terms
-	PsiOrder   []int32   // ψ's entries in the same order; equal to TermOrder if they have equal lengths
+	PsiOrder   []int32   // ψ's entries in the same order; the same as TermOrder if ψ and φ have equal lengths
 }
 
 // vectorBatch is the largest number of vectors that a worker computes between checks of the
@@ -32,14 +32,15 @@ func PairPad(width int) int {
 	return (width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
 }
 
-// PsiStride and PhiStride return the numbers of entries of ψ and φ, padded to a multiple of
-// kernel.PairWidth coordinates.
+// PsiStride returns the number of entries of ψ, padded to a multiple of kernel.PairWidth
+// coordinates.
 func PsiStride(t model.Tower) int {
 	psi, _ := t.Compare.Words()
 	return psi * PairPad(t.Terms())
 }
 
-// PhiStride is described with PsiStride.
+// PhiStride returns the number of entries of φ, padded to a multiple of kernel.PairWidth
+// coordinates.
 func PhiStride(t model.Tower) int {
 	_, phi := t.Compare.Words()
 	return phi * PairPad(t.Terms())
@@ -152,8 +153,8 @@ func (f *Features) OrderTerms() {
 	}
 }
 
-// sameOrder returns the order of vectors with n entries per coordinate that corresponds to an order
-// of vectors with m. The entries of a coordinate are consecutive in both.
+// sameOrder converts an order of vectors with m entries per coordinate to vectors with n entries
+// per coordinate. In both, the entries of a coordinate are consecutive.
 func sameOrder(order []int32, m, n int) []int32 {
 	if m == n {
 		return order

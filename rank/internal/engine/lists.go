@@ -19,7 +19,7 @@ type Lists struct {
 	block    *Block
 	features *Features
 	lists    []shortlist // by row
-	rows     []int32     // of contenders to rescore
+	rows     []int32     // rows of contenders to rescore
 	scores   []float64
 }
 

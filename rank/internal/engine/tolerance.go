@@ -34,8 +34,8 @@ func (t Tolerance) around(target float64, score func(float64) float64) tieRange 
 	return tieRange{farthest(target, math.Inf(-1), ties), target, farthest(target, math.Inf(1), ties)}
 }
 
-// farthest returns the number between from and to that is farthest from from and satisfies ties.
-// from satisfies it, and if a number does not, the numbers beyond it do not either.
+// farthest returns the last number on the way from one number to another that satisfies ties. The
+// first number satisfies ties. If a number does not, no later number does.
 func farthest(from, to float64, ties func(float64) bool) float64 {
 	in, out := place(from), place(to)
 	if ties(to) {
@@ -54,7 +54,8 @@ func farthest(from, to float64, ties func(float64) bool) float64 {
 	}
 }
 
-// place numbers the float64 numbers in ascending order. Both zeros are number 0.
+// place returns the position of x among the float64 numbers in ascending order. The position of
+// both zeros is 0.
 func place(x float64) int64 {
 	if x < 0 {
 		return -int64(math.Float64bits(-x))
@@ -101,8 +102,8 @@ func (b *Block) Widen() {
 	}
 }
 
-// outward moves x, the rounded result of a sum, in a direction by more than its error. NaN, which
-// comes from infinite intervals, becomes the infinity of that direction.
+// outward moves x, a rounded sum, in a direction by more than its rounding error. Infinite
+// intervals can make x NaN, which becomes the infinity in that direction.
 func outward(x, direction float64) float64 {
 	if math.IsNaN(x) {
 		return math.Inf(int(direction))

@@ -20,7 +20,7 @@ type Vectors struct {
 	Norms  []float64 // upper bounds on ‖ψ‖
 	Slacks []model.Slack
 
-	anchors []int32 // of a batch of queries with the same relation and side
+	anchors []int32 // anchors of a batch of queries with the same relation and side
 }
 
 // NewVectors reserves memory for up to n queries. entries is the total length of their ψ.

@@ -185,7 +185,7 @@ func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind
 	return ModelOf(t, spec.Initial(c), seed, kind)
 }
 
-// hyperOf returns hyper-parameters that suit the kinds of parameters and small graphs.
+// hyperOf returns hyper-parameters that suit random parameters and small graphs.
 func hyperOf(spec *model.Spec) map[string]float64 {
 	switch spec.Name {
 	case "tucker":
@@ -343,8 +343,8 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 	return list
 }
 
-// hasMatrices reports whether the parameters of a relation, or those that all triples share, are
-// matrices or more.
+// hasMatrices reports whether the parameters of a relation, or the global parameters, have two or
+// more axes.
 func hasMatrices(c model.Config) bool {
 	parameters, err := model.Parameters(c)
 	return err == nil && slices.ContainsFunc(parameters, func(p model.Parameter) bool {
