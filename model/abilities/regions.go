@@ -50,7 +50,7 @@ var boxEModel = func() map[string]cell {
 			boxes([][]float64{{0, 0}, {0, 0}, {0.3, 0}, {0, -0.3}}, narrow)),
 		nonInjective: yes("The head box of r holds both heads.",
 			boxes([][]float64{{0, 0}, {0.2, 0}, {0, 0}, {1.2, 0}, {0, -1.2}, {0, 0}}, wide, narrow)),
-		freeOfZParadox: yes("The head box from −0.15 to 0.15 holds 0.1 + 0, −0.1 + 0 and 0.1 − 0.2, but not −0.1 − 0.2.",
+		freeOfZParadox: yes("The head box from −0.15 to 0.15 holds 0.1, −0.1 and 0.1 − 0.2, but not −0.1 − 0.2.",
 			boxes([][]float64{{-0.1, 0}, {0.1, 0}, {0, 0}, {0, -0.2}}, box{0, 0, 0.3})),
 	}
 }()
@@ -89,7 +89,8 @@ func lines(functional bool, entities []float64, relations ...line) construction 
 func ofLines(functional bool) map[string]cell {
 	const unit = 1.0 / 16
 	return map[string]cell{
-		symmetry:     yes("r is the line t = −h.", lines(functional, []float64{0.25, -0.25, 0.5}, line{slope: -1}, line{slope: 2})),
+		symmetry: yes("r is the line t = −h.",
+			lines(functional, []float64{0.25, -0.25, 0.5}, line{slope: -1}, line{slope: 2})),
 		antisymmetry: yes("r is the line t = 4h.", lines(functional, []float64{unit, 4 * unit}, line{slope: 4})),
 		inversion: yes("r1 and r2 are the lines t = 2h and t = h/2.",
 			lines(functional, []float64{0.25, 0.5}, line{slope: 2}, line{slope: 0.5})),
