@@ -56,15 +56,16 @@ func predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 		return nil, err
 	}
 	distinct := slices.Clone(queries)
-	order := queryOrder(m)
+	sets := o.sets(m)
+	order := queryOrder(m, sets)
 	slices.SortFunc(distinct, order)
 	distinct = slices.Compact(distinct)
 	o.Screen = Float32Screen
-	k = min(k, o.Candidates.Last-o.Candidates.First)
+	k = min(k, o.most(m))
 	if o, err = fitPredict(m, x, distinct, k, filterKnown, o); err != nil {
 		return nil, err
 	}
-	j := o.job(m, newPredictionPlan(m, distinct))
+	j := o.job(m, newPredictionPlan(m, sets, distinct))
 	if o.Progress != nil {
 		defer report(j, o.Progress)()
 	}
@@ -107,7 +108,7 @@ func (p *predictor) predict(ctx context.Context, j *engine.Job, o Options) (err 
 		size := predictBlock(c.QueryBlock(), c.Strip(), p.k, ps.Last-ps.First, j.Threads)
 		return s.eachBlock(ctx, j.Blocks(engine.Span{First: ps.First, Last: ps.Last}, size), 1,
 			func(ctx context.Context, w int, queries engine.Span, b *engine.Block) error {
-				return p.listBlock(ctx, w, queries.First, b, c)
+				return p.listBlock(ctx, w, queries.First, ps, b, c)
 			})
 	})
 	return err
@@ -125,13 +126,15 @@ func predictBlock(size, strip, k, queries, threads int) int {
 
 // listBlock adds the candidates of a slice to the lists of a block of queries that begins with
 // query first. After the last slice it completes the lists.
-func (p *predictor) listBlock(ctx context.Context, w, first int, b *engine.Block, c engine.Candidates) error {
+func (p *predictor) listBlock(
+	ctx context.Context, w, first int, ps engine.Pass, b *engine.Block, c engine.Candidates,
+) error {
 	lists, f, kept := &p.lists[w], c.Features(), p.kept[first:first+len(b.Queries)]
 	lists.Open(b, f, kept)
 	if err := c.Contend(ctx, w, b, lists); err != nil {
 		return err
 	}
-	if f.First+f.N < b.Job.Last {
+	if f.Slice.Last() != ps.Candidates.Last() {
 		lists.Keep(kept)
 		return nil
 	}

@@ -24,6 +24,9 @@ type Options struct {
 	// Candidates are the entities that compete with the targets; the zero value means all. Add
 	// combines the ranks of several ranges.
 	Candidates Range
+	// Among restricts the candidates further, to lists; nil means no restriction. Run compares a
+	// target with the candidates of its query even if it is not one of them (Among.Excluded).
+	Among *Candidates
 	// Engine counts in place of the backend; nil means the backend. Package rank/gpu provides an
 	// engine. Its ranks are the same. The backend still computes the reference scores and, for most
 	// models, ψ and φ. An engine that fails may leave the ranking to the processor.
@@ -101,6 +104,9 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	if r := o.Candidates; r.First < 0 || r.First >= r.Last || r.Last > n {
 		return o, fmt.Errorf("rank: candidates %d to %d are not a range of the model's %d entities", r.First, r.Last, n)
 	}
+	if err := o.Among.check(m.Config()); err != nil {
+		return o, err
+	}
 	if o.Engine == nil {
 		return o, nil
 	}
@@ -118,9 +124,8 @@ func (o Options) givesWay(ctx context.Context, err error) bool {
 
 // job returns the job of a plan. The options are resolved.
 func (o Options) job(m model.Model, p engine.Plan) *engine.Job {
-	last := cmp.Or(o.Candidates.Last, m.Config().Entities)
 	return &engine.Job{
-		Model: m, Backend: o.Backend, Threads: o.Threads, First: o.Candidates.First, Last: last,
+		Model: m, Backend: o.Backend, Threads: o.Threads, Most: o.most(m),
 		FeatureMemory: cmp.Or(o.FeatureMemory, DefaultFeatureMemory), Tolerances: o.Tolerances, Plan: p,
 	}
 }
@@ -212,7 +217,7 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	for i := range o.Tolerances {
 		res.Near = append(res.Near, all[(1+i)*n:(2+i)*n:(2+i)*n])
 	}
-	j := o.job(m, newPlan(m, all, n))
+	j := o.job(m, newPlan(m, o.sets(m), all, n))
 	res.Stats.Queries, res.Stats.UniqueQueries = n, j.Unique
 	if len(j.Queries) == 0 {
 		return res, nil
@@ -343,7 +348,7 @@ func (r *ranker) countBlock(ctx context.Context, w int, b *engine.Block, c engin
 func report(j *engine.Job, f func(Progress)) (stop func()) {
 	start := time.Now()
 	quit := make(chan struct{})
-	total := int64(len(j.Queries)) * int64(j.Last-j.First)
+	total := j.Pairs()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		tick := time.NewTicker(200 * time.Millisecond)

@@ -44,8 +44,7 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 		plan.Queries, plan.Targets = append(plan.Queries, q), append(plan.Targets, j.Targets[t])
 	}
 	s := &sample{f: f, Block: engine.NewBlock(&engine.Job{
-		Model: j.Model, Backend: j.Backend, First: j.First, Last: j.Last, Tolerances: j.Tolerances,
-		Plan: plan,
+		Model: j.Model, Backend: j.Backend, Tolerances: j.Tolerances, Plan: plan,
 	}, e)}
 	s.Begin(engine.Span{Last: len(plan.Queries)})
 	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
@@ -106,7 +105,7 @@ func (s *sample) leftovers(x screen) leftovers {
 		for k, score := range scores {
 			i := k * everyCompared
 			at := s.rows[i]
-			if s.Targets[row].Answer == at+int32(f.First) {
+			if s.Targets[row].Answer == f.Slice.Entity(int(at)) {
 				continue
 			}
 			panel, last := bands(row, i)

@@ -110,7 +110,7 @@ func (l *Lists) rescore(row int, list *shortlist) {
 	l.rows = l.rows[:0]
 	for _, c := range list.items {
 		if c.Stage == Screened {
-			l.rows = append(l.rows, c.Entity-int32(f.First))
+			l.rows = append(l.rows, int32(f.Slice.Find(c.Entity)))
 		}
 	}
 	if len(l.rows) == 0 {
