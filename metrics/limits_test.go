@@ -100,7 +100,7 @@ func TestOracleLimits(t *testing.T) {
 	for range 40 {
 		g, splits := smallGraph(rng, 4, true)
 		test := g.Splits[kg.Test]
-		limits := Limits(kg.NewIndex(g), test, rank.BothSides, allFilters, ks)
+		limits := Limits(kg.NewIndex(g), test, nil, rank.BothSides, allFilters, ks)
 		require.Len(t, limits, 18)
 		for _, f := range allFilters {
 			var sums [2][4]float64 // MRR and Hits@k, by side
@@ -156,7 +156,7 @@ func TestExchangeableLimits(t *testing.T) {
 	for range 20 {
 		g, splits := smallGraph(rng, 5, false)
 		test := g.Splits[kg.Test]
-		limits := Limits(kg.NewIndex(g), test, rank.TailSide, allFilters, ks)
+		limits := Limits(kg.NewIndex(g), test, nil, rank.TailSide, allFilters, ks)
 		for _, f := range allFilters {
 			targets, pool := map[int32]int{}, map[int32][]int32{} // by head: targets, and answers that compete
 			for triple, in := range splits {
@@ -225,7 +225,7 @@ func TestLimitsOfWN18(t *testing.T) {
 	if err != nil {
 		t.Skipf("MQUINE_DATA: %v", err)
 	}
-	limits := Limits(kg.NewIndex(g), g.Splits[kg.Test], rank.TailSide, allFilters, []int{1})
+	limits := Limits(kg.NewIndex(g), g.Splits[kg.Test], nil, rank.TailSide, allFilters, []int{1})
 	train := limitOf(limits, rank.TailSide, rank.Train)
 	assert.Equal(t, "0.9425", train[Oracle].MRR.format(4))
 	assert.Equal(t, "0.914", train[Exchangeable].MRR.format(3))
@@ -239,7 +239,7 @@ func TestLimitsOfWN18(t *testing.T) {
 func TestLimitsInReports(t *testing.T) {
 	g := familyGraph()
 	r := familyReport(t)
-	r.SetLimits(Limits(kg.NewIndex(g), g.Splits[kg.Test], rank.BothSides, allFilters, nil))
+	r.SetLimits(Limits(kg.NewIndex(g), g.Splits[kg.Test], nil, rank.BothSides, allFilters, nil))
 	for _, res := range r.Results {
 		require.Equal(t, res.Ties == rank.Optimistic, res.Limits == nil)
 		if res.Limits != nil {

@@ -21,21 +21,17 @@ func NewCandidates(relations int) *Candidates {
 	return &Candidates{of: [2][]int32{make([]int32, relations), make([]int32, relations)}}
 }
 
-// Observed returns the entities that the training triples of g have on a side of a relation, as the
-// candidates for that side of the relation. A relation without training triples has none.
-func Observed(g *kg.Graph) *Candidates {
-	c := NewCandidates(g.Relations.Len())
-	seen := [2][][]int32{make([][]int32, g.Relations.Len()), make([][]int32, g.Relations.Len())}
+// Observe makes the entities that the training triples of g have on a side of each relation the only
+// candidates for it. A relation without training triples has none.
+func (c *Candidates) Observe(g *kg.Graph, side kg.Side) {
+	seen := make([][]int32, len(c.of[side]))
 	for _, t := range g.Splits[kg.Train] {
-		seen[kg.Tail][t.Relation] = append(seen[kg.Tail][t.Relation], t.Tail)
-		seen[kg.Head][t.Relation] = append(seen[kg.Head][t.Relation], t.Head)
+		_, answer := t.Query(side)
+		seen[t.Relation] = append(seen[t.Relation], answer)
 	}
-	for side, byRelation := range seen {
-		for r, entities := range byRelation {
-			c.Restrict(kg.Side(side), int32(r), entities)
-		}
+	for r, entities := range seen {
+		c.Restrict(side, int32(r), entities)
 	}
-	return c
 }
 
 // Restrict makes the given entities the only candidates for a side of a relation, in place of an

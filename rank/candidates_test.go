@@ -39,7 +39,10 @@ func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	mixed.Restrict(kg.Tail, 2, common)
 	mixed.Restrict(kg.Head, 1, []int32{int32(rng.IntN(n))})
 	mixed.Restrict(kg.Head, 2, common)
-	return map[string]*Candidates{"one list": one, "by side": sides, "by relation": mixed, "observed": Observed(g)}
+	observed := NewCandidates(r)
+	observed.Observe(g, kg.Tail)
+	observed.Observe(g, kg.Head)
+	return map[string]*Candidates{"one list": one, "by side": sides, "by relation": mixed, "observed": observed}
 }
 
 // The ranks and the predictions among candidates equal those of a brute force, for every model,

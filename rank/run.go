@@ -159,6 +159,8 @@ type Ranking struct {
 type Stats struct {
 	// Queries counts the queries over all sides, and UniqueQueries counts the distinct ones.
 	Queries, UniqueQueries int
+	// Pairs counts the pairs of a distinct query and a candidate.
+	Pairs int64
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
 	// Screen is the arithmetic of the first stage, or AutoScreen if it changed during the ranking.
@@ -218,7 +220,7 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 		res.Near = append(res.Near, all[(1+i)*n:(2+i)*n:(2+i)*n])
 	}
 	j := o.job(m, newPlan(m, o.sets(m), all, n))
-	res.Stats.Queries, res.Stats.UniqueQueries = n, j.Unique
+	res.Stats.Queries, res.Stats.UniqueQueries, res.Stats.Pairs = n, j.Unique, j.Pairs()
 	if len(j.Queries) == 0 {
 		return res, nil
 	}
