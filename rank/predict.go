@@ -60,7 +60,6 @@ func predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	order := queryOrder(m, sets)
 	slices.SortFunc(distinct, order)
 	distinct = slices.Compact(distinct)
-	o.Screen = Float32Screen
 	k = min(k, o.most(m))
 	if o, err = fitPredict(m, x, distinct, k, filterKnown, o); err != nil {
 		return nil, err
