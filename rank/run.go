@@ -50,6 +50,7 @@ type Options struct {
 	Progress func(Progress)
 
 	adjust func(*cpuEngine) // for tests
+	batch  int              // of queries in Discover, for tests
 }
 
 // withDefaults replaces zero values by the defaults, except in Candidates and FeatureMemory.

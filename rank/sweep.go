@@ -88,6 +88,9 @@ func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Li
 	if err := b.ComputeVectors(ctx, &f.Features); err != nil {
 		return err
 	}
+	if err := lists.Raise(ctx); err != nil {
+		return err
+	}
 	f.screen.packQueries(&s.queries, &b.Vectors, len(b.Queries))
 	call := s.call(b)
 	for row := range b.Queries {

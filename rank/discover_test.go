@@ -1,0 +1,186 @@
+package rank
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
+)
+
+// bruteDiscovery scores all triples of a discovery and sorts them.
+func bruteDiscovery(
+	g *kg.Graph, m model.Model, d Discovery, score plausibility, has func(kg.Query, int32) bool,
+) (all []Discovered) {
+	known := map[kg.Triple]bool{}
+	for _, split := range g.Splits {
+		for _, t := range split {
+			known[t] = true
+		}
+	}
+	scopes := map[kg.Query][]Discovered{}
+	var order []kg.Query
+	for _, r := range slices.Sorted(slices.Values(d.Relations)) {
+		for _, a := range slices.Sorted(slices.Values(d.Anchors)) {
+			q := kg.Query{Side: d.Side, Relation: r, Anchor: a}
+			var list []Discovered
+			var sample []float64
+			for e := range int32(g.Entities.Len()) {
+				if has(q, e) {
+					sample = append(sample, m.Score(score(q, e))) // fewer than ZSample
+					if t := q.Triple(e); !known[t] {
+						list = append(list, Discovered{Triple: t, Score: score(q, e)})
+					}
+				}
+			}
+			slices.SortStableFunc(list, func(a, b Discovered) int { return cmp.Compare(b.Score, a.Score) })
+			mean, variance := 0.0, 0.0
+			for _, s := range sample {
+				mean += s / float64(len(sample))
+			}
+			for _, s := range sample {
+				variance += (s - mean) * (s - mean) / float64(len(sample))
+			}
+			for i := range list {
+				list[i].Rank = i + 1
+				if d.Standardise && variance > 0 {
+					list[i].Z = (m.Score(list[i].Score) - mean) / math.Sqrt(variance)
+				}
+			}
+			scope := q
+			switch d.Scope {
+			case PerRelation:
+				scope.Anchor = 0
+			case PerGraph:
+				scope = kg.Query{}
+			}
+			if _, ok := scopes[scope]; !ok {
+				order = append(order, scope)
+			}
+			scopes[scope] = append(scopes[scope], list...)
+		}
+	}
+	for _, scope := range order {
+		list := scopes[scope]
+		slices.SortStableFunc(list, func(a, b Discovered) int {
+			byScore := cmp.Compare(b.Score, a.Score)
+			if d.Standardise && d.Scope != PerQuery {
+				byScore = cmp.Compare(b.Z, a.Z)
+			}
+			return cmp.Or(byScore, cmp.Compare(a.Triple.Relation, b.Triple.Relation),
+				cmp.Compare(a.Triple.Head, b.Triple.Head), cmp.Compare(a.Triple.Tail, b.Triple.Tail))
+		})
+		all = append(all, list[:min(d.K, len(list))]...)
+	}
+	return all
+}
+
+// Discover finds the triples of a brute force, for every model, scope, screen and number of threads,
+// in batches and in slices.
+func TestDiscover(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	const entities = 60
+	rng := rand.New(rand.NewPCG(44, 1))
+	g := ranktest.Graph(rng, entities, 3, 300, 20, 20)
+	index := kg.NewIndex(g)
+	restrictions := someCandidates(rng, g)
+	restrictions["all"] = nil
+	models := []model.Model{ranktest.Model(t, "mquine", 3, g, 1, ranktest.MatrixKinds[1])}
+	for i, c := range ranktest.VectorConfigs(6, g) {
+		models = append(models, ranktest.ModelOf(t, c, 2, ranktest.VectorKinds[i%4]))
+	}
+	turn := 0
+	for _, m := range models {
+		score := m.NewWorker(backends[0]).Reference
+		for _, name := range []string{"all", "by relation", "one list"} {
+			turn++
+			among := restrictions[name]
+			for scope := range Scope(3) {
+				d := Discovery{
+					Side: kg.Side(turn % 2), Relations: []int32{2, 0, 1}, Scope: scope,
+					K: []int{1, 4, 30, 5000}[(turn+int(scope))%4], Anchors: []int32{59, 3, 1, 40, 17, 11, 5, 30, 2},
+				}
+				o := Options{Backend: backends[turn%len(backends)], Threads: 1 + turn%3, Among: among,
+					batch: []int{0, 4, 7, 9}[turn%4]}
+				if turn%2 == 0 {
+					o.FeatureMemory = 20 * featureBytes(engine.WidestTower(m))
+				}
+				if m.Tower(kg.Tail).Compare == kernel.Dot {
+					o.Screen = []Screen{Float32Screen, Int8Screen, Int16Screen}[turn/2%3]
+				}
+				want := bruteDiscovery(g, m, d, score, among.Has)
+				got := discover(t, m, index, d, o)
+				require.Equal(t, want, got, "%s, %s, %+v", m.Config().Model, name, d)
+			}
+		}
+	}
+}
+
+// z-scores compare the answers to different queries, and agree with the mean and the deviation of all
+// candidates if there are few.
+func TestDiscoverStandardised(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 2)), 60, 3, 300, 20, 20)
+	index := kg.NewIndex(g)
+	everything := func(kg.Query, int32) bool { return true }
+	for i, name := range []string{"mquine", "complex", "rotate", "transe-l2"} {
+		kind := ranktest.VectorKinds[0]
+		if name == "mquine" {
+			kind = ranktest.MatrixKinds[0]
+		}
+		m := ranktest.Model(t, name, 4, g, uint64(i), kind)
+		for scope := range Scope(3) {
+			d := Discovery{Relations: []int32{0, 1, 2}, Anchors: []int32{0, 1, 2, 3, 50, 51, 52, 59}, K: 13, Scope: scope,
+				Standardise: true}
+			want := bruteDiscovery(g, m, d, m.NewWorker(backends[0]).Reference, everything)
+			got := discover(t, m, index, d, Options{Threads: 2, batch: 5})
+			require.Len(t, got, len(want))
+			for i := range want {
+				require.InDelta(t, want[i].Z, got[i].Z, 1e-9)
+				got[i].Z = want[i].Z
+			}
+			require.Equal(t, want, got, "%s, %v", name, scope)
+		}
+	}
+}
+
+func discover(t *testing.T, m model.Model, x *kg.Index, d Discovery, o Options) (all []Discovered) {
+	t.Helper()
+	err := Discover(t.Context(), m, x, d, o, func(found Discovered) error {
+		all = append(all, found)
+		return nil
+	})
+	require.NoError(t, err)
+	return all
+}
+
+func TestDiscoverErrors(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 3)), 20, 2, 60, 10, 10)
+	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
+	full := errors.New("the disk is full")
+	for _, c := range []struct {
+		d    Discovery
+		want string
+	}{
+		{Discovery{K: 0, Relations: []int32{0}, Anchors: []int32{1}}, "cannot discover 0 triples"},
+		{Discovery{K: 1, Anchors: []int32{1}}, "nothing to discover"},
+		{Discovery{K: 1, Relations: []int32{2}, Anchors: []int32{1}}, "relation 2 is outside the model's 2"},
+		{Discovery{K: 1, Relations: []int32{0}, Anchors: []int32{-1}}, "entity -1 is outside the model's 20"},
+		{Discovery{K: 1, Relations: []int32{0}, Anchors: []int32{1}}, "the disk is full"},
+	} {
+		err := Discover(t.Context(), m, kg.NewIndex(g), c.d, Options{}, func(Discovered) error { return full })
+		assert.ErrorContains(t, err, c.want)
+	}
+}
