@@ -30,7 +30,7 @@ func ReadList(ctx context.Context, path, owner, kind string, v *Vocabulary) (ids
 				return l.errorf("%w", err)
 			}
 			if first := seen[id]; first > 0 {
-				return l.errorf("%s %.200q is also in line %d: list it once", kind, line, first)
+				return l.errorf("%s %.200q is also on line %d: list it once", kind, line, first)
 			}
 			seen[id] = l.n
 			ids = append(ids, id)

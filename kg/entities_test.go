@@ -23,7 +23,7 @@ func TestReadList(t *testing.T) {
 		"":                          path + " is empty: write one entity in each line",
 		"\n":                        path + " is empty: write one entity in each line",
 		"fever\nasprin\n":           path + `:2: the checkpoint has no entity "asprin"; did you mean aspirin`,
-		"fever\naspirin\nfever\n":   path + `:3: entity "fever" is also in line 1: list it once`,
+		"fever\naspirin\nfever\n":   path + `:3: entity "fever" is also on line 1: list it once`,
 		"fever\n\naspirin\n":        path + ":2: blank line: remove it",
 		"fever\tsymptom\naspirin\n": path + `:1: the checkpoint has no entity "fever\tsymptom"`,
 	} {
@@ -39,8 +39,8 @@ func TestReadTypes(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 		return ReadTypes(t.Context(), path, v)
 	}
-	types, err := read("aspirin\tT1\tdrug\nfever\tT2\tsymptom\nibuprofen\tT1\tdrug\nibuprofen\tT3\t\nmorphine\tT4\tdrug\n" +
-		"measles\tT5\n")
+	types, err := read("aspirin\tT1\tdrug\nfever\tT2\tsymptom\nibuprofen\tT1\tdrug\nibuprofen\tT3\t\n" +
+		"morphine\tT4\tdrug\nmeasles\tT5\n")
 	require.NoError(t, err)
 	for name, want := range map[string][]int32{"T1": {0, 1}, "symptom": {2}, "T3": {1}} {
 		members, err := types.Members(name)

@@ -34,9 +34,8 @@ head	cal	likes	ann	1	1	1	0
 	ranks := familyRanks(g)[3:4]
 	ranks[0].Candidates = [rank.NumFilters]int32{9, 8, 7}
 	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, ranks, true))
-	assert.Equal(t, `side	head	relation	tail	none_better	none_equal	none_candidates	all_better	all_equal	all_candidates
-tail	cal	childOf	bob	0	0	9	1	0	7
-`, text.String())
+	assert.Equal(t, "side\thead\trelation\ttail\tnone_better\tnone_equal\tnone_candidates\tall_better\tall_equal\t"+
+		"all_candidates\ntail\tcal\tchildOf\tbob\t0\t0\t9\t1\t0\t7\n", text.String())
 }
 
 func TestRanksFileRoundTrip(t *testing.T) {

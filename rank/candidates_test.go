@@ -45,7 +45,7 @@ func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	return map[string]*Candidates{"one list": one, "by side": sides, "by relation": mixed, "observed": observed}
 }
 
-// The ranks and the predictions among candidates equal those of a brute force, for every model,
+// The ranks and the predictions among candidates equal a brute force, for every model,
 // backend, screen and number of threads, in slices and in shards.
 func TestCandidates(t *testing.T) {
 	backends, err := kernel.Available()

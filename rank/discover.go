@@ -36,12 +36,14 @@ var scopeNames = []string{"query", "relation", "graph"}
 // String returns "query", "relation" or "graph".
 func (s Scope) String() string { return text.Name(scopeNames, s, "Scope") }
 
-// Discovery says which triples Discover looks for: unknown answers to the queries of a side for all
-// pairs of a relation and an anchor. Relations and anchors must be distinct.
+// Discovery says which triples Discover looks for: those of some relations whose heads and tails are
+// candidates (Options.Among).
 type Discovery struct {
-	Side      kg.Side
+	// Side is the side that queries ask for. It affects scores only if the model has reciprocal
+	// relations.
+	Side kg.Side
+	// Relations must be distinct.
 	Relations []int32
-	Anchors   []int32
 	// K is the number of triples in each scope, and Scope says among which triples they are the best.
 	K     int
 	Scope Scope
@@ -65,9 +67,6 @@ type Discovered struct {
 // ZSample is the largest number of candidates that determine the mean and the deviation of z-scores.
 const ZSample = 256
 
-// Queries returns the number of queries.
-func (d *Discovery) Queries() int { return len(d.Relations) * len(d.Anchors) }
-
 // Discover finds the best triples that no split in x contains and passes them to emit, scope after
 // scope: for PerQuery by relation and anchor in the order of their identifiers, for PerRelation by
 // relation. Within a scope the best come first. Triples with equal scores are in the order of
@@ -88,15 +87,32 @@ func Discover(
 		return err
 	}
 	s := &search{Discovery: d, model: m, index: x, options: o, sets: o.sets(m), emit: emit, start: time.Now()}
-	s.Relations, s.Anchors = slices.Sorted(slices.Values(d.Relations)), slices.Sorted(slices.Values(d.Anchors))
+	s.Relations = slices.Sorted(slices.Values(d.Relations))
 	s.k = min(d.K, o.most(m))
+	for _, r := range s.Relations {
+		n := s.anchors(r).Len()
+		s.queries += n
+		s.total += int64(n) * int64(s.sets.of(kg.Query{Side: d.Side, Relation: r}).Len())
+	}
+	if s.queries == 0 {
+		return fmt.Errorf("rank: nothing to discover: no relation has a candidate on the %v side", opposite(d.Side))
+	}
 	if s.options, err = s.fit(o); err != nil {
 		return err
 	}
-	for _, r := range s.Relations {
-		s.total += int64(len(s.Anchors)) * int64(s.sets.of(kg.Query{Side: d.Side, Relation: r}).Len())
-	}
 	return s.run(ctx)
+}
+
+// opposite returns the other side.
+func opposite(s kg.Side) kg.Side { return kg.Tail + kg.Head - s }
+
+// anchors returns the anchors of the queries of a relation.
+func (s *search) anchors(relation int32) engine.Set {
+	list, all := s.options.Among.Of(kg.Query{Side: opposite(s.Side), Relation: relation})
+	if all {
+		return engine.Range(0, s.model.Config().Entities)
+	}
+	return engine.List(list)
 }
 
 // check returns an error if a discovery does not suit a model.
@@ -104,18 +120,12 @@ func (d *Discovery) check(c model.Config) error {
 	if d.K < 1 {
 		return fmt.Errorf("rank: cannot discover %d triples: ask for at least 1", d.K)
 	}
-	if d.Queries() == 0 {
-		return errors.New("rank: nothing to discover: give at least one relation and one anchor")
+	if len(d.Relations) == 0 {
+		return errors.New("rank: nothing to discover: give at least one relation")
 	}
-	for _, l := range []struct {
-		kind string
-		ids  []int32
-		n    int
-	}{{"relation", d.Relations, c.Relations}, {"entity", d.Anchors, c.Entities}} {
-		for _, id := range l.ids {
-			if id < 0 || int(id) >= l.n {
-				return fmt.Errorf("rank: %s %d is outside the model's %d", l.kind, id, l.n)
-			}
+	for _, r := range d.Relations {
+		if r < 0 || int(r) >= c.Relations {
+			return fmt.Errorf("rank: relation %d is outside the model's %d", r, c.Relations)
 		}
 	}
 	return nil
@@ -129,6 +139,7 @@ type search struct {
 	options Options
 	sets    *sets
 	k       int // of a query
+	queries int
 	emit    func(Discovered) error
 	start   time.Time
 	// done of total pairs belong to batches that are finished.
@@ -159,7 +170,7 @@ func (s *search) fit(o Options) (Options, error) {
 	case PerRelation:
 		kept *= int64(len(s.Relations))
 	}
-	needs := []proc.Need{{For: "triples", Bytes: min(kept, int64(s.Queries())*int64(s.k)) *
+	needs := []proc.Need{{For: "triples", Bytes: min(kept, int64(s.queries)*int64(s.k)) *
 		int64(unsafe.Sizeof(Discovered{}))}}
 	return fit(s.model, o, o.Threads, "discovering", needs, "ask for fewer triples, or make more memory available")
 }
@@ -167,38 +178,38 @@ func (s *search) fit(o Options) (Options, error) {
 // run searches batch after batch. Batches consist of whole queries in the order of relations.
 func (s *search) run(ctx context.Context) error {
 	s.best = map[int32]*topTriples{}
-	batch := make([]kg.Query, 0, min(s.most(), s.Queries()))
-	for i, r := range s.Relations {
-		for k, a := range s.Anchors {
-			batch = append(batch, kg.Query{Side: s.Side, Relation: r, Anchor: a})
-			last := i == len(s.Relations)-1 && k == len(s.Anchors)-1
-			if len(batch) < s.most() && !last {
+	batch := make([]kg.Query, 0, min(s.most(), s.queries))
+	for _, r := range s.Relations {
+		anchors := s.anchors(r)
+		for i := range anchors.Len() {
+			if batch = append(batch, kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)}); len(batch) < s.most() {
 				continue
 			}
 			if err := s.searchBatch(ctx, batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
-			next := r // the first relation that is not complete
-			if k == len(s.Anchors)-1 {
-				next++
-			}
-			if err := s.flush(next, last); err != nil {
+			if err := s.flush(r, false); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	if len(batch) > 0 {
+		if err := s.searchBatch(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return s.flush(0, true)
 }
 
-// flush emits the triples of the relations before next. last says that all relations are complete.
-func (s *search) flush(next int32, last bool) error {
-	if s.Scope == PerGraph && !last {
+// flush emits the triples of the relations before next, or of all if all are complete.
+func (s *search) flush(next int32, all bool) error {
+	if s.Scope == PerGraph && !all {
 		return nil
 	}
 	var complete []int32
 	for group := range s.best {
-		if group < next || last {
+		if group < next || all {
 			complete = append(complete, group)
 		}
 	}

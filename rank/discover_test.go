@@ -20,7 +20,7 @@ import (
 
 // bruteDiscovery scores all triples of a discovery and sorts them.
 func bruteDiscovery(
-	g *kg.Graph, m model.Model, d Discovery, score plausibility, has func(kg.Query, int32) bool,
+	g *kg.Graph, m model.Model, d Discovery, score plausibility, among *Candidates,
 ) (all []Discovered) {
 	known := map[kg.Triple]bool{}
 	for _, split := range g.Splits {
@@ -31,12 +31,15 @@ func bruteDiscovery(
 	scopes := map[kg.Query][]Discovered{}
 	var order []kg.Query
 	for _, r := range slices.Sorted(slices.Values(d.Relations)) {
-		for _, a := range slices.Sorted(slices.Values(d.Anchors)) {
+		for a := range int32(g.Entities.Len()) {
 			q := kg.Query{Side: d.Side, Relation: r, Anchor: a}
+			if other := (kg.Query{Side: 1 - d.Side, Relation: r}); !among.Has(other, a) {
+				continue
+			}
 			var list []Discovered
 			var sample []float64
 			for e := range int32(g.Entities.Len()) {
-				if has(q, e) {
+				if among.Has(q, e) {
 					sample = append(sample, m.Score(score(q, e))) // fewer than ZSample
 					if t := q.Triple(e); !known[t] {
 						list = append(list, Discovered{Triple: t, Score: score(q, e)})
@@ -94,8 +97,6 @@ func TestDiscover(t *testing.T) {
 	rng := rand.New(rand.NewPCG(44, 1))
 	g := ranktest.Graph(rng, entities, 3, 300, 20, 20)
 	index := kg.NewIndex(g)
-	restrictions := someCandidates(rng, g)
-	restrictions["all"] = nil
 	models := []model.Model{ranktest.Model(t, "mquine", 3, g, 1, ranktest.MatrixKinds[1])}
 	for i, c := range ranktest.VectorConfigs(6, g) {
 		models = append(models, ranktest.ModelOf(t, c, 2, ranktest.VectorKinds[i%4]))
@@ -105,12 +106,17 @@ func TestDiscover(t *testing.T) {
 		score := m.NewWorker(backends[0]).Reference
 		for _, name := range []string{"all", "by relation", "one list"} {
 			turn++
-			among := restrictions[name]
+			among := NewCandidates(3)
+			if name != "all" {
+				among = someCandidates(rng, g)[name]
+			}
 			for scope := range Scope(3) {
 				d := Discovery{
 					Side: kg.Side(turn % 2), Relations: []int32{2, 0, 1}, Scope: scope,
-					K: []int{1, 4, 30, 5000}[(turn+int(scope))%4], Anchors: []int32{59, 3, 1, 40, 17, 11, 5, 30, 2},
+					K: []int{1, 4, 30, 5000}[(turn+int(scope))%4],
 				}
+				among.RestrictAll(1-d.Side, []int32{59, 3, 1, 40, 17, 11, 5, 30, 2})
+				among.Restrict(1-d.Side, int32(turn%3), []int32{7, 8, 9, 10}[:turn%5])
 				o := Options{Backend: backends[turn%len(backends)], Threads: 1 + turn%3, Among: among,
 					batch: []int{0, 4, 7, 9}[turn%4]}
 				if turn%2 == 0 {
@@ -119,7 +125,7 @@ func TestDiscover(t *testing.T) {
 				if m.Tower(kg.Tail).Compare == kernel.Dot {
 					o.Screen = []Screen{Float32Screen, Int8Screen, Int16Screen}[turn/2%3]
 				}
-				want := bruteDiscovery(g, m, d, score, among.Has)
+				want := bruteDiscovery(g, m, d, score, among)
 				got := discover(t, m, index, d, o)
 				require.Equal(t, want, got, "%s, %s, %+v", m.Config().Model, name, d)
 			}
@@ -134,7 +140,8 @@ func TestDiscoverStandardised(t *testing.T) {
 	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 2)), 60, 3, 300, 20, 20)
 	index := kg.NewIndex(g)
-	everything := func(kg.Query, int32) bool { return true }
+	among := NewCandidates(3)
+	among.RestrictAll(kg.Head, []int32{0, 1, 2, 3, 50, 51, 52, 59})
 	for i, name := range []string{"mquine", "complex", "rotate", "transe-l2"} {
 		kind := ranktest.VectorKinds[0]
 		if name == "mquine" {
@@ -142,10 +149,9 @@ func TestDiscoverStandardised(t *testing.T) {
 		}
 		m := ranktest.Model(t, name, 4, g, uint64(i), kind)
 		for scope := range Scope(3) {
-			d := Discovery{Relations: []int32{0, 1, 2}, Anchors: []int32{0, 1, 2, 3, 50, 51, 52, 59}, K: 13, Scope: scope,
-				Standardise: true}
-			want := bruteDiscovery(g, m, d, m.NewWorker(backends[0]).Reference, everything)
-			got := discover(t, m, index, d, Options{Threads: 2, batch: 5})
+			d := Discovery{Relations: []int32{0, 1, 2}, K: 13, Scope: scope, Standardise: true}
+			want := bruteDiscovery(g, m, d, m.NewWorker(backends[0]).Reference, among)
+			got := discover(t, m, index, d, Options{Threads: 2, batch: 5, Among: among})
 			require.Len(t, got, len(want))
 			for i := range want {
 				require.InDelta(t, want[i].Z, got[i].Z, 1e-9)
@@ -169,18 +175,20 @@ func discover(t *testing.T, m model.Model, x *kg.Index, d Discovery, o Options) 
 func TestDiscoverErrors(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 3)), 20, 2, 60, 10, 10)
 	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
+	among := NewCandidates(2)
+	among.Restrict(kg.Head, 1, nil)
 	full := errors.New("the disk is full")
 	for _, c := range []struct {
 		d    Discovery
 		want string
 	}{
-		{Discovery{K: 0, Relations: []int32{0}, Anchors: []int32{1}}, "cannot discover 0 triples"},
-		{Discovery{K: 1, Anchors: []int32{1}}, "nothing to discover"},
-		{Discovery{K: 1, Relations: []int32{2}, Anchors: []int32{1}}, "relation 2 is outside the model's 2"},
-		{Discovery{K: 1, Relations: []int32{0}, Anchors: []int32{-1}}, "entity -1 is outside the model's 20"},
-		{Discovery{K: 1, Relations: []int32{0}, Anchors: []int32{1}}, "the disk is full"},
+		{Discovery{K: 0, Relations: []int32{0}}, "cannot discover 0 triples"},
+		{Discovery{K: 1}, "nothing to discover: give at least one relation"},
+		{Discovery{K: 1, Relations: []int32{2}}, "relation 2 is outside the model's 2"},
+		{Discovery{K: 1, Relations: []int32{1}}, "nothing to discover: no relation has a candidate on the head side"},
+		{Discovery{K: 1, Relations: []int32{0}}, "the disk is full"},
 	} {
-		err := Discover(t.Context(), m, kg.NewIndex(g), c.d, Options{}, func(Discovered) error { return full })
+		err := Discover(t.Context(), m, kg.NewIndex(g), c.d, Options{Among: among}, func(Discovered) error { return full })
 		assert.ErrorContains(t, err, c.want)
 	}
 }

@@ -193,7 +193,8 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 			}
 			if n++; n <= shownTargets {
 				f := queryFields(t.graph, q)
-				first = append(first, fmt.Sprintf("%q of (%s, %s, %s)", t.graph.Entities.Label(answer), f[0], f[1], f[2]))
+				first = append(first,
+					fmt.Sprintf("%q of (%s, %s, %s)", t.graph.Entities.Label(answer), f[0], f[1], f[2]))
 			}
 		}
 	}

@@ -160,15 +160,19 @@ func TestCandidatesBadInput(t *testing.T) {
 		"not among the candidates, such as": {"--candidates", list},
 		"--skip-excluded":                   {"--candidates", list},
 		`unknown.txt:1: the checkpoint has no entity "nobody-at-all"`: {"--candidates", unknown},
-		`types.tsv has no type "persons"; did you mean person`:        {"--types", types, "--candidate-type", "persons"},
-		`no entity of the checkpoint has type "ghost"`:                {"--types", types, "--head-type", "ghost"},
+		`types.tsv has no type "persons"; did you mean person`: {
+			"--types", types, "--candidate-type", "persons",
+		},
+		`no entity of the checkpoint has type "ghost"`: {"--types", types, "--head-type", "ghost"},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitFailed, want)
 	}
 	for want, flags := range map[string][]string{
-		"give --candidates or --candidate-type, not both": {"--types", types, "--candidates", list, "--candidate-type", "a"},
-		"--tail-type needs a file with the types":         {"--tail-type", "person"},
-		"--types alone restricts nothing":                 {"--types", types},
+		"give --candidates or --candidate-type, not both": {
+			"--types", types, "--candidates", list, "--candidate-type", "person",
+		},
+		"--tail-type needs a file with the types": {"--tail-type", "person"},
+		"--types alone restricts nothing":         {"--types", types},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitUsage, want)
 	}

@@ -62,7 +62,7 @@ sides, under filter all. Do not combine them with --side, --filter or --ties.
 Below the table, the protocol of a tool says for how many queries the tool's own
 ranks may differ, and why.
 
-` + candidatesHelp + `The true answer to a query must be one of its candidates, or else the command
+` + candidatesHelp + `The true answer to a query must be one of its candidates, otherwise the command
 stops. --skip-excluded leaves such queries out and counts them. AMR and AMRI
 compare with a random ranking of the candidates.
 
