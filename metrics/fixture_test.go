@@ -43,7 +43,7 @@ func TestMetricsOfFixture(t *testing.T) {
 	require.Equal(t, []rank.Filter{rank.None, rank.Train, rank.All}, filters)
 
 	var again bytes.Buffer
-	require.NoError(t, WriteRanks(&again, g, filters, ranks))
+	require.NoError(t, WriteRanks(&again, g, filters, ranks, false))
 	require.True(t, bytes.Equal(text, again.Bytes()), "the file is written again byte for byte")
 
 	var want struct {

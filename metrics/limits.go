@@ -46,11 +46,13 @@ type Limit struct {
 }
 
 // Limits returns the limits for the queries of triples, by filter, then by side as in Summarize, then
-// by kind. x indexes all splits of the graph. ks are the cut-offs of Hits@k.
-func Limits(x *kg.Index, triples []kg.Triple, sides rank.Sides, filters []rank.Filter, ks []int) []Limit {
+// by kind. x indexes all splits of the graph. Queries whose target is not among the candidates are
+// left out; nil candidates are all entities. ks are the cut-offs of Hits@k.
+func Limits(x *kg.Index, triples []kg.Triple, among *rank.Candidates, sides rank.Sides, filters []rank.Filter,
+	ks []int) []Limit {
 	var sums [2][rank.NumFilters]limitSums
 	for _, side := range sides.List() {
-		sums[side] = addLimits(x, triples, side, ks)
+		sums[side] = addLimits(x, triples, among, side, ks)
 	}
 	var limits []Limit
 	for _, f := range filters {
@@ -59,7 +61,7 @@ func Limits(x *kg.Index, triples []kg.Triple, sides rank.Sides, filters []rank.F
 			for _, side := range s.List() {
 				total.add(&sums[side][f])
 			}
-			n := len(triples) * len(s.List())
+			n := total.n
 			for kind := range NumLimitKinds {
 				l := Limit{Kind: kind, Side: s, Filter: f, N: n, MRR: ratio(total.mrr[kind], float64(n))}
 				for i, k := range ks {
@@ -72,8 +74,9 @@ func Limits(x *kg.Index, triples []kg.Triple, sides rank.Sides, filters []rank.F
 	return limits
 }
 
-// limitSums holds the sums over queries of 1/rank and of [rank ≤ k], by kind.
+// limitSums holds the number of queries, and the sums over them of 1/rank and of [rank ≤ k], by kind.
 type limitSums struct {
+	n    int
 	mrr  [NumLimitKinds]float64
 	hits [NumLimitKinds][]float64
 }
@@ -87,6 +90,7 @@ func newLimitSums(ks []int) limitSums {
 }
 
 func (s *limitSums) add(o *limitSums) {
+	s.n += o.n
 	for kind := range s.mrr {
 		s.mrr[kind] += o.mrr[kind]
 		for i, v := range o.hits[kind] {
@@ -115,14 +119,17 @@ func (s *limitSums) mix(n, places int, harmonic float64, ks []int) {
 }
 
 // addLimits returns the sums for the queries of triples on a side.
-func addLimits(x *kg.Index, triples []kg.Triple, side kg.Side, ks []int) (sums [rank.NumFilters]limitSums) {
+func addLimits(x *kg.Index, triples []kg.Triple, among *rank.Candidates, side kg.Side, ks []int,
+) (sums [rank.NumFilters]limitSums) {
 	type target struct {
 		query  kg.Query
 		answer int32
 	}
-	targets := make([]target, len(triples))
-	for i, t := range triples {
-		targets[i].query, targets[i].answer = t.Query(side)
+	var targets []target
+	for _, t := range triples {
+		if q, answer := t.Query(side); among.Has(q, answer) {
+			targets = append(targets, target{q, answer})
+		}
 	}
 	slices.SortFunc(targets, func(a, b target) int {
 		return cmp.Or(cmp.Compare(a.query.Relation, b.query.Relation), cmp.Compare(a.query.Anchor, b.query.Anchor),
@@ -130,6 +137,7 @@ func addLimits(x *kg.Index, triples []kg.Triple, side kg.Side, ks []int) (sums [
 	})
 	for f := range sums {
 		sums[f] = newLimitSums(ks)
+		sums[f].n = len(targets)
 	}
 	harmonic := []float64{0} // harmonic[n] = Σ_{i ≤ n} 1/i
 	var left []int           // the number of queries with each distinct target that a filter leaves
@@ -146,8 +154,8 @@ func addLimits(x *kg.Index, triples []kg.Triple, side kg.Side, ks []int) (sums [
 		for f := range rank.NumFilters {
 			s := &sums[f]
 			competing := 0 // true answers that the filter leaves
-			for _, splits := range known.Splits {
-				if splits&f.Splits() == 0 {
+			for i, splits := range known.Splits {
+				if splits&f.Splits() == 0 && among.Has(q, known.Entities[i]) {
 					competing++
 				}
 			}

@@ -17,18 +17,21 @@ import (
 
 // A ranks file has one line for each query, with fields separated by tabs. The first line names the
 // fields: side, head, relation, tail and, for each filter, <filter>_better and <filter>_equal, the
-// counts of rank.Rank.
+// counts of rank.Rank. If the candidates are restricted, <filter>_candidates follows.
 var queryColumns = []string{"side", "head", "relation", "tail"}
 
 // maxRanksLine bounds the length of a line in bytes, and thus the memory that ReadRanks needs.
 const maxRanksLine = 1 << 20
 
 // WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns
-// for the given filters.
-func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank) error {
+// for the given filters. restricted says that not every entity is a candidate.
+func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank, restricted bool) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
 		line = fmt.Appendf(line, "\t%v_better\t%v_equal", f, f)
+		if restricted {
+			line = fmt.Appendf(line, "\t%v_candidates", f)
+		}
 	}
 	if _, err := w.Write(append(line, '\n')); err != nil {
 		return err
@@ -51,6 +54,10 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 			line = strconv.AppendInt(line, int64(r.Better[f]), 10)
 			line = append(line, '\t')
 			line = strconv.AppendInt(line, int64(r.Equal[f]), 10)
+			if restricted {
+				line = append(line, '\t')
+				line = strconv.AppendInt(line, int64(r.Candidates[f]), 10)
+			}
 		}
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return err
@@ -63,8 +70,8 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 // have columns. name is for error messages.
 //
 // ReadRanks adds new labels to the two vocabularies. Start with empty vocabularies, and pass the
-// same ones again to read a second file with the same identifiers. Rank.Candidates is 0, because
-// ranks files do not contain it.
+// same ones again to read a second file with the same identifiers. Rank.Candidates is 0 unless the
+// file has the column.
 func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]rank.Rank, []rank.Filter, error) {
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
@@ -74,7 +81,7 @@ func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
 	}
-	filters, err := parseRanksHeader(header)
+	filters, counts, err := parseRanksHeader(header)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
 	}
@@ -88,7 +95,7 @@ func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		r, err := parseRank(fields, filters, entities, relations)
+		r, err := parseRank(fields, filters, counts, entities, relations)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
@@ -111,34 +118,44 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 	return strings.Split(string(line), "\t"), nil
 }
 
-func parseRanksHeader(columns []string) ([]rank.Filter, error) {
+// countColumns are the columns of a filter. The last one is optional.
+var countColumns = []string{"better", "equal", "candidates"}
+
+// parseRanksHeader returns the filters and the number of columns of each.
+func parseRanksHeader(columns []string) (filters []rank.Filter, counts int, err error) {
 	n := len(queryColumns)
-	if len(columns) < n+2 || len(columns)%2 != 0 || !slices.Equal(columns[:n], queryColumns) {
-		return nil, fmt.Errorf(
-			"the columns of a ranks file are side, head, relation, tail and two for each filter, not %.100q",
+	counts = 2
+	if len(columns) > n+2 && strings.HasSuffix(columns[n+2], "_"+countColumns[2]) {
+		counts = 3
+	}
+	if len(columns) < n+2 || (len(columns)-n)%counts != 0 || !slices.Equal(columns[:n], queryColumns) {
+		return nil, 0, fmt.Errorf(
+			"the columns of a ranks file are side, head, relation, tail and two or three for each filter, not %.100q",
 			strings.Join(columns, " "))
 	}
-	var filters []rank.Filter
-	for i := n; i < len(columns); i += 2 {
-		filter, ok := strings.CutSuffix(columns[i], "_better")
-		if !ok || columns[i+1] != filter+"_equal" {
-			return nil, fmt.Errorf("columns %d and %d are %.40q and %.40q, not <filter>_better and <filter>_equal",
-				i+1, i+2, columns[i], columns[i+1])
+	for i := n; i < len(columns); i += counts {
+		filter, _, _ := strings.Cut(columns[i], "_")
+		for k, column := range columns[i : i+counts] {
+			if want := filter + "_" + countColumns[k]; column != want {
+				return nil, 0, fmt.Errorf("column %d is %.40q, not %.40s", i+k+1, column, want)
+			}
 		}
 		f, err := rank.ParseFilter(filter)
 		if err != nil {
-			return nil, fmt.Errorf("column %d: %w", i+1, err)
+			return nil, 0, fmt.Errorf("column %d: %w", i+1, err)
 		}
 		if slices.Contains(filters, f) {
-			return nil, fmt.Errorf("column %d: filter %v occurs twice", i+1, f)
+			return nil, 0, fmt.Errorf("column %d: filter %v occurs twice", i+1, f)
 		}
 		filters = append(filters, f)
 	}
-	return filters, nil
+	return filters, counts, nil
 }
 
-func parseRank(fields []string, filters []rank.Filter, entities, relations *kg.Vocabulary) (rank.Rank, error) {
-	want := len(queryColumns) + 2*len(filters)
+func parseRank(
+	fields []string, filters []rank.Filter, counts int, entities, relations *kg.Vocabulary,
+) (rank.Rank, error) {
+	want := len(queryColumns) + counts*len(filters)
 	if len(fields) != want {
 		return rank.Rank{}, fmt.Errorf("the line has %d fields separated by tabs, but the header has %d",
 			len(fields), want)
@@ -153,12 +170,12 @@ func parseRank(fields []string, filters []rank.Filter, entities, relations *kg.V
 		return rank.Rank{}, fmt.Errorf("unknown side %.40q: a query's side is tail or head", fields[0])
 	}
 	for i, f := range filters {
-		var err error
-		if r.Better[f], err = parseCount(fields[4+2*i]); err != nil {
-			return rank.Rank{}, fmt.Errorf("%v_better: %w", f, err)
-		}
-		if r.Equal[f], err = parseCount(fields[5+2*i]); err != nil {
-			return rank.Rank{}, fmt.Errorf("%v_equal: %w", f, err)
+		into := [...]*int32{&r.Better[f], &r.Equal[f], &r.Candidates[f]}
+		for k, field := range fields[len(queryColumns)+counts*i:][:counts] {
+			var err error
+			if *into[k], err = parseCount(field); err != nil {
+				return rank.Rank{}, fmt.Errorf("%v_%s: %w", f, countColumns[k], err)
+			}
 		}
 	}
 	for i, name := range queryColumns[1:] {

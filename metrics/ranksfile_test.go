@@ -23,12 +23,19 @@ func readRanksText(text string) ([]rank.Rank, []rank.Filter, error) {
 func TestWriteRanks(t *testing.T) {
 	g := familyGraph()
 	var text bytes.Buffer
-	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, familyRanks(g)[3:6]))
+	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, familyRanks(g)[3:6], false))
 	assert.Equal(t, `side	head	relation	tail	none_better	none_equal	all_better	all_equal
 tail	cal	childOf	bob	0	0	1	0
 head	bob	spouse	ann	0	1	0	0
 head	cal	likes	ann	1	1	1	0
 `, text.String())
+
+	text.Reset()
+	ranks := familyRanks(g)[3:4]
+	ranks[0].Candidates = [rank.NumFilters]int32{9, 8, 7}
+	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, ranks, true))
+	assert.Equal(t, "side\thead\trelation\ttail\tnone_better\tnone_equal\tnone_candidates\tall_better\tall_equal\t"+
+		"all_candidates\ntail\tcal\tchildOf\tbob\t0\t0\t9\t1\t0\t7\n", text.String())
 }
 
 func TestRanksFileRoundTrip(t *testing.T) {
@@ -42,16 +49,19 @@ func TestRanksFileRoundTrip(t *testing.T) {
 		)
 		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[^\t\n]{1,12}`), 5, 5, rapid.ID).Draw(t, "labels")
 		g := &kg.Graph{Entities: kg.NewVocabulary(labels...), Relations: kg.NewVocabulary("r0", "r1", "r2", "r3", "r4")}
+		restricted := rapid.Bool().Draw(t, "restricted")
 		for i := range ranks { // the file does not contain these
-			ranks[i].Candidates = [rank.NumFilters]int32{}
 			for f := range rank.NumFilters {
+				if !restricted || !slices.Contains(filters, f) {
+					ranks[i].Candidates[f] = 0
+				}
 				if !slices.Contains(filters, f) {
 					ranks[i].Better[f], ranks[i].Equal[f] = 0, 0
 				}
 			}
 		}
 		var file bytes.Buffer
-		require.NoError(t, WriteRanks(&file, g, filters, ranks))
+		require.NoError(t, WriteRanks(&file, g, filters, ranks, restricted))
 		for _, text := range []string{file.String(), strings.ReplaceAll(file.String(), "\n", "\r\n")} {
 			entities, relations := kg.NewVocabulary(labels...), kg.NewVocabulary(g.Relations.Labels()...)
 			got, gotFilters, err := ReadRanks("ranks.tsv", strings.NewReader(text), entities, relations)
@@ -72,16 +82,18 @@ func TestReadRanksErrors(t *testing.T) {
 		{"", "r.tsv: the file is empty: a ranks file begins with the names of its columns"},
 		{
 			"side\thead\n",
-			`r.tsv:1: the columns of a ranks file are side, head, relation, tail and two for each filter, ` +
+			`r.tsv:1: the columns of a ranks file are side, head, relation, tail and two or three for each filter, ` +
 				`not "side head"`,
 		},
 		{
 			"side\thead\trelation\ttail\n",
-			`r.tsv:1: the columns of a ranks file are side, head, relation, tail and two for each filter, ` +
+			`r.tsv:1: the columns of a ranks file are side, head, relation, tail and two or three for each filter, ` +
 				`not "side head relation tail"`,
 		},
 		{"side\thead\trelation\ttail\tall_better\tnone_equal\n",
-			`r.tsv:1: columns 5 and 6 are "all_better" and "none_equal", not <filter>_better and <filter>_equal`},
+			`r.tsv:1: column 6 is "none_equal", not all_equal`},
+		{"side\thead\trelation\ttail\tall_better\tall_equal\tall_candidates\tnone_better\tnone_equal\tnone_size\n",
+			`r.tsv:1: column 10 is "none_size", not none_candidates`},
 		{"side\thead\trelation\ttail\tsome_better\tsome_equal\n",
 			`r.tsv:1: column 5: unknown filter "some": choose none, train or all`},
 		{strings.TrimSuffix(header, "\n") + "\tall_better\tall_equal\n", "r.tsv:1: column 7: filter all occurs twice"},
@@ -107,7 +119,7 @@ func TestReadRanksErrors(t *testing.T) {
 func TestWriteRanksRejectsSeparators(t *testing.T) {
 	for _, label := range []string{"a\tb", "a\nb"} {
 		g := &kg.Graph{Entities: kg.NewVocabulary("ok", label), Relations: kg.NewVocabulary("r")}
-		err := WriteRanks(io.Discard, g, []rank.Filter{rank.All}, []rank.Rank{{}, {Triple: kg.Triple{Tail: 1}}})
+		err := WriteRanks(io.Discard, g, []rank.Filter{rank.All}, []rank.Rank{{}, {Triple: kg.Triple{Tail: 1}}}, false)
 		assert.ErrorContains(t, err, fmt.Sprintf("the label %q has a tab or a line break", label))
 	}
 }
@@ -115,7 +127,7 @@ func TestWriteRanksRejectsSeparators(t *testing.T) {
 func FuzzReadRanks(f *testing.F) {
 	g := familyGraph()
 	var file bytes.Buffer
-	require.NoError(f, WriteRanks(&file, g, []rank.Filter{rank.None, rank.Train, rank.All}, familyRanks(g)))
+	require.NoError(f, WriteRanks(&file, g, []rank.Filter{rank.None, rank.Train, rank.All}, familyRanks(g), false))
 	f.Add(file.Bytes())
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\r\ntail\ta\tr\tb\t1\t0\r\n"))
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0"))
@@ -127,7 +139,7 @@ func FuzzReadRanks(f *testing.F) {
 		}
 		// Writing the ranks that ReadRanks returned gives the same file.
 		var again bytes.Buffer
-		require.NoError(t, WriteRanks(&again, read, filters, ranks))
+		require.NoError(t, WriteRanks(&again, read, filters, ranks, bytes.Contains(text, []byte("_candidates"))))
 		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, read.Entities, read.Relations)
 		require.NoError(t, err)
 		require.Equal(t, filters, filtersAgain)

@@ -23,10 +23,11 @@ type Report struct {
 
 	Provenance Provenance `json:"provenance"`
 
-	// Split names the split that the queries come from. Candidates is the number of candidates before
-	// a filter.
-	Split      string `json:"split"`
-	Candidates int    `json:"candidates"`
+	// Split names the split that the queries come from. Candidates is the number of entities, which
+	// are the candidates before a filter unless Restrictions says otherwise.
+	Split        string        `json:"split"`
+	Candidates   int           `json:"candidates"`
+	Restrictions *Restrictions `json:"restrictions,omitempty"`
 	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rule of the
 	// options. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`

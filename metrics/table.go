@@ -160,8 +160,8 @@ func (r *Report) headline() Result { return r.Results[len(r.Results)-1] }
 // title describes the evaluation in one line.
 func (r *Report) title(o TableOptions) string {
 	p := r.Provenance
-	title := fmt.Sprintf("%s %s: %s, %s candidates, %v ties",
-		p.Data.Name, r.Split, p.Checkpoint.ModelText(), text.Comma(r.Candidates), r.headline().Ties)
+	title := fmt.Sprintf("%s %s: %s, %s, %v ties",
+		p.Data.Name, r.Split, p.Checkpoint.ModelText(), r.candidates(), r.headline().Ties)
 	if !o.NoCI {
 		title += fmt.Sprintf(", CI by %v", p.Bootstrap.By)
 	}
@@ -171,7 +171,11 @@ func (r *Report) title(o TableOptions) string {
 // caption describes the evaluation for a paper.
 func (r *Report) caption(o TableOptions) string {
 	res := r.headline()
-	return paperCaption(r.Provenance, r.Split, res.Filter, res.Side, res.Ties, o)
+	caption := paperCaption(r.Provenance, r.Split, res.Filter, res.Side, res.Ties, o)
+	if r.Restrictions != nil {
+		caption += fmt.Sprintf(" Candidates: %s.", r.candidates())
+	}
+	return caption
 }
 
 // paperCaption describes a protocol for a paper.
@@ -215,6 +219,9 @@ func (r *Report) explanation() []string {
 		rank.All:   "other answers known from train, valid and test are not candidates",
 	}
 	lines := []string{"Rank: 1 + the candidates that score better than the target" + rankOf[r.headline().Ties] + "."}
+	if r.Restrictions != nil {
+		meaning[rank.None] = "known answers stay candidates"
+	}
 	for _, f := range filters {
 		lines = append(lines, fmt.Sprintf("Filter %v: %s.", f, meaning[f]))
 	}
@@ -259,7 +266,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 	header := []string{
 		"data", "split", "model", "dim", "by", "group", "label", "side", "filter", "ties", "n",
 		"mrr", "mrr_ci_low", "mrr_ci_high", "ci_by", "clusters", "effective_clusters",
-		"mr", "median", "gmr", "amr", "amri", limitKey(Oracle), limitKey(Exchangeable),
+		"mr", "median", "gmr", "amr", "amri", limitKey(Oracle), limitKey(Exchangeable), "candidates",
 	}
 	if len(r.Results) > 0 {
 		for _, h := range r.Results[0].Hits {
@@ -281,6 +288,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 		} else {
 			row = append(row, exact(res.Limits[Oracle]), exact(res.Limits[Exchangeable]))
 		}
+		row = append(row, r.Restrictions.Describe(res.Side, r.Candidates))
 		for _, h := range res.Hits {
 			row = append(row, exact(h.Share))
 		}

@@ -10,10 +10,16 @@ import (
 // This file computes the bands of panel scores and the thresholds that follow from them
 // (docs/numerics.md, "Panel scores").
 
-// panelInterval bounds the reference score of a candidate, given its float32 score for row and its
-// panel group. The norms need not be checked: sums that overflow stay infinite or become NaN, so a
-// finite score is within the error of the panels.
-func (f *features) panelInterval(b *engine.Block, row, group int, score float32) (low, high float64) {
+// panelInterval bounds the reference score of a candidate, given the score of its panel for row and
+// its panel group. The norms need not be checked: sums that overflow stay infinite or become NaN, so
+// a finite score is within the error of the panels.
+func (f *features) panelInterval(
+	b *engine.Block, q *packedQueries, row, group int, score float32,
+) (low, high float64) {
+	if _, coded := f.screen.(codedScreen); coded {
+		m := f.screen.margins(q, &b.Vectors, row, group)
+		return m.comparisons(float64(score), b.Slack(row, f.groupSizes[group])*engine.Outward)
+	}
 	relative, absolute := b.Job.Backend.PanelError(f.Tower.Compare, f.Tower.Terms())
 	return b.Around(row, float64(score), relative, absolute, f.groupNorms[group], f.groupSizes[group])
 }
@@ -40,6 +46,16 @@ func (m *margins) scores(low, high float64) (lo, hi float64) {
 		return lo, hi
 	}
 	return m.units.sums(lo, hi)
+}
+
+// comparisons returns an interval that contains the exact dot product of a pair with the given score
+// of codes, widened by slack.
+func (m *margins) comparisons(score, slack float64) (low, high float64) {
+	u := m.units
+	product := u.center + u.step*(score-u.offset)
+	rounding := 8 * kernel.U64 * (math.Abs(u.center) + u.step*(math.Abs(score)+math.Abs(u.offset)) + m.rounding)
+	width := (m.absolute+slack)*engine.Outward + rounding
+	return product - width, product + width
 }
 
 // thresholds holds the intervals of a block's targets in the units of the panel scores, for one

@@ -163,7 +163,7 @@ func TestIntervals(t *testing.T) {
 				contain(&ratio, score, half, half, low, high)
 				score = float64(float32(score))
 				relative, absolute := b.PanelError(c, 96)
-				if low, high = s.f.panelInterval(s.Block, 0, 0, float32(score)); !math.IsInf(high, 1) {
+				if low, high = s.f.panelInterval(s.Block, &s.queries, 0, 0, float32(score)); !math.IsInf(high, 1) {
 					half = exactly.Add(exactBand(s, score, relative, absolute, norm), slack)
 					contain(&ratio, score, half, half, low, high)
 				}

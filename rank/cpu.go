@@ -38,7 +38,7 @@ func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 func cpuSlice(j *engine.Job) int {
 	nr := j.Backend.NR
 	n := int(min(j.FeatureMemory/featureBytes(engine.WidestTower(j.Model)), math.MaxInt32)) / nr * nr
-	return max(1, min(max(n, nr), j.Last-j.First))
+	return max(1, min(max(n, nr), j.Most))
 }
 
 func (e *cpuEngine) Slices() (size, buffers int) { return cpuSlice(e.job), 1 }
@@ -69,9 +69,9 @@ func blockSizes(m model.Model, b *kernel.Backend, asked Screen) (queries, entrie
 }
 
 // Load computes φ of the candidates, chooses a screen for them and packs their panels.
-func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, first, n int) (engine.Candidates, error) {
+func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, slice engine.Set) (engine.Candidates, error) {
 	f := e.features
-	if err := f.Fill(ctx, e.job, e.workers, p, first, n); err != nil {
+	if err := f.Fill(ctx, e.job, e.workers, p, slice); err != nil {
 		return nil, err
 	}
 	f.OrderTerms()

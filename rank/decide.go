@@ -98,7 +98,7 @@ func groupDuplicates(
 	for ; lanes != 0; lanes &= lanes - 1 {
 		lane := bits.TrailingZeros64(lanes)
 		row := f.RowAt[panel*f.nr+lane]
-		e := b.Job.Rep(row + int32(f.First))
+		e := b.Job.Rep(f.Slice.Entity(int(row)))
 		if n := len(open); n > 0 && open[n-1].entity == e {
 			open[n-1].lanes |= 1 << lane
 			continue

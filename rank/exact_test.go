@@ -20,6 +20,13 @@ type plausibility = func(q kg.Query, e int32) float64
 // bruteForce computes ranks without the package's own code. It calls score for every candidate of a
 // query, and scans the splits for known answers.
 func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility) []Rank {
+	return bruteForceAmong(m, g, triples, sides, score, func(kg.Query, int32) bool { return true })
+}
+
+// bruteForceAmong is bruteForce for the candidates that has selects. A target that is not among them
+// competes with them, but does not count as a candidate.
+func bruteForceAmong(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility,
+	has func(kg.Query, int32) bool) []Rank {
 	type candidate struct {
 		score float64
 		in    [3]bool // the splits with the candidate as a known answer
@@ -58,6 +65,7 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 				left := [NumFilters]bool{true, !c.in[0], !c.in[0] && !c.in[1] && !c.in[2]}
 				for f := range NumFilters {
 					switch {
+					case !has(q, int32(e)):
 					case int32(e) == target:
 						r.Candidates[f]++
 					case !left[f]:

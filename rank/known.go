@@ -24,28 +24,38 @@ var filtersOf = func() (table [1 << kg.NumSplits]uint8) {
 // countCandidates sets, for every rank, the number of candidates that each filter leaves. A target
 // among the candidates always stays.
 func countCandidates(ctx context.Context, j *engine.Job, x *kg.Index, ranks []Rank) error {
-	return engine.InChunks(ctx, j.Threads, len(j.Queries), 64, func(_, first, last int) {
-		for _, q := range j.Queries[first:last] {
-			known := x.Answers(q.Query)
-			var left [NumFilters]int32
-			for f := range left {
-				left[f] = int32(j.Last - j.First)
+	for _, p := range j.Passes {
+		err := engine.InChunks(ctx, j.Threads, p.Last-p.First, 64, func(_, first, last int) {
+			for _, q := range j.Queries[p.First+first : p.First+last] {
+				countCandidatesOf(j.Targets[q.First:q.Last], p.Candidates, x.Answers(q.Query), ranks)
 			}
-			for i, e := range known.Entities {
-				if int(e) >= j.First && int(e) < j.Last {
-					addFilters(&left, filtersOf[known.Splits[i]], -1)
-				}
-			}
-			for _, t := range j.Targets[q.First:q.Last] {
-				candidates := &ranks[t.Rank].Candidates
-				*candidates = left
-				i, isKnown := slices.BinarySearch(known.Entities, t.Answer)
-				if isKnown && int(t.Answer) >= j.First && int(t.Answer) < j.Last {
-					addFilters(candidates, filtersOf[known.Splits[i]], 1)
-				}
-			}
+		})
+		if err != nil {
+			return err
 		}
-	})
+	}
+	return nil
+}
+
+// countCandidatesOf is countCandidates for the targets of a query.
+func countCandidatesOf(targets []engine.Target, candidates engine.Set, known kg.Answers, ranks []Rank) {
+	var left [NumFilters]int32
+	for f := range left {
+		left[f] = int32(candidates.Len())
+	}
+	for i, e := range known.Entities {
+		if candidates.Find(e) >= 0 {
+			addFilters(&left, filtersOf[known.Splits[i]], -1)
+		}
+	}
+	for _, t := range targets {
+		count := &ranks[t.Rank].Candidates
+		*count = left
+		i, isKnown := slices.BinarySearch(known.Entities, t.Answer)
+		if isKnown && candidates.Find(t.Answer) >= 0 {
+			addFilters(count, filtersOf[known.Splits[i]], 1)
+		}
+	}
 }
 
 // addFilters adds n to the counts of the filters in a set.

@@ -33,7 +33,7 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 		}
 	}
 	n := cpuSlice(j)
-	return proc.Total(scoringNeeds(m, o, o.Threads)), (j.Last - j.First + n - 1) / n
+	return proc.Total(scoringNeeds(m, o, o.Threads)), (j.Most + n - 1) / n
 }
 
 // scoringNeeds lists the memory that a ranking on the processor with the given number of threads
@@ -84,8 +84,8 @@ func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need
 		return o, nil // features are in the engine's memory
 	}
 	c := m.Config()
-	entities := humanize.Comma(int64(c.Entities))
-	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, entities)
+	candidates := humanize.Comma(int64(o.most(m)))
+	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, candidates)
 	if o.FeatureMemory == 0 {
 		o.FeatureMemory = DefaultFeatureMemory
 		needs := append(scoringNeeds(m, o, threads), outcome...)

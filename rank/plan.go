@@ -13,7 +13,7 @@ import (
 // newPlan returns the distinct queries of ranks, with their targets. The first exact ranks have
 // targets without a tolerance. The same targets follow once for each tolerance. Queries with the
 // same relation are consecutive, so a model.Worker prepares the relation once.
-func newPlan(m model.Model, ranks []Rank, exact int) engine.Plan {
+func newPlan(m model.Model, s *sets, ranks []Rank, exact int) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {
 		_, answer := ranks[i].Triple.Query(ranks[i].Side)
@@ -23,7 +23,7 @@ func newPlan(m model.Model, ranks []Rank, exact int) engine.Plan {
 		q, _ := ranks[t.Rank].Triple.Query(ranks[t.Rank].Side)
 		return q
 	}
-	order := queryOrder(m)
+	order := queryOrder(m, s)
 	slices.SortFunc(p.Targets, func(x, y engine.Target) int {
 		return cmp.Or(order(queryOf(x), queryOf(y)), cmp.Compare(x.Rank, y.Rank))
 	})
@@ -40,19 +40,19 @@ func newPlan(m model.Model, ranks []Rank, exact int) engine.Plan {
 		}
 		p.Queries = append(p.Queries, engine.Query{Query: q, First: int32(i), Last: int32(i) + 1})
 	}
-	p.Passes = newPasses(m, p.Queries)
+	p.Passes = newPasses(m, s, p.Queries)
 	return p
 }
 
 // newPredictionPlan returns a plan for distinct queries in queryOrder. Each has one target, whose
 // interval is the threshold of the query's list.
-func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
+func newPredictionPlan(m model.Model, s *sets, queries []kg.Query) engine.Plan {
 	p := engine.Plan{Queries: make([]engine.Query, len(queries)), Targets: make([]engine.Target, len(queries))}
 	for i, q := range queries {
 		p.Queries[i] = engine.Query{Query: q, First: int32(i), Last: int32(i) + 1}
 		p.Targets[i].Answer = -1
 	}
-	p.Passes = newPasses(m, p.Queries)
+	p.Passes = newPasses(m, s, p.Queries)
 	return p
 }
 
@@ -69,33 +69,44 @@ func checkTowers(m model.Model) error {
 	return nil
 }
 
-// newPasses divides queries in queryOrder into runs whose candidates have the same features.
-func newPasses(m model.Model, queries []engine.Query) []engine.Pass {
+// newPasses divides queries in queryOrder into runs that have the same candidates with the same
+// features.
+func newPasses(m model.Model, s *sets, queries []engine.Query) []engine.Pass {
 	var passes []engine.Pass
 	for i, q := range queries {
-		tower := m.Tower(q.Side)
+		tower, candidates := m.Tower(q.Side), s.of(q.Query)
 		if n := len(passes); n > 0 {
 			last := &passes[n-1]
-			if last.Tower == tower && tower.Features.Shares(last.Side == q.Side, last.Relation == q.Relation) {
+			if last.Tower == tower && last.Candidates.Same(candidates) &&
+				tower.Features.Shares(last.Side == q.Side, last.Relation == q.Relation) {
 				last.Last++
 				continue
 			}
 		}
-		passes = append(passes, engine.Pass{Side: q.Side, Relation: q.Relation, Tower: tower, First: i, Last: i + 1})
+		passes = append(passes, engine.Pass{
+			Side: q.Side, Relation: q.Relation, Tower: tower, First: i, Last: i + 1, Candidates: candidates,
+		})
 	}
 	return passes
 }
 
-// queryOrder returns a comparison that sorts queries by side, then by relation. If features depend
-// on the relation but not on the side, it sorts by relation first, so both sides of a relation
-// share a pass.
-func queryOrder(m model.Model) func(a, b kg.Query) int {
-	byRelation := m.Tower(kg.Tail) == m.Tower(kg.Head) && m.Tower(kg.Tail).Features == model.OnRelation
+// queryOrder returns a comparison that sorts queries so that there are few passes. It sorts by what
+// features depend on, then by candidates, then by side and relation.
+func queryOrder(m model.Model, s *sets) func(a, b kg.Query) int {
+	features := model.OnRelationSide
+	if m.Tower(kg.Tail) == m.Tower(kg.Head) {
+		features = m.Tower(kg.Tail).Features
+	}
 	return func(a, b kg.Query) int {
 		side, relation := cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation)
-		if byRelation {
-			side, relation = relation, side
+		candidates := cmp.Compare(s.number(a), s.number(b))
+		rest := cmp.Or(side, relation, cmp.Compare(a.Anchor, b.Anchor))
+		switch features {
+		case model.OnEntity:
+			return cmp.Or(candidates, rest)
+		case model.OnRelation:
+			return cmp.Or(relation, candidates, rest)
 		}
-		return cmp.Or(side, relation, cmp.Compare(a.Anchor, b.Anchor))
+		return cmp.Or(side, candidates, rest)
 	}
 }

@@ -56,61 +56,69 @@ func predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 		return nil, err
 	}
 	distinct := slices.Clone(queries)
-	order := queryOrder(m)
+	p := &predictor{model: m, index: x, k: min(k, o.most(m)), filterKnown: filterKnown, sets: o.sets(m)}
+	order := queryOrder(m, p.sets)
 	slices.SortFunc(distinct, order)
 	distinct = slices.Compact(distinct)
-	o.Screen = Float32Screen
-	k = min(k, o.Candidates.Last-o.Candidates.First)
-	if o, err = fitPredict(m, x, distinct, k, filterKnown, o); err != nil {
+	best := make([][]Prediction, len(distinct))
+	p.take = func(_ model.Worker, number int, q kg.Query, list []engine.Contender) {
+		best[number] = predictions(x, q, list)
+	}
+	if o, err = fitPredict(m, x, distinct, p.k, filterKnown, o); err != nil {
 		return nil, err
 	}
-	j := o.job(m, newPredictionPlan(m, distinct))
-	if o.Progress != nil {
-		defer report(j, o.Progress)()
-	}
-	p := &predictor{
-		index: x, k: k,
-		kept: make([]engine.Kept, len(distinct)), best: make([][]Prediction, len(distinct)),
-		lists: make([]engine.Lists, o.Threads),
-	}
-	for w := range p.lists {
-		p.lists[w] = engine.Lists{K: k, Index: x, FilterKnown: filterKnown}
-	}
-	if err := p.predict(ctx, j, o); err != nil {
+	if _, err := p.run(ctx, distinct, o); err != nil {
 		return nil, err
 	}
 	out := make([][]Prediction, len(queries))
 	for i, q := range queries {
 		number, _ := slices.BinarySearchFunc(distinct, q, order)
-		out[i] = p.best[number]
+		out[i] = best[number]
 	}
 	return out, nil
 }
 
 // predictor finds the best k candidates of every distinct query.
 type predictor struct {
-	index *kg.Index
-	k     int
+	model       model.Model
+	index       *kg.Index
+	k           int
+	filterKnown bool
+	sets        *sets
+	// floor, if not nil, returns a reference score below which a candidate of a query does not matter.
+	floor func(model.Worker, kg.Query) float64
+	// take receives the list of a query, given the query's number. The list may lack candidates below
+	// the floor. take must copy it. Several goroutines call take and floor, each with its own worker.
+	take func(w model.Worker, number int, q kg.Query, best []engine.Contender)
+
 	kept  []engine.Kept  // between slices
-	best  [][]Prediction // after the last slice
 	lists []engine.Lists // by goroutine
 }
 
-// predict computes all lists.
-func (p *predictor) predict(ctx context.Context, j *engine.Job, o Options) (err error) {
+// run computes the lists of distinct queries in queryOrder. The options are resolved. run returns the
+// number of pairs of a query and a candidate.
+func (p *predictor) run(ctx context.Context, distinct []kg.Query, o Options) (pairs int64, err error) {
+	j := o.job(p.model, newPredictionPlan(p.model, p.sets, distinct))
+	if o.Progress != nil {
+		defer report(j, o.Progress)()
+	}
+	p.kept, p.lists = make([]engine.Kept, len(distinct)), make([]engine.Lists, o.Threads)
+	for w := range p.lists {
+		p.lists[w] = engine.Lists{K: p.k, Index: p.index, FilterKnown: p.filterKnown, Floor: p.floor}
+	}
 	s, err := o.begin(ctx, j)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = cmp.Or(err, s.engine.Close()) }()
 	_, _, err = s.eachSlice(ctx, func(ctx context.Context, ps engine.Pass, c engine.Candidates) error {
 		size := predictBlock(c.QueryBlock(), c.Strip(), p.k, ps.Last-ps.First, j.Threads)
 		return s.eachBlock(ctx, j.Blocks(engine.Span{First: ps.First, Last: ps.Last}, size), 1,
 			func(ctx context.Context, w int, queries engine.Span, b *engine.Block) error {
-				return p.listBlock(ctx, w, queries.First, b, c)
+				return p.listBlock(ctx, w, queries.First, ps, b, c)
 			})
 	})
-	return err
+	return j.Pairs(), err
 }
 
 // maxShortlisted bounds the number of contenders in a block of queries if k is large.
@@ -125,13 +133,15 @@ func predictBlock(size, strip, k, queries, threads int) int {
 
 // listBlock adds the candidates of a slice to the lists of a block of queries that begins with
 // query first. After the last slice it completes the lists.
-func (p *predictor) listBlock(ctx context.Context, w, first int, b *engine.Block, c engine.Candidates) error {
+func (p *predictor) listBlock(
+	ctx context.Context, w, first int, ps engine.Pass, b *engine.Block, c engine.Candidates,
+) error {
 	lists, f, kept := &p.lists[w], c.Features(), p.kept[first:first+len(b.Queries)]
 	lists.Open(b, f, kept)
 	if err := c.Contend(ctx, w, b, lists); err != nil {
 		return err
 	}
-	if f.First+f.N < b.Job.Last {
+	if f.Slice.Last() != ps.Candidates.Last() {
 		lists.Keep(kept)
 		return nil
 	}
@@ -141,14 +151,14 @@ func (p *predictor) listBlock(ctx context.Context, w, first int, b *engine.Block
 			return err
 		}
 		kept[row] = engine.Kept{}
-		p.best[first+row] = p.predictions(b.Queries[row].Query, best)
+		p.take(b.Worker, first+row, b.Queries[row].Query, best)
 	}
 	return nil
 }
 
 // predictions returns the predictions of a complete list.
-func (p *predictor) predictions(q kg.Query, best []engine.Contender) []Prediction {
-	known := p.index.Answers(q)
+func predictions(x *kg.Index, q kg.Query, best []engine.Contender) []Prediction {
+	known := x.Answers(q)
 	list := make([]Prediction, 0, len(best))
 	for _, c := range best {
 		_, isKnown := slices.BinarySearch(known.Entities, c.Entity)

@@ -34,7 +34,10 @@ func TestPredict(t *testing.T) {
 		for _, k := range []int{1, 10, 200} {
 			for _, filter := range []bool{false, true} {
 				for _, b := range backends {
-					for _, o := range []Options{{Threads: 1}, {Threads: 3, FeatureMemory: 50 * featureBytes(56)}} {
+					for _, o := range []Options{
+						{Threads: 1}, {Threads: 3, FeatureMemory: 50 * featureBytes(56), Screen: Int8Screen},
+						{Threads: 2, Screen: Int16Screen},
+					} {
 						o.Backend = b
 						checkPredictions(t, m, index, queries, all, k, filter, o, kind.Name)
 					}
@@ -80,6 +83,7 @@ func TestPredictMany(t *testing.T) {
 				memory  int // candidates
 			}{{1, false, 2, 0}, {15, true, 3, 700}, {400, false, 1, 700}, {entities + 1, true, 2, 0}} {
 				o := Options{Backend: backends[(i+j)%len(backends)], Threads: ask.threads,
+					Screen:        []Screen{AutoScreen, Float32Screen, Int8Screen, Int16Screen}[(i/2+j)%4],
 					FeatureMemory: int64(ask.memory) * featureBytes(engine.WidestTower(m))}
 				checkPredictions(t, m, index, queries, all, ask.k, ask.filter, o, kind.Name)
 			}
@@ -115,6 +119,9 @@ func brutePredictions(g *kg.Graph, queries []kg.Query, score func(kg.Query, int3
 func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Query, all [][]Prediction, k int,
 	filter bool, o Options, kind string) {
 	t.Helper()
+	if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
+		o.Screen = AutoScreen
+	}
 	got, err := Predict(context.Background(), m, x, queries, k, filter, o)
 	require.NoError(t, err)
 	for i, want := range all {

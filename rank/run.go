@@ -23,6 +23,9 @@ type Options struct {
 	// Candidates are the entities that compete with the targets; the zero value means all. Add
 	// combines the ranks of several ranges.
 	Candidates Range
+	// Among restricts the candidates further, to lists; nil means no restriction. Run compares a
+	// target with the candidates of its query even if it is not one of them (Among.Excluded).
+	Among *Candidates
 	// Engine counts in place of the backend; nil means the backend. Package rank/gpu provides an
 	// engine. Its ranks are the same. The backend still computes the reference scores and, for most
 	// models, ψ and φ. An engine that fails may leave the ranking to the processor.
@@ -46,6 +49,7 @@ type Options struct {
 	Progress func(Progress)
 
 	adjust func(*cpuEngine) // for tests
+	batch  int              // of queries in Discover, for tests
 }
 
 // withDefaults replaces zero values with the defaults, except in Candidates and FeatureMemory.
@@ -100,6 +104,9 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	if r := o.Candidates; r.First < 0 || r.First >= r.Last || r.Last > n {
 		return o, fmt.Errorf("rank: candidates %d to %d are not a range of the model's %d entities", r.First, r.Last, n)
 	}
+	if err := o.Among.check(m.Config()); err != nil {
+		return o, err
+	}
 	if o.Engine == nil {
 		return o, nil
 	}
@@ -117,9 +124,8 @@ func (o Options) givesWay(ctx context.Context, err error) bool {
 
 // job returns the job of a plan. The options are resolved.
 func (o Options) job(m model.Model, p engine.Plan) *engine.Job {
-	last := cmp.Or(o.Candidates.Last, m.Config().Entities)
 	return &engine.Job{
-		Model: m, Backend: o.Backend, Threads: o.Threads, First: o.Candidates.First, Last: last,
+		Model: m, Backend: o.Backend, Threads: o.Threads, Most: o.most(m),
 		FeatureMemory: cmp.Or(o.FeatureMemory, DefaultFeatureMemory), Tolerances: o.Tolerances, Plan: p,
 	}
 }
@@ -153,6 +159,8 @@ type Ranking struct {
 type Stats struct {
 	// Queries counts the queries over all sides, and UniqueQueries counts the distinct ones.
 	Queries, UniqueQueries int
+	// Pairs counts the pairs of a distinct query and a candidate.
+	Pairs int64
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
 	// Screen is the arithmetic of the first stage, or AutoScreen if it changed during the ranking.
@@ -210,8 +218,8 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	for i := range o.Tolerances {
 		res.Near = append(res.Near, all[(1+i)*n:(2+i)*n:(2+i)*n])
 	}
-	j := o.job(m, newPlan(m, all, n))
-	res.Stats.Queries, res.Stats.UniqueQueries = n, j.Unique
+	j := o.job(m, newPlan(m, o.sets(m), all, n))
+	res.Stats.Queries, res.Stats.UniqueQueries, res.Stats.Pairs = n, j.Unique, j.Pairs()
 	if len(j.Queries) == 0 {
 		return res, nil
 	}
@@ -345,7 +353,7 @@ func (r *ranker) countBlock(ctx context.Context, w int, b *engine.Block, c engin
 func report(j *engine.Job, f func(Progress)) (stop func()) {
 	start := time.Now()
 	quit := make(chan struct{})
-	total := int64(len(j.Queries)) * int64(j.Last-j.First)
+	total := j.Pairs()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		tick := time.NewTicker(200 * time.Millisecond)

@@ -44,8 +44,7 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 		plan.Queries, plan.Targets = append(plan.Queries, q), append(plan.Targets, j.Targets[t])
 	}
 	s := &sample{f: f, Block: engine.NewBlock(&engine.Job{
-		Model: j.Model, Backend: j.Backend, First: j.First, Last: j.Last, Tolerances: j.Tolerances,
-		Plan: plan,
+		Model: j.Model, Backend: j.Backend, Tolerances: j.Tolerances, Plan: plan,
 	}, e)}
 	s.Begin(engine.Span{Last: len(plan.Queries)})
 	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
@@ -54,7 +53,37 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 	if err := s.ComputeVectors(ctx, &f.Features); err != nil {
 		return nil, err
 	}
+	if j.Targets[begin].Answer < 0 {
+		s.boundBest()
+		return s, nil
+	}
 	return s, s.BoundTargets(ctx, &f.Features)
+}
+
+// boundBest takes the best of the compared candidates for the targets of a prediction, whose
+// thresholds are not known yet.
+func (s *sample) boundBest() {
+	s.compare()
+	for row, scores := range s.scores {
+		s.Low[row] = slices.Max(scores)
+		s.High[row] = s.Low[row]
+	}
+}
+
+// compare computes the scores of the compared candidates.
+func (s *sample) compare() {
+	if s.scores != nil {
+		return
+	}
+	var rows []int32
+	for i := 0; i < len(s.rows); i += everyCompared {
+		rows = append(rows, s.rows[i])
+	}
+	s.scores = make([][]float64, len(s.Queries))
+	for row := range s.scores {
+		s.scores[row] = make([]float64, len(rows))
+		s.Job.Backend.Pair(kernel.Dot, s.scores[row], s.Row(row), s.f.Rows, s.f.Stride(), rows)
+	}
 }
 
 // fitsCodes reports whether all norms are small enough that scores of codes cannot overflow.
@@ -90,23 +119,13 @@ const everyCompared = 4
 func (s *sample) leftovers(x screen) leftovers {
 	f, bands := s.f, s.bands(x)
 	compared := (len(s.rows) + everyCompared - 1) / everyCompared
-	if s.scores == nil {
-		var rows []int32
-		for i := 0; i < len(s.rows); i += everyCompared {
-			rows = append(rows, s.rows[i])
-		}
-		s.scores = make([][]float64, len(s.Queries))
-		for row := range s.scores {
-			s.scores[row] = make([]float64, compared)
-			s.Job.Backend.Pair(kernel.Dot, s.scores[row], s.Row(row), f.Rows, f.Stride(), rows)
-		}
-	}
+	s.compare()
 	fine, rescored := 0, 0
 	for row, scores := range s.scores {
 		for k, score := range scores {
 			i := k * everyCompared
 			at := s.rows[i]
-			if s.Targets[row].Answer == at+int32(f.First) {
+			if s.Targets[row].Answer == f.Slice.Entity(int(at)) {
 				continue
 			}
 			panel, last := bands(row, i)

@@ -20,7 +20,7 @@ type session struct {
 
 // begin starts the engine of a job. The caller must close the session.
 func (o Options) begin(ctx context.Context, j *engine.Job) (_ *session, err error) {
-	if j.Representatives, err = engine.FindRepresentatives(ctx, j.Model, j.Threads); err != nil {
+	if j.Representatives, err = engine.FindRepresentatives(ctx, j); err != nil {
 		return nil, err
 	}
 	s := &session{job: j, blocks: make([]*engine.Block, j.Threads)}
@@ -87,15 +87,15 @@ func (s *session) loadSlices(
 ) (err error) {
 	defer fault.Guard().Catch(&err)
 	for _, p := range s.job.Passes {
-		for first := s.job.First; first < s.job.Last; first += size {
+		for first := 0; first < p.Candidates.Len(); first += size {
 			slice := loadedSlice{pass: p}
+			some := p.Candidates.Slice(first, min(size, p.Candidates.Len()-first))
 			select {
 			case slice.buffer = <-free:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			n := min(size, s.job.Last-first)
-			if slice.candidates, err = s.engine.Load(ctx, slice.buffer, p, first, n); err != nil {
+			if slice.candidates, err = s.engine.Load(ctx, slice.buffer, p, some); err != nil {
 				return err
 			}
 			select {

@@ -30,7 +30,8 @@ type fakeCandidates struct {
 
 func (e *fakeEngine) Slices() (size, buffers int) { return 10, e.buffers }
 
-func (e *fakeEngine) Load(_ context.Context, buffer int, _ engine.Pass, first, _ int) (engine.Candidates, error) {
+func (e *fakeEngine) Load(_ context.Context, buffer int, _ engine.Pass, s engine.Set) (engine.Candidates, error) {
+	first := int(s.Entity(0))
 	if first == e.fail {
 		return nil, errors.New("cannot load")
 	}
@@ -46,7 +47,8 @@ func (e *fakeEngine) Load(_ context.Context, buffer int, _ engine.Pass, first, _
 func TestSlicesAreLoadedAhead(t *testing.T) {
 	for _, buffers := range []int{1, 2} {
 		e := &fakeEngine{buffers: buffers, loads: make(chan int, 10), busy: make([]atomic.Bool, buffers), fail: -1}
-		j := &engine.Job{First: 5, Last: 38, Plan: engine.Plan{Passes: make([]engine.Pass, 2)}}
+		passes := slices.Repeat([]engine.Pass{{Candidates: engine.Range(5, 38)}}, 2)
+		j := &engine.Job{Plan: engine.Plan{Passes: passes}}
 		s := &session{job: j, engine: e}
 		var counted, loaded []int
 		_, _, err := s.eachSlice(t.Context(), func(_ context.Context, _ engine.Pass, c engine.Candidates) error {
@@ -74,7 +76,7 @@ func TestSlicesAreLoadedAhead(t *testing.T) {
 // A session ends with the first error from loading a slice or from working on it, and when its
 // context ends.
 func TestSlicesEndWithTheFirstError(t *testing.T) {
-	j := &engine.Job{Last: 100, Plan: engine.Plan{Passes: make([]engine.Pass, 1)}}
+	j := &engine.Job{Plan: engine.Plan{Passes: []engine.Pass{{Candidates: engine.Range(0, 100)}}}}
 	newSession := func(fail int) *session {
 		e := &fakeEngine{buffers: 2, loads: make(chan int, 10), busy: make([]atomic.Bool, 2), fail: fail}
 		return &session{job: j, engine: e}

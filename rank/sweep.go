@@ -2,6 +2,7 @@ package rank
 
 import (
 	"context"
+	"math"
 	"math/bits"
 
 	"github.com/mquine/mquine/kernel"
@@ -18,6 +19,7 @@ type sweeper struct {
 	better     []int32              // written by the kernel: certainly better candidates of each target, unfiltered
 	known      knownByPanel
 	decider    decider
+	contenders []duplicates // of a row in a panel, for a list
 }
 
 func newSweeper(j *engine.Job, f *features, asked Screen) *sweeper {
@@ -33,6 +35,7 @@ func newSweeper(j *engine.Job, f *features, asked Screen) *sweeper {
 		panel:      b.NewPanelScratch(queries, engine.BlockTargets),
 		better:     make([]int32, engine.BlockTargets),
 		decider:    newDecider(b.NR),
+		contenders: make([]duplicates, 0, b.NR),
 	}
 }
 
@@ -85,6 +88,9 @@ func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Li
 	if err := b.ComputeVectors(ctx, &f.Features); err != nil {
 		return err
 	}
+	if err := lists.Raise(ctx); err != nil {
+		return err
+	}
 	f.screen.packQueries(&s.queries, &b.Vectors, len(b.Queries))
 	call := s.call(b)
 	for row := range b.Queries {
@@ -119,15 +125,30 @@ func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Li
 	return nil
 }
 
-// list adds the candidates in some lanes of a panel to the list of a row.
+// list adds the candidates in some lanes of a panel to the list of a row. Their intervals come from
+// the fine codes, if the screen has them, or else from the panel.
 func (s *sweeper) list(
 	ctx context.Context, b *engine.Block, lists *engine.Lists, row, panel int, lanes uint64,
 ) error {
 	f := s.f
+	scores := s.panel.Scores[row*f.nr : (row+1)*f.nr]
+	s.contenders = s.contenders[:0]
 	for ; lanes != 0; lanes &= lanes - 1 {
 		lane := bits.TrailingZeros64(lanes)
-		low, high := f.panelInterval(b, row, panel/groupPanels, s.panel.Scores[row*f.nr+lane])
-		err := lists.Add(ctx, row, engine.Contender{Entity: f.Entity(panel*f.nr + lane), Low: low, High: high})
+		c := duplicates{entity: f.Entity(panel*f.nr + lane), lanes: 1 << lane}
+		if f.finer == nil {
+			c.low, c.high = f.panelInterval(b, &s.queries, row, panel/groupPanels, scores[lane])
+		}
+		s.contenders = append(s.contenders, c)
+	}
+	if f.finer != nil {
+		f.finer.refine(&s.queries, row, panel, scores, s.thresholds.fineBands[row], s.contenders)
+	}
+	for _, c := range s.contenders {
+		if !(c.high-c.low < math.Inf(1)) {
+			c.low, c.high = math.Inf(-1), math.Inf(1)
+		}
+		err := lists.Add(ctx, row, engine.Contender{Entity: c.entity, Low: c.low, High: c.high})
 		if err != nil {
 			return err
 		}

@@ -139,6 +139,9 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
 			printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
 				first.Name, text.Comma(a), name, text.Comma(b))
+		} else if n := differentCandidates(first.Ranks, next.Ranks, c.filter); n > 0 {
+			printNote(log, "%s and %s have different candidates for %s, so their ranks are not comparable",
+				first.Name, name, text.Plural(n, "query"))
 		}
 		all = append(all, next.ComparedCheckpoint)
 	}
@@ -259,7 +262,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}
 	printLine(log, "ranked %s with %s in %.2f s", text.Plural(len(ranking.Ranks), "query"), name,
 		time.Since(start).Seconds())
-	writeStatistics(details(log), ranking.Stats, s.checkpoint.Model.Config().Entities)
+	writeStatistics(details(log), ranking.Stats)
 	sum, err := s.checkpoint.SHA256(ctx)
 	if err != nil {
 		return nil, err
@@ -271,6 +274,17 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	return &competitor{metrics.ComparedCheckpoint{
 		Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
 	}, s.graph, config.Entities}, nil
+}
+
+// differentCandidates counts the queries whose numbers of candidates differ. A ranks file contains
+// these numbers only if the candidates were restricted.
+func differentCandidates(a, b []rank.Rank, f rank.Filter) (n int) {
+	for i := range min(len(a), len(b)) {
+		if a[i].Candidates[f] != b[i].Candidates[f] {
+			n++
+		}
+	}
+	return n
 }
 
 // shortNames returns the base names of paths, or the paths themselves if two base names are equal.

@@ -169,7 +169,7 @@ func describeData(ctx context.Context, name string, log io.Writer, p *printed, l
 				filters = append(filters, f)
 			}
 		}
-		info.Limits = metrics.Limits(kg.NewIndex(g), test, rank.BothSides, filters, []int{1, 3, 10})
+		info.Limits = metrics.Limits(kg.NewIndex(g), test, nil, rank.BothSides, filters, []int{1, 3, 10})
 	}
 	info.Provenance.Data, err = p.dataOf(ctx, g)
 	return info, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,11 +15,12 @@ func newEvalCommand(start time.Time) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval CKPT --data NAME",
 		Short: "Rank a checkpoint on a split of a data set",
-		Long: `Rank the true answers in a split of a data set among all entities, exactly.
+		Long: `Rank the true answers in a split of a data set among all entities, or among
+some of them (--candidates), exactly.
 
 Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
-and (?, r, t) on side head. All entities of the checkpoint are candidates. The
-rank of the true answer is 1 + the number of candidates with a better score.
+and (?, r, t) on side head. The rank of the true answer is 1 + the number of
+candidates with a better score.
 The table shows, over all queries:
 
   MRR        mean reciprocal rank: the mean of 1/rank
@@ -60,6 +62,10 @@ sides, under filter all. Do not combine them with --side, --filter or --ties.
   paper   the MQuinE paper: only tails, under filter all, realistic ties
 With the protocol of a tool, a note below the table says for how many queries
 the tool's own ranks may differ, and why.
+
+` + candidatesHelp + `The true answer to a query must be one of its candidates, otherwise the command
+stops. --skip-excluded leaves such queries out and counts them. AMR and AMRI
+compare with a random ranking of the candidates.
 
 --by: also show the metrics of groups of queries, under the last filter.
   relation  by relation
@@ -111,7 +117,7 @@ the table to standard error.
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
 			}
-			return e.gpus.check(e.compute)
+			return cmp.Or(e.restriction.check(), e.gpus.check(e.compute))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -125,6 +131,10 @@ the table to standard error.
 	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
 	e.setup.add(cmd, metrics.KeyNames())
+	e.restriction.add(cmd)
+	flags.BoolVar(&e.skip, "skip-excluded", false,
+		"leave out queries whose true answer is not a candidate, instead of failing")
+	inGroup(cmd, candidateFlags, "skip-excluded")
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
 		"format of the first stage for dot products on the processor: auto, float32, int8 or int16; "+

@@ -24,6 +24,7 @@ type evaluation struct {
 	inputs
 	compute
 	setup
+	restriction
 	printed
 	tableFlags
 	gpus     gpus
@@ -74,12 +75,12 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 
 	r, err := e.rank(ctx, log, meter, t, rank.Options{
 		Sides: e.sides.List(), Backend: backend, Engine: engine, Threads: e.threads, Screen: e.screen,
-		Tolerances: e.fixed.Tolerances(),
+		Tolerances: e.fixed.Tolerances(), Among: t.among,
 	})
 	if err != nil {
 		return err
 	}
-	conclude(log, r.Stats, t.checkpoint.Model.Config().Entities)
+	conclude(log, r.Stats)
 	report, err := e.report(ctx, t, r)
 	if err != nil {
 		return err
@@ -117,7 +118,10 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	labels  map[string]string // the labels of opaque identifiers; nil if the data set has none
+	// among are the candidates, or nil if they are all entities, and described describes them.
+	among     *rank.Candidates
+	described *metrics.Restrictions
+	labels    map[string]string // the labels of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the
 	// triples. They are empty if no report needs them.
 	sha256, dataSHA256 string
@@ -139,6 +143,12 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 		return nil, err
 	}
 	if t.keys, err = e.keys(ctx, s.graph, t.triples, e.threads); err != nil {
+		return nil, err
+	}
+	if t.among, t.described, err = e.restriction.load(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := e.checkTargets(log, t); err != nil {
 		return nil, err
 	}
 	if t.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
@@ -205,6 +215,7 @@ func (e *evaluation) rank(
 	if err := t.verify(ctx); err != nil {
 		return nil, err
 	}
+	t.leaveOut(ranking)
 	return &ranked{ranking, options, c}, c.measure()
 }
 
@@ -212,7 +223,8 @@ func (e *evaluation) rank(
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
 	c := t.checkpoint.Model.Config()
 	report := &metrics.Report{
-		Provenance: provenance(ctx), Split: e.split.String(), Candidates: c.Entities, Protocol: fullProtocol,
+		Provenance: provenance(ctx), Split: e.split.String(), Candidates: c.Entities, Restrictions: t.described,
+		Protocol: fullProtocol,
 	}
 	from := &report.Provenance
 	from.Machine.Tier, from.Machine.Threads = r.options.Backend.Tier.String(), e.threads
@@ -222,7 +234,8 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	from.Checkpoint = describedCheckpoint(t.checkpoint.Path, c, t.sha256)
 	from.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
-	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]))
+	report.Queries = len(r.Ranks)
+	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]), r.Stats.Pairs)
 	ranks := e.fixed.Ranks(r.Ranking)
 	err := report.Summarize(ctx, ranks, metrics.SummaryOptions{
 		Sides: e.sides, Filters: e.filters, Ties: e.reported(), Hits: e.hits, Keys: t.keys, CIBy: e.ciBy,
@@ -231,7 +244,7 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	if err != nil {
 		return nil, err
 	}
-	report.SetLimits(metrics.Limits(t.index, t.triples, e.sides, e.filters, nil))
+	report.SetLimits(metrics.Limits(t.index, t.triples, t.among, e.sides, e.filters, nil))
 	report.SetExtremes(t.graph, ranks, e.filters[len(e.filters)-1], e.ties)
 	report.AddLabels(t.labels)
 	if e.named() {
@@ -258,7 +271,7 @@ func (e *evaluation) writeFiles(
 	if e.ranksFile != "" {
 		err = phase(ctx, "write", func(context.Context) error {
 			return writeTo(stdout, e.ranksFile, func(w io.Writer) error {
-				return metrics.WriteRanks(w, g, e.filters, ranks)
+				return metrics.WriteRanks(w, g, e.filters, ranks, report.Restrictions != nil)
 			})
 		})
 	}
@@ -278,7 +291,7 @@ func (e *evaluation) announce(log io.Writer, t *task, o rank.Options) {
 	c := t.checkpoint.Model.Config()
 	printLine(w, "ranking %s (%s of %s, side %v) among %s", text.Plural(len(t.triples)*len(o.Sides), "query"),
 		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides,
-		text.Plural(c.Entities, "candidate"))
+		t.described.Describe(e.sides, c.Entities))
 	bytes, slices := rank.Memory(t.checkpoint.Model, o)
 	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
 	if slices > 1 {
@@ -294,18 +307,18 @@ func (e *evaluation) announce(log io.Writer, t *task, o rank.Options) {
 }
 
 // conclude prints how long the ranking took and, as details, its statistics.
-func conclude(log io.Writer, s rank.Stats, candidates int) {
+func conclude(log io.Writer, s rank.Stats) {
 	fmt.Fprintf(log, "ranked %s in %.2f s\n", text.Plural(s.Queries, "query"), s.Rank.Seconds())
-	if collapsed(s.Rescored.Float64, int64(s.Queries)*int64(candidates)) {
+	if collapsed(s.Rescored.Float64, s.Pairs*int64(s.Queries)/int64(max(s.UniqueQueries, 1))) {
 		printNote(log, "%s", collapsedNote)
 	}
-	writeStatistics(details(log), s, candidates)
+	writeStatistics(details(log), s)
 }
 
 // writeStatistics prints how fast a ranking was, and how many pairs each stage left undecided.
-func writeStatistics(w io.Writer, s rank.Stats, candidates int) {
+func writeStatistics(w io.Writer, s rank.Stats) {
 	fmt.Fprintf(w, "%s: %s\n", text.Plural(s.UniqueQueries, "distinct query"),
-		pairRate(int64(s.UniqueQueries)*int64(candidates), s.Rank))
+		pairRate(s.Pairs, s.Rank))
 	stages := s.Screen.String()
 	if s.Rescored.Int8 > 0 {
 		stages = fmt.Sprintf("int8, %s after fine codes", text.Comma(s.Rescored.Float64))

@@ -44,12 +44,12 @@ func (c *peakRates) measure() error {
 	return nil
 }
 
-// report fills in the ceilings and the shares of them that a ranking with tower t reached.
-func (c *peakRates) report(r *metrics.Report, t model.Tower) {
+// report fills in the ceilings and the shares of them that a ranking of pairs with tower t reached.
+func (c *peakRates) report(r *metrics.Report, t model.Tower, pairs int64) {
 	if c == nil {
 		return
 	}
-	gterms := float64(t.Terms()) * float64(r.Candidates) * float64(r.UniqueQueries) / 1e9 / r.Timing.Rank
+	gterms := float64(t.Terms()) * float64(pairs) / 1e9 / r.Timing.Rank
 	r.FMAGFLOPSAll, r.GtermsAll = stat.Mean(c.fma, nil)/1e9, stat.Mean(c.terms, nil)/1e9
 	r.Share = c.compare.PortOperations() * gterms / r.FMAGFLOPSAll
 	r.ComparisonShare = gterms / r.GtermsAll

@@ -48,6 +48,7 @@ An answer is known if its triple is in the data set. If the data set lacks one
 of the three splits, the table shows "?" for answers that the other splits do
 not have. --filter-known hides known answers and needs all three splits.
 
+` + candidatesHelp + `
 --in reads many queries from a file, or from standard input if the file is "-".
 Each line has a head, a relation and a tail, separated by tabs, with ? as the
 head or the tail. The default format is then tsv.
@@ -67,7 +68,7 @@ invisible characters as escapes, such as \x1b.
 			if p.in != "" && !cmd.Flags().Changed("format") {
 				p.format = text.FormatTSV
 			}
-			return cmp.Or(p.check(cmd), p.gpus.check(p.compute))
+			return cmp.Or(p.check(cmd), p.restriction.check(), p.gpus.check(p.compute))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			answers, err := p.run(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
@@ -87,6 +88,7 @@ invisible characters as escapes, such as \x1b.
 	flags.VarP(positive{n: &p.k}, "k", "k", "number of answers per query")
 	flags.BoolVar(&p.filterKnown, "filter-known", false, "hide known answers")
 	inGroup(cmd, queryFlags, "head", "tail", "relation", "in")
+	p.restriction.add(cmd)
 	p.printed.add(cmd, text.FormatTSV)
 	p.compute.addWithDevices(cmd, &p.gpus)
 	return cmd
@@ -96,6 +98,7 @@ invisible characters as escapes, such as \x1b.
 type prediction struct {
 	inputs
 	compute
+	restriction
 	printed
 	gpus
 	head, tail, relation string
@@ -147,7 +150,13 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 		return nil, err
 	}
 	index := kg.NewIndex(s.graph)
-	options := rank.Options{Backend: backend, Engine: engine, Threads: p.threads, Progress: meter.ranking}
+	among, described, err := p.restriction.load(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	options := rank.Options{
+		Backend: backend, Engine: engine, Threads: p.threads, Progress: meter.ranking, Among: among,
+	}
 	if options, err = options.Resolve(ctx, s.checkpoint.Model); err != nil {
 		return nil, err
 	}
@@ -172,7 +181,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	}
 	list := &answers{
 		Schema: "mquine.predict/1", Provenance: provenance(ctx), K: p.k, FilterKnown: p.filterKnown,
-		Queries: len(queries), Answers: []answer{}, single: p.in == "",
+		Restrictions: described, Queries: len(queries), Answers: []answer{}, single: p.in == "",
 	}
 	from := &list.Provenance
 	from.Machine.Tier, from.Machine.Threads = backend.Tier.String(), p.threads
@@ -260,6 +269,8 @@ type answers struct {
 	Provenance  metrics.Provenance `json:"provenance"`
 	K           int                `json:"k"`
 	FilterKnown bool               `json:"filter_known"`
+	// Restrictions describes the candidates, unless they are all entities.
+	Restrictions *metrics.Restrictions `json:"restrictions,omitempty"`
 	// Queries counts the queries. Answers lists the answers to one query after the other, if they are
 	// written as JSON.
 	Queries int      `json:"queries"`

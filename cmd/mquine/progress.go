@@ -58,6 +58,12 @@ func (m *meter) ranking(p rank.Progress) {
 	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("ranking, %s left, %s", left, pairRate(p.Done, t)))
 }
 
+// searching shows the progress of a discovery, like ranking.
+func (m *meter) searching(p rank.Progress) {
+	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("searching, %s left, %s",
+		timeLeft(max(p.Done, 1), p.Total, p.Elapsed), pairRate(p.Done, p.Elapsed)))
+}
+
 // fitting returns a train.Machine.Progress that shows the fitting of a clustered checkpoint.
 func (m *meter) fitting() func(train.Progress) {
 	start := time.Now()

@@ -15,6 +15,9 @@ import (
 // unknown marks the open side of a query.
 const unknown = "?"
 
+// checkpointOwner owns the labels of a command that reads a checkpoint, in errors about unknown ones.
+const checkpointOwner = "the checkpoint"
+
 // maxQueryLine is the maximum length of a line of queries in bytes.
 const maxQueryLine = 1 << 18
 
@@ -66,12 +69,11 @@ func parseQuery(g *kg.Graph, fields [3]string) (kg.Query, error) {
 	case tail != unknown:
 		return q, errors.New("put ? in the head or the tail column: it marks what to predict")
 	}
-	const owner = "the checkpoint"
 	var err error
-	if q.Anchor, err = find(owner, g.Entities, "entity", anchor); err != nil {
+	if q.Anchor, err = g.Entities.Find(checkpointOwner, "entity", anchor); err != nil {
 		return q, err
 	}
-	q.Relation, err = find(owner, g.Relations, "relation", relation)
+	q.Relation, err = g.Relations.Find(checkpointOwner, "relation", relation)
 	return q, err
 }
 
@@ -82,20 +84,4 @@ func queryFields(g *kg.Graph, q kg.Query) [3]string {
 		return [3]string{unknown, relation, anchor}
 	}
 	return [3]string{anchor, relation, unknown}
-}
-
-// similarLabels is the number of labels that find suggests for an unknown one.
-const similarLabels = 3
-
-// find returns the identifier of a label in a vocabulary. kind is "entity" or "relation". If the
-// label is unknown, the error says that owner does not contain it, and suggests similar labels.
-func find(owner string, v *kg.Vocabulary, kind, label string) (int32, error) {
-	if id, ok := v.ID(label); ok {
-		return id, nil
-	}
-	err := fmt.Errorf("%s has no %s %q", owner, kind, label)
-	if similar := text.Similar(label, v.Labels(), similarLabels); len(similar) > 0 {
-		err = fmt.Errorf("%w; did you mean %s", err, strings.Join(similar, ", "))
-	}
-	return 0, err
 }

@@ -76,7 +76,7 @@ func (z *zShow) describe(ctx context.Context, log io.Writer) (*shownTriple, erro
 		{&triple.Relation, g.Relations, "relation", z.relation},
 		{&triple.Tail, g.Entities, "entity", z.tail},
 	} {
-		if *part.id, err = find("data set "+g.Name, part.v, part.kind, part.label); err != nil {
+		if *part.id, err = part.v.Find("data set "+g.Name, part.kind, part.label); err != nil {
 			return nil, err
 		}
 	}

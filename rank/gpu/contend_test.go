@@ -61,16 +61,41 @@ func TestDevicesPredict(t *testing.T) {
 		e := trusted(devices[:c.devices]...)
 		e.listRoom = c.room
 		o := rank.Options{Backend: backends[0], Threads: 2}
+		if i%3 == 2 {
+			o.Among = everyThird(g)
+		}
 		want, err := rank.Predict(t.Context(), m, index, queries, c.k, i%2 == 0, o)
 		require.NoError(t, err)
 		o.Engine, o.FeatureMemory = e, int64(c.memory)*candidateBytes(pad(engine.WidestTower(m)))
 		got, err := rank.Predict(t.Context(), m, index, queries, c.k, i%2 == 0, o)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "%s, %s, k = %d", c.model, c.kind.Name, c.k)
+		if o.Among == nil {
+			continue
+		}
+		ranked, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		o.Engine = nil
+		exact, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		require.Equal(t, exact.Ranks, ranked.Ranks, "%s, %s", c.model, c.kind.Name)
 	}
 	bytes, _, streams := driver.Held()
 	assert.Zero(t, bytes, "device memory is left")
 	assert.Zero(t, streams, "streams are left")
+}
+
+// everyThird returns every third entity as the candidates for tails, and the observed entities as the
+// candidates for heads.
+func everyThird(g *kg.Graph) *rank.Candidates {
+	c := rank.NewCandidates(g.Relations.Len())
+	var some []int32
+	for e := int32(0); int(e) < g.Entities.Len(); e += 3 {
+		some = append(some, e)
+	}
+	c.RestrictAll(kg.Tail, some)
+	c.Observe(g, kg.Head)
+	return c
 }
 
 // If a device fails at any launch, the prediction returns its error and frees the device's memory.

@@ -141,7 +141,7 @@ func (e *Engine) Memory(j *engine.Job) (bytes int64, slices int, err error) {
 		return 0, 0, err
 	}
 	bytes = int64(x.buffers) * int64(x.size) * candidateBytes(pad(engine.WidestTower(j.Model)))
-	return bytes, (j.Last - j.First + x.size - 1) / x.size, nil
+	return bytes, (j.Most + x.size - 1) / x.size, nil
 }
 
 // Start reserves device memory for a ranking.

@@ -36,7 +36,7 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	if x.kappa, x.constructs, err = constructs(j.Model, e.devices); err != nil {
 		return x, err
 	}
-	candidates, k := j.Last-j.First, pad(engine.WidestTower(j.Model))
+	candidates, k := j.Most, pad(engine.WidestTower(j.Model))
 	remote, held := 0, int64(0)
 	if x.constructs {
 		remote, held = e.remoteTargets, tensorBytes(j.Model)
@@ -175,13 +175,13 @@ func (r *ranking) Room() (queries, entries int) {
 
 // Load computes the features of a slice and uploads them. If the devices construct φ, it uploads
 // their inputs instead.
-func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) (engine.Candidates, error) {
+func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, slice engine.Set) (engine.Candidates, error) {
 	b := r.buffers[i]
 	if r.slices.constructs {
-		if err := r.measureRows(ctx, b.f, p, first, n); err != nil {
+		if err := r.measureRows(ctx, b.f, p, slice); err != nil {
 			return nil, err
 		}
-	} else if err := b.f.Fill(ctx, r.job, r.loaders, p, first, n); err != nil {
+	} else if err := b.f.Fill(ctx, r.job, r.loaders, p, slice); err != nil {
 		return nil, err
 	}
 	b.f.SortBy(b.f.Norms)
@@ -195,12 +195,12 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) 
 
 // measureRows replaces the norms of φ with norms of the entities' parameters, if the devices
 // construct φ. The norms only determine the order of the candidates, so any values are correct.
-func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, first, n int) error {
-	f.Tower, f.First, f.N = p.Tower, first, n
+func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, slice engine.Set) error {
+	f.Use(p, slice)
 	table, width := r.job.Model.Tensors()[0], model.Triangle(r.job.Model.Config().Dim)
-	return engine.InChunks(ctx, r.job.Threads, n, 256, func(_, from, to int) {
+	return engine.InChunks(ctx, r.job.Threads, f.N, 256, func(_, from, to int) {
 		for i := from; i < to; i++ {
-			f.Norms[i] = fmath.Norm(table[(first+i)*width:][:width])
+			f.Norms[i] = fmath.Norm(table[int(slice.Entity(i))*width:][:width])
 		}
 	})
 }
@@ -228,7 +228,7 @@ func (b *buffer) balance(p engine.Pass) operands {
 	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
 		row := make([]float32, width)
 		rows := model.Rows{Values: row, Width: width, Stride: width}
-		w.Features(p.Side, p.Relation, []int32{int32(f.First + i)}, rows, sizes)
+		w.Features(p.Side, p.Relation, []int32{f.Slice.Entity(i)}, rows, sizes)
 		phi = append(phi, row)
 	}
 	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {

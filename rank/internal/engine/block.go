@@ -112,7 +112,7 @@ func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 			return err
 		}
 		row := int(b.Rows[t])
-		if i := int(target.Answer) - f.First; i >= 0 && i < f.N {
+		if i := f.Slice.Find(target.Answer); i >= 0 {
 			score := b.pairScore(row, f.Rows, int32(i))
 			b.Low[t], b.High[t] = b.Interval(row, score, f.Norms[i], f.Sizes[i])
 			continue

@@ -50,9 +50,9 @@ type Engine interface {
 	// Room returns the largest number of queries in a block, and the largest number of entries of
 	// their ψ, which is 0 if the engine computes ψ itself.
 	Room() (queries, entries int)
-	// Load prepares the candidates first ≤ e < first+n of a pass in a buffer that is no longer in
-	// use. Meanwhile other goroutines may count the candidates in other buffers.
-	Load(ctx context.Context, buffer int, p Pass, first, n int) (Candidates, error)
+	// Load prepares some candidates of a pass in a buffer that is no longer in use. Meanwhile other
+	// goroutines may count the candidates in other buffers.
+	Load(ctx context.Context, buffer int, p Pass, slice Set) (Candidates, error)
 	// Close releases the engine's resources.
 	Close() error
 }
@@ -91,13 +91,14 @@ type Target struct {
 	Answer, Rank, Tolerance int32
 }
 
-// Pass is a run of queries whose candidates have the same features. There is only one pass, unless
-// features depend on the side or the relation.
+// Pass is a run of queries that have the same candidates with the same features. There is only one
+// pass, unless candidates or features depend on the side or the relation.
 type Pass struct {
 	Side        kg.Side
 	Relation    int32
 	Tower       model.Tower
 	First, Last int // queries of the plan
+	Candidates  Set
 }
 
 // Plan holds the queries of a ranking or a prediction.
@@ -137,8 +138,8 @@ type Job struct {
 	Model   model.Model
 	Backend *kernel.Backend
 	Threads int
-	// First ≤ e < Last are the candidates.
-	First, Last int
+	// Most is the largest number of candidates of a pass.
+	Most int
 	// FeatureMemory bounds the memory for features in bytes.
 	FeatureMemory int64
 	// Tolerances lists the tolerances that targets refer to.
@@ -175,6 +176,14 @@ func (j *Job) Rep(e int32) int32 {
 		return e
 	}
 	return j.Representatives[e]
+}
+
+// Pairs returns the number of pairs of a query and a candidate.
+func (j *Job) Pairs() (n int64) {
+	for _, p := range j.Passes {
+		n += int64(p.Last-p.First) * int64(p.Candidates.Len())
+	}
+	return n
 }
 
 // Blocks divides queries into blocks of at most n queries and as many targets as a Block holds.

@@ -9,11 +9,12 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Features holds the candidates First ≤ e < First+N. Row i belongs to entity First+i. An engine
+// Features holds the N candidates of a slice. Row i belongs to the candidate at index i. An engine
 // counts the candidates in a different order, by position.
 type Features struct {
 	Tower      model.Tower
-	First, N   int
+	Slice      Set
+	N          int
 	Rows       []float32 // φ, Stride() entries each; nil if the engine computes φ itself
 	Norms      []float64 // upper bounds on ‖φ‖, by row
 	Sizes      []float64 // the model's sizes (model.Slack), by row
@@ -66,26 +67,29 @@ func (f *Features) Row(i int32) []float32 { return f.Rows[int(i)*f.Stride() : (i
 
 // Position returns the position of an entity, or −1 if it is not in the slice.
 func (f *Features) Position(entity int32) int {
-	if row := int(entity) - f.First; row >= 0 && row < f.N {
+	if row := f.Slice.Find(entity); row >= 0 {
 		return int(f.PositionOf[row])
 	}
 	return -1
 }
 
 // Entity returns the entity at a position.
-func (f *Features) Entity(position int) int32 { return f.RowAt[position] + int32(f.First) }
+func (f *Features) Entity(position int) int32 { return f.Slice.Entity(int(f.RowAt[position])) }
 
-// Fill computes φ, norms and sizes of the candidates first ≤ e < first+n of a pass.
-func (f *Features) Fill(ctx context.Context, j *Job, workers *Workers, p Pass, first, n int) error {
-	f.Tower, f.First, f.N = p.Tower, first, n
-	return InChunks(ctx, j.Threads, n, 256, func(w, from, to int) {
+// Use sets the candidates, which are some of a pass. Their features are not computed yet.
+func (f *Features) Use(p Pass, slice Set) { f.Tower, f.Slice, f.N = p.Tower, slice, slice.Len() }
+
+// Fill computes φ, norms and sizes of some candidates of a pass.
+func (f *Features) Fill(ctx context.Context, j *Job, workers *Workers, p Pass, slice Set) error {
+	f.Use(p, slice)
+	return InChunks(ctx, j.Threads, f.N, 256, func(w, from, to int) {
 		j.Phases.Enter(FeaturesPhase)
 		worker := workers.Get(w)
 		var entities []int32
 		for i := from; i < to && ctx.Err() == nil; i += len(entities) {
 			entities = entities[:0]
 			for e := i; e < min(i+vectorBatch, to); e++ {
-				entities = append(entities, int32(first+e))
+				entities = append(entities, slice.Entity(e))
 			}
 			phi := model.Rows{Values: f.Rows[i*f.Stride():], Width: f.Tower.Phi, Stride: f.Stride()}
 			worker.Features(p.Side, p.Relation, entities, phi, f.Sizes[i:])
@@ -168,37 +172,70 @@ func sameOrder(order []int32, m, n int) []int32 {
 	return other
 }
 
-// FindRepresentatives maps every entity to the first entity with identical parameters. It returns
-// nil if all differ.
-func FindRepresentatives(ctx context.Context, m model.Model, threads int) ([]int32, error) {
+// FindRepresentatives maps every candidate and target of the job to the first of them with identical
+// parameters. It returns nil if all differ.
+func FindRepresentatives(ctx context.Context, j *Job) ([]int32, error) {
+	m, used := j.Model, j.entities()
 	n := m.Config().Entities
-	hashes := make([]uint64, n)
-	err := InChunks(ctx, threads, n, 1024, func(_, first, last int) {
-		for e := first; e < last; e++ {
-			hashes[e] = m.HashEntity(int32(e))
+	hashes := make([]uint64, used.Len())
+	err := InChunks(ctx, j.Threads, used.Len(), 1024, func(_, first, last int) {
+		for i := first; i < last; i++ {
+			hashes[i] = m.HashEntity(used.Entity(i))
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	var reps []int32
-	seen := make(map[uint64]int32, n)
-	for e := range int32(n) {
-		other, known := seen[hashes[e]]
+	seen := make(map[uint64]int32, used.Len())
+	for i, hash := range hashes {
+		e := used.Entity(i)
+		other, known := seen[hash]
 		if !known {
-			seen[hashes[e]] = e
+			seen[hash] = e
 		}
-		if known && m.SameEntity(e, other) {
-			if reps == nil {
-				reps = make([]int32, n)
-				for i := range e {
-					reps[i] = i
-				}
+		if !known || !m.SameEntity(e, other) {
+			continue
+		}
+		if reps == nil {
+			reps = make([]int32, n)
+			for i := range reps {
+				reps[i] = int32(i)
 			}
-			reps[e] = other
-		} else if reps != nil {
-			reps[e] = e
 		}
+		reps[e] = other
 	}
 	return reps, nil
+}
+
+// entities returns the entities that are candidates or targets.
+func (j *Job) entities() Set {
+	n := j.Model.Config().Entities
+	used, count := make([]bool, n), 0
+	use := func(e int32) {
+		if !used[e] {
+			used[e] = true
+			count++
+		}
+	}
+	for _, p := range j.Passes {
+		if p.Candidates.Len() == n {
+			return Range(0, n)
+		}
+		for i := range p.Candidates.Len() {
+			use(p.Candidates.Entity(i))
+		}
+	}
+	for _, t := range j.Targets {
+		if t.Answer >= 0 { // a prediction has no targets
+			use(t.Answer)
+		}
+	}
+	list := make([]int32, 0, count)
+	for e, is := range used {
+		if is {
+			list = append(list, int32(e))
+		}
+	}
+	return List(list)
 }

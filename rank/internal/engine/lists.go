@@ -3,9 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 )
 
 // Lists finds the K best candidates of each query of a block. Engines add contenders. A full list
@@ -15,6 +17,9 @@ type Lists struct {
 	// Index holds the known answers. If FilterKnown is true, the lists leave them out.
 	Index       *kg.Index
 	FilterKnown bool
+	// Floor, if not nil, returns a reference score below which a candidate of a query need not be
+	// listed.
+	Floor func(model.Worker, kg.Query) float64
 
 	block    *Block
 	features *Features
@@ -41,6 +46,31 @@ func (l *Lists) Open(b *Block, f *Features, kept []Kept) {
 			list.prune()
 		}
 	}
+}
+
+// Raise raises the thresholds of the lists to the floors of their queries. It needs ψ of the block and
+// φ of the candidates.
+func (l *Lists) Raise(ctx context.Context) error {
+	if l.Floor == nil {
+		return nil
+	}
+	b, f := l.block, l.features
+	for row, q := range b.Queries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		floor := l.Floor(b.Worker, q.Query)
+		if math.IsInf(floor, -1) {
+			continue
+		}
+		// Intervals bound reference scores minus the constant of the query. The constant is at most the
+		// difference between any candidate's reference score and the lower end of its interval.
+		reference := b.Worker.Reference(q.Query, f.Slice.Entity(0))
+		low, _ := b.Interval(row, b.pairScore(row, f.Rows, 0), f.Norms[0], f.Sizes[0])
+		threshold := outward(floor-outward(reference-low, 1), -1)
+		l.lists[row].threshold = max(l.lists[row].threshold, threshold)
+	}
+	return nil
 }
 
 // Keep saves the lists for the next slice of the candidates.
@@ -110,7 +140,7 @@ func (l *Lists) rescore(row int, list *shortlist) {
 	l.rows = l.rows[:0]
 	for _, c := range list.items {
 		if c.Stage == Screened {
-			l.rows = append(l.rows, c.Entity-int32(f.First))
+			l.rows = append(l.rows, int32(f.Slice.Find(c.Entity)))
 		}
 	}
 	if len(l.rows) == 0 {

@@ -54,6 +54,15 @@ func farthest(from, to float64, ties func(float64) bool) float64 {
 	}
 }
 
+// Lowest returns the smallest number that satisfies a condition, or +Inf if there is none. If a number
+// satisfies the condition, all larger numbers do.
+func Lowest(holds func(float64) bool) float64 {
+	if !holds(math.Inf(1)) {
+		return math.Inf(1)
+	}
+	return farthest(math.Inf(1), math.Inf(-1), holds)
+}
+
 // place returns the position of x among the float64 numbers in ascending order. The position of
 // both zeros is 0.
 func place(x float64) int64 {

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/rank"
+)
+
+// candidatesHelp describes the flags of restriction.
+const candidatesHelp = `--candidates: which entities may answer a query.
+  FILE      the entities in a file: one label in each line
+  observed  the entities that train has on this side of the relation
+--candidate-type TYPE allows the entities of a type in the file of --types. Each
+of its lines is an entity and a type, separated by a tab, and optionally a
+readable name of the type. TYPE is a type or its name. Repeat the flag to allow
+several types. --tail-candidates, --head-candidates, --tail-type and --head-type
+restrict only the answers to (h, r, ?) or to (?, r, t).
+`
+
+// observedCandidates is the value of --candidates that stands for the observed entities.
+const observedCandidates = "observed"
+
+// restriction holds the flags that restrict candidates.
+type restriction struct {
+	types string
+	// both holds the flags for both sides, and one those for one side.
+	both sideRestriction
+	one  [2]sideRestriction
+	skip bool
+}
+
+// sideRestriction is a list of candidates, or types of candidates.
+type sideRestriction struct {
+	list  string
+	types []string
+}
+
+func (s sideRestriction) given() bool { return s.list != "" || len(s.types) > 0 }
+
+func (r *restriction) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&r.both.list, "candidates", "", "rank among the entities in `FILE`, or among observed ones")
+	flags.StringVar(&r.one[kg.Tail].list, "tail-candidates", "", "like --candidates, for tails: `FILE` or observed")
+	flags.StringVar(&r.one[kg.Head].list, "head-candidates", "", "like --candidates, for heads: `FILE` or observed")
+	flags.StringVar(&r.types, "types", "", "read the types of entities from `FILE`")
+	flags.StringArrayVar(&r.both.types, "candidate-type", nil, "rank among the entities of `TYPE`")
+	flags.StringArrayVar(&r.one[kg.Tail].types, "tail-type", nil, "rank tails among the entities of `TYPE`")
+	flags.StringArrayVar(&r.one[kg.Head].types, "head-type", nil, "rank heads among the entities of `TYPE`")
+	names := []string{"candidates", "tail-candidates", "head-candidates"}
+	for _, name := range names {
+		// Besides files, a shell may complete the only word.
+		complete(cmd, name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if typed != "" && strings.HasPrefix(observedCandidates, typed) {
+				return []string{observedCandidates}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		})
+	}
+	markInput(cmd, "types")
+	inGroup(cmd, candidateFlags, append(names, "types", "candidate-type", "tail-type", "head-type")...)
+}
+
+// of returns the restriction of a side.
+func (r *restriction) of(side kg.Side) sideRestriction {
+	if r.one[side].given() {
+		return r.one[side]
+	}
+	return r.both
+}
+
+// check refuses flags that contradict each other.
+func (r *restriction) check() error {
+	typed := false
+	for i, s := range []sideRestriction{r.both, r.one[kg.Tail], r.one[kg.Head]} {
+		of := [][2]string{
+			{"candidates", "candidate-type"}, {"tail-candidates", "tail-type"}, {"head-candidates", "head-type"},
+		}[i]
+		if s.list != "" && len(s.types) > 0 {
+			return fmt.Errorf("give --%s or --%s, not both", of[0], of[1])
+		}
+		if len(s.types) > 0 && r.types == "" {
+			return fmt.Errorf("--%s needs a file with the types of the entities: add --types FILE", of[1])
+		}
+		typed = typed || len(s.types) > 0
+	}
+	if r.types != "" && !typed {
+		return errors.New("--types alone restricts nothing: add --candidate-type, --tail-type or --head-type")
+	}
+	return nil
+}
+
+// given reports whether a flag restricts the candidates.
+func (r *restriction) given() bool { return r.both.given() || r.one[0].given() || r.one[1].given() }
+
+// load returns the candidates and their description, or nil if they are all entities.
+func (r *restriction) load(ctx context.Context, s *subject) (*rank.Candidates, *metrics.Restrictions, error) {
+	if !r.given() {
+		return nil, nil, nil
+	}
+	g := s.graph
+	var types *kg.Types
+	if r.types != "" {
+		var err error
+		if types, err = kg.ReadTypes(ctx, r.types, g.Entities); err != nil {
+			return nil, nil, err
+		}
+	}
+	among := rank.NewCandidates(g.Relations.Len())
+	described := &metrics.Restrictions{}
+	for side, into := range []**metrics.Restriction{kg.Tail: &described.Tail, kg.Head: &described.Head} {
+		of := r.of(kg.Side(side))
+		if !of.given() {
+			continue
+		}
+		var err error
+		if *into, err = of.apply(ctx, g, types, among, kg.Side(side)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return among, described, nil
+}
+
+// apply restricts a side of among and describes the candidates.
+func (s sideRestriction) apply(
+	ctx context.Context, g *kg.Graph, types *kg.Types, among *rank.Candidates, side kg.Side,
+) (*metrics.Restriction, error) {
+	if s.list == observedCandidates {
+		if !g.Has(kg.Train) {
+			return nil, fmt.Errorf("observed candidates need the train split, which data set %s does not have: "+
+				"put train.txt into %s, or list the candidates in a file", g.Name, g.Dir)
+		}
+		most := 0
+		among.Observe(g, side)
+		for r := range g.Relations.Len() {
+			list, _ := among.Of(kg.Query{Side: side, Relation: int32(r)})
+			most = max(most, len(list))
+		}
+		return &metrics.Restriction{Kind: metrics.ObservedCandidates, Entities: most}, nil
+	}
+	described := &metrics.Restriction{Kind: metrics.TypedCandidates, Names: s.types}
+	var entities []int32
+	if s.list != "" {
+		described.Kind, described.Names = metrics.ListedCandidates, []string{s.list}
+		var err error
+		if entities, err = kg.ReadList(ctx, s.list, checkpointOwner, "entity", g.Entities); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range s.types {
+		members, err := types.Members(name)
+		if err != nil {
+			return nil, err
+		}
+		entities = append(entities, members...)
+	}
+	slices.Sort(entities)
+	entities = slices.Compact(entities)
+	among.RestrictAll(side, entities)
+	described.Entities = len(entities)
+	sum := sha256.New()
+	for _, e := range entities {
+		_, _ = io.WriteString(sum, g.Entities.Label(e)+"\n") // a hash never fails
+	}
+	described.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return described, nil
+}
+
+// shownTargets is the number of queries that an error about their targets lists.
+const shownTargets = 5
+
+// checkTargets counts the queries whose target is not one of their candidates. Without
+// --skip-excluded, they are an error.
+func (e *evaluation) checkTargets(log io.Writer, t *task) error {
+	var first []string
+	n := 0
+	for _, side := range e.sides.List() {
+		for _, triple := range t.triples {
+			q, answer := triple.Query(side)
+			if t.among.Has(q, answer) {
+				continue
+			}
+			if n++; n <= shownTargets {
+				f := queryFields(t.graph, q)
+				first = append(first,
+					fmt.Sprintf("%q of (%s, %s, %s)", t.graph.Entities.Label(answer), f[0], f[1], f[2]))
+			}
+		}
+	}
+	total := len(e.sides.List()) * len(t.triples)
+	switch {
+	case n == 0:
+		return nil
+	case !e.skip:
+		return fmt.Errorf("the true answers to %s of %s are not among the candidates, such as %s: "+
+			"add them to the candidates, or leave these queries out with --skip-excluded",
+			text.Plural(n, "query"), text.Comma(total), strings.Join(first, ", "))
+	case n == total:
+		return errors.New("no true answer is among the candidates: choose other candidates")
+	}
+	t.described.Excluded = n
+	printNote(log, "%s of %s left out, because the true answer is not among the candidates",
+		text.Plural(n, "query"), text.Comma(total))
+	return nil
+}
+
+// leaveOut removes the ranks of targets that are not candidates.
+func (t *task) leaveOut(r *rank.Ranking) {
+	if t.described == nil || t.described.Excluded == 0 {
+		return
+	}
+	excluded := func(r rank.Rank) bool { return !t.among.Has(r.Triple.Query(r.Side)) }
+	r.Ranks = slices.DeleteFunc(r.Ranks, excluded)
+	for i := range r.Near {
+		r.Near[i] = slices.DeleteFunc(r.Near[i], excluded)
+	}
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// scoresOf returns the scores of all answers to the queries of a ranks file, by query. The lines of
+// the file come with them, without the header.
+func scoresOf(t *testing.T, w workplace, ranks string) (lines [][]string, scores []map[string]float64) {
+	text, err := os.ReadFile(ranks)
+	require.NoError(t, err)
+	var queries strings.Builder
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		f := strings.Split(line, "\t")
+		lines = append(lines, f)
+		q := []string{f[1], f[2], f[3]}
+		q[map[string]int{"tail": 2, "head": 0}[f[0]]] = "?"
+		fmt.Fprintln(&queries, strings.Join(q, "\t"))
+		scores = append(scores, map[string]float64{})
+	}
+	o := mquineReading(t, queries.String(), "predict", w.model, "--data", w.data, "--in", "-", "-k", "1000")
+	require.Zero(t, o.status, o.stderr)
+	answers := strings.Split(strings.TrimSpace(o.stdout), "\n")[1:]
+	each := len(answers) / len(lines)
+	for i, line := range answers {
+		f := strings.Split(line, "\t")
+		answer := f[map[string]int{"tail": 2, "head": 0}[f[3]]]
+		scores[i/each][answer] = must1(strconv.ParseFloat(f[6], 64))
+	}
+	return lines, scores
+}
+
+// The ranks among a list, among types and among observed entities agree with the scores of all
+// entities, and the same candidates appear in predictions.
+func TestCandidates(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	var list, types strings.Builder
+	odd := map[string]bool{}
+	for e, label := range g.Entities.Labels() {
+		odd[label] = e%2 == 1
+		if odd[label] {
+			fmt.Fprintln(&list, label)
+		}
+		fmt.Fprintf(&types, "%s\tT%d\tparity %d\n", label, e%2, e%2)
+	}
+	observed := map[string]map[string]bool{}
+	for _, tr := range g.Splits[kg.Train] {
+		for _, side := range []kg.Side{kg.Tail, kg.Head} {
+			_, answer := tr.Query(side)
+			key := side.String() + g.Relations.Label(tr.Relation)
+			if observed[key] == nil {
+				observed[key] = map[string]bool{}
+			}
+			observed[key][g.Entities.Label(answer)] = true
+		}
+	}
+	require.NoError(t, os.WriteFile(w.path("list.txt"), []byte(list.String()), 0o644))
+	require.NoError(t, os.WriteFile(w.path("types.tsv"), []byte(types.String()), 0o644))
+	inList := func(_, _, e string) bool { return odd[e] }
+	for _, c := range []struct {
+		name  string
+		flags []string
+		has   func(side, relation, e string) bool
+	}{
+		{"list", []string{"--candidates", w.path("list.txt")}, inList},
+		{"type", []string{"--types", w.path("types.tsv"), "--candidate-type", "T1"}, inList},
+		{"one side", []string{"--types", w.path("types.tsv"), "--head-type", "parity 1"},
+			func(side, _, e string) bool { return side == "tail" || odd[e] }},
+		{"observed", []string{"--candidates", "observed"}, func(side, r, e string) bool { return observed[side+r][e] }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ranks := w.path("ranks.tsv")
+			o := succeed(t, append([]string{"eval", w.model, "--data", w.data, "--ranks", ranks, "--filter", "none",
+				"--skip-excluded", "--json", w.path("e.json")}, c.flags...)...)
+			lines, scores := scoresOf(t, w, ranks)
+			require.NotEmpty(t, lines)
+			for i, f := range lines {
+				target := f[3]
+				if f[0] == "head" {
+					target = f[1]
+				}
+				require.True(t, c.has(f[0], f[2], target), f)
+				better, equal, candidates := 0, 0, 0
+				for e, score := range scores[i] {
+					if !c.has(f[0], f[2], e) {
+						continue
+					}
+					candidates++
+					switch {
+					case score > scores[i][target]:
+						better++
+					case score == scores[i][target] && e != target:
+						equal++
+					}
+				}
+				require.Equal(t, []string{strconv.Itoa(better), strconv.Itoa(equal), strconv.Itoa(candidates)}, f[4:])
+			}
+			var report struct {
+				Queries      int
+				Restrictions struct {
+					Excluded int `json:"excluded_queries"`
+				}
+			}
+			text, err := os.ReadFile(w.path("e.json"))
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(text, &report))
+			assert.Equal(t, len(lines), report.Queries)
+			assert.Equal(t, 80, report.Queries+report.Restrictions.Excluded)
+			if report.Restrictions.Excluded > 0 {
+				assert.Contains(t, strings.Join(strings.Fields(o.stdout), " "),
+					fmt.Sprintf("%d queries left out", report.Restrictions.Excluded))
+			}
+
+			first := lines[0]
+			o = succeed(t, append([]string{"predict", w.model, "--data", w.data, "--head", first[1], "--relation",
+				first[2], "-k", "1000", "--format", "tsv"}, c.flags...)...)
+			var answers []string
+			for _, line := range strings.Split(strings.TrimSpace(o.stdout), "\n")[1:] {
+				answers = append(answers, strings.Split(line, "\t")[2])
+			}
+			var want []string
+			for e := range scores[0] {
+				if c.has("tail", first[2], e) {
+					want = append(want, e)
+				}
+			}
+			slices.Sort(answers)
+			slices.Sort(want)
+			assert.Equal(t, want, answers)
+		})
+	}
+}
+
+func TestCandidatesBadInput(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	write := func(name, text string) string {
+		require.NoError(t, os.WriteFile(w.path(name), []byte(text), 0o644))
+		return w.path(name)
+	}
+	list := write("list.txt", g.Entities.Label(0)+"\n")
+	types := write("types.tsv", g.Entities.Label(0)+"\tperson\nnobody\tghost\n")
+	unknown := write("unknown.txt", "nobody-at-all\n")
+	eval := []string{"eval", w.model, "--data", w.data}
+	for want, flags := range map[string][]string{
+		"not among the candidates, such as": {"--candidates", list},
+		"--skip-excluded":                   {"--candidates", list},
+		`unknown.txt:1: the checkpoint has no entity "nobody-at-all"`: {"--candidates", unknown},
+		`types.tsv has no type "persons"; did you mean person`: {
+			"--types", types, "--candidate-type", "persons",
+		},
+		`no entity of the checkpoint has type "ghost"`: {"--types", types, "--head-type", "ghost"},
+	} {
+		mquine(t, append(eval, flags...)...).requireSentence(t, exitFailed, want)
+	}
+	for want, flags := range map[string][]string{
+		"give --candidates or --candidate-type, not both": {
+			"--types", types, "--candidates", list, "--candidate-type", "person",
+		},
+		"--tail-type needs a file with the types": {"--tail-type", "person"},
+		"--types alone restricts nothing":         {"--types", types},
+	} {
+		mquine(t, append(eval, flags...)...).requireSentence(t, exitUsage, want)
+	}
+	require.NoError(t, os.Remove(w.data+"/train.txt"))
+	mquine(t, append(eval, "--candidates", "observed", "--filter", "none")...).
+		requireSentence(t, exitFailed, "observed candidates need the train split, which data set")
+}

@@ -1,0 +1,361 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
+)
+
+// The values of --order.
+const (
+	orderScore = "score"
+	orderZ     = "z"
+)
+
+func newDiscoverCommand() *cobra.Command {
+	d := &discovery{k: 100, scope: rank.PerGraph, order: orderScore}
+	cmd := &cobra.Command{
+		Use:   "discover CKPT --data NAME",
+		Short: "Find the most plausible unknown triples",
+		Long: `Find the triples that a model finds most plausible and that no split of the data
+set contains. The search asks (h, r, ?) for all heads and relations, or
+(?, r, t) with --side head, and is exact.
+
+--per: among which triples to choose the best -k.
+  query     the answers to each query
+  relation  the triples of each relation
+  graph     all triples
+
+--order: how to compare the answers to different queries. Scores of different
+relations may have different scales.
+  score  by score
+  z      by z-score: the number of standard deviations by which a score exceeds
+         the mean of the query's candidates. Mean and deviation come from at
+         most ` + strconv.Itoa(rank.ZSample) + ` candidates at regular distances
+
+--relation and --relations restrict the relations. The following flags restrict
+the heads and the tails of the triples.
+
+` + candidatesHelp + `
+Each line has the head, relation and tail, the rank of the triple among the
+unknown answers to its query, its score and, with --order z, its z-score. The
+order is the same for any number of threads: by relation and query with --per
+query, by relation with --per relation, and the best first.
+
+--out writes tab-separated lines to a file, which appears when it is complete.
+Otherwise the result goes to standard output. Formats csv and tsv write lines as
+soon as they are certain; the other formats and --json hold all triples in
+memory.
+
+` + loadingHelp,
+		Example: `  mquine discover ./ckpt --data umls -k 20
+  mquine discover ./ckpt --data umls --relation treats --per relation
+  mquine discover ./ckpt --data fb15k-237 --per query -k 10 --out found.tsv
+  mquine discover ./ckpt --data ./drugs --relation treats --types types.tsv \
+      --head-type compound --tail-type disease`,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if d.out == "-" {
+				d.out, d.format = "", text.FormatTSV
+			}
+			if d.out != "" && cmd.Flags().Changed("format") {
+				return errors.New("--out writes tab-separated lines: leave out --format")
+			}
+			return cmp.Or(d.restriction.check(), d.gpus.check(d.compute))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return d.run(cmd.Context(), cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	d.inputs.add(cmd)
+	flags.StringArrayVar(&d.relations, "relation", nil, "search triples of this `RELATION`; repeat the flag for several")
+	flags.StringVar(&d.relationsFile, "relations", "", "search triples of the relations in `FILE`, one in each line")
+	markInput(cmd, "relations")
+	addChoice(cmd, &d.side, "side", "ask for this side: tail or head", kg.Tail, kg.Head)
+	flags.VarP(positive{n: &d.k}, "k", "k", "number of triples in each scope of --per")
+	addChoice(cmd, &d.scope, "per", "keep the best triples of each query, of each relation or of the graph",
+		rank.PerQuery, rank.PerRelation, rank.PerGraph)
+	addChoice(cmd, &d.order, "order", "compare triples by score or z", orderScore, orderZ)
+	inGroup(cmd, queryFlags, "relation", "relations", "side", "k", "per", "order")
+	d.restriction.add(cmd)
+	d.printed.add(cmd, text.FormatTSV)
+	addOutput(cmd, &d.out, "out", "write the triples, tab-separated, to `FILE`")
+	d.compute.addWithDevices(cmd, &d.gpus)
+	return cmd
+}
+
+// discovery holds the flags of discover.
+type discovery struct {
+	inputs
+	compute
+	restriction
+	printed
+	gpus
+	relations     []string
+	relationsFile string
+	side          kg.Side
+	k             int
+	scope         rank.Scope
+	order         string
+	out           string
+}
+
+// run searches the triples and writes them.
+func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
+	log := cmd.ErrOrStderr()
+	backend, err := d.compute.resolve()
+	if err != nil {
+		return err
+	}
+	meter := newMeter(log)
+	engine, closeEngine, err := d.gpus.open(d.compute, log, meter)
+	if err != nil {
+		return err
+	}
+	defer closeEngine()
+	s, err := d.inputs.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.writeNotes(log)
+	f := &found{subject: s, meter: meter, log: log, Schema: "mquine.discover/1", Triples: []foundTriple{}}
+	f.Discovery = rank.Discovery{Side: d.side, K: d.k, Scope: d.scope, Standardise: d.order == orderZ}
+	if f.Discovery.Relations, err = d.chosenRelations(ctx, s.graph); err != nil {
+		return err
+	}
+	f.options = rank.Options{Backend: backend, Engine: engine, Threads: d.threads, Progress: meter.searching}
+	if f.options.Among, f.Restrictions, err = d.restriction.load(ctx, s); err != nil {
+		return err
+	}
+	if f.options, err = f.options.Resolve(ctx, s.checkpoint.Model); err != nil {
+		return err
+	}
+	if f.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
+		return err
+	}
+	if err := d.describe(ctx, f); err != nil {
+		return err
+	}
+	for _, note := range model.ScoreNotes(s.checkpoint.Model.Config()) {
+		printNote(log, "%s", note)
+	}
+	f.index = kg.NewIndex(s.graph)
+	return d.write(ctx, cmd, f)
+}
+
+// write writes the triples to the file of --out, and otherwise to standard output.
+func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) error {
+	if d.wantsJSON() || d.out == "" && d.format != text.FormatCSV && d.format != text.FormatTSV {
+		// Search only once, although there are several outputs.
+		for t := range f.search(ctx) {
+			f.Triples = append(f.Triples, t)
+		}
+		if f.err != nil {
+			return f.err
+		}
+		f.complete = true
+	}
+	if d.out == "" {
+		return cmp.Or(d.printed.print(cmd, f.in(ctx)), f.err)
+	}
+	err := writeTo(cmd.OutOrStdout(), d.out, func(w io.Writer) error {
+		header, rows := f.in(ctx).records()
+		return cmp.Or(text.WriteRecords(w, text.FormatTSV, header, rows), f.err)
+	})
+	if err == nil && d.jsonFile != "" {
+		err = writeJSON(cmd, d.jsonFile, f)
+	}
+	return err
+}
+
+// chosenRelations returns the relations of the flags, or all relations.
+func (d *discovery) chosenRelations(ctx context.Context, g *kg.Graph) (relations []int32, err error) {
+	for _, label := range d.relations {
+		r, err := g.Relations.Find(checkpointOwner, "relation", label)
+		if err != nil {
+			return nil, err
+		}
+		relations = append(relations, r)
+	}
+	if d.relationsFile != "" {
+		listed, err := kg.ReadList(ctx, d.relationsFile, checkpointOwner, "relation", g.Relations)
+		if err != nil {
+			return nil, err
+		}
+		relations = append(relations, listed...)
+	}
+	if relations == nil {
+		for r := range g.Relations.Len() {
+			relations = append(relations, int32(r))
+		}
+	}
+	slices.Sort(relations)
+	return slices.Compact(relations), nil
+}
+
+// describe sets the provenance of a result.
+func (d *discovery) describe(ctx context.Context, f *found) (err error) {
+	f.Side, f.K, f.Per, f.Order = d.side.String(), d.k, d.scope.String(), d.order
+	from := provenance(ctx)
+	from.Machine.Tier, from.Machine.Threads = f.options.Backend.Tier.String(), d.threads
+	if f.options.Engine != nil {
+		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+f.options.Engine.String()
+	}
+	var digests [2]string
+	if d.wantsJSON() {
+		if digests, err = f.digests(ctx); err != nil {
+			return err
+		}
+	}
+	from.Checkpoint = describedCheckpoint(f.checkpoint.Path, f.checkpoint.Model.Config(), digests[0])
+	from.Data = describedData(f.graph, digests[1])
+	f.Provenance = from
+	return nil
+}
+
+// found is the JSON result of discover.
+type found struct {
+	Schema       string                `json:"schema"`
+	Provenance   metrics.Provenance    `json:"provenance"`
+	Side         string                `json:"side"`
+	K            int                   `json:"k"`
+	Per          string                `json:"per"`
+	Order        string                `json:"order"`
+	Restrictions *metrics.Restrictions `json:"restrictions,omitempty"`
+	Triples      []foundTriple         `json:"triples"`
+
+	*subject       `json:"-"`
+	rank.Discovery `json:"-"`
+	options        rank.Options
+	index          *kg.Index
+	labels         map[string]string
+	meter          *meter
+	log            io.Writer
+	ctx            context.Context //nolint:containedctx // of the iterator that records returns
+	complete       bool            // Triples has all triples
+	err            error           // of the search
+}
+
+// foundTriple is an unknown triple.
+type foundTriple struct {
+	Head     string `json:"head"`
+	Relation string `json:"relation"`
+	Tail     string `json:"tail"`
+	// Labels are the readable labels of the head, the relation and the tail, if there are any.
+	HeadLabel     string `json:"head_label,omitempty"`
+	RelationLabel string `json:"relation_label,omitempty"`
+	TailLabel     string `json:"tail_label,omitempty"`
+	// Rank is the position among the unknown answers to the query.
+	Rank  int      `json:"rank"`
+	Score float64  `json:"score"`
+	Z     *float64 `json:"z,omitempty"`
+}
+
+// search returns the triples as the search finds them. After the iteration, f.err is the error that
+// ended it.
+func (f *found) search(ctx context.Context) iter.Seq[foundTriple] {
+	return func(yield func(foundTriple) bool) {
+		stopped := errors.New("the reader of the triples has stopped")
+		n := 0
+		err := rank.Discover(ctx, f.checkpoint.Model, f.index, f.Discovery, f.options, func(t rank.Discovered) error {
+			n++
+			if !yield(f.named(t)) {
+				return stopped
+			}
+			return nil
+		})
+		f.meter.clear()
+		if err == nil {
+			err = f.verify(ctx)
+		}
+		if f.err = err; err == stopped {
+			f.err = nil // the caller knows why
+			return
+		}
+		if err == nil {
+			printLine(f.log, "found %s", text.Plural(n, "triple"))
+		}
+	}
+}
+
+// named returns a triple with its labels.
+func (f *found) named(t rank.Discovered) foundTriple {
+	g := f.graph
+	n := foundTriple{
+		Head: g.Entities.Label(t.Triple.Head), Relation: g.Relations.Label(t.Triple.Relation),
+		Tail: g.Entities.Label(t.Triple.Tail), Rank: t.Rank, Score: f.checkpoint.Model.Score(t.Score),
+	}
+	n.HeadLabel, n.RelationLabel, n.TailLabel = f.labels[n.Head], f.labels[n.Relation], f.labels[n.Tail]
+	if f.Standardise {
+		n.Z = &t.Z
+	}
+	return n
+}
+
+// in sets the context of records.
+func (f *found) in(ctx context.Context) *found {
+	f.ctx = ctx
+	return f
+}
+
+func (f *found) tables() []*text.Table {
+	t := text.NewTable(3, 4)
+	header := []any{"head", "relation", "tail", "rank", "score"}
+	if f.Standardise {
+		header = append(header, "z")
+	}
+	t.AppendHeader(header)
+	named := func(id, label string) string {
+		if label != "" {
+			id += " (" + label + ")"
+		}
+		return id
+	}
+	for _, x := range f.Triples {
+		row := []any{
+			named(x.Head, x.HeadLabel), named(x.Relation, x.RelationLabel), named(x.Tail, x.TailLabel), x.Rank,
+			strconv.FormatFloat(x.Score, 'g', 7, 64),
+		}
+		if x.Z != nil {
+			row = append(row, strconv.FormatFloat(*x.Z, 'f', 2, 64))
+		}
+		t.AppendRow(row)
+	}
+	return []*text.Table{t}
+}
+
+func (f *found) records() (header []string, rows iter.Seq[[]string]) {
+	triples := slices.Values(f.Triples)
+	if !f.complete {
+		triples = f.search(f.ctx)
+	}
+	header = []string{"head", "relation", "tail", "rank", "score"}
+	if f.Standardise {
+		header = append(header, "z")
+	}
+	return header, func(yield func([]string) bool) {
+		for x := range triples {
+			row := []string{x.Head, x.Relation, x.Tail, strconv.Itoa(x.Rank), strconv.FormatFloat(x.Score, 'g', -1, 64)}
+			if x.Z != nil {
+				row = append(row, strconv.FormatFloat(*x.Z, 'g', -1, 64))
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/rank"
+)
+
+// The kinds of restrictions.
+const (
+	ListedCandidates   = "list"     // the entities in a file
+	TypedCandidates    = "type"     // the entities of some types
+	ObservedCandidates = "observed" // the entities seen on the side of the relation in training
+)
+
+// Restriction describes the candidates of one side, if they are not all entities.
+type Restriction struct {
+	Kind string `json:"kind"`
+	// Names is the file of a list, or the types.
+	Names []string `json:"names,omitempty"`
+	// Entities is the number of candidates before a filter. If it depends on the relation, it is the
+	// largest number.
+	Entities int `json:"entities"`
+	// SHA256 is the checksum of the candidates' labels in the order of the checkpoint, each with a
+	// line feed. It is empty if the candidates depend on the relation.
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// String returns text such as "1,200 candidates (type compound)" or "candidates observed with the
+// relation".
+func (r *Restriction) String() string {
+	n := text.Plural(r.Entities, "candidate")
+	switch r.Kind {
+	case ObservedCandidates:
+		return "candidates observed with the relation"
+	case TypedCandidates:
+		return fmt.Sprintf("%s (type %s)", n, strings.Join(r.Names, " or "))
+	}
+	return fmt.Sprintf("%s (%s)", n, strings.Join(r.Names, ", "))
+}
+
+// Restrictions describes the candidates of both sides. Nil means all entities.
+type Restrictions struct {
+	Tail *Restriction `json:"tail,omitempty"`
+	Head *Restriction `json:"head,omitempty"`
+	// Excluded counts the queries that are left out because their target is not a candidate.
+	Excluded int `json:"excluded_queries,omitempty"`
+}
+
+// Describe describes the candidates of the queries on some sides. all is the number of entities.
+func (r *Restrictions) Describe(sides rank.Sides, all int) string {
+	every := text.Plural(all, "candidate")
+	if r == nil {
+		return every
+	}
+	side := func(x *Restriction) string {
+		if x == nil {
+			return every
+		}
+		return x.String()
+	}
+	var s string
+	switch tail, head := side(r.Tail), side(r.Head); {
+	case sides == rank.TailSide || sides == rank.BothSides && tail == head:
+		s = tail
+	case sides == rank.HeadSide:
+		s = head
+	default:
+		s = fmt.Sprintf("tails among %s, heads among %s", tail, head)
+	}
+	if r.Excluded > 0 {
+		s += fmt.Sprintf(", %s left out", text.Plural(r.Excluded, "query"))
+	}
+	return s
+}
+
+// candidates describes the candidates of the report's queries.
+func (r *Report) candidates() string {
+	return r.Restrictions.Describe(r.headline().Side, r.Candidates)
+}

@@ -1,0 +1,155 @@
+package rank
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// Candidates restricts the candidates of queries to lists of entities, by side and relation. Queries
+// with equal lists share a pass over the features of these entities, and no others are computed.
+type Candidates struct {
+	lists [][]int32  // distinct
+	of    [2][]int32 // by side and relation, the number of a list counted from 1, or 0 for all entities
+}
+
+// NewCandidates returns candidates for a graph with the given number of relations: all entities.
+func NewCandidates(relations int) *Candidates {
+	return &Candidates{of: [2][]int32{make([]int32, relations), make([]int32, relations)}}
+}
+
+// Observe makes the entities that the training triples of g have on a side of each relation the only
+// candidates for it. A relation without training triples has none.
+func (c *Candidates) Observe(g *kg.Graph, side kg.Side) {
+	seen := make([][]int32, len(c.of[side]))
+	for _, t := range g.Splits[kg.Train] {
+		_, answer := t.Query(side)
+		seen[t.Relation] = append(seen[t.Relation], answer)
+	}
+	for r, entities := range seen {
+		c.Restrict(side, int32(r), entities)
+	}
+}
+
+// Restrict makes the given entities the only candidates for a side of a relation, in place of an
+// earlier list. Entities may repeat and have any order.
+func (c *Candidates) Restrict(side kg.Side, relation int32, entities []int32) {
+	c.of[side][relation] = c.number(entities)
+}
+
+// RestrictAll makes the given entities the only candidates for a side of all relations.
+func (c *Candidates) RestrictAll(side kg.Side, entities []int32) {
+	number := c.number(entities)
+	for r := range c.of[side] {
+		c.of[side][r] = number
+	}
+}
+
+// number returns the number of a list, which it adds if it is new.
+func (c *Candidates) number(entities []int32) int32 {
+	list := slices.Clone(entities)
+	slices.Sort(list)
+	list = slices.Compact(list)
+	i := slices.IndexFunc(c.lists, func(other []int32) bool { return slices.Equal(list, other) })
+	if i < 0 {
+		i = len(c.lists)
+		c.lists = append(c.lists, list)
+	}
+	return int32(i + 1)
+}
+
+// Of returns the candidates of q in ascending order. all reports that every entity is a candidate,
+// in which case the list is nil.
+func (c *Candidates) Of(q kg.Query) (entities []int32, all bool) {
+	if c == nil || c.of[q.Side][q.Relation] == 0 {
+		return nil, true
+	}
+	return c.lists[c.of[q.Side][q.Relation]-1], false
+}
+
+// Has reports whether an entity is a candidate of q.
+func (c *Candidates) Has(q kg.Query, entity int32) bool {
+	list, all := c.Of(q)
+	if all {
+		return true
+	}
+	_, found := slices.BinarySearch(list, entity)
+	return found
+}
+
+// check returns an error if the lists do not suit a model.
+func (c *Candidates) check(m model.Config) error {
+	if c == nil {
+		return nil
+	}
+	if len(c.of[0]) != m.Relations {
+		return fmt.Errorf("rank: candidates for %d relations do not suit a model of %d relations: "+
+			"make them with NewCandidates(%[2]d)", len(c.of[0]), m.Relations)
+	}
+	for _, list := range c.lists {
+		if n := len(list); n > 0 && (list[0] < 0 || int(list[n-1]) >= m.Entities) {
+			return fmt.Errorf("rank: candidates %d to %d are not among the model's %d entities",
+				list[0], list[n-1], m.Entities)
+		}
+	}
+	return nil
+}
+
+// sets holds the candidates of queries as the engines take them: the lists of Options.Among, within
+// the range of Options.Candidates. Set 0 is the whole range.
+type sets struct {
+	among *Candidates
+	list  []engine.Set
+}
+
+// sets returns the candidates of queries. The options are resolved, except that no range means all
+// entities.
+func (o Options) sets(m model.Model) *sets {
+	r := o.Candidates
+	if r == (Range{}) {
+		r.Last = m.Config().Entities
+	}
+	s := &sets{o.Among, []engine.Set{engine.Range(r.First, r.Last)}}
+	if o.Among == nil {
+		return s
+	}
+	for _, list := range o.Among.lists {
+		first, _ := slices.BinarySearch(list, int32(r.First))
+		last, _ := slices.BinarySearch(list, int32(r.Last))
+		set := engine.List(list[first:last])
+		if set.Len() == r.Last-r.First {
+			set = s.list[0]
+		}
+		s.list = append(s.list, set)
+	}
+	return s
+}
+
+// number returns the number of q's candidates in the list.
+func (s *sets) number(q kg.Query) int32 {
+	if s.among == nil {
+		return 0
+	}
+	return s.among.of[q.Side][q.Relation]
+}
+
+// of returns the candidates of q.
+func (s *sets) of(q kg.Query) engine.Set { return s.list[s.number(q)] }
+
+// most returns the largest number of candidates of a query, but at least 1.
+func (o Options) most(m model.Model) int {
+	s := o.sets(m)
+	if s.among == nil {
+		return s.list[0].Len()
+	}
+	most := 1
+	for side := range kg.Side(2) {
+		for r := range s.among.of[side] {
+			most = max(most, s.of(kg.Query{Side: side, Relation: int32(r)}).Len())
+		}
+	}
+	return most
+}

@@ -1,0 +1,142 @@
+package rank
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
+)
+
+// someCandidates returns restrictions of three kinds for a graph: the same list for all queries, one
+// for each side, and one for each side and relation, some of which have no candidate or all.
+func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
+	n, r := g.Entities.Len(), g.Relations.Len()
+	draw := func(share float64) (list []int32) {
+		for e := range int32(n) {
+			if rng.Float64() < share {
+				list = append(list, e)
+			}
+		}
+		rng.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
+		return append(list, list[:min(2, len(list))]...) // in any order, some twice
+	}
+	one, sides, mixed := NewCandidates(r), NewCandidates(r), NewCandidates(r)
+	common := draw(0.3)
+	one.RestrictAll(kg.Tail, common)
+	one.RestrictAll(kg.Head, common)
+	sides.RestrictAll(kg.Tail, draw(0.1))
+	sides.RestrictAll(kg.Head, draw(0.6))
+	mixed.Restrict(kg.Tail, 0, nil)
+	mixed.Restrict(kg.Tail, 1, draw(1))
+	mixed.Restrict(kg.Tail, 2, common)
+	mixed.Restrict(kg.Head, 1, []int32{int32(rng.IntN(n))})
+	mixed.Restrict(kg.Head, 2, common)
+	observed := NewCandidates(r)
+	observed.Observe(g, kg.Tail)
+	observed.Observe(g, kg.Head)
+	return map[string]*Candidates{"one list": one, "by side": sides, "by relation": mixed, "observed": observed}
+}
+
+// The ranks and the predictions among candidates equal a brute force, for every model,
+// backend, screen and number of threads, in slices and in shards.
+func TestCandidates(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	const entities = 150
+	rng := rand.New(rand.NewPCG(43, 1))
+	g := ranktest.Graph(rng, entities, 3, 300, 30, 25)
+	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	sides := []kg.Side{kg.Tail, kg.Head}
+	var queries []kg.Query
+	for i := range 12 {
+		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(i % 3), Anchor: int32(i)})
+	}
+	restrictions := someCandidates(rng, g)
+	models := []model.Model{ranktest.Model(t, "mquine", 3, g, 1, ranktest.MatrixKinds[3])}
+	for i, c := range ranktest.VectorConfigs(6, g) {
+		models = append(models, ranktest.ModelOf(t, c, 2, ranktest.VectorKinds[i%4]))
+	}
+	turn := 0
+	for _, m := range models {
+		score := m.NewWorker(backends[0]).Reference
+		predicted := brutePredictions(g, queries, score)
+		for name, among := range restrictions {
+			want := bruteForceAmong(m, g, test, sides, score, among.Has)
+			for _, screen := range []Screen{Float32Screen, Int8Screen, Int16Screen} {
+				if screen != Float32Screen && m.Tower(kg.Tail).Compare != kernel.Dot {
+					continue
+				}
+				turn++
+				o := Options{Backend: backends[turn%len(backends)], Threads: 1 + turn%3, Among: among, Screen: screen}
+				if turn%2 == 0 {
+					o.FeatureMemory = 20 * featureBytes(engine.WidestTower(m))
+				}
+				r, err := Run(t.Context(), m, index, test, o)
+				require.NoError(t, err)
+				require.Equal(t, want, r.Ranks, "%s, %s, %+v", m.Config().Model, name, o)
+
+				low, high := o, o
+				low.Candidates, high.Candidates = Range{0, 70}, Range{70, entities}
+				sum, err := Run(t.Context(), m, index, test, low)
+				require.NoError(t, err)
+				rest, err := Run(t.Context(), m, index, test, high)
+				require.NoError(t, err)
+				require.NoError(t, Add(sum.Ranks, rest.Ranks))
+				require.Equal(t, want, sum.Ranks, "%s, %s, shards", m.Config().Model, name)
+
+				k, filter := 1+turn%9, turn%3 == 0
+				lists, err := Predict(t.Context(), m, index, queries, k, filter, o)
+				require.NoError(t, err)
+				for i, q := range queries {
+					best := slices.DeleteFunc(slices.Clone(predicted[i]), func(p Prediction) bool {
+						return !among.Has(q, p.Entity) || filter && p.Known
+					})
+					best = best[:min(k, len(best))]
+					if !slices.Equal(best, lists[i]) {
+						require.Equal(t, best, lists[i], "%s, %s, query %v", m.Config().Model, name, q)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A list of all entities gives the ranks of an unrestricted ranking in the same passes.
+func TestAllCandidates(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(43, 2)), 60, 3, 200, 10, 30)
+	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2])
+	all := NewCandidates(3)
+	every := make([]int32, 60)
+	for e := range every {
+		every[e] = int32(e)
+	}
+	all.RestrictAll(kg.Tail, every)
+	all.Restrict(kg.Head, 1, every)
+	want, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{})
+	require.NoError(t, err)
+	got, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Among: all})
+	require.NoError(t, err)
+	assert.Equal(t, want.Ranks, got.Ranks)
+	o, err := Options{Among: all}.Resolve(t.Context(), m)
+	require.NoError(t, err)
+	assert.Len(t, newPlan(m, o.sets(m), got.Ranks, len(got.Ranks)).Passes, 1)
+}
+
+func TestCandidatesErrors(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(43, 3)), 20, 2, 60, 10, 10)
+	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
+	c := NewCandidates(2)
+	c.Restrict(kg.Tail, 1, []int32{3, 20})
+	_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Among: c})
+	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the model's 20 entities")
+	_, err = Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 1, false, Options{Among: NewCandidates(3)})
+	assert.ErrorContains(t, err, "candidates for 3 relations do not suit a model of 2 relations")
+}

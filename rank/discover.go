@@ -1,0 +1,421 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// Scope says among which triples Discover chooses the best K.
+type Scope uint8
+
+const (
+	// PerQuery keeps the best answers to each query.
+	PerQuery Scope = iota
+	// PerRelation keeps the best triples of each relation.
+	PerRelation
+	// PerGraph keeps the best triples of all queries.
+	PerGraph
+)
+
+var scopeNames = []string{"query", "relation", "graph"}
+
+// String returns "query", "relation" or "graph".
+func (s Scope) String() string { return text.Name(scopeNames, s, "Scope") }
+
+// Discovery says which triples Discover looks for: those of some relations whose heads and tails are
+// candidates (Options.Among).
+type Discovery struct {
+	// Side is the side that queries ask for. It affects scores only if the model has reciprocal
+	// relations.
+	Side kg.Side
+	// Relations must be distinct.
+	Relations []int32
+	// K is the number of triples in each scope, and Scope says among which triples they are the best.
+	K     int
+	Scope Scope
+	// Standardise computes z-scores (Discovered.Z) and compares triples by them instead of scores.
+	Standardise bool
+}
+
+// Discovered is an unknown triple that a model finds plausible.
+type Discovered struct {
+	Triple kg.Triple
+	// Rank is the position among the unknown answers to the query, from 1.
+	Rank int
+	// Score is the reference score.
+	Score float64
+	// Z is the number of standard deviations by which the printed score (model.Model.Score) exceeds
+	// the mean of the query's candidates. Mean and deviation are those of at most ZSample candidates
+	// at regular distances. Z is 0 if they do not differ, or without Discovery.Standardise.
+	Z float64
+}
+
+// ZSample is the largest number of candidates that determine the mean and the deviation of z-scores.
+const ZSample = 256
+
+// Discover finds the best triples that no split in x contains and passes them to emit, scope after
+// scope: for PerQuery by relation and anchor in the order of their identifiers, for PerRelation by
+// relation. Within a scope the best come first. Triples with equal scores are in the order of
+// relation, head and tail. The result is exact and depends neither on the engine nor on the number
+// of threads, as for Predict. Memory does not grow with the number of queries. An error of emit ends
+// the search.
+func Discover(
+	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
+) (err error) {
+	defer fault.Guard().Catch(&err)
+	if err := checkTowers(m); err != nil {
+		return err
+	}
+	if err := d.check(m.Config()); err != nil {
+		return err
+	}
+	if o, err = o.Resolve(ctx, m); err != nil {
+		return err
+	}
+	s := &search{Discovery: d, model: m, index: x, options: o, sets: o.sets(m), emit: emit, start: time.Now()}
+	s.Relations = slices.Sorted(slices.Values(d.Relations))
+	s.k = min(d.K, o.most(m))
+	for _, r := range s.Relations {
+		n := s.anchors(r).Len()
+		s.queries += n
+		s.total += int64(n) * int64(s.sets.of(kg.Query{Side: d.Side, Relation: r}).Len())
+	}
+	if s.queries == 0 {
+		return fmt.Errorf("rank: nothing to discover: no relation has a candidate on the %v side", opposite(d.Side))
+	}
+	if s.options, err = s.fit(o); err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// opposite returns the other side.
+func opposite(s kg.Side) kg.Side { return kg.Tail + kg.Head - s }
+
+// anchors returns the anchors of the queries of a relation.
+func (s *search) anchors(relation int32) engine.Set {
+	list, all := s.options.Among.Of(kg.Query{Side: opposite(s.Side), Relation: relation})
+	if all {
+		return engine.Range(0, s.model.Config().Entities)
+	}
+	return engine.List(list)
+}
+
+// check returns an error if a discovery does not suit a model.
+func (d *Discovery) check(c model.Config) error {
+	if d.K < 1 {
+		return fmt.Errorf("rank: cannot discover %d triples: ask for at least 1", d.K)
+	}
+	if len(d.Relations) == 0 {
+		return errors.New("rank: nothing to discover: give at least one relation")
+	}
+	for _, r := range d.Relations {
+		if r < 0 || int(r) >= c.Relations {
+			return fmt.Errorf("rank: relation %d is outside the model's %d", r, c.Relations)
+		}
+	}
+	return nil
+}
+
+// search is a discovery that is running.
+type search struct {
+	Discovery
+	model   model.Model
+	index   *kg.Index
+	options Options
+	sets    *sets
+	k       int // of a query
+	queries int
+	emit    func(Discovered) error
+	start   time.Time
+	// done of total pairs belong to batches that are finished.
+	done, total int64
+
+	mu   sync.Mutex
+	best map[int32]*topTriples // by relation, or 0 for the graph
+}
+
+// most returns the largest number of queries in a batch. Their lists wait for the last slice.
+func (s *search) most() int {
+	const queries, contenders = 1 << 16, 1 << 22
+	if s.options.batch > 0 {
+		return s.options.batch
+	}
+	if s.Scope != PerQuery {
+		return queries
+	}
+	return max(256, min(queries, contenders/s.k))
+}
+
+// fit is like Fit but serves Discover.
+func (s *search) fit(o Options) (Options, error) {
+	kept := int64(s.K)
+	switch s.Scope {
+	case PerQuery:
+		kept = int64(s.most()) * int64(s.k)
+	case PerRelation:
+		kept *= int64(len(s.Relations))
+	}
+	needs := []proc.Need{{For: "triples", Bytes: min(kept, int64(s.queries)*int64(s.k)) *
+		int64(unsafe.Sizeof(Discovered{}))}}
+	return fit(s.model, o, o.Threads, "discovering", needs, "ask for fewer triples, or make more memory available")
+}
+
+// run searches batch after batch. Batches consist of whole queries in the order of relations.
+func (s *search) run(ctx context.Context) error {
+	s.best = map[int32]*topTriples{}
+	batch := make([]kg.Query, 0, min(s.most(), s.queries))
+	for _, r := range s.Relations {
+		anchors := s.anchors(r)
+		for i := range anchors.Len() {
+			if batch = append(batch, kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)}); len(batch) < s.most() {
+				continue
+			}
+			if err := s.searchBatch(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+			if err := s.flush(r, false); err != nil {
+				return err
+			}
+		}
+	}
+	if len(batch) > 0 {
+		if err := s.searchBatch(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return s.flush(0, true)
+}
+
+// flush emits the triples of the relations before next, or of all if all are complete.
+func (s *search) flush(next int32, all bool) error {
+	if s.Scope == PerGraph && !all {
+		return nil
+	}
+	var complete []int32
+	for group := range s.best {
+		if group < next || all {
+			complete = append(complete, group)
+		}
+	}
+	slices.Sort(complete)
+	for _, group := range complete {
+		for _, t := range s.best[group].sorted() {
+			if err := s.emit(t); err != nil {
+				return err
+			}
+		}
+		delete(s.best, group)
+	}
+	return nil
+}
+
+// searchBatch searches the answers to a batch of queries. If the engine fails and the processor takes
+// its place, it repeats the batch.
+func (s *search) searchBatch(ctx context.Context, batch []kg.Query) error {
+	err := s.listBatch(ctx, batch)
+	if s.options.givesWay(ctx, err) {
+		s.options.Engine = nil
+		return s.listBatch(ctx, batch)
+	}
+	return err
+}
+
+func (s *search) listBatch(ctx context.Context, batch []kg.Query) error {
+	o := s.options
+	if report := o.Progress; report != nil {
+		o.Progress = func(p Progress) {
+			p.Done, p.Total, p.Elapsed = p.Done+s.done, s.total, time.Since(s.start)
+			report(p)
+		}
+	}
+	distinct := slices.Clone(batch)
+	order := queryOrder(s.model, s.sets)
+	slices.SortFunc(distinct, order)
+	var lists [][]Discovered
+	p := &predictor{model: s.model, index: s.index, k: s.k, filterKnown: true, sets: s.sets}
+	if s.Scope == PerQuery {
+		lists = make([][]Discovered, len(distinct))
+		p.take = func(w model.Worker, number int, q kg.Query, best []engine.Contender) {
+			lists[number] = s.discovered(w, q, best)
+		}
+	} else {
+		p.floor, p.take = s.floor, s.merge
+	}
+	pairs, err := p.run(ctx, distinct, o)
+	if err != nil {
+		return err
+	}
+	s.done += pairs
+	if s.Scope != PerQuery {
+		return nil
+	}
+	for _, q := range batch {
+		number, _ := slices.BinarySearchFunc(distinct, q, order)
+		for _, t := range lists[number] {
+			if err := s.emit(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// discovered returns the triples of a query's list.
+func (s *search) discovered(w model.Worker, q kg.Query, best []engine.Contender) []Discovered {
+	list := make([]Discovered, len(best))
+	for i, c := range best {
+		list[i] = Discovered{Triple: q.Triple(c.Entity), Rank: i + 1, Score: c.Score}
+	}
+	if s.Standardise && len(list) > 0 {
+		mean, deviation := s.moments(w, q)
+		for i := range list {
+			list[i].Z = standardised(s.model.Score(list[i].Score), mean, deviation)
+		}
+	}
+	return list
+}
+
+// group returns the best triples of q's scope. The caller holds the lock.
+func (s *search) group(q kg.Query) *topTriples {
+	key := q.Relation
+	if s.Scope == PerGraph {
+		key = 0
+	}
+	if s.best[key] == nil {
+		s.best[key] = &topTriples{k: s.K, standardised: s.Standardise}
+	}
+	return s.best[key]
+}
+
+// merge adds the list of a query to the best triples of its scope.
+func (s *search) merge(w model.Worker, _ int, q kg.Query, best []engine.Contender) {
+	if len(best) == 0 {
+		return
+	}
+	list := s.discovered(w, q, best)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	group := s.group(q)
+	for _, t := range list {
+		group.add(t)
+	}
+}
+
+// floor returns a reference score below which no answer to q is among the best of its scope.
+func (s *search) floor(w model.Worker, q kg.Query) float64 {
+	s.mu.Lock()
+	least, full := s.group(q).least()
+	s.mu.Unlock()
+	if !full {
+		return math.Inf(-1)
+	}
+	if !s.Standardise {
+		return least
+	}
+	mean, deviation := s.moments(w, q)
+	return engine.Lowest(func(reference float64) bool {
+		// The score of a reference score that no triple has may be NaN.
+		return !(standardised(s.model.Score(reference), mean, deviation) < least)
+	})
+}
+
+// moments returns the mean and the standard deviation of the scores of a sample of q's candidates.
+func (s *search) moments(w model.Worker, q kg.Query) (mean, deviation float64) {
+	candidates := s.sets.of(q)
+	n := min(candidates.Len(), ZSample)
+	squares := 0.0
+	for i := range n { // Welford's update
+		e := candidates.Entity(share(i, candidates.Len(), n))
+		score := s.model.Score(w.Reference(q, e))
+		d := score - mean
+		mean += d / float64(i+1)
+		squares += d * (score - mean)
+	}
+	return mean, math.Sqrt(squares / float64(n))
+}
+
+func standardised(score, mean, deviation float64) float64 {
+	if deviation == 0 {
+		return 0
+	}
+	return (score - mean) / deviation
+}
+
+// topTriples holds the k best triples so far, as a heap with the worst first.
+type topTriples struct {
+	k            int
+	standardised bool
+	heap         []Discovered
+}
+
+// compare orders triples, the best first.
+func (t *topTriples) compare(a, b Discovered) int {
+	byScore := cmp.Compare(b.Score, a.Score)
+	if t.standardised {
+		byScore = cmp.Compare(b.Z, a.Z)
+	}
+	return cmp.Or(byScore, cmp.Compare(a.Triple.Relation, b.Triple.Relation),
+		cmp.Compare(a.Triple.Head, b.Triple.Head), cmp.Compare(a.Triple.Tail, b.Triple.Tail))
+}
+
+// least returns the score, or the z-score, that a triple must reach. full reports that there are
+// already k triples.
+func (t *topTriples) least() (least float64, full bool) {
+	if len(t.heap) < t.k {
+		return 0, false
+	}
+	if t.standardised {
+		return t.heap[0].Z, true
+	}
+	return t.heap[0].Score, true
+}
+
+// add adds a triple, unless k triples are better.
+func (t *topTriples) add(d Discovered) {
+	h := t.heap
+	if len(h) < t.k {
+		h = append(h, d)
+		for i := len(h) - 1; i > 0 && t.compare(h[i], h[(i-1)/2]) > 0; i = (i - 1) / 2 {
+			h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+		}
+		t.heap = h
+		return
+	}
+	if t.compare(d, h[0]) > 0 {
+		return
+	}
+	h[0] = d
+	for i := 0; ; {
+		child := 2*i + 1
+		if child+1 < len(h) && t.compare(h[child+1], h[child]) > 0 {
+			child++
+		}
+		if child >= len(h) || t.compare(h[i], h[child]) > 0 {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// sorted returns the triples, the best first.
+func (t *topTriples) sorted() []Discovered {
+	slices.SortFunc(t.heap, t.compare)
+	return t.heap
+}

@@ -1,0 +1,194 @@
+package rank
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
+)
+
+// bruteDiscovery scores all triples of a discovery and sorts them.
+func bruteDiscovery(
+	g *kg.Graph, m model.Model, d Discovery, score plausibility, among *Candidates,
+) (all []Discovered) {
+	known := map[kg.Triple]bool{}
+	for _, split := range g.Splits {
+		for _, t := range split {
+			known[t] = true
+		}
+	}
+	scopes := map[kg.Query][]Discovered{}
+	var order []kg.Query
+	for _, r := range slices.Sorted(slices.Values(d.Relations)) {
+		for a := range int32(g.Entities.Len()) {
+			q := kg.Query{Side: d.Side, Relation: r, Anchor: a}
+			if other := (kg.Query{Side: 1 - d.Side, Relation: r}); !among.Has(other, a) {
+				continue
+			}
+			var list []Discovered
+			var sample []float64
+			for e := range int32(g.Entities.Len()) {
+				if among.Has(q, e) {
+					sample = append(sample, m.Score(score(q, e))) // fewer than ZSample
+					if t := q.Triple(e); !known[t] {
+						list = append(list, Discovered{Triple: t, Score: score(q, e)})
+					}
+				}
+			}
+			slices.SortStableFunc(list, func(a, b Discovered) int { return cmp.Compare(b.Score, a.Score) })
+			mean, variance := 0.0, 0.0
+			for _, s := range sample {
+				mean += s / float64(len(sample))
+			}
+			for _, s := range sample {
+				variance += (s - mean) * (s - mean) / float64(len(sample))
+			}
+			for i := range list {
+				list[i].Rank = i + 1
+				if d.Standardise && variance > 0 {
+					list[i].Z = (m.Score(list[i].Score) - mean) / math.Sqrt(variance)
+				}
+			}
+			scope := q
+			switch d.Scope {
+			case PerRelation:
+				scope.Anchor = 0
+			case PerGraph:
+				scope = kg.Query{}
+			}
+			if _, ok := scopes[scope]; !ok {
+				order = append(order, scope)
+			}
+			scopes[scope] = append(scopes[scope], list...)
+		}
+	}
+	for _, scope := range order {
+		list := scopes[scope]
+		slices.SortStableFunc(list, func(a, b Discovered) int {
+			byScore := cmp.Compare(b.Score, a.Score)
+			if d.Standardise && d.Scope != PerQuery {
+				byScore = cmp.Compare(b.Z, a.Z)
+			}
+			return cmp.Or(byScore, cmp.Compare(a.Triple.Relation, b.Triple.Relation),
+				cmp.Compare(a.Triple.Head, b.Triple.Head), cmp.Compare(a.Triple.Tail, b.Triple.Tail))
+		})
+		all = append(all, list[:min(d.K, len(list))]...)
+	}
+	return all
+}
+
+// Discover finds the triples of a brute force, for every model, scope, screen and number of threads,
+// in batches and in slices.
+func TestDiscover(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	const entities = 60
+	rng := rand.New(rand.NewPCG(44, 1))
+	g := ranktest.Graph(rng, entities, 3, 300, 20, 20)
+	index := kg.NewIndex(g)
+	models := []model.Model{ranktest.Model(t, "mquine", 3, g, 1, ranktest.MatrixKinds[1])}
+	for i, c := range ranktest.VectorConfigs(6, g) {
+		models = append(models, ranktest.ModelOf(t, c, 2, ranktest.VectorKinds[i%4]))
+	}
+	turn := 0
+	for _, m := range models {
+		score := m.NewWorker(backends[0]).Reference
+		for _, name := range []string{"all", "by relation", "one list"} {
+			turn++
+			among := NewCandidates(3)
+			if name != "all" {
+				among = someCandidates(rng, g)[name]
+			}
+			for scope := range Scope(3) {
+				d := Discovery{
+					Side: kg.Side(turn % 2), Relations: []int32{2, 0, 1}, Scope: scope,
+					K: []int{1, 4, 30, 5000}[(turn+int(scope))%4],
+				}
+				among.RestrictAll(1-d.Side, []int32{59, 3, 1, 40, 17, 11, 5, 30, 2})
+				among.Restrict(1-d.Side, int32(turn%3), []int32{7, 8, 9, 10}[:turn%5])
+				o := Options{Backend: backends[turn%len(backends)], Threads: 1 + turn%3, Among: among,
+					batch: []int{0, 4, 7, 9}[turn%4]}
+				if turn%2 == 0 {
+					o.FeatureMemory = 20 * featureBytes(engine.WidestTower(m))
+				}
+				if m.Tower(kg.Tail).Compare == kernel.Dot {
+					o.Screen = []Screen{Float32Screen, Int8Screen, Int16Screen}[turn/2%3]
+				}
+				want := bruteDiscovery(g, m, d, score, among)
+				got := discover(t, m, index, d, o)
+				require.Equal(t, want, got, "%s, %s, %+v", m.Config().Model, name, d)
+			}
+		}
+	}
+}
+
+// z-scores compare the answers to different queries, and agree with the mean and the deviation of all
+// candidates if there are few.
+func TestDiscoverStandardised(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 2)), 60, 3, 300, 20, 20)
+	index := kg.NewIndex(g)
+	among := NewCandidates(3)
+	among.RestrictAll(kg.Head, []int32{0, 1, 2, 3, 50, 51, 52, 59})
+	for i, name := range []string{"mquine", "complex", "rotate", "transe-l2"} {
+		kind := ranktest.VectorKinds[0]
+		if name == "mquine" {
+			kind = ranktest.MatrixKinds[0]
+		}
+		m := ranktest.Model(t, name, 4, g, uint64(i), kind)
+		for scope := range Scope(3) {
+			d := Discovery{Relations: []int32{0, 1, 2}, K: 13, Scope: scope, Standardise: true}
+			want := bruteDiscovery(g, m, d, m.NewWorker(backends[0]).Reference, among)
+			got := discover(t, m, index, d, Options{Threads: 2, batch: 5, Among: among})
+			require.Len(t, got, len(want))
+			for i := range want {
+				require.InDelta(t, want[i].Z, got[i].Z, 1e-9)
+				got[i].Z = want[i].Z
+			}
+			require.Equal(t, want, got, "%s, %v", name, scope)
+		}
+	}
+}
+
+func discover(t *testing.T, m model.Model, x *kg.Index, d Discovery, o Options) (all []Discovered) {
+	t.Helper()
+	err := Discover(t.Context(), m, x, d, o, func(found Discovered) error {
+		all = append(all, found)
+		return nil
+	})
+	require.NoError(t, err)
+	return all
+}
+
+func TestDiscoverErrors(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 3)), 20, 2, 60, 10, 10)
+	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
+	among := NewCandidates(2)
+	among.Restrict(kg.Head, 1, nil)
+	full := errors.New("the disk is full")
+	for _, c := range []struct {
+		d    Discovery
+		want string
+	}{
+		{Discovery{K: 0, Relations: []int32{0}}, "cannot discover 0 triples"},
+		{Discovery{K: 1}, "nothing to discover: give at least one relation"},
+		{Discovery{K: 1, Relations: []int32{2}}, "relation 2 is outside the model's 2"},
+		{Discovery{K: 1, Relations: []int32{1}}, "nothing to discover: no relation has a candidate on the head side"},
+		{Discovery{K: 1, Relations: []int32{0}}, "the disk is full"},
+	} {
+		err := Discover(t.Context(), m, kg.NewIndex(g), c.d, Options{Among: among}, func(Discovered) error { return full })
+		assert.ErrorContains(t, err, c.want)
+	}
+}
