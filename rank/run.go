@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -202,13 +201,12 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if o, err = Fit(ctx, m, len(triples), o); err != nil {
 		return nil, err
 	}
-	res := &Ranking{}
-	if res.Ranks, err = newRanks(m, triples, o.Sides); err != nil {
+	all, err := newRanks(m, triples, o.Sides, 1+len(o.Tolerances))
+	if err != nil {
 		return nil, err
 	}
-	n := len(res.Ranks)
-	all := slices.Repeat(res.Ranks, 1+len(o.Tolerances))
-	res.Ranks = all[:n:n]
+	n := len(o.Sides) * len(triples)
+	res := &Ranking{Ranks: all[:n:n]}
 	for i := range o.Tolerances {
 		res.Near = append(res.Near, all[(1+i)*n:(2+i)*n:(2+i)*n])
 	}
@@ -224,10 +222,11 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	return res, r.rank(ctx, j, o, &res.Stats)
 }
 
-// newRanks returns ranks with zero counts for triples on each side.
-func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side) ([]Rank, error) {
+// newRanks returns ranks with zero counts for triples on each side, as often as times says.
+func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side, times int) ([]Rank, error) {
 	c := m.Config()
-	ranks := make([]Rank, 0, len(sides)*len(triples))
+	n := len(sides) * len(triples)
+	ranks := make([]Rank, 0, times*n)
 	for _, s := range sides {
 		for _, t := range triples {
 			if t.Head < 0 || t.Tail < 0 || t.Relation < 0 ||
@@ -237,6 +236,9 @@ func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side) ([]Rank, erro
 			}
 			ranks = append(ranks, Rank{Triple: t, Side: s})
 		}
+	}
+	for range times - 1 {
+		ranks = append(ranks, ranks[:n]...)
 	}
 	return ranks, nil
 }

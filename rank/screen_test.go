@@ -154,7 +154,7 @@ func TestLeftoversOfSample(t *testing.T) {
 			if asked == Int16Screen && !b.Features.Has(kernel.FeatureAMX) {
 				continue // the portable kernels take a minute
 			}
-			ranks, err := newRanks(m, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head})
+			ranks, err := newRanks(m, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, 1)
 			require.NoError(t, err)
 			e := loadAll(t, m, b, asked, ranks, m.Config().Entities)
 			sample, err := newSample(t.Context(), e, e.job.Passes[0])

@@ -189,7 +189,7 @@ func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64
 		switch {
 		case c.Model == "mquine" || c.Model == "mquade":
 			sum += matrixPenalty(c, tensors, t, tail, head)
-		case len(tensors) > 2: // TransH, TransR and TransD
+		case slices.ContainsFunc(parametersOf(m)[2:], isRow): // such as TransH, TransR and TransD
 			sum += rowPenalty(c, m, t)
 		default:
 			sum += vectorPenalty(c, tensors, t, tail, head)
@@ -197,6 +197,8 @@ func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64
 	}
 	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives))
 }
+
+func isRow(p model.Parameter) bool { return p.Axis != model.Global }
 
 // rowPenalty is the penalty on a triple in a model that adds it up over all parameters.
 func rowPenalty(c *recipe.Recipe, m model.Model, t kg.Triple) (sum float64) {
