@@ -99,8 +99,8 @@ func newHAKE(t Tables) Model {
 	return m
 }
 
-// newBalance chooses τ so that ‖ψ‖‖φ‖, to which errors are relative, is small: τ² is about w_p/w_m
-// times the root mean square of the moduli in a sample of at most 256 entities.
+// newBalance chooses τ to make ‖ψ‖‖φ‖ small, because errors are relative to this product: τ² is
+// about w_p/w_m times the root mean square of the moduli in a sample of at most 256 entities.
 func (m *hakeModel) newBalance() float64 {
 	const sample = 256
 	var squares, count float64

@@ -49,8 +49,8 @@ func blocksOf(t *testing.T, name string, d, k int) (whole *blockModel, blocks []
 	return whole, blocks
 }
 
-// Training a model with blocks changes each block exactly as training a model of this block alone,
-// bit for bit.
+// Training a model with blocks changes each block, bit for bit, as training a model of this block
+// alone does.
 func TestBlocksTrainLikeSingleModels(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -159,7 +159,7 @@ type projectedWorker struct {
 	last  lastQuery
 }
 
-// images computes the images of a batch, with their bounds.
+// images computes the bounded images of a batch.
 func (w *projectedWorker) images(r int32, entities []int32) {
 	w.projector.project(w.x, r, entities)
 	for i := range entities {
@@ -409,7 +409,7 @@ func (w *projectedTraining) Begin(side kg.Side, relation int32) {
 
 func (w *projectedTraining) End(dRelation []float32) { copy(dRelation, w.sum) }
 
-// image writes the image of the entity with the given row, with its bounds.
+// image writes the bounded image of the entity with the given row.
 func (w *projectedTraining) image(x, row []float32) {
 	w.projector.project(x, row)
 	if w.unit {
@@ -442,8 +442,8 @@ func (w *projectedTraining) limited(x []float32) (n float64) {
 	return n
 }
 
-// imageGradient writes ∂row, given ∂x of the image with its bounds, and adds to the sum of the
-// relation's gradients. It overwrites dX.
+// imageGradient writes ∂row, given ∂x of the bounded image, and adds to the sum of the relation's
+// gradients. It overwrites dX.
 func (w *projectedTraining) imageGradient(dRow, dX, row []float32) {
 	if w.unit || w.limit > 0 {
 		w.projector.project(w.raw, row)
