@@ -3,6 +3,7 @@ package rank
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -226,15 +227,15 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 
 // newRanks returns ranks with zero counts for triples on each side.
 func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side) ([]Rank, error) {
-	c := m.Config()
+	if slices.Contains(sides, kg.Relation) {
+		return nil, errors.New("rank: Run ranks entities: call Relations to rank relations")
+	}
+	if err := checkTriples(m, triples); err != nil {
+		return nil, err
+	}
 	ranks := make([]Rank, 0, len(sides)*len(triples))
 	for _, s := range sides {
 		for _, t := range triples {
-			if t.Head < 0 || t.Tail < 0 || t.Relation < 0 ||
-				int(t.Head) >= c.Entities || int(t.Tail) >= c.Entities || int(t.Relation) >= c.Relations {
-				return nil, fmt.Errorf("rank: triple %v is outside the model's %d entities and %d relations",
-					t, c.Entities, c.Relations)
-			}
 			ranks = append(ranks, Rank{Triple: t, Side: s})
 		}
 	}
@@ -342,8 +343,19 @@ func (r *ranker) countBlock(ctx context.Context, w int, b *engine.Block, c engin
 // report calls f about five times a second until stop is called.
 func report(j *engine.Job, f func(Progress)) (stop func()) {
 	start := time.Now()
-	quit := make(chan struct{})
 	total := int64(len(j.Queries)) * int64(j.Last-j.First)
+	return tick(func() {
+		p := &j.Progress
+		f(Progress{
+			Done: p.Done.Load(), Total: total, Compared: p.Compared.Load(),
+			Undecided: p.Undecided.Load(), Referenced: p.Referenced.Load(), Elapsed: time.Since(start),
+		})
+	})
+}
+
+// tick calls f about five times a second, from one goroutine, until stop is called.
+func tick(f func()) (stop func()) {
+	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		tick := time.NewTicker(200 * time.Millisecond)
@@ -353,11 +365,7 @@ func report(j *engine.Job, f func(Progress)) (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				p := &j.Progress
-				f(Progress{
-					Done: p.Done.Load(), Total: total, Compared: p.Compared.Load(),
-					Undecided: p.Undecided.Load(), Referenced: p.Referenced.Load(), Elapsed: time.Since(start),
-				})
+				f()
 			}
 		}
 	})

@@ -33,6 +33,8 @@ func TestFormats(t *testing.T) {
 		{"mquine.compare/2", []string{"compare", w.model, other, "--data", w.data}},
 		{"mquine.predict/1", []string{"predict", "--model", w.model, "--data", w.data, "--head", head, "--relation",
 			relation}},
+		{"mquine.score/1", []string{"score", "--model", w.model, "--data", w.data, "--head", head, "--relation",
+			relation, "--tail", tail, "--ranks"}},
 		{"mquine.z-stats/1", []string{"z", "stats", "--data", w.data, "--relations"}},
 		{"mquine.z-show/1", []string{"z", "show", "--data", w.data, "--head", head, "--relation", relation, "--tail",
 			tail}},
