@@ -28,7 +28,7 @@ type Report struct {
 	Split      string `json:"split"`
 	Candidates int    `json:"candidates"`
 	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rule of the
-	// options. Every result names its side, filter and ties.
+	// options, or RelationProtocol. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`
 	// Tolerance is the tolerance of the protocol, if it has one. Deviations say for how many queries
 	// the protocol of a tool differs from exact ranks.

@@ -160,8 +160,12 @@ func (r *Report) headline() Result { return r.Results[len(r.Results)-1] }
 // title describes the evaluation in one line.
 func (r *Report) title(o TableOptions) string {
 	p := r.Provenance
-	title := fmt.Sprintf("%s %s: %s, %s candidates, %v ties",
-		p.Data.Name, r.Split, p.Checkpoint.ModelText(), text.Comma(r.Candidates), r.headline().Ties)
+	candidates := "candidates"
+	if r.headline().Side == rank.RelationSide {
+		candidates = "candidate relations"
+	}
+	title := fmt.Sprintf("%s %s: %s, %s %s, %v ties",
+		p.Data.Name, r.Split, p.Checkpoint.ModelText(), text.Comma(r.Candidates), candidates, r.headline().Ties)
 	if !o.NoCI {
 		title += fmt.Sprintf(", CI by %v", p.Bootstrap.By)
 	}
@@ -183,12 +187,15 @@ func paperCaption(
 		rank.Train: "ranks filtered by the training triples",
 		rank.All:   "filtered ranks",
 	}[f]
-	sides := "tail and head queries"
-	if s != rank.BothSides {
+	task, sides := "Link prediction", "tail and head queries"
+	switch s {
+	case rank.TailSide, rank.HeadSide:
 		sides = s.String() + " queries"
+	case rank.RelationSide:
+		task, sides = "Relation prediction", "relation queries"
 	}
-	caption := fmt.Sprintf("Link prediction on the %s split of %s: %s, %s, %v ties",
-		split, p.Data.Name, filter, sides, t)
+	caption := fmt.Sprintf("%s on the %s split of %s: %s, %s, %v ties",
+		task, split, p.Data.Name, filter, sides, t)
 	if o.Percent {
 		caption += ", in percent"
 	}
@@ -209,8 +216,12 @@ func (r *Report) explanation() []string {
 		rank.Realistic:   "\n+ half of the candidates with exactly its score",
 		rank.Rounded:     "\n+ half of the candidates with exactly its score, rounded up",
 	}
+	kind := "entity"
+	if slices.Contains(sides, rank.RelationSide) {
+		kind = "relation"
+	}
 	meaning := map[rank.Filter]string{
-		rank.None:  "every entity is a candidate",
+		rank.None:  "every " + kind + " is a candidate",
 		rank.Train: "other answers known from train are not candidates",
 		rank.All:   "other answers known from train, valid and test are not candidates",
 	}

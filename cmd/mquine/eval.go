@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,9 @@ The table shows, over all queries:
              train, other true answers compete with the true answer
   exchangeable
              the same if nothing tells these answers from the true answer
+
+--side relation ranks the relation of each triple among all relations instead,
+as the answer to (h, ?, t). Models with reciprocal relations score the tail.
 
 --filter: which known answers to leave out of the candidates. The true answer
 itself is always a candidate.
@@ -110,7 +114,7 @@ the table to standard error.
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
 			}
-			return e.gpus.check(e.compute)
+			return cmp.Or(e.gpus.check(e.compute), e.checkRelations())
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -123,7 +127,7 @@ the table to standard error.
 	acceptFormer(cmd, map[string]string{"filters": "filter"})
 	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
-	e.setup.add(cmd, metrics.KeyNames())
+	e.setup.add(cmd, metrics.KeyNames(), rank.RelationSide)
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
 		"format of the first stage for dot products on the processor: auto, float32, int8 or int16; "+

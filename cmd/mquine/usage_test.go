@@ -43,7 +43,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"eval", "m", "--data"}, "--data needs a value"},
 		{with(eval, "more"), `unexpected argument "more"`},
 		{with(eval, "--split", "tst"), `--split "tst": choose from train, valid and test`},
-		{with(eval, "--side", "left"), `--side "left": choose from tail, head and both`},
+		{with(eval, "--side", "left"), `--side "left": choose from tail, head, both and relation`},
 		{with(eval, "--filter", "none,some"), `--filter "none,some": choose from none, train and all`},
 		{with(eval, "--filter", ""), `--filter "": choose from`},
 		{with(eval, "--filter", "all,all"), "all is given twice"},
