@@ -46,16 +46,14 @@ func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
 }
 
 // begin counts the clusters of a group. It reports whether any selection of sides has enough of them
-// for an interval. All intervals are undefined until the group is resampled.
+// for an interval. The intervals of the selections are undefined until the group is resampled.
 func (i *intervals) begin(clusters []int32, m members, sides rank.Sides) (enough bool) {
-	for s := range i.ci {
+	for _, s := range selections(sides) {
 		for f := range i.ci[s] {
 			for t := range i.ci[s][f] {
 				i.ci[s][f][t] = [2]Number{undefined, undefined}
 			}
 		}
-	}
-	for _, s := range selections(sides) {
 		i.clusters[s] = countClusters(clusters, m.on(s))
 		enough = enough || i.clusters[s].tail() > 0
 	}

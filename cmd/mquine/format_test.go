@@ -35,6 +35,7 @@ func TestFormats(t *testing.T) {
 			relation}},
 		{"mquine.score/1", []string{"score", "--model", w.model, "--data", w.data, "--head", head, "--relation",
 			relation, "--tail", tail, "--ranks"}},
+		{"mquine.classify/1", []string{"classify", "--model", w.model, "--data", w.data, "--relations"}},
 		{"mquine.z-stats/1", []string{"z", "stats", "--data", w.data, "--relations"}},
 		{"mquine.z-show/1", []string{"z", "show", "--data", w.data, "--head", head, "--relation", relation, "--tail",
 			tail}},

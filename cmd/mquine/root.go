@@ -69,7 +69,8 @@ Exit status:
 	addInGroup(root, "data", newDataCommand())
 	addInGroup(root, "train", newTrainCommand(), newTuneCommand(), newInitCommand())
 	addInGroup(root, "checkpoints", newImportCommand(), newExportCommand(), newInfoCommand())
-	addInGroup(root, "evaluate", newEvalCommand(start), newCompareCommand(), newPredictCommand(), newScoreCommand())
+	addInGroup(root, "evaluate", newEvalCommand(start), newCompareCommand(), newPredictCommand(), newScoreCommand(),
+		newClassifyCommand())
 	addInGroup(root, "analyse", newReportCommand(), newZCommand())
 	addInGroup(root, "measure", newBenchCommand(), newDoctorCommand())
 	addInGroup(root, "other", newDemoCommand(start), newVersionCommand())

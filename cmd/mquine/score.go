@@ -15,9 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/metrics/classify"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
@@ -44,6 +46,9 @@ With --data, the column "known" names the splits that contain the triple, such
 as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and
 of the head among all entities, exactly as "mquine eval" would rank them under
 --filter and --ties. The triple need not be in the data set.
+
+--calibration adds the probability that the triple is true, from a file that
+"mquine classify --calibration" wrote for the same checkpoint.
 
 The default format is tsv for --in, and table for one triple. csv, tsv and json
 are written while the triples are read, so their number is not limited. Other
@@ -79,6 +84,10 @@ printed are right, but incomplete.
 	addChoice(cmd, &s.ties, "ties", "tie rule of the ranks: optimistic, pessimistic, realistic or rounded",
 		rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded)
 	inGroup(cmd, protocolFlags, "side", "ranks", "filter", "ties")
+	flags.StringVar(&s.calibrationFile, "calibration", "",
+		"add probabilities by the calibration in `FILE` (see mquine classify)")
+	inGroup(cmd, inputFlags, "calibration")
+	markInput(cmd, "calibration")
 	s.printed.add(cmd, text.FormatTSV)
 	s.compute.add(cmd)
 	return cmd
@@ -95,6 +104,7 @@ type scoring struct {
 	ranks                bool
 	filter               rank.Filter
 	ties                 rank.Ties
+	calibrationFile      string
 }
 
 // check refuses flags that contradict each other.
@@ -147,6 +157,11 @@ func (s *scoring) run(cmd *cobra.Command) error {
 		}
 		w.index = kg.NewIndex(opened.graph)
 	}
+	if s.calibrationFile != "" {
+		if w.calibration, err = w.readCalibration(ctx); err != nil {
+			return err
+		}
+	}
 	result, err := w.describe(ctx)
 	if err != nil {
 		return err
@@ -163,6 +178,38 @@ type scorer struct {
 	index   *kg.Index // nil without a data set
 	options rank.Options
 	meter   *meter
+	// calibration is nil without --calibration.
+	calibration *classify.Calibration
+}
+
+// readCalibration reads the file of --calibration, which must be for the checkpoint and the side.
+func (w *scorer) readCalibration(ctx context.Context) (*classify.Calibration, error) {
+	contents, err := input.ReadFile(ctx, w.calibrationFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the calibration %s: %w", w.calibrationFile, text.Cause(err))
+	}
+	var file calibrationFile
+	if err := json.Unmarshal(contents, &file); err != nil || file.Schema != calibrationSchema {
+		return nil, fmt.Errorf("%s is not a calibration (%s): write one with mquine classify --calibration",
+			w.calibrationFile, calibrationSchema)
+	}
+	if err := file.Check(); err != nil {
+		return nil, fmt.Errorf("the calibration %s is damaged (%w): write it again with mquine classify --calibration",
+			w.calibrationFile, err)
+	}
+	digest, err := w.checkpoint.SHA256(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if digest != file.Provenance.Checkpoint.SHA256 {
+		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
+			"mquine classify --calibration", w.calibrationFile, file.Provenance.Checkpoint.Path, w.checkpoint.Path)
+	}
+	if file.Side != w.side.String() {
+		return nil, fmt.Errorf("the calibration %s is for --side %s: use this side, or write another calibration",
+			w.calibrationFile, file.Side)
+	}
+	return &file.Calibration, nil
 }
 
 // describe returns the result without its triples.
@@ -181,6 +228,7 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 	r := &scores{
 		Schema: "mquine.score/1", Provenance: provenance(ctx), Formula: spec.Score, Better: "higher",
 		Side: w.side.String(), Triples: []scoredTriple{}, known: w.index != nil, ranks: w.ranks,
+		probability: w.calibration != nil,
 	}
 	if w.ranks {
 		r.Filter, r.Ties = w.filter.String(), w.ties.String()
@@ -302,6 +350,10 @@ func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, 
 			Head: w.checkpoint.Entities.Label(t.Head), Relation: w.checkpoint.Relations.Label(t.Relation),
 			Tail: w.checkpoint.Entities.Label(t.Tail), Score: m.Score(values[i]),
 		}
+		if w.calibration != nil {
+			p := w.calibration.Probability(scored[i].Score)
+			scored[i].Probability = &p
+		}
 		if w.index != nil {
 			scored[i].Known = knownIn(w.index.Splits(t))
 		}
@@ -342,6 +394,7 @@ type scores struct {
 	all          iter.Seq[scoredTriple] // triples up to an error, which all sets
 	failed       error
 	known, ranks bool
+	probability  bool
 }
 
 // scoredTriple is a triple with its score.
@@ -350,6 +403,8 @@ type scoredTriple struct {
 	Relation string  `json:"relation"`
 	Tail     string  `json:"tail"`
 	Score    float64 `json:"score"`
+	// Probability is nil without a calibration.
+	Probability *float64 `json:"probability,omitempty"`
 	// Known names the splits with the triple, or is "unknown". It is empty without a data set.
 	Known string `json:"known,omitempty"`
 	// TailRank and HeadRank are nil without ranks.
@@ -473,17 +528,26 @@ func (s *tripleStream) end() error {
 }
 
 func (r *scores) tables() []*text.Table {
-	t := text.NewTable(4, 6, 7)
+	numbers := []int{4}
 	header := []any{"head", "relation", "tail", "score"}
+	if r.probability {
+		header = append(header, "probability")
+		numbers = append(numbers, len(header))
+	}
 	if r.known {
 		header = append(header, "known")
 	}
 	if r.ranks {
 		header = append(header, "tail rank", "head rank")
+		numbers = append(numbers, len(header)-1, len(header))
 	}
+	t := text.NewTable(numbers...)
 	t.AppendHeader(header)
 	for s := range r.all {
 		row := []any{s.Head, s.Relation, s.Tail, strconv.FormatFloat(s.Score, 'g', 7, 64)}
+		if r.probability {
+			row = append(row, strconv.FormatFloat(*s.Probability, 'f', 4, 64))
+		}
 		if r.known {
 			row = append(row, s.Known)
 		}
@@ -501,6 +565,9 @@ func (r *scores) remarks() []string {
 
 func (r *scores) records() (header []string, rows iter.Seq[[]string]) {
 	header = []string{"head", "relation", "tail", "score"}
+	if r.probability {
+		header = append(header, "probability")
+	}
 	if r.known {
 		header = append(header, "known")
 	}
@@ -510,6 +577,9 @@ func (r *scores) records() (header []string, rows iter.Seq[[]string]) {
 	return header, func(yield func([]string) bool) {
 		for s := range r.all {
 			row := []string{s.Head, s.Relation, s.Tail, strconv.FormatFloat(s.Score, 'g', -1, 64)}
+			if r.probability {
+				row = append(row, strconv.FormatFloat(*s.Probability, 'g', -1, 64))
+			}
 			if r.known {
 				row = append(row, s.Known)
 			}
