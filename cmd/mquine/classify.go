@@ -28,8 +28,8 @@ func newClassifyCommand() *cobra.Command {
 
 A triple counts as true if its score is at least a threshold. Every relation has
 its own threshold: the score with the highest accuracy on the true and the false
-triples of the valid split, and the smallest such score. The measures are those
-of CoDEx, over all triples of the split together:
+triples of the valid split, and the smallest such score. CoDEx defines the same
+thresholds and measures. All triples of the split count together:
 
   accuracy   share of right predictions
   F1         2TP / (2TP + FP + FN), for the true class
@@ -170,8 +170,8 @@ func (c *classification) examples(
 		}
 		if files[i] == nil {
 			if c.negatives == fileNegatives {
-				return nil, nil, fmt.Errorf("data set %s has no false triples for %v: put %[2]v_negatives.txt into %[3]s, "+
-					"or generate them with --negatives generated", s.graph.Name, split, s.graph.Dir)
+				return nil, nil, fmt.Errorf("data set %s has no false triples for %v: put %[2]v_negatives.txt "+
+					"into %[3]s, or generate them with --negatives generated", s.graph.Name, split, s.graph.Dir)
 			}
 			generate = true
 		}
@@ -194,7 +194,8 @@ func (c *classification) examples(
 		if generate {
 			missing := 0
 			// Different splits have different streams.
-			if negatives, missing, err = classify.Negatives(ctx, s.graph, index, triples, c.seed+uint64(i)<<32); err != nil {
+			seed := c.seed + uint64(i)<<32
+			if negatives, missing, err = classify.Negatives(ctx, s.graph, index, triples, seed); err != nil {
 				return nil, nil, err
 			}
 			report.Missing += missing
@@ -206,8 +207,7 @@ func (c *classification) examples(
 			}
 		}
 		if known > 0 {
-			printNote(log, "%s of %v in the data set are also true triples", text.Count(known, "false triple", "false triples"),
-				split)
+			printNote(log, "%s of %v in the data set are also true triples", text.Plural(known, "false triple"), split)
 		}
 		if scored[i], err = classify.Score(ctx, s.checkpoint.Model, triples, negatives, c.side, o); err != nil {
 			return nil, nil, err
@@ -271,8 +271,9 @@ func predictions(
 	return []string{"head", "relation", "tail", "class", "score", "predicted", "probability"},
 		func(yield func([]string) bool) {
 			for _, e := range examples {
+				h, r, tail := e.Triple.Head, e.Triple.Relation, e.Triple.Tail
 				row := []string{
-					g.Entities.Label(e.Triple.Head), g.Relations.Label(e.Triple.Relation), g.Entities.Label(e.Triple.Tail),
+					g.Entities.Label(h), g.Relations.Label(r), g.Entities.Label(tail),
 					strconv.FormatBool(e.True), strconv.FormatFloat(e.Score, 'g', -1, 64),
 					strconv.FormatBool(t.Predict(e)), strconv.FormatFloat(c.Probability(e.Score), 'g', -1, 64),
 				}
@@ -292,15 +293,17 @@ type classified struct {
 
 func (r *classified) tables() []*text.Table {
 	t := text.NewTable(1, 2, 3, 4, 5, 6, 7, 8)
-	t.Title = fmt.Sprintf("%s %s: %s, %s true and %s false triples (%s)", r.Provenance.Data.Name, r.Split,
-		r.Provenance.Checkpoint.ModelText(), text.Comma(r.Result.TP+r.Result.FN), text.Comma(r.Result.TN+r.Result.FP),
-		r.Negatives)
-	t.AppendHeader([]any{"accuracy", "F1", "precision", "recall", "ROC-AUC", "AP", "ECE", "Brier"})
 	m := r.Result
-	t.AppendRow([]any{
-		fourDecimals(m.Accuracy), fourDecimals(m.F1), fourDecimals(m.Precision), fourDecimals(m.Recall), fourDecimals(m.ROCAUC), fourDecimals(m.AP),
-		fourDecimals(r.Reliability.ECE), fourDecimals(r.Reliability.Brier),
-	})
+	t.Title = fmt.Sprintf("%s %s: %s, %s true and %s false triples (%s)", r.Provenance.Data.Name, r.Split,
+		r.Provenance.Checkpoint.ModelText(), text.Comma(m.TP+m.FN), text.Comma(m.TN+m.FP), r.Negatives)
+	t.AppendHeader([]any{"accuracy", "F1", "precision", "recall", "ROC-AUC", "AP", "ECE", "Brier"})
+	var row []any
+	for _, n := range []metrics.Number{
+		m.Accuracy, m.F1, m.Precision, m.Recall, m.ROCAUC, m.AP, r.Reliability.ECE, r.Reliability.Brier,
+	} {
+		row = append(row, fourDecimals(n))
+	}
+	t.AppendRow(row)
 	if !r.relations {
 		return []*text.Table{t}
 	}
@@ -339,7 +342,8 @@ func (r *classified) remarks() []string {
 	}
 	thresholds := "Thresholds of relations, and the calibration, come from valid."
 	if r.Thresholds == overall {
-		thresholds = fmt.Sprintf("The threshold of all relations, %.6g, and the calibration come from valid.", r.Threshold)
+		thresholds = fmt.Sprintf("The threshold of all relations, %.6g, and the calibration come from valid.",
+			r.Threshold)
 	}
 	lines = append(lines, thresholds)
 	if r.Unseen > 0 {
@@ -372,7 +376,8 @@ func (r *classified) records() (header []string, rows iter.Seq[[]string]) {
 			"precision", "recall", "roc_auc", "average_precision", "ece", "brier",
 		}, func(yield func([]string) bool) {
 			overall := strconv.FormatFloat(r.Threshold, 'g', -1, 64)
-			if !yield(line("", "", overall, r.Result, exactNumber(r.Reliability.ECE), exactNumber(r.Reliability.Brier))) {
+			ece, brier := exactNumber(r.Reliability.ECE), exactNumber(r.Reliability.Brier)
+			if !yield(line("", "", overall, r.Result, ece, brier)) {
 				return
 			}
 			for _, x := range r.Relations {

@@ -21,7 +21,9 @@ func plotClassification(r *classified, examples []classify.Example) []byte {
 			})
 		}
 	}
-	diagonal := plot.Series{Name: "ideal", Hue: plot.Soft, Dashed: true, Points: []plot.Point{{X: 0, Y: 0}, {X: 1, Y: 1}}}
+	diagonal := plot.Series{
+		Name: "ideal", Hue: plot.Soft, Dashed: true, Points: []plot.Point{{X: 0, Y: 0}, {X: 1, Y: 1}},
+	}
 
 	positives, negatives := float64(r.Result.TP+r.Result.FN), float64(r.Result.TN+r.Result.FP)
 	roc := plot.Series{Name: "ROC", Points: []plot.Point{{X: 0, Y: 0}}}
@@ -35,7 +37,9 @@ func plotClassification(r *classified, examples []classify.Example) []byte {
 		plot.Chart{
 			Title: fmt.Sprintf("%sreliability, ECE %s", title, fourDecimals(r.Reliability.ECE)),
 			X:     plot.Axis{Label: "predicted probability", Include: unit},
-			Y:     plot.Axis{Label: "share of true triples", Include: unit}, Series: []plot.Series{diagonal, reliability},
+			Y:     plot.Axis{Label: "share of true triples", Include: unit},
+
+			Series: []plot.Series{diagonal, reliability},
 		},
 		plot.Chart{
 			Title: fmt.Sprintf("%sROC, area %s", title, fourDecimals(r.Result.ROCAUC)),

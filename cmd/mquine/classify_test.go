@@ -72,7 +72,8 @@ func TestClassifyWithFiles(t *testing.T) {
 	g, err := kg.Open(t.Context(), w.data)
 	require.NoError(t, err)
 	line := func(tr kg.Triple) string {
-		return g.Entities.Label(tr.Head) + "\t" + g.Relations.Label(tr.Relation) + "\t" + g.Entities.Label(tr.Tail) + "\n"
+		entities := g.Entities
+		return entities.Label(tr.Head) + "\t" + g.Relations.Label(tr.Relation) + "\t" + entities.Label(tr.Tail) + "\n"
 	}
 	classify := []string{"classify", w.model, "--data", w.data}
 	mquine(t, append(classify, "--negatives", "files")...).requireSentence(t, exitFailed,
@@ -95,6 +96,6 @@ func TestClassifyWithFiles(t *testing.T) {
 	file := filepath.Join(w.data, "test_negatives.txt")
 	require.NoError(t, os.WriteFile(file, []byte(known), 0o644))
 	assert.Contains(t, succeed(t, classify...).stderr, "1 false triple of test in the data set are also true triples")
-	require.NoError(t, os.WriteFile(file, []byte(known+"nobody\tlives_in\tnowhere\n"), 0o644))
-	mquine(t, classify...).requireSentence(t, exitFailed, `test_negatives.txt:2: unknown entity "nobody"`)
+	require.NoError(t, os.WriteFile(file, []byte(known+"stranger\tlives_in\tnowhere\n"), 0o644))
+	mquine(t, classify...).requireSentence(t, exitFailed, `test_negatives.txt:2: unknown entity "stranger"`)
 }

@@ -216,7 +216,7 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "clan", complete("eval", "--data", ""))
 	assert.Equal(t, "", complete("eval", "--data", "./"))
 	assert.Equal(t, "train valid test", complete("eval", "--split", ""))
-	assert.Equal(t, "tail head both", complete("eval", "--side", ""))
+	assert.Equal(t, "tail head both relation", complete("eval", "--side", ""))
 	assert.Equal(t, "none train all", complete("eval", "--filter", ""))
 	assert.Equal(t, "none,train none,all", complete("eval", "--filter", "none,"))
 	assert.Equal(t, "none,train,all", complete("eval", "--filter", "none,train,"))

@@ -2,8 +2,8 @@
 // finds thresholds for the scores, measures their predictions, calibrates scores as probabilities,
 // and generates false triples.
 //
-// Begin reading with Evaluate. The thresholds and their measures are those of CoDEx (Safavi and
-// Koutra, EMNLP 2020); docs/classification.md describes them.
+// Begin reading with Evaluate. CoDEx (Safavi and Koutra, EMNLP 2020) defines the thresholds and the
+// measures; docs/classification.md describes them.
 package classify
 
 import (
@@ -158,7 +158,7 @@ type Result struct {
 	// N counts the examples.
 	N int `json:"n"`
 	// TP and FP count the examples that are predicted true, rightly and wrongly. TN and FN count
-	// those that are predicted false.
+	// the examples that are predicted false, rightly and wrongly.
 	TP int `json:"tp"`
 	FP int `json:"fp"`
 	TN int `json:"tn"`
@@ -215,7 +215,8 @@ func areas(examples []Example) (auc, ap metrics.Number) {
 		precision += float64(more) * float64(p.TP) / float64(p.TP+p.FP)
 		above = p
 	}
-	return metrics.Number(pairs / float64(positives) / float64(negatives)), metrics.Number(precision / float64(positives))
+	n := float64(positives)
+	return metrics.Number(pairs / n / float64(negatives)), metrics.Number(precision / n)
 }
 
 // Point counts the true and the false examples with scores of at least Threshold.

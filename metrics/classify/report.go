@@ -44,8 +44,8 @@ type Report struct {
 	Threshold  float64 `json:"overall_threshold"`
 	Unseen     int     `json:"unseen"`
 	UnseenAs   string  `json:"unseen_as,omitempty"`
-	// Valid holds the measures on the examples of the fit, which are better than they should be, and
-	// Result those on the split.
+	// Valid holds the measures on the examples of the fit, which are better than they should be.
+	// Result holds the measures on the split.
 	Valid  Result `json:"valid"`
 	Result Result `json:"result"`
 
@@ -103,6 +103,8 @@ func Evaluate(valid, test []Example, o Options) (*Report, Thresholds, error) {
 		}
 		r.Relations = append(r.Relations, relation)
 	}
-	slices.SortFunc(r.Relations, func(a, b Relation) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(r.Relations, func(a, b Relation) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.ID, b.ID))
+	})
 	return r, fitted, nil
 }
