@@ -358,13 +358,13 @@ func tick(f func()) (stop func()) {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
+		ticker := time.NewTicker(200 * time.Millisecond)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-quit:
 				return
-			case <-tick.C:
+			case <-ticker.C:
 				f()
 			}
 		}

@@ -72,7 +72,8 @@ func SimilarRelations(
 	ctx context.Context, m model.Model, relations []int32, s Similarity, k int, o Options,
 ) ([][]Neighbour, error) {
 	if s == Compared {
-		return nil, errors.New("the comparison of a model does not apply to relations: use the cosine or the dot product")
+		return nil, errors.New("the comparison of a model does not apply to relations: " +
+			"use the cosine or the dot product")
 	}
 	return similar(ctx, m, relations, m.Config().Relations, parameterVectors(m, model.PerRelation), s, k, o)
 }

@@ -33,7 +33,9 @@ func tensorRows(t *testing.T, m model.Model, axis model.Axis, n int) [][]float64
 
 // requireNeighbours compares lists with all similarities, computed one by one. Neighbours with
 // nearly the same similarity may be in any order.
-func requireNeighbours(t *testing.T, name string, got [][]Neighbour, ids []int32, n, k int, similarity func(a, b int32) float64) {
+func requireNeighbours(
+	t *testing.T, name string, got [][]Neighbour, ids []int32, n, k int, similarity func(a, b int32) float64,
+) {
 	t.Helper()
 	for i, id := range ids {
 		var want []Neighbour

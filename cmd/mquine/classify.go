@@ -354,7 +354,7 @@ func (r *classified) remarks() []string {
 		lines = append(lines, fmt.Sprintf("Relations that valid lacks: %s %s.", text.Plural(r.Unseen, "triple"), as))
 	}
 	if r.Missing > 0 {
-		lines = append(lines, fmt.Sprintf("True triples for which there is no false one: %s.",
+		lines = append(lines, fmt.Sprintf("True triples of valid and the split without a false one: %s.",
 			text.Comma(r.Missing)))
 	}
 	return lines

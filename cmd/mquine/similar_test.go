@@ -61,7 +61,9 @@ func TestSimilar(t *testing.T) {
 			at := 1
 			for _, name := range names[:2] {
 				others := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
-				slices.SortFunc(others, func(a, b string) int { return cmp.Compare(measure(name, b), measure(name, a)) })
+				slices.SortFunc(others, func(a, b string) int {
+					return cmp.Compare(measure(name, b), measure(name, a))
+				})
 				for i, other := range others[:min(3, len(others))] {
 					require.Equal(t, name, rows[at][0])
 					require.Equal(t, strconv.Itoa(i+1), rows[at][1])
@@ -86,7 +88,8 @@ func TestSimilarLabelsAndErrors(t *testing.T) {
 		`the checkpoint has no entity "person00"; did you mean person_00`:   {"person00"},
 		`the checkpoint has no relation "person_00"`:                        {"person_00", "--relations"},
 		"model mquine has no distance between two entities: use the cosine": {"person_00", "--by", "comparison"},
-		"the comparison of a model does not apply to relations":             {"lives_in", "--relations", "--by", "comparison"},
+		"the comparison of a model does not apply to relations": {"lives_in", "--relations", "--by",
+			"comparison"},
 		"data set folder " + w.path("none") + ": no such file or directory": {"person_00", "--data", w.path("none")},
 	} {
 		status := exitFailed
