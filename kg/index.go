@@ -53,6 +53,16 @@ func (x *Index) Answers(q Query) Answers {
 	return a.answers(int(first) + row)
 }
 
+// Splits returns the splits that contain a triple. It does not allocate.
+func (x *Index) Splits(t Triple) SplitSet {
+	q, answer := t.Query(Tail)
+	known := x.Answers(q)
+	if i, found := slices.BinarySearch(known.Entities, answer); found {
+		return known.Splits[i]
+	}
+	return 0
+}
+
 // adjacency holds the known answers to all queries of one side in CSR (compressed sparse row) form.
 // It contains a row for each pair (anchor, relation) with an answer. The rows are grouped by
 // anchor. A lookup is a binary search among the relations of the anchor. Even a hub has few

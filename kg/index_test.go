@@ -143,3 +143,19 @@ func TestBytes(t *testing.T) {
 	runtime.KeepAlive(g)
 	runtime.KeepAlive(x)
 }
+
+func TestSplitsOfTriples(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t)
+		x, known := NewIndex(g), knownAnswers(g)
+		n := int32(g.Entities.Len())
+		for r := range int32(g.Relations.Len()) {
+			for h := range n {
+				for tail := range n {
+					require.Equal(t, known[Query{Tail, r, h}][tail], x.Splits(Triple{h, r, tail}))
+				}
+			}
+		}
+		require.Zero(t, x.Splits(Triple{Head: n}), "an entity that the graph lacks")
+	})
+}

@@ -21,11 +21,13 @@ const (
 	Tail Side = iota
 	// Head asks for the head: (?, r, t).
 	Head
+	// Relation asks for the relation: (h, ?, t). A Query has no such form.
+	Relation
 )
 
-var sideNames = []string{"tail", "head"}
+var sideNames = []string{"tail", "head", "relation"}
 
-// String returns "tail" or "head".
+// String returns "tail", "head" or "relation".
 func (s Side) String() string { return text.Name(sideNames, s, "Side") }
 
 // Query is a triple with one side left open: (head, relation, ?) or (?, relation, tail).
@@ -36,8 +38,8 @@ type Query struct {
 	Anchor int32
 }
 
-// Query leaves side s of the triple open. It returns the query and the entity that was on that
-// side, which is an answer.
+// Query leaves side s of the triple open, Tail or Head. It returns the query and the entity that was
+// on that side, which is an answer.
 func (t Triple) Query(s Side) (q Query, answer int32) {
 	if s == Tail {
 		return Query{Tail, t.Relation, t.Head}, t.Tail

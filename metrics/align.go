@@ -16,7 +16,7 @@ func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) ([]rank.Rank
 		kg.Side
 	}
 	of := map[query][]int{} // a triple that occurs several times has several ranks
-	var given [2]int
+	var given [numSides]int
 	for i, r := range ranks {
 		q := query{r.Triple, r.Side}
 		of[q] = append(of[q], i)

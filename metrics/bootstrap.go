@@ -46,16 +46,14 @@ func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
 }
 
 // begin counts the clusters of a group. It reports whether any selection of sides has enough of them
-// for an interval. All intervals are undefined until the group is resampled.
+// for an interval. The intervals of the selections are undefined until the group is resampled.
 func (i *intervals) begin(clusters []int32, m members, sides rank.Sides) (enough bool) {
-	for s := range i.ci {
+	for _, s := range selections(sides) {
 		for f := range i.ci[s] {
 			for t := range i.ci[s][f] {
 				i.ci[s][f][t] = [2]Number{undefined, undefined}
 			}
 		}
-	}
-	for _, s := range selections(sides) {
 		i.clusters[s] = countClusters(clusters, m.on(s))
 		enough = enough || i.clusters[s].tail() > 0
 	}
@@ -102,8 +100,10 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 		triple kg.Triple
 		nth    int32
 	}
-	var seen [2]map[kg.Triple]int32
-	seen[kg.Tail], seen[kg.Head] = map[kg.Triple]int32{}, map[kg.Triple]int32{}
+	var seen [numSides]map[kg.Triple]int32
+	for side := range seen {
+		seen[side] = map[kg.Triple]int32{}
+	}
 	known := make(map[occurrence]int32, len(ranks))
 	numbers = make([]int32, len(ranks))
 	for i := range ranks {
@@ -170,8 +170,8 @@ type drawnMeans struct {
 	sides []rank.Sides
 	// clusters[side] holds the cluster of each rank, and series[side][i] the number of each rank in
 	// series i.
-	clusters [2][]int32
-	series   [2][][]float64
+	clusters [numSides][]int32
+	series   [numSides][][]float64
 	// signed means that the weights are signs. Each mean then includes the whole group.
 	signed bool
 	// means[s·n+i][draw] is the mean of series i of n over sides[s]. It is NaN if the draw contains
@@ -204,8 +204,8 @@ func newDrawnMeans(
 // memory.
 func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float64) {
 	count := len(d.series[kg.Tail])
-	var drawn [2][batch]float64
-	sums := make([][2][batch]float64, count)
+	var drawn [numSides][batch]float64
+	sums := make([][numSides][batch]float64, count)
 	for side, clusters := range d.clusters {
 		for start := 0; start < len(clusters); start += cachedRanks {
 			end := min(start+cachedRanks, len(clusters))

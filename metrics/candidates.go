@@ -49,8 +49,12 @@ type Restrictions struct {
 	Excluded int `json:"excluded_queries,omitempty"`
 }
 
-// Describe describes the candidates of the queries on some sides. all is the number of entities.
+// Describe describes the candidates of the queries on some sides. all is the number of entities, or
+// of relations for rank.RelationSide.
 func (r *Restrictions) Describe(sides rank.Sides, all int) string {
+	if sides == rank.RelationSide {
+		return text.Plural(all, "candidate relation")
+	}
 	every := text.Plural(all, "candidate")
 	if r == nil {
 		return every

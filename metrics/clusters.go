@@ -19,7 +19,8 @@ const (
 	// ByTriple makes each test triple a cluster, with the ranks of both sides.
 	ByTriple Clustering = iota
 	// ByQuery makes the triples of a query a cluster. A triple belongs to its query (h, r, ?) or
-	// (?, r, t), whichever has more test triples, or to (h, r, ?) if both have the same number.
+	// (?, r, t), whichever has more test triples, or to (h, r, ?) if both have the same number. If
+	// relations are ranked, it belongs to (h, ?, t).
 	ByQuery
 	// ByEntity makes the triples of an entity a cluster. A triple belongs to its head or its tail,
 	// whichever has more test triples, or to the head if both have the same number.
@@ -59,10 +60,15 @@ const leastClusters = 10
 // not need are −1.
 type cluster kg.Query
 
-// of returns the two clusters to which a triple could belong. They may be equal.
-func (c Clustering) of(t kg.Triple) [2]cluster {
+// of returns the two clusters to which the triple of a rank could belong. They may be equal.
+func (c Clustering) of(r *rank.Rank) [2]cluster {
+	t := r.Triple
 	switch c {
 	case ByQuery:
+		if r.Side == kg.Relation {
+			pair := cluster{r.Side, t.Tail, t.Head} // the field Relation holds the tail
+			return [2]cluster{pair, pair}
+		}
 		return [2]cluster{{kg.Tail, t.Relation, t.Head}, {kg.Head, t.Relation, t.Tail}}
 	case ByEntity:
 		return [2]cluster{{Relation: -1, Anchor: t.Head}, {Relation: -1, Anchor: t.Tail}}
@@ -80,7 +86,7 @@ func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	// All triples have the same number of ranks, so the sizes may count ranks instead of triples.
 	sizes := map[cluster]int{}
 	for i := range ranks {
-		of := c.of(ranks[i].Triple)
+		of := c.of(&ranks[i])
 		sizes[of[0]]++
 		if of[1] != of[0] {
 			sizes[of[1]]++
@@ -89,7 +95,7 @@ func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	known := map[cluster]int32{}
 	numbers = make([]int32, len(ranks))
 	for i := range ranks {
-		of := c.of(ranks[i].Triple)
+		of := c.of(&ranks[i])
 		larger := of[0]
 		if sizes[of[1]] > sizes[of[0]] {
 			larger = of[1]

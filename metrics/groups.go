@@ -34,14 +34,15 @@ const (
 
 // keys lists the keys of reports. The argument of make is the graph that is ranked.
 var keys = []struct {
-	name string
-	make func(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error)
+	name     string
+	make     func(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error)
+	entities bool // only for queries whose answers are entities
 }{
-	{relationName, relationKey},
-	{entityName, entityKey},
-	{"category", categoryKey},
-	{zCaseName, zCaseKey},
-	{"degree", degreeKey},
+	{relationName, relationKey, false},
+	{entityName, entityKey, true},
+	{"category", categoryKey, false},
+	{zCaseName, zCaseKey, true},
+	{"degree", degreeKey, true},
 }
 
 // KeyOptions holds the inputs of keys besides the graph.
@@ -74,6 +75,10 @@ func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]
 		at := slices.Index(KeyNames(), name)
 		if at < 0 {
 			return nil, fmt.Errorf("there are no groups by %q: choose from %s", name, strings.Join(KeyNames(), ", "))
+		}
+		if o.Sides == rank.RelationSide && keys[at].entities {
+			return nil, fmt.Errorf("groups by %s need an entity as the answer, but relations are ranked: "+
+				"choose relation or category", name)
 		}
 		key, err := keys[at].make(ctx, g, o)
 		if err != nil {

@@ -47,9 +47,13 @@ type Limit struct {
 
 // Limits returns the limits for the queries of triples, by filter, then by side as in Summarize, then
 // by kind. x indexes all splits of the graph. Queries whose target is not among the candidates are
-// left out; nil candidates are all entities. ks are the cut-offs of Hits@k.
+// left out; nil candidates are all entities. ks are the cut-offs of Hits@k. There are no limits for
+// RelationSide.
 func Limits(x *kg.Index, triples []kg.Triple, among *rank.Candidates, sides rank.Sides, filters []rank.Filter,
 	ks []int) []Limit {
+	if sides == rank.RelationSide {
+		return nil
+	}
 	var sums [2][rank.NumFilters]limitSums
 	for _, side := range sides.List() {
 		sums[side] = addLimits(x, triples, among, side, ks)

@@ -156,8 +156,11 @@ func ratio(a, b float64) Number {
 	return Number(a / b)
 }
 
+// numSides is the number of values of kg.Side.
+const numSides = 3
+
 // members holds indices of ranks, by side.
-type members [2][]int32
+type members [numSides][]int32
 
 // allOf returns the indices of all ranks.
 func allOf(ranks []rank.Rank) members {
@@ -173,7 +176,7 @@ func (m *members) add(ranks []rank.Rank, i int) {
 	m[side] = append(m[side], int32(i))
 }
 
-func (m members) len() int { return len(m[kg.Tail]) + len(m[kg.Head]) }
+func (m members) len() int { return len(m[kg.Tail]) + len(m[kg.Head]) + len(m[kg.Relation]) }
 
 // on returns the indices of the ranks on the selected sides, tail before head.
 func (m members) on(sides rank.Sides) []int32 {

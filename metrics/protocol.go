@@ -62,6 +62,10 @@ func formatTolerance(t rank.Tolerance) string {
 // the tool's order of operations, so this is not a bound.
 var float32Error = rank.Tolerance{Absolute: 1e-6, Relative: 1e-6}
 
+// RelationProtocol is the name of the protocol of reports about the side rank.RelationSide, which
+// ranks relations among all relations.
+const RelationProtocol = "relation"
+
 // Tolerances returns the tolerances that a ranking needs for Ranks and Apply.
 func (p Protocol) Tolerances() []rank.Tolerance {
 	t, e := p.Tolerance, float32Error

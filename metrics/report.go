@@ -29,7 +29,7 @@ type Report struct {
 	Candidates   int           `json:"candidates"`
 	Restrictions *Restrictions `json:"restrictions,omitempty"`
 	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rule of the
-	// options. Every result names its side, filter and ties.
+	// options, or RelationProtocol. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`
 	// Tolerance is the tolerance of the protocol, if any. Deviations count the queries for which
 	// the protocol of a tool differs from exact ranks.

@@ -187,12 +187,15 @@ func paperCaption(
 		rank.Train: "ranks filtered by the training triples",
 		rank.All:   "filtered ranks",
 	}[f]
-	sides := "tail and head queries"
-	if s != rank.BothSides {
+	task, sides := "Link prediction", "tail and head queries"
+	switch s {
+	case rank.TailSide, rank.HeadSide:
 		sides = s.String() + " queries"
+	case rank.RelationSide:
+		task, sides = "Relation prediction", "relation queries"
 	}
-	caption := fmt.Sprintf("Link prediction on the %s split of %s: %s, %s, %v ties",
-		split, p.Data.Name, filter, sides, t)
+	caption := fmt.Sprintf("%s on the %s split of %s: %s, %s, %v ties",
+		task, split, p.Data.Name, filter, sides, t)
 	if o.Percent {
 		caption += ", in percent"
 	}
@@ -213,8 +216,12 @@ func (r *Report) explanation() []string {
 		rank.Realistic:   "\n+ half of the candidates with exactly its score",
 		rank.Rounded:     "\n+ half of the candidates with exactly its score, rounded up",
 	}
+	kind := "entity"
+	if slices.Contains(sides, rank.RelationSide) {
+		kind = "relation"
+	}
 	meaning := map[rank.Filter]string{
-		rank.None:  "every entity is a candidate",
+		rank.None:  "every " + kind + " is a candidate",
 		rank.Train: "other answers known from train are not candidates",
 		rank.All:   "other answers known from train, valid and test are not candidates",
 	}

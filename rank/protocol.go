@@ -15,13 +15,15 @@ const (
 	HeadSide
 	// BothSides selects both queries of each triple, with the same weight.
 	BothSides
+	// RelationSide selects the queries (h, ?, t).
+	RelationSide
 	// NumSides is the number of selections.
 	NumSides
 )
 
-var sidesNames = []string{"tail", "head", "both"}
+var sidesNames = []string{"tail", "head", "both", "relation"}
 
-// String returns "tail", "head" or "both".
+// String returns "tail", "head", "both" or "relation".
 func (s Sides) String() string { return text.Name(sidesNames, s, "Sides") }
 
 // ParseSides is the inverse of Sides.String.
@@ -34,6 +36,8 @@ func (s Sides) List() []kg.Side {
 		return []kg.Side{kg.Tail}
 	case HeadSide:
 		return []kg.Side{kg.Head}
+	case RelationSide:
+		return []kg.Side{kg.Relation}
 	}
 	return []kg.Side{kg.Tail, kg.Head}
 }

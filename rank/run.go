@@ -3,9 +3,11 @@ package rank
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -232,16 +234,16 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 
 // newRanks returns ranks with zero counts for triples on each side, as often as times says.
 func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side, times int) ([]Rank, error) {
-	c := m.Config()
+	if slices.Contains(sides, kg.Relation) {
+		return nil, errors.New("rank: Run ranks entities: call Relations to rank relations")
+	}
+	if err := checkTriples(m, triples); err != nil {
+		return nil, err
+	}
 	n := len(sides) * len(triples)
 	ranks := make([]Rank, 0, times*n)
 	for _, s := range sides {
 		for _, t := range triples {
-			if t.Head < 0 || t.Tail < 0 || t.Relation < 0 ||
-				int(t.Head) >= c.Entities || int(t.Tail) >= c.Entities || int(t.Relation) >= c.Relations {
-				return nil, fmt.Errorf("rank: triple %v is outside the model's %d entities and %d relations",
-					t, c.Entities, c.Relations)
-			}
 			ranks = append(ranks, Rank{Triple: t, Side: s})
 		}
 	}
@@ -352,22 +354,29 @@ func (r *ranker) countBlock(ctx context.Context, w int, b *engine.Block, c engin
 // report calls f about five times a second until stop is called.
 func report(j *engine.Job, f func(Progress)) (stop func()) {
 	start := time.Now()
-	quit := make(chan struct{})
 	total := j.Pairs()
+	return tick(func() {
+		p := &j.Progress
+		f(Progress{
+			Done: p.Done.Load(), Total: total, Compared: p.Compared.Load(),
+			Undecided: p.Undecided.Load(), Referenced: p.Referenced.Load(), Elapsed: time.Since(start),
+		})
+	})
+}
+
+// tick calls f about five times a second, from one goroutine, until stop is called.
+func tick(f func()) (stop func()) {
+	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
+		ticker := time.NewTicker(200 * time.Millisecond)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-quit:
 				return
-			case <-tick.C:
-				p := &j.Progress
-				f(Progress{
-					Done: p.Done.Load(), Total: total, Compared: p.Compared.Load(),
-					Undecided: p.Undecided.Load(), Referenced: p.Referenced.Load(), Elapsed: time.Since(start),
-				})
+			case <-ticker.C:
+				f()
 			}
 		}
 	})

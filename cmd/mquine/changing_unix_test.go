@@ -57,6 +57,7 @@ func TestChangingCheckpoint(t *testing.T) {
 		"eval": {[]string{"eval", "-v", opened, "--data", w.data, "--json", json, "--ranks", ranks},
 			"with mquine,"},
 		"predict":        {[]string{"predict", opened, "--data", w.data, "--in", "-"}, "never"},
+		"score":          {[]string{"score", opened, "--in", "-"}, "never"},
 		"compare, base":  {[]string{"compare", opened, w.model, "--data", w.data, "--json", json}, "with opened in"},
 		"compare, other": {[]string{"compare", w.model, opened, "--data", w.data, "--json", json}, "with opened in"},
 	}
@@ -81,13 +82,17 @@ func TestChangingCheckpoint(t *testing.T) {
 				require.NoError(t, os.CopyFS(opened, os.DirFS(w.model)))
 				require.NoError(t, os.WriteFile(filepath.Join(other, "model.safetensors"), contents, 0o644))
 				_, _ = os.Remove(json), os.Remove(ranks)
-				want := mquineReading(t, query, c.args...)
+				input := query
+				if name == "score" {
+					input = strings.SplitAfter(string(test), "\n")[0]
+				}
+				want := mquineReading(t, input, c.args...)
 				require.Zero(t, want.status, want.stderr)
 				_, _ = os.Remove(json), os.Remove(ranks)
 
 				var stdout, stderr bytes.Buffer
 				changed := false
-				g := &trigger{Reader: strings.NewReader(query), Writer: &stderr, mark: c.mark, act: func() {
+				g := &trigger{Reader: strings.NewReader(input), Writer: &stderr, mark: c.mark, act: func() {
 					changed = true
 					assert.NoError(t, change())
 				}}

@@ -38,6 +38,9 @@ The table shows, over all queries:
              the limit if a ranking cannot distinguish these answers from the
              true answer
 
+--side relation ranks the relation of each triple among all relations instead,
+as the answer to (h, ?, t). Models with reciprocal relations score the tail.
+
 --filter: which known answers to leave out of the candidates. The true answer
 itself is always a candidate.
   none   no answers ("raw")
@@ -117,7 +120,7 @@ the table to standard error.
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
 			}
-			return cmp.Or(e.restriction.check(), e.gpus.check(e.compute))
+			return cmp.Or(e.restriction.check(), e.gpus.check(e.compute), e.checkRelations())
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -130,7 +133,7 @@ the table to standard error.
 	acceptFormer(cmd, map[string]string{"filters": "filter"})
 	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
-	e.setup.add(cmd, metrics.KeyNames())
+	e.setup.add(cmd, metrics.KeyNames(), rank.RelationSide)
 	e.restriction.add(cmd)
 	flags.BoolVar(&e.skip, "skip-excluded", false,
 		"leave out queries whose true answer is not a candidate, instead of failing")

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 )
 
 // TestEvalSameRanks ranks on every tier and with several numbers of threads. The ranks must be
@@ -407,5 +409,62 @@ func TestFormerNames(t *testing.T) {
 	for _, command := range []string{"eval", "predict", "compare", "z stats"} {
 		help := succeed(t, append(strings.Fields(command), "--help")...).stdout
 		assert.NotRegexp(t, "--(model|filters|sides)", help)
+	}
+}
+
+// TestEvalRelations compares the ranks of relations with the scores that mquine score prints.
+func TestEvalRelations(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, tr := range g.Splits[kg.Test] {
+		for _, r := range g.Relations.Labels() {
+			all.WriteString(g.Entities.Label(tr.Head) + "\t" + r + "\t" + g.Entities.Label(tr.Tail) + "\n")
+		}
+	}
+	scores := readTSV(t, mquineReading(t, all.String(), "score", w.model, "--data", w.data, "--in", "-").stdout)
+	n := g.Relations.Len()
+	eval := []string{"eval", w.model, "--data", w.data, "--side", "relation"}
+	ranks := readTSV(t, succeed(t, append(eval, "--ranks", "-")...).stdout)
+	require.Len(t, ranks, len(g.Splits[kg.Test]))
+	sum := 0.0
+	for i, row := range ranks {
+		require.Equal(t, "relation", row["side"])
+		target, better, filtered := 0.0, 0, 0
+		for _, s := range scores[i*n:][:n] {
+			if s["relation"] == row["relation"] {
+				target = number64(t, s["score"])
+			}
+		}
+		for _, s := range scores[i*n:][:n] {
+			if number64(t, s["score"]) > target {
+				better++
+				if s["known"] == "unknown" {
+					filtered++
+				}
+			}
+		}
+		require.Equal(t, strconv.Itoa(better), row["none_better"])
+		require.Equal(t, strconv.Itoa(filtered), row["all_better"])
+		sum += 1 / float64(1+filtered)
+	}
+	o := succeed(t, append(eval, "--json", w.path("r.json"), "--by", "relation,category", "--ci-by", "query")...)
+	assert.Contains(t, o.stdout, "candidate relations")
+	var r metrics.Report
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("r.json"))), &r))
+	assert.Equal(t, metrics.RelationProtocol, r.Protocol)
+	assert.Equal(t, n, r.Candidates)
+	require.Len(t, r.Results, 3)
+	assert.InDelta(t, sum/float64(len(ranks)), float64(r.Results[2].MRR), 1e-12)
+
+	for flag, sentence := range map[string]string{
+		"--screen int8": "--screen does not apply to --side relation", "--peak": "--peak does not apply",
+		"--backend cuda": "--backend cuda does not apply",
+	} {
+		mquine(t, append(eval, strings.Fields(flag)...)...).requireSentence(t, exitUsage, sentence)
+	}
+	for _, key := range []string{"entity", "degree", "z-case"} {
+		mquine(t, append(eval, "--by", key)...).requireSentence(t, exitFailed, "groups by "+key+" need an entity")
 	}
 }

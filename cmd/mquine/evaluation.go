@@ -195,6 +195,9 @@ func (e *evaluation) rank(
 ) (*ranked, error) {
 	m := t.checkpoint.Model
 	options.Progress = meter.ranking
+	if e.sides == rank.RelationSide {
+		return e.rankRelations(ctx, log, meter, t, options)
+	}
 	options, err := rank.Fit(ctx, m, len(t.triples), options)
 	if err != nil {
 		return nil, err
@@ -219,12 +222,41 @@ func (e *evaluation) rank(
 	return &ranked{ranking, options, c}, c.measure()
 }
 
+// rankRelations is rank for --side relation.
+func (e *evaluation) rankRelations(
+	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
+) (*ranked, error) {
+	t.writeNotes(log)
+	printLine(details(log), "ranking %s of %s among %s", text.Plural(len(t.triples), "relation"), t.graph.Name,
+		text.Plural(e.candidates(t), "candidate"))
+	ranking, err := rank.Relations(ctx, t.checkpoint.Model, t.index, t.triples, options)
+	meter.clear()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.verify(ctx); err != nil {
+		return nil, err
+	}
+	return &ranked{Ranking: ranking, options: options}, nil
+}
+
+// candidates returns the number of candidates of a query before a filter.
+func (e *evaluation) candidates(t *task) int {
+	if e.sides == rank.RelationSide {
+		return t.checkpoint.Model.Config().Relations
+	}
+	return t.checkpoint.Model.Config().Entities
+}
+
 // report computes the metrics and describes the ranking.
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
 	c := t.checkpoint.Model.Config()
 	report := &metrics.Report{
-		Provenance: provenance(ctx), Split: e.split.String(), Candidates: c.Entities, Restrictions: t.described,
+		Provenance: provenance(ctx), Split: e.split.String(), Candidates: e.candidates(t), Restrictions: t.described,
 		Protocol: fullProtocol,
+	}
+	if e.sides == rank.RelationSide {
+		report.Protocol = metrics.RelationProtocol
 	}
 	from := &report.Provenance
 	from.Machine.Tier, from.Machine.Threads = r.options.Backend.Tier.String(), e.threads
@@ -235,7 +267,9 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	from.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
 	report.Queries = len(r.Ranks)
-	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]), r.Stats.Pairs)
+	if r.peak != nil {
+		r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]), r.Stats.Pairs)
+	}
 	ranks := e.fixed.Ranks(r.Ranking)
 	err := report.Summarize(ctx, ranks, metrics.SummaryOptions{
 		Sides: e.sides, Filters: e.filters, Ties: e.reported(), Hits: e.hits, Keys: t.keys, CIBy: e.ciBy,

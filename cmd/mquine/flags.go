@@ -209,18 +209,28 @@ type inputs struct {
 }
 
 func (in *inputs) add(cmd *cobra.Command) {
+	in.addOptional(cmd)
+	markRequired(cmd, dataFlag)
+}
+
+// addOptional is like add for commands that do not need a data set.
+func (in *inputs) addOptional(cmd *cobra.Command) {
 	addCheckpoint(cmd, &in.checkpoint)
 	addVocabulary(cmd, &in.vocabulary)
-	addData(cmd, &in.data)
+	addOptionalData(cmd, &in.data)
 }
 
 const dataFlag = "data"
 
 // addData adds the flag --data.
 func addData(cmd *cobra.Command, data *string) {
+	addOptionalData(cmd, data)
+	markRequired(cmd, dataFlag)
+}
+
+func addOptionalData(cmd *cobra.Command, data *string) {
 	cmd.Flags().StringVar(data, dataFlag, "", "data set `NAME`, or a path with a slash")
 	inGroup(cmd, inputFlags, dataFlag)
-	markRequired(cmd, dataFlag)
 	markInput(cmd, dataFlag)
 	complete(cmd, dataFlag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if strings.Contains(typed, "/") {

@@ -33,6 +33,10 @@ func TestFormats(t *testing.T) {
 		{"mquine.compare/2", []string{"compare", w.model, other, "--data", w.data}},
 		{"mquine.predict/1", []string{"predict", "--model", w.model, "--data", w.data, "--head", head, "--relation",
 			relation}},
+		{"mquine.score/1", []string{"score", "--model", w.model, "--data", w.data, "--head", head, "--relation",
+			relation, "--tail", tail, "--ranks"}},
+		{"mquine.similar/1", []string{"similar", w.model, head, tail, "--data", w.data}},
+		{"mquine.classify/1", []string{"classify", "--model", w.model, "--data", w.data, "--relations"}},
 		{"mquine.z-stats/1", []string{"z", "stats", "--data", w.data, "--relations"}},
 		{"mquine.z-show/1", []string{"z", "show", "--data", w.data, "--head", head, "--relation", relation, "--tail",
 			tail}},
@@ -82,7 +86,7 @@ func TestFormats(t *testing.T) {
 		assert.Contains(t, p.Command, "mquine "+test.args[0]+" ")
 		assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, p.Date)
 		assert.NotEmpty(t, p.Machine.CPU)
-		if test.schema != "mquine.data-list/1" {
+		if test.schema != "mquine.data-list/1" && test.schema != "mquine.similar/1" {
 			assert.Equal(t, "families", p.Data.Name)
 			assert.Len(t, p.Data.SHA256, 64)
 		}

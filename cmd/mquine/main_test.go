@@ -154,6 +154,7 @@ func TestInterruptBeforeWork(t *testing.T) {
 	for _, args := range [][]string{
 		{"eval", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv"), "--json", w.path("report.json")},
 		{"predict", w.model, "--data", w.data, "--in", "-"},
+		{"score", w.model, "--in", "-"},
 		{"init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.path("other"), "--kind", "clustered"},
 		{"demo", "--keep", w.path("demo")},
 		{"tune", "--data", w.data, "--space", spaceFile(t, smallSpace), "--budget", "1h", "--out", w.path("other")},

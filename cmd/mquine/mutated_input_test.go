@@ -62,6 +62,7 @@ func TestMutatedInputs(t *testing.T) {
 		{w.dir, "space.yaml", []string{"tune", "--data", w.data, "--space", space, "--trials", "1", "--out",
 			w.path("other")}},
 		{w.dir, "queries.tsv", []string{"predict", w.model, "--data", w.data, "--in", queries}},
+		{w.data, "test.txt", []string{"score", w.model, "--in", filepath.Join(w.data, "test.txt")}},
 	} {
 		t.Run(c.args[0]+" "+c.file, func(t *testing.T) { mutate(t, w, filepath.Join(c.folder, c.file), c.args) })
 	}

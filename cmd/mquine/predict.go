@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
@@ -246,18 +245,9 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 		q, err := parseQuery(g, fields)
 		return []kg.Query{q}, err
 	}
-	name := p.in
-	if p.in == "-" {
-		name = "standard input"
-		fmt.Fprintln(log, "reading queries from standard input")
-		file := input.NewReader(ctx, in)
-		defer file.Close()
-		return readQueries(name, file, g)
-	}
-	file, err := input.Open(ctx, p.in)
+	file, name, err := openLines(ctx, p.in, "queries", in, log)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read queries from %s: %w; name a file, or - for standard input", p.in,
-			text.Cause(err))
+		return nil, err
 	}
 	defer file.Close()
 	return readQueries(name, file, g)

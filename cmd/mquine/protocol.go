@@ -25,6 +25,26 @@ func protocolNames() []string {
 // named reports whether --protocol names a protocol other than fullProtocol.
 func (e *evaluation) named() bool { return e.fixed.Name != "" }
 
+// checkRelations refuses flags that do not apply to the ranking of relations.
+func (e *evaluation) checkRelations() error {
+	if e.sides != rank.RelationSide {
+		return nil
+	}
+	for _, flag := range []struct {
+		given bool
+		name  string
+	}{
+		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
+		{e.screen != rank.AutoScreen, "--screen"}, {e.restriction.given(), "a restriction of the candidates"},
+	} {
+		if flag.given {
+			return fmt.Errorf("%s does not apply to --side relation, which computes exact scores on the processor: "+
+				"leave it out", flag.name)
+		}
+	}
+	return nil
+}
+
 // follow sets the sides, filters and ties of the protocol. It refuses flags that would also set
 // them.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {

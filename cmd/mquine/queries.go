@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
@@ -18,15 +20,31 @@ const unknown = "?"
 // checkpointOwner owns the labels of a command that reads a checkpoint, in errors about unknown ones.
 const checkpointOwner = "the checkpoint"
 
-// maxQueryLine is the maximum length of a line of queries in bytes.
+// maxQueryLine is the maximum length of a line of queries or triples in bytes.
 const maxQueryLine = 1 << 18
 
 // readQueries reads queries, one per line, as head<TAB>relation<TAB>? or ?<TAB>relation<TAB>tail.
 // The result uses the identifiers of g. name is the name of the file in error messages.
 func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
+	var queries []kg.Query
+	err := readLines(name, "queries", "head, relation and ?, or ?, relation and tail", r,
+		func(fields [3]string) error {
+			q, err := parseQuery(g, fields)
+			queries = append(queries, q)
+			return err
+		})
+	if err == nil && len(queries) == 0 {
+		err = fmt.Errorf("%s is empty: it must hold at least one query", name)
+	}
+	return queries, err
+}
+
+// readLines calls add with the fields of each line, of which there must be three, separated by tabs.
+// Its errors and the errors of add name the file and the line. what says what the file holds, and
+// wanted what a line holds.
+func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxQueryLine)
-	var queries []kg.Query
 	n := 0
 	for lines.Scan() {
 		n++
@@ -36,24 +54,48 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 		}
 		fields := strings.Split(string(line), "\t")
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("%s:%d: %s instead of 3: write head, relation and ?, or ?, relation and tail, "+
-				"separated by tabs", name, n, text.Plural(len(fields), "field"))
+			return fmt.Errorf("%s:%d: %s instead of 3: write %s, separated by tabs",
+				name, n, text.Plural(len(fields), "field"), wanted)
 		}
-		q, err := parseQuery(g, [3]string(fields))
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		if err := add([3]string(fields)); err != nil {
+			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
-		queries = append(queries, q)
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes", name, n+1, maxQueryLine)
+		return fmt.Errorf("%s:%d: the line is longer than %d bytes", name, n+1, maxQueryLine)
 	case err != nil:
-		return nil, fmt.Errorf("cannot read queries from %s: %w", name, text.Cause(err))
-	case n == 0:
-		return nil, fmt.Errorf("%s is empty: it must hold at least one query", name)
+		return fmt.Errorf("cannot read %s from %s: %w", what, name, text.Cause(err))
 	}
-	return queries, nil
+	return nil
+}
+
+// openLines opens the file of --in, or standard input if path is "-", for readLines. It returns the
+// name of the file for messages. what says what the file holds.
+func openLines(ctx context.Context, path, what string, stdin io.Reader, log io.Writer,
+) (file *input.Reader, name string, err error) {
+	if path == "-" {
+		name = "standard input"
+		fmt.Fprintf(log, "reading %s from %s\n", what, name)
+		return input.NewReader(ctx, stdin), name, nil
+	}
+	if file, err = input.Open(ctx, path); err != nil {
+		return nil, path, fmt.Errorf("cannot read %s from %s: %w; name a file, or - for standard input", what, path,
+			text.Cause(err))
+	}
+	return file, path, nil
+}
+
+// parseTriple returns the triple with the given head, relation and tail.
+func parseTriple(entities, relations *kg.Vocabulary, fields [3]string) (t kg.Triple, err error) {
+	if t.Head, err = entities.Find(checkpointOwner, "entity", fields[0]); err != nil {
+		return t, err
+	}
+	if t.Relation, err = relations.Find(checkpointOwner, "relation", fields[1]); err != nil {
+		return t, err
+	}
+	t.Tail, err = entities.Find(checkpointOwner, "entity", fields[2])
+	return t, err
 }
 
 // parseQuery returns the query with the given head, relation and tail. Exactly one of head and tail

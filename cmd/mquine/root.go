@@ -70,7 +70,7 @@ Exit status:
 	addInGroup(root, "train", newTrainCommand(), newTuneCommand(), newInitCommand())
 	addInGroup(root, "checkpoints", newImportCommand(), newExportCommand(), newInfoCommand())
 	addInGroup(root, "evaluate", newEvalCommand(start), newCompareCommand(), newPredictCommand(),
-		newDiscoverCommand())
+		newDiscoverCommand(), newScoreCommand(), newClassifyCommand(), newSimilarCommand())
 	addInGroup(root, "analyse", newReportCommand(), newZCommand(), newAbilitiesCommand())
 	addInGroup(root, "measure", newBenchCommand(), newDoctorCommand())
 	addInGroup(root, "other", newDemoCommand(start), newVersionCommand())

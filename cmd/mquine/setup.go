@@ -31,11 +31,16 @@ func newSetup() setup {
 	}
 }
 
-// add adds the flags to a command. keys are the values of --by.
-func (s *setup) add(cmd *cobra.Command, keys []string) {
+// add adds the flags to a command. keys are the values of --by, and more are values of --side that
+// only this command has.
+func (s *setup) add(cmd *cobra.Command, keys []string, more ...rank.Sides) {
 	addChoice(cmd, &s.split, "split", "rank the triples of this split: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
-	addSide(cmd, &s.sides, "ask for this side: tail, head or both")
+	usage := "ask for this side: tail, head or both"
+	if len(more) > 0 {
+		usage = "ask for this side: tail, head, both or " + more[0].String()
+	}
+	addSide(cmd, &s.sides, usage, more...)
 	addChoice(cmd, &s.ties, "ties", "tie rule of the tables: optimistic, pessimistic, realistic or rounded",
 		rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded)
 	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "values of k in Hits@k, separated by commas")
@@ -49,9 +54,9 @@ func (s *setup) add(cmd *cobra.Command, keys []string) {
 }
 
 // addSide adds the flag --side. Its former name is --sides.
-func addSide(cmd *cobra.Command, sides *rank.Sides, usage string) {
+func addSide(cmd *cobra.Command, sides *rank.Sides, usage string, more ...rank.Sides) {
 	acceptFormer(cmd, map[string]string{"sides": "side"})
-	addChoice(cmd, sides, "side", usage, rank.TailSide, rank.HeadSide, rank.BothSides)
+	addChoice(cmd, sides, "side", usage, append([]rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}, more...)...)
 	inGroup(cmd, protocolFlags, "side")
 }
 

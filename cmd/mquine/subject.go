@@ -15,7 +15,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// subject is a checkpoint and a data set that uses the identifiers of the checkpoint.
+// subject is a checkpoint and a data set that uses the identifiers of the checkpoint. graph is nil
+// if the command needs no data set and none is given.
 type subject struct {
 	checkpoint *checkpoint.Checkpoint
 	graph      *kg.Graph
@@ -31,12 +32,14 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 		reading sync.WaitGroup
 		notes   bytes.Buffer // must not interrupt the progress of reading the data set
 	)
-	reading.Go(func() {
-		dataErr = phase(ctx, "data", func(ctx context.Context) (err error) {
-			g, err = openData(ctx, in.data, log)
-			return err
+	if in.data != "" {
+		reading.Go(func() {
+			dataErr = phase(ctx, "data", func(ctx context.Context) (err error) {
+				g, err = openData(ctx, in.data, log)
+				return err
+			})
 		})
-	})
+	}
 	err := phase(ctx, "checkpoint", func(ctx context.Context) (err error) {
 		vocabulary := checkpoint.VocabularyFolder(in.vocabulary)
 		if in.several {
@@ -50,7 +53,7 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dataErr == nil {
+	if dataErr == nil && g != nil {
 		g, dataErr = g.Relabel(c.Entities, c.Relations)
 	}
 	if dataErr != nil {
@@ -97,13 +100,17 @@ func (s *subject) verify(ctx context.Context) error {
 
 // digests returns the checksums of the checkpoint's parameters and of the triples.
 func (s *subject) digests(ctx context.Context) (sums [2]string, err error) {
-	if sums[0], err = s.checkpoint.SHA256(ctx); err == nil {
+	if sums[0], err = s.checkpoint.SHA256(ctx); err == nil && s.graph != nil {
 		sums[1], err = s.graph.SHA256(ctx)
 	}
 	return sums, err
 }
 
-func (s *subject) writeNotes(w io.Writer) { writeNotes(w, s.graph.Notes) }
+func (s *subject) writeNotes(w io.Writer) {
+	if s.graph != nil {
+		writeNotes(w, s.graph.Notes)
+	}
+}
 
 // triplesToRank returns the triples of a split. It returns an error if g lacks a split that a
 // filter needs.

@@ -43,7 +43,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"eval", "m", "--data"}, "--data needs a value"},
 		{with(eval, "more"), `unexpected argument "more"`},
 		{with(eval, "--split", "tst"), `--split "tst": choose from train, valid and test`},
-		{with(eval, "--side", "left"), `--side "left": choose from tail, head and both`},
+		{with(eval, "--side", "left"), `--side "left": choose from tail, head, both and relation`},
 		{with(eval, "--filter", "none,some"), `--filter "none,some": choose from none, train and all`},
 		{with(eval, "--filter", ""), `--filter "": choose from`},
 		{with(eval, "--filter", "all,all"), "all is given twice"},
@@ -216,7 +216,7 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "clan", complete("eval", "--data", ""))
 	assert.Equal(t, "", complete("eval", "--data", "./"))
 	assert.Equal(t, "train valid test", complete("eval", "--split", ""))
-	assert.Equal(t, "tail head both", complete("eval", "--side", ""))
+	assert.Equal(t, "tail head both relation", complete("eval", "--side", ""))
 	assert.Equal(t, "none train all", complete("eval", "--filter", ""))
 	assert.Equal(t, "none,train none,all", complete("eval", "--filter", "none,"))
 	assert.Equal(t, "none,train,all", complete("eval", "--filter", "none,train,"))

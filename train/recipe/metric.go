@@ -41,7 +41,7 @@ func (m *Metric) Set(text string) error {
 		return bad
 	}
 	side, err := rank.ParseSides(parts[1])
-	if err != nil {
+	if err != nil || side == rank.RelationSide {
 		return bad
 	}
 	filter, err := rank.ParseFilter(parts[2])

@@ -1,0 +1,415 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/metrics/classify"
+	"github.com/mquine/mquine/rank"
+)
+
+func newClassifyCommand() *cobra.Command {
+	c := &classification{split: kg.Test, negatives: autoNegatives, thresholds: byRelation, unseen: overall, bins: 10,
+		seed: 1, top: metrics.DefaultTop}
+	cmd := &cobra.Command{
+		Use:   "classify CKPT --data NAME",
+		Short: "Classify triples as true or false",
+		Long: `Measure how well the scores of a checkpoint tell true triples from false ones.
+
+A triple counts as true if its score is at least a threshold. Every relation has
+its own threshold: the score with the highest accuracy on the true and the false
+triples of the valid split, and the smallest such score. CoDEx defines the same
+thresholds and measures. All triples of the split count together:
+
+  accuracy   share of right predictions
+  F1         2TP / (2TP + FP + FN), for the true class
+  precision  TP / (TP + FP)
+  recall     TP / (TP + FN)
+  ROC-AUC    probability that a true triple has a higher score than a false one
+  AP         average precision: the area under the precision-recall curve
+ROC-AUC and AP compare the scores of all relations and need no threshold.
+
+--negatives: the false triples.
+  auto       as files, if the data set has both files, else generated
+  files      valid_negatives.txt and test_negatives.txt, as in CoDEx-S and -M
+  generated  for each true triple one with another head or tail, drawn from the
+             entities that have the relation on that side in train. It is in no
+             split. --seed changes the draw
+
+--unseen: triples of relations that valid lacks.
+  overall  compare with the threshold that is best for all relations together
+  true     count as true, as the program of CoDEx does
+
+--calibrate turns scores into probabilities: platt fits a logistic curve to
+valid, isotonic a non-decreasing step function. They hold if true triples are as
+frequent as in valid. The table shows, for the evaluated split:
+
+  ECE    expected calibration error: how far the probabilities are from the
+         observed shares, on average over --bins bins
+  Brier  mean squared error of the probabilities
+--calibration writes the fit to a file for "mquine score --calibration".
+
+--predictions writes a line for each triple of the split: head, relation, tail,
+class, score, predicted and probability. --plot draws the reliability, the ROC
+curve and the precision-recall curve as SVG. --relations adds a line for every
+relation.`,
+		Example: `  mquine classify ./ckpt --data codex-s
+  mquine classify ./ckpt --data fb15k-237 --seed 7 --relations
+  mquine classify ./ckpt --data codex-m --calibrate isotonic --plot c.svg
+  mquine classify ./ckpt --data umls --calibration cal.json`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	c.inputs.add(cmd)
+	addChoice(cmd, &c.split, "split", "classify the triples of this split: test or valid", kg.Test, kg.Valid)
+	inGroup(cmd, inputFlags, "split")
+	addChoice(cmd, &c.negatives, "negatives", "false triples: auto, files or generated",
+		autoNegatives, fileNegatives, generatedNegatives)
+	flags.Var(seed{&c.seed}, "seed", "seed of generated false triples")
+	addChoice(cmd, &c.side, "side", "score triples as answers to (h, r, ?), tail, or to (?, r, t), head",
+		kg.Tail, kg.Head)
+	addChoice(cmd, &c.thresholds, "threshold", "thresholds: relation (one for each) or overall (one for all)",
+		byRelation, overall)
+	addChoice(cmd, &c.unseen, "unseen", "relations without a threshold: overall or true", overall, unseenTrue)
+	addChoice(cmd, &c.method, "calibrate", "calibration: platt or isotonic", classify.Platt, classify.Isotonic)
+	flags.Var(positive{&c.bins, 1000}, "bins", "number of bins for ECE and the plot")
+	inGroup(cmd, protocolFlags, "negatives", "seed", "side", "threshold", "unseen", "calibrate", "bins")
+	c.compute.add(cmd)
+	flags.BoolVar(&c.relations, "relations", false, "also show a line for every relation")
+	flags.Var(positive{n: &c.top}, "top", "list at most N relations")
+	c.printed.add(cmd)
+	addOutput(cmd, &c.calibrationFile, "calibration", "write the calibration as JSON to `FILE`")
+	addOutput(cmd, &c.predictionsFile, "predictions", "write the predictions, tab-separated, to `FILE`")
+	addOutput(cmd, &c.plotFile, "plot", "draw the curves as SVG to `FILE`")
+	return cmd
+}
+
+// The values of the flags of classify.
+const (
+	autoNegatives      = "auto"
+	fileNegatives      = "files"
+	generatedNegatives = "generated"
+	byRelation         = "relation"
+	overall            = "overall"
+	unseenTrue         = "true"
+)
+
+// classification classifies triples. It holds the flags of classify.
+type classification struct {
+	inputs
+	compute
+	printed
+	split              kg.Split
+	negatives          string
+	seed               uint64
+	side               kg.Side
+	thresholds, unseen string
+	method             classify.Method
+	bins, top          int
+	relations          bool
+	calibrationFile    string
+	predictionsFile    string
+	plotFile           string
+}
+
+func (c *classification) run(cmd *cobra.Command) error {
+	ctx, log := cmd.Context(), cmd.ErrOrStderr()
+	backend, err := c.compute.resolve()
+	if err != nil {
+		return err
+	}
+	s, err := c.inputs.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.writeNotes(log)
+	report := &classified{relations: c.relations, top: c.top}
+	valid, test, err := c.examples(ctx, log, s, rank.Options{Backend: backend, Threads: c.threads}, report)
+	if err != nil {
+		return err
+	}
+	evaluated, thresholds, err := classify.Evaluate(valid, test, classify.Options{
+		OneThreshold: c.thresholds == overall, UnseenTrue: c.unseen == unseenTrue, Method: c.method, Bins: c.bins,
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.verify(ctx); err != nil {
+		return err
+	}
+	evaluated.Negatives, evaluated.Seed, evaluated.Missing = report.Negatives, report.Seed, report.Missing
+	report.Report = *evaluated
+	return c.write(cmd, s, report, test, thresholds, backend.Tier.String())
+}
+
+// examples scores the true and the false triples of valid and of the split. It describes the false
+// triples in the report.
+func (c *classification) examples(
+	ctx context.Context, log io.Writer, s *subject, o rank.Options, report *classified,
+) (valid, test []classify.Example, err error) {
+	splits := []kg.Split{kg.Valid, c.split}
+	files, generate := [2][]kg.Triple{}, c.negatives == generatedNegatives
+	for i, split := range splits {
+		if generate {
+			break
+		}
+		if files[i], err = kg.ReadNegatives(ctx, s.graph, split); err != nil {
+			return nil, nil, err
+		}
+		if files[i] == nil {
+			if c.negatives == fileNegatives {
+				return nil, nil, fmt.Errorf("data set %s has no false triples for %v: put %[2]v_negatives.txt "+
+					"into %[3]s, or generate them with --negatives generated", s.graph.Name, split, s.graph.Dir)
+			}
+			generate = true
+		}
+	}
+	report.Negatives = fileNegatives
+	if generate {
+		report.Negatives, report.Seed = generatedNegatives, &c.seed
+	}
+	index := kg.NewIndex(s.graph)
+	var scored [2][]classify.Example
+	for i, split := range splits {
+		if i == 1 && split == kg.Valid {
+			return scored[0], scored[0], nil
+		}
+		triples, err := s.graph.Triples(split)
+		if err != nil {
+			return nil, nil, err
+		}
+		negatives := files[i]
+		if generate {
+			missing := 0
+			// Different splits have different streams.
+			seed := c.seed + uint64(i)<<32
+			if negatives, missing, err = classify.Negatives(ctx, s.graph, index, triples, seed); err != nil {
+				return nil, nil, err
+			}
+			report.Missing += missing
+		}
+		known := 0
+		for _, t := range negatives {
+			if index.Splits(t) != 0 {
+				known++
+			}
+		}
+		if known > 0 {
+			printNote(log, "%s of %v in the data set are also true triples", text.Plural(known, "false triple"), split)
+		}
+		if scored[i], err = classify.Score(ctx, s.checkpoint.Model, triples, negatives, c.side, o); err != nil {
+			return nil, nil, err
+		}
+	}
+	return scored[0], scored[1], nil
+}
+
+// write writes the output files and the result.
+func (c *classification) write(
+	cmd *cobra.Command, s *subject, r *classified, test []classify.Example, thresholds classify.Thresholds,
+	tier string,
+) error {
+	ctx := cmd.Context()
+	r.Provenance, r.Split, r.Side = provenance(ctx), c.split.String(), c.side.String()
+	var digests [2]string
+	if c.wantsJSON() || c.calibrationFile != "" {
+		var err error
+		if digests, err = s.digests(ctx); err != nil {
+			return err
+		}
+	}
+	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
+	if err != nil {
+		return err
+	}
+	from, config := &r.Provenance, s.checkpoint.Model.Config()
+	from.Machine.Tier, from.Machine.Threads = tier, c.threads
+	from.Checkpoint = describedCheckpoint(s.checkpoint.Path, config, digests[0])
+	from.Data = describedData(s.graph, digests[1])
+	for i := range r.Relations {
+		relation := &r.Relations[i]
+		relation.Name = s.graph.Relations.Label(relation.ID)
+		relation.Label = labels[relation.Name]
+	}
+	if c.calibrationFile != "" {
+		err = writeJSON(cmd, c.calibrationFile, calibrationFile{
+			Schema: calibrationSchema, Provenance: r.Provenance, Side: r.Side, Negatives: r.Negatives,
+			Calibration: *r.Calibration,
+		})
+	}
+	if c.predictionsFile != "" {
+		header, rows := predictions(s.graph, test, thresholds, r.Calibration)
+		err = errors.Join(err, writeTo(cmd.OutOrStdout(), c.predictionsFile, func(w io.Writer) error {
+			return text.WriteRecords(w, text.FormatTSV, header, rows)
+		}))
+	}
+	if c.plotFile != "" {
+		err = errors.Join(err, writeFile(cmd, c.plotFile, plotClassification(r, test)))
+	}
+	if c.calibrationFile == "-" || c.predictionsFile == "-" || c.plotFile == "-" {
+		return errors.Join(err, c.printed.printTo(cmd.ErrOrStderr(), r))
+	}
+	return errors.Join(err, c.print(cmd, r))
+}
+
+// predictions returns a line for each triple.
+func predictions(
+	g *kg.Graph, examples []classify.Example, t classify.Thresholds, c *classify.Calibration,
+) (header []string, rows iter.Seq[[]string]) {
+	return []string{"head", "relation", "tail", "class", "score", "predicted", "probability"},
+		func(yield func([]string) bool) {
+			for _, e := range examples {
+				h, r, tail := e.Triple.Head, e.Triple.Relation, e.Triple.Tail
+				row := []string{
+					g.Entities.Label(h), g.Relations.Label(r), g.Entities.Label(tail),
+					strconv.FormatBool(e.True), strconv.FormatFloat(e.Score, 'g', -1, 64),
+					strconv.FormatBool(t.Predict(e)), strconv.FormatFloat(c.Probability(e.Score), 'g', -1, 64),
+				}
+				if !yield(row) {
+					return
+				}
+			}
+		}
+}
+
+// classified is the JSON result of classify.
+type classified struct {
+	classify.Report
+	relations bool
+	top       int
+}
+
+func (r *classified) tables() []*text.Table {
+	t := text.NewTable(1, 2, 3, 4, 5, 6, 7, 8)
+	m := r.Result
+	t.Title = fmt.Sprintf("%s %s: %s, %s true and %s false triples (%s)", r.Provenance.Data.Name, r.Split,
+		r.Provenance.Checkpoint.ModelText(), text.Comma(m.TP+m.FN), text.Comma(m.TN+m.FP), r.Negatives)
+	t.AppendHeader([]any{"accuracy", "F1", "precision", "recall", "ROC-AUC", "AP", "ECE", "Brier"})
+	var row []any
+	for _, n := range []metrics.Number{
+		m.Accuracy, m.F1, m.Precision, m.Recall, m.ROCAUC, m.AP, r.Reliability.ECE, r.Reliability.Brier,
+	} {
+		row = append(row, fourDecimals(n))
+	}
+	t.AppendRow(row)
+	if !r.relations {
+		return []*text.Table{t}
+	}
+	relations := text.NewTable(2, 3, 4, 5, 6)
+	relations.Title = "By relation"
+	relations.AppendHeader([]any{"relation", "triples", "threshold", "accuracy", "F1", "ROC-AUC"})
+	for _, x := range r.Relations[:min(r.top, len(r.Relations))] {
+		threshold := "none"
+		if x.Threshold != nil {
+			threshold = strconv.FormatFloat(*x.Threshold, 'g', 6, 64)
+		}
+		name := x.Name
+		if x.Label != "" {
+			name += " (" + x.Label + ")"
+		}
+		relations.AppendRow([]any{
+			name, text.Comma(x.N), threshold, fourDecimals(x.Accuracy), fourDecimals(x.F1), fourDecimals(x.ROCAUC),
+		})
+	}
+	return []*text.Table{t, relations}
+}
+
+// fourDecimals formats a measure with four decimals. An undefined measure is a dash.
+func fourDecimals(n metrics.Number) string {
+	if math.IsNaN(float64(n)) {
+		return "–"
+	}
+	return strconv.FormatFloat(float64(n), 'f', 4, 64)
+}
+
+func (r *classified) remarks() []string {
+	var lines []string
+	if more := len(r.Relations) - r.top; r.relations && more > 0 {
+		lines = append(lines, fmt.Sprintf("… and %s more: raise --top to list them.",
+			text.Plural(more, "relation")))
+	}
+	thresholds := "Thresholds of relations, and the calibration, come from valid."
+	if r.Thresholds == overall {
+		thresholds = fmt.Sprintf("The threshold of all relations, %.6g, and the calibration come from valid.",
+			r.Threshold)
+	}
+	lines = append(lines, thresholds)
+	if r.Unseen > 0 {
+		as := fmt.Sprintf("with the overall threshold, %.6g", r.Threshold)
+		if r.UnseenAs == unseenTrue {
+			as = "that count as true"
+		}
+		lines = append(lines, fmt.Sprintf("Relations that valid lacks: %s %s.", text.Plural(r.Unseen, "triple"), as))
+	}
+	if r.Missing > 0 {
+		lines = append(lines, fmt.Sprintf("True triples of valid and the split without a false one: %s.",
+			text.Comma(r.Missing)))
+	}
+	return lines
+}
+
+// records returns a line for the split and a line for each relation.
+func (r *classified) records() (header []string, rows iter.Seq[[]string]) {
+	p := r.Provenance
+	line := func(relation, label, threshold string, m classify.Result, ece, brier string) []string {
+		row := []string{p.Data.Name, r.Split, p.Checkpoint.Model, relation, label, threshold}
+		row = append(row, text.Fields(m.N, m.TP, m.FP, m.TN, m.FN)...)
+		for _, n := range []metrics.Number{m.Accuracy, m.F1, m.Precision, m.Recall, m.ROCAUC, m.AP} {
+			row = append(row, exactNumber(n))
+		}
+		return append(row, ece, brier)
+	}
+	return []string{
+			"data", "split", "model", "relation", "label", "threshold", "n", "tp", "fp", "tn", "fn", "accuracy", "f1",
+			"precision", "recall", "roc_auc", "average_precision", "ece", "brier",
+		}, func(yield func([]string) bool) {
+			overall := strconv.FormatFloat(r.Threshold, 'g', -1, 64)
+			ece, brier := exactNumber(r.Reliability.ECE), exactNumber(r.Reliability.Brier)
+			if !yield(line("", "", overall, r.Result, ece, brier)) {
+				return
+			}
+			for _, x := range r.Relations {
+				threshold := ""
+				if x.Threshold != nil {
+					threshold = strconv.FormatFloat(*x.Threshold, 'g', -1, 64)
+				}
+				if !yield(line(x.Name, x.Label, threshold, x.Result, "", "")) {
+					return
+				}
+			}
+		}
+}
+
+// exactNumber formats a metric for programs. An undefined metric is empty.
+func exactNumber(n metrics.Number) string {
+	if math.IsNaN(float64(n)) {
+		return ""
+	}
+	return strconv.FormatFloat(float64(n), 'g', -1, 64)
+}
+
+// calibrationSchema is the version of the files of --calibration.
+const calibrationSchema = "mquine.calibration/1"
+
+// calibrationFile is a calibration for the scores of a checkpoint.
+type calibrationFile struct {
+	Schema     string             `json:"schema"`
+	Provenance metrics.Provenance `json:"provenance"`
+	// Side is the side of the queries whose scores were calibrated, and Negatives says where the false
+	// triples came from.
+	Side      string `json:"side"`
+	Negatives string `json:"negatives"`
+	classify.Calibration
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// TestClassify recomputes the measures from the predictions, and the probabilities with mquine score.
+func TestClassify(t *testing.T) {
+	w := newWorkplace(t)
+	calibration, predictions, plot := w.path("c.json"), w.path("p.tsv"), w.path("p.svg")
+	other := w.another(t)
+	for _, method := range []string{"platt", "isotonic"} {
+		o := succeed(t, "classify", w.model, "--data", w.data, "--calibrate", method, "--calibration", calibration,
+			"--predictions", predictions, "--plot", plot, "--json", w.path("r.json"), "--relations")
+		assert.Contains(t, o.stdout, "(generated)")
+		assert.Contains(t, o.stdout, "By relation")
+		var r classified
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("r.json"))), &r))
+		assert.Equal(t, "mquine.classify/1", r.Schema)
+		require.NotNil(t, r.Seed)
+		rows := readTSV(t, string(must1(os.ReadFile(predictions))))
+		require.Len(t, rows, r.Result.N)
+		right, brier := 0.0, 0.0
+		var triples strings.Builder
+		for _, row := range rows {
+			class := 0.0
+			if row["class"] == "true" {
+				class = 1
+			}
+			if row["class"] == row["predicted"] {
+				right++
+			}
+			p := number64(t, row["probability"])
+			brier += (p - class) * (p - class)
+			triples.WriteString(row["head"] + "\t" + row["relation"] + "\t" + row["tail"] + "\n")
+		}
+		n := float64(len(rows))
+		assert.InDelta(t, right/n, float64(r.Result.Accuracy), 1e-12)
+		assert.InDelta(t, brier/n, float64(r.Reliability.Brier), 1e-12)
+		assert.Equal(t, 3, strings.Count(string(must1(os.ReadFile(plot))), `class="title"`))
+
+		s := mquineReading(t, triples.String(), "score", w.model, "--data", w.data, "--in", "-",
+			"--calibration", calibration)
+		require.Zero(t, s.status, s.stderr)
+		for i, row := range readTSV(t, s.stdout) {
+			require.Equal(t, rows[i]["score"], row["score"])
+			require.Equal(t, rows[i]["probability"], row["probability"])
+			require.Equal(t, rows[i]["class"] == "true", row["known"] != "unknown")
+		}
+		mquineReading(t, "", "score", other, "--in", "-", "--calibration", calibration).
+			requireSentence(t, exitFailed, "is for another checkpoint")
+		mquineReading(t, "", "score", w.model, "--in", "-", "--calibration", calibration, "--side", "head").
+			requireSentence(t, exitFailed, "is for --side tail")
+	}
+	require.NoError(t, os.WriteFile(calibration, []byte("{}"), 0o644))
+	mquineReading(t, "", "score", w.model, "--in", "-", "--calibration", calibration).
+		requireSentence(t, exitFailed, "is not a calibration")
+}
+
+// Files with false triples are used if both exist.
+func TestClassifyWithFiles(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	line := func(tr kg.Triple) string {
+		entities := g.Entities
+		return entities.Label(tr.Head) + "\t" + g.Relations.Label(tr.Relation) + "\t" + entities.Label(tr.Tail) + "\n"
+	}
+	classify := []string{"classify", w.model, "--data", w.data}
+	mquine(t, append(classify, "--negatives", "files")...).requireSentence(t, exitFailed,
+		"has no false triples for valid: put valid_negatives.txt into "+w.data)
+	for _, split := range []kg.Split{kg.Valid, kg.Test} {
+		var text strings.Builder
+		for _, tr := range g.Splits[split] {
+			text.WriteString(line(kg.Triple{Head: tr.Tail, Relation: tr.Relation, Tail: tr.Head}))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(w.data, split.String()+"_negatives.txt"),
+			[]byte(text.String()), 0o644))
+	}
+	assert.Contains(t, succeed(t, classify...).stdout, "40 true and 40 false triples (files)")
+	assert.Contains(t, succeed(t, append(classify, "--negatives", "generated")...).stdout, "(generated)")
+	o := succeed(t, append(classify, "--threshold", "overall", "--split", "valid", "--side", "head")...)
+	assert.Contains(t, o.stdout, "20 true and 20 false triples (files)")
+	assert.Contains(t, o.stdout, "The threshold of all relations, ")
+
+	known := line(g.Splits[kg.Train][0])
+	file := filepath.Join(w.data, "test_negatives.txt")
+	require.NoError(t, os.WriteFile(file, []byte(known), 0o644))
+	assert.Contains(t, succeed(t, classify...).stderr, "1 false triple of test in the data set are also true triples")
+	require.NoError(t, os.WriteFile(file, []byte(known+"stranger\tlives_in\tnowhere\n"), 0o644))
+	mquine(t, classify...).requireSentence(t, exitFailed, `test_negatives.txt:2: unknown entity "stranger"`)
+}

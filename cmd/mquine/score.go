@@ -1,0 +1,597 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/metrics/classify"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
+)
+
+func newScoreCommand() *cobra.Command {
+	s := &scoring{filter: rank.All, ties: rank.Realistic}
+	cmd := &cobra.Command{
+		Use:   "score CKPT --in FILE",
+		Short: "Score given triples",
+		Long: `Print the model's score of every triple in a file, or of one triple.
+
+The score says how plausible the model finds the triple. Higher is better, for
+distances too: their scores are negative, or subtracted from a margin. The scale
+depends on the model ("mquine predict --help" lists the formulas).
+
+--in reads triples from a file, or from standard input if the file is "-". Each
+line has a head, a relation and a tail, separated by tabs. --head, --relation
+and --tail give one triple. Labels are as in the checkpoint.
+
+A model with reciprocal relations, and some others, score a triple differently
+as an answer to (h, r, ?) and to (?, r, t). --side chooses; the default is tail.
+
+With --data, the column "known" names the splits that contain the triple, such
+as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and
+of the head among all entities, exactly as "mquine eval" would rank them under
+--filter and --ties. The triple need not be in the data set.
+
+--calibration adds the probability that the triple is true, from a file that
+"mquine classify --calibration" wrote for the same checkpoint.
+
+The default format is tsv for --in, and table for one triple. csv, tsv and json
+are written while the triples are read, so their number is not limited. Other
+formats need all triples in memory. If the command fails, the lines that it has
+printed are right, but incomplete.
+
+` + loadingHelp,
+		Example: `  mquine score ./ckpt --in triples.tsv
+  mquine score ./ckpt --data umls --in triples.tsv --ranks
+  mquine score ./ckpt --head steroid --relation affects --tail fungus
+  cut -f 1-3 candidates.tsv | mquine score ./ckpt --in - --format csv`,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if s.in != "" && !cmd.Flags().Changed("format") {
+				s.format = text.FormatTSV
+			}
+			return s.check(cmd)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	s.inputs.addOptional(cmd)
+	flags.StringVar(&s.in, "in", "", "read triples from `FILE` (- is standard input)")
+	flags.StringVar(&s.head, "head", "", "head `ENTITY` of one triple")
+	flags.StringVar(&s.relation, "relation", "", "`RELATION` of one triple")
+	flags.StringVar(&s.tail, "tail", "", "tail `ENTITY` of one triple")
+	inGroup(cmd, queryFlags, "in", "head", "relation", "tail")
+	markInput(cmd, "in")
+	addChoice(cmd, &s.side, "side", "score the triple as an answer to (h, r, ?), tail, or to (?, r, t), head",
+		kg.Tail, kg.Head)
+	flags.BoolVar(&s.ranks, "ranks", false, "add the ranks of the tail and of the head; needs --data")
+	addChoice(cmd, &s.filter, "filter", "filter of the ranks: none, train or all", rank.None, rank.Train, rank.All)
+	addChoice(cmd, &s.ties, "ties", "tie rule of the ranks: optimistic, pessimistic, realistic or rounded",
+		rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded)
+	inGroup(cmd, protocolFlags, "side", "ranks", "filter", "ties")
+	flags.StringVar(&s.calibrationFile, "calibration", "",
+		"add probabilities by the calibration in `FILE` (see mquine classify)")
+	inGroup(cmd, inputFlags, "calibration")
+	markInput(cmd, "calibration")
+	s.printed.add(cmd, text.FormatTSV)
+	s.compute.add(cmd)
+	return cmd
+}
+
+// scoring scores triples. It holds the flags of score.
+type scoring struct {
+	inputs
+	compute
+	printed
+	in                   string
+	head, relation, tail string
+	side                 kg.Side
+	ranks                bool
+	filter               rank.Filter
+	ties                 rank.Ties
+	calibrationFile      string
+}
+
+// check refuses flags that contradict each other.
+func (s *scoring) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	fields := 0
+	for _, name := range []string{"head", "relation", "tail"} {
+		if given(name) {
+			fields++
+		}
+	}
+	switch {
+	case given("in") && fields > 0:
+		return errors.New("--in already gives the triples: leave out --head, --relation and --tail")
+	case !given("in") && fields < 3:
+		return errors.New("the triples are missing: give --in, or --head, --relation and --tail")
+	case s.ranks && s.data == "":
+		return errors.New("--ranks needs --data: the filters leave out known answers")
+	case !s.ranks && (given("filter") || given("ties")):
+		return errors.New("--filter and --ties apply to ranks: add --ranks, or leave them out")
+	}
+	return nil
+}
+
+func (s *scoring) run(cmd *cobra.Command) error {
+	ctx, log := cmd.Context(), cmd.ErrOrStderr()
+	backend, err := s.compute.resolve()
+	if err != nil {
+		return err
+	}
+	opened, err := s.inputs.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer opened.close()
+	opened.writeNotes(log)
+	config := opened.checkpoint.Model.Config()
+	for _, note := range model.ScoreNotes(config) {
+		printNote(log, "%s", note)
+	}
+	w := &scorer{
+		scoring: s, subject: opened, meter: newMeter(log),
+		options: rank.Options{Backend: backend, Threads: s.threads},
+	}
+	if opened.graph != nil {
+		if s.ranks {
+			if err := s.filter.Check(opened.graph); err != nil {
+				return err
+			}
+		}
+		w.index = kg.NewIndex(opened.graph)
+	}
+	if s.calibrationFile != "" {
+		if w.calibration, err = w.readCalibration(ctx); err != nil {
+			return err
+		}
+	}
+	result, err := w.describe(ctx)
+	if err != nil {
+		return err
+	}
+	result.triples = w.triples(ctx, cmd.InOrStdin(), log)
+	err = result.print(cmd.OutOrStdout(), &s.printed)
+	return cmp.Or(result.failed, err)
+}
+
+// scorer scores triples in batches.
+type scorer struct {
+	*scoring
+	*subject
+	index   *kg.Index // nil without a data set
+	options rank.Options
+	meter   *meter
+	// calibration is nil without --calibration.
+	calibration *classify.Calibration
+}
+
+// readCalibration reads the file of --calibration, which must be for the checkpoint and the side.
+func (w *scorer) readCalibration(ctx context.Context) (*classify.Calibration, error) {
+	contents, err := input.ReadFile(ctx, w.calibrationFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the calibration %s: %w", w.calibrationFile, text.Cause(err))
+	}
+	var file calibrationFile
+	if err := json.Unmarshal(contents, &file); err != nil || file.Schema != calibrationSchema {
+		return nil, fmt.Errorf("%s is not a calibration (%s): write one with mquine classify --calibration",
+			w.calibrationFile, calibrationSchema)
+	}
+	if err := file.Check(); err != nil {
+		return nil, fmt.Errorf("the calibration %s is damaged (%w): write it again with mquine classify --calibration",
+			w.calibrationFile, err)
+	}
+	digest, err := w.checkpoint.SHA256(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if digest != file.Provenance.Checkpoint.SHA256 {
+		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
+			"mquine classify --calibration", w.calibrationFile, file.Provenance.Checkpoint.Path, w.checkpoint.Path)
+	}
+	if file.Side != w.side.String() {
+		return nil, fmt.Errorf("the calibration %s is for --side %s: use this side, or write another calibration",
+			w.calibrationFile, file.Side)
+	}
+	return &file.Calibration, nil
+}
+
+// describe returns the result without its triples.
+func (w *scorer) describe(ctx context.Context) (*scores, error) {
+	c := w.checkpoint.Model.Config()
+	spec, err := model.Lookup(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	var digests [2]string
+	if w.wantsJSON() {
+		if digests, err = w.digests(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r := &scores{
+		Schema: "mquine.score/1", Provenance: provenance(ctx), Formula: spec.Score, Better: "higher",
+		Side: w.side.String(), Triples: []scoredTriple{}, known: w.index != nil, ranks: w.ranks,
+		probability: w.calibration != nil,
+	}
+	if w.ranks {
+		r.Filter, r.Ties = w.filter.String(), w.ties.String()
+	}
+	from := &r.Provenance
+	from.Machine.Tier, from.Machine.Threads = w.options.Backend.Tier.String(), w.threads
+	from.Checkpoint = describedCheckpoint(w.checkpoint.Path, c, digests[0])
+	if w.graph != nil {
+		from.Data = describedData(w.graph, digests[1])
+	}
+	return r, nil
+}
+
+// scoreBatch is the number of triples that are scored, and checked for a change of the checkpoint,
+// at a time.
+const scoreBatch = 1 << 16
+
+// errStopped ends reading because the consumer of the triples has ended.
+var errStopped = errors.New("stopped")
+
+// triples reads the triples and scores them. An error ends the sequence.
+func (w *scorer) triples(ctx context.Context, stdin io.Reader, log io.Writer) iter.Seq2[scoredTriple, error] {
+	return func(yield func(scoredTriple, error) bool) {
+		var (
+			batch  []kg.Triple
+			count  int
+			failed error // of the scoring, not of the reading
+		)
+		flush := func() error {
+			scored, err := w.score(ctx, batch)
+			if err != nil {
+				failed = err
+				return errStopped
+			}
+			for _, t := range scored {
+				if !yield(t, nil) {
+					return errStopped
+				}
+			}
+			count += len(batch)
+			batch = batch[:0]
+			return nil
+		}
+		err := w.read(ctx, stdin, log, func(t kg.Triple) error {
+			if batch = append(batch, t); len(batch) < scoreBatch {
+				return nil
+			}
+			return flush()
+		})
+		if err == nil {
+			err = flush()
+		}
+		if errors.Is(err, errStopped) {
+			err = failed
+		}
+		if err != nil {
+			yield(scoredTriple{}, err)
+			return
+		}
+		fmt.Fprintf(log, "scored %s\n", text.Plural(count, "triple"))
+	}
+}
+
+// read calls add with each triple that the flags or the file give.
+func (w *scorer) read(ctx context.Context, stdin io.Reader, log io.Writer, add func(kg.Triple) error) error {
+	parse := func(fields [3]string) error {
+		t, err := parseTriple(w.checkpoint.Entities, w.checkpoint.Relations, fields)
+		if err != nil {
+			return err
+		}
+		return add(t)
+	}
+	if w.in == "" {
+		return parse([3]string{w.head, w.relation, w.tail})
+	}
+	file, name, err := openLines(ctx, w.in, "triples", stdin, log)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	empty := true
+	err = readLines(name, "triples", "head, relation and tail", file, func(fields [3]string) error {
+		empty = false
+		return parse(fields)
+	})
+	if err == nil && empty {
+		err = fmt.Errorf("%s is empty: it must hold at least one triple", name)
+	}
+	return err
+}
+
+// score scores a batch of triples. It returns an error if the checkpoint has changed.
+func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, error) {
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	m := w.checkpoint.Model
+	values, err := rank.Scores(ctx, m, batch, w.side, w.options)
+	if err != nil {
+		return nil, err
+	}
+	var ranks []rank.Rank
+	if w.ranks {
+		o := w.options
+		o.Progress = w.meter.ranking
+		r, err := rank.Run(ctx, m, w.index, batch, o)
+		w.meter.clear()
+		if err != nil {
+			return nil, err
+		}
+		ranks = r.Ranks
+	}
+	if err := w.verify(ctx); err != nil {
+		return nil, err
+	}
+	scored := make([]scoredTriple, len(batch))
+	for i, t := range batch {
+		scored[i] = scoredTriple{
+			Head: w.checkpoint.Entities.Label(t.Head), Relation: w.checkpoint.Relations.Label(t.Relation),
+			Tail: w.checkpoint.Entities.Label(t.Tail), Score: m.Score(values[i]),
+		}
+		if w.calibration != nil {
+			p := w.calibration.Probability(scored[i].Score)
+			scored[i].Probability = &p
+		}
+		if w.index != nil {
+			scored[i].Known = knownIn(w.index.Splits(t))
+		}
+		if ranks != nil {
+			tail, head := w.ties.Rank(&ranks[i], w.filter), w.ties.Rank(&ranks[len(batch)+i], w.filter)
+			scored[i].TailRank, scored[i].HeadRank = &tail, &head
+		}
+	}
+	return scored, nil
+}
+
+// knownIn names the splits of a set, or says that there are none.
+func knownIn(set kg.SplitSet) string {
+	var list []string
+	for s := range kg.NumSplits {
+		if set.Has(s) {
+			list = append(list, s.String())
+		}
+	}
+	return cmp.Or(strings.Join(list, "+"), "unknown")
+}
+
+// scores is the JSON result of score.
+type scores struct {
+	Schema     string             `json:"schema"`
+	Provenance metrics.Provenance `json:"provenance"`
+	// Formula is the formula of the score. Better says which scores are better: higher.
+	Formula string `json:"formula"`
+	Better  string `json:"better"`
+	// Side is the side of the queries to which the triples are answers.
+	Side string `json:"side"`
+	// Filter and Ties give the protocol of the ranks. They are empty without ranks.
+	Filter  string         `json:"filter,omitempty"`
+	Ties    string         `json:"ties,omitempty"`
+	Triples []scoredTriple `json:"triples"` // empty: the triples are streamed
+
+	triples      iter.Seq2[scoredTriple, error]
+	all          iter.Seq[scoredTriple] // triples up to an error, which all sets
+	failed       error
+	known, ranks bool
+	probability  bool
+}
+
+// scoredTriple is a triple with its score.
+type scoredTriple struct {
+	Head     string  `json:"head"`
+	Relation string  `json:"relation"`
+	Tail     string  `json:"tail"`
+	Score    float64 `json:"score"`
+	// Probability is nil without a calibration.
+	Probability *float64 `json:"probability,omitempty"`
+	// Known names the splits with the triple, or is "unknown". It is empty without a data set.
+	Known string `json:"known,omitempty"`
+	// TailRank and HeadRank are nil without ranks.
+	TailRank *float64 `json:"tail_rank,omitempty"`
+	HeadRank *float64 `json:"head_rank,omitempty"`
+}
+
+// print writes the result to the file of --json and, in the format of --format, to out. It does not
+// keep the triples in memory unless the format needs them. If the triples end with an error, print
+// sets failed, writes no file and prints no table.
+func (r *scores) print(out io.Writer, p *printed) error {
+	next, stop := iter.Pull2(r.triples)
+	defer stop()
+	// Print nothing, not even a header, if there is no first triple.
+	t, err, more := next()
+	if r.failed = err; err != nil {
+		return err
+	}
+	r.all = func(yield func(scoredTriple) bool) {
+		for ; more; t, err, more = next() {
+			if r.failed = err; err != nil || !yield(t) {
+				return
+			}
+		}
+	}
+	switch p.jsonFile {
+	case "":
+		return r.printTo(out, p)
+	case "-":
+		return writeTo(out, "-", r.stream)
+	}
+	return writeTo(out, p.jsonFile, func(file io.Writer) error {
+		stream, err := r.begin(file)
+		if err != nil {
+			return err
+		}
+		all := r.all
+		r.all = func(yield func(scoredTriple) bool) {
+			for t := range all {
+				if err = stream.add(t); err != nil || !yield(t) {
+					return
+				}
+			}
+		}
+		if printed := r.printTo(out, p); err == nil {
+			err = printed
+		}
+		if err = cmp.Or(r.failed, err); err != nil {
+			return err
+		}
+		return stream.end()
+	})
+}
+
+// printTo prints the result in the format of --format.
+func (r *scores) printTo(out io.Writer, p *printed) error {
+	switch p.format {
+	case text.FormatJSON:
+		return writeTo(out, "-", r.stream)
+	case text.FormatCSV, text.FormatTSV:
+	default:
+		list := slices.Collect(r.all)
+		if r.failed != nil {
+			return r.failed
+		}
+		r.all = slices.Values(list)
+	}
+	return p.printTo(out, r)
+}
+
+// stream writes the JSON result.
+func (r *scores) stream(w io.Writer) error {
+	stream, err := r.begin(w)
+	if err != nil {
+		return err
+	}
+	for t := range r.all {
+		if err := stream.add(t); err != nil {
+			return err
+		}
+	}
+	if r.failed != nil {
+		return r.failed
+	}
+	return stream.end()
+}
+
+// begin writes the JSON result to w up to the triples.
+func (r *scores) begin(w io.Writer) (*tripleStream, error) {
+	var start bytes.Buffer
+	if err := text.WriteJSON(&start, r); err != nil {
+		return nil, err
+	}
+	_, err := w.Write(bytes.TrimSuffix(start.Bytes(), []byte("]\n}\n")))
+	return &tripleStream{w: w}, err
+}
+
+// tripleStream writes the rest of the JSON result, one triple a line.
+type tripleStream struct {
+	w    io.Writer
+	more bool
+}
+
+func (s *tripleStream) add(t scoredTriple) error {
+	line, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	start := "\n    "
+	if s.more {
+		start = ",\n    "
+	}
+	s.more = true
+	_, err = io.WriteString(s.w, start+string(text.JSON(line)))
+	return err
+}
+
+func (s *tripleStream) end() error {
+	_, err := io.WriteString(s.w, "\n  ]\n}\n")
+	return err
+}
+
+func (r *scores) tables() []*text.Table {
+	numbers := []int{4}
+	header := []any{"head", "relation", "tail", "score"}
+	if r.probability {
+		header = append(header, "probability")
+		numbers = append(numbers, len(header))
+	}
+	if r.known {
+		header = append(header, "known")
+	}
+	if r.ranks {
+		header = append(header, "tail rank", "head rank")
+		numbers = append(numbers, len(header)-1, len(header))
+	}
+	t := text.NewTable(numbers...)
+	t.AppendHeader(header)
+	for s := range r.all {
+		row := []any{s.Head, s.Relation, s.Tail, strconv.FormatFloat(s.Score, 'g', 7, 64)}
+		if r.probability {
+			row = append(row, strconv.FormatFloat(*s.Probability, 'f', 4, 64))
+		}
+		if r.known {
+			row = append(row, s.Known)
+		}
+		if r.ranks {
+			row = append(row, formatRank(*s.TailRank), formatRank(*s.HeadRank))
+		}
+		t.AppendRow(row)
+	}
+	return []*text.Table{t}
+}
+
+func (r *scores) remarks() []string {
+	return []string{fmt.Sprintf("Score of %s: %s. Higher is better.", r.Provenance.Checkpoint.Model, r.Formula)}
+}
+
+func (r *scores) records() (header []string, rows iter.Seq[[]string]) {
+	header = []string{"head", "relation", "tail", "score"}
+	if r.probability {
+		header = append(header, "probability")
+	}
+	if r.known {
+		header = append(header, "known")
+	}
+	if r.ranks {
+		header = append(header, "tail_rank", "head_rank")
+	}
+	return header, func(yield func([]string) bool) {
+		for s := range r.all {
+			row := []string{s.Head, s.Relation, s.Tail, strconv.FormatFloat(s.Score, 'g', -1, 64)}
+			if r.probability {
+				row = append(row, strconv.FormatFloat(*s.Probability, 'g', -1, 64))
+			}
+			if r.known {
+				row = append(row, s.Known)
+			}
+			if r.ranks {
+				row = append(row, formatRank(*s.TailRank), formatRank(*s.HeadRank))
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// formatRank formats a rank, which may end in .5.
+func formatRank(r float64) string { return strconv.FormatFloat(r, 'f', -1, 64) }

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model"
+)
+
+// TestScoreRanks compares the ranks of all models with the golden ranks, which come from an
+// independent Python program.
+func TestScoreRanks(t *testing.T) {
+	data := filepath.Join("..", "..", "testdata")
+	test := string(must1(os.ReadFile(filepath.Join(data, "graph", "test.txt"))))
+	for _, name := range model.Names() {
+		golden := readTSV(t, string(must1(os.ReadFile(filepath.Join(data, "ranks", name+".tsv")))))
+		want := map[string]string{} // the ranks of a side and a triple, in sequence
+		for _, filter := range []string{"none", "all"} {
+			clear(want)
+			for _, row := range golden {
+				key := strings.Join([]string{row["side"], row["head"], row["relation"], row["tail"]}, "\t")
+				better, equal := number64(t, row[filter+"_better"]), number64(t, row[filter+"_equal"])
+				want[key] = fmt.Sprint(1 + better + equal/2)
+			}
+			o := mquineReading(t, test, "score", filepath.Join(data, "checkpoints", name), "--data",
+				filepath.Join(data, "graph"), "--in", "-", "--ranks", "--filter", filter)
+			require.Zero(t, o.status, o.stderr)
+			rows := readTSV(t, o.stdout)
+			require.Len(t, rows, strings.Count(test, "\n"))
+			for i, line := range strings.Split(strings.TrimSpace(test), "\n") {
+				row := rows[i]
+				require.Equal(t, line, row["head"]+"\t"+row["relation"]+"\t"+row["tail"])
+				for _, side := range []string{"tail", "head"} {
+					require.Equal(t, want[side+"\t"+line], row[side+"_rank"], "%s, %s", name, line)
+				}
+				assert.Contains(t, row["known"], "test")
+			}
+		}
+	}
+}
+
+// TestScoreOfFixture compares scores with the distances that an independent program computed.
+func TestScoreOfFixture(t *testing.T) {
+	fixtures := os.Getenv("MQUINE_FIXTURES")
+	if fixtures == "" {
+		t.Skip("MQUINE_FIXTURES is not set")
+	}
+	dir := filepath.Join(fixtures, "mquine-umls")
+	rows := readTSV(t, string(must1(os.ReadFile(filepath.Join(dir, "scores.tsv")))))
+	var in strings.Builder
+	for _, row := range rows {
+		in.WriteString(row["head"] + "\t" + row["relation"] + "\t" + row["tail"] + "\n")
+	}
+	for _, side := range []string{"tail", "head"} {
+		o := mquineReading(t, in.String(), "score", dir, "--in", "-", "--side", side)
+		require.Zero(t, o.status, o.stderr)
+		got := readTSV(t, o.stdout)
+		require.Len(t, got, len(rows))
+		for i, row := range rows {
+			want := -number64(t, row["s"])
+			assert.InEpsilon(t, want, number64(t, got[i]["score"]), 1e-9)
+			assert.NotContains(t, got[i], "known", "there is no data set")
+		}
+	}
+}
+
+func TestScoreFormats(t *testing.T) {
+	w := newWorkplace(t)
+	line := strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "valid.txt")))), "\n", 2)[0]
+	f := strings.Split(line, "\t")
+	score := []string{"score", w.model, "--data", w.data}
+
+	o := succeed(t, append(score, "--head", f[0], "--relation", f[1], "--tail", f[2])...)
+	assert.Regexp(t, `(?m)^`+f[0]+` +`+f[1]+` +`+f[2]+` +-[0-9.e+-]+  (train\+)?valid(\+test)?$`, o.stdout)
+	assert.Contains(t, o.stdout, "Score of mquine: −‖H Rʰ − Rᵗ T + H Rᶜ T‖². Higher is better.\n")
+
+	file := w.path("scores.json")
+	in := line + "\n" + f[2] + "\t" + f[1] + "\t" + f[0]
+	o = mquineReading(t, in, append(score, "--in", "-", "--ranks", "--json", file)...)
+	require.Zero(t, o.status, o.stderr)
+	rows := readTSV(t, o.stdout)
+	require.Len(t, rows, 2)
+	assert.Equal(t, "unknown", rows[1]["known"])
+	for _, args := range [][]string{{"--format", "json"}, {"--json", "-"}} {
+		o := mquineReading(t, in, append(append(score, "--in", "-", "--ranks"), args...)...)
+		require.Zero(t, o.status, o.stderr)
+		for _, text := range []string{o.stdout, string(must1(os.ReadFile(file)))} {
+			var got scores
+			require.NoError(t, json.Unmarshal([]byte(text), &got))
+			assert.Equal(t, "mquine.score/1", got.Schema)
+			assert.Equal(t, "families", got.Provenance.Data.Name)
+			assert.Len(t, got.Provenance.Checkpoint.SHA256, 64)
+			require.Len(t, got.Triples, 2)
+			for i, s := range got.Triples {
+				assert.Equal(t, rows[i]["score"], strconv.FormatFloat(s.Score, 'g', -1, 64))
+				assert.Equal(t, rows[i]["tail_rank"], formatRank(*s.TailRank))
+				assert.Equal(t, rows[i]["head_rank"], formatRank(*s.HeadRank))
+			}
+		}
+	}
+}
+
+// More triples than a batch give the same lines as each alone, and no more memory.
+func TestScoreManyBatches(t *testing.T) {
+	w := newWorkplace(t)
+	test := string(must1(os.ReadFile(filepath.Join(w.data, "test.txt"))))
+	score := []string{"score", w.model, "--in", "-"}
+	one := mquineReading(t, test, score...)
+	header, body, _ := strings.Cut(one.stdout, "\n")
+	times := 2*scoreBatch/strings.Count(test, "\n") + 1
+	many := mquineReading(t, strings.Repeat(test, times), score...)
+	require.Zero(t, many.status, many.stderr)
+	assert.True(t, many.stdout == header+"\n"+strings.Repeat(body, times), "every batch has the same scores")
+}
+
+func TestScoreBadInput(t *testing.T) {
+	w := newWorkplace(t)
+	score := []string{"score", w.model}
+	with := func(more ...string) []string { return slices.Concat(score, more) }
+	for _, test := range []struct {
+		args     []string
+		sentence string
+	}{
+		{nil, "the triples are missing: give --in, or --head, --relation and --tail"},
+		{[]string{"--head", "a"}, "the triples are missing"},
+		{[]string{"--in", "f", "--tail", "a"}, "--in already gives the triples"},
+		{[]string{"--in", "f", "--ranks"}, "--ranks needs --data"},
+		{[]string{"--in", "f", "--ties", "realistic"}, "add --ranks"},
+		{[]string{"--in", "f", "--side", "both"}, `--side "both": choose from tail and head`},
+	} {
+		mquine(t, with(test.args...)...).requireSentence(t, exitUsage, test.sentence)
+	}
+	line := strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "valid.txt")))), "\n", 2)[0]
+	f := strings.Split(line, "\t")
+	file := w.path("scores.json")
+	for in, sentence := range map[string]string{
+		"":                                   "standard input is empty: it must hold at least one triple",
+		line + "\na\tb\n":                    "standard input:2: 2 fields instead of 3: write head, relation and tail",
+		line + "\n" + f[0] + "\t?\t" + f[2]:  `standard input:2: the checkpoint has no relation "?"`,
+		"stranger\t" + f[1] + "\t" + f[2]:    `standard input:1: the checkpoint has no entity "stranger"`,
+		f[0] + "\t" + f[1] + "\tfamily\x1b0": `standard input:1: the checkpoint has no entity "family\x1b0"`,
+	} {
+		for _, more := range [][]string{nil, {"--json", file}, {"--json", "-"}, {"--format", "table"}} {
+			o := mquineReading(t, in, with(append(more, "--in", "-")...)...)
+			o.requireSentence(t, exitFailed, "mquine score: "+sentence)
+			assert.NoFileExists(t, file)
+		}
+	}
+	mquine(t, with("--in", w.dir)...).requireSentence(t, exitFailed,
+		"cannot read triples from "+w.dir+": is a directory")
+}
+
+// readTSV returns the rows of tab-separated text with a header.
+func readTSV(t *testing.T, text string) (rows []map[string]string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	header := strings.Split(lines[0], "\t")
+	for _, line := range lines[1:] {
+		fields := strings.Split(line, "\t")
+		require.Len(t, fields, len(header), line)
+		row := map[string]string{}
+		for i, name := range header {
+			row[name] = fields[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func number64(t *testing.T, s string) float64 {
+	t.Helper()
+	x, err := strconv.ParseFloat(s, 64)
+	require.NoError(t, err)
+	require.False(t, math.IsNaN(x))
+	return x
+}

@@ -1,0 +1,70 @@
+package kg
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
+)
+
+// negativesFiles lists the possible names of a file with false triples, without compression.
+func negativesFiles(s Split) []string {
+	return []string{s.String() + "_negatives.txt", s.String() + "_negatives.nt"}
+}
+
+// ReadNegatives reads the false triples that belong to a split of g, for triple classification:
+// valid_negatives.txt or test_negatives.txt in the folder of g, as N-Triples (.nt) if they are, and
+// compressed (.gz, .zst) or not. The triples have the identifiers of g. Without the file, the result
+// is nil. Labels that g lacks are errors with file and line.
+func ReadNegatives(ctx context.Context, g *Graph, s Split) ([]Triple, error) {
+	if g.Dir == "" {
+		return nil, nil
+	}
+	path, err := input.Await(ctx, func() (string, error) {
+		files, err := listFolder(g.Dir)
+		if err != nil {
+			return "", fmt.Errorf("reading the folder %s: %w", g.Dir, text.Cause(err))
+		}
+		return files.find(negativesFiles(s))
+	})
+	if err != nil || path == "" {
+		return nil, err
+	}
+	id := func(v *Vocabulary, kind string, label []byte) (int32, error) {
+		if id, ok := v.lookup(label); ok {
+			return id, nil
+		}
+		return 0, fmt.Errorf("unknown %s %.200q: a false triple has labels of the data set", kind, label)
+	}
+	negatives := []Triple{}
+	add := func(head, relation, tail []byte) error {
+		h, err := id(g.Entities, "entity", head)
+		if err != nil {
+			return err
+		}
+		r, err := id(g.Relations, "relation", relation)
+		if err != nil {
+			return err
+		}
+		t, err := id(g.Entities, "entity", tail)
+		if err != nil {
+			return err
+		}
+		negatives = append(negatives, Triple{h, r, t})
+		return nil
+	}
+	read := readTriples
+	if strings.HasSuffix(filepath.Base(trimCompression(path)), ".nt") {
+		read = readNTriples
+	}
+	if err := newOpening().readFile(ctx, path, func(l *lines) error { return read(l, add) }); err != nil {
+		return nil, err
+	}
+	if len(negatives) == 0 {
+		return nil, fmt.Errorf("%s has no triples: remove the file, or fetch or copy it again", path)
+	}
+	return negatives, nil
+}

@@ -1,0 +1,87 @@
+package classify
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// Negatives draws a false triple for each triple, with the same relation and the same head or tail.
+// The other entity is drawn, uniformly, from the entities that have the relation on that side in the
+// training split of g. The triple is in no split of g, whose index is x, and differs from the triples
+// drawn before. A fair coin chooses the side; if it has no such entity, the other side is tried. If
+// neither has one, the triple gets none, and missing counts it. The same seed gives the same triples.
+func Negatives(
+	ctx context.Context, g *kg.Graph, x *kg.Index, triples []kg.Triple, seed uint64,
+) (negatives []kg.Triple, missing int, err error) {
+	observed, err := newObserved(g)
+	if err != nil {
+		return nil, 0, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x6e65676174697665)) // "negative"
+	drawn := map[kg.Triple]bool{}
+	var free []int32
+	for i, t := range triples {
+		if i%256 == 0 && ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
+		side := kg.Side(rng.IntN(2))
+		found := false
+		for range 2 {
+			q, _ := t.Query(side)
+			free = free[:0]
+			known := x.Answers(q).Entities
+			for _, e := range observed[side][t.Relation] { // both are ascending
+				for len(known) > 0 && known[0] < e {
+					known = known[1:]
+				}
+				if (len(known) == 0 || known[0] != e) && !drawn[answered(q, e)] {
+					free = append(free, e)
+				}
+			}
+			if len(free) > 0 {
+				negative := answered(q, free[rng.IntN(len(free))])
+				drawn[negative], found = true, true
+				negatives = append(negatives, negative)
+				break
+			}
+			side = 1 - side
+		}
+		if !found {
+			missing++
+		}
+	}
+	return negatives, missing, nil
+}
+
+// answered returns the triple of a query and an answer.
+func answered(q kg.Query, e int32) kg.Triple {
+	if q.Side == kg.Tail {
+		return kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
+	}
+	return kg.Triple{Head: e, Relation: q.Relation, Tail: q.Anchor}
+}
+
+// observed lists, for each side and relation, the entities of training triples, in ascending order.
+type observed [2][][]int32
+
+func newObserved(g *kg.Graph) (o observed, err error) {
+	triples, err := g.Triples(kg.Train)
+	if err != nil {
+		return o, err
+	}
+	for side := range o {
+		o[side] = make([][]int32, g.Relations.Len())
+		for _, t := range triples {
+			_, e := t.Query(kg.Side(side))
+			o[side][t.Relation] = append(o[side][t.Relation], e)
+		}
+		for r, list := range o[side] {
+			slices.Sort(list)
+			o[side][r] = slices.Compact(list)
+		}
+	}
+	return o, nil
+}

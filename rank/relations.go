@@ -1,0 +1,148 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// Relations ranks the relation of each triple (h, r, t) among all relations, as the answer to
+// (h, ?, t). Candidates are ordered by the reference scores of their triples as answers to
+// (h, r', ?), so a model with reciprocal relations uses the direct relation. The filters remove
+// relations that complete (h, ?, t) to a triple of x, except r itself. The ranks have the side
+// kg.Relation and the order of the triples. Of the options, Relations uses the backend, the threads
+// and the progress. Verify a mapped checkpoint as Run's comment describes.
+func Relations(
+	ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options,
+) (_ *Ranking, err error) {
+	defer fault.Guard().Catch(&err)
+	if o, err = o.withDefaults(); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	targets, err := Scores(ctx, m, triples, kg.Tail, o)
+	if err != nil {
+		return nil, err
+	}
+	r := relationRanker{index: x, targets: targets, ranks: make([]Rank, len(triples))}
+	order := make([]int32, len(triples))
+	for i, t := range triples {
+		order[i] = int32(i)
+		r.ranks[i] = Rank{Triple: t, Side: kg.Relation}
+	}
+	// Triples with the same head follow one another, because they share queries.
+	slices.SortFunc(order, func(i, j int32) int {
+		return cmp.Or(cmp.Compare(triples[i].Head, triples[j].Head), cmp.Compare(i, j))
+	})
+	relations := m.Config().Relations
+	chunks := (len(order) + relationChunk - 1) / relationChunk
+	var done atomic.Int64
+	if total := int64(len(triples)) * int64(relations); o.Progress != nil && total > 0 {
+		defer tick(func() {
+			n := done.Load()
+			o.Progress(Progress{Done: n, Total: total, Compared: n, Referenced: n, Elapsed: time.Since(start)})
+		})()
+	}
+	workers := engine.NewWorkers(o.job(m, engine.Plan{}))
+	err = engine.Parallel(ctx, o.Threads, relations*chunks, func(ctx context.Context, w, item int) error {
+		relation, chunk := int32(item/chunks), item%chunks
+		of := order[chunk*relationChunk : min((chunk+1)*relationChunk, len(order))]
+		err := r.count(ctx, workers.Get(w), relation, of)
+		done.Add(int64(len(of)))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	elapsed := time.Since(start)
+	unique := countPairs(triples)
+	return &Ranking{Ranks: r.ranks, Stats: Stats{
+		Queries: len(triples), UniqueQueries: unique, Pairs: int64(unique) * int64(relations),
+		Rank: elapsed, Decide: elapsed,
+		Rescored: Rescored{Reference: int64(len(triples)) * int64(relations)},
+	}}, nil
+}
+
+// relationChunk is the number of triples that a goroutine scores with one relation.
+const relationChunk = 1024
+
+// countPairs returns the number of distinct pairs of head and tail.
+func countPairs(triples []kg.Triple) int {
+	pairs := make(map[[2]int32]struct{}, len(triples))
+	for _, t := range triples {
+		pairs[[2]int32{t.Head, t.Tail}] = struct{}{}
+	}
+	return len(pairs)
+}
+
+// relationRanker fills in the counts of ranks.
+type relationRanker struct {
+	index   *kg.Index
+	targets []float64 // the reference score of each triple
+
+	mu    sync.Mutex // guards ranks
+	ranks []Rank
+}
+
+// count compares a relation with the relations of the triples with the given numbers.
+func (r *relationRanker) count(ctx context.Context, w model.Worker, relation int32, of []int32) error {
+	type change struct {
+		rank          int32
+		better, equal int32
+		removed       uint8
+	}
+	changes := make([]change, 0, len(of))
+	for n, i := range of {
+		if n%64 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t := r.ranks[i].Triple
+		c := change{rank: i}
+		if relation != t.Relation {
+			score := w.Reference(kg.Query{Side: kg.Tail, Relation: relation, Anchor: t.Head}, t.Tail)
+			switch target := r.targets[i]; {
+			case score > target:
+				c.better = 1
+			case score == target:
+				c.equal = 1
+			}
+			c.removed = filtersOf[r.index.Splits(kg.Triple{Head: t.Head, Relation: relation, Tail: t.Tail})]
+		}
+		changes = append(changes, c)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range changes {
+		k := &r.ranks[c.rank]
+		for f := range NumFilters {
+			if c.removed>>f&1 == 0 {
+				k.Better[f] += c.better
+				k.Equal[f] += c.equal
+				k.Candidates[f]++
+			}
+		}
+	}
+	return nil
+}
+
+// checkTriples returns an error if a triple is outside the model.
+func checkTriples(m model.Model, triples []kg.Triple) error {
+	c := m.Config()
+	for _, t := range triples {
+		if t.Head < 0 || t.Tail < 0 || t.Relation < 0 ||
+			int(t.Head) >= c.Entities || int(t.Tail) >= c.Entities || int(t.Relation) >= c.Relations {
+			return fmt.Errorf("rank: triple %v is outside the model's %d entities and %d relations",
+				t, c.Entities, c.Relations)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// scoreChunk is the number of scores that a goroutine computes between checks of the context.
+const scoreChunk = 256
+
+// Scores returns the reference scores of triples as answers to their queries on a side, in the order
+// of the triples. The side matters only for models that score a triple differently on the two sides
+// (model.Spec.IsSided). model.Model.Score converts a reference score to the score that users see. Of
+// the options, Scores uses only the backend and the threads. Verify a mapped checkpoint as Run's
+// comment describes.
+func Scores(
+	ctx context.Context, m model.Model, triples []kg.Triple, side kg.Side, o Options,
+) (scores []float64, err error) {
+	defer fault.Guard().Catch(&err)
+	if err := checkTriples(m, triples); err != nil {
+		return nil, err
+	}
+	if o, err = o.withDefaults(); err != nil {
+		return nil, err
+	}
+	query := func(i int32) kg.Query {
+		q, _ := triples[i].Query(side)
+		return q
+	}
+	// A worker saves work if consecutive calls have the same relation or the same query.
+	order := make([]int32, len(triples))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		p, q := query(i), query(j)
+		return cmp.Or(cmp.Compare(p.Relation, q.Relation), cmp.Compare(p.Anchor, q.Anchor), cmp.Compare(i, j))
+	})
+	scores = make([]float64, len(triples))
+	workers := engine.NewWorkers(o.job(m, engine.Plan{}))
+	err = engine.InChunks(ctx, o.Threads, len(order), scoreChunk, func(w, first, last int) {
+		worker := workers.Get(w)
+		for _, i := range order[first:last] {
+			q, answer := triples[i].Query(side)
+			scores[i] = worker.Reference(q, answer)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return scores, nil
+}

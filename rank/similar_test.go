@@ -1,0 +1,161 @@
+package rank
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/ranktest"
+)
+
+// tensorRows returns the rows of the tensors with an axis, joined.
+func tensorRows(t *testing.T, m model.Model, axis model.Axis, n int) [][]float64 {
+	parameters, err := model.Parameters(m.Config())
+	require.NoError(t, err)
+	rows := make([][]float64, n)
+	for i, p := range parameters {
+		if p.Axis != axis {
+			continue
+		}
+		for at, v := range m.Tensors()[i] {
+			rows[at/p.Width()] = append(rows[at/p.Width()], float64(v))
+		}
+	}
+	return rows
+}
+
+// requireNeighbours compares lists with all similarities, computed one by one. Neighbours with
+// nearly the same similarity may be in any order.
+func requireNeighbours(
+	t *testing.T, name string, got [][]Neighbour, ids []int32, n, k int, similarity func(a, b int32) float64,
+) {
+	t.Helper()
+	for i, id := range ids {
+		var want []Neighbour
+		for e := range int32(n) {
+			if e != id {
+				want = append(want, Neighbour{e, similarity(id, e)})
+			}
+		}
+		slices.SortFunc(want, func(a, b Neighbour) int {
+			return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), cmp.Compare(a.ID, b.ID))
+		})
+		require.Len(t, got[i], min(k, n-1))
+		seen := map[int32]bool{id: true}
+		for j, g := range got[i] {
+			require.False(t, seen[g.ID])
+			seen[g.ID] = true
+			require.InDelta(t, want[j].Similarity, g.Similarity, 1e-6, name)
+			require.InDelta(t, similarity(id, g.ID), g.Similarity, 1e-6, name)
+		}
+	}
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}
+
+func cosine(a, b []float64) float64 { return dot(a, b) / math.Sqrt(dot(a, a)*dot(b, b)) }
+
+// Every list equals the sorted list of all neighbours. Only TransE-L1 and RotatE compare entities by a
+// distance.
+func TestSimilar(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := ranktest.Graph(rand.New(rand.NewPCG(6, 1)), 2*similarChunk+30, 40, 10, 0, 0)
+	n, ids := g.Entities.Len(), []int32{0, 3, 300, int32(g.Entities.Len() - 1)}
+	l1 := func(a, b []float64) (sum float64) {
+		for i := range a {
+			sum -= math.Abs(a[i] - b[i])
+		}
+		return sum
+	}
+	moduli := func(a, b []float64) (sum float64) { // real parts, then imaginary parts
+		k := len(a) / 2
+		for i := range k {
+			sum -= math.Hypot(a[i]-b[i], a[k+i]-b[k+i])
+		}
+		return sum
+	}
+	for name, compared := range map[string]func(a, b []float64) float64{
+		"distmult": nil, "transe-l1": l1, "cp": nil, "rescal": nil, "rotate-l2": nil, "rotate": moduli, "mquine": nil,
+	} {
+		m := ranktest.Model(t, name, 7, g, 8, ranktest.VectorKinds[0])
+		entities, relations := tensorRows(t, m, model.PerEntity, n), tensorRows(t, m, model.PerRelation, 40)
+		of := func(rows [][]float64, f func(a, b []float64) float64) func(a, b int32) float64 {
+			return func(a, b int32) float64 { return f(rows[a], rows[b]) }
+		}
+		for i, b := range backends {
+			o := Options{Backend: b, Threads: 1 + i}
+			for s, f := range []func(a, b []float64) float64{cosine, dot, compared} {
+				if f == nil {
+					_, err := SimilarEntities(t.Context(), m, ids, Compared, 5, o)
+					require.ErrorContains(t, err, "use the cosine or the dot product", name)
+					continue
+				}
+				for _, k := range []int{1, 10, 10_000} {
+					got, err := SimilarEntities(t.Context(), m, ids, Similarity(s), k, o)
+					require.NoError(t, err, name)
+					requireNeighbours(t, name, got, ids, n, k, of(entities, f))
+				}
+			}
+			got, err := SimilarRelations(t.Context(), m, []int32{0, 39}, Cosine, 7, o)
+			require.NoError(t, err)
+			requireNeighbours(t, name, got, []int32{0, 39}, 40, 7, of(relations, cosine))
+		}
+		_, err := SimilarRelations(t.Context(), m, ids, Compared, 5, Options{})
+		require.Error(t, err)
+	}
+}
+
+// The lists have the same bits on every tier. The same entity may be given twice.
+func TestSimilarOnAllTiers(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := ranktest.Graph(rand.New(rand.NewPCG(6, 2)), 50, 3, 10, 0, 0)
+	m := ranktest.Model(t, "rotate", 21, g, 9, ranktest.VectorKinds[0])
+	ids := []int32{4, 49, 4}
+	for _, s := range []Similarity{Cosine, DotProduct, Compared} {
+		var first [][]Neighbour
+		for i, b := range backends {
+			got, err := SimilarEntities(t.Context(), m, ids, s, 6, Options{Backend: b, Threads: 1 + i})
+			require.NoError(t, err)
+			if first == nil {
+				first = got
+			}
+			assert.Equal(t, first, got)
+			assert.Equal(t, got[0], got[2])
+		}
+	}
+	_, err = SimilarEntities(t.Context(), m, []int32{50}, Cosine, 6, Options{})
+	require.ErrorContains(t, err, "outside")
+	_, err = SimilarEntities(t.Context(), m, ids, Cosine, 0, Options{})
+	require.ErrorContains(t, err, "at least 1")
+}
+
+// Equal vectors are in the order of their identifiers, and a vector of zeros has the cosine 0.
+func TestSimilarTies(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(6, 3)), 600, 2, 10, 0, 0)
+	m := ranktest.Model(t, "distmult", 4, g, 9, ranktest.Kind{Fill: func(
+		rng *rand.Rand, c model.Config, ts [][]float32,
+	) {
+		for i := range ts[0] {
+			if e := i / 4; e%2 == 0 {
+				ts[0][i] = 1
+			}
+		}
+	}})
+	got, err := SimilarEntities(t.Context(), m, []int32{2, 1}, Cosine, 3, Options{Threads: 3})
+	require.NoError(t, err)
+	assert.Equal(t, [][]Neighbour{{{0, 1}, {4, 1}, {6, 1}}, {{0, 0}, {2, 0}, {3, 0}}}, got)
+}
