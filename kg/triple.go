@@ -45,6 +45,14 @@ func (t Triple) Query(s Side) (q Query, answer int32) {
 	return Query{Head, t.Relation, t.Tail}, t.Head
 }
 
+// Triple returns the triple that completes q with an answer.
+func (q Query) Triple(answer int32) Triple {
+	if q.Side == Tail {
+		return Triple{q.Anchor, q.Relation, answer}
+	}
+	return Triple{answer, q.Relation, q.Anchor}
+}
+
 // Split is one of the three parts of a data set: Train, Valid or Test.
 type Split uint8
 

@@ -94,6 +94,9 @@ func TestTrainingMemory(t *testing.T) {
 			c.Model, c.Dim, c.Batch = "transr-l1", 16, 256
 		}),
 		job("relations", graphSize{499, 401, 2048}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch = 80, 2048 }),
+		job("relation prediction", graphSize{499, 1009, 2048}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.RelationWeight = "rescal", 48, 2048, 1
+		}),
 		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1
 		}),

@@ -403,10 +403,13 @@ func (l *trainingLog) epochDetails(w io.Writer, e train.Epoch) {
 func (l *trainingLog) parts(loss train.Loss) string {
 	text := fmt.Sprintf("%.4f", loss.Total)
 	var parts []string
-	if c := l.run.Recipe; c.ZSamples > 0 || loss.Regulariser != 0 {
+	if c := l.run.Recipe; c.ZSamples > 0 || loss.Relations != 0 || loss.Regulariser != 0 {
 		parts = append(parts, fmt.Sprintf("fit %.4f", loss.Fit))
 		if c.ZSamples > 0 {
 			parts = append(parts, fmt.Sprintf("Z %.4f", loss.Z))
+		}
+		if loss.Relations != 0 {
+			parts = append(parts, fmt.Sprintf("relations %.4f", loss.Relations))
 		}
 		if loss.Regulariser != 0 {
 			parts = append(parts, fmt.Sprintf("regulariser %.4f", loss.Regulariser))

@@ -70,6 +70,7 @@ func TestCheckRanges(t *testing.T) {
 		"feature_map_dropout: model tucker has no such layer: set it to 0": func(r *Recipe) {
 			r.Model, r.Reciprocal, r.FeatureMapDropout = "tucker", true, 0.1
 		},
+		"relation_weight: the score of model mquine is not linear": func(r *Recipe) { r.RelationWeight = 1 },
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},
