@@ -44,8 +44,8 @@ func NewEnsemble(members []Member) (Model, error) {
 		c := m.Model.Config()
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
 			if t := m.Model.Tower(side); t.Compare != Dot {
-				return nil, fmt.Errorf("model %d of the ensemble, %s, uses comparison %s: an ensemble needs models with "+
-					"dot products, such as mquine, complex or tucker", i+1, c.Model, t.Compare)
+				return nil, fmt.Errorf("model %d of the ensemble, %s, uses comparison %s: an ensemble needs models "+
+					"with dot products, such as mquine, complex or tucker", i+1, c.Model, t.Compare)
 			}
 		}
 		if c.Entities != first.Entities || c.Relations != first.Relations {
@@ -54,8 +54,8 @@ func NewEnsemble(members []Member) (Model, error) {
 				i+1, c.Model, c.Entities, c.Relations, first.Entities, first.Relations)
 		}
 		if !(m.Weight >= 0) || math.IsInf(m.Weight, 0) {
-			return nil, fmt.Errorf("model %d of the ensemble, %s, has the weight %v: it must be finite and not negative",
-				i+1, c.Model, m.Weight)
+			return nil, fmt.Errorf("model %d of the ensemble, %s, has the weight %v: it must be finite and "+
+				"not negative", i+1, c.Model, m.Weight)
 		}
 		if m.Weight > 0 { // others do not change the sum
 			e.members = append(e.members, m)
@@ -131,7 +131,7 @@ func (m *Member) entity(e int32) int32 {
 	return m.Entities[e]
 }
 
-// relation is like entity, but for relations.
+// relation is like entity for relations.
 func (m *Member) relation(r int32) int32 {
 	if m.Relations == nil {
 		return r
@@ -212,7 +212,8 @@ func (w *ensembleWorker) Queries(side kg.Side, relation int32, anchors []int32, 
 		m.worker.Queries(side, r, m.identify(anchors), part, m.slacks)
 		base := m.measure(side, r, tower)
 		for k, anchor := range anchors {
-			score := m.worker.Reference(kg.Query{Side: side, Relation: r, Anchor: m.entity(anchor)}, m.entity(baseEntity))
+			q := kg.Query{Side: side, Relation: r, Anchor: m.entity(anchor)}
+			score := m.worker.Reference(q, m.entity(baseEntity))
 			m.addSlack(&slacks[k], m.slacks[k], part.Row(k), score, base, len(w.members))
 		}
 		from += tower.Psi

@@ -102,7 +102,8 @@ func TestEnsembleErrors(t *testing.T) {
 // Workers do not allocate after their first queries.
 func TestEnsembleAllocations(t *testing.T) {
 	m, err := NewEnsemble([]Member{
-		{Model: random(t, "complex", 3, 20, 2, 1, 1), Weight: 1}, {Model: random(t, "mquine", 3, 20, 2, 1, 1), Weight: 2},
+		{Model: random(t, "complex", 3, 20, 2, 1, 1), Weight: 1},
+		{Model: random(t, "mquine", 3, 20, 2, 1, 1), Weight: 2},
 	})
 	require.NoError(t, err)
 	w, tower, list := m.NewWorker(someBackend(t)), m.Tower(kg.Tail), []int32{4, 5, 6}

@@ -64,7 +64,7 @@ func permutation(rng *rand.Rand, n int) (ids []int32) {
 	return ids
 }
 
-// The ranks of an ensemble equal those of the weighted sums of its members' scores.
+// The ranks of an ensemble are the ranks by the weighted sums of its members' scores.
 func TestExactEnsembles(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -77,15 +77,17 @@ func TestExactEnsembles(t *testing.T) {
 			Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len(), Reciprocal: reciprocal,
 		})
 	}
-	for name, pair := range map[string][]model.Config{
-		"complex and complex":         {config("complex", 20, true), config("complex", 7, false)},
-		"mquine and complex":          {config("mquine", 7, false), config("complex", 9, true)},
-		"cp and simple and rescal":    {config("cp", 9, false), config("simple", 8, false), config("rescal", 5, false)},
-		"tucker and mquine, distmult": {config("tucker", 6, true), config("mquine", 5, false), config("distmult", 33, false)},
+	for name, configs := range map[string][]model.Config{
+		"complex, complex":   {config("complex", 20, true), config("complex", 7, false)},
+		"mquine, complex":    {config("mquine", 7, false), config("complex", 9, true)},
+		"cp, simple, rescal": {config("cp", 9, false), config("simple", 8, false), config("rescal", 5, false)},
+		"tucker, mquine, distmult": {
+			config("tucker", 6, true), config("mquine", 5, false), config("distmult", 33, false),
+		},
 	} {
-		weights := []float64{0.37, 1, 2.5}[:len(pair)]
+		weights := []float64{0.37, 1, 2.5}[:len(configs)]
 		for kind := range len(ranktest.VectorKinds) {
-			m, score := ensembleOf(t, g, pair, weights, kind)
+			m, score := ensembleOf(t, g, configs, weights, kind)
 			want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, score)
 			for _, b := range backends {
 				for _, o := range []Options{

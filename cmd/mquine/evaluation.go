@@ -16,6 +16,7 @@ import (
 	"github.com/mquine/mquine/kg"
 
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -26,6 +27,7 @@ type evaluation struct {
 	setup
 	printed
 	tableFlags
+	ensemble ensemble
 	gpus     gpus
 	protocol string
 	// fixed is the protocol, or the zero value for fullProtocol.
@@ -72,14 +74,18 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	defer t.close()
 	loaded := time.Since(loading)
 
-	r, err := e.rank(ctx, log, meter, t, rank.Options{
+	options := rank.Options{
 		Sides: e.sides.List(), Backend: backend, Engine: engine, Threads: e.threads, Screen: e.screen,
 		Tolerances: e.fixed.Tolerances(),
-	})
+	}
+	if err := e.ensemble.fit(ctx, log, meter, t, e.split, options); err != nil {
+		return err
+	}
+	r, err := e.rank(ctx, log, meter, t, options)
 	if err != nil {
 		return err
 	}
-	conclude(log, r.Stats, t.checkpoint.Model.Config().Entities)
+	conclude(log, r.Stats, t.model.Config().Entities)
 	report, err := e.report(ctx, t, r)
 	if err != nil {
 		return err
@@ -101,6 +107,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		switch {
+		case e.ensemble.paths != nil:
+			return nil, nil, errors.New("--ensemble ranks on the processor: leave it out, or do not use GPUs")
 		case e.peak:
 			return nil, nil, errors.New("--peak measures the processor: leave it out, or do not use GPUs")
 		case e.screen != rank.AutoScreen:
@@ -114,6 +122,8 @@ func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine
 // task holds the inputs of an evaluation.
 type task struct {
 	*subject
+	model   model.Model // the checkpoint's, or the ensemble
+	members []member    // of the ensemble; nil if there is none
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
@@ -129,12 +139,17 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if err != nil {
 		return nil, err
 	}
+	t := &task{subject: s, model: s.checkpoint.Model}
 	defer func() {
 		if err != nil {
-			s.close()
+			t.close()
 		}
 	}()
-	t := &task{subject: s}
+	if e.ensemble.paths != nil {
+		if err = e.ensemble.join(ctx, log, e.inputs, t); err != nil {
+			return nil, err
+		}
+	}
 	if t.triples, err = triplesToRank(s.graph, e.split, e.filters...); err != nil {
 		return nil, err
 	}
@@ -144,7 +159,7 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if t.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
 		return nil, err
 	}
-	m := s.checkpoint.Model
+	m := t.model
 	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
 		return nil, fmt.Errorf("--screen %s is for dot products, but model %s uses comparison %s: leave out --screen",
 			e.screen, m.Config().Model, compare)
@@ -161,7 +176,7 @@ func (t *task) prepare(ctx context.Context, checksum bool) error {
 	)
 	if checksum {
 		hashing.Go(func() {
-			if t.sha256, hashErr = t.checkpoint.SHA256(ctx); hashErr == nil {
+			if hashErr = t.digest(ctx); hashErr == nil {
 				t.dataSHA256, hashErr = t.graph.SHA256(ctx)
 			}
 		})
@@ -183,7 +198,7 @@ type ranked struct {
 func (e *evaluation) rank(
 	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
 ) (*ranked, error) {
-	m := t.checkpoint.Model
+	m := t.model
 	options.Progress = meter.ranking
 	options, err := rank.Fit(ctx, m, len(t.triples), options)
 	if err != nil {
@@ -210,7 +225,7 @@ func (e *evaluation) rank(
 
 // report computes the metrics and describes the ranking.
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
-	c := t.checkpoint.Model.Config()
+	c := t.model.Config()
 	report := &metrics.Report{
 		Provenance: provenance(ctx), Split: e.split.String(), Candidates: c.Entities, Protocol: fullProtocol,
 	}
@@ -219,10 +234,10 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	if r.Stats.Engine != "" {
 		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+r.Stats.Engine
 	}
-	from.Checkpoint = describedCheckpoint(t.checkpoint.Path, c, t.sha256)
+	from.Checkpoint = t.described()
 	from.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
-	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]))
+	r.peak.report(report, t.model.Tower(r.options.Sides[0]))
 	ranks := e.fixed.Ranks(r.Ranking)
 	err := report.Summarize(ctx, ranks, metrics.SummaryOptions{
 		Sides: e.sides, Filters: e.filters, Ties: e.reported(), Hits: e.hits, Keys: t.keys, CIBy: e.ciBy,
@@ -275,11 +290,11 @@ func (e *evaluation) writeFiles(
 func (e *evaluation) announce(log io.Writer, t *task, o rank.Options) {
 	t.writeNotes(log)
 	w := details(log)
-	c := t.checkpoint.Model.Config()
+	c := t.model.Config()
 	printLine(w, "ranking %s (%s of %s, side %v) among %s", text.Plural(len(t.triples)*len(o.Sides), "query"),
 		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides,
 		text.Plural(c.Entities, "candidate"))
-	bytes, slices := rank.Memory(t.checkpoint.Model, o)
+	bytes, slices := rank.Memory(t.model, o)
 	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
 	if slices > 1 {
 		memory += fmt.Sprintf(" at a time, in %d slices", slices)
