@@ -177,10 +177,12 @@ func TestRecipesFit(t *testing.T) {
 			g, err := kg.Open(t.Context(), name)
 			require.NoError(t, err)
 			for _, preset := range []string{"best", "paper"} {
-				c, err := recipe.Preset(preset, name)
-				require.NoError(t, err)
-				proctest.Leave(t, least)
-				require.NoError(t, CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}, c), preset)
+				for _, m := range []string{"mquine", "complex"} {
+					c, err := recipe.Base(preset, name, m)
+					require.NoError(t, err)
+					proctest.Leave(t, least)
+					require.NoError(t, CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}, c), "%s, %s", preset, m)
+				}
 			}
 		})
 	}
