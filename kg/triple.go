@@ -47,7 +47,7 @@ func (t Triple) Query(s Side) (q Query, answer int32) {
 	return Query{Head, t.Relation, t.Tail}, t.Head
 }
 
-// Triple completes q with an answer.
+// Triple returns the triple that completes q with an answer.
 func (q Query) Triple(answer int32) Triple {
 	if q.Side == Tail {
 		return Triple{q.Anchor, q.Relation, answer}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -42,10 +43,26 @@ type Checkpoint struct {
 	Dim   int    `json:"dim,omitempty"`
 	// Reciprocal reports whether the model has reciprocal relations.
 	Reciprocal bool `json:"reciprocal,omitempty"`
+	// Members lists the checkpoints of an ensemble. Path, SHA256 and Dim are then absent.
+	Members []EnsembleMember `json:"members,omitempty"`
 }
 
-// ModelText describes the model, as in "complex (d = 128)" or "complex (d = 128, reciprocal)".
+// EnsembleMember is a checkpoint of an ensemble, with the weight of its scores.
+type EnsembleMember struct {
+	Weight float64 `json:"weight"`
+	Checkpoint
+}
+
+// ModelText describes the model, as in "complex (d = 128)", "complex (d = 128, reciprocal)" or, for an
+// ensemble, "1 complex (d = 128) + 0.5 mquine (d = 48)".
 func (c Checkpoint) ModelText() string {
+	if c.Members != nil {
+		var terms []string
+		for _, m := range c.Members {
+			terms = append(terms, fmt.Sprintf("%v %s", m.Weight, m.ModelText()))
+		}
+		return strings.Join(terms, " + ")
+	}
 	if c.Reciprocal {
 		return fmt.Sprintf("%s (d = %d, reciprocal)", c.Model, c.Dim)
 	}

@@ -282,9 +282,13 @@ func (r *Report) writeCSV(w io.Writer) error {
 	}
 	var rows [][]string
 	p := r.Provenance
+	dim := strconv.Itoa(p.Checkpoint.Dim)
+	if p.Checkpoint.Members != nil {
+		dim = ""
+	}
 	for _, res := range slices.Concat(r.Results, r.Groups) {
 		row := []string{
-			p.Data.Name, r.Split, p.Checkpoint.Model, strconv.Itoa(p.Checkpoint.Dim), res.By, res.Group, res.Label,
+			p.Data.Name, r.Split, p.Checkpoint.Model, dim, res.By, res.Group, res.Label,
 			res.Side.String(), res.Filter.String(), res.Ties.String(), strconv.Itoa(res.N),
 			exact(res.MRR), exact(res.MRRCI[0]), exact(res.MRRCI[1]), p.Bootstrap.By.String(),
 			strconv.Itoa(res.Clusters), exact(res.Effective),

@@ -83,7 +83,35 @@ func (m *complExModel) Reference(q kg.Query, e int32) float64 {
 // ‖conj(r)∘t‖².
 
 func (m *complExModel) Training() Training {
-	return Training{Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+	return Training{
+		Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Relations: &RelationForm{2 * m.config.Dim, complexRho, complexRhoGradient},
+	}
+}
+
+// complexRho writes ρ = conj(h)∘t.
+func complexRho(rho, head, tail []float32) {
+	hRe, hIm := halves(head)
+	tRe, tIm := halves(tail)
+	re, im := halves(rho)
+	for i, a := range hRe {
+		b, c, d := hIm[i], tRe[i], tIm[i]
+		re[i] = float32(a*c) + float32(b*d)
+		im[i] = float32(a*d) - float32(b*c)
+	}
+}
+
+// complexRhoGradient uses ρ = conj(h)∘t: ∂h = conj(∂ρ)∘t and ∂t = h∘∂ρ.
+func complexRhoGradient(dHead, dTail, dRho, head, tail []float32) {
+	complexRho(dHead, dRho, tail)
+	hRe, hIm := halves(head)
+	gRe, gIm := halves(dRho)
+	re, im := halves(dTail)
+	for i, a := range hRe {
+		b, c, d := hIm[i], gRe[i], gIm[i]
+		re[i] = float32(a*c) - float32(b*d)
+		im[i] = float32(a*d) + float32(b*c)
+	}
 }
 
 func (m *complExModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

@@ -89,7 +89,27 @@ func (m *cpModel) Training() Training {
 	if m.config.tailsOnly {
 		width = m.config.Dim
 	}
-	return Training{Width: width, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+	return Training{
+		Width: width, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Relations: &RelationForm{m.config.Dim, cpRho, cpRhoGradient},
+	}
+}
+
+// cpRho writes ρ = a∘b, where a is the head's vector as a head and b the tail's vector as a tail.
+func cpRho(rho, head, tail []float32) {
+	a, _ := halves(head)
+	_, b := halves(tail)
+	multiply(rho, a, b)
+}
+
+func cpRhoGradient(dHead, dTail, dRho, head, tail []float32) {
+	a, _ := halves(head)
+	_, b := halves(tail)
+	da, unusedHead := halves(dHead)
+	unusedTail, db := halves(dTail)
+	multiplyGradient(da, db, dRho, a, b)
+	clear(unusedHead)
+	clear(unusedTail)
 }
 
 func (m *cpModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

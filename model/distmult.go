@@ -68,7 +68,10 @@ func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
 // ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖r∘t‖².
 
 func (m *distMultModel) Training() Training {
-	return Training{Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+	return Training{
+		Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Relations: &RelationForm{m.config.Dim, multiply, multiplyGradient},
+	}
 }
 
 func (m *distMultModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
@@ -94,4 +97,18 @@ func (w *distMultTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPe
 		sum[i] += float32(g * a)
 		dAnchor[i] = g * r[i]
 	}
+}
+
+// multiply is the Rho of a score Σ h_i r_i t_i: ρ = h∘t.
+func multiply(rho, head, tail []float32) {
+	tail = tail[:len(head)]
+	for i, h := range head {
+		rho[i] = h * tail[i]
+	}
+}
+
+// multiplyGradient is the RelationForm.Gradient of multiply.
+func multiplyGradient(dHead, dTail, dRho, head, tail []float32) {
+	multiply(dHead, dRho, tail)
+	multiply(dTail, dRho, head)
 }

@@ -75,6 +75,16 @@ func reciprocalOf(side kg.Side, relation int32) int32 {
 	return 2 * relation
 }
 
+// Scored returns the triple whose score is the score of an answer to a query. With reciprocal
+// relations, that is a triple of the underlying model: its head is the anchor, and its relation is one
+// of 2R.
+func (c Config) Scored(q kg.Query, answer int32) kg.Triple {
+	if c.Reciprocal {
+		q.Relation, q.Side = reciprocalOf(q.Side, q.Relation), kg.Tail
+	}
+	return q.Triple(answer)
+}
+
 func (m *reciprocal) Config() Config { return m.config }
 
 func (m *reciprocal) Tower(kg.Side) Tower {

@@ -137,7 +137,33 @@ func (w *rescalWorker) Reference(q kg.Query, e int32) float64 {
 // Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖Rᵀh‖² + ‖Rt‖².
 
 func (m *rescalModel) Training() Training {
-	return Training{Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+	return Training{
+		Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Relations: &RelationForm{m.config.Dim * m.config.Dim, outer, outerGradient},
+	}
+}
+
+// outer writes ρ = htᵀ, row by row.
+func outer(rho, head, tail []float32) {
+	d := len(head)
+	for i, h := range head {
+		for j, t := range tail {
+			rho[i*d+j] = h * t
+		}
+	}
+}
+
+func outerGradient(dHead, dTail, dRho, head, tail []float32) {
+	d := len(head)
+	clear(dTail)
+	for i, h := range head {
+		var sum float32
+		for j, g := range dRho[i*d:][:d] {
+			sum += float32(g * tail[j])
+			dTail[j] += float32(g * h)
+		}
+		dHead[i] = sum
+	}
 }
 
 func (m *rescalModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

@@ -173,7 +173,46 @@ func (w *seekWorker) Reference(q kg.Query, e int32) float64 {
 // is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 
 func (m *seekModel) Training() Training {
-	return Training{Width: m.width(), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+	return Training{
+		Width: m.width(), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Relations: &RelationForm{m.width(), m.rho, m.rhoGradient},
+	}
+}
+
+// pairs calls visit for every term of the score: segment x of the relation times segment y of the head
+// times segment z of the tail, with a sign.
+func (m *seekModel) pairs(visit func(x, y, z int, sign float32)) {
+	for x := range m.segments {
+		for y := range m.segments {
+			z, sign := y, 1.0
+			if x%2 == 1 {
+				z, sign = m.meets(kg.Tail, x, y)
+			}
+			visit(x, y, z, float32(sign))
+		}
+	}
+}
+
+func (m *seekModel) rho(rho, head, tail []float32) {
+	clear(rho)
+	m.pairs(func(x, y, z int, sign float32) {
+		to, h, t := m.segment(rho, x), m.segment(head, y), m.segment(tail, z)
+		for i := range to {
+			to[i] += float32(sign * h[i] * t[i])
+		}
+	})
+}
+
+func (m *seekModel) rhoGradient(dHead, dTail, dRho, head, tail []float32) {
+	clear(dHead)
+	clear(dTail)
+	m.pairs(func(x, y, z int, sign float32) {
+		dh, dt, h, t := m.segment(dHead, y), m.segment(dTail, z), m.segment(head, y), m.segment(tail, z)
+		for i, g := range m.segment(dRho, x) {
+			dh[i] += float32(sign * g * t[i])
+			dt[i] += float32(sign * g * h[i])
+		}
+	})
 }
 
 func (m *seekModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

@@ -102,7 +102,33 @@ func (m *simplEModel) Reference(q kg.Query, e int32) float64 {
 // of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 
 func (m *simplEModel) Training() Training {
-	return Training{Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+	return Training{
+		Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Relations: &RelationForm{2 * m.config.Dim, simplERho, simplERhoGradient},
+	}
+}
+
+// simplERho writes ρ = ½[a_h∘b_t, a_t∘b_h].
+func simplERho(rho, head, tail []float32) {
+	ah, bh := halves(head)
+	at, bt := halves(tail)
+	first, second := halves(rho)
+	for i := range ah {
+		first[i], second[i] = ah[i]*bt[i]/2, at[i]*bh[i]/2
+	}
+}
+
+func simplERhoGradient(dHead, dTail, dRho, head, tail []float32) {
+	ah, bh := halves(head)
+	at, bt := halves(tail)
+	dah, dbh := halves(dHead)
+	dat, dbt := halves(dTail)
+	first, second := halves(dRho)
+	for i := range ah {
+		x, y := first[i]/2, second[i]/2
+		dah[i], dbt[i] = x*bt[i], x*ah[i]
+		dat[i], dbh[i] = y*bh[i], y*at[i]
+	}
 }
 
 func (m *simplEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

@@ -27,6 +27,8 @@ type Training struct {
 	Pairs    PairScore
 	// Rest describes a second distance, which the score subtracts. Nil means none.
 	Rest *DistanceRest
+	// Relations describes scores that are linear in the relation. It is nil for other scores.
+	Relations *RelationForm
 	// Penalties are the regularisers that the model supports.
 	Penalties []Penalty
 	// Layers lists the layers of a Network in which training can drop entries.
@@ -56,6 +58,18 @@ type PairScore interface {
 	// the same for φ.
 	AddPsi(dPsi, psi, phi []float32, weight float32)
 	AddPhi(dPhi, psi, phi []float32, weight float32)
+}
+
+// RelationForm writes the score of a triple as the dot product of the relation's row and a vector ρ of
+// its head and tail. One product of matrices then scores all relations of many pairs of entities. The
+// model has one tensor of relations, and Config.Scored says which of its rows belongs to a query.
+type RelationForm struct {
+	// Width is the number of entries of ρ.
+	Width int
+	// Rho writes ρ, given the rows of the head and the tail.
+	Rho func(rho, head, tail []float32)
+	// Gradient writes the gradients of the head and the tail, given ∂L/∂ρ.
+	Gradient func(dHead, dTail, dRho, head, tail []float32)
 }
 
 // DistanceRest is a distance between the entries of ψ and φ from entry From to the last.

@@ -69,6 +69,9 @@ func (f *facts) checkpoint(name string, c metrics.Checkpoint) {
 	if c.Model != "" {
 		f.add(name, modelOf(c))
 	}
+	for i, m := range c.Members {
+		f.checkpoint(fmt.Sprintf("%s %d", name, i+1), m.Checkpoint)
+	}
 	f.code(name+", path", c.Path)
 	f.code(name+", SHA-256", c.SHA256)
 }

@@ -137,6 +137,11 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
+	if form := m.Training().Relations; c.RelationWeight > 0 { // see relationStep
+		rows := s.relations * tables[1].width / form.Width
+		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width)+stride(rows))
+		gradients += float64(rows * stride(form.Width))
+	}
 	const perPair = 5 // its row, score, query, position in the order of rows, and negative sample
 	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
 	return []proc.Need{

@@ -94,6 +94,9 @@ func TestTrainingMemory(t *testing.T) {
 			c.Model, c.Dim, c.Batch = "transr-l1", 16, 256
 		}),
 		job("relations", graphSize{499, 401, 2048}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch = 80, 2048 }),
+		job("relation prediction", graphSize{499, 1009, 2048}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.RelationWeight = "rescal", 48, 2048, 1
+		}),
 		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1
 		}),
@@ -174,10 +177,12 @@ func TestRecipesFit(t *testing.T) {
 			g, err := kg.Open(t.Context(), name)
 			require.NoError(t, err)
 			for _, preset := range []string{"best", "paper"} {
-				c, err := recipe.Preset(preset, name)
-				require.NoError(t, err)
-				proctest.Leave(t, least)
-				require.NoError(t, CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}, c), preset)
+				for _, m := range []string{"mquine", "complex"} {
+					c, err := recipe.Base(preset, name, m)
+					require.NoError(t, err)
+					proctest.Leave(t, least)
+					require.NoError(t, CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}, c), "%s, %s", preset, m)
+				}
 			}
 		})
 	}

@@ -24,12 +24,7 @@ type sampler struct {
 func newSampler(c *recipe.Recipe, entities int, triples []kg.Triple, known *kg.Index) *sampler {
 	s := &sampler{entities: entities, known: known}
 	if c.Distribution == recipe.Degree {
-		weights := make([]float64, entities)
-		for _, t := range triples {
-			weights[t.Head]++
-			weights[t.Tail]++
-		}
-		sum := 0.0
+		weights, sum := degrees(entities, triples), 0.0
 		for e, n := range weights {
 			sum += math.Pow(n, degreePower)
 			weights[e] = sum
@@ -37,6 +32,16 @@ func newSampler(c *recipe.Recipe, entities int, triples []kg.Triple, known *kg.I
 		s.cumulative = weights
 	}
 	return s
+}
+
+// degrees returns how many times each entity is the head or the tail of a triple.
+func degrees(entities int, triples []kg.Triple) []float64 {
+	degrees := make([]float64, entities)
+	for _, t := range triples {
+		degrees[t.Head]++
+		degrees[t.Tail]++
+	}
+	return degrees
 }
 
 // draw returns a random entity.

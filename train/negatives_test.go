@@ -190,6 +190,29 @@ func TestSubsamplingWeights(t *testing.T) {
 	assert.InDelta(t, weights[a], weights[b], 1e-12)
 }
 
+// The weights of queries follow the degrees of their targets.
+func TestDegreeWeights(t *testing.T) {
+	p, triples := preparerOf(t, func(c *recipe.Recipe) { c.DegreeWeights = true })
+	degrees, largest := map[int32]float64{}, 0.0
+	for _, tr := range p.triples {
+		degrees[tr.Head]++
+		degrees[tr.Tail]++
+		largest = max(largest, degrees[tr.Head], degrees[tr.Tail])
+	}
+	w, err := p.prepare(t.Context(), triples[:40], 0, 0)
+	require.NoError(t, err)
+	var sum float64
+	for i := range w.main {
+		sum += 0.1 + 0.9*degrees[w.answers[i]]/largest
+	}
+	distinct := map[float64]bool{}
+	for i, got := range w.weights {
+		assert.InDelta(t, (0.1+0.9*degrees[w.answers[i]]/largest)/sum, got, 1e-12)
+		distinct[got] = true
+	}
+	assert.Greater(t, len(distinct), 2)
+}
+
 func TestBernoulli(t *testing.T) {
 	// With two tails per head and one head per tail, two thirds of the queries ask for the head.
 	var triples []kg.Triple

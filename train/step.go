@@ -27,9 +27,11 @@ type stepper struct {
 	relations, globals []parameterTable
 	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep
-	backend *linalg.Backend
-	pool    *pool   // all threads
-	halves  []*pool // each with half of the threads; nil if a step cannot have two dense parts of the same size
+	// relationStep predicts relations. It is nil unless the recipe asks for it.
+	relationStep *relationStep
+	backend      *linalg.Backend
+	pool         *pool   // all threads
+	halves       []*pool // each with half of the threads; nil if a step cannot have two dense parts of the same size
 
 	queryDropout, anchorDropout dropout
 	regulariser                 *regulariser
@@ -49,9 +51,11 @@ type stepper struct {
 	rowRuns    []featureRun
 	dRelations []float32 // gradients for each segment, and then for each row run
 	byRow      csr       // pairs by feature row
-	byEntity   csr       // feature rows, and then queries, by entity
-	byRelation csr       // segments, and then row runs, by relation
-	keys       []int32   // scratch memory of begin
+	// byEntity lists the terms of each entity's gradient: feature rows, then queries, then the heads and
+	// then the tails of relationStep.
+	byEntity   csr
+	byRelation csr     // segments, and then row runs, by relation
+	keys       []int32 // scratch memory of begin
 
 	used           usedRows
 	penalties      []float64 // penalties of used.entities, then of used.relations
@@ -85,6 +89,7 @@ func newStepper(
 	}
 	s.pool = newPool(c, b, m, all)
 	s.network = newNetworkStep(c, b, threads, m, totalWidth(s.globals))
+	s.relationStep = newRelationStep(c, b, threads, m, s.relations)
 	if threads%2 == 0 && c.Negatives == recipe.SharedNegatives && c.Distribution != recipe.Bernoulli {
 		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
 	}
@@ -107,6 +112,9 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.findSegments(w)
 	s.findRowRuns(w)
 	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationWidth(s.tables))
+	if s.relationStep != nil {
+		s.relationStep.begin(w, s.known, s.tables[0].width)
+	}
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
 	if s.network != nil {
@@ -160,6 +168,14 @@ func (s *stepper) findUsed(w *workload) {
 	for _, q := range w.queries {
 		s.keys = append(s.keys, q.Anchor)
 	}
+	if r := s.relationStep; r != nil {
+		for _, t := range r.triples {
+			s.keys = append(s.keys, t.Head)
+		}
+		for _, t := range r.triples {
+			s.keys = append(s.keys, t.Tail)
+		}
+	}
 	s.used.entities = s.byEntity.distinct(s.used.entities[:0], s.tables[0].rows(), s.keys)
 	s.keys = s.keys[:0]
 	for _, g := range s.segments {
@@ -169,6 +185,12 @@ func (s *stepper) findUsed(w *workload) {
 		s.keys = append(s.keys, r.relation)
 	}
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
+	if s.relationStep != nil { // every relation is a candidate
+		s.used.relations = s.used.relations[:0]
+		for r := range s.tables[1].rows() {
+			s.used.relations = append(s.used.relations, int32(r))
+		}
+	}
 }
 
 // run computes the loss of w and its gradients, and hands the gradients to sink. The caller must
@@ -190,6 +212,9 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 	}
 	if len(w.parts) == 0 {
 		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
+	}
+	if s.relationStep != nil {
+		stages = append(stages, func() error { return s.predictRelations(ctx) })
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
@@ -223,7 +248,12 @@ func (s *stepper) fit(w *workload) (loss Loss) {
 			loss.Z += l
 		}
 	}
-	loss.Total = loss.Fit + loss.Z
+	if s.relationStep != nil {
+		for _, l := range s.relationStep.losses {
+			loss.Relations += l
+		}
+	}
+	loss.Total = loss.Fit + loss.Z + loss.Relations
 	return loss
 }
 
@@ -492,15 +522,24 @@ func (s *stepper) entityGradient(gradient []float32, c *stepScratch, w *workload
 			s.rowGradient(c.term, c, w, int(i))
 			s.backend.Axpy(gradient, 1, c.term)
 		case k == 0:
-			copy(gradient, s.dAnchor(int(i)-len(w.rows)))
+			copy(gradient, s.entityTerm(w, int(i)))
 		default:
-			s.backend.Axpy(gradient, 1, s.dAnchor(int(i)-len(w.rows)))
+			s.backend.Axpy(gradient, 1, s.entityTerm(w, int(i)))
 		}
 	}
 	if weight := s.regulariser.ofEntity(e); weight != 0 {
 		penalty = c.worker.EntityPenalty(gradient, e, weight)
 	}
 	return penalty
+}
+
+// entityTerm returns term i of byEntity, which must not be a feature row.
+func (s *stepper) entityTerm(w *workload, i int) []float32 {
+	i -= len(w.rows)
+	if i < len(w.queries) {
+		return s.dAnchor(i)
+	}
+	return s.relationStep.dEntities.Row(i - len(w.queries))
 }
 
 // rowGradient writes the gradient that feature row i contributes to its entity.
@@ -540,6 +579,9 @@ func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) 
 	clear(gradient)
 	for _, i := range s.byRelation.of(int(r)) {
 		s.backend.Axpy(gradient, 1, s.dRelations[int(i)*n:(int(i)+1)*n])
+	}
+	if s.relationStep != nil {
+		s.relationStep.addRelation(gradient, s.backend, r)
 	}
 	if weight := s.regulariser.ofRelation(r); weight != 0 {
 		penalty = c.worker.RelationPenalty(gradient, r, weight)

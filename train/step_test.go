@@ -122,7 +122,41 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(w.queries[i], w.rows[w.pairRows[k]]))
 		}
 	}
-	return total + plainRegulariser(c, m, w)
+	return total + relationLoss(c, known, score, m.Config().Relations, w) + plainRegulariser(c, m, w)
+}
+
+// relationLoss computes the loss of relation prediction from its definition.
+func relationLoss(
+	c *recipe.Recipe, known *kg.Index, score func(kg.Query, int32) float64, relations int, w *workload,
+) (loss float64) {
+	if c.RelationWeight == 0 {
+		return 0
+	}
+	for i, q := range w.queries[:w.main] {
+		var targets []int32
+		if c.Negatives != recipe.KvsAll {
+			targets = []int32{w.answers[i]}
+		} else {
+			for _, e := range known.Answers(q).Entities {
+				if isTrainAnswer(known.Answers(q), e) {
+					targets = append(targets, e)
+				}
+			}
+		}
+		for _, e := range targets {
+			var z float64
+			for r := range int32(relations) {
+				z += math.Exp(score(kg.Query{Side: q.Side, Relation: r, Anchor: q.Anchor}, e))
+				if c.Reciprocal { // the relation of the query for the other side is a candidate, too
+					other := kg.Query{Side: 1 - q.Side, Relation: r, Anchor: q.Anchor}
+					z += math.Exp(score(other, e))
+				}
+			}
+			share := c.RelationWeight * w.weights[i] / float64(len(targets))
+			loss -= share * (score(q, e) - math.Log(z))
+		}
+	}
+	return loss
 }
 
 // kvsAllByDefinition computes the loss of a query with all its training answers as targets.
@@ -512,6 +546,19 @@ var gradientTests = []struct {
 		c.Reciprocal, c.Regulariser, c.LambdaReg, c.ZSamples, c.Gamma = true, model.N3, 0.3, 3, 3
 		c.Negatives, c.NegativeCount, c.Filter = recipe.SharedNegatives, 6, true
 	}},
+	{"degree weights, subsampling", func(c *recipe.Recipe) { c.DegreeWeights, c.Subsampling = true, true }},
+	{"relations", func(c *recipe.Recipe) { c.RelationWeight = 4 }},
+	{"relations, shared, margin, dura", func(c *recipe.Recipe) {
+		c.RelationWeight, c.Negatives, c.NegativeCount, c.Loss = 0.5, recipe.SharedNegatives, 5, recipe.Margin
+		c.Regulariser, c.LambdaReg, c.Dim = model.Dura, 0.3, 5
+	}},
+	{"relations, kvsall, reciprocal", func(c *recipe.Recipe) {
+		c.RelationWeight, c.Negatives, c.Reciprocal = 2, recipe.KvsAll, true
+	}},
+	{"relations, independent, reciprocal, Z, n3", func(c *recipe.Recipe) {
+		c.RelationWeight, c.Negatives, c.NegativeCount, c.Reciprocal = 1, recipe.IndependentNegatives, 3, true
+		c.ZSamples, c.Filter, c.Gamma, c.Regulariser, c.LambdaReg = 3, true, 3, model.N3, 0.3
+	}},
 	{"bernoulli", func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 4, recipe.Bernoulli
 		c.Loss = recipe.NSSA
@@ -554,6 +601,10 @@ func TestGradients(t *testing.T) {
 				}
 				if !slices.Contains(m.Training().Penalties, c.Regulariser) {
 					require.ErrorContains(t, c.Check(), fmt.Sprintf("does not support %s", c.Regulariser))
+					continue
+				}
+				if c.RelationWeight > 0 && m.Training().Relations == nil {
+					require.ErrorContains(t, c.Check(), "is not linear in the relation's parameters")
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) { checkAllGradients(t, c) })

@@ -40,8 +40,9 @@ type Progress struct {
 // or, with kvsall, over queries.
 type Loss struct {
 	Total       float64 `json:"total"`
-	Fit         float64 `json:"fit"` // loss of targets and negatives
-	Z           float64 `json:"z"`   // of Z-samples
+	Fit         float64 `json:"fit"`                 // loss of targets and negatives
+	Z           float64 `json:"z"`                   // loss of Z-samples
+	Relations   float64 `json:"relations,omitempty"` // loss of relation prediction
 	Regulariser float64 `json:"regulariser"`
 }
 
@@ -345,10 +346,13 @@ func (l *Loss) add(x Loss, weight float64) {
 	l.Total += weight * x.Total
 	l.Fit += weight * x.Fit
 	l.Z += weight * x.Z
+	l.Relations += weight * x.Relations
 	l.Regulariser += weight * x.Regulariser
 }
 
-func (l Loss) over(n float64) Loss { return Loss{l.Total / n, l.Fit / n, l.Z / n, l.Regulariser / n} }
+func (l Loss) over(n float64) Loss {
+	return Loss{l.Total / n, l.Fit / n, l.Z / n, l.Relations / n, l.Regulariser / n}
+}
 
 // updateAverage adds the parameters to the EMA. During the first 1/(1 − decay) epochs, the EMA is
 // the plain mean over the epochs so far.

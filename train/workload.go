@@ -69,6 +69,14 @@ func (w *workload) denseQueries() int {
 	return w.parts[len(w.parts)-1].lastQuery
 }
 
+// targets appends the targets of main query i to dst.
+func (w *workload) targets(dst []int32, known *kg.Index, i int) []int32 {
+	if len(w.answers) == 0 {
+		return trainAnswers(dst, known.Answers(w.queries[i]))
+	}
+	return append(dst, w.answers[i])
+}
+
 // denseRows returns the number of feature rows in dense parts. They are the first rows.
 func (w *workload) denseRows() int {
 	if len(w.parts) == 0 {
@@ -105,6 +113,8 @@ type preparer struct {
 	headProbability []float64
 	// subsampling maps each training triple to its weight. It is nil without subsampling.
 	subsampling map[kg.Triple]float64
+	// degreeWeights holds the weight of each entity as a target. It is nil without such weights.
+	degreeWeights []float64
 
 	work workload
 	// rowOf holds the feature row of each entity for queries that share features with group, or −1.
@@ -165,6 +175,9 @@ func newPreparer(
 	if c.Subsampling {
 		p.subsampling = subsamplingWeights(triples)
 	}
+	if c.DegreeWeights {
+		p.degreeWeights = degreeWeights(degrees(n, triples))
+	}
 	return p, nil
 }
 
@@ -213,6 +226,18 @@ func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 	return weights
 }
 
+// degreeWeights returns 0.1 + 0.9·n/max n for each entity, where n is its degree (DURA; Zhang et al.,
+// 2020; the option -weight of its code, datasets.py, get_weight). Such a weight multiplies the loss of
+// a query with this target.
+func degreeWeights(degrees []float64) []float64 {
+	largest := slices.Max(degrees)
+	weights := make([]float64, len(degrees))
+	for e, n := range degrees {
+		weights[e] = 0.1 + 0.9*n/largest
+	}
+	return weights
+}
+
 // The uses of random numbers. Each use has its own streams.
 const (
 	useShuffle uint64 = iota + 1
@@ -255,11 +280,7 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 		w.weights = append(w.weights, weight)
 		w.penaltyCounts = append(w.penaltyCounts, 2*float64(len(answers)))
 		for _, e := range answers {
-			t := kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
-			if q.Side == kg.Head {
-				t.Head, t.Tail = t.Tail, t.Head
-			}
-			w.positives = append(w.positives, t)
+			w.positives = append(w.positives, q.Triple(e))
 		}
 	}
 	normalise(w.weights)
@@ -371,6 +392,9 @@ func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
 	weight := 1.0
 	if p.subsampling != nil {
 		weight = p.subsampling[t]
+	}
+	if p.degreeWeights != nil {
+		weight *= p.degreeWeights[answer]
 	}
 	w.queries = append(w.queries, q)
 	w.answers = append(w.answers, answer)

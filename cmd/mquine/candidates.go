@@ -209,7 +209,7 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 	case n == total:
 		return errors.New("no true answer is among the candidates: choose other candidates")
 	}
-	t.described.Excluded = n
+	t.restrictions.Excluded = n
 	printNote(log, "%s of %s left out, because the true answer is not among the candidates",
 		text.Plural(n, "query"), text.Comma(total))
 	return nil
@@ -217,7 +217,7 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 
 // leaveOut removes the ranks of targets that are not candidates.
 func (t *task) leaveOut(r *rank.Ranking) {
-	if t.described == nil || t.described.Excluded == 0 {
+	if t.restrictions == nil || t.restrictions.Excluded == 0 {
 		return
 	}
 	excluded := func(r rank.Rank) bool { return !t.among.Has(r.Triple.Query(r.Side)) }

@@ -13,7 +13,7 @@ import (
 func newEvalCommand(start time.Time) *cobra.Command {
 	e := newEvaluation(start)
 	cmd := &cobra.Command{
-		Use:   "eval CKPT --data NAME",
+		Use:   "eval CKPT... --data NAME",
 		Short: "Rank a checkpoint on a split of a data set",
 		Long: `Rank the true answers in a split of a data set among all entities, or among
 some of them (--candidates), exactly.
@@ -70,6 +70,13 @@ the tool's own ranks may differ, and why.
 stops. --skip-excluded leaves such queries out and counts them. AMR and AMRI
 compare with a random ranking of the candidates.
 
+--ensemble: rank the weighted sum of the scores of several checkpoints, exactly.
+Their models must compare by dot product, and have the same entities. Distances
+in the L2 norm count squared, and margins do not count.
+  equal   all weights are 1
+  fit     the weights with the highest MRR on the valid split. The first is 1
+  1,0.5   one weight for each checkpoint
+
 --by: also show the metrics of groups of queries, under the last filter.
   relation  by relation
   entity    by the true answer
@@ -114,6 +121,7 @@ the table to standard error.
   mquine eval ./checkpoint --data ./my-graph --split valid --hits 1,10
   mquine eval ./checkpoint --data fb15k-237 --by z-case,degree
   mquine eval ./checkpoint --data umls --by relation --sort mrr --min 20
+  mquine eval ./complex ./mquine --ensemble fit --data codex-s
   mquine eval ./checkpoint --data umls --format latex --percent
   mquine eval ./checkpoint --data wn18rr --json e.json --ranks e.tsv`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -129,6 +137,7 @@ the table to standard error.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	e.inputs.add(cmd)
+	e.ensemble.add(cmd, &e.inputs)
 	addChoice(cmd, &e.protocol, "protocol", "evaluation protocol: full, or the protocol of a tool", protocolNames()...)
 	acceptFormer(cmd, map[string]string{"filters": "filter"})
 	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",

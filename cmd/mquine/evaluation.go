@@ -16,6 +16,7 @@ import (
 	"github.com/mquine/mquine/kg"
 
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -27,6 +28,7 @@ type evaluation struct {
 	restriction
 	printed
 	tableFlags
+	ensemble ensemble
 	gpus     gpus
 	protocol string
 	// fixed is the protocol, or the zero value for fullProtocol.
@@ -73,10 +75,14 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	defer t.close()
 	loaded := time.Since(loading)
 
-	r, err := e.rank(ctx, log, meter, t, rank.Options{
+	options := rank.Options{
 		Sides: e.sides.List(), Backend: backend, Engine: engine, Threads: e.threads, Screen: e.screen,
 		Tolerances: e.fixed.Tolerances(), Among: t.among,
-	})
+	}
+	if err := e.ensemble.fit(ctx, log, meter, t, e.split, options); err != nil {
+		return err
+	}
+	r, err := e.rank(ctx, log, meter, t, options)
 	if err != nil {
 		return err
 	}
@@ -102,6 +108,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		switch {
+		case e.ensemble.paths != nil:
+			return nil, nil, errors.New("--ensemble ranks on the processor: leave it out, or do not use GPUs")
 		case e.peak:
 			return nil, nil, errors.New("--peak measures the processor: leave it out, or do not use GPUs")
 		case e.screen != rank.AutoScreen:
@@ -115,13 +123,15 @@ func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine
 // task holds the inputs of an evaluation.
 type task struct {
 	*subject
+	model   model.Model // the checkpoint's, or the ensemble
+	members []member    // of the ensemble; nil if there is none
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// among are the candidates, or nil if they are all entities, and described describes them.
-	among     *rank.Candidates
-	described *metrics.Restrictions
-	labels    map[string]string // the labels of opaque identifiers; nil if the data set has none
+	// among are the candidates, or nil if they are all entities, and restrictions describes them.
+	among        *rank.Candidates
+	restrictions *metrics.Restrictions
+	labels       map[string]string // the labels of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the
 	// triples. They are empty if no report needs them.
 	sha256, dataSHA256 string
@@ -133,19 +143,24 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if err != nil {
 		return nil, err
 	}
+	t := &task{subject: s, model: s.checkpoint.Model}
 	defer func() {
 		if err != nil {
-			s.close()
+			t.close()
 		}
 	}()
-	t := &task{subject: s}
+	if e.ensemble.paths != nil {
+		if err = e.ensemble.join(ctx, log, e.inputs, t); err != nil {
+			return nil, err
+		}
+	}
 	if t.triples, err = triplesToRank(s.graph, e.split, e.filters...); err != nil {
 		return nil, err
 	}
 	if t.keys, err = e.keys(ctx, s.graph, t.triples, e.threads); err != nil {
 		return nil, err
 	}
-	if t.among, t.described, err = e.restriction.load(ctx, s); err != nil {
+	if t.among, t.restrictions, err = e.restriction.load(ctx, s); err != nil {
 		return nil, err
 	}
 	if err := e.checkTargets(log, t); err != nil {
@@ -154,7 +169,7 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if t.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
 		return nil, err
 	}
-	m := s.checkpoint.Model
+	m := t.model
 	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
 		return nil, fmt.Errorf("--screen %s is for dot products, but model %s uses comparison %s: leave out --screen",
 			e.screen, m.Config().Model, compare)
@@ -171,7 +186,7 @@ func (t *task) prepare(ctx context.Context, checksum bool) error {
 	)
 	if checksum {
 		hashing.Go(func() {
-			if t.sha256, hashErr = t.checkpoint.SHA256(ctx); hashErr == nil {
+			if hashErr = t.digest(ctx); hashErr == nil {
 				t.dataSHA256, hashErr = t.graph.SHA256(ctx)
 			}
 		})
@@ -193,7 +208,7 @@ type ranked struct {
 func (e *evaluation) rank(
 	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
 ) (*ranked, error) {
-	m := t.checkpoint.Model
+	m := t.model
 	options.Progress = meter.ranking
 	if e.sides == rank.RelationSide {
 		return e.rankRelations(ctx, log, meter, t, options)
@@ -229,7 +244,7 @@ func (e *evaluation) rankRelations(
 	t.writeNotes(log)
 	printLine(details(log), "ranking %s of %s among %s", text.Plural(len(t.triples), "relation"), t.graph.Name,
 		text.Plural(e.candidates(t), "candidate"))
-	ranking, err := rank.Relations(ctx, t.checkpoint.Model, t.index, t.triples, options)
+	ranking, err := rank.Relations(ctx, t.model, t.index, t.triples, options)
 	meter.clear()
 	if err != nil {
 		return nil, err
@@ -243,16 +258,15 @@ func (e *evaluation) rankRelations(
 // candidates returns the number of candidates of a query before a filter.
 func (e *evaluation) candidates(t *task) int {
 	if e.sides == rank.RelationSide {
-		return t.checkpoint.Model.Config().Relations
+		return t.model.Config().Relations
 	}
-	return t.checkpoint.Model.Config().Entities
+	return t.model.Config().Entities
 }
 
 // report computes the metrics and describes the ranking.
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
-	c := t.checkpoint.Model.Config()
 	report := &metrics.Report{
-		Provenance: provenance(ctx), Split: e.split.String(), Candidates: e.candidates(t), Restrictions: t.described,
+		Provenance: provenance(ctx), Split: e.split.String(), Candidates: e.candidates(t), Restrictions: t.restrictions,
 		Protocol: fullProtocol,
 	}
 	if e.sides == rank.RelationSide {
@@ -263,12 +277,12 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	if r.Stats.Engine != "" {
 		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+r.Stats.Engine
 	}
-	from.Checkpoint = describedCheckpoint(t.checkpoint.Path, c, t.sha256)
+	from.Checkpoint = t.described()
 	from.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
 	report.Queries = len(r.Ranks)
 	if r.peak != nil {
-		r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]), r.Stats.Pairs)
+		r.peak.report(report, t.model.Tower(r.options.Sides[0]), r.Stats.Pairs)
 	}
 	ranks := e.fixed.Ranks(r.Ranking)
 	err := report.Summarize(ctx, ranks, metrics.SummaryOptions{
@@ -322,11 +336,11 @@ func (e *evaluation) writeFiles(
 func (e *evaluation) announce(log io.Writer, t *task, o rank.Options) {
 	t.writeNotes(log)
 	w := details(log)
-	c := t.checkpoint.Model.Config()
+	c := t.model.Config()
 	printLine(w, "ranking %s (%s of %s, side %v) among %s", text.Plural(len(t.triples)*len(o.Sides), "query"),
 		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides,
-		t.described.Describe(e.sides, c.Entities))
-	bytes, slices := rank.Memory(t.checkpoint.Model, o)
+		t.restrictions.Describe(e.sides, c.Entities))
+	bytes, slices := rank.Memory(t.model, o)
 	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
 	if slices > 1 {
 		memory += fmt.Sprintf(" at a time, in %d slices", slices)

@@ -36,6 +36,7 @@ func (e *evaluation) checkRelations() error {
 	}{
 		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
 		{e.screen != rank.AutoScreen, "--screen"}, {e.restriction.given(), "a restriction of the candidates"},
+		{e.ensemble.paths != nil, "--ensemble"},
 	} {
 		if flag.given {
 			return fmt.Errorf("%s does not apply to --side relation, which computes exact scores on the processor: "+

@@ -57,7 +57,8 @@ model, add --print-config, as in "mquine train --model rotate --print-config".
 
 Presets:
   paper  hyper-parameters from the paper's table for the data set
-  best   the best measured recipe for the data set (docs/results.md)
+  best   the best measured recipe for the data set (docs/results.md), and for
+         complex on codex-s its own
 To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
@@ -168,15 +169,10 @@ func (t *training) changed(cmd *cobra.Command) []string {
 	return names
 }
 
-// config returns the options of a new run. It starts from the preset, or from the defaults of the
-// model that the file or the flags name, and applies the file and then the flags.
+// config returns the options of a new run. It starts from the preset or the defaults for the model
+// that the file or the flags name, and applies the file and then the flags.
 func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	c = recipe.Default()
-	if t.preset != "" {
-		if c, err = recipe.Preset(t.preset, t.data); err != nil {
-			return c, err
-		}
-	}
 	var file []byte
 	if t.configFile != "" {
 		if file, err = input.ReadFile(cmd.Context(), t.configFile); err != nil {
@@ -186,13 +182,11 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	if err := t.change(cmd, &c, file); err != nil {
 		return c, err
 	}
-	if t.preset == "" {
-		if c, err = recipe.DefaultFor(c.Model); err != nil {
-			return c, err
-		}
-		if err := t.change(cmd, &c, file); err != nil {
-			return c, err
-		}
+	if c, err = recipe.Base(t.preset, t.data, c.Model); err != nil {
+		return c, err
+	}
+	if err := t.change(cmd, &c, file); err != nil {
+		return c, err
 	}
 	return c, c.Check()
 }
@@ -403,10 +397,13 @@ func (l *trainingLog) epochDetails(w io.Writer, e train.Epoch) {
 func (l *trainingLog) parts(loss train.Loss) string {
 	text := fmt.Sprintf("%.4f", loss.Total)
 	var parts []string
-	if c := l.run.Recipe; c.ZSamples > 0 || loss.Regulariser != 0 {
+	if c := l.run.Recipe; c.ZSamples > 0 || loss.Relations != 0 || loss.Regulariser != 0 {
 		parts = append(parts, fmt.Sprintf("fit %.4f", loss.Fit))
 		if c.ZSamples > 0 {
 			parts = append(parts, fmt.Sprintf("Z %.4f", loss.Z))
+		}
+		if loss.Relations != 0 {
+			parts = append(parts, fmt.Sprintf("relations %.4f", loss.Relations))
 		}
 		if loss.Regulariser != 0 {
 			parts = append(parts, fmt.Sprintf("regulariser %.4f", loss.Regulariser))

@@ -149,14 +149,11 @@ func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 		}
 		return search.ReadSpace(bytes.NewReader(file), t.space, base)
 	}
-	if t.preset != "" {
-		return read(recipe.Preset(t.preset, t.plan.Data))
-	}
 	space, err := read(recipe.Default(), nil)
 	if err != nil {
 		return nil, err
 	}
-	return read(recipe.DefaultFor(space.Model()))
+	return read(recipe.Base(t.preset, t.plan.Data, space.Model()))
 }
 
 // create creates the folder of a new search and returns it.

@@ -59,6 +59,10 @@ func (r *Recipe) checkModel() error {
 		return fmt.Errorf("regulariser: model %s does not support %s: set one of %v",
 			r.Model, r.Regulariser, t.Penalties)
 	}
+	if r.RelationWeight > 0 && t.Relations == nil {
+		return fmt.Errorf("relation_weight: the score of model %s is not linear in the relation's parameters: "+
+			"set it to 0", r.Model)
+	}
 	switch start := spec.Start; {
 	case r.InitCross != ZeroCross && start.Cross == "":
 		return fmt.Errorf("init_cross: model %s has no cross matrix: set it to %s", r.Model, ZeroCross)
@@ -100,6 +104,8 @@ func (r *Recipe) checkKvsAll() error {
 			"set it to uniform")
 	case r.Subsampling:
 		return errors.New("subsampling weights single triples: with negatives kvsall, set it to false")
+	case r.DegreeWeights:
+		return errors.New("degree_weights weights single targets: with negatives kvsall, set it to false")
 	}
 	return nil
 }

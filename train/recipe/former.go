@@ -22,5 +22,6 @@ var (
 // Recipe.Line omits such an option at its default.
 var laterKeys = map[string]string{
 	"reciprocal": "false", "hyper": noHyper,
+	"degree_weights": "false", "relation_weight": "0",
 	"input_dropout": "0", "feature_map_dropout": "0", "hidden_dropout": "0",
 }

@@ -58,11 +58,17 @@ var declarations = []declaration{
 		"weight triples by 1/√(count of (h, r) + count of (r, t)), as in the RotatE code"),
 	declare("answer_weights", func(r *Recipe) *bool { return &r.AnswerWeights }, false, setting.Bool,
 		"with kvsall, weight a query by its number of training answers, so all triples count equally"),
+	declare("degree_weights", func(r *Recipe) *bool { return &r.DegreeWeights }, false, setting.Bool,
+		"weight a query by 0.1 + 0.9·(degree of its target)/(largest degree), as in the DURA code"),
 
 	declare("z_samples", func(r *Recipe) *int { return &r.ZSamples }, 0, whole(0, 1<<20),
 		"number of Z-samples per query, from the Z-patterns of its negatives except training answers; 0 for none"),
 	declare("lambda_z", func(r *Recipe) *float64 { return &r.LambdaZ }, 1, number(0, 1e6),
 		"weight λ_Z of the Z-samples"),
+
+	declare("relation_weight", func(r *Recipe) *float64 { return &r.RelationWeight }, 0, number(0, 1e6),
+		"weight λ_rel of relation prediction, a softmax over all relations between the two entities of a triple; "+
+			"0 for none"),
 
 	declare("regulariser", func(r *Recipe) *model.Penalty { return &r.Regulariser }, model.NoPenalty,
 		among(model.NoPenalty, model.Frobenius, model.N3, model.Dura),

@@ -3,6 +3,7 @@ package recipe
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -10,7 +11,8 @@ import (
 
 // presetFiles contains a file presets/KIND/DATASET.yaml for each preset, with changes to the
 // defaults. The kind paper contains the hyper-parameters in the paper's table. The kind best
-// contains the best recipes in docs/results.md.
+// contains the best recipes in docs/results.md. A file presets/KIND/MODEL/DATASET.yaml replaces the
+// preset for one model.
 //
 //go:embed presets
 var presetFiles embed.FS
@@ -26,7 +28,9 @@ func presetDataSets(kind string) []string {
 	}
 	var names []string
 	for _, f := range files {
-		names = append(names, strings.TrimSuffix(f.Name(), ".yaml"))
+		if !f.IsDir() {
+			names = append(names, strings.TrimSuffix(f.Name(), ".yaml"))
+		}
 	}
 	return names
 }
@@ -43,9 +47,20 @@ func Presets() []string {
 	return names
 }
 
+// Base returns the options that a run of a model starts from: a preset as in Preset, the model's own
+// if it has one, or without a preset the defaults of the model.
+func Base(preset, dataset, model string) (Recipe, error) {
+	if preset == "" {
+		return DefaultFor(model)
+	}
+	return presetOf(preset, dataset, model)
+}
+
 // Preset returns a preset for a data set: "paper", the paper's hyper-parameters, or "best", the
 // best measured recipe. A data set after a colon, as in "paper:yago3-10", replaces the argument.
-func Preset(preset, dataset string) (Recipe, error) {
+func Preset(preset, dataset string) (Recipe, error) { return presetOf(preset, dataset, "") }
+
+func presetOf(preset, dataset, model string) (Recipe, error) {
 	kind, name, named := strings.Cut(preset, ":")
 	if !named {
 		name = dataset
@@ -60,7 +75,10 @@ func Preset(preset, dataset string) (Recipe, error) {
 		return r, fmt.Errorf("there is no preset %s for data set %q: use the preset of a different data set, "+
 			"as in %s:%s; the data sets are %s", kind, name, kind, names[0], strings.Join(names, ", "))
 	}
-	file := path.Join("presets", kind, name+".yaml")
+	file := path.Join("presets", kind, model, name+".yaml")
+	if _, err := fs.Stat(presetFiles, file); err != nil {
+		file = path.Join("presets", kind, name+".yaml")
+	}
 	f, err := presetFiles.Open(file)
 	if err != nil {
 		return r, err

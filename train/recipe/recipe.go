@@ -42,9 +42,12 @@ type Recipe struct {
 	Smoothing     float64
 	Subsampling   bool
 	AnswerWeights bool
+	DegreeWeights bool
 
 	ZSamples int
 	LambdaZ  float64
+
+	RelationWeight float64
 
 	Regulariser   model.Penalty
 	LambdaReg     float64

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"io/fs"
 	"reflect"
 	"strings"
 	"testing"
@@ -70,6 +71,7 @@ func TestCheckRanges(t *testing.T) {
 		"feature_map_dropout: model tucker has no such layer: set it to 0": func(r *Recipe) {
 			r.Model, r.Reciprocal, r.FeatureMapDropout = "tucker", true, 0.1
 		},
+		"relation_weight: the score of model mquine is not linear": func(r *Recipe) { r.RelationWeight = 1 },
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},
@@ -210,6 +212,38 @@ func TestPresets(t *testing.T) {
 	require.ErrorContains(t, err, `use the preset of a different data set, as in best:codex-m`)
 	_, err = Preset("papre", "umls")
 	require.ErrorContains(t, err, "the presets are paper and best")
+}
+
+// A model starts from its own preset if it has one, from the preset of its data set otherwise, and
+// without a preset from its defaults.
+func TestBase(t *testing.T) {
+	files, err := fs.Glob(presetFiles, "presets/*/*/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		parts := strings.Split(strings.TrimSuffix(file, ".yaml"), "/")
+		kind, name, dataset := parts[1], parts[2], parts[3]
+		own, err := Base(kind, dataset, name)
+		require.NoError(t, err)
+		require.NoError(t, own.Check(), file)
+		assert.Equal(t, name, own.Model, file)
+		named, err := Base(kind+":"+dataset, "elsewhere", name)
+		require.NoError(t, err)
+		assert.Equal(t, own, named)
+		general, err := Preset(kind, dataset)
+		require.NoError(t, err)
+		assert.NotEqual(t, general, own)
+		other, err := Base(kind, dataset, "mquade")
+		require.NoError(t, err)
+		assert.Equal(t, general, other)
+	}
+	got, err := Base("", "codex-s", "complex")
+	require.NoError(t, err)
+	want, err := DefaultFor("complex")
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	_, err = Base("best", "umls", "complex")
+	assert.ErrorContains(t, err, "there is no preset best for data set")
 }
 
 // Reading any file yields a recipe or a one-line error.

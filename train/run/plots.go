@@ -50,11 +50,14 @@ func (h History) LossChart() plot.Chart {
 	c := plot.Chart{X: h.epochAxis(), Y: plot.Axis{Label: "loss"}}
 	total := series("total", func(l train.Loss) float64 { return l.Total })
 	c.Series = []plot.Series{total}
-	if h.Recipe.ZSamples > 0 || h.Recipe.Regulariser != model.NoPenalty {
+	if h.Recipe.ZSamples > 0 || h.Recipe.RelationWeight > 0 || h.Recipe.Regulariser != model.NoPenalty {
 		c.Series = append(c.Series, series("fit", func(l train.Loss) float64 { return l.Fit }))
 	}
 	if h.Recipe.ZSamples > 0 {
 		c.Series = append(c.Series, series("Z-samples", func(l train.Loss) float64 { return l.Z }))
+	}
+	if h.Recipe.RelationWeight > 0 {
+		c.Series = append(c.Series, series("relations", func(l train.Loss) float64 { return l.Relations }))
 	}
 	if h.Recipe.Regulariser != model.NoPenalty {
 		c.Series = append(c.Series, series("regulariser", func(l train.Loss) float64 { return l.Regulariser }))

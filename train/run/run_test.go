@@ -193,6 +193,7 @@ func TestCreateRefuses(t *testing.T) {
 		"loss: margin has one target":     func(c *recipe.Recipe) { c.Loss = recipe.Margin },
 		"distribution: bernoulli chooses": func(c *recipe.Recipe) { c.Distribution = recipe.Bernoulli },
 		"subsampling weights single":      func(c *recipe.Recipe) { c.Subsampling = true },
+		"degree_weights weights single":   func(c *recipe.Recipe) { c.DegreeWeights = true },
 	} {
 		c := recipe.Default()
 		c.Negatives = recipe.KvsAll

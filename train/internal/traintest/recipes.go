@@ -42,6 +42,12 @@ func Recipes() map[string]func(*recipe.Recipe) {
 			c.Reciprocal = spec.TrainReciprocal
 		}
 	}
+	recipes["relation prediction"] = func(c *recipe.Recipe) {
+		c.Model, c.Reciprocal, c.RelationWeight, c.DegreeWeights, c.Clip = "complex", true, 0.5, true, 0.5
+	}
+	recipes["relation prediction, kvsall"] = func(c *recipe.Recipe) {
+		c.Model, c.Negatives, c.RelationWeight, c.Optimiser = "rescal", recipe.KvsAll, 2, recipe.Adagrad
+	}
 	recipes["tucker, dropout"] = func(c *recipe.Recipe) {
 		c.Model, c.Reciprocal, c.Negatives, c.EMA, c.Clip = "tucker", true, recipe.KvsAll, 0.6, 0.5
 		c.EntityDropout, c.InputDropout, c.HiddenDropout = 0.1, 0.2, 0.3

@@ -1,0 +1,121 @@
+package train
+
+import (
+	"context"
+
+	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+// relationStep holds what a step with relation prediction needs besides the fields of stepper (Chen
+// et al., 2021). For every target of a main query, the loss gains the weight λ_rel times the
+// cross-entropy of the query's relation among all relations of the model, 2R of them with reciprocal
+// relations.
+//
+// With the matrices Ρ of the vectors ρ, R of the relations, their scores S and W = ∂L/∂S,
+//
+//	S = Ρ Rᵀ,  ∂L/∂Ρ = W R,  ∂L/∂R = Wᵀ Ρ.
+type relationStep struct {
+	form    *model.RelationForm
+	lambda  float64
+	config  model.Config
+	product *linalg.Product
+	table   linalg.Matrix // R
+	perRow  int           // the rows of R that one row of the parameter table holds
+
+	// triples are the triples to score, as the model scores them. Their weights in the loss include
+	// λ_rel.
+	triples []kg.Triple
+	weights []float64
+	losses  []float64
+
+	rho, scores  linalg.Matrix
+	dRho, dTable linalg.Matrix
+	dEntities    linalg.Matrix // of all heads, and then of all tails
+	answers      []int32       // scratch memory of begin
+}
+
+// newRelationStep returns nil unless the recipe predicts relations.
+func newRelationStep(
+	c *recipe.Recipe, b *linalg.Backend, threads int, m model.Trainable, relations []parameterTable,
+) *relationStep {
+	if c.RelationWeight == 0 {
+		return nil
+	}
+	form, table := m.Training().Relations, relations[0]
+	return &relationStep{
+		form: form, lambda: c.RelationWeight, config: m.Config(), product: b.NewProduct(threads),
+		table: linalg.Matrix{
+			Data: table.values, Rows: len(table.values) / form.Width, Cols: form.Width, Stride: form.Width,
+		},
+		perRow: table.width / form.Width,
+	}
+}
+
+// begin lists the triples of a step and allocates its memory.
+func (r *relationStep) begin(w *workload, known *kg.Index, entityWidth int) {
+	r.triples, r.weights = r.triples[:0], r.weights[:0]
+	for i, q := range w.queries[:w.main] {
+		r.answers = w.targets(r.answers[:0], known, i)
+		for _, e := range r.answers {
+			r.triples = append(r.triples, r.config.Scored(q, e))
+			r.weights = append(r.weights, r.lambda*w.weights[i]/float64(len(r.answers)))
+		}
+	}
+	n := len(r.triples)
+	r.losses = resize(r.losses, n)
+	size(&r.rho, n, r.form.Width)
+	size(&r.dRho, n, r.form.Width)
+	size(&r.scores, n, r.table.Rows)
+	size(&r.dTable, r.table.Rows, r.form.Width)
+	size(&r.dEntities, 2*n, entityWidth)
+}
+
+// predictRelations computes the losses of the relations and their gradients.
+func (s *stepper) predictRelations(ctx context.Context) error {
+	r, entities := s.relationStep, s.tables[0]
+	rows := func(i int) (head, tail []float32) {
+		return entities.row(int(r.triples[i].Head)), entities.row(int(r.triples[i].Tail))
+	}
+	err := s.pool.parallel(ctx, len(r.triples), func(_ *stepScratch, i int) {
+		head, tail := rows(i)
+		r.form.Rho(r.rho.Row(i), head, tail)
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.product.NT(ctx, r.scores, r.rho, r.table, false); err != nil {
+		return err
+	}
+	err = s.pool.parallel(ctx, len(r.triples), func(c *stepScratch, i int) {
+		scores := r.scores.Row(i)
+		target := &scores[r.triples[i].Relation]
+		score := *target
+		*target = excluded
+		loss, dTarget := c.objective.crossEntropy(score, scores, r.weights[i])
+		r.losses[i], *target = loss, float32(dTarget)
+	})
+	if err != nil {
+		return err
+	}
+	dScores := r.scores // crossEntropy replaced the scores
+	if err := r.product.NN(ctx, r.dRho, dScores, r.table, false); err != nil {
+		return err
+	}
+	if err := r.product.TN(ctx, r.dTable, dScores, r.rho, false); err != nil {
+		return err
+	}
+	return s.pool.parallel(ctx, len(r.triples), func(_ *stepScratch, i int) {
+		head, tail := rows(i)
+		r.form.Gradient(r.dEntities.Row(i), r.dEntities.Row(len(r.triples)+i), r.dRho.Row(i), head, tail)
+	})
+}
+
+// addRelation adds the gradient of the relation with the given row in the parameter table.
+func (r *relationStep) addRelation(gradient []float32, b *linalg.Backend, row int32) {
+	for k := range r.perRow {
+		b.Axpy(gradient[k*r.form.Width:][:r.form.Width], 1, r.dTable.Row(int(row)*r.perRow+k))
+	}
+}
