@@ -72,9 +72,11 @@ func TestRandomTables(t *testing.T) {
 	for _, name := range model.Names()[len(matrixModels):] {
 		spec, err := model.Lookup(name)
 		require.NoError(t, err)
-		ranged := func(h *model.HyperParameter) bool { return h.Key == model.EmbeddingRange }
-		if !slices.ContainsFunc(spec.Hyper, ranged) {
-			continue
+		has := func(key string) bool {
+			return slices.ContainsFunc(spec.Hyper, func(h *model.HyperParameter) bool { return h.Key == key })
+		}
+		if !has(model.Gamma) || !has(model.EmbeddingRange) {
+			continue // the range does not follow from the margin
 		}
 		for _, c := range []struct{ given, want map[string]float64 }{
 			{nil, map[string]float64{"gamma": 12, "embedding_range": 14.0 / 20}},
