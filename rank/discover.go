@@ -36,8 +36,8 @@ var scopeNames = []string{"query", "relation", "graph"}
 // String returns "query", "relation" or "graph".
 func (s Scope) String() string { return text.Name(scopeNames, s, "Scope") }
 
-// Discovery says which triples Discover looks for: those of some relations whose heads and tails are
-// candidates (Options.Among).
+// Discovery says which triples Discover looks for: triples of some relations whose heads and tails
+// are candidates (Options.Among).
 type Discovery struct {
 	// Side is the side that queries ask for. It affects scores only if the model has reciprocal
 	// relations.
@@ -59,8 +59,8 @@ type Discovered struct {
 	// Score is the reference score.
 	Score float64
 	// Z is the number of standard deviations by which the printed score (model.Model.Score) exceeds
-	// the mean of the query's candidates. Mean and deviation are those of at most ZSample candidates
-	// at regular distances. Z is 0 if they do not differ, or without Discovery.Standardise.
+	// the mean of the query's candidates. Mean and deviation come from at most ZSample candidates at
+	// regular distances. Z is 0 if they do not differ, or without Discovery.Standardise.
 	Z float64
 }
 
@@ -182,7 +182,8 @@ func (s *search) run(ctx context.Context) error {
 	for _, r := range s.Relations {
 		anchors := s.anchors(r)
 		for i := range anchors.Len() {
-			if batch = append(batch, kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)}); len(batch) < s.most() {
+			batch = append(batch, kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)})
+			if len(batch) < s.most() {
 				continue
 			}
 			if err := s.searchBatch(ctx, batch); err != nil {

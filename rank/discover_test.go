@@ -188,7 +188,8 @@ func TestDiscoverErrors(t *testing.T) {
 		{Discovery{K: 1, Relations: []int32{1}}, "nothing to discover: no relation has a candidate on the head side"},
 		{Discovery{K: 1, Relations: []int32{0}}, "the disk is full"},
 	} {
-		err := Discover(t.Context(), m, kg.NewIndex(g), c.d, Options{Among: among}, func(Discovered) error { return full })
+		o := Options{Among: among}
+		err := Discover(t.Context(), m, kg.NewIndex(g), c.d, o, func(Discovered) error { return full })
 		assert.ErrorContains(t, err, c.want)
 	}
 }

@@ -168,7 +168,7 @@ func TestPredictLarge(t *testing.T) {
 				if testing.Short() && b.Tier == kernel.Generic {
 					continue
 				}
-				o := Options{Backend: b, Threads: i + 1}
+				o := Options{Backend: b, Threads: i + 1, Screen: Float32Screen}
 				if i == 1 {
 					o.FeatureMemory = 700 * featureBytes(engine.WidestTower(m))
 				}

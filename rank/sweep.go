@@ -126,7 +126,7 @@ func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Li
 }
 
 // list adds the candidates in some lanes of a panel to the list of a row. Their intervals come from
-// the fine codes, if the screen has them, or else from the panel.
+// the fine codes, if the screen has them, and otherwise from the panel.
 func (s *sweeper) list(
 	ctx context.Context, b *engine.Block, lists *engine.Lists, row, panel int, lanes uint64,
 ) error {

@@ -153,13 +153,13 @@ func TestCandidatesBadInput(t *testing.T) {
 		return w.path(name)
 	}
 	list := write("list.txt", g.Entities.Label(0)+"\n")
-	types := write("types.tsv", g.Entities.Label(0)+"\tperson\nnobody\tghost\n")
-	unknown := write("unknown.txt", "nobody-at-all\n")
+	types := write("types.tsv", g.Entities.Label(0)+"\tperson\nmorphine\tghost\n")
+	unknown := write("unknown.txt", "no-such-entity\n")
 	eval := []string{"eval", w.model, "--data", w.data}
 	for want, flags := range map[string][]string{
 		"not among the candidates, such as": {"--candidates", list},
 		"--skip-excluded":                   {"--candidates", list},
-		`unknown.txt:1: the checkpoint has no entity "nobody-at-all"`: {"--candidates", unknown},
+		`unknown.txt:1: the checkpoint has no entity "no-such-entity"`: {"--candidates", unknown},
 		`types.tsv has no type "persons"; did you mean person`: {
 			"--types", types, "--candidate-type", "persons",
 		},

@@ -81,7 +81,8 @@ memory.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	d.inputs.add(cmd)
-	flags.StringArrayVar(&d.relations, "relation", nil, "search triples of this `RELATION`; repeat the flag for several")
+	flags.StringArrayVar(&d.relations, "relation", nil,
+		"search triples of this `RELATION`; repeat the flag for several")
 	flags.StringVar(&d.relationsFile, "relations", "", "search triples of the relations in `FILE`, one in each line")
 	markInput(cmd, "relations")
 	addChoice(cmd, &d.side, "side", "ask for this side: tail or head", kg.Tail, kg.Head)

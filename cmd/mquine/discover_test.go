@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The best triples of each query, relation and graph are those of predict's lists for all queries, and
+// The best triples of each query, relation and graph come from predict's lists for all queries, and
 // every instruction set and number of threads writes the same file.
 func TestDiscover(t *testing.T) {
 	w := newWorkplace(t)

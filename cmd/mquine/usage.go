@@ -46,8 +46,9 @@ const (
 
 // flagGroups lists the groups of flags in the order of a help text.
 var flagGroups = []string{
-	modelFlags, dataFlags, inputFlags, tablesFlags, queryFlags, protocolFlags, candidateFlags,
-	negativesFlags, lossFlags, regularisationFlags, optimiserFlags, validationFlags, searchFlags, runFlags, outputFlags, machineFlags, otherFlags,
+	modelFlags, dataFlags, inputFlags, tablesFlags, queryFlags, protocolFlags, candidateFlags, negativesFlags,
+	lossFlags, regularisationFlags, optimiserFlags, validationFlags, searchFlags, runFlags, outputFlags,
+	machineFlags, otherFlags,
 }
 
 // groupAnnotation is the annotation of a flag with the title of its group. Flags without one are in
