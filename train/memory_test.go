@@ -181,7 +181,8 @@ func TestRecipesFit(t *testing.T) {
 					c, err := recipe.Base(preset, name, m)
 					require.NoError(t, err)
 					proctest.Leave(t, least)
-					require.NoError(t, CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}, c), "%s, %s", preset, m)
+					err = CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}, c)
+					require.NoError(t, err, "%s, %s", preset, m)
 				}
 			}
 		})
