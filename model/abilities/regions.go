@@ -121,13 +121,14 @@ func slopes(w *world) float64 { return math.Hypot(1, largestRelation(w)) }
 
 var expressiveModel = func() map[string]cell {
 	band, exact := line{slope: 1, width: 0.5}, line{slope: 1}
-	const inBand = "r is the band |h − t| ≤ ½."
+	const inBand = "r is the band from t = h − ½ to t = h + ½."
 	return with(ofLines(false), map[string]cell{
 		oneToMany:    yes(inBand, lines(false, []float64{0, 0.3, -0.3, 0.3}, band, exact)),
 		manyToOne:    yes(inBand, lines(false, []float64{0, 0.3, -0.3, 0.3}, band, exact)),
 		manyToMany:   yes(inBand, lines(false, []float64{-0.1, 0.1, -0.12, 0.12, -0.1, -0.12}, band, exact)),
 		nonInjective: yes(inBand, lines(false, []float64{-0.1, 0.1, 0, 0.9, 0.8, -0.1}, band, exact)),
-		freeOfZParadox: yes("In the band |h − t| ≤ ½ are (0, 0.3), (0.6, 0.3) and (0.6, 0.9), but not (0, 0.9).",
+		freeOfZParadox: yes("The band from t = h − ½ to t = h + ½ contains (0, 0.3), (0.6, 0.3) "+
+			"and (0.6, 0.9), but not (0, 0.9).",
 			lines(false, []float64{0, 0.6, 0.3, 0.9}, band)),
 	})
 }()
