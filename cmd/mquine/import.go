@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -219,9 +218,12 @@ func (i *importing) run(ctx context.Context, log io.Writer, args []string) error
 // toolHelp returns a line for each tool with the files that identify its folders.
 func toolHelp() string {
 	var list strings.Builder
-	widest := slices.MaxFunc(formats.All, func(a, b *formats.Format) int { return cmp.Compare(len(a.Name), len(b.Name)) })
+	width := 0
 	for _, f := range formats.All {
-		fmt.Fprintf(&list, "  %-*s  %s\n", len(widest.Name), f.Name, f.Files)
+		width = max(width, len(f.Name))
+	}
+	for _, f := range formats.All {
+		fmt.Fprintf(&list, "  %-*s  %s\n", width, f.Name, f.Files)
 	}
 	return list.String()
 }

@@ -27,7 +27,9 @@ func TestSpeedChart(t *testing.T) {
 			Label: "times as long as mquine", Include: []float64{0, 5}, Ticks: []float64{0, 1, 2, 3, 4, 5},
 			Rules: []Rule{{1, "mquine"}},
 		},
-		Series: []Series{{Name: "OpenBLAS", Mark: Bars}, {Name: "PyTorch, unique", Mark: Bars}, {Name: "PyTorch", Mark: Bars}},
+		Series: []Series{
+			{Name: "OpenBLAS", Mark: Bars}, {Name: "PyTorch, unique", Mark: Bars}, {Name: "PyTorch", Mark: Bars},
+		},
 	}
 	for row := range strings.Lines(rows) {
 		cells := strings.Split(strings.Trim(row, "| \n"), " | ")
