@@ -138,7 +138,7 @@ type search struct {
 	index   *kg.Index
 	options Options
 	sets    *sets
-	k       int // of a query
+	k       int // number of answers to a query
 	queries int
 	emit    func(Discovered) error
 	start   time.Time

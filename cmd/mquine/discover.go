@@ -246,9 +246,9 @@ type found struct {
 	labels         map[string]string
 	meter          *meter
 	log            io.Writer
-	ctx            context.Context //nolint:containedctx // of the iterator that records returns
+	ctx            context.Context //nolint:containedctx // context of the iterator that records returns
 	complete       bool            // Triples has all triples
-	err            error           // of the search
+	err            error           // error of the search
 }
 
 // foundTriple is an unknown triple.

@@ -33,7 +33,7 @@ type ensemble struct {
 	// word is equalWeights or fittedWeights. It is empty if weights are given.
 	word    string
 	weights []float64
-	paths   []string // of the checkpoints
+	paths   []string // paths of the checkpoints
 }
 
 func (e *ensemble) String() string {

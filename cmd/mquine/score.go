@@ -255,7 +255,7 @@ func (w *scorer) triples(ctx context.Context, stdin io.Reader, log io.Writer) it
 		var (
 			batch  []kg.Triple
 			count  int
-			failed error // of the scoring, not of the reading
+			failed error // error of scoring, not of reading
 		)
 		flush := func() error {
 			scored, err := w.score(ctx, batch)

@@ -91,8 +91,8 @@ func check(examples []Example) error {
 	return nil
 }
 
-// Thresholds decide which scores count as true: those that are at least the threshold of the
-// relation.
+// Thresholds decide which triples count as true: a triple whose score is at least the threshold of
+// its relation.
 type Thresholds struct {
 	// Overall is the threshold of relations that Relations lacks.
 	Overall float64

@@ -3,16 +3,16 @@ package abilities
 import "slices"
 
 // This file contains the constructions of models whose scores are products. Each true triple has a
-// block of coordinates of its own, in which its head and its tail have fixed numbers and all other
+// separate block of coordinates, in which its head and its tail have fixed numbers and all other
 // entities have zeros. The triple scores at least 1 and every listed false triple at most 0.
 
 // role is the part that a relation plays in a block.
 type role uint8
 
 const (
-	other   role = iota // of a triple of a different relation
-	own                 // of one of its own triples
-	reverse             // of a triple of its inverse
+	other   role = iota // relation of neither the triple nor its inverse
+	own                 // relation of the triple
+	reverse             // inverse of the relation of the triple
 )
 
 // block is the block of a triple.
@@ -23,7 +23,7 @@ type block struct {
 }
 
 // blocks returns the blocks for the true triples of a pattern. A symmetric relation needs only one
-// block for a triple and its converse. The inverse of a relation has no blocks of its own.
+// block for a triple and its converse. The triples of an inverse relation need no blocks.
 func blocks(p *Pattern) []block {
 	var list []block
 	for _, t := range p.truths {
@@ -239,7 +239,7 @@ func convEParameters(p *Pattern) parameters {
 		row[i] = 1
 	}
 	const filter = 3
-	rows := 2*d - filter + 1 // of a feature map; the image is 2d × 1
+	rows := 2*d - filter + 1 // rows of a feature map; the image is 2d × 1
 	dense, bias := make([]float64, d*2*rows), make([]float64, d)
 	input := func(pixel int) int {
 		if pixel < rows {

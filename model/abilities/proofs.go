@@ -192,7 +192,7 @@ func (a swap) check(s subject, p *Pattern) error {
 	return nil
 }
 
-// exception is a no: whatever the parameters of the relations, a rule of the pattern fails for some
+// exception is a no: for any parameters of the relations, a rule of the pattern fails for some
 // entities and some threshold. The search finds entities for random relations, such that the
 // conclusion scores less than every premise.
 type exception struct{ shapes []shape }

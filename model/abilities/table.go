@@ -69,7 +69,7 @@ const (
 	sameBothWays  = "The score is the same after exchanging head and tail."
 	metric        = "The score is a distance between functions of (h, r) and (r, t), so D(a, r, d) ≤ D(a, r, c) + " +
 		"D(b, r, c) + D(b, r, d) (paper, section 3.1)."
-	ownCoordinates = "Every true triple has coordinates of its own, in which other entities are 0."
+	ownCoordinates = "Every true triple has separate coordinates, in which other entities are 0."
 	unscaled       = "Some y raises both premises above any bound, but (x, r3, z) does not depend on y."
 	permutes       = "r1 and r2 permute three numbers and do not commute; r3 is their product."
 	byZero         = "r multiplies a coordinate by 0, and q compares it."
@@ -286,7 +286,7 @@ var cpModel = func() map[string]cell {
 }()
 
 var convEModel = func() map[string]cell {
-	const biases = "The biases β of y and x raise (x, r, y) and lower the converse, whatever the relations are."
+	const biases = "The biases β of y and x raise (x, r, y) and lower the converse, for any relations."
 	const chain = "r2 depends on its head, so some y and z give (y, r2, z) a larger score than (x, r3, z), and the " +
 		"bias β of y does the same for (x, r1, y)."
 	cells := finite(convEParameters)
