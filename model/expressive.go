@@ -85,8 +85,8 @@ func (m *expressiveModel) Tower(kg.Side) Tower {
 // Score returns minus the distance.
 func (m *expressiveModel) Score(reference float64) float64 { return -math.Sqrt(-reference) }
 
-// parallelogram holds the numbers of a relation for each coordinate. h and t say in whose direction
-// they are.
+// parallelogram holds the numbers of a relation for each coordinate, in the direction of the head (H)
+// and of the tail (T).
 type parallelogram struct {
 	widthH, widthT, centreH, centreT, slopeH, slopeT []float64
 	kept                                             bool

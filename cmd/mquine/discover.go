@@ -54,7 +54,7 @@ unknown answers to its query, its score and, with --order z, its z-score. The
 order is the same for any number of threads: by relation and query with --per
 query, by relation with --per relation, and the best first.
 
---out writes tab-separated lines to a file, which appears when it is complete.
+--out writes tab-separated lines to a file, which appears only when complete.
 Otherwise the result goes to standard output. Formats csv and tsv write lines as
 soon as they are certain; the other formats and --json hold all triples in
 memory.

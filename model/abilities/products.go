@@ -47,14 +47,13 @@ func blocks(p *Pattern) []block {
 	return list
 }
 
-// code holds the numbers of a block: of the head and the tail, and of a relation by its role. A block
-// of a symmetric relation has different numbers.
+// code holds the numbers of the head and of the tail in a block, and of a relation by its role.
 type code struct {
 	head, tail []float64
 	relation   [3][]float64
 }
 
-// codes holds the codes of the blocks of relations that are not symmetric, and of symmetric ones.
+// codes holds the codes of blocks: symmetric for symmetric relations, and plain for all others.
 type codes struct{ plain, symmetric code }
 
 func (c codes) of(b block) code {
@@ -76,8 +75,8 @@ func (c codes) entityRows(p *Pattern, list []block) [][]float64 {
 	return rows
 }
 
-// relationRows returns the rows of the relations. They are number by number like the rows of
-// entities, or block by block.
+// relationRows returns the rows of the relations. Their entries are number by number, as in the rows
+// of entities, or block by block.
 func (c codes) relationRows(p *Pattern, list []block, blockwise bool) [][]float64 {
 	width, k := len(c.plain.relation[own]), len(list)
 	rows := zeros(p.relations, width*k)
@@ -151,8 +150,8 @@ var (
 		}},
 	}
 
-	// An entity of RESCAL and TuckER has a coordinate for its part as the head of a block and one for
-	// its part as the tail.
+	// An entity of RESCAL and TuckER has two coordinates in each block: one as the head and one as the
+	// tail.
 	headAndTail = codes{
 		plain:     code{head: []float64{1, 0}, tail: []float64{0, 1}},
 		symmetric: code{head: []float64{1, 0}, tail: []float64{0, 1}},
