@@ -194,7 +194,7 @@ func (c *classification) examples(
 		negatives := files[i]
 		if generate {
 			missing := 0
-			// Different splits have different streams.
+			// Each split has a separate random stream.
 			seed := c.seed + uint64(i)<<32
 			if negatives, missing, err = classify.Negatives(ctx, s.graph, index, triples, seed); err != nil {
 				return nil, nil, err

@@ -161,7 +161,7 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 // write writes the triples to the file of --out, and otherwise to standard output.
 func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) error {
 	if d.wantsJSON() || d.out == "" && d.format != text.FormatCSV && d.format != text.FormatTSV {
-		// Search only once, although there are several outputs.
+		// Search only once for all outputs.
 		for t := range f.search(ctx) {
 			f.Triples = append(f.Triples, t)
 		}

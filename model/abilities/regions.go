@@ -127,7 +127,7 @@ var expressiveModel = func() map[string]cell {
 		manyToOne:    yes(inBand, lines(false, []float64{0, 0.3, -0.3, 0.3}, band, exact)),
 		manyToMany:   yes(inBand, lines(false, []float64{-0.1, 0.1, -0.12, 0.12, -0.1, -0.12}, band, exact)),
 		nonInjective: yes(inBand, lines(false, []float64{-0.1, 0.1, 0, 0.9, 0.8, -0.1}, band, exact)),
-		freeOfZParadox: yes("The band h − ½ ≤ t ≤ h + ½ contains (0, 0.3), (0.6, 0.3) and (0.6, 0.9), but not (0, 0.9).",
+		freeOfZParadox: yes("The band h − ½ ≤ t ≤ h + ½ contains (0, 0.3), (0.6, 0.3), (0.6, 0.9), but not (0, 0.9).",
 			lines(false, []float64{0, 0.6, 0.3, 0.9}, band)),
 	})
 }()
