@@ -41,8 +41,8 @@ var all = sync.OnceValues(bench.All)
 // ran reports whether a benchmark has run.
 var ran bool
 
-// family runs the benchmarks of the family after which b is named. With -short, it runs only the
-// quick subset.
+// family runs the benchmarks of the family that b is named after. With -short, it runs only the quick
+// subset.
 func family(b *testing.B) {
 	list, err := all()
 	require.NoError(b, err)

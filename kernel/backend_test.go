@@ -229,7 +229,7 @@ func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []
 	return counts, undecided
 }
 
-// admit replaces numbers that must not be negative by their absolute values.
+// admit takes the absolute values of numbers that must not be negative.
 func admit(c Comparison, psi, phi []float32) {
 	if c != BoxE {
 		return

@@ -74,8 +74,8 @@ func boxPair(x, row []float32) float64 {
 	return -math.Sqrt(addLanes(sums[0])) - math.Sqrt(addLanes(sums[1]))
 }
 
-// boxPsi and boxPhi return upper bounds on the numbers to whose product the errors of BoxE are
-// relative.
+// boxPsi and boxPhi return upper bounds on two numbers. The errors of BoxE are relative to their
+// product.
 func boxPsi(psi []float32) float64 {
 	var squares [2]float64
 	for i := 0; i+boxTerm <= len(psi); i += boxTerm {

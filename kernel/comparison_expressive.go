@@ -109,8 +109,8 @@ func expressivePair(x, row []float32) float64 {
 	return math.NaN()
 }
 
-// expressivePsi and expressivePhi return upper bounds on the numbers to whose product the errors of
-// Expressive are relative.
+// expressivePsi and expressivePhi return upper bounds on two numbers. The errors of Expressive are
+// relative to their product.
 func expressivePsi(psi []float32) float64 {
 	var squares float64
 	for ; len(psi) >= expressiveTerm; psi = psi[expressiveTerm:] {

@@ -16,9 +16,9 @@ func negativesFiles(s Split) []string {
 }
 
 // ReadNegatives reads the false triples that belong to a split of g, for triple classification:
-// valid_negatives.txt or test_negatives.txt in the folder of g, as N-Triples (.nt) if they are, and
-// compressed (.gz, .zst) or not. The triples have the identifiers of g. Without the file, the result
-// is nil. Labels that g lacks are errors with file and line.
+// valid_negatives.txt or test_negatives.txt in the folder of g. The file may contain N-Triples (.nt),
+// and may be compressed (.gz, .zst). The triples have the identifiers of g. Without the file, the
+// result is nil. A label that g lacks is an error with the file and the line.
 func ReadNegatives(ctx context.Context, g *Graph, s Split) ([]Triple, error) {
 	if g.Dir == "" {
 		return nil, nil

@@ -48,7 +48,7 @@ func TestReadNegatives(t *testing.T) {
 	require.Equal(t, []Triple{{4, 2, 3}}, got)
 }
 
-// The false triples of CoDEx are in none of its splits, and as many as the true ones.
+// CoDEx has as many false triples as true triples, and no split contains a false triple.
 func TestNegativesOfCoDEx(t *testing.T) {
 	if os.Getenv("MQUINE_DATA") == "" {
 		t.Skip("MQUINE_DATA is not set")

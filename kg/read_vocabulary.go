@@ -92,7 +92,7 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 			return nil, l.errorf("%w", err)
 		}
 		switch {
-		case id < uint64(ordered): // found now, because a compressed file may repeat a line very often
+		case id < uint64(ordered): // found before the end, because a compressed file may repeat a line very often
 			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
 				id, begin+int(id))
 		case ordered == len(entries) && id == uint64(ordered):

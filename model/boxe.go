@@ -169,7 +169,7 @@ func (m *boxEModel) NewWorker(*kernel.Backend) Worker {
 
 type boxEWorker struct {
 	*boxEModel
-	boxes boxes // of the most recent relation
+	boxes boxes // boxes of the most recent relation
 }
 
 // Feature writes the exponentials. The size is the number of clamped entries.

@@ -235,7 +235,7 @@ func (m *memberWorker) measure(side kg.Side, relation int32, tower Tower) measur
 // (docs/models/ensemble.md, "Slack").
 func (m *memberWorker) addSlack(sum *Slack, own Slack, psi []float32, score float64, base measured, members int) {
 	norm := beforeRounding(psi)
-	var squares float64 // of the changes by rounding
+	var squares float64 // squared changes by rounding
 	for i, v := range psi {
 		scaled, change := round(m.Weight * float64(v))
 		psi[i] = scaled

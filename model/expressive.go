@@ -85,8 +85,8 @@ func (m *expressiveModel) Tower(kg.Side) Tower {
 // Score returns minus the distance.
 func (m *expressiveModel) Score(reference float64) float64 { return -math.Sqrt(-reference) }
 
-// parallelogram holds the numbers of a relation for each coordinate. h and t say in whose direction
-// they are.
+// parallelogram holds the numbers of a relation for each coordinate, in the direction of the head (H)
+// and of the tail (T).
 type parallelogram struct {
 	widthH, widthT, centreH, centreT, slopeH, slopeT []float64
 	kept                                             bool
@@ -161,7 +161,7 @@ func (m *expressiveModel) NewWorker(*kernel.Backend) Worker {
 
 type expressiveWorker struct {
 	*expressiveModel
-	shape parallelogram // of the most recent relation
+	shape parallelogram // parallelogram of the most recent relation
 	// anchor holds tanh of the anchor of the last query of Reference. entity is scratch memory.
 	last           lastQuery
 	anchor, entity []float64
@@ -191,7 +191,7 @@ func (w *expressiveWorker) Query(q kg.Query, psi []float32) Slack {
 	w.shape.set(w.expressiveModel, q.Relation)
 	d := w.config.Dim
 	term := len(psi) / (2 * d) // numbers of a term
-	var squares float64        // of bounds on the terms
+	var squares float64        // squared bounds on the terms
 	for i, v := range w.Row(entityTable, q.Anchor) {
 		a1, s1, a2, s2 := w.shape.terms(q.Side, fmath.Tanh(float64(v)), i)
 		if w.functional {

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// someCandidates returns restrictions of three kinds for a graph: the same list for all queries, one
-// for each side, and one for each side and relation, some of which have no candidate or all.
+// someCandidates returns restrictions of three kinds for a graph: one list for all queries, a list for
+// each side, and a list for each side and relation. Some of the last are empty or contain all entities.
 func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	n, r := g.Entities.Len(), g.Relations.Len()
 	draw := func(share float64) (list []int32) {

@@ -131,25 +131,26 @@ func (d *Discovery) check(c model.Config) error {
 	return nil
 }
 
-// search is a discovery that is running.
+// search is a running discovery.
 type search struct {
 	Discovery
 	model   model.Model
 	index   *kg.Index
 	options Options
 	sets    *sets
-	k       int // of a query
+	k       int // number of answers to a query
 	queries int
 	emit    func(Discovered) error
 	start   time.Time
-	// done of total pairs belong to batches that are finished.
+	// done counts the pairs of finished batches, and total counts all pairs.
 	done, total int64
 
 	mu   sync.Mutex
 	best map[int32]*topTriples // by relation, or 0 for the graph
 }
 
-// most returns the largest number of queries in a batch. Their lists wait for the last slice.
+// most returns the largest number of queries in a batch. Their lists stay in memory until the last
+// slice.
 func (s *search) most() int {
 	const queries, contenders = 1 << 16, 1 << 22
 	if s.options.batch > 0 {
@@ -226,8 +227,8 @@ func (s *search) flush(next int32, all bool) error {
 	return nil
 }
 
-// searchBatch searches the answers to a batch of queries. If the engine fails and the processor takes
-// its place, it repeats the batch.
+// searchBatch searches the answers to a batch of queries. If the engine fails and the processor
+// replaces it, searchBatch repeats the batch.
 func (s *search) searchBatch(ctx context.Context, batch []kg.Query) error {
 	err := s.listBatch(ctx, batch)
 	if s.options.givesWay(ctx, err) {
@@ -331,7 +332,7 @@ func (s *search) floor(w model.Worker, q kg.Query) float64 {
 	}
 	mean, deviation := s.moments(w, q)
 	return engine.Lowest(func(reference float64) bool {
-		// The score of a reference score that no triple has may be NaN.
+		// Score may return NaN for a reference score that no triple has.
 		return !(standardised(s.model.Score(reference), mean, deviation) < least)
 	})
 }
@@ -375,8 +376,8 @@ func (t *topTriples) compare(a, b Discovered) int {
 		cmp.Compare(a.Triple.Head, b.Triple.Head), cmp.Compare(a.Triple.Tail, b.Triple.Tail))
 }
 
-// least returns the score, or the z-score, that a triple must reach. full reports that there are
-// already k triples.
+// least returns the score, or the z-score, that a triple must reach. full reports whether there are k
+// triples.
 func (t *topTriples) least() (least float64, full bool) {
 	if len(t.heap) < t.k {
 		return 0, false

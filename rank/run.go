@@ -51,7 +51,7 @@ type Options struct {
 	Progress func(Progress)
 
 	adjust func(*cpuEngine) // for tests
-	batch  int              // of queries in Discover, for tests
+	batch  int              // number of queries in Discover, for tests
 }
 
 // withDefaults replaces zero values with the defaults, except in Candidates and FeatureMemory.

@@ -24,8 +24,8 @@ const (
 	Cosine Similarity = iota
 	// DotProduct is the dot product.
 	DotProduct
-	// Compared is the distance that the model compares ψ and φ with, with a negative sign, between the
-	// features φ of two entities.
+	// Compared is the negative distance between the features φ of two entities, by the comparison of
+	// the model.
 	Compared
 )
 

@@ -19,7 +19,7 @@ type sweeper struct {
 	better     []int32              // written by the kernel: certainly better candidates of each target, unfiltered
 	known      knownByPanel
 	decider    decider
-	contenders []duplicates // of a row in a panel, for a list
+	contenders []duplicates // contenders of a row in a panel, for a list
 }
 
 func newSweeper(j *engine.Job, f *features, asked Screen) *sweeper {

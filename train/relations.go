@@ -33,7 +33,7 @@ type relationStep struct {
 
 	rho, scores  linalg.Matrix
 	dRho, dTable linalg.Matrix
-	dEntities    linalg.Matrix // of all heads, and then of all tails
+	dEntities    linalg.Matrix // gradients of all heads, and then of all tails
 	answers      []int32       // scratch memory of begin
 }
 

@@ -35,7 +35,7 @@ const observedCandidates = "observed"
 // restriction holds the flags that restrict candidates.
 type restriction struct {
 	types string
-	// both holds the flags for both sides, and one those for one side.
+	// both holds the flags for both sides, and one the flags for a single side.
 	both sideRestriction
 	one  [2]sideRestriction
 	skip bool
@@ -60,7 +60,7 @@ func (r *restriction) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&r.one[kg.Head].types, "head-type", nil, "rank heads among the entities of `TYPE`")
 	names := []string{"candidates", "tail-candidates", "head-candidates"}
 	for _, name := range names {
-		// Besides files, a shell may complete the only word.
+		// A shell may complete the word "observed" as well as files.
 		complete(cmd, name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if typed != "" && strings.HasPrefix(observedCandidates, typed) {
 				return []string{observedCandidates}, cobra.ShellCompDirectiveNoFileComp

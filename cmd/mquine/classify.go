@@ -31,7 +31,7 @@ its own threshold: the score with the highest accuracy on the true and the false
 triples of the valid split, and the smallest such score. CoDEx defines the same
 thresholds and measures. All triples of the split count together:
 
-  accuracy   share of right predictions
+  accuracy   share of correct predictions
   F1         2TP / (2TP + FP + FN), for the true class
   precision  TP / (TP + FP)
   recall     TP / (TP + FN)
@@ -40,19 +40,20 @@ thresholds and measures. All triples of the split count together:
 ROC-AUC and AP compare the scores of all relations and need no threshold.
 
 --negatives: the false triples.
-  auto       as files, if the data set has both files, else generated
+  auto       files if the data set has both files, otherwise generated
   files      valid_negatives.txt and test_negatives.txt, as in CoDEx-S and -M
-  generated  for each true triple one with another head or tail, drawn from the
-             entities that have the relation on that side in train. It is in no
-             split. --seed changes the draw
+  generated  for each true triple, a triple with a different head or tail, drawn
+             from the entities that have the relation on that side in train. No
+             split contains it. --seed changes the draw
 
 --unseen: triples of relations that valid lacks.
   overall  compare with the threshold that is best for all relations together
   true     count as true, as the program of CoDEx does
 
 --calibrate turns scores into probabilities: platt fits a logistic curve to
-valid, isotonic a non-decreasing step function. They hold if true triples are as
-frequent as in valid. The table shows, for the evaluated split:
+valid, isotonic a non-decreasing, piecewise linear function. The probabilities
+assume that true triples are as frequent as in valid. The table shows, for the
+evaluated split:
 
   ECE    expected calibration error: how far the probabilities are from the
          observed shares, on average over --bins bins
@@ -193,7 +194,7 @@ func (c *classification) examples(
 		negatives := files[i]
 		if generate {
 			missing := 0
-			// Different splits have different streams.
+			// Each split has a separate random stream.
 			seed := c.seed + uint64(i)<<32
 			if negatives, missing, err = classify.Negatives(ctx, s.graph, index, triples, seed); err != nil {
 				return nil, nil, err
@@ -354,7 +355,7 @@ func (r *classified) remarks() []string {
 		lines = append(lines, fmt.Sprintf("Relations that valid lacks: %s %s.", text.Plural(r.Unseen, "triple"), as))
 	}
 	if r.Missing > 0 {
-		lines = append(lines, fmt.Sprintf("True triples of valid and the split without a false one: %s.",
+		lines = append(lines, fmt.Sprintf("True triples of valid and the split without a false triple: %s.",
 			text.Comma(r.Missing)))
 	}
 	return lines

@@ -54,7 +54,7 @@ unknown answers to its query, its score and, with --order z, its z-score. The
 order is the same for any number of threads: by relation and query with --per
 query, by relation with --per relation, and the best first.
 
---out writes tab-separated lines to a file, which appears when it is complete.
+--out writes tab-separated lines to a file, which appears only when complete.
 Otherwise the result goes to standard output. Formats csv and tsv write lines as
 soon as they are certain; the other formats and --json hold all triples in
 memory.
@@ -161,7 +161,7 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 // write writes the triples to the file of --out, and otherwise to standard output.
 func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) error {
 	if d.wantsJSON() || d.out == "" && d.format != text.FormatCSV && d.format != text.FormatTSV {
-		// Search only once, although there are several outputs.
+		// Search only once for all outputs.
 		for t := range f.search(ctx) {
 			f.Triples = append(f.Triples, t)
 		}
@@ -246,9 +246,9 @@ type found struct {
 	labels         map[string]string
 	meter          *meter
 	log            io.Writer
-	ctx            context.Context //nolint:containedctx // of the iterator that records returns
+	ctx            context.Context //nolint:containedctx // context of the iterator that records returns
 	complete       bool            // Triples has all triples
-	err            error           // of the search
+	err            error           // error of the search
 }
 
 // foundTriple is an unknown triple.

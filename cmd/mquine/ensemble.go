@@ -33,7 +33,7 @@ type ensemble struct {
 	// word is equalWeights or fittedWeights. It is empty if weights are given.
 	word    string
 	weights []float64
-	paths   []string // of the checkpoints
+	paths   []string // paths of the checkpoints
 }
 
 func (e *ensemble) String() string {
@@ -113,8 +113,8 @@ type member struct {
 	sha256     string // empty if no report needs it
 }
 
-// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task. Weights
-// to be fitted are 1.
+// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task. Before
+// a fit, all weights are 1.
 func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) (err error) {
 	t.members = []member{{checkpoint: t.checkpoint}}
 	for _, path := range e.paths[1:] {
@@ -146,8 +146,8 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) 
 	return t.weigh(weights)
 }
 
-// identifiers returns the identifiers of another vocabulary for the labels of the first checkpoint's, or
-// nil if they are the same.
+// identifiers returns the identifiers that the vocabulary to of another checkpoint gives the labels of
+// from, or nil if the vocabularies are equal.
 func identifiers(what string, first, other *checkpoint.Checkpoint, from, to *kg.Vocabulary) ([]int32, error) {
 	if slices.Equal(from.Labels(), to.Labels()) {
 		return nil, nil

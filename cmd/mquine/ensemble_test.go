@@ -83,7 +83,7 @@ func rotated(t *testing.T, from, to string) {
 	require.NoError(t, err)
 }
 
-// An ensemble ranks by the weighted sum of the scores, whatever the order of the labels.
+// An ensemble ranks by the weighted sum of the scores, in any order of the labels.
 func TestEvalEnsemble(t *testing.T) {
 	w := newWorkplace(t)
 	same, other := w.path("same"), w.path("other")

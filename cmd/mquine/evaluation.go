@@ -124,7 +124,7 @@ func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine
 type task struct {
 	*subject
 	model   model.Model // the checkpoint's, or the ensemble
-	members []member    // of the ensemble; nil if there is none
+	members []member    // members of the ensemble; nil without an ensemble
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index

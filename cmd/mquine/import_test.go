@@ -111,7 +111,8 @@ func TestImportRefuses(t *testing.T) {
 	mquine(t, "import", "--from", "rotate", w.path("absent"), out).requireSentence(t, exitFailed, "no such folder")
 	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "already exists")
 	mquine(t, "import", "--from", "ampligraph", w.model, out).requireSentence(t, exitUsage,
-		`--from "ampligraph": choose from npy, kbc, dura, rotate, libkge, dglke, pykeen, openke, simple and tensors`)
+		`--from "ampligraph": choose from npy, kbc, dura, ote, house, hake, rotate, expressive, tucker, conve, `+
+			"libkge, dglke, pykeen, openke, simple and tensors")
 	mquine(t, "import", "--from", "rotate", w.model).requireSentence(t, exitUsage,
 		"give the folder to read and the folder to write")
 	mquine(t, "import", "--from", "rotate", w.model, out, "more").requireSentence(t, exitUsage,

@@ -87,7 +87,7 @@ func TestInitHyperParameters(t *testing.T) {
 	assert.Equal(t, map[string]float64{"gamma": 6, "embedding_range": 0.5}, c.Model.Config().Hyper)
 
 	for message, args := range map[string][]string{
-		"model distmult has no hyper-parameter gamma: it has none":        {"distmult", "--gamma", "6"},
+		"model mquine has no hyper-parameter gamma: it has blocks":        {"mquine", "--gamma", "6"},
 		"model rotate: embedding_range is 0: it must be from 1e-30 to 1e": {"rotate", "--embedding-range", "0"},
 		"model rotate: gamma is NaN: it must be from":                     {"rotate", "--gamma", "NaN"},
 	} {

@@ -52,8 +52,8 @@ of the head among all entities, exactly as "mquine eval" would rank them under
 
 The default format is tsv for --in, and table for one triple. csv, tsv and json
 are written while the triples are read, so their number is not limited. Other
-formats need all triples in memory. If the command fails, the lines that it has
-printed are right, but incomplete.
+formats need all triples in memory. If the command fails, the lines printed so
+far are correct, but the output is incomplete.
 
 ` + loadingHelp,
 		Example: `  mquine score ./ckpt --in triples.tsv
@@ -246,7 +246,7 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 // at a time.
 const scoreBatch = 1 << 16
 
-// errStopped ends reading because the consumer of the triples has ended.
+// errStopped ends reading because the consumer of the triples has stopped.
 var errStopped = errors.New("stopped")
 
 // triples reads the triples and scores them. An error ends the sequence.
@@ -255,7 +255,7 @@ func (w *scorer) triples(ctx context.Context, stdin io.Reader, log io.Writer) it
 		var (
 			batch  []kg.Triple
 			count  int
-			failed error // of the scoring, not of the reading
+			failed error // error of scoring, not of reading
 		)
 		flush := func() error {
 			scored, err := w.score(ctx, batch)
@@ -365,7 +365,7 @@ func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, 
 	return scored, nil
 }
 
-// knownIn names the splits of a set, or says that there are none.
+// knownIn names the splits of a set. It returns "unknown" for the empty set.
 func knownIn(set kg.SplitSet) string {
 	var list []string
 	for s := range kg.NumSplits {

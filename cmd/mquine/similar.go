@@ -23,7 +23,7 @@ func newSimilarCommand() *cobra.Command {
 		Use:   "similar CKPT ENTITY…",
 		Short: "List the entities with the most similar embeddings",
 		Long: `List the entities, or with --relations the relations, whose embeddings are most
-similar to the given ones. All others are compared, exactly.
+similar to the given ones. The search is exact.
 
 --by: how to compare two embeddings. Higher is more similar.
   cosine      cosine of the angle between them
@@ -33,9 +33,9 @@ similar to the given ones. All others are compared, exactly.
               for entities
 
 The embedding of an entity or a relation is its row of numbers in the
-checkpoint; if it has several, one after the other, as in "mquine export".
+checkpoint, or all its rows, one after the other, as in "mquine export".
 
-If --data names a data set with labels.tsv, its labels are shown.`,
+If --data names a data set with labels.tsv, tables show its labels.`,
 		Example: `  mquine similar ./ckpt steroid
   mquine similar ./ckpt --data codex-s Q142 Q183 -k 5
   mquine similar ./ckpt --relations isa --by dot --format json`,
@@ -66,7 +66,7 @@ If --data names a data set with labels.tsv, its labels are shown.`,
 	addOptionalData(cmd, &s.data)
 	flags.BoolVar(&s.relations, "relations", false, "compare relations instead of entities")
 	addChoice(cmd, &s.by, "by", "compare by: cosine, dot or comparison", rank.Cosine, rank.DotProduct, rank.Compared)
-	flags.VarP(positive{n: &s.k}, "k", "k", "number of similar ones to list")
+	flags.VarP(positive{n: &s.k}, "k", "k", "number of similar entities or relations to list")
 	inGroup(cmd, queryFlags, "relations", "by", "k")
 	s.printed.add(cmd)
 	s.compute.add(cmd)

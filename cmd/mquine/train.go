@@ -109,7 +109,7 @@ var trainingGroups = map[string][]string{
 	dataFlags:      {"data"},
 	negativesFlags: {"negatives", "negative-count", "anchor-negatives", "distribution", "filter"},
 	lossFlags: {"loss", "gamma", "lambda-neg", "adversarial", "smoothing", "subsampling", "answer-weights",
-		"z-samples", "lambda-z"},
+		"degree-weights", "relation-weight", "z-samples", "lambda-z"},
 	regularisationFlags: {
 		"regulariser", "lambda-reg", "reg-warmup", "dropout", "entity-dropout", "input-dropout", "feature-map-dropout",
 		"hidden-dropout",

@@ -153,7 +153,7 @@ func TestFlagGroups(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"Model", "Data", "Negatives", "Loss", "Regularisation", "Optimiser", "Validation", "Run",
-		"Output", "Other"}, titles)
+		"Other"}, titles)
 	for _, command := range []string{"train", "eval", "predict", "compare", "tune", "init"} {
 		assert.Contains(t, succeed(t, command, "--help").stdout, "\nOther:\n  -h, --help   help for "+command+"\n\n")
 	}

@@ -91,8 +91,8 @@ func check(examples []Example) error {
 	return nil
 }
 
-// Thresholds decide which scores count as true: those that are at least the threshold of the
-// relation.
+// Thresholds decide which triples count as true: a triple whose score is at least the threshold of
+// its relation.
 type Thresholds struct {
 	// Overall is the threshold of relations that Relations lacks.
 	Overall float64
@@ -146,7 +146,7 @@ func (t Thresholds) Of(relation int32) float64 {
 	return t.Overall
 }
 
-// Predict reports whether the thresholds take the triple for true.
+// Predict reports whether a triple with the score counts as true.
 func (t Thresholds) Predict(e Example) bool { return e.Score >= t.Of(e.Triple.Relation) }
 
 // Result holds the measures of predictions for a set of examples. A measure with a denominator of 0
@@ -157,8 +157,8 @@ func (t Thresholds) Predict(e Example) bool { return e.Score >= t.Of(e.Triple.Re
 type Result struct {
 	// N counts the examples.
 	N int `json:"n"`
-	// TP and FP count the examples that are predicted true, rightly and wrongly. TN and FN count
-	// the examples that are predicted false, rightly and wrongly.
+	// TP and FP count the examples that are predicted true, correctly and incorrectly. TN and FN count
+	// the examples that are predicted false, correctly and incorrectly.
 	TP int `json:"tp"`
 	FP int `json:"fp"`
 	TN int `json:"tn"`

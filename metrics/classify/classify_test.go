@@ -152,7 +152,7 @@ func lowest(from, to float64, f func(float64) float64) (x float64) {
 }
 
 // Platt's parameters minimise the cross-entropy with smoothed targets: a search without derivatives
-// finds the same ones. The function is convex, and so is its minimum over the intercept.
+// finds the same parameters. The function is convex, and so is its minimum over the intercept.
 func TestPlatt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for range 10 {

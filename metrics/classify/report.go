@@ -16,8 +16,8 @@ const Schema = "mquine.classify/1"
 type Options struct {
 	// OneThreshold uses the overall threshold for all relations.
 	OneThreshold bool
-	// UnseenTrue takes triples for true if validation has no triple of their relation, as the program
-	// of CoDEx does. Otherwise they have the overall threshold.
+	// UnseenTrue counts triples as true if valid has no triple of their relation, as the program of
+	// CoDEx does. Otherwise they have the overall threshold.
 	UnseenTrue bool
 	Method     Method
 	// Bins is the number of bins of the reliability; 0 means 10.
@@ -44,8 +44,8 @@ type Report struct {
 	Threshold  float64 `json:"overall_threshold"`
 	Unseen     int     `json:"unseen"`
 	UnseenAs   string  `json:"unseen_as,omitempty"`
-	// Valid holds the measures on the examples of the fit, which are better than they should be.
-	// Result holds the measures on the split.
+	// Valid holds the measures on the examples of the fit, which are therefore too high. Result holds
+	// the measures on the split.
 	Valid  Result `json:"valid"`
 	Result Result `json:"result"`
 

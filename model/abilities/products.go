@@ -3,16 +3,16 @@ package abilities
 import "slices"
 
 // This file contains the constructions of models whose scores are products. Each true triple has a
-// block of coordinates of its own, in which its head and its tail have fixed numbers and all other
+// separate block of coordinates, in which its head and its tail have fixed numbers and all other
 // entities have zeros. The triple scores at least 1 and every listed false triple at most 0.
 
 // role is the part that a relation plays in a block.
 type role uint8
 
 const (
-	other   role = iota // of a triple of a different relation
-	own                 // of one of its own triples
-	reverse             // of a triple of its inverse
+	other   role = iota // relation of neither the triple nor its inverse
+	own                 // relation of the triple
+	reverse             // inverse of the relation of the triple
 )
 
 // block is the block of a triple.
@@ -23,7 +23,7 @@ type block struct {
 }
 
 // blocks returns the blocks for the true triples of a pattern. A symmetric relation needs only one
-// block for a triple and its converse. The inverse of a relation has no blocks of its own.
+// block for a triple and its converse. The triples of an inverse relation need no blocks.
 func blocks(p *Pattern) []block {
 	var list []block
 	for _, t := range p.truths {
@@ -47,14 +47,13 @@ func blocks(p *Pattern) []block {
 	return list
 }
 
-// code holds the numbers of a block: of the head and the tail, and of a relation by its role. A block
-// of a symmetric relation has different numbers.
+// code holds the numbers of the head and of the tail in a block, and of a relation by its role.
 type code struct {
 	head, tail []float64
 	relation   [3][]float64
 }
 
-// codes holds the codes of the blocks of relations that are not symmetric, and of symmetric ones.
+// codes holds the codes of blocks: symmetric for symmetric relations, and plain for all others.
 type codes struct{ plain, symmetric code }
 
 func (c codes) of(b block) code {
@@ -76,8 +75,8 @@ func (c codes) entityRows(p *Pattern, list []block) [][]float64 {
 	return rows
 }
 
-// relationRows returns the rows of the relations. They are number by number like the rows of
-// entities, or block by block.
+// relationRows returns the rows of the relations. Their entries are number by number, as in the rows
+// of entities, or block by block.
 func (c codes) relationRows(p *Pattern, list []block, blockwise bool) [][]float64 {
 	width, k := len(c.plain.relation[own]), len(list)
 	rows := zeros(p.relations, width*k)
@@ -151,8 +150,8 @@ var (
 		}},
 	}
 
-	// An entity of RESCAL and TuckER has a coordinate for its part as the head of a block and one for
-	// its part as the tail.
+	// An entity of RESCAL and TuckER has two coordinates in each block: one as the head and one as the
+	// tail.
 	headAndTail = codes{
 		plain:     code{head: []float64{1, 0}, tail: []float64{0, 1}},
 		symmetric: code{head: []float64{1, 0}, tail: []float64{0, 1}},
@@ -239,7 +238,7 @@ func convEParameters(p *Pattern) parameters {
 		row[i] = 1
 	}
 	const filter = 3
-	rows := 2*d - filter + 1 // of a feature map; the image is 2d × 1
+	rows := 2*d - filter + 1 // rows of a feature map; the image is 2d × 1
 	dense, bias := make([]float64, d*2*rows), make([]float64, d)
 	input := func(pixel int) int {
 		if pixel < rows {

@@ -55,11 +55,12 @@ func (c construction) check(s subject, p *Pattern) error {
 	return w.followsAll(p)
 }
 
-// region bounds the distances of a relation that has a region. A triple with a distance up to inside
-// is in the region, and a triple with a larger distance than outside is not.
+// region bounds the distances of a relation that has a region. A triple is in the region if its
+// distance is at most inside, and is not in the region if its distance exceeds outside.
 type region struct{ inside, outside float64 }
 
-// check checks that the true triples are in the regions of their relations and the false ones are not.
+// check returns an error unless the true triples are in the regions of their relations and the false
+// triples are not.
 func (f scores) check(regions []region, p *Pattern) error {
 	for _, t := range p.truths {
 		if d := -f.of(t); !(d <= regions[t.relation].inside) {
@@ -192,7 +193,7 @@ func (a swap) check(s subject, p *Pattern) error {
 	return nil
 }
 
-// exception is a no: whatever the parameters of the relations, a rule of the pattern fails for some
+// exception is a no: for any parameters of the relations, a rule of the pattern fails for some
 // entities and some threshold. The search finds entities for random relations, such that the
 // conclusion scores less than every premise.
 type exception struct{ shapes []shape }

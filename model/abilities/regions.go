@@ -30,9 +30,9 @@ func boxes(entities [][]float64, relations ...box) construction {
 var boxEModel = func() map[string]cell {
 	narrow, wide := box{0, 0, 0.1}, box{0, 0, 1}
 	const moved = "Moving x and z by the same amount, and the bump of y back, keeps the premises and moves " +
-		"(x, r3, z) out."
+		"(x, r3, z) out of its boxes."
 	return map[string]cell{
-		symmetry: yes("Both boxes of r are equal.",
+		symmetry: yes("The boxes of r are equal.",
 			boxes([][]float64{{0.3, -0.6}, {0.6, -0.3}, {0, 0.3}}, narrow, box{0.6, -0.6, 0.1})),
 		antisymmetry: yes("The boxes of r are different.",
 			boxes([][]float64{{0, 0}, {-0.3, 0.3}}, box{0.3, -0.3, 0.1})),
@@ -40,17 +40,17 @@ var boxEModel = func() map[string]cell {
 			boxes([][]float64{{0, 0}, {-0.3, 0.3}}, box{0.3, -0.3, 0.1}, box{-0.3, 0.3, 0.1})),
 		abelian:    no(moved, exception{[]shape{{dim: 1}, {dim: 3}}}),
 		nonAbelian: no(moved, exception{[]shape{{dim: 1}, {dim: 3}}}),
-		oneToMany: yes("The head box of r holds both bumped heads.",
+		oneToMany: yes("The head box of r contains both bumped heads.",
 			boxes([][]float64{{0, 0}, {0, 0}, {0, 0.3}, {0, 0}}, wide, narrow)),
-		manyToOne: yes("The head box of r holds both heads.",
+		manyToOne: yes("The head box of r contains both heads.",
 			boxes([][]float64{{0, 0}, {0, 0}, {0.3, 0}, {0, 0}}, wide, narrow)),
-		manyToMany: yes("The head box of r holds both heads, with either bump.",
+		manyToMany: yes("The head box of r contains both heads, with either bump.",
 			boxes([][]float64{{0, 0}, {0.2, 0}, {0, 0}, {0, 0.2}, {0, 0}, {0, 0}}, wide, narrow)),
 		injective: yes("Bumps move heads into a small box.",
 			boxes([][]float64{{0, 0}, {0, 0}, {0.3, 0}, {0, -0.3}}, narrow)),
-		nonInjective: yes("The head box of r holds both heads.",
+		nonInjective: yes("The head box of r contains both heads.",
 			boxes([][]float64{{0, 0}, {0.2, 0}, {0, 0}, {1.2, 0}, {0, -1.2}, {0, 0}}, wide, narrow)),
-		freeOfZParadox: yes("The head box from −0.15 to 0.15 holds 0.1, −0.1 and 0.1 − 0.2, but not −0.1 − 0.2.",
+		freeOfZParadox: yes("The head box from −0.15 to 0.15 contains 0.1, −0.1 and 0.1 − 0.2, but not −0.1 − 0.2.",
 			boxes([][]float64{{-0.1, 0}, {0.1, 0}, {0, 0}, {0, -0.2}}, box{0, 0, 0.3})),
 	}
 }()
@@ -77,7 +77,7 @@ func lines(functional bool, entities []float64, relations ...line) construction 
 				row = append([]float64{math.Atanh(l.width), math.Atanh(l.width)}, row...)
 			}
 			x.rows["relation"] = append(x.rows["relation"], row)
-			// Outside, a distance is at least δ/ω; inside, it is at most √2 times that. Lines have no width.
+			// Outside, a distance is at least δ/ω; inside, it is at most √2 δ/ω. Lines have no width.
 			edge := l.width / (2*l.width + 1)
 			x.regions = append(x.regions, region{edge + optimal, math.Sqrt2*edge + apart})
 		}
@@ -105,8 +105,8 @@ func ofLines(functional bool) map[string]cell {
 	}
 }
 
-// bijectiveLines holds the cells of the functional variant. A line that is not vertical or horizontal
-// is a bijection; other relations are single pairs in a coordinate.
+// bijectiveLines holds the cells of the functional variant. A line that is neither vertical nor
+// horizontal is a bijection; every other relation is a single pair in a coordinate.
 var bijectiveLines = with(ofLines(true), map[string]cell{
 	oneToMany:      no(determined, bound{shapes: plainShapes, factor: slopes}),
 	manyToOne:      no(sameBijection, bound{shapes: plainShapes, factor: slopes}),
@@ -121,14 +121,13 @@ func slopes(w *world) float64 { return math.Hypot(1, largestRelation(w)) }
 
 var expressiveModel = func() map[string]cell {
 	band, exact := line{slope: 1, width: 0.5}, line{slope: 1}
-	const inBand = "r is the band from t = h − ½ to t = h + ½."
+	const inBand = "r is the band h − ½ ≤ t ≤ h + ½."
 	return with(ofLines(false), map[string]cell{
 		oneToMany:    yes(inBand, lines(false, []float64{0, 0.3, -0.3, 0.3}, band, exact)),
 		manyToOne:    yes(inBand, lines(false, []float64{0, 0.3, -0.3, 0.3}, band, exact)),
 		manyToMany:   yes(inBand, lines(false, []float64{-0.1, 0.1, -0.12, 0.12, -0.1, -0.12}, band, exact)),
 		nonInjective: yes(inBand, lines(false, []float64{-0.1, 0.1, 0, 0.9, 0.8, -0.1}, band, exact)),
-		freeOfZParadox: yes("The band from t = h − ½ to t = h + ½ contains (0, 0.3), (0.6, 0.3) "+
-			"and (0.6, 0.9), but not (0, 0.9).",
+		freeOfZParadox: yes("The band h − ½ ≤ t ≤ h + ½ contains (0, 0.3), (0.6, 0.3), (0.6, 0.9), but not (0, 0.9).",
 			lines(false, []float64{0, 0.6, 0.3, 0.9}, band)),
 	})
 }()

@@ -182,9 +182,9 @@ func every(model.Axis) bool { return true }
 
 func onlyEntities(a model.Axis) bool { return a == model.PerEntity }
 
-// climb searches for tensors that make the goal large. It begins with random rows of the chosen axes,
-// changes them a few at a time, in the given number of steps, and keeps improvements; then it begins
-// again, starts times in all. It returns the largest goal, and stops early above enough.
+// climb searches for tensors that make the goal large. It starts the given number of times with random
+// rows of the chosen axes. Each step changes a row or an entry, and keeps the change if the goal grows.
+// climb returns the largest goal, and stops early if that exceeds enough.
 func (w *world) climb(
 	chosen func(model.Axis) bool, starts, steps int, enough float64, goal func(scores) float64,
 ) (float64, error) {
@@ -215,7 +215,7 @@ func (w *world) climb(
 	return best, nil
 }
 
-// attack searches long for tensors that break an inequality.
+// attack searches for tensors that break an inequality, in many steps.
 func (w *world) attack(chosen func(model.Axis) bool, limit float64, ratio func(scores) float64) (float64, error) {
 	return w.climb(chosen, 2, 1000, limit, ratio)
 }

@@ -69,7 +69,7 @@ const (
 	sameBothWays  = "The score is the same after exchanging head and tail."
 	metric        = "The score is a distance between functions of (h, r) and (r, t), so D(a, r, d) ≤ D(a, r, c) + " +
 		"D(b, r, c) + D(b, r, d) (paper, section 3.1)."
-	ownCoordinates = "Every true triple has coordinates of its own, in which other entities are 0."
+	ownCoordinates = "Every true triple has separate coordinates, in which other entities are 0."
 	unscaled       = "Some y raises both premises above any bound, but (x, r3, z) does not depend on y."
 	permutes       = "r1 and r2 permute three numbers and do not commute; r3 is their product."
 	byZero         = "r multiplies a coordinate by 0, and q compares it."
@@ -212,14 +212,14 @@ var oteModel = func() map[string]cell {
 }()
 
 var houseModel = with(ignoring(house, "With projection_limit ≥ 1, "), map[string]cell{
-	symmetry:       yes("One reflection, x ↦ −x.", houseNegation),
+	symmetry:       yes("r is the reflection x ↦ −x.", houseNegation),
 	nonAbelian:     yes("Reflections permute three numbers; r3 is the product of r1 and r2.", housePermutations),
 	freeOfZParadox: zParadox(houseShapes),
 })
 
 var hakeModel = with(onGrid(hake), map[string]cell{
 	symmetry: yes("r turns the phase by π.", hake.halfTurn()),
-	nonAbelian: yes("Of the moduli, r1 wants a head of 0 and ignores the tail, r2 the reverse, and r3 compares them.",
+	nonAbelian: yes("r1 needs a head of modulus 0 and ignores the tail, r2 does the reverse, and r3 compares moduli.",
 		hakeModuli([][]float64{{0, 0}, {1, 5}, {3, 0}, {2, 0}, {3, 1}}, []float64{1, 2, 3},
 			[][2]float64{anyTail}, [][2]float64{anyHead}, [][2]float64{sameModulus})),
 	oneToMany: yes("The modulus of the head is 0, and r ignores the tail (A m_h = 0, B = 0).",
@@ -248,8 +248,8 @@ var mquinEModel = with(mquadEModel, map[string]cell{
 	freeOfZParadox: yes("The example in the proof of Theorem 3.3.", mquinEPaper),
 })
 
-// bilinear returns the cells of models with products that can be different for (h, r, t) and (t, r,
-// h), and the same for all entities.
+// bilinear returns the cells of models with products whose scores of (h, r, t) and (t, r, h) can
+// differ, and can be equal for all entities.
 func bilinear(c construction, shapes []shape) map[string]cell {
 	cells := finite(c)
 	cells[symmetry] = yes("r is symmetric: f(x, r, y) = f(y, r, x).", c)
@@ -273,7 +273,7 @@ func finite(c construction) map[string]cell {
 var distMultModel = with(bilinear(distMult.vectors(nil), plainShapes), map[string]cell{
 	symmetry:     yes(sameBothWays, distMult.vectors(nil)),
 	antisymmetry: no(sameBothWays, swap{plainShapes}),
-	inversion:    no(sameBothWays+" So (b, r1, a) is true with (a, r1, b).", swap{plainShapes}),
+	inversion:    no(sameBothWays+" So (b, r1, a) is true if (a, r1, b) is.", swap{plainShapes}),
 })
 
 var cpModel = func() map[string]cell {
@@ -286,12 +286,12 @@ var cpModel = func() map[string]cell {
 }()
 
 var convEModel = func() map[string]cell {
-	const biases = "The biases β of y and x raise (x, r, y) and lower the converse, whatever the relations are."
+	const biases = "The biases β of y and x raise (x, r, y) and lower the converse, for any relations."
 	const chain = "r2 depends on its head, so some y and z give (y, r2, z) a larger score than (x, r3, z), and the " +
 		"bias β of y does the same for (x, r1, y)."
 	cells := finite(convEParameters)
 	for name := range cells {
-		cells[name] = yes("An output of the network for each tail recognises its heads and relations.", convEParameters)
+		cells[name] = yes("The output of the network for a tail recognises its heads and relations.", convEParameters)
 	}
 	return with(cells, map[string]cell{
 		symmetry:   no(biases, exception{convEShapes}),
