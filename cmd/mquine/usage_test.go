@@ -97,7 +97,7 @@ func TestWrongUsage(t *testing.T) {
 		{with(predict, "--head", "h", "--tail", "t", "--relation", "r"), "give --head or --tail, not both"},
 		{with(predict, "--in", "f", "--head", "h"), "--in already gives the queries"},
 		{with(predict, "--in", "f", "-k", "0"), `-k "0": must be a whole number of at least 1`},
-		{[]string{"init", "--model", "transe"}, `--model "transe": choose from mquine, mquade, transe-l1`},
+		{[]string{"init", "--model", "transe"}, `--model "transe": did you mean transe-l1 or transe-l2; or choose from mquine, mquade, transe-l1`},
 		{[]string{"init", "--model", "mquine", "--dim", "4"}, "--data and --out are missing"},
 		{[]string{"init", "--seed", "-1"}, `--seed "-1": must be a whole number from 0 to 2⁶⁴ − 1`},
 		{[]string{"init", "--kind", "trained"}, "choose from random and clustered"},

@@ -19,7 +19,7 @@ import (
 // 2)/hidden_dim).
 var dglke = &Format{
 	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)",
-	Files:        "config.json, *_entity.npy, *_relation.npy, {entities,relations}.tsv",
+	Files:        "config.json, *_{entity,relation}.npy, {entities,relations}.tsv",
 	Is:           func(dir string) bool { return exists(dir, "config.json") && dglkeTable(dir, "entity") != "" },
 	vocabularies: []vocabularyFiles{tsvFiles, dictFiles},
 	open: func(f *Folder) error {

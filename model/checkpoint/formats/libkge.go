@@ -21,7 +21,7 @@ import (
 // real parts first. With reciprocal relations, the inverse of r is r + R.
 var libkge = &Format{
 	Name: "libkge", Tool: "LibKGE (uma-pi1/kge)",
-	Files:        "model_best.pt or checkpoint_best.pt, entity_ids.del, relation_ids.del",
+	Files:        "model_best.pt or checkpoint_best.pt, {entity,relation}_ids.del",
 	Ending:       ".pt",
 	vocabularies: []vocabularyFiles{delFiles},
 	open:         openLibKGE,
