@@ -171,17 +171,17 @@ func (b *board) groups(by string) part {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	for i := range t.Rows { // the best of each row
-		best := -1
-		for j := range b.items {
-			r, ok := byName[j][first[i].name]
-			if ok && defined(r.MRR) && (best < 0 || r.MRR > byName[best][first[i].name].MRR) {
-				best = j
+	for i, row := range t.Rows {
+		column := make([][]cell, len(b.items))
+		for j := range column {
+			column[j] = row[2+j:]
+		}
+		markBest(column, 0, true, func(j int) metrics.Number {
+			if r, ok := byName[j][first[i].name]; ok {
+				return r.MRR
 			}
-		}
-		if best >= 0 {
-			t.Rows[i][2+best].Bold = true
-		}
+			return undefined
+		})
 	}
 	return part{Title: groupTitle(by), Text: b.items[0].groupText(by), Tables: []table{t}}
 }

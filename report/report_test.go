@@ -334,6 +334,22 @@ func TestBest(t *testing.T) {
 	}
 }
 
+// The groups of evaluations side by side have the best value in bold, unless all are equal.
+func TestBestOfGroups(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		other int // seed
+		bold  bool
+	}{{"different", 2, true}, {"equal", 1, false}} {
+		g := graph(t, "")
+		a, b := evaluate(t, g, ranksOf(g, 5, 1)), evaluate(t, g, ranksOf(g, 5, uint64(test.other)))
+		html := written(t, &Page{Evaluations: []Evaluation{{"a", a}, {"b", b}}})
+		_, html, _ = strings.Cut(html, "MRR by relation")
+		html, _, _ = strings.Cut(html, "</table>")
+		assert.Equal(t, test.bold, strings.Contains(html, "<b>"), test.name)
+	}
+}
+
 // TestDifferences compares differences on the page with differences of metrics.Measure.
 func TestDifferences(t *testing.T) {
 	g := graph(t, "")

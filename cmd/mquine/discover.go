@@ -314,7 +314,7 @@ func (f *found) in(ctx context.Context) *found {
 }
 
 func (f *found) tables() []*text.Table {
-	t := text.NewTable(3, 4)
+	t := text.NewTable(4, 5, 6)
 	header := []any{"head", "relation", "tail", "rank", "score"}
 	if f.Standardise {
 		header = append(header, "z")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -318,7 +317,7 @@ func (d *diagnosis) checkTerminal(out io.Writer, getenv func(string) string) {
 }
 
 // print prints the checks and the measured rates in at most helpWidth columns.
-func (d *diagnosis) print(w *bytes.Buffer) {
+func (d *diagnosis) print(w io.Writer) {
 	const subjects, gaps = 11, 4
 	fmt.Fprintf(w, "mquine %s\n\n", d.Version)
 	t := text.NewTable()

@@ -218,8 +218,12 @@ func (i *importing) run(ctx context.Context, log io.Writer, args []string) error
 // toolHelp returns a line for each tool with the files that identify its folders.
 func toolHelp() string {
 	var list strings.Builder
+	width := 0
 	for _, f := range formats.All {
-		fmt.Fprintf(&list, "  %-8s %s\n", f.Name, f.Files)
+		width = max(width, len(f.Name))
+	}
+	for _, f := range formats.All {
+		fmt.Fprintf(&list, "  %-*s  %s\n", width, f.Name, f.Files)
 	}
 	return list.String()
 }

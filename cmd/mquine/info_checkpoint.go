@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 	return info, nil
 }
 
-func (c *checkpointInfo) print(w *bytes.Buffer) {
+func (c *checkpointInfo) print(w io.Writer) {
 	t := text.NewTable()
 	t.AppendRow(table.Row{"file", fmt.Sprintf("%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))})
 	t.AppendRow(table.Row{"sha256", c.SHA256})
@@ -68,21 +67,28 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
 	// Minimum, maximum and rms cover the finite values, and the norms cover the finite rows.
-	t = text.NewTable(3, 4, 5, 6, 7, 8, 9, 10, 11)
-	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median",
-		"max"})
+	values := text.NewTable(3, 4, 5, 6, 7, 8)
+	values.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms"})
+	norms := text.NewTable(2, 3, 4)
+	norms.AppendHeader(table.Row{"norms of rows", "min", "median", "max"})
 	for _, tensor := range c.Tensors {
 		name, more := beginning(tensor.Name)
 		row := table.Row{name + more, tensor.DType, shapeText(tensor.Shape)}
 		if v := tensor.Values; v != nil {
-			row = append(row, text.Comma(v.NaN), text.Comma(v.Inf))
-			for _, x := range []float64{v.Min, v.Max, v.RMS, v.RowNorms.Min, v.RowNorms.Median, v.RowNorms.Max} {
-				row = append(row, strconv.FormatFloat(x, 'g', 4, 64))
+			row = append(row, text.Comma(v.NaN), text.Comma(v.Inf), short(v.Min), short(v.Max), short(v.RMS))
+			if len(tensor.Shape) > 1 {
+				n := v.RowNorms
+				norms.AppendRow(table.Row{name + more, short(n.Min), short(n.Median), short(n.Max)})
 			}
 		}
-		t.AppendRow(row)
+		values.AppendRow(row)
 	}
-	fmt.Fprintf(w, "%s\n\n", t.Render())
+	for _, t := range []*text.Table{values, norms} {
+		if t.Len() > 0 {
+			_ = t.Write(w, text.FormatTable) // to a buffer
+			fmt.Fprintln(w)
+		}
+	}
 	if c.Problem == "" {
 		fmt.Fprintln(w, "All values are finite, and mquine eval accepts the checkpoint.")
 	} else {
@@ -102,6 +108,9 @@ func beginning(s string) (start, more string) {
 	}
 	return s[:n], fmt.Sprintf(" … (%s bytes in total)", text.Comma(len(s)))
 }
+
+// short returns x with four digits.
+func short(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
 func shapeText(shape []int) string {
 	if len(shape) == 0 {

@@ -38,3 +38,21 @@ var namesHere = map[string]string{
 	"top-k":                "k",
 	"topk":                 "k",
 }
+
+// commandsHere maps the commands of mquine to words that users of other tools try in their place.
+// Cobra suggests the command.
+var commandsHere = map[string][]string{
+	"abilities": {"models"},
+	"bench":     {"profile"},
+	"compare":   {"diff"},
+	"data":      {"dataset", "datasets", "download", "get", "list"},
+	"discover":  {"predict-all"},
+	"eval":      {"evaluate", "rank", "test", "valid", "validate"},
+	"import":    {"convert"},
+	"info":      {"describe", "inspect", "show"},
+	"predict":   {"answer", "query"},
+	"report":    {"plot"},
+	"similar":   {"neighbors", "neighbours"},
+	"train":     {"fit", "resume", "start"},
+	"tune":      {"hpo", "optimise", "optimize", "search"},
+}

@@ -96,16 +96,24 @@ func writeOutput(cmd *cobra.Command, data []byte) error {
 
 // writeResult writes the result of a command as JSON if jsonFile is set, and as tables unless the
 // JSON goes to standard output.
-func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*bytes.Buffer) }) error {
+func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(io.Writer) }) error {
 	if jsonFile != "" {
 		if err := writeJSON(cmd, jsonFile, result); err != nil || jsonFile == "-" {
 			return err
 		}
 	}
-	var tables bytes.Buffer
+	tables := outputBuffer{out: cmd.OutOrStdout()}
 	result.print(&tables)
 	return writeOutput(cmd, tables.Bytes())
 }
+
+// outputBuffer is a buffer for text that goes to out. Tables in it fit the terminal of out.
+type outputBuffer struct {
+	bytes.Buffer
+	out io.Writer
+}
+
+func (b *outputBuffer) Unwrap() io.Writer { return b.out }
 
 // sizes returns text such as "14,541 entities, 237 relations".
 func sizes(entities, relations int) string {

@@ -74,6 +74,9 @@ Exit status:
 	addInGroup(root, "analyse", newReportCommand(), newZCommand(), newAbilitiesCommand())
 	addInGroup(root, "measure", newBenchCommand(), newDoctorCommand())
 	addInGroup(root, "other", newDemoCommand(start), newVersionCommand())
+	for _, c := range root.Commands() {
+		c.SuggestFor = commandsHere[c.Name()]
+	}
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	cobra.EnableCommandSorting = false

@@ -41,6 +41,27 @@ func TestTablesOnTerminal(t *testing.T) {
 	}
 }
 
+// The tables of tensors and of discovered triples fit 80 columns. Labels of tails are left-aligned.
+func TestInfoAndDiscoverOnTerminal(t *testing.T) {
+	w := newWorkplace(t)
+	for _, args := range [][]string{{"info", w.model}, {"discover", w.model, "--data", w.data, "-k", "3", "-q"}} {
+		shown := onWideTerminal(t, 80, "NO_COLOR=1", args...)
+		if args[0] == "info" {
+			_, shown, _ = strings.Cut(shown, "\n\n") // paths and checksums may be longer
+		}
+		for line := range strings.Lines(shown) {
+			line = strings.TrimSuffix(line, "\n")
+			assert.LessOrEqual(t, text.StringWidthWithoutEscSequences(line), 80, line)
+		}
+	}
+	lines := strings.Split(succeed(t, "discover", w.model, "--data", w.data, "-k", "3").stdout, "\n")
+	tail := strings.Index(lines[0], "tail")
+	require.Positive(t, tail, lines[0])
+	for _, line := range lines[1:4] {
+		assert.NotEqual(t, byte(' '), line[tail], line)
+	}
+}
+
 // onWideTerminal runs the command with a terminal of the given width as its standard output.
 func onWideTerminal(t *testing.T, columns int, environment string, args ...string) string {
 	t.Helper()

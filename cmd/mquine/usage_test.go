@@ -25,6 +25,8 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--profile", "heap"), `--profile "heap": choose from cpu, mem, block and trace`},
 		{[]string{"evla", "m"},
 			`mquine: unknown command "evla" for "mquine"; did you mean eval (see mquine --help)`},
+		{[]string{"evaluate", "m"}, `unknown command "evaluate" for "mquine"; did you mean eval (see`},
+		{[]string{"models"}, `unknown command "models" for "mquine"; did you mean abilities (see`},
 		{[]string{"--xyz"}, "mquine: unknown flag --xyz (see mquine --help)"},
 		{[]string{"eval"},
 			"mquine eval: give a checkpoint, as in: mquine eval CKPT --data NAME (see mquine eval --help)"},
@@ -177,6 +179,21 @@ func TestNamesHere(t *testing.T) {
 	for name, here := range namesHere {
 		assert.True(t, flags[here], here)
 		assert.NotEqual(t, name, here)
+	}
+}
+
+// Every command that commandsHere suggests exists. No word leads to two commands or is one.
+func TestCommandsHere(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range newRootCommand(time.Now()).Commands() {
+		seen[c.Name()] = true
+	}
+	for here, words := range commandsHere {
+		assert.True(t, seen[here], here)
+		for _, word := range words {
+			assert.False(t, seen[word], word)
+			seen[word] = true
+		}
 	}
 }
 
