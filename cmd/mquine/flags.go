@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
@@ -64,11 +65,10 @@ func pick[T any](from []T, name string) (T, error) {
 		return from[i], nil
 	}
 	var none T
-	last := len(all) - 1
-	if last == 0 {
+	if len(all) == 1 {
 		return none, fmt.Errorf("must be %s", all[0])
 	}
-	return none, fmt.Errorf("choose from %s and %s", strings.Join(all[:last], ", "), all[last])
+	return none, errors.New(text.Choose(name, all))
 }
 
 func names[T any](values []T) []string {

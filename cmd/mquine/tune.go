@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
@@ -36,6 +37,7 @@ The space is a YAML file with options that "mquine train --print-config" prints.
 Each option has a value, a list of choices or a range. Options that the space
 leaves out have the default of the model or the value of the preset:
 
+  model: complex
   epochs: 30
   batch: {choice: [256, 512, 1024]}
   learning_rate: {min: 1e-4, max: 1e-2, scale: log}
@@ -65,6 +67,7 @@ copy.`,
 			return t.run(cmd.Context(), cmd, cmd.ErrOrStderr())
 		},
 	}
+	cmd.SetFlagErrorFunc(tuneFlagError)
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addData(cmd, &t.plan.Data)
@@ -85,6 +88,21 @@ copy.`,
 	t.printed.add(cmd)
 	t.compute.add(cmd)
 	return cmd
+}
+
+// tuneFlagError is flagError for tune, whose space has the options that are flags of train.
+func tuneFlagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		name := unknown.GetSpecifiedName()
+		var r recipe.Recipe
+		for _, o := range r.Options() {
+			if o.Flag() == name || o.Flag() == namesHere[strings.ReplaceAll(name, "_", "-")] {
+				return fmt.Errorf("unknown flag %s; put the option %s into the file of --space", dashed(name), o.Key)
+			}
+		}
+	}
+	return flagError(cmd, err)
 }
 
 // timeSpan is a flag whose value is a duration above 0.

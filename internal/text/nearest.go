@@ -2,6 +2,7 @@ package text
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -61,4 +62,23 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Choose returns text for an error about a word that is not one of words, of which there are at least
+// two. If there are many, the text begins with the words that are similar.
+func Choose(word string, words []string) string {
+	const many = 10
+	if similar := Similar(word, words, 2); len(words) > many && len(similar) > 0 {
+		return fmt.Sprintf("did you mean %s; or choose from %s", joined(similar, "or"), joined(words, "and"))
+	}
+	return "choose from " + joined(words, "and")
+}
+
+// joined returns text such as "a, b and c".
+func joined(words []string, conjunction string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " " + conjunction + " " + words[last]
 }

@@ -24,6 +24,14 @@ func TestNearest(t *testing.T) {
 	assert.Empty(t, Nearest("wn18", nil, 3))
 }
 
+func TestChoose(t *testing.T) {
+	assert.Equal(t, "choose from umls and wn18", Choose("wn1", []string{"umls", "wn18"}))
+	many := []string{"a", "b", "c", "d", "e", "f", "transe-l1", "transe-l2", "transe-l3", "x", "y"}
+	assert.Equal(t, "did you mean transe-l1 or transe-l2; or choose from a, b, c, d, e, f, transe-l1, transe-l2, "+
+		"transe-l3, x and y", Choose("transe", many))
+	assert.Equal(t, "choose from a, b, c, d, e, f, transe-l1, transe-l2, transe-l3, x and y", Choose("hinge", many))
+}
+
 func TestSimilar(t *testing.T) {
 	words := []string{"steroid", "eicosanoid", "Animal", "animals", "plant"}
 	assert.Equal(t, []string{"steroid"}, Similar("steriod", words, 3))

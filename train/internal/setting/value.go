@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Choice returns a Value that is one of the given words. Its method Choices returns them.
@@ -29,12 +31,11 @@ func (c *choice[T]) Choices() []string {
 	return words
 }
 
-func (c *choice[T]) Set(text string) error {
-	if !slices.Contains(c.from, T(text)) {
-		words, last := c.Choices(), len(c.from)-1
-		return fmt.Errorf("choose from %s and %s", strings.Join(words[:last], ", "), words[last])
+func (c *choice[T]) Set(word string) error {
+	if !slices.Contains(c.from, T(word)) {
+		return errors.New(text.Choose(word, c.Choices()))
 	}
-	*c.variable = T(text)
+	*c.variable = T(word)
 	return nil
 }
 
