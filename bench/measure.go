@@ -21,7 +21,8 @@ type operation struct {
 	limits []share
 }
 
-// share is a metric in percent: the rate of an amount per call, relative to a limit on that rate.
+// share is a metric in percent: an amount per call, divided by the time of the call, relative to a
+// limit on that rate.
 type share struct {
 	unit   string
 	amount float64

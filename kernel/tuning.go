@@ -18,7 +18,7 @@ const (
 	// tiers add in 32 chains, so their roundings agree.
 	PairWidth = 32
 
-	// mostPairs is the number of rows in one call of a pair kernel. The scheduler cannot interrupt
+	// mostPairs is the largest number of rows in one call of a pair kernel. The scheduler cannot interrupt
 	// assembly, and the garbage collector waits for it. Scoring 256 rows of 1,504 terms from memory
 	// takes a fraction of a millisecond.
 	mostPairs = 256

@@ -38,7 +38,7 @@ func newExact() exact {
 	return exact{pi.Sub(pi, new(big.Int).Mul(arctan(239), big.NewInt(4)))}
 }
 
-// sinCos sums the Taylor series of x modulo 2π.
+// sinCos sums the Taylor series of sine and cosine at x modulo 2π.
 func (e exact) sinCos(x float64) (sin, cos *big.Float) {
 	fixed, _ := new(big.Float).SetMantExp(new(big.Float).SetPrec(2*digits).SetFloat64(x), digits).Int(nil)
 	twoPi := new(big.Int).Lsh(e.pi, 1)

@@ -26,7 +26,7 @@ var families = []struct {
 	{"Query", true, 5, "computes the query vector ψ of one query"},
 	{"Reference", true, 5, "computes one reference score"},
 	{"Product", true, 6, "computes a product of a training step for 2,048 queries, including its packing"},
-	{"SplitProduct", true, 6, "computes such a product with two bfloat16 values for each float32"},
+	{"SplitProduct", true, 6, "computes a product of a training step with two bfloat16 values for each float32"},
 	{"Distance", true, 6, "computes scores or gradients of 512 queries in a training step, including packing"},
 	{"Small", true, 6, "multiplies small matrices, or computes the features or a gradient of an entity"},
 	{"Rows", true, 6, "computes softmax, Adam or a similar operation on 1,024 entries"},

@@ -148,8 +148,8 @@ func eachTriple(ctx context.Context, g *kg.Graph, f func(kg.Triple)) error {
 }
 
 // bisect divides the entities in ids among clusters first ≤ c < first+count, and reorders ids. It
-// cuts ids along the coordinate with the largest variance, in proportion to the numbers of clusters
-// on the two sides, and then bisects each side.
+// sorts ids by the coordinate with the largest variance and cuts them in two parts, in proportion to
+// the clusters of each part. Then it bisects each part.
 func bisect(ctx context.Context, clusters []int32, vectors []vector, ids []int32, first, count int) error {
 	if err := ctx.Err(); err != nil {
 		return err
