@@ -148,7 +148,7 @@ func TestPredictLarge(t *testing.T) {
 	for _, kind := range largeKinds {
 		for _, name := range model.Names() {
 			d := 150
-			if name == "mquine" || name == "mquade" {
+			if ranktest.HasMatrices(ranktest.Config(t, name, d, g)) {
 				d = 12
 			}
 			m := newLargeModel(t, name, d, g, kind)

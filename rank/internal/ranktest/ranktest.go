@@ -177,12 +177,17 @@ var MatrixKinds = []Kind{
 
 // Model returns a model of dimension d, or of the largest dimension that it supports.
 func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind) model.Model {
+	return ModelOf(t, Config(t, name, d, g), seed, kind)
+}
+
+// Config returns a configuration of a model for a graph, with the dimension d or the largest one that
+// the model supports.
+func Config(t testing.TB, name string, d int, g *kg.Graph) model.Config {
 	spec, err := model.Lookup(name)
 	require.NoError(t, err)
-	d = min(d, spec.MaxDim)
-	c := model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+	c := model.Config{Model: name, Dim: min(d, spec.MaxDim), Entities: g.Entities.Len(), Relations: g.Relations.Len()}
 	c.Hyper = hyperOf(spec)
-	return ModelOf(t, spec.Initial(c), seed, kind)
+	return spec.Initial(c)
 }
 
 // hyperOf returns hyper-parameters that suit random parameters and small graphs.
@@ -330,7 +335,7 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 		c := model.Config{Model: spec.Name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
 		c.Hyper = hyperOf(spec)
 		c = spec.Initial(c)
-		if d > 70 && hasMatrices(c) {
+		if d > 70 && HasMatrices(c) {
 			continue // the reference scores would take most of the test's time
 		}
 		list = append(list, c)
@@ -343,9 +348,9 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 	return list
 }
 
-// hasMatrices reports whether the parameters of a relation, or the global parameters, have two or
-// more axes.
-func hasMatrices(c model.Config) bool {
+// HasMatrices reports whether the parameters of a relation, or the global parameters, are matrices
+// or larger. The reference scores of such models take long for large d.
+func HasMatrices(c model.Config) bool {
 	parameters, err := model.Parameters(c)
 	return err == nil && slices.ContainsFunc(parameters, func(p model.Parameter) bool {
 		return p.Axis != model.PerEntity && p.Width() > 20*c.Dim
