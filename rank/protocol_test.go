@@ -37,6 +37,6 @@ func TestSwitchNames(t *testing.T) {
 	_, err := ParseTies("random")
 	assert.EqualError(t, err, `unknown tie rule "random": choose optimistic, pessimistic, realistic or rounded`)
 	_, err = ParseSides("")
-	assert.EqualError(t, err, `unknown sides "": choose tail, head or both`)
+	assert.EqualError(t, err, `unknown sides "": choose tail, head, both or relation`)
 	assert.Equal(t, "Ties(9)", fmt.Sprint(Ties(9)))
 }
