@@ -89,16 +89,25 @@ func runs(d *dataset) string {
 // defaults returns the table of the runs with the default options of their models. These runs have
 // figures only for both/all.
 func defaults(d *dataset) string {
-	rows := [][]string{{"run", "model, recipe", fullProtocol, "95% interval", "Hits@1", "Hits@10", "time"}}
+	rows := [][]string{{"run", "model, recipe", fullProtocol, "95% interval", "Hits@1", "Hits@10", "processor time"}}
 	for _, r := range d.runs {
 		if len(r.MRR) == 1 {
 			rows = append(rows, []string{
 				code(r.Run), name(r), mrr(r, fullProtocol), r.CI.String(), figure(r.Hits1), figure(r.Hits10),
-				cmp.Or(r.Time, "–"),
+				processorTime(r),
 			})
 		}
 	}
 	return markdown(rows)
+}
+
+// processorTime returns the processor time of a run. For runs that lack it, it returns the elapsed
+// time and says so.
+func processorTime(r record) string {
+	if r.ProcessorTime == "" && r.Time != "" {
+		return r.Time + " elapsed"
+	}
+	return cmp.Or(r.ProcessorTime, "–")
 }
 
 // differences returns the table of the paired comparisons.

@@ -162,8 +162,8 @@ type Progress struct {
 	// reached, respectively, the fine codes of the int8 screen, the float64 scores and the
 	// reference scores.
 	Coarse, Undecided, Referenced atomic.Int64
-	// Strips counts the strips of all calls, once for each chain of terms. Dropped counts those that
-	// early exit skipped.
+	// Strips counts the strips of all calls, once for each chain of terms. Dropped counts the skipped
+	// ones: early exit leaves a strip before its last chain.
 	Strips, Dropped atomic.Int64
 	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in
 	// nanoseconds.
