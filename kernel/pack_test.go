@@ -2,10 +2,27 @@ package kernel_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	. "github.com/mquine/mquine/kernel"
 )
+
+// TestAlignedZeros checks that reused memory is zero again. Each round reuses what the last one freed.
+func TestAlignedZeros(t *testing.T) {
+	for range 4 {
+		x := AlignedFloat32(8 << 20 / 4)
+		for i := range x {
+			if x[i] != 0 {
+				require.Zero(t, x[i], "x[%d]", i)
+			}
+			x[i] = 1
+		}
+		runtime.GC()
+	}
+}
 
 // BenchmarkPackRows packs a strip of queries (6 or 9 rows) or a panel of candidates (16 or 48).
 func BenchmarkPackRows(b *testing.B) {
