@@ -35,10 +35,10 @@ func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width)
 var measuredCosts = costs{
 	screens: [...]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},
-		Int8Screen:    {pack: 12, pair: pairCosts{0.9, 0.0070}},
+		Int8Screen:    {pack: 12, pair: pairCosts{0.4, 0.0077}},
 		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
 	},
-	fine:     pairCosts{30, 0.032},
+	fine:     pairCosts{35, 0.009},
 	rescored: pairCosts{60, 0.2},
 	sampled:  pairCosts{60, 0.2},
 	most:     0.03,
