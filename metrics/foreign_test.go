@@ -2,12 +2,14 @@ package metrics_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,38 +19,45 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
 )
 
 var update = flag.Bool("update", false, "write the table of reference checkpoints in docs/checkpoint.md")
 
-// tieRules maps prefixes of the names of the reference checkpoints to a function that returns the
-// tool's rank for the numbers of better and equal scores. A tool that sorts the scores breaks ties
-// arbitrarily. The function then returns the best possible rank.
-var tieRules = map[string]func(better, equal float64) float64{
-	"conve": optimistic, "dglke": pessimistic, "dura": pessimistic, "expressive": realistic, "hake": optimistic,
-	"house": optimistic, "kbc": pessimistic, "mode": optimistic, "openke": optimistic, "ote": optimistic,
-	"pykeen": realistic, "quate": optimistic, "rotate": optimistic, "simple": pessimistic, "tucker": optimistic,
-	"libkge": func(better, equal float64) float64 { return 1 + better + math.Floor((equal+1)/2) },
+// toolProtocols maps prefixes of the names of the reference checkpoints to the protocol of the tool.
+var toolProtocols = map[string]string{
+	"conve": "rotate", "dglke": "dglke", "dura": "kbc", "expressive": "pykeen", "hake": "rotate", "house": "rotate",
+	"kbc": "kbc", "libkge": "libkge", "mode": "rotate", "openke": "openke", "ote": "rotate", "pykeen": "pykeen",
+	"quate": "openke", "rotate": "rotate", "simple": "kbc", "tucker": "rotate",
 }
 
-func optimistic(better, _ float64) float64      { return 1 + better }
-func pessimistic(better, equal float64) float64 { return 1 + better + equal }
-func realistic(better, equal float64) float64   { return 1 + better + equal/2 }
+const (
+	otherFunction = "DGL-KE scores the candidates of a tail query with a different function from the target's"
+	emptyWord     = "ConvE ranks the word that stands for no entity as a candidate"
+	countsItself  = "without a filter, SimplE counts the target twice"
+	nearlyEqual   = "float32 does not distinguish the scores"
+)
 
-// otherFunctions explains why a tool's ranks are not the ranks by its score function.
-var otherFunctions = map[string]string{
-	"dglke-rescal-umls": "DGL-KE scores the candidates of a tail query with a different function from the target's",
-	"conve-umls":        "ConvE ranks the word that stands for no entity as a candidate",
-	"dglke-transr-umls": "DGL-KE scores the candidates of a tail query with a different function from the target's",
+// otherRule returns why a tool's rank may be other than the rank under the protocol, or "". The
+// reasons do not depend on the precision of scores.
+func otherRule(name string, r rank.Rank, f rank.Filter, own, their float64) string {
+	switch {
+	case (name == "dglke-rescal-umls" || name == "dglke-transr-umls") && r.Side == kg.Tail:
+		return otherFunction
+	case name == "conve-umls" && their == own+1:
+		return emptyWord
+	case name == "simple-umls" && f == rank.None && their == own+1:
+		return countsItself
+	}
+	return ""
 }
 
-// TestForeignTable evaluates every reference checkpoint that mquine reads, under the protocol of
-// its tool, and compares the table in docs/checkpoint.md with the results.
+// TestForeignTable evaluates every reference checkpoint under the protocol of its tool. It compares
+// the ranks, query by query, and the metrics, digit by digit, with the ranks and the metrics of the
+// tool, and it compares the table in docs/checkpoint.md with the results.
 func TestForeignTable(t *testing.T) {
 	root := os.Getenv("MQUINE_FIXTURES")
 	if root == "" {
@@ -60,20 +69,26 @@ func TestForeignTable(t *testing.T) {
 	}
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
-	table := "| checkpoint | model | MRR of the tool | MRR | other ranks | why |\n|---|---|---|---|---|---|\n"
-	rows := 0
+	table := "| checkpoint | model | MRR of the tool | MRR | other metrics | other ranks | why |\n" +
+		"|---|---|---|---|---|---|---|\n"
+	var sum totals
+	rows, folders := 0, 0
 	for _, e := range entries {
-		tool, _, _ := strings.Cut(e.Name(), "-")
-		if rule := tieRules[tool]; e.IsDir() && rule != nil {
-			if row := foreignRow(t, g, filepath.Join(root, e.Name()), rule); row != "" {
-				table += row
+		if !e.IsDir() || strings.HasPrefix(e.Name(), "mquine-") {
+			continue
+		}
+		folders++
+		t.Run(e.Name(), func(t *testing.T) {
+			if f := openForeign(t, g, filepath.Join(root, e.Name())); f != nil {
+				table += f.row(t, &sum)
 				rows++
 			}
-		}
+		})
 	}
 	require.Positive(t, rows)
-	table += fmt.Sprintf("\nOf the %d reference checkpoints of other tools, mquine reads %d.\n",
-		foreignFolders(entries), rows)
+	table += fmt.Sprintf("\nmquine reads %d of the %d reference checkpoints of other tools. %s of %s metrics and %s of\n"+
+		"%s ranks differ from the tools'.\n", rows, folders, text.Comma(sum.otherMetrics), text.Comma(sum.metrics),
+		text.Comma(sum.otherRanks), text.Comma(sum.ranks))
 
 	const (
 		path  = "../docs/checkpoint.md"
@@ -95,18 +110,24 @@ func TestForeignTable(t *testing.T) {
 		"run: go test ./metrics -run TestForeignTable -update\n%s", table)
 }
 
-func foreignFolders(entries []os.DirEntry) (n int) {
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), "mquine-") {
-			n++
-		}
-	}
-	return n
+// foreign is a reference checkpoint, ranked under the protocol of its tool.
+type foreign struct {
+	name, tool, dir, model string
+	protocol               metrics.Protocol
+	graph                  *kg.Graph // in the identifiers of the checkpoint
+	ranking                *rank.Ranking
+	// among ranks the same queries among the entities that the graph has on the side of the relation.
+	// Only QuatE prints metrics for it.
+	among *rank.Ranking
 }
 
-// foreignRow returns the row of a checkpoint, or "" if mquine does not read it.
-func foreignRow(t *testing.T, g *kg.Graph, dir string, rule func(better, equal float64) float64) string {
-	name := filepath.Base(dir)
+// openForeign ranks with the checkpoint in a folder. It returns nil if mquine does not read it.
+func openForeign(t *testing.T, g *kg.Graph, dir string) *foreign {
+	f := &foreign{name: filepath.Base(dir), dir: dir}
+	f.tool, _, _ = strings.Cut(f.name, "-")
+	at := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == toolProtocols[f.tool] })
+	require.GreaterOrEqual(t, at, 0, "no protocol")
+	f.protocol = metrics.Protocols[at]
 	evaluated := dir // HousE and OTE evaluate the best checkpoint, which is in a separate folder
 	for _, best := range []string{"best_model", "best"} {
 		if _, err := os.Stat(filepath.Join(dir, best)); err == nil {
@@ -115,66 +136,192 @@ func foreignRow(t *testing.T, g *kg.Graph, dir string, rule func(better, equal f
 	}
 	c, err := checkpoint.Open(t.Context(), evaluated, checkpoint.MissingVocabularies(dir))
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer c.Close()
-	labelled, err := g.Relabel(c.Entities, c.Relations)
+	f.model = c.Model.Config().Model
+	f.graph, err = g.Relabel(c.Entities, c.Relations)
 	require.NoError(t, err)
-	ranking, err := rank.Run(t.Context(), c.Model, kg.NewIndex(labelled), labelled.Splits[kg.Test],
-		rank.Options{Sides: rank.BothSides.List()})
+	o := rank.Options{Tolerances: f.protocol.Tolerances()}
+	index, test := kg.NewIndex(f.graph), f.graph.Splits[kg.Test]
+	f.ranking, err = rank.Run(t.Context(), c.Model, index, test, o)
 	require.NoError(t, err)
-	theirs := readToolRanks(t, filepath.Join(dir, "ranks.tsv"), labelled)
-	require.Len(t, ranking.Ranks, len(theirs))
-
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	w := c.Model.NewWorker(backends[0])
-	var sum, theirSum float64
-	differ, unexplained := 0, 0
-	for _, r := range ranking.Ranks {
-		own := rule(float64(r.Better[rank.All]), float64(r.Equal[rank.All]))
-		their, known := theirs[sided{r.Triple, r.Side}]
-		require.True(t, known, "%s: %v %v", name, r.Side, r.Triple)
-		sum, theirSum = sum+1/own, theirSum+1/their
-		if own == their {
-			continue
-		}
-		differ++
-		if math.Abs(own-their) > nearEqual(c.Model, w, r, strings.HasPrefix(name, "libkge")) {
-			unexplained++
-		}
+	if f.tool == "quate" {
+		o.Among = observed(f.graph)
+		f.among, err = rank.Run(t.Context(), c.Model, index, test, o)
+		require.NoError(t, err)
 	}
-	why := ""
-	switch other := otherFunctions[name]; {
-	case unexplained > 0:
-		assert.NotEmpty(t, other, "%s: %d ranks differ by more than the number of near-equal scores", name, unexplained)
-		why = other
-	case differ > 0 && strings.HasPrefix(name, "libkge"):
-		why = "LibKGE counts scores within its tolerance as equal"
-	case differ > 0:
-		why = "scores that float32 does not distinguish"
-	}
-	n := float64(len(theirs))
-	return fmt.Sprintf("| `%s` | `%s` | %.6f | %.6f | %s of %s | %s |\n", name, c.Model.Config().Model,
-		theirSum/n, sum/n, text.Comma(differ), text.Comma(len(theirs)), why)
+	return f
 }
 
-// nearEqual returns the number of candidates whose scores float32 may not distinguish from the
-// target's. With tolerance, it returns the number whose scores LibKGE treats as equal to the
-// target's.
-func nearEqual(m model.Model, w model.Worker, r rank.Rank, tolerance bool) (n float64) {
-	q, answer := r.Triple.Query(r.Side)
-	target := m.Score(w.Reference(q, answer))
-	near := 4e-6 * max(1, math.Abs(target))
-	if tolerance {
-		near += 1e-5 + 1e-4*math.Abs(target)
-	}
-	for e := range int32(m.Config().Entities) {
-		if e != answer && math.Abs(m.Score(w.Reference(q, e))-target) <= near {
-			n++
+// observed returns the type constraints of OpenKE: the entities that any split has on a side of a
+// relation.
+func observed(g *kg.Graph) *rank.Candidates {
+	c := rank.NewCandidates(g.Relations.Len())
+	for _, side := range rank.BothSides.List() {
+		seen := map[int32][]int32{}
+		for _, split := range g.Splits {
+			for _, triple := range split {
+				_, answer := triple.Query(side)
+				seen[triple.Relation] = append(seen[triple.Relation], answer)
+			}
+		}
+		for r, entities := range seen {
+			c.Restrict(side, r, entities)
 		}
 	}
-	return n
+	return c
+}
+
+// totals counts the metrics and ranks of tools, and the ones that differ from mquine's.
+type totals struct{ metrics, otherMetrics, ranks, otherRanks int }
+
+// row compares the ranks and metrics with the tool's. It adds to the totals and returns the row of
+// the table.
+func (f *foreign) row(t *testing.T, sum *totals) string {
+	var n totals
+	own, theirs := f.protocol.Ranks(f.ranking), f.toolRanks(t)
+	main := view{rank.All, f.protocol.Ties}
+	reasons := map[string]bool{}
+	for v, list := range theirs {
+		n.ranks += len(list)
+		for i, r := range own {
+			a, b := v.ties.Rank(&r, v.filter), v.ties.Rank(&list[i], v.filter)
+			if a == b {
+				continue
+			}
+			n.otherRanks++
+			why := otherRule(f.name, r, v.filter, a, b)
+			if why == "" {
+				why = nearlyEqual
+				assert.LessOrEqual(t, math.Abs(a-b), f.nearlyEqual(i, v.filter), "%v of %v, filter %v: rank %v, by %s %v",
+					r.Side, r.Triple, v.filter, a, f.tool, b)
+			}
+			reasons[why] = true
+		}
+	}
+	if f.tool == "dglke" {
+		f.checkOwnFunction(t)
+	}
+	report := &metrics.Report{}
+	f.protocol.Apply(report, f.ranking)
+	for _, d := range report.Deviations {
+		switch {
+		case d.Cause == "float32":
+			uncertain := 0
+			for i := range own {
+				if f.nearlyEqual(i, rank.All) > 0 {
+					uncertain++
+				}
+			}
+			assert.Equal(t, uncertain, d.Queries, d.Cause)
+		case d.Cause == "tolerance" && d.Queries > 0:
+			reasons[fmt.Sprintf("LibKGE's tolerance, which mquine applies, changes %s", text.Plural(d.Queries, "rank"))] = true
+		}
+	}
+
+	figures := f.figures(t)
+	n.metrics = len(figures)
+	require.Positive(t, n.metrics)
+	for _, x := range figures {
+		list, mine := theirs[x.view], own
+		if x.among {
+			mine = f.protocol.Ranks(f.among)
+			list = mine
+		}
+		require.NotNil(t, list, "%+v", x)
+		// The tool's metrics follow from its ranks, so other metrics follow from other ranks.
+		byTheirs, byOwn := x.measure(t, list), x.measure(t, mine)
+		assert.True(t, x.agrees(byTheirs), "%+v: the ranks of the tool give %v", x, byTheirs)
+		if !x.agrees(byOwn) {
+			assert.Positive(t, n.otherRanks, "%+v: mquine has %v", x, byOwn)
+			n.otherMetrics++
+		}
+	}
+	sum.metrics += n.metrics
+	sum.otherMetrics += n.otherMetrics
+	sum.ranks += n.ranks
+	sum.otherRanks += n.otherRanks
+	mrr := func(list []rank.Rank) metrics.Number {
+		return metrics.Measure(list, rank.BothSides, main.filter, main.ties, nil).MRR
+	}
+	return fmt.Sprintf("| `%s` | `%s` | %.6f | %.6f | %d of %d | %s of %s | %s |\n", f.name, f.model, mrr(theirs[main]),
+		mrr(own), n.otherMetrics, n.metrics, text.Comma(n.otherRanks), text.Comma(n.ranks),
+		strings.Join(slices.Sorted(maps.Keys(reasons)), "; "))
+}
+
+// nearlyEqual returns the number of candidates of query i that a tool may put on the other side of
+// the target, or of an end of the tolerance, because it computes in float32.
+func (f *foreign) nearlyEqual(i int, filter rank.Filter) float64 {
+	n := f.ranking.Near[0][i].Equal[filter]
+	if len(f.ranking.Near) > 1 {
+		n -= f.ranking.Near[2][i].Equal[filter]
+	}
+	return float64(n)
+}
+
+// view is a filter and a tie rule.
+type view struct {
+	filter rank.Filter
+	ties   rank.Ties
+}
+
+// toolRanks returns the ranks that the tool computed for the queries of the ranking. They are the
+// mquine's ranks with the counts of better and equal candidates replaced, in the same order.
+func (f *foreign) toolRanks(t *testing.T) map[view][]rank.Rank {
+	columns := map[string]view{
+		"rank": {rank.All, f.protocol.Ties}, "rank_filtered": {rank.All, f.protocol.Ties},
+		"rank_raw":                  {rank.None, f.protocol.Ties},
+		"rank_filtered_optimistic":  {rank.All, rank.Optimistic},
+		"rank_filtered_pessimistic": {rank.All, rank.Pessimistic},
+		"rank_filtered_realistic":   {rank.All, rank.Realistic},
+	}
+	views := map[view][]rank.Rank{}
+	names, lines := f.lines(t)
+	for column, name := range names {
+		if v, known := columns[name]; known {
+			views[v] = f.replaced(v.filter, func(fields []string) (better, equal int32) {
+				r := number(t, fields[column]) - 1 // ends in .5 if there is an odd number of equal scores
+				return int32(r), int32(2 * (r - math.Floor(r)))
+			}, lines)
+		}
+	}
+	if len(views) == 0 {
+		views[view{rank.All, f.protocol.Ties}] = f.counted(t, "better_filtered", "equal_filtered")
+	}
+	return views
+}
+
+// checkOwnFunction checks the ranks by the scores of DGL-KE's function for single triples, which is
+// the model's score.
+func (f *foreign) checkOwnFunction(t *testing.T) {
+	for i, r := range f.counted(t, "better_edge_func", "equal_edge_func") {
+		own := f.ranking.Ranks[i]
+		assert.Equal(t, f.protocol.Ties.Rank(&r, rank.All), f.protocol.Ties.Rank(&own, rank.All), "%v", own)
+	}
+}
+
+// counted returns ranks like toolRanks from two columns of counts under filter all.
+func (f *foreign) counted(t *testing.T, better, equal string) []rank.Rank {
+	names, lines := f.lines(t)
+	b, e := slices.Index(names, better), slices.Index(names, equal)
+	require.Positive(t, b, "no ranks in %v", names)
+	require.Positive(t, e, "no ranks in %v", names)
+	return f.replaced(rank.All, func(fields []string) (better, equal int32) {
+		return int32(number(t, fields[b])), int32(number(t, fields[e]))
+	}, lines)
+}
+
+// replaced returns the ranks of the ranking with the counts of the lines.
+func (f *foreign) replaced(
+	filter rank.Filter, counts func(fields []string) (better, equal int32), lines map[sided][]string,
+) []rank.Rank {
+	ranks := slices.Clone(f.ranking.Ranks)
+	for i := range ranks {
+		r := &ranks[i]
+		r.Better[filter], r.Equal[filter] = counts(lines[sided{r.Triple, r.Side}])
+	}
+	return ranks
 }
 
 // sided is a triple and the side of the query.
@@ -183,45 +330,217 @@ type sided struct {
 	kg.Side
 }
 
-// readToolRanks returns the filtered ranks that a tool computed.
-func readToolRanks(t *testing.T, path string, g *kg.Graph) map[sided]float64 {
-	contents, err := os.ReadFile(path)
+// lines returns the names of the columns of ranks.tsv, and the fields of the lines, by query.
+func (f *foreign) lines(t *testing.T) ([]string, map[sided][]string) {
+	contents, err := os.ReadFile(filepath.Join(f.dir, "ranks.tsv"))
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSpace(string(contents)), "\n")
-	names := strings.Split(lines[0], "\t")
-	column := -1
-	for _, name := range []string{"rank", "rank_filtered", "rank_filtered_realistic", "better_filtered"} {
-		if column = slices.Index(names, name); column >= 0 {
-			break
-		}
-	}
-	require.Positive(t, column, "%s: no ranks in %v", path, names)
-	equal := slices.Index(names, "equal_filtered")
 	sides := map[string]kg.Side{"head": kg.Head, "tail": kg.Tail}
-	ranks := map[sided]float64{}
+	queries := map[sided][]string{}
 	for _, line := range lines[1:] {
-		f := strings.Split(line, "\t")
-		triple := kg.Triple{
-			Head: must(g.Entities.ID(f[1])), Relation: must(g.Relations.ID(f[2])), Tail: must(g.Entities.ID(f[3])),
-		}
-		side, known := sides[f[0]]
-		require.True(t, known, slices.Collect(maps.Keys(sides)))
-		value, err := strconv.ParseFloat(f[column], 64)
-		require.NoError(t, err)
-		if names[column] == "better_filtered" {
-			ties, err := strconv.ParseFloat(f[equal], 64)
-			require.NoError(t, err)
-			value = realistic(value, ties)
-		}
-		ranks[sided{triple, side}] = value
+		fields := strings.Split(line, "\t")
+		head, knownHead := f.graph.Entities.ID(fields[1])
+		relation, knownRelation := f.graph.Relations.ID(fields[2])
+		tail, knownTail := f.graph.Entities.ID(fields[3])
+		side, knownSide := sides[fields[0]]
+		require.True(t, knownHead && knownRelation && knownTail && knownSide, line)
+		queries[sided{kg.Triple{Head: head, Relation: relation, Tail: tail}, side}] = fields
 	}
-	return ranks
+	require.Len(t, queries, len(f.ranking.Ranks))
+	for _, r := range f.ranking.Ranks {
+		require.NotNil(t, queries[sided{r.Triple, r.Side}], "%v of %v", r.Side, r.Triple)
+	}
+	return strings.Split(lines[0], "\t"), queries
 }
 
-// must returns the identifier of a label, which must be known.
-func must(id int32, known bool) int32 {
-	if !known {
-		panic("an unknown label")
+// figure is the value of a metric that a tool printed.
+type figure struct {
+	view
+	sides rank.Sides
+	// among says that only observed entities are candidates.
+	among  bool
+	metric string // in the tool's words
+	value  float64
+	precision
+}
+
+// precision says which digits of a figure are right.
+type precision struct {
+	arithmetic float64 // the relative error of the tool's arithmetic
+	printed    float64 // half a unit in the last place that the tool prints
+}
+
+var (
+	inFloat64    = precision{arithmetic: 1e-12}
+	inFloat32    = precision{arithmetic: 0x1p-21} // a sum of 1,322 numbers loses about three of 24 bits
+	sixDecimals  = precision{printed: 0.5e-6}
+	sixOfFloat32 = precision{inFloat32.arithmetic, 0.5e-6}
+	fourDecimals = precision{inFloat32.arithmetic, 0.5e-4}
+)
+
+// agrees reports whether the digits that the tool printed are the digits of v.
+func (x figure) agrees(v float64) bool {
+	return math.Abs(v-x.value) <= x.arithmetic*math.Abs(v)+x.printed+1e-15
+}
+
+// measure returns the metric of ranks.
+func (x figure) measure(t *testing.T, ranks []rank.Rank) float64 {
+	if k := hitsAt.FindStringSubmatch(x.metric); k != nil {
+		cut, err := strconv.Atoi(k[1])
+		require.NoError(t, err)
+		return float64(metrics.Measure(ranks, x.sides, x.filter, x.ties, []int{cut}).Hits[0].Share)
 	}
-	return id
+	r := metrics.Measure(ranks, x.sides, x.filter, x.ties, nil)
+	switch x.metric {
+	case "MRR", "mean_reciprocal_rank", "inverse_harmonic_mean_rank", "Mean reciprocal rank":
+		return float64(r.MRR)
+	case "MR", "mean_rank", "arithmetic_mean_rank", "Mean rank":
+		return float64(r.MR)
+	case "geometric_mean_rank":
+		return float64(r.GMR)
+	case "median_rank":
+		return float64(r.Median)
+	case "adjusted_arithmetic_mean_rank":
+		return float64(r.AMR)
+	case "adjusted_arithmetic_mean_rank_index":
+		return float64(r.AMRI)
+	case "count", "Number of data points":
+		return float64(r.N)
+	}
+	require.Fail(t, "an unknown metric", x.metric)
+	return 0
+}
+
+var (
+	hitsAt = regexp.MustCompile(`(?i)^hits?(?: @|@|_at_)(\d+)$`)
+	// notMeasured lists the metrics of PyKEEN that mquine does not have.
+	notMeasured = regexp.MustCompile(`^(z_|inverse_(arith|geo|med)|adjusted_(geo|hits|inv)|harmonic|std|standard|var|median_abs)`)
+	libkgeName  = regexp.MustCompile(`^(mean_rank|mean_reciprocal_rank|hits_at_\d+)(_filtered)?(?:_(head|tail))?$`)
+	duraMetrics = regexp.MustCompile(`'MRR': ([\d.]+), 'hits@\[1,3,10]': tensor\(\[([\d.]+), ([\d.]+), ([\d.]+)]\)`)
+	quateLine   = regexp.MustCompile(`^(l|r|averaged)\((raw|filter)\): (\S+) (\S+) (\S+) (\S+) (\S+)$`)
+	namedValue  = regexp.MustCompile(`^\s*(.+?)(?: =|:) ([\d.]+)$`)
+)
+
+var sidesOf = map[string]rank.Sides{
+	"both": rank.BothSides, "head": rank.HeadSide, "tail": rank.TailSide, "": rank.BothSides,
+	"averaged": rank.BothSides, "l": rank.HeadSide, "r": rank.TailSide, // QuatE
+	"lhs": rank.HeadSide, "rhs": rank.TailSide, // kbc
+}
+
+// figures returns the metrics that the tool printed. DGL-KE, ConvE and ExpressivE printed none.
+// Their metrics were computed from their ranks.
+func (f *foreign) figures(t *testing.T) (list []figure) {
+	all := view{rank.All, f.protocol.Ties}
+	add := func(v view, sides string, p precision, metric string, value any) {
+		n, isNumber := value.(float64)
+		if s, isText := value.(string); isText {
+			n, isNumber = number(t, s), true
+		}
+		require.True(t, isNumber, "%s: %v", metric, value)
+		list = append(list, figure{view: v, sides: sidesOf[sides], metric: metric, value: n, precision: p})
+	}
+	type object = map[string]any
+	read := func(name string) (o object) {
+		contents, err := os.ReadFile(filepath.Join(f.dir, name))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(bytes.ReplaceAll(contents, []byte("NaN"), []byte("null")), &o))
+		return o
+	}
+	if f.tool == "pykeen" {
+		for side, byTies := range read("results.json")["metrics"].(object) {
+			for ties, figures := range byTies.(object) {
+				v, p := view{rank.All, rank.Realistic}, inFloat32
+				switch ties {
+				case "optimistic":
+					v.ties, p = rank.Optimistic, inFloat64
+				case "pessimistic":
+					v.ties, p = rank.Pessimistic, inFloat64
+				}
+				for metric, value := range figures.(object) {
+					if !notMeasured.MatchString(metric) {
+						add(v, side, p, metric, value)
+					}
+				}
+			}
+		}
+		return list
+	}
+	o := read("metrics.json")
+	switch f.tool {
+	case "dglke", "conve", "expressive":
+		for side, figures := range o["from_ranks_tsv"].(object) {
+			for metric, value := range figures.(object) {
+				add(all, side, inFloat64, metric, value)
+			}
+		}
+	case "kbc":
+		for name, value := range o["tool_eval_of_best_valid.model"].(object) {
+			name, side, _ := strings.Cut(name, "_")
+			if name == "MRR" {
+				add(all, side, inFloat32, name, value)
+				continue
+			}
+			for i, k := range []string{"1", "3", "10"} {
+				add(all, side, inFloat32, "hits@"+k, value.([]any)[i])
+			}
+		}
+	case "dura":
+		m := duraMetrics.FindStringSubmatch(o["printed_by_tool"].(string))
+		require.NotNil(t, m)
+		add(all, "both", inFloat32, "MRR", m[1])
+		for i, k := range []string{"1", "3", "10"} {
+			add(all, "both", fourDecimals, "hits@"+k, m[2+i])
+		}
+	case "libkge":
+		for name, value := range o["metrics"].(object) {
+			if m := libkgeName.FindStringSubmatch(name); m != nil {
+				v := all
+				if m[2] == "" {
+					v.filter = rank.None
+				}
+				p := inFloat64
+				if m[1] == "mean_reciprocal_rank" {
+					p = inFloat32 // LibKGE adds the reciprocals in float32
+				}
+				add(v, m[3], p, m[1], value)
+			}
+		}
+	case "quate", "simple", "tucker":
+		v, among := all, false
+		for _, line := range o["printed_by_tool"].([]any) {
+			line := line.(string)
+			switch {
+			case line == "type constraint results:":
+				among = true
+			case line == "Raw setting:":
+				v.filter = rank.None
+			case line == "Fil setting:":
+				v.filter = rank.All
+			}
+			if m := quateLine.FindStringSubmatch(line); m != nil {
+				v.filter = map[string]rank.Filter{"raw": rank.None, "filter": rank.All}[m[2]]
+				for i, metric := range []string{"MRR", "MR", "hits@10", "hits@3", "hits@1"} {
+					add(v, m[1], sixOfFloat32, metric, m[3+i])
+					list[len(list)-1].among = among
+				}
+			} else if m := namedValue.FindStringSubmatch(line); m != nil {
+				add(v, "both", inFloat64, m[1], m[2])
+			}
+		}
+	default:
+		p := sixDecimals
+		if f.tool == "openke" {
+			p = inFloat32
+		}
+		for metric, value := range o["printed_by_tool"].(object) {
+			add(all, "both", p, metric, value)
+		}
+	}
+	return list
+}
+
+func number(t *testing.T, s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	require.NoError(t, err)
+	return v
 }

@@ -122,12 +122,12 @@ func (p Protocol) deviations(r *rank.Ranking) []Deviation {
 		list = append(list, count("sort", func(i int) bool { return ranks[i].Equal[p.Filter] > 0 }))
 	}
 	if p.Tool != "" {
-		wider, narrower := r.Near[0], r.Ranks
-		if len(r.Near) > 1 {
-			narrower = r.Near[2]
-		}
 		list = append(list, count("float32", func(i int) bool {
-			return wider[i].Equal[p.Filter] != narrower[i].Equal[p.Filter]
+			near := r.Near[0][i].Equal[p.Filter] // includes scores equal in the reference, but perhaps not in float32
+			if len(r.Near) > 1 {
+				near -= r.Near[2][i].Equal[p.Filter]
+			}
+			return near > 0
 		}))
 	}
 	return list
