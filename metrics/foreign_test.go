@@ -22,17 +22,11 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/rank"
 )
 
 var update = flag.Bool("update", false, "write the table of reference checkpoints in docs/checkpoint.md")
-
-// toolProtocols maps prefixes of the names of the reference checkpoints to the protocol of the tool.
-var toolProtocols = map[string]string{
-	"conve": "rotate", "dglke": "dglke", "dura": "kbc", "expressive": "pykeen", "hake": "rotate", "house": "rotate",
-	"kbc": "kbc", "libkge": "libkge", "mode": "rotate", "openke": "openke", "ote": "rotate", "pykeen": "pykeen",
-	"quate": "openke", "rotate": "rotate", "simple": "kbc", "tucker": "rotate",
-}
 
 const (
 	otherFunction = "DGL-KE scores the candidates of a tail query with a different function from the target's"
@@ -55,9 +49,10 @@ func otherRule(name string, r rank.Rank, f rank.Filter, own, their float64) stri
 	return ""
 }
 
-// TestForeignTable evaluates every reference checkpoint under the protocol of its tool. It compares
-// the ranks, query by query, and the metrics, digit by digit, with the ranks and the metrics of the
-// tool, and it compares the table in docs/checkpoint.md with the results.
+// TestForeignTable evaluates every reference checkpoint under the protocol of its tool, before and
+// after its conversion. It compares the ranks, query by query, and the metrics, digit by digit, with
+// the ranks and the metrics of the tool, and it compares the table in docs/checkpoint.md with the
+// results.
 func TestForeignTable(t *testing.T) {
 	root := os.Getenv("MQUINE_FIXTURES")
 	if root == "" {
@@ -121,13 +116,11 @@ type foreign struct {
 	among *rank.Ranking
 }
 
-// openForeign ranks with the checkpoint in a folder. It returns nil if mquine does not read it.
+// openForeign ranks with the checkpoint in a folder, and checks that the converted checkpoint gives
+// the same ranks. It returns nil if mquine does not read the folder.
 func openForeign(t *testing.T, g *kg.Graph, dir string) *foreign {
 	f := &foreign{name: filepath.Base(dir), dir: dir}
 	f.tool, _, _ = strings.Cut(f.name, "-")
-	at := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == toolProtocols[f.tool] })
-	require.GreaterOrEqual(t, at, 0, "no protocol")
-	f.protocol = metrics.Protocols[at]
 	evaluated := dir // HousE and OTE evaluate the best checkpoint, which is in a separate folder
 	for _, best := range []string{"best_model", "best"} {
 		if _, err := os.Stat(filepath.Join(dir, best)); err == nil {
@@ -140,12 +133,27 @@ func openForeign(t *testing.T, g *kg.Graph, dir string) *foreign {
 	}
 	defer c.Close()
 	f.model = c.Model.Config().Model
+	protocol := formats.Lookup(c.Format).Protocol
+	at := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == protocol })
+	require.GreaterOrEqual(t, at, 0, "%s has no protocol", c.Format)
+	f.protocol = metrics.Protocols[at]
 	f.graph, err = g.Relabel(c.Entities, c.Relations)
 	require.NoError(t, err)
 	o := rank.Options{Tolerances: f.protocol.Tolerances()}
 	index, test := kg.NewIndex(f.graph), f.graph.Splits[kg.Test]
 	f.ranking, err = rank.Run(t.Context(), c.Model, index, test, o)
 	require.NoError(t, err)
+
+	converted := filepath.Join(t.TempDir(), "converted")
+	require.NoError(t, c.Save(t.Context(), converted, map[string]string{"dataset": c.Dataset}))
+	again, err := checkpoint.Open(t.Context(), converted)
+	require.NoError(t, err)
+	defer again.Close()
+	ranking, err := rank.Run(t.Context(), again.Model, index, test, o)
+	require.NoError(t, err)
+	require.Equal(t, f.ranking.Ranks, ranking.Ranks)
+	require.Equal(t, f.ranking.Near, ranking.Near)
+
 	if f.tool == "quate" {
 		o.Among = observed(f.graph)
 		f.among, err = rank.Run(t.Context(), c.Model, index, test, o)

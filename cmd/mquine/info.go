@@ -12,10 +12,13 @@ func newInfoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info [CKPT]",
 		Short: "Describe a checkpoint",
-		Long: `Describe a checkpoint: its metadata, the folder of its labels, and its tensors
-with their shapes, NaN and infinite values, and the Euclidean norms of their
-rows. The command describes a damaged checkpoint as far as possible. If "mquine
-eval" refuses the checkpoint, the exit status is 1. Long metadata values are
+		Long: `Describe a checkpoint: the tool that wrote it, its model, size and metadata,
+the folder of its labels, and its tensors with their shapes, NaN and infinite
+values, and the Euclidean norms of their rows. The protocol is the value of
+"mquine eval --protocol" that computes the metrics of the tool.
+
+The command describes a damaged checkpoint as far as possible. If "mquine eval"
+refuses the checkpoint, the exit status is 1. Long metadata values are
 shortened, but not in --json.
 
 Without a checkpoint, the command does the same as "mquine doctor".`,

@@ -14,18 +14,37 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
 // checkpointInfo is the JSON result of `mquine info CKPT`.
 type checkpointInfo struct {
 	Schema string `json:"schema"`
-	*checkpoint.Inspection
-	// VocabularyDir is the folder with the labels. It is empty if the checkpoint cannot be
-	// evaluated.
-	VocabularyDir string `json:"vocabulary_dir,omitempty"`
+	// Tool names the tool that wrote the checkpoint, and Protocol the protocol of its evaluation.
+	// Both are empty for mquine's own checkpoints.
+	Tool     string `json:"tool,omitempty"`
+	Protocol string `json:"protocol,omitempty"`
+	evaluated
 	// Problem says why the checkpoint cannot be evaluated, or is empty.
 	Problem string `json:"problem,omitempty"`
+	*checkpoint.Inspection
+}
+
+// evaluated describes what mquine eval reads. It is empty if eval refuses the checkpoint.
+type evaluated struct {
+	Model      string             `json:"model,omitempty"`
+	Dim        int                `json:"dim,omitempty"`
+	Entities   int                `json:"entities,omitempty"`
+	Relations  int                `json:"relations,omitempty"`
+	Reciprocal bool               `json:"reciprocal,omitempty"`
+	Parameters int                `json:"parameters,omitempty"`
+	Hyper      map[string]float64 `json:"hyper,omitempty"`
+	Dataset    string             `json:"dataset,omitempty"`
+	// VocabularyDir is the folder with the labels.
+	VocabularyDir string   `json:"vocabulary_dir,omitempty"`
+	Notes         []string `json:"notes,omitempty"`
 }
 
 func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary string) (*checkpointInfo, error) {
@@ -38,33 +57,89 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 		return nil, err
 	}
 	info := &checkpointInfo{Schema: "mquine.checkpoint-info/1", Inspection: inspection}
-	if c, err := checkpoint.Open(ctx, dir, checkpoint.VocabularyFolder(vocabulary)); ctx.Err() != nil {
+	if f := formats.Lookup(inspection.Format); f != nil {
+		info.Tool, info.Protocol = f.Tool, f.Protocol
+	}
+	c, err := checkpoint.Open(ctx, dir, checkpoint.VocabularyFolder(vocabulary))
+	switch {
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	} else if err != nil {
+	case err != nil:
 		info.Problem = oneLine(err)
-	} else {
-		defer c.Close()
-		if err := c.Verify(ctx); err != nil {
-			return nil, err
-		}
-		info.VocabularyDir = c.VocabularyDir
+		return info, nil
+	}
+	defer c.Close()
+	if err := c.Verify(ctx); err != nil {
+		return nil, err
+	}
+	config := c.Model.Config()
+	info.evaluated = evaluated{
+		Model: config.Model, Dim: config.Dim, Entities: config.Entities, Relations: config.Relations,
+		Reciprocal: config.Reciprocal, Hyper: config.Hyper, Dataset: c.Dataset, VocabularyDir: c.VocabularyDir,
+		Notes: c.Notes,
+	}
+	for _, values := range c.Model.Tensors() {
+		info.Parameters += len(values)
 	}
 	return info, nil
 }
 
-func (c *checkpointInfo) print(w io.Writer) {
+// summary returns what a user wants to know first.
+func (c *checkpointInfo) summary() *text.Table {
 	t := text.NewTable()
-	t.AppendRow(table.Row{"file", fmt.Sprintf("%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))})
-	t.AppendRow(table.Row{"sha256", c.SHA256})
-	if c.VocabularyDir != "" {
-		t.AppendRow(table.Row{"vocabularies", "in " + c.VocabularyDir})
+	add := func(name, format string, args ...any) {
+		t.AppendRow(table.Row{name, fmt.Sprintf(format, args...)})
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.Metadata)) {
-		name, nameMore := beginning(key)
-		value, more := beginning(c.Metadata[key])
-		t.AppendRow(table.Row{name + nameMore, strconv.Quote(value) + more})
+	add("file", "%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))
+	add("sha256", "%s", c.SHA256)
+	if c.Tool == "" {
+		add("format", "%s", c.Format)
+	} else {
+		add("written by", "%s", c.Tool)
 	}
-	fmt.Fprintf(w, "%s\n\n", t.Render())
+	if c.Model != "" {
+		add("model", "%s", c.describe())
+		add("size", "%s, %s", sizes(c.Entities, c.Relations), text.Plural(c.Parameters, "parameter"))
+		if c.Dataset != "unknown" {
+			add("trained on", "%s", c.Dataset)
+		}
+		add("vocabularies", "in %s", c.VocabularyDir)
+	}
+	if i := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == c.Protocol }); i >= 0 {
+		p := metrics.Protocols[i]
+		add("protocol", "--protocol %s: %v sides, filter %v, %v ties", p.Name, p.Sides, p.Filter, p.Ties)
+	}
+	return t
+}
+
+// describe returns text such as "complex, d = 16, with reciprocal relations".
+func (e evaluated) describe() string {
+	s := fmt.Sprintf("%s, d = %d", e.Model, e.Dim)
+	for _, key := range slices.Sorted(maps.Keys(e.Hyper)) {
+		s += fmt.Sprintf(", %s = %v", key, e.Hyper[key])
+	}
+	if e.Reciprocal {
+		s += ", with reciprocal relations"
+	}
+	return s
+}
+
+func (c *checkpointInfo) print(w io.Writer) {
+	fmt.Fprintf(w, "%s\n\n", c.summary().Render())
+	if len(c.Notes) > 0 {
+		writeNotes(w, c.Notes)
+		fmt.Fprintln(w)
+	}
+	if len(c.Metadata) > 0 {
+		t := text.NewTable()
+		t.AppendHeader(table.Row{"metadata", "value"})
+		for _, key := range slices.Sorted(maps.Keys(c.Metadata)) {
+			name, nameMore := beginning(key)
+			value, more := beginning(c.Metadata[key])
+			t.AppendRow(table.Row{name + nameMore, strconv.Quote(value) + more})
+		}
+		fmt.Fprintf(w, "%s\n\n", t.Render())
+	}
 
 	// Minimum, maximum and rms cover the finite values, and the norms cover the finite rows.
 	values := text.NewTable(3, 4, 5, 6, 7, 8)

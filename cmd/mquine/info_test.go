@@ -90,3 +90,36 @@ func TestInfoCheckpoint(t *testing.T) {
 	mquine(t, "info", w.path("none")).requireSentence(t, exitFailed, "there is no checkpoint")
 	mquine(t, "info", w.data).requireSentence(t, exitFailed, "is not a checkpoint")
 }
+
+// info says which tool wrote a folder, which model and size it has, and which protocol computes the
+// metrics of the tool, even if mquine eval refuses the folder.
+func TestInfoForeign(t *testing.T) {
+	for name, rows := range map[string][]string{
+		"libkge-reciprocal-complex-umls": {
+			`written by +LibKGE \(uma-pi1/kge\)`, `model +complex, d = 16, with reciprocal relations`,
+			`size +135 entities, 46 relations, 7,264 parameters`, `trained on +umls`,
+			`protocol +--protocol libkge: both sides, filter all, rounded ties`,
+		},
+		"openke-transe-umls": {
+			`written by +OpenKE \(thunlp/OpenKE\)`, `model +transe-l1, d = 32`,
+			`protocol +--protocol openke: both sides, filter all, optimistic ties`, `note: .* does not name its norm: .*`,
+		},
+		"mquine-umls": {`format +mquine/1`, `model +mquine, d = 12`},
+	} {
+		stdout := succeed(t, "info", referenceFolder(t, name)).stdout
+		for _, row := range rows {
+			assert.Regexp(t, `(?m)^`+row+`$`, stdout, name)
+		}
+	}
+	o := mquine(t, "info", filepath.Join(referenceFolder(t, "house-umls"), "best_model"))
+	o.requireSentence(t, exitFailed, "has no entities.dict")
+	assert.Regexp(t, `(?m)^written by +HousE`, o.stdout)
+	assert.Regexp(t, `(?m)^protocol +--protocol rotate:`, o.stdout)
+
+	var info checkpointInfo
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "info", referenceFolder(t, "kbc-complex-umls"), "--json",
+		"-").stdout), &info))
+	assert.Equal(t, []any{"kbc", "kbc", "complex", 16, 135, 46, true, 2*16*135 + 2*2*16*46},
+		[]any{info.Format, info.Protocol, info.Model, info.Dim, info.Entities, info.Relations, info.Reciprocal,
+			info.Parameters})
+}

@@ -47,7 +47,9 @@ func TestInfoAndDiscoverOnTerminal(t *testing.T) {
 	for _, args := range [][]string{{"info", w.model}, {"discover", w.model, "--data", w.data, "-k", "3", "-q"}} {
 		shown := onWideTerminal(t, 80, "NO_COLOR=1", args...)
 		if args[0] == "info" {
-			_, shown, _ = strings.Cut(shown, "\n\n") // paths and checksums may be longer
+			var found bool
+			_, shown, found = strings.Cut(shown, "\ntensor") // paths and checksums may be longer
+			require.True(t, found)
 		}
 		for line := range strings.Lines(shown) {
 			line = strings.TrimSuffix(line, "\n")

@@ -12,6 +12,8 @@ import (
 
 // Inspection describes the parameters of a checkpoint, valid or not.
 type Inspection struct {
+	// Format is the name of the format, like Checkpoint.Format.
+	Format string `json:"format"`
 	// Path is the inspected file, or the folder if there are several files. Bytes is their total
 	// size and SHA256 their hash in hex.
 	Path     string            `json:"path"`
@@ -59,7 +61,7 @@ type NormQuantiles struct {
 // Inspect describes the readable parameters of the checkpoint that Open would open. The vocabularies
 // and metadata may be missing or wrong, and values need not be finite.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
-	_, src, err := openSource(ctx, dir)
+	format, src, err := openSource(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Inspection{Path: src.path, SHA256: sum, Metadata: src.metadata}
+	result := &Inspection{Format: format.name, Path: src.path, SHA256: sum, Metadata: src.metadata}
 	for _, f := range src.files {
 		result.Bytes += int64(len(f.Bytes()))
 	}

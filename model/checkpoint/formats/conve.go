@@ -15,7 +15,7 @@ import (
 // inverse of a relation is the relation whose label ends in _reverse. The file does not
 // have the height of the images; see conveHeight.
 var conve = &Format{
-	Name: "conve", Tool: "ConvE (TimDettmers/ConvE)",
+	Name: "conve", Tool: "ConvE (TimDettmers/ConvE)", Protocol: "rotate",
 	Files: "*_conve_*.model, {entities,relations}.dict",
 	Is:    func(dir string) bool { return authorsFile(dir, "conve", ".model") != "" },
 	vocabularies: []vocabularyFiles{

@@ -18,7 +18,7 @@ import (
 // ComplEx and RotatE store all real parts first. The phase of a value in RotatE is value·π/((γ +
 // 2)/hidden_dim).
 var dglke = &Format{
-	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)",
+	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)", Protocol: "dglke",
 	Files:        "config.json, *_{entity,relation}.npy, {entities,relations}.tsv",
 	Is:           func(dir string) bool { return exists(dir, "config.json") && dglkeTable(dir, "entity") != "" },
 	vocabularies: []vocabularyFiles{tsvFiles, dictFiles},

@@ -10,7 +10,7 @@ package formats
 // CP has head_entity_embedding.npy and tail_entity_embedding.npy instead of entity_embedding.npy.
 // The RotatE repository uses the same names for its tables, but its config.json lacks "rank".
 var dura = &Format{
-	Name: "dura", Tool: "KGE-DURA (MIRALab-USTC/KGE-DURA)",
+	Name: "dura", Tool: "KGE-DURA (MIRALab-USTC/KGE-DURA)", Protocol: "kbc",
 	Files: "config.json, *_embedding.npy, ent_id, rel_id",
 	Is: func(dir string) bool {
 		if !exists(dir, "config.json", "relation_embedding.npy") {

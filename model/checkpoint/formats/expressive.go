@@ -11,7 +11,7 @@ import "github.com/mquine/mquine/model/checkpoint/pickle"
 // Rows of 6d entries belong to ExpressivE and rows of 4d to its functional variant. The file does not
 // contain min_denom, so the authors' value applies.
 var expressive = &Format{
-	Name: "expressive", Tool: "ExpressivE (AleksVap/ExpressivE)",
+	Name: "expressive", Tool: "ExpressivE (AleksVap/ExpressivE)", Protocol: "pykeen",
 	Files:        expressiveModel + ", entities.dict, relations.dict",
 	Is:           func(dir string) bool { return exists(dir, expressiveModel) },
 	vocabularies: []vocabularyFiles{dictFiles},

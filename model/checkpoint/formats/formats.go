@@ -29,6 +29,9 @@ import (
 type Format struct {
 	// Name is the short name, such as libkge. Tool names the tool with its repository.
 	Name, Tool string
+	// Protocol names the protocol of the tool's evaluation in package metrics. It is empty if the
+	// format belongs to no evaluation.
+	Protocol string
 	// Files describes in one line the files that a folder holds.
 	Files string
 	// Is reports, from the names of the files in a folder, whether the folder belongs to the tool.
@@ -63,6 +66,15 @@ func Names() (names []string) {
 		names = append(names, f.Name)
 	}
 	return names
+}
+
+// Lookup returns the format with a name, or nil.
+func Lookup(name string) *Format {
+	i := slices.IndexFunc(All, func(f *Format) bool { return f.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return All[i]
 }
 
 // Folder is an open folder of another tool.

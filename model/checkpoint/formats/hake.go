@@ -17,7 +17,7 @@ import (
 // The folder also holds the two tables as .npy files, but the weights of the two distances of HAKE
 // are only in checkpoint. ModE has one distance and no weights.
 var hake = &Format{
-	Name: "hake", Tool: "KGE-HAKE (MIRALab-USTC/KGE-HAKE)",
+	Name: "hake", Tool: "KGE-HAKE (MIRALab-USTC/KGE-HAKE)", Protocol: "rotate",
 	Files:        "config.json with the model HAKE or ModE, checkpoint, *.dict",
 	Is:           func(dir string) bool { return isRotateFork(dir, "HAKE") || isRotateFork(dir, "ModE") },
 	vocabularies: []vocabularyFiles{dictFiles, tsvFiles},

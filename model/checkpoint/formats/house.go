@@ -22,7 +22,7 @@ import (
 // for the best validated step, which the tool tests. The .npy files have copies of the parameters;
 // their coefficients may be one step older.
 var house = &Format{
-	Name: "house", Tool: "HousE (rui9812/HousE)",
+	Name: "house", Tool: "HousE (rui9812/HousE)", Protocol: "rotate",
 	Files: "config.json, checkpoint, entity_embedding.npy, best_model/, *.dict",
 	Is: func(dir string) bool {
 		return isRotateFork(dir, "HousE_r", "HousE_r_plus", "HousE", "HousE_plus") && exists(dir, houseCheckpoint)

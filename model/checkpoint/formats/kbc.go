@@ -12,7 +12,7 @@ import (
 // The file does not name the model, but its tensors identify it. Relation tables have 2R rows: the
 // inverse of r is r + R.
 var kbc = &Format{
-	Name: "kbc", Tool: "kbc (facebookresearch/ssl-relation-prediction)",
+	Name: "kbc", Tool: "kbc (facebookresearch/ssl-relation-prediction)", Protocol: "kbc",
 	Files:        "best_valid.model, ent_id, rel_id",
 	Is:           func(dir string) bool { return exists(dir, "best_valid.model") },
 	vocabularies: []vocabularyFiles{kbcFiles},

@@ -20,7 +20,7 @@ import (
 // object whose attributes are read without running its code. Complex numbers are stored with the
 // real parts first. With reciprocal relations, the inverse of r is r + R.
 var libkge = &Format{
-	Name: "libkge", Tool: "LibKGE (uma-pi1/kge)",
+	Name: "libkge", Tool: "LibKGE (uma-pi1/kge)", Protocol: "libkge",
 	Files:        "model_best.pt or checkpoint_best.pt, {entity,relation}_ids.del",
 	Ending:       ".pt",
 	vocabularies: []vocabularyFiles{delFiles},

@@ -19,7 +19,7 @@ import (
 // normalised rows of TransE, so OpenKE's defaults apply: L1, and rows divided by their Euclidean
 // norm. A file with a margin was trained with options other than the defaults.
 var openke = &Format{
-	Name: "openke", Tool: "OpenKE (thunlp/OpenKE)",
+	Name: "openke", Tool: "OpenKE (thunlp/OpenKE)", Protocol: "openke",
 	Files:        "*.ckpt, entity2id.txt, relation2id.txt",
 	Ending:       ".ckpt",
 	vocabularies: []vocabularyFiles{openkeFiles},

@@ -19,7 +19,7 @@ import (
 // The option add_dummy appends a row without a label to both tables. The format rotate reads the
 // repository's other models.
 var ote = &Format{
-	Name: "ote", Tool: "KGEmbedding-OTE (JD-AI-Research-Silicon-Valley/KGEmbedding-OTE)",
+	Name: "ote", Tool: "KGEmbedding-OTE (JD-AI-Research-Silicon-Valley/KGEmbedding-OTE)", Protocol: "rotate",
 	Files:        "config.json, {entity,relation}_embedding.npy, best/, *.dict",
 	Is:           func(dir string) bool { return isRotateFork(dir, "OTE") },
 	vocabularies: []vocabularyFiles{dictFiles, tsvFiles},

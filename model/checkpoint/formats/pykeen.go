@@ -22,7 +22,7 @@ import (
 // holds options such as the norm. No class of PyKEEN is needed, and none of its code runs. ComplEx
 // interleaves real and imaginary parts. With inverse triples, the inverse of relation 2r is 2r + 1.
 var pykeen = &Format{
-	Name: "pykeen", Tool: "PyKEEN (pykeen/pykeen)",
+	Name: "pykeen", Tool: "PyKEEN (pykeen/pykeen)", Protocol: "pykeen",
 	Files:        "trained_model.pkl, training_triples/",
 	Is:           func(dir string) bool { return exists(dir, pykeenModel) },
 	vocabularies: []vocabularyFiles{pykeenFiles},

@@ -24,7 +24,7 @@ import (
 // Forks of the repository write the same files for other models. Their formats precede this one in
 // All and use isRotateFork, openRotate and rotateDataPath.
 var rotate = &Format{
-	Name: "rotate", Tool: "the RotatE repository (DeepGraphLearning/KnowledgeGraphEmbedding)",
+	Name: "rotate", Tool: "the RotatE repository (DeepGraphLearning/KnowledgeGraphEmbedding)", Protocol: "rotate",
 	Files:        "config.json, {entity,relation}_embedding.npy, *.dict",
 	Is:           func(dir string) bool { return exists(dir, rotateEntities) },
 	vocabularies: []vocabularyFiles{dictFiles, tsvFiles},

@@ -18,7 +18,7 @@ import (
 // It numbers labels in the order in which they first occur in train, valid and test; the head of a
 // triple precedes its tail.
 var simplE = &Format{
-	Name: "simple", Tool: "SimplE (baharefatemi/SimplE)",
+	Name: "simple", Tool: "SimplE (baharefatemi/SimplE)", Protocol: "kbc",
 	Files:        "*.chkpnt, entities.dict, relations.dict",
 	Is:           func(dir string) bool { return only(dir, ".chkpnt") != "" },
 	vocabularies: []vocabularyFiles{dictFiles, tsvFiles},

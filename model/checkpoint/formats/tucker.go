@@ -14,7 +14,7 @@ import (
 //
 // The inverse of a relation is the relation whose label ends in _reverse.
 var tucker = &Format{
-	Name: "tucker", Tool: "TuckER (ibalazevic/TuckER)",
+	Name: "tucker", Tool: "TuckER (ibalazevic/TuckER)", Protocol: "rotate",
 	Files:        "*tucker*.pt, {entities,relations}.dict",
 	Is:           func(dir string) bool { return authorsFile(dir, "tucker", ".pt") != "" },
 	vocabularies: []vocabularyFiles{dictFiles},
