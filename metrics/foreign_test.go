@@ -151,8 +151,8 @@ func openForeign(t *testing.T, g *kg.Graph, dir string) *foreign {
 	defer again.Close()
 	ranking, err := rank.Run(t.Context(), again.Model, index, test, o)
 	require.NoError(t, err)
-	require.Equal(t, f.ranking.Ranks, ranking.Ranks)
-	require.Equal(t, f.ranking.Near, ranking.Near)
+	require.True(t, slices.Equal(f.ranking.Ranks, ranking.Ranks))
+	require.True(t, slices.EqualFunc(f.ranking.Near, ranking.Near, slices.Equal[[]rank.Rank]))
 
 	if f.tool == "quate" {
 		o.Among = observed(f.graph)

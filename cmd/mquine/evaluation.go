@@ -387,7 +387,7 @@ func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 		w = text.Exact(w)
 	}
 	if e.named() && people {
-		if _, err := fmt.Fprintf(w, "Protocol %v\n\n", e.fixed); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\n\n", text.Wrap(fmt.Sprintf("Protocol %v", e.fixed))); err != nil {
 			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 		}
 	}

@@ -52,7 +52,7 @@ func (t *Table) Write(w io.Writer, f Format) error {
 	default:
 		out = t.render(Width(w), func(s string) string { return Bold.Of(w, s) }) + "\n"
 		if t.Title != "" {
-			out = wrap(Escape(t.Title)) + "\n\n" + out
+			out = Wrap(Escape(t.Title)) + "\n\n" + out
 		}
 	}
 	_, err := io.WriteString(w, out)
@@ -62,8 +62,8 @@ func (t *Table) Write(w io.Writer, f Format) error {
 // lineWidth is the width of lines of text above and below tables.
 const lineWidth = 80
 
-// wrap breaks a line between words.
-func wrap(line string) string {
+// Wrap breaks a line between words, after at most 80 columns.
+func Wrap(line string) string {
 	var b strings.Builder
 	used := 0
 	for i, word := range strings.Split(line, " ") {

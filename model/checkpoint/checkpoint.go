@@ -163,7 +163,7 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 	case err != nil:
 		return format{}, nil, fmt.Errorf("opening checkpoint: %w", err)
 	case !info.IsDir() && formats.Find(dir) == nil:
-		return format{}, nil, fmt.Errorf("%s is not a folder: give the folder of the checkpoint", dir)
+		return format{}, nil, fmt.Errorf("%s is not a folder: give the folder of the checkpoint%s", dir, folderOf(dir))
 	}
 	_, err = os.Stat(filepath.Join(dir, parametersName))
 	if info.IsDir() && !errors.Is(err, fs.ErrNotExist) {
@@ -173,8 +173,17 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 	if f := formats.Find(dir); f != nil {
 		return openForeign(ctx, f, dir)
 	}
-	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s and no files of %s",
-		dir, parametersName, strings.Join(formats.Names(), ", "))
+	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s and no files of %s; "+
+		"mquine import --help lists the files of each", dir, parametersName, strings.Join(formats.Names(), ", "))
+}
+
+// folderOf returns ", DIR" if the folder DIR of a file is a checkpoint, or "".
+func folderOf(file string) string {
+	dir := filepath.Dir(file)
+	if _, err := os.Stat(filepath.Join(dir, parametersName)); err == nil || formats.Find(dir) != nil {
+		return ", " + dir
+	}
+	return ""
 }
 
 // sha256 returns the hash of the files' concatenated contents, in hex.

@@ -220,6 +220,11 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 	}
 	_, err := checkpoint.Open(t.Context(), filepath.Join(root, "README.md"))
 	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint")
+	dir := filepath.Join(root, "kbc-complex-umls")
+	_, err = checkpoint.Open(t.Context(), filepath.Join(dir, "best_valid.model"))
+	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint, "+dir)
+	_, err = checkpoint.Open(t.Context(), dir, checkpoint.VocabularyFolder(filepath.Join(root, "none")))
+	assert.ErrorContains(t, err, "there is no folder "+filepath.Join(root, "none"))
 }
 
 // The vocabularies for a list of checkpoints apply to the checkpoints without vocabularies.
@@ -335,6 +340,37 @@ func TestForeignVocabularies(t *testing.T) {
 	_, err = checkpoint.Open(t.Context(), copied, checkpoint.VocabularyFolder(short))
 	assert.ErrorContains(t, err, `tensor "embeddings.0.weight" has 135 rows, but the vocabulary in `+short+
 		` has 1 entities: use the vocabulary that the model was trained with`)
+}
+
+// A folder of any tool is recognised without its vocabularies, and takes them from the given folder.
+// The packaged models of LibKGE have labels of their own.
+func TestForeignWithoutVocabularies(t *testing.T) {
+	for _, dir := range fixtureFolders(t) {
+		bare := filepath.Join(t.TempDir(), filepath.Base(dir))
+		require.NoError(t, os.CopyFS(bare, os.DirFS(dir)))
+		for _, pattern := range []string{
+			"*.dict", "entities.tsv", "relations.tsv", "*_ids.del", "*_id", "*2id.txt", "training_triples/*_to_id.tsv.gz",
+		} {
+			files, err := filepath.Glob(filepath.Join(bare, pattern))
+			require.NoError(t, err)
+			for _, file := range files {
+				require.NoError(t, os.Remove(file))
+			}
+		}
+		whole, err := checkpoint.Open(t.Context(), dir)
+		require.NoError(t, err)
+		defer whole.Close()
+		if whole.Format != "libkge" {
+			_, err = checkpoint.Open(t.Context(), bare)
+			assert.ErrorContains(t, err, "or name their folder with --vocab")
+		}
+		c, err := checkpoint.Open(t.Context(), bare, checkpoint.VocabularyFolder(dir))
+		require.NoError(t, err)
+		defer c.Close()
+		assert.Equal(t, whole.Format, c.Format)
+		assert.Equal(t, whole.Entities.Labels(), c.Entities.Labels())
+		assert.Equal(t, whole.Relations.Labels(), c.Relations.Labels())
+	}
 }
 
 // The given folder must hold the vocabulary of the checkpoint. It may hold the files of several

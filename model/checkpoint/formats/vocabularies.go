@@ -155,6 +155,9 @@ func (f *Format) givenVocabularies(ctx context.Context, dir string) (*vocabulari
 	}
 	switch len(found) {
 	case 0:
+		if !exists(dir, ".") {
+			return nil, fmt.Errorf("there is no folder %s, which should hold the vocabularies", dir)
+		}
 		return nil, fmt.Errorf("%s has no vocabularies: it needs %s", dir, f.vocabularyNames())
 	case 1:
 		return readPair(ctx, dir, found[0])
