@@ -116,7 +116,7 @@ func (c *checkpointInfo) summary() *text.Table {
 func (e evaluated) describe() string {
 	s := fmt.Sprintf("%s, d = %d", e.Model, e.Dim)
 	for _, key := range slices.Sorted(maps.Keys(e.Hyper)) {
-		s += fmt.Sprintf(", %s = %v", key, e.Hyper[key])
+		s += fmt.Sprintf(", %s = %.6g", key, e.Hyper[key])
 	}
 	if e.Reciprocal {
 		s += ", with reciprocal relations"
