@@ -98,7 +98,14 @@ func (c *checkpointInfo) summary() *text.Table {
 		add("written by", "%s", c.Tool)
 	}
 	if c.Model != "" {
-		add("model", "%s", c.describe())
+		with := ""
+		if c.Reciprocal {
+			with = ", with reciprocal relations"
+		}
+		add("model", "%s, d = %d%s", c.Model, c.Dim, with)
+		for _, key := range slices.Sorted(maps.Keys(c.Hyper)) {
+			add(key, "%.6g", c.Hyper[key])
+		}
 		add("size", "%s, %s", sizes(c.Entities, c.Relations), text.Plural(c.Parameters, "parameter"))
 		if c.Dataset != "unknown" {
 			add("trained on", "%s", c.Dataset)
@@ -112,23 +119,10 @@ func (c *checkpointInfo) summary() *text.Table {
 	return t
 }
 
-// describe returns text such as "complex, d = 16, with reciprocal relations".
-func (e evaluated) describe() string {
-	s := fmt.Sprintf("%s, d = %d", e.Model, e.Dim)
-	for _, key := range slices.Sorted(maps.Keys(e.Hyper)) {
-		s += fmt.Sprintf(", %s = %.6g", key, e.Hyper[key])
-	}
-	if e.Reciprocal {
-		s += ", with reciprocal relations"
-	}
-	return s
-}
-
 func (c *checkpointInfo) print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\n", c.summary().Render())
-	if len(c.Notes) > 0 {
-		writeNotes(w, c.Notes)
-		fmt.Fprintln(w)
+	for _, note := range c.Notes {
+		fmt.Fprintf(w, "%s\n\n", text.Wrap("note: "+text.Escape(note)))
 	}
 	if len(c.Metadata) > 0 {
 		t := text.NewTable()
