@@ -197,8 +197,8 @@ func (f *foreign) row(t *testing.T, sum *totals) string {
 			why := otherRule(f.name, r, v.filter, a, b)
 			if why == "" {
 				why = nearlyEqual
-				assert.LessOrEqual(t, math.Abs(a-b), f.nearlyEqual(i, v.filter), "%v of %v, filter %v: rank %v, by %s %v",
-					r.Side, r.Triple, v.filter, a, f.tool, b)
+				assert.LessOrEqual(t, math.Abs(a-b), f.nearlyEqual(i, v.filter),
+					"%v of %v, filter %v: rank %v, by %s %v", r.Side, r.Triple, v.filter, a, f.tool, b)
 			}
 			reasons[why] = true
 		}
@@ -219,7 +219,8 @@ func (f *foreign) row(t *testing.T, sum *totals) string {
 			}
 			assert.Equal(t, uncertain, d.Queries, d.Cause)
 		case d.Cause == "tolerance" && d.Queries > 0:
-			reasons[fmt.Sprintf("LibKGE's tolerance, which mquine applies, changes %s", text.Plural(d.Queries, "rank"))] = true
+			why := "LibKGE's tolerance, which mquine applies, changes " + text.Plural(d.Queries, "rank")
+			reasons[why] = true
 		}
 	}
 

@@ -39,7 +39,8 @@ func addCheckpoint(cmd *cobra.Command, dir *string) {
 		case len(args) > 1:
 			return fmt.Errorf("unexpected argument %q: the command accepts one checkpoint", args[1])
 		case len(args) == 1 && given:
-			return errors.New("the checkpoint is given twice: leave out the argument, or --checkpoint (formerly --model)")
+			return errors.New("the checkpoint is given twice: leave out the argument, or --checkpoint " +
+				"(formerly --model)")
 		case len(args) == 0 && !given:
 			return fmt.Errorf("give a checkpoint, as in: mquine %s CKPT --data NAME", cmd.Name())
 		case len(args) == 1:

@@ -343,13 +343,14 @@ func TestForeignVocabularies(t *testing.T) {
 }
 
 // A folder of any tool is recognised without its vocabularies, and takes them from the given folder.
-// The packaged models of LibKGE have labels of their own.
+// The packaged models of LibKGE contain labels.
 func TestForeignWithoutVocabularies(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		bare := filepath.Join(t.TempDir(), filepath.Base(dir))
 		require.NoError(t, os.CopyFS(bare, os.DirFS(dir)))
 		for _, pattern := range []string{
-			"*.dict", "entities.tsv", "relations.tsv", "*_ids.del", "*_id", "*2id.txt", "training_triples/*_to_id.tsv.gz",
+			"*.dict", "entities.tsv", "relations.tsv", "*_ids.del", "*_id", "*2id.txt",
+			"training_triples/*_to_id.tsv.gz",
 		} {
 			files, err := filepath.Glob(filepath.Join(bare, pattern))
 			require.NoError(t, err)
