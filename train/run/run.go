@@ -173,6 +173,9 @@ func (r *Run) path(name ...string) string {
 // Finished returns why the run is finished, or "" if it is not.
 func (r *Run) Finished() string {
 	if r.progress.stopped == "" && r.progress.epoch >= r.Recipe.Epochs {
+		if r.progress.epoch == 1 {
+			return "the only epoch is done"
+		}
 		return fmt.Sprintf("all %d epochs are done", r.progress.epoch)
 	}
 	return r.progress.stopped
