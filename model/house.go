@@ -41,14 +41,8 @@ var house = &Spec{
 	Hyper:   []*HyperParameter{margin, groupSize, projections, reflections, translates, projectionLimit},
 	Tensors: houseTensors,
 	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
-	Build: func(t Tables) Model {
-		m := newHousE(t)
-		if m.projections > 0 { // with projections, features depend on the relation, which training does not support
-			return rankedOnly{m}
-		}
-		return m
-	},
-	Start: marginStart,
+	Build:   func(t Tables) Model { return newHousE(t) },
+	Start:   marginStart,
 }
 
 // The keys of HousE's hyper-parameters.
@@ -107,9 +101,6 @@ func houseTensors(c Config) []Parameter {
 	}
 	return list
 }
-
-// rankedOnly hides the gradients of a model.
-type rankedOnly struct{ Model }
 
 type houseModel struct {
 	groupModel
