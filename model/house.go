@@ -213,7 +213,7 @@ func (r *houseRelation) apply(x []float64, vectors []int, k []float64) {
 	}
 }
 
-// project replaces x, an entity of a side, with P_h x or P_t x.
+// project replaces x, the vector of the entity on a side, with P_h x or P_t x.
 func (r *houseRelation) project(side kg.Side, x []float64) {
 	r.apply(x, r.model.project[side], r.k[side])
 }

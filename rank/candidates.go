@@ -86,7 +86,7 @@ func (c *Candidates) check(m model.Config) error {
 		return nil
 	}
 	if len(c.of[0]) != m.Relations {
-		return fmt.Errorf("rank: candidates for %d relations do not suit a model of %d relations: "+
+		return fmt.Errorf("rank: the candidates are for %d relations, but the model has %d: "+
 			"make them with NewCandidates(%[2]d)", len(c.of[0]), m.Relations)
 	}
 	for _, list := range c.lists {

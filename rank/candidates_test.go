@@ -138,5 +138,5 @@ func TestCandidatesErrors(t *testing.T) {
 	_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Among: c})
 	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the model's 20 entities")
 	_, err = Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 1, false, Options{Among: NewCandidates(3)})
-	assert.ErrorContains(t, err, "candidates for 3 relations do not suit a model of 2 relations")
+	assert.ErrorContains(t, err, "the candidates are for 3 relations, but the model has 2")
 }

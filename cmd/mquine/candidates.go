@@ -26,7 +26,7 @@ const candidatesHelp = `--candidates: which entities may answer a query.
 of its lines is an entity and a type, separated by a tab, and optionally a
 readable name of the type. TYPE is a type or its name. Repeat the flag to allow
 several types. --tail-candidates, --head-candidates, --tail-type and --head-type
-restrict only the answers to (h, r, ?) or to (?, r, t).
+restrict only the tails or only the heads.
 `
 
 // observedCandidates is the value of --candidates that stands for the observed entities.

@@ -57,8 +57,8 @@ model, add --print-config, as in "mquine train --model rotate --print-config".
 
 Presets:
   paper  hyper-parameters from the paper's table for the data set
-  best   the best measured recipe for the data set (docs/results.md), and for
-         complex on codex-s its own
+  best   the recipe tuned for the data set (docs/results.md); complex has its
+         own for codex-s
 To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
