@@ -97,7 +97,7 @@ func TestCandidates(t *testing.T) {
 				require.NoError(t, err)
 				for i, q := range queries {
 					best := slices.DeleteFunc(slices.Clone(predicted[i]), func(p Prediction) bool {
-						return !among.Has(q, p.Entity) || filter && p.Known
+						return !among.Has(q, p.Answer) || filter && p.Known
 					})
 					best = best[:min(k, len(best))]
 					if !slices.Equal(best, lists[i]) {

@@ -63,7 +63,7 @@ func ExamplePredict() {
 		log.Fatal(err)
 	}
 	for _, a := range answers[0] {
-		fmt.Println(g.Entities.Label(a.Entity), a.Score, a.Known)
+		fmt.Println(g.Entities.Label(a.Answer), a.Score, a.Known)
 	}
 	// Output:
 	// Ann 16 false

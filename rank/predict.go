@@ -14,7 +14,8 @@ import (
 
 // Prediction is an answer that a model suggests for a query.
 type Prediction struct {
-	Entity int32
+	// Answer is an entity or, from PredictRelations, a relation.
+	Answer int32
 	// Score is the reference score; higher is more plausible.
 	Score float64
 	// Known reports whether a split contains the triple.

@@ -120,7 +120,7 @@ func TestRelationalTower(t *testing.T) {
 				for e := range int32(m.n) {
 					assert.LessOrEqual(t, m.Reference(q, e), lists[i][0].Score)
 				}
-				assert.Equal(t, m.Reference(q, lists[i][2].Entity), lists[i][2].Score)
+				assert.Equal(t, m.Reference(q, lists[i][2].Answer), lists[i][2].Score)
 			}
 		}
 	}

@@ -81,6 +81,6 @@ func TestShardErrors(t *testing.T) {
 	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false,
 		Options{Candidates: Range{4, 11}})
 	require.NoError(t, err)
-	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Entity < 4 || p.Entity >= 11 })
+	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Answer < 4 || p.Answer >= 11 })
 	assert.Equal(t, want, some[0])
 }

@@ -192,7 +192,7 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 				continue
 			}
 			if n++; n <= shownTargets {
-				f := queryFields(t.graph, q)
+				f := question{side, triple}.fields(t.graph)
 				first = append(first,
 					fmt.Sprintf("%q of (%s, %s, %s)", t.graph.Entities.Label(answer), f[0], f[1], f[2]))
 			}
