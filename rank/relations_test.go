@@ -147,13 +147,14 @@ func TestPredictRelations(t *testing.T) {
 			for i, a := range asked[:80] {
 				var want []Prediction
 				for r := range int32(g.Relations.Len()) {
-					q, triple := kg.Query{Side: kg.Tail, Relation: r, Anchor: a.Head}, kg.Triple{Head: a.Head, Relation: r, Tail: a.Tail}
+					triple := kg.Triple{Head: a.Head, Relation: r, Tail: a.Tail}
+					q, tail := triple.Query(kg.Tail)
 					known := false
 					for _, split := range g.Splits {
 						known = known || slices.Contains(split, triple)
 					}
 					if !known || !filterKnown {
-						want = append(want, Prediction{r, w.Reference(q, a.Tail), known})
+						want = append(want, Prediction{r, w.Reference(q, tail), known})
 					}
 				}
 				// An insertion sort, in which later relations do not pass equal ones.
