@@ -39,8 +39,8 @@ func (s Scope) String() string { return text.Name(scopeNames, s, "Scope") }
 // Discovery says which triples Discover looks for: triples of some relations whose heads and tails
 // are candidates (Options.Among).
 type Discovery struct {
-	// Side is the side that queries ask for. It affects scores only if the model has reciprocal
-	// relations.
+	// Side is the side that queries ask for. It affects scores only if the model is sided
+	// (model.Spec.IsSided).
 	Side kg.Side
 	// Relations must be distinct.
 	Relations []int32

@@ -400,17 +400,3 @@ func exactNumber(n metrics.Number) string {
 	}
 	return strconv.FormatFloat(float64(n), 'g', -1, 64)
 }
-
-// calibrationSchema is the version of the files of --calibration.
-const calibrationSchema = "mquine.calibration/1"
-
-// calibrationFile is a calibration for the scores of a checkpoint.
-type calibrationFile struct {
-	Schema     string             `json:"schema"`
-	Provenance metrics.Provenance `json:"provenance"`
-	// Side is the side of the queries whose scores were calibrated, and Negatives says where the false
-	// triples came from.
-	Side      string `json:"side"`
-	Negatives string `json:"negatives"`
-	classify.Calibration
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/metrics/classify"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
@@ -45,12 +46,17 @@ relations may have different scales.
          the mean of the query's candidates. Mean and deviation come from at
          most ` + strconv.Itoa(rank.ZSample) + ` candidates at regular distances
 
+--calibration adds the probability that a triple is true, from a file that
+"mquine classify --calibration" wrote for the same checkpoint. It grows with the
+score, so it does not change the order.
+
 --relation and --relations restrict the relations. The following flags restrict
 the heads and the tails of the triples.
 
 ` + candidatesHelp + `
 Each line has the head, relation and tail, the rank of the triple among the
-unknown answers to its query, its score and, with --order z, its z-score. The
+unknown answers to its query, its score and, if asked for, its z-score and its
+probability. The
 order is the same for any number of threads: by relation and query with --per
 query, by relation with --per relation, and the best first.
 
@@ -81,6 +87,7 @@ memory.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	d.inputs.add(cmd)
+	d.calibrated.add(cmd)
 	flags.StringArrayVar(&d.relations, "relation", nil,
 		"search triples of this `RELATION`; repeat the flag for several")
 	flags.StringVar(&d.relationsFile, "relations", "", "search triples of the relations in `FILE`, one in each line")
@@ -105,6 +112,7 @@ type discovery struct {
 	restriction
 	printed
 	gpus
+	calibrated
 	relations     []string
 	relationsFile string
 	side          kg.Side
@@ -143,6 +151,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	if f.options, err = f.options.Resolve(ctx, s.checkpoint.Model); err != nil {
+		return err
+	}
+	if f.calibration, err = d.calibrated.read(ctx, s, d.side); err != nil {
 		return err
 	}
 	if f.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
@@ -244,6 +255,7 @@ type found struct {
 	options        rank.Options
 	index          *kg.Index
 	labels         map[string]string
+	calibration    *classify.Calibration // nil without --calibration
 	meter          *meter
 	log            io.Writer
 	ctx            context.Context //nolint:containedctx // context of the iterator that records returns
@@ -264,6 +276,8 @@ type foundTriple struct {
 	Rank  int      `json:"rank"`
 	Score float64  `json:"score"`
 	Z     *float64 `json:"z,omitempty"`
+	// Probability is nil without a calibration.
+	Probability *float64 `json:"probability,omitempty"`
 }
 
 // search returns the triples as the search finds them. After the iteration, f.err is the error that
@@ -304,6 +318,10 @@ func (f *found) named(t rank.Discovered) foundTriple {
 	if f.Standardise {
 		n.Z = &t.Z
 	}
+	if f.calibration != nil {
+		p := f.calibration.Probability(n.Score)
+		n.Probability = &p
+	}
 	return n
 }
 
@@ -313,11 +331,23 @@ func (f *found) in(ctx context.Context) *found {
 	return f
 }
 
-func (f *found) tables() []*text.Table {
-	t := text.NewTable(4, 5, 6)
-	header := []any{"head", "relation", "tail", "rank", "score"}
+// header returns the names of the columns.
+func (f *found) header() []string {
+	header := []string{"head", "relation", "tail", "rank", "score"}
 	if f.Standardise {
 		header = append(header, "z")
+	}
+	if f.calibration != nil {
+		header = append(header, "probability")
+	}
+	return header
+}
+
+func (f *found) tables() []*text.Table {
+	t := text.NewTable(4, 5, 6)
+	header := []any{}
+	for _, name := range f.header() {
+		header = append(header, name)
 	}
 	t.AppendHeader(header)
 	named := func(id, label string) string {
@@ -334,6 +364,9 @@ func (f *found) tables() []*text.Table {
 		if x.Z != nil {
 			row = append(row, strconv.FormatFloat(*x.Z, 'f', 2, 64))
 		}
+		if x.Probability != nil {
+			row = append(row, strconv.FormatFloat(*x.Probability, 'f', 4, 64))
+		}
 		t.AppendRow(row)
 	}
 	return []*text.Table{t}
@@ -344,15 +377,14 @@ func (f *found) records() (header []string, rows iter.Seq[[]string]) {
 	if !f.complete {
 		triples = f.search(f.ctx)
 	}
-	header = []string{"head", "relation", "tail", "rank", "score"}
-	if f.Standardise {
-		header = append(header, "z")
-	}
-	return header, func(yield func([]string) bool) {
+	return f.header(), func(yield func([]string) bool) {
 		for x := range triples {
 			row := []string{x.Head, x.Relation, x.Tail, strconv.Itoa(x.Rank), strconv.FormatFloat(x.Score, 'g', -1, 64)}
 			if x.Z != nil {
 				row = append(row, strconv.FormatFloat(*x.Z, 'g', -1, 64))
+			}
+			if x.Probability != nil {
+				row = append(row, strconv.FormatFloat(*x.Probability, 'g', -1, 64))
 			}
 			if !yield(row) {
 				return
