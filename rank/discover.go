@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -49,6 +50,18 @@ type Discovery struct {
 	Scope Scope
 	// Standardise computes z-scores (Discovered.Z) and compares triples by them instead of scores.
 	Standardise bool
+	// Resume is the state of an interrupted search for the same triples, or nil.
+	Resume *DiscoveryState
+	// Save, if not nil, receives the state after each batch of queries. An error ends the search.
+	Save func(DiscoveryState) error
+}
+
+// DiscoveryState is the state of a search between two batches of queries. The triples of finished
+// scopes have been passed to emit.
+type DiscoveryState struct {
+	Queries int // the number of finished queries
+	// Kept holds the best triples so far of the scopes that are not finished.
+	Kept []Discovered
 }
 
 // Discovered is an unknown triple that a model finds plausible.
@@ -100,6 +113,9 @@ func Discover(
 	if s.options, err = s.fit(o); err != nil {
 		return err
 	}
+	if err := s.resume(); err != nil {
+		return err
+	}
 	return s.run(ctx)
 }
 
@@ -144,6 +160,7 @@ type search struct {
 	start   time.Time
 	// done counts the pairs of finished batches, and total counts all pairs.
 	done, total int64
+	finished    int // finished queries, with those of the interrupted search
 
 	mu   sync.Mutex
 	best map[int32]*topTriples // by relation, or 0 for the graph
@@ -176,24 +193,72 @@ func (s *search) fit(o Options) (Options, error) {
 	return fit(s.model, o, o.Threads, "discovering", needs, "ask for fewer triples, or make more memory available")
 }
 
+// resume continues from the state of an interrupted search, if there is one.
+func (s *search) resume() error {
+	s.best = map[int32]*topTriples{}
+	from := s.Resume
+	if from == nil {
+		return nil
+	}
+	if from.Queries < 0 || from.Queries > s.queries {
+		return fmt.Errorf("rank: the state of the search has %d finished queries, but there are only %d",
+			from.Queries, s.queries)
+	}
+	s.finished = from.Queries
+	for _, t := range from.Kept {
+		if err := checkTriples(s.model, []kg.Triple{t.Triple}); err != nil {
+			return err
+		}
+		q, _ := t.Triple.Query(s.Side)
+		group := s.group(q)
+		_, asked := slices.BinarySearch(s.Relations, q.Relation)
+		if !asked || s.Scope == PerQuery || len(group.heap) == s.K {
+			return errors.New("rank: the state is from a search for other triples")
+		}
+		group.add(t)
+	}
+	return nil
+}
+
+// save passes the state to Save.
+func (s *search) save(queries int) error {
+	if s.finished += queries; s.Save == nil {
+		return nil
+	}
+	state := DiscoveryState{Queries: s.finished}
+	for _, group := range slices.Sorted(maps.Keys(s.best)) {
+		state.Kept = append(state.Kept, s.best[group].heap...)
+	}
+	return s.Save(state)
+}
+
 // run searches batch after batch. Batches consist of whole queries in the order of relations.
 func (s *search) run(ctx context.Context) error {
-	s.best = map[int32]*topTriples{}
+	skip := s.finished
 	batch := make([]kg.Query, 0, min(s.most(), s.queries))
 	for _, r := range s.Relations {
 		anchors := s.anchors(r)
 		for i := range anchors.Len() {
-			batch = append(batch, kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)})
+			q := kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)}
+			if skip > 0 {
+				skip--
+				s.done += int64(s.sets.of(q).Len())
+				continue
+			}
+			batch = append(batch, q)
 			if len(batch) < s.most() {
 				continue
 			}
 			if err := s.searchBatch(ctx, batch); err != nil {
 				return err
 			}
-			batch = batch[:0]
 			if err := s.flush(r, false); err != nil {
 				return err
 			}
+			if err := s.save(len(batch)); err != nil {
+				return err
+			}
+			batch = batch[:0]
 		}
 	}
 	if len(batch) > 0 {

@@ -61,9 +61,12 @@ order is the same for any number of threads: by relation and query with --per
 query, by relation with --per relation, and the best first.
 
 --out writes tab-separated lines to a file, which appears only when complete.
-Otherwise the result goes to standard output. Formats csv and tsv write lines as
-soon as they are certain; the other formats and --json hold all triples in
+Without it, the result goes to standard output. Formats csv and tsv write lines
+as soon as they are certain; the other formats and --json hold all triples in
 memory.
+
+--state DIR keeps the unfinished search in DIR, about every 30 seconds. After an
+interruption, the same command continues it. DIR is removed at the end.
 
 ` + loadingHelp,
 		Example: `  mquine discover ./ckpt --data umls -k 20
@@ -77,6 +80,9 @@ memory.
 			}
 			if d.out != "" && cmd.Flags().Changed("format") {
 				return errors.New("--out writes tab-separated lines: leave out --format")
+			}
+			if cmd.Flags().Changed("state") && (d.stateDir == "" || d.out == "" || d.wantsJSON()) {
+				return errors.New("--state DIR needs --out FILE, and cannot be combined with --json")
 			}
 			return cmp.Or(d.restriction.check(), d.gpus.check(d.compute))
 		},
@@ -101,6 +107,8 @@ memory.
 	d.restriction.add(cmd)
 	d.printed.add(cmd, text.FormatTSV)
 	addOutput(cmd, &d.out, "out", "write the triples, tab-separated, to `FILE`")
+	flags.StringVar(&d.stateDir, "state", "", "keep the unfinished search in `DIR`, to continue after an interruption")
+	inGroup(cmd, outputFlags, "state")
 	d.compute.addWithDevices(cmd, &d.gpus)
 	return cmd
 }
@@ -119,7 +127,7 @@ type discovery struct {
 	k             int
 	scope         rank.Scope
 	order         string
-	out           string
+	out, stateDir string
 }
 
 // run searches the triples and writes them.
@@ -171,6 +179,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 
 // write writes the triples to the file of --out, and otherwise to standard output.
 func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) error {
+	if d.stateDir != "" {
+		return d.writeResumable(ctx, f)
+	}
 	if d.wantsJSON() || d.out == "" && d.format != text.FormatCSV && d.format != text.FormatTSV {
 		// Search only once for all outputs.
 		for t := range f.search(ctx) {
@@ -379,16 +390,20 @@ func (f *found) records() (header []string, rows iter.Seq[[]string]) {
 	}
 	return f.header(), func(yield func([]string) bool) {
 		for x := range triples {
-			row := []string{x.Head, x.Relation, x.Tail, strconv.Itoa(x.Rank), strconv.FormatFloat(x.Score, 'g', -1, 64)}
-			if x.Z != nil {
-				row = append(row, strconv.FormatFloat(*x.Z, 'g', -1, 64))
-			}
-			if x.Probability != nil {
-				row = append(row, strconv.FormatFloat(*x.Probability, 'g', -1, 64))
-			}
-			if !yield(row) {
+			if !yield(x.fields()) {
 				return
 			}
 		}
 	}
+}
+
+// fields returns the columns of header, with all digits.
+func (x foundTriple) fields() []string {
+	row := []string{x.Head, x.Relation, x.Tail, strconv.Itoa(x.Rank), strconv.FormatFloat(x.Score, 'g', -1, 64)}
+	for _, value := range []*float64{x.Z, x.Probability} {
+		if value != nil {
+			row = append(row, strconv.FormatFloat(*value, 'g', -1, 64))
+		}
+	}
+	return row
 }
