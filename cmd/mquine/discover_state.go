@@ -85,10 +85,13 @@ func openSearch(dir string, search any) (_ *searchFolder, err error) {
 	contents, err := os.ReadFile(f.path("state.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		entries, err := os.ReadDir(dir)
-		if err == nil && len(entries) > 0 {
-			err = fmt.Errorf("%s holds other files: name a new folder", dir)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("cannot read %s: %w", dir, text.Cause(err))
+		case len(entries) > 0:
+			return nil, fmt.Errorf("%s holds other files: name a new folder", dir)
 		}
-		return f, err
+		return f, f.write()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", f.path("state.json"), text.Cause(err))
@@ -156,12 +159,17 @@ func (f *searchFolder) save(s rank.DiscoveryState) error {
 			t.Triple.Head, t.Triple.Relation, t.Triple.Tail, t.Rank, math.Float64bits(t.Score), math.Float64bits(t.Z),
 		}
 	}
-	contents, err := json.MarshalIndent(f.state, "", "  ")
-	if err == nil {
-		err = atomicfile.WriteBytes(f.path("state.json"), append(contents, '\n'))
-	}
 	f.saved = time.Now()
-	return err
+	return f.write()
+}
+
+// write writes state.json.
+func (f *searchFolder) write() error {
+	contents, err := json.MarshalIndent(f.state, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(f.path("state.json"), append(contents, '\n'))
 }
 
 // copyLines writes the lines of all parts, and those since the last save, to w.
@@ -183,16 +191,16 @@ func (f *searchFolder) copyLines(w io.Writer) error {
 
 // remove removes the files of a finished search, and the folder if nothing else is in it.
 func (f *searchFolder) remove() error {
-	for i := range f.state.Parts {
-		if err := os.Remove(f.part(i)); err != nil {
-			return err
+	for i := range f.state.Parts + 1 { // a killed process may have left a part that the state does not count
+		if err := os.Remove(f.part(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot remove %s: %w", f.part(i), text.Cause(err))
 		}
 	}
-	if err := os.Remove(f.path("state.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err := os.Remove(f.path("state.json")); err != nil {
+		return fmt.Errorf("cannot remove %s: %w", f.path("state.json"), text.Cause(err))
 	}
 	f.close()
-	os.Remove(f.dir) // fails if the user has put files into it
+	_ = os.Remove(f.dir) // fails if it holds other files
 	return nil
 }
 

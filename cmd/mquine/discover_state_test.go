@@ -15,14 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// discoverUntilSaved cancels a search with --state once its state is saved, and returns its outcome.
+// discoverUntilSaved cancels a search with --state once it has saved triples, and returns its
+// outcome.
 func discoverUntilSaved(t *testing.T, state string, args ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := os.Stat(filepath.Join(state, "state.json")); err == nil {
+			if _, err := os.Stat(filepath.Join(state, "part-000000.tsv")); err == nil {
 				cancel()
 			}
 			time.Sleep(100 * time.Microsecond)
