@@ -47,7 +47,7 @@ type spec struct {
 	// falling reports whether a score never rises as coordinates are added.
 	falling bool
 	// exits reports whether rankings leave strips of a falling score early and order the coordinates
-	// so that they can. Every distance sets it.
+	// so that they can. Distances do not need it, because rankings always do so for them.
 	exits bool
 	// distance reports whether errors are relative to the distance D, the absolute value of a score
 	// whose terms all have the same sign. products reports whether errors are relative to ‖ψ‖‖φ‖.

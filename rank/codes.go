@@ -21,8 +21,8 @@ type codeFormat struct {
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips returns the number of words for the codes of queries, in strips of mr queries plus by
-	// rows.
+	// strips returns the number of words that the codes of the queries need, in strips of mr
+	// queries and by rows.
 	strips func(l codeLayout, queries, mr int) int
 	new    func(codes) screen
 }
@@ -106,8 +106,8 @@ func (x *codes) buffers(j *engine.Job) [][]float64 {
 	return buffers
 }
 
-// packPanels packs the panels. table returns goroutine w's memory for the codes, by rows, of the
-// panel that begins at a position.
+// packPanels packs the panels. table returns goroutine w's memory for the codes of the panel that
+// begins at a position. It holds the codes by rows.
 func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, position int) []uint32) error {
 	f, l := x.f, x.layout
 	perGroup, buffers := groupPanels*f.nr, x.buffers(j)

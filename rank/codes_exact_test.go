@@ -236,8 +236,8 @@ func TestCenterBands(t *testing.T) {
 	fine.Check(t, 0.99)
 	int16.Check(t, 0.99)
 
-	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and the sum with it are
-	// ties.
+	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and the sum to which ψμ
+	// is added are rounding ties.
 	rng := rand.New(rand.NewPCG(4, 9))
 	for range 100 {
 		psi := float32(129+2*rng.IntN(60)) / 128

@@ -60,7 +60,8 @@ type Discovered struct {
 	Score float64
 	// Z is the number of standard deviations by which the printed score (model.Model.Score) exceeds
 	// the mean of the query's candidates. Mean and deviation come from at most ZSample candidates at
-	// regular distances. Z is 0 if they do not differ, or without Discovery.Standardise.
+	// regular distances. Z is 0 if the scores of these candidates do not differ, or without
+	// Discovery.Standardise.
 	Z float64
 }
 
@@ -68,11 +69,11 @@ type Discovered struct {
 const ZSample = 256
 
 // Discover finds the best triples that no split in x contains and passes them to emit, scope after
-// scope: for PerQuery by relation and anchor in the order of their identifiers, for PerRelation by
-// relation. Within a scope the best come first. Triples with equal scores are in the order of
-// relation, head and tail. The result is exact and depends neither on the engine nor on the number
-// of threads, as for Predict. Memory does not grow with the number of queries. An error of emit ends
-// the search.
+// scope. The scopes of PerQuery are in the order of relation and anchor, and the scopes of
+// PerRelation are in the order of relation. Within a scope the best come first. Triples with equal
+// scores are in the order of relation, head and tail. The result is exact and depends neither on
+// the engine nor on the number of threads, as for Predict. Memory does not grow with the number of
+// queries. An error from emit ends the search.
 func Discover(
 	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
 ) (err error) {

@@ -86,8 +86,8 @@ func bruteForceAmong(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg
 	return ranks
 }
 
-// newBruteScorer returns −s(h, r, t), in the reference's order of operations, entry by entry from
-// the tensors.
+// newBruteScorer returns a function that computes −s(h, r, t) entry by entry from the tensors, with
+// the operations of the reference score in their order.
 func newBruteScorer(m model.Model) plausibility {
 	c, tensors := m.Config(), m.Tensors()
 	d := c.Dim

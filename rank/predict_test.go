@@ -47,7 +47,7 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// The same holds for hundreds of queries among thousands of candidates, with every model. Many
+// The lists are exact for hundreds of queries among thousands of candidates, with every model. Many
 // candidates have the score of the k-th best, with the same parameters or with different ones.
 func TestPredictMany(t *testing.T) {
 	backends, err := kernel.Available()

@@ -105,8 +105,8 @@ func TestCheapestScreen(t *testing.T) {
 	}
 }
 
-// A trial has blocks of trialBlock queries in a sixteenth of all queries. Together with the other
-// queries, it covers each query once.
+// A trial consists of blocks of trialBlock queries, about a sixteenth of all queries in total.
+// Together with the other queries, it covers each query once.
 func TestTrialCoversQueries(t *testing.T) {
 	e := &cpuEngine{features: &features{screen: &int8Screen{}}, options: make([]option, 2)}
 	for _, n := range []int{1, 1023, 1024, 1025, 5000, 23456} {

@@ -67,8 +67,8 @@ func dot(a, b []float64) (sum float64) {
 
 func cosine(a, b []float64) float64 { return dot(a, b) / math.Sqrt(dot(a, a)*dot(b, b)) }
 
-// Every list equals the sorted list of all neighbours. Only TransE-L1 and RotatE compare entities by a
-// distance.
+// Every list equals the sorted list of all neighbours. Of the models here, only TransE-L1 and
+// RotatE compare entities by a distance.
 func TestSimilar(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

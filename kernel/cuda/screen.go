@@ -65,7 +65,7 @@ type Screen struct {
 	Better Pointer
 	// List has room for Capacity Pairs and receives the undecided ones. The screen increases Listed
 	// (uint32) by their number. If Listed exceeds Capacity, pairs are lost and the launch must be
-	// repeated with fewer queries.
+	// repeated with fewer candidates.
 	List, Listed Pointer
 	Capacity     uint32
 	K            int32

@@ -77,8 +77,8 @@ func (e *Event) Passed() (done bool, err error) {
 	return done, err
 }
 
-// Wait waits until the event has passed. If ctx is cancelled first, it returns ctx's error. The
-// device still continues its work, so wait again before touching memory that the work uses.
+// Wait waits until the event has passed. If ctx is cancelled first, Wait returns ctx's error. The
+// device continues its work even then, so wait again before touching memory that the work uses.
 func (e *Event) Wait(ctx context.Context) error {
 	pause := 5 * time.Microsecond
 	for {

@@ -177,8 +177,8 @@ func TestUnsupported(t *testing.T) {
 	assert.NoError(t, err, "the GPUs are still open")
 }
 
-// If GPUs fail the self-test or a ranking, the processor ranks if it is allowed to, with one note.
-// Otherwise the ranking returns the error of the GPUs.
+// If GPUs fail the self-test or a ranking, and OrProcessor allows it, the processor ranks and there
+// is one note. Otherwise the ranking returns the error of the GPUs.
 func TestFallback(t *testing.T) {
 	driver := standin.Use(t)
 	driver.Set("devices", 1)

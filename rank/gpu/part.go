@@ -232,8 +232,8 @@ func permute(dst, row []float32, terms []int32) {
 	clear(dst[len(terms):])
 }
 
-// quantise centres and balances φ and computes from it the operands of the tensor cores, with their
-// bounds for each block.
+// quantise centres and balances φ. From the result, it computes the operands of the tensor cores
+// and their bounds for each block.
 func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b operands) error {
 	at := int64(0)
 	for _, v := range []struct {

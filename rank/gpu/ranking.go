@@ -71,7 +71,8 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 }
 
 // constructs reports whether the devices compute φ and ψ from the model's parameters, and returns κ
-// of the slack. They do if the parameters need at most half of the free memory of each device.
+// of the slack. They do if the model has matrix towers (model.MatrixTowers) of a dimension up to
+// cuda.MaxTowerDim, and if the parameters need at most half of the free memory of each device.
 func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
 	kappa, ok = model.MatrixTowers(m)
 	if !ok || m.Config().Dim > cuda.MaxTowerDim {

@@ -44,8 +44,8 @@ const (
 	pairChunk = 1 << 15
 )
 
-// Offsets in worker.counts, in counters of 4 bytes: two counts for each target, and the lengths of
-// the two lists.
+// Offsets in worker.counts, in counters of 4 bytes: two counts for each target under each filter,
+// and the lengths of the two lists.
 const (
 	betterAt     = 0
 	equalAt      = engine.NumFilters * engine.BlockTargets
@@ -142,7 +142,7 @@ func put[T any](w *worker, dst *cuda.Memory, n int, fill func([]T)) {
 	w.used = send(w.stream, dst, w.in, w.used, n, fill)
 }
 
-// send uploads the block's queries and targets. The next wait may return its error.
+// send uploads the block's queries and targets. The next wait may return an error of the upload.
 func (w *worker) send(ctx context.Context) error {
 	w.sendQueries()
 	targets := w.block.Targets
@@ -425,8 +425,8 @@ func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolve
 	return counts, int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt])), nil
 }
 
-// addPending leaves a pair to the reference scores. left is the number of candidates under each
-// filter.
+// addPending leaves a pair to the reference scores. left is the number that each filter's count
+// changes by, as in engine.Pending.
 func (w *worker) addPending(target uint32, position int, left [engine.NumFilters]int8) {
 	b := w.block
 	b.Pending = append(b.Pending, engine.Pending{
@@ -434,7 +434,7 @@ func (w *worker) addPending(target uint32, position int, left [engine.NumFilters
 	})
 }
 
-// eachUnresolved calls f for each of the n pairs that the float64 stage left.
+// eachUnresolved calls f for each of the n pairs that the float64 stage left unresolved.
 func (w *worker) eachUnresolved(ctx context.Context, n int, f func(cuda.Pair)) error {
 	const size = int64(unsafe.Sizeof(cuda.Pair{}))
 	for at := 0; at < n; at += pairChunk {

@@ -65,7 +65,7 @@ type Pending struct {
 	Left [NumFilters]int8
 }
 
-// NewBlock returns a block with room for the blocks of an engine.
+// NewBlock returns a block with room for the largest block of e.
 func NewBlock(j *Job, e Engine) *Block {
 	queries, entries := e.Room()
 	return &Block{

@@ -19,7 +19,7 @@ type Contender struct {
 type Stage uint8
 
 const (
-	// Screened intervals come from float32 scores.
+	// Screened intervals come from the scores of the screen, or from its fine codes if it has them.
 	Screened Stage = iota
 	// Rescored intervals come from float64 scores of the features.
 	Rescored
