@@ -9,7 +9,7 @@ import (
 
 // This file generates UnpackTriangleAVX2, PackTriangleAVX2 and AddTransposeAVX2, which convert
 // between packed lower triangles and d × d float32 matrices whose rows begin ld entries apart.
-// Stores and shuffles limit their speed, so AVX-512 also uses them.
+// Stores and shuffles limit their speed, so the AVX-512 tier also uses them.
 
 // triangles emits the kernels.
 func triangles(c *build.Context) {
