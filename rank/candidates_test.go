@@ -46,8 +46,8 @@ func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	return map[string]*Candidates{"one list": one, "by side": sides, "by relation": mixed, "observed": observed}
 }
 
-// Ranks and predictions among restricted candidates equal the results of a brute force, for every
-// model, backend, screen and number of threads, in slices and in shards.
+// TestCandidates checks that ranks and predictions among restricted candidates equal the results of
+// a brute force, for every model, backend, screen and number of threads, in slices and in shards.
 func TestCandidates(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -110,7 +110,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// A list of all entities gives the ranks of an unrestricted ranking in the same passes.
+// TestAllCandidates checks that a list of all entities gives the ranks of an unrestricted ranking
+// in the same passes.
 func TestAllCandidates(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(43, 2)), 60, 3, 200, 10, 30)
 	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2])

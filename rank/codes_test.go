@@ -67,8 +67,9 @@ func TestCodeWidths(t *testing.T) {
 	}
 }
 
-// Sums of codes that do not fit into float32 are rounded before the comparison with thresholds,
-// which are rounded too. Rounding alone must not move a sum past a threshold.
+// TestEndsOfLargeSums checks that rounding alone does not move a sum past a threshold. Sums of
+// codes that do not fit into float32 are rounded before the comparison with thresholds, which are
+// rounded too.
 func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

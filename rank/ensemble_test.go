@@ -64,7 +64,8 @@ func permutation(rng *rand.Rand, n int) (ids []int32) {
 	return ids
 }
 
-// The ranks of an ensemble are the ranks by the weighted sums of its members' scores.
+// TestExactEnsembles checks that the ranks of an ensemble are the ranks by the weighted sums of its
+// members' scores.
 func TestExactEnsembles(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

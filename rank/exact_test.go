@@ -217,8 +217,8 @@ func sameTwin(b *kernel.Backend, s Screen) bool {
 	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
-// This test checks the counting for all other models against the models' reference scores, which
-// modeltest.Conform compares with plain formulas, bit for bit. The models include some with
+// TestExactVectors checks the counting for all other models against the models' reference scores,
+// which modeltest.Conform compares with plain formulas, bit for bit. The models include some with
 // features that depend on the side, with reciprocal relations, with a tensor that all triples
 // share, and with several blocks.
 func TestExactVectors(t *testing.T) {

@@ -134,8 +134,9 @@ func TestForeignScores(t *testing.T) {
 	}
 }
 
-// DGL-KE scores the tail candidates of a RESCAL query with tᵀRh, but the target with hᵀRt. The
-// tool's ranks follow from both functions: tᵀRh is the score of the reversed triple.
+// TestRESCALOfDGLKE ranks as DGL-KE does, which scores the tail candidates of a RESCAL query with
+// tᵀRh, but the target with hᵀRt. The tool's ranks follow from both functions: tᵀRh is the score of
+// the reversed triple.
 func TestRESCALOfDGLKE(t *testing.T) {
 	c, g, dir := openFixture(t, "dglke-rescal-umls")
 	worker, index := c.Model.NewWorker(someBackend(t)), kg.NewIndex(g)
@@ -261,8 +262,8 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 	return printed
 }
 
-// A checkpoint that another tool wrote and its conversion to mquine/1 give the same counts under
-// every filter.
+// TestForeignImported checks that a checkpoint that another tool wrote and its conversion to
+// mquine/1 give the same counts under every filter.
 func TestForeignImported(t *testing.T) {
 	root := filepath.Dir(fixture(t, "mquine-umls"))
 	entries, err := os.ReadDir(root)

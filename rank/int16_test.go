@@ -15,9 +15,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The scores of the int16 panels differ from the exact products of the float32 rows by at most the
-// band. A case here fails if any term of the band is missing, other than the terms for ψ·μ and for
-// the fine sum's roundings.
+// TestInt16Band checks that the scores of the int16 panels differ from the exact products of the
+// float32 rows by at most the band. A case here fails if any term of the band is missing, other
+// than the terms for ψ·μ and for the fine sum's roundings.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

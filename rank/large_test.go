@@ -132,8 +132,8 @@ func TestExactLarge(t *testing.T) {
 	}
 }
 
-// The lists of every model are exact, with enough terms and candidates for early exit and several
-// panel groups.
+// TestPredictLarge checks that the lists of every model are exact, with enough terms and candidates
+// for early exit and several panel groups.
 func TestPredictLarge(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

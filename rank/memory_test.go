@@ -94,8 +94,8 @@ func numberedVocabulary(n int) *kg.Vocabulary {
 	return v
 }
 
-// With little memory, slices are smaller and the ranks are the same. With too little memory, Run
-// returns an error.
+// TestTooLittleMemory checks that, with little memory, slices are smaller and the ranks are the
+// same. With too little memory, Run must return an error.
 func TestTooLittleMemory(t *testing.T) {
 	const entities = 40_000
 	m, asked, o := numbered(t, "mquine", 20, entities), someTriples(40, entities), memoryOptions(t)
@@ -141,7 +141,8 @@ func TestTooLittleMemory(t *testing.T) {
 		"(answers 18 GiB), but only 8.0 GiB is available (a limit of the test): ask for fewer answers or fewer queries")
 }
 
-// The rankings of the usual data sets fit into one GiB in one slice.
+// TestOrdinaryRankingsFit checks that rankings of the usual data sets fit into one GiB in one
+// slice.
 func TestOrdinaryRankingsFit(t *testing.T) {
 	proctest.Leave(t, 1<<30)
 	for name, c := range map[string]struct{ dim, entities, triples int }{
@@ -155,8 +156,8 @@ func TestOrdinaryRankingsFit(t *testing.T) {
 	}
 }
 
-// The zero value of Options means the best tier, all processors and both sides. A negative number
-// of threads is an error.
+// TestDefaultOptions checks that the zero value of Options means the best tier, all processors and
+// both sides, and that a negative number of threads is an error.
 func TestDefaultOptions(t *testing.T) {
 	m := numbered(t, "distmult", 4, 30)
 	o, err := Fit(t.Context(), m, 10, Options{})
