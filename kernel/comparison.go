@@ -17,8 +17,8 @@ type Comparison struct{ *spec }
 // Kind numbers the comparisons, for use as an index and in CUDA.
 type Kind uint8
 
-// The kinds, in the order of Comparisons. The CUDA kernels use the same numbers for the kinds that
-// they have.
+// The kinds are in the order of Comparisons. The CUDA kernels use the same numbers for the kinds
+// that they have.
 const (
 	KindDot Kind = iota
 	KindL1
@@ -174,7 +174,7 @@ func (c Comparison) Distance() bool { return c.distance }
 func (c Comparison) Exits() bool { return c.distance || c.exits }
 
 // PsiNorm returns an upper bound on ‖ψ‖, or on the number that takes its place in the error bounds of
-// BoxE and Expressive. PhiNorm does the same for φ.
+// BoxE and Expressive.
 func (c Comparison) PsiNorm(psi []float32) float64 {
 	if c.psiNorm != nil {
 		return c.psiNorm(psi)
@@ -182,7 +182,8 @@ func (c Comparison) PsiNorm(psi []float32) float64 {
 	return fmath.Norm(psi)
 }
 
-// PhiNorm is described with PsiNorm.
+// PhiNorm returns an upper bound on ‖φ‖, or on the number that takes its place in the error bounds
+// of BoxE and Expressive.
 func (c Comparison) PhiNorm(phi []float32) float64 {
 	if c.phiNorm != nil {
 		return c.phiNorm(phi)

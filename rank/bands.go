@@ -38,8 +38,8 @@ type margins struct {
 // the result proves that the comparison is below the given interval, and a score above the result
 // proves that the comparison is above it.
 func (m *margins) scores(low, high float64) (lo, hi float64) {
-	// Distances: D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
-	// proves D > X. Scores are negative distances.
+	// For distances, D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) +
+	// absolute proves D > X. Scores are negative distances.
 	margin := 8 * kernel.U64 * (max(math.Abs(low), math.Abs(high)) + m.rounding)
 	lo = low*(1+m.relative) - m.absolute - margin
 	hi = high*(1-m.relative) + m.absolute + margin

@@ -46,7 +46,8 @@ type codes struct {
 	layout      codeLayout
 	coordinates *coordinates
 	groups      []codeGroup
-	// Between sortKey and packPanels, by row: upper bounds on ‖b‖, and the largest entry of b.
+	// Between sortKey and packPanels, sizes holds upper bounds on ‖b‖ and peaks holds the largest
+	// entry of b, both by row.
 	sizes, peaks []float64
 }
 

@@ -39,8 +39,8 @@ func (s Scope) String() string { return text.Name(scopeNames, s, "Scope") }
 // Discovery says which triples Discover looks for: triples of some relations whose heads and tails
 // are candidates (Options.Among).
 type Discovery struct {
-	// Side is the side that queries ask for. It affects scores only if the model has reciprocal
-	// relations.
+	// Side is the side that queries ask for. It affects scores only if the model scores a triple
+	// differently on the two sides (model.Spec.IsSided).
 	Side kg.Side
 	// Relations must be distinct.
 	Relations []int32
@@ -205,7 +205,8 @@ func (s *search) run(ctx context.Context) error {
 	return s.flush(0, true)
 }
 
-// flush emits the triples of the relations before next, or of all if all are complete.
+// flush emits the triples of the relations before next, or the triples of all relations if all is
+// true.
 func (s *search) flush(next int32, all bool) error {
 	if s.Scope == PerGraph && !all {
 		return nil
@@ -228,7 +229,7 @@ func (s *search) flush(next int32, all bool) error {
 	return nil
 }
 
-// searchBatch searches the answers to a batch of queries. If the engine fails and the processor
+// searchBatch searches for the answers to a batch of queries. If the engine fails and the processor
 // replaces it, searchBatch repeats the batch.
 func (s *search) searchBatch(ctx context.Context, batch []kg.Query) error {
 	err := s.listBatch(ctx, batch)

@@ -61,8 +61,8 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 	return s, s.BoundTargets(ctx, &f.Features)
 }
 
-// boundBest takes the best of the compared candidates for the targets of a prediction, whose
-// thresholds are not known yet.
+// boundBest uses the score of the best compared candidate as the score of a prediction's target,
+// because the threshold of the query's list is not known yet.
 func (s *sample) boundBest() {
 	s.compare()
 	for row, scores := range s.scores {

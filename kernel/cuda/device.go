@@ -35,7 +35,7 @@ func (i Info) Usable() error {
 	return nil
 }
 
-// Values of CUdevice_attribute.
+// These are values of CUdevice_attribute.
 const (
 	attributeMultiprocessors   = 16
 	attributeCapabilityMajor   = 75

@@ -17,7 +17,8 @@ package cuda
 // of libcuda.so.1.
 const LibraryEnv = "MQUINE_LIBCUDA"
 
-// The oldest driver and the oldest cards that run the embedded PTX (ISA 7.8, compute_80).
+// These are the oldest driver and the oldest compute capability that run the embedded PTX (ISA 7.8,
+// compute_80).
 const (
 	// MinDriver is CUDA 11.8 in the notation of the driver.
 	MinDriver = 11080

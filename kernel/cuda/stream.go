@@ -63,8 +63,8 @@ func (s *Stream) Record(e *Event) error {
 	})
 }
 
-// Passed reports whether the device has finished all work before the event. If a kernel failed, it
-// returns that error.
+// Passed reports whether the device has finished all work before the event. If a kernel failed,
+// Passed returns the kernel's error.
 func (e *Event) Passed() (done bool, err error) {
 	err = e.device.do(func() error {
 		r := e.device.lib.EventQuery(e.handle)

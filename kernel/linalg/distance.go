@@ -106,14 +106,15 @@ type Distance struct {
 	kernels           *distanceKernels
 	scores, gradients *Product
 
-	// The operands of rootWork and quotientWork, which the pool runs for distances that are roots.
+	// These are the operands of rootWork and quotientWork, which the pool runs for distances that
+	// are roots.
 	s, g         Matrix
 	quotients    Matrix // G/S
 	rootWork     func(worker, row int)
 	quotientWork func(worker, row int)
 
-	// For DistanceGroupNormOf: the distance of a group, its scores, and the matrix to which addWork
-	// adds them.
+	// For DistanceGroupNormOf, these are the distance of a group, its scores, and the matrix to
+	// which addWork adds them.
 	part           *Distance
 	partScores, to Matrix
 	addWork        func(worker, row int)

@@ -29,8 +29,8 @@ type part struct {
 
 	staging *cuda.Pinned
 	copied  [2]*cuda.Event // events after the last copy from each half of staging
-	// Device memory for the candidates, for the factors of the operands, and for the bounds of each
-	// cuda.CandidateBlock of candidates.
+	// These fields are device memory for the candidates, for the factors of the operands, and for
+	// the bounds of each cuda.CandidateBlock of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory
 	entity, representative                    *cuda.Memory
 	centre, factor, inverse                   *cuda.Memory

@@ -15,7 +15,7 @@ import (
 // worker does one goroutine's work on one device.
 type worker struct {
 	*ranking
-	// The block of queries to count, and the device's part of a buffer.
+	// part is the device's part of a buffer, and block is the block of queries to count.
 	part  *part
 	f     *engine.Features
 	block *engine.Block
@@ -27,12 +27,13 @@ type worker struct {
 	span   int          // the most candidates for a launch; a larger number made a list overflow
 	single bool         // screen the block in float32
 
-	// Device memory for the block: ψ, its operands for the tensor cores, the targets with their
-	// intervals, and the results.
+	// These fields are device memory for the block: ψ, its operands for the tensor cores, the
+	// targets with their intervals, and the results.
 	psi, halves, scales, sizes, rows, pairRows, targetStart, targetRow *cuda.Memory
 	thresholds, interval, answer, representative                       *cuda.Memory
 	counts, list, unresolved, known                                    *cuda.Memory
-	// Device memory for constructing ψ and φ: the block's queries, and remote targets.
+	// These fields are device memory for constructing ψ and φ of the block's queries and of remote
+	// targets.
 	queries, remote, remotePhi, remoteNorms, remoteSizes *cuda.Memory
 	memory                                               []*cuda.Memory
 }
@@ -44,8 +45,8 @@ const (
 	pairChunk = 1 << 15
 )
 
-// Offsets in worker.counts, in counters of 4 bytes: two counts for each target under each filter,
-// and the lengths of the two lists.
+// These are offsets in worker.counts, in counters of 4 bytes: two counts for each target under each
+// filter, and the lengths of the two lists.
 const (
 	betterAt     = 0
 	equalAt      = engine.NumFilters * engine.BlockTargets
