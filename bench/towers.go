@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// dimOf returns the dimension at which a model is measured: for matrix models, the MQuinE paper's
-// dimension on FB15k-237; for other models, the largest dimension with which an entity has at most
-// 1,000 parameters.
+// dimOf returns the dimension at which a model is measured. For MQuinE and MQuadE, it is the MQuinE
+// paper's dimension on FB15k-237. For TuckER and ConvE, it is the dimension of their authors. For
+// other models, it is the largest dimension with which an entity has at most 1,000 parameters.
 func dimOf(name string) int {
 	switch name {
 	case "mquine", "mquade":

@@ -13,8 +13,8 @@ import (
 
 // triangles emits the kernels.
 func triangles(c *build.Context) {
-	// A table of masks: the eight entries from 7 − l on select the lanes up to l, and the eight
-	// entries from 23 − l on select lane l alone.
+	// lanes is a table of masks. The eight entries from 7 − l on select the lanes up to l, and the
+	// eight entries from 23 − l on select lane l alone.
 	lanes := c.StaticGlobal("lanes")
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
 	for i := range 32 {
@@ -74,7 +74,7 @@ func (c vectors) squares(m, d, ld reg.GPVirtual, off func(low, high *rows), diag
 	c.SHLQ(operand.Imm(3), down)
 	c.MOVQ(m, highs)
 	c.XORQ(n, n)
-	// Eight rows from base on. The first four need no other register.
+	// eight returns eight rows from base on. The first four need no other register.
 	eight := func(base, stride3 reg.GPVirtual) *rows {
 		r := &rows{c: c, stride: ld, stride3: stride3, base: [2]reg.GPVirtual{base, c.GP64()}}
 		c.LEAQ(operand.Mem{Base: base, Index: ld, Scale: 4}, r.base[1])

@@ -132,7 +132,7 @@ func (d *dataset) run(name string) *record {
 	return nil
 }
 
-// check finds typing mistakes: figures that contradict each other.
+// check returns an error for typing mistakes, such as figures that contradict each other.
 func (d *dataset) check(path string) error {
 	earlier := map[string]record{}
 	for i, r := range d.runs {
