@@ -108,7 +108,8 @@ func TestInt16Band(t *testing.T) {
 					f.aim(&call, p)
 					x.kernels.Score(s.panel, &call)
 					for row := range s.Queries {
-						// Each panel tests only some lanes, because sums of big numbers are slow.
+						// Each panel tests only some lanes, because sums of big.Float values are
+						// slow.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
 							q := s.queries.coded[row]
 							score := exactSum(q.center, q.step, x.groups[block].step,

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbered returns a model with one relation and n entities with distinct, otherwise arbitrary
-// parameters.
+// numbered returns a model with one relation and the given number of entities. The entities'
+// parameters are distinct but otherwise arbitrary.
 func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	c := model.Config{Model: name, Dim: dim, Entities: entities, Relations: 1}
 	parameters, err := model.Parameters(c)
@@ -33,7 +33,8 @@ func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	return m
 }
 
-// someTriples returns distinct triples of a model with one relation and n entities.
+// someTriples returns n distinct triples of a model with one relation and the given number of
+// entities.
 func someTriples(n, entities int) []kg.Triple {
 	triples := make([]kg.Triple, n)
 	for i := range triples {

@@ -128,7 +128,7 @@ func trained(t *testing.T, data string, epochs int) run.History {
 	return h
 }
 
-// full returns a page with everything.
+// full returns a page with every kind of section.
 func full(t *testing.T, prefix string) *Page {
 	t.Helper()
 	g := graph(t, prefix)
