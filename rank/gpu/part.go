@@ -187,7 +187,7 @@ func (p *part) clearPadding(m *cuda.Memory, rowBytes int64) {
 	p.stream.zero(m, at, min(m.Bytes()-at, cuda.CandidateTile*rowBytes))
 }
 
-// sendFeatures uploads φ, and returns ‖φ‖ and the sizes by position.
+// sendFeatures uploads φ, ‖φ‖ and the sizes, and returns ‖φ‖ and the sizes by position.
 func (p *part) sendFeatures(ctx context.Context, f *engine.Features) (norms, sizes []float64, err error) {
 	order := f.RowAt[p.first : p.first+p.n]
 	err = p.feed(ctx, p.phi, p.n, int64(4*p.k), func(values []float32, from int) {

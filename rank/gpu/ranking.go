@@ -12,9 +12,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// slicing says how candidates pass through device memory: size candidates at a time, in one buffer
-// if all candidates fit. Otherwise there are two buffers, and one is filled while the candidates in
-// the other are screened.
+// slicing says how candidates pass through device memory: size candidates at a time, in one or two
+// buffers. With two, one is filled while the candidates in the other are screened. There is one
+// buffer if all candidates fit into it and there is only one pass or no room for a second buffer.
 type slicing struct {
 	size, buffers int
 	// constructs is true if the devices compute φ and ψ. kappa is then the κ of the model's slack.

@@ -94,7 +94,7 @@ type piece struct {
 	bytes int64
 }
 
-// pieces lists the memory of a worker, for vectors of length k. The device computes φ of
+// pieces lists the device memory of a worker, for vectors of length k. The device computes φ of
 // remoteTargets targets at a time.
 func (w *worker) pieces(k, remoteTargets int) []piece {
 	rows, targets, remote, width := int64(blockQueries), int64(engine.BlockTargets), int64(remoteTargets), int64(k)

@@ -57,7 +57,7 @@ type Block struct {
 }
 
 // Pending is a pair of a target and a candidate that only reference scores can order. The candidate
-// represents all candidates with the same parameters.
+// represents one or more candidates with the same parameters.
 type Pending struct {
 	Row, Target, Entity int32
 	// Left is the number of such candidates under each filter. It is negative to subtract

@@ -29,7 +29,7 @@ const (
 
 // shortlist finds the k best of any number of candidates with memory for about 2k. It keeps the
 // candidates that fewer than k others certainly surpass. At least k candidates certainly reach
-// threshold.
+// threshold, unless Lists.Raise raised it.
 type shortlist struct {
 	k         int
 	items     []Contender
