@@ -47,7 +47,7 @@ type codes struct {
 	coordinates *coordinates
 	groups      []codeGroup
 	// Between sortKey and packPanels, sizes holds upper bounds on ‖b‖ and peaks holds the largest
-	// entry of b, both by row.
+	// absolute value in b, both by row.
 	sizes, peaks []float64
 }
 
@@ -82,8 +82,8 @@ func (u units) sums(low, high float64) (lo, hi float64) {
 	return lo - margin, hi + margin
 }
 
-// sortKey returns the largest entry of b of each candidate, which determines the step of a panel
-// group.
+// sortKey returns, for each candidate, the largest absolute value in b, which determines the step
+// of a panel group.
 func (x *codes) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
 	f, width := x.f, x.f.Tower.Phi
 	x.sizes, x.peaks = make([]float64, f.N), make([]float64, f.N)

@@ -194,8 +194,8 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, slice engine.S
 	return b, err
 }
 
-// measureRows replaces the norms of φ with norms of the entities' parameters, if the devices
-// construct φ. The norms only determine the order of the candidates, so any values are correct.
+// measureRows sets the norms to norms of the entities' parameters, for devices that construct φ.
+// The norms only determine the order of the candidates, so any values are correct.
 func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, slice engine.Set) error {
 	f.Use(p, slice)
 	table, width := r.job.Model.Tensors()[0], model.Triangle(r.job.Model.Config().Dim)

@@ -113,9 +113,9 @@ func (f *Features) SortBy(key []float64) {
 	}
 }
 
-// OrderTerms sets the order of φ's entries. The score of a distance falls with every term, so the
-// entries that vary most over the candidates come first: early exit then rules out most candidates
-// after a few terms.
+// OrderTerms sets the order of φ's entries. If rankings leave strips early
+// (kernel.Comparison.Exits), a score falls with every term, so the entries that vary most over the
+// candidates come first. Early exit then rules out most candidates after a few terms.
 func (f *Features) OrderTerms() {
 	psi, phi := f.Tower.Compare.Words()
 	width, group := f.Tower.Phi, phi*f.Tower.Compare.Group()
