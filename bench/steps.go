@@ -236,8 +236,8 @@ func (l threadsLimit) sample() float64 {
 	return sum / float64(len(l))
 }
 
-// skewedGraph returns a graph of random training triples. A few entities and relations occur in
-// most of them.
+// skewedGraph returns a graph of random training triples, in which entities and relations with
+// smaller identifiers occur more often.
 func skewedGraph(entities, relations, triples int) *kg.Graph {
 	rng := rand.New(rand.NewPCG(1, 1))
 	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}

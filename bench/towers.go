@@ -50,9 +50,8 @@ func entityWidth(name string, d int) int {
 }
 
 // towers measures a model's work for one entity, one query and one reference score. GFLOP/s counts
-// matrix products and norms and is not reported for vector models. GB/s counts the entity's
-// parameters and the vector that is written, but not the relation's parameters, which stay in the
-// caches.
+// matrix products and is reported only for MQuinE and MQuadE. GB/s counts the entity's parameters
+// and the vector that is written, but not the relation's parameters, which stay in the caches.
 func towers(s *suite) []Benchmark {
 	const entities, relations = 4096, 16
 	var list []Benchmark

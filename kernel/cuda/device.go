@@ -138,7 +138,7 @@ func Open(index int) (*Device, error) {
 	return d, nil
 }
 
-// serve makes all calls to the driver, on the one thread where the context of the device is
+// serve makes all calls to the driver for the open device, on the one thread where its context is
 // current.
 func (d *Device) serve(started chan<- error) {
 	// Give the thread back to the runtime at the end, without a context. The program may crash if a
