@@ -40,8 +40,8 @@ func (s Scope) String() string { return text.Name(scopeNames, s, "Scope") }
 // Discovery says which triples Discover looks for: triples of some relations whose heads and tails
 // are candidates (Options.Among).
 type Discovery struct {
-	// Side is the side that queries ask for. It affects scores only if the model is sided
-	// (model.Spec.IsSided).
+	// Side is the side that queries ask for. It affects scores only if the model scores a triple
+	// differently on the two sides (model.Spec.IsSided).
 	Side kg.Side
 	// Relations must be distinct.
 	Relations []int32
@@ -73,7 +73,8 @@ type Discovered struct {
 	Score float64
 	// Z is the number of standard deviations by which the printed score (model.Model.Score) exceeds
 	// the mean of the query's candidates. Mean and deviation come from at most ZSample candidates at
-	// regular distances. Z is 0 if they do not differ, or without Discovery.Standardise.
+	// regular distances. Z is 0 if the scores of these candidates do not differ, or without
+	// Discovery.Standardise.
 	Z float64
 }
 
@@ -81,11 +82,11 @@ type Discovered struct {
 const ZSample = 256
 
 // Discover finds the best triples that no split in x contains and passes them to emit, scope after
-// scope: for PerQuery by relation and anchor in the order of their identifiers, for PerRelation by
-// relation. Within a scope the best come first. Triples with equal scores are in the order of
-// relation, head and tail. The result is exact and depends neither on the engine nor on the number
-// of threads, as for Predict. Memory does not grow with the number of queries. An error of emit ends
-// the search.
+// scope. The scopes of PerQuery are in the order of relation and anchor, and the scopes of
+// PerRelation are in the order of relation. Within a scope the best come first. Triples with equal
+// scores are in the order of relation, head and tail. The result is exact and depends neither on
+// the engine nor on the number of threads, as for Predict. Memory does not grow with the number of
+// queries. An error from emit ends the search.
 func Discover(
 	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
 ) (err error) {
@@ -269,7 +270,8 @@ func (s *search) run(ctx context.Context) error {
 	return s.flush(0, true)
 }
 
-// flush emits the triples of the relations before next, or of all if all are complete.
+// flush emits the triples of the relations before next, or the triples of all relations if all is
+// true.
 func (s *search) flush(next int32, all bool) error {
 	if s.Scope == PerGraph && !all {
 		return nil
@@ -292,7 +294,7 @@ func (s *search) flush(next int32, all bool) error {
 	return nil
 }
 
-// searchBatch searches the answers to a batch of queries. If the engine fails and the processor
+// searchBatch searches for the answers to a batch of queries. If the engine fails and the processor
 // replaces it, searchBatch repeats the batch.
 func (s *search) searchBatch(ctx context.Context, batch []kg.Query) error {
 	err := s.listBatch(ctx, batch)

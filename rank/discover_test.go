@@ -88,8 +88,8 @@ func bruteDiscovery(
 	return all
 }
 
-// Discover finds the triples of a brute force, for every model, scope, screen and number of threads,
-// in batches and in slices.
+// TestDiscover checks that Discover finds the triples of a brute force, for every model, scope,
+// screen and number of threads, in batches and in slices.
 func TestDiscover(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -133,8 +133,8 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// z-scores compare the answers to different queries, and agree with the mean and the deviation of all
-// candidates if there are few.
+// TestDiscoverStandardised checks that z-scores compare the answers to different queries, and that
+// they agree with the mean and the deviation of all candidates if there are few.
 func TestDiscoverStandardised(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

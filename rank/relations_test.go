@@ -103,7 +103,8 @@ func TestRelations(t *testing.T) {
 	}
 }
 
-// Triples of several chunks have the same ranks as each triple alone.
+// TestRelationsInChunks checks that triples of several chunks have the same ranks as each triple
+// alone.
 func TestRelationsInChunks(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 2)), 40, 3, 2*relationChunk, 0, 0)
 	m := ranktest.Model(t, "distmult", 4, g, 7, ranktest.VectorKinds[0])

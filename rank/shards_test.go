@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The ranks of ranges of the candidates add up to the ranks of all candidates. Any engine may count
-// a range. The triples can be ranked in two halves.
+// TestShards checks that the ranks of ranges of the candidates add up to the ranks of all
+// candidates, and that the triples can be ranked in two halves. Any engine may count a range.
 func TestShards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
