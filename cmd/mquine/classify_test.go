@@ -66,7 +66,7 @@ func TestClassify(t *testing.T) {
 		requireSentence(t, exitFailed, "is not a calibration")
 }
 
-// Files with false triples are used if both exist.
+// By default, classify uses the files with false triples if both exist.
 func TestClassifyWithFiles(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)

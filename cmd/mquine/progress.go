@@ -205,7 +205,7 @@ func pairRate(pairs int64, t time.Duration) string {
 	return quantity(float64(pairs)/max(t.Seconds(), 1e-9)) + " pairs/s"
 }
 
-// tripleRate returns a speed in triples per second: 79.4k tr/s.
+// tripleRate returns a speed in triples per second as text, such as 79.4k tr/s.
 func tripleRate(perSecond float64) string {
 	x, prefix := humanize.ComputeSI(perSecond)
 	return threeDigits(x) + prefix + " tr/s"
@@ -232,5 +232,5 @@ func timeLeft(done, total int64, t time.Duration) time.Duration {
 	return time.Duration(float64(t) * float64(total-done) / float64(done)).Round(time.Second)
 }
 
-// quantity returns a large number with an SI prefix: 18.12 M.
+// quantity returns a large number as text with an SI prefix, such as 18.12 M.
 func quantity(n float64) string { return strings.TrimSpace(humanize.SIWithDigits(n, 2, "")) }

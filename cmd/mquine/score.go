@@ -242,8 +242,8 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 	return r, nil
 }
 
-// scoreBatch is the number of triples that are scored, and checked for a change of the checkpoint,
-// at a time.
+// scoreBatch is the number of triples that score scores at a time. After each batch, it checks whether
+// the checkpoint has changed.
 const scoreBatch = 1 << 16
 
 // errStopped ends reading because the consumer of the triples has stopped.
@@ -391,7 +391,7 @@ type scores struct {
 	Triples []scoredTriple `json:"triples"` // empty: the triples are streamed
 
 	triples      iter.Seq2[scoredTriple, error]
-	all          iter.Seq[scoredTriple] // triples up to an error, which all sets
+	all          iter.Seq[scoredTriple] // triples up to an error, which all stores in failed
 	failed       error
 	known, ranks bool
 	probability  bool

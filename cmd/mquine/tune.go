@@ -308,7 +308,7 @@ func (l *tuningLog) end(trial search.Trial) {
 		l.folder.Rungs[len(l.folder.Rungs)-1], trial.Metric, trial.Value, best, l.left("  "))
 }
 
-// interrupted prints after which epoch the end of the search stopped a trial.
+// interrupted prints the epoch after which a trial stopped because the search ended.
 func (l *tuningLog) interrupted() {
 	if l.running != nil {
 		fmt.Fprintf(l.log, "trial %d  stopped after epoch %d of %d\n", l.job.Trial, l.running.Epoch(), l.job.Epochs)
