@@ -75,7 +75,7 @@ func (g *gradients) norm(ctx context.Context, threads int) (float64, error) {
 	return math.Sqrt(sum), err
 }
 
-// Goroutines process the entries of global tensors in chunks.
+// globalChunkSize is the number of entries of a global tensor that a goroutine processes at a time.
 const globalChunkSize = 1 << 13
 
 func globalChunks(n int) int { return (n + globalChunkSize - 1) / globalChunkSize }

@@ -24,7 +24,8 @@ const (
 	perTriple = 12 + 2*5
 )
 
-// Memory returns the memory that a run with the recipe needs in addition to the data set.
+// Memory returns lower bounds, by purpose, on the memory that a run with the recipe needs in addition
+// to the data set.
 func Memory(c *recipe.Recipe, g *kg.Graph, m Machine) ([]proc.Need, error) {
 	return memoryOf(c, newCensus(g), m)
 }

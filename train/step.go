@@ -132,7 +132,7 @@ func (s *stepper) begin(w *workload) usedRows {
 	return s.used
 }
 
-// findSegments divides the queries into segments. The first query of a Z-sample begins a segment.
+// findSegments divides the queries into segments. The first query of the Z-samples begins a segment.
 func (s *stepper) findSegments(w *workload) {
 	s.segments = s.segments[:0]
 	for i, q := range w.queries {

@@ -55,8 +55,8 @@ func plainProduct(a, b [][]float64) [][]float64 {
 }
 
 // lossByDefinition computes the loss of a workload from the definitions in docs/training.md.
-// Self-adversarial weights come from the parameter frozen, a second model, because no gradient
-// flows through them.
+// Self-adversarial weights come from the argument frozen, a copy of the model whose parameters do not
+// change, because no gradient flows through the weights.
 func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen model.Model, w *workload) float64 {
 	score, frozenScore := scorer(t, m, w), scorer(t, frozen, w)
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
@@ -566,7 +566,7 @@ var gradientTests = []struct {
 	}},
 }
 
-// applyPaper applies the paper's preset, except for the model and the initial parameters, which
+// applyPaper applies the paper's preset, except for the model and the initial cross matrix, which
 // only MQuinE has.
 func applyPaper(row string, c *recipe.Recipe) {
 	paper, err := recipe.Preset("paper", row)

@@ -2,8 +2,8 @@ package fmath
 
 import "math"
 
-// Exp returns eˣ for x ≤ 0 to within a few units in the last place. Below about 10⁻³⁰⁰ it returns
-// 0.
+// Exp returns eˣ for x ≤ 0 to within a few units in the last place. If eˣ is below about 10⁻³⁰⁰, Exp
+// returns 0.
 func Exp(x float64) float64 {
 	k := math.Round(x / math.Ln2)
 	if k < -1000 {

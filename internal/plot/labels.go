@@ -17,7 +17,7 @@ func (b box) nearest(p position) position {
 	return position{min(max(p.x, b.x0), b.x1), min(max(p.y, b.y0), b.y1)}
 }
 
-// around returns the square around p whose sides are twice half.
+// around returns the square around p whose sides have twice the length half.
 func around(p position, half float64) box { return box{p.x - half, p.y - half, p.x + half, p.y + half} }
 
 // spread moves labels apart, so that their distances are at least gap and all of them lie from lo
