@@ -21,7 +21,7 @@ type gradientSink interface {
 	// all tensors, one after the other.
 	relation(k int, gradient []float32)
 	// global accepts the gradients of the global tensors, one after the other. If the model has
-	// such tensors, it is called once, after all other calls.
+	// such tensors, a step calls global once, after all other calls.
 	global(ctx context.Context, gradient []float32) error
 }
 

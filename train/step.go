@@ -23,7 +23,7 @@ type stepper struct {
 	model  model.Trainable
 	towers model.Training
 	tables []parameterTable
-	// The tables of relations and the global tensors that have gradients.
+	// relations and globals are the tables of relations and the global tensors that have gradients.
 	relations, globals []parameterTable
 	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep

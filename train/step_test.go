@@ -322,7 +322,7 @@ func relationRows(c *recipe.Recipe, r int32) []int32 {
 
 // vectorPenalty is the penalty on a triple in a model whose rows are real or complex vectors.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
-	// The numbers of real values per dimension in an entity and in a relation.
+	// parts holds the numbers of real values per dimension in an entity and in a relation.
 	parts, known := map[string][2]int{
 		"complex": {2, 2}, "rotate": {2, 1}, "rotate-l2": {2, 1}, "rescal": {1, c.Dim}, "cp": {2, 1}, "simple": {2, 2},
 		"quate": {4, 4}, "duale": {8, 8}, "dihedral": {2, 8}, "seek": {4, 4},
@@ -331,7 +331,7 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	if !known {
 		parts = [2]int{1, 1}
 	}
-	// The tables whose rows are real parts, and then imaginary parts.
+	// pairs marks the tables whose rows hold the real parts and then the imaginary parts.
 	pairs := map[string][2]bool{
 		"complex": {true, true}, "rotate": {true, false}, "rotate-l2": {true, false}, "dihedral": {true, false},
 	}[c.Model]

@@ -222,8 +222,8 @@ func clock(seconds float64) string {
 	return fmt.Sprintf("%.4gns", 1e9*seconds)
 }
 
-// change returns a ratio and its interval as text, as changes in percent. It omits the interval if
-// there are too few measurements.
+// change formats a ratio and its interval as changes in percent. It omits the interval if there are
+// too few measurements.
 func change(s benchmath.Summary) string {
 	of := func(r float64) string { return fmt.Sprintf("%+.1f%%", 100*(r-1)) }
 	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {

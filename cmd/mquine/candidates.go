@@ -35,7 +35,7 @@ const observedCandidates = "observed"
 // restriction holds the flags that restrict candidates.
 type restriction struct {
 	types string
-	// both holds the flags for both sides, and one the flags for a single side.
+	// both holds the flags for both sides, and one holds the flags for each single side.
 	both sideRestriction
 	one  [2]sideRestriction
 	skip bool

@@ -208,7 +208,9 @@ func (c *classification) examples(
 			}
 		}
 		if known > 0 {
-			printNote(log, "%s of %v in the data set are also true triples", text.Plural(known, "false triple"), split)
+			printNote(log, "%s in the data set", text.Count(known,
+				fmt.Sprintf("false triple for %v is a true triple", split),
+				fmt.Sprintf("false triples for %v are true triples", split)))
 		}
 		if scored[i], err = classify.Score(ctx, s.checkpoint.Model, triples, negatives, c.side, o); err != nil {
 			return nil, nil, err

@@ -307,7 +307,7 @@ func (f *found) named(t rank.Discovered) foundTriple {
 	return n
 }
 
-// in sets the context of records.
+// in returns f after setting the context that records uses.
 func (f *found) in(ctx context.Context) *found {
 	f.ctx = ctx
 	return f

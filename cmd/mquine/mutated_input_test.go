@@ -152,7 +152,7 @@ func mutation(rng *rand.Rand, data []byte) []byte {
 	return data
 }
 
-// folderSnapshot is a copy of a folder. restore uses it to restore the folder.
+// folderSnapshot is a copy of a folder, from which restore restores the folder.
 type folderSnapshot struct{ dir, copied string }
 
 func snapshot(t *testing.T, dir string) folderSnapshot {

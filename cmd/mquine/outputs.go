@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Annotations of flags that name files, and of commands. Those of commands say what the arguments name
-// and which data sets the command reads.
+// Annotations of flags that name files, and of commands. A command's annotations say what the arguments
+// name and which data sets the command reads.
 const (
 	outputFlag     = "mquine-output"
 	inputFlag      = "mquine-input"

@@ -58,7 +58,7 @@ func (m *meter) ranking(p rank.Progress) {
 	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("ranking, %s left, %s", left, pairRate(p.Done, t)))
 }
 
-// searching shows the progress of a discovery, like ranking.
+// searching shows the progress of a discovery. It serves as rank.Options.Progress.
 func (m *meter) searching(p rank.Progress) {
 	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("searching, %s left, %s",
 		timeLeft(max(p.Done, 1), p.Total, p.Elapsed), pairRate(p.Done, p.Elapsed)))
@@ -90,7 +90,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 	}
 }
 
-// steps returns a progress function for work of equal steps, such as the resamples of a bootstrap.
+// steps returns a progress function for work that consists of equal steps, such as the resamples of a
+// bootstrap.
 func (m *meter) steps(work string) func(done, total int) {
 	start := time.Now()
 	return func(done, total int) {
@@ -161,7 +162,7 @@ func (m *meter) show(done, total int64, t time.Duration, line string) {
 	}
 }
 
-// draw replaces the bar on the terminal, unless it is recent.
+// draw replaces the bar on the terminal, unless the bar is recent.
 func (m *meter) draw(share float64, line string) {
 	now := time.Now()
 	if now.Sub(m.drawn) < drawEvery {

@@ -41,7 +41,7 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 }
 
 // readLines calls add with the three tab-separated fields of each line. A line with another number of
-// fields is an error. Errors about a line, including those of add, name the file and the line. what
+// fields is an error. Errors about a line, including errors of add, name the file and the line. what
 // says what the file holds, and wanted says what a line must hold.
 func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string) error) error {
 	lines := bufio.NewScanner(r)

@@ -242,8 +242,8 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 	return r, nil
 }
 
-// scoreBatch is the number of triples that score scores at a time. After each batch, it checks whether
-// the checkpoint has changed.
+// scoreBatch is the number of triples in a batch. After each batch, the command checks whether the
+// checkpoint has changed.
 const scoreBatch = 1 << 16
 
 // errStopped ends reading because the consumer of the triples has stopped.

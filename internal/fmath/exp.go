@@ -9,7 +9,8 @@ func Exp(x float64) float64 {
 	if k < -1000 {
 		return 0
 	}
-	// ln 2 in two parts. The first part has so few bits that its product with k is exact.
+	// The constants are ln 2 in two parts. The first part has so few bits that its product with k is
+	// exact.
 	const ln2High, ln2Low = 0x1.62e42feep-1, 0x1.a39ef35793c76p-33
 	r := (x - float64(k*ln2High)) - float64(k*ln2Low)
 	var sum float64

@@ -29,8 +29,8 @@ type Layout struct {
 	Smallest    float64  `json:"smallest"` // height of the smallest text in the charts, in pixels
 }
 
-// measuring is a page with frames of several widths. Once the page is loaded, it measures the page in
-// each frame.
+// measuring is a page with frames of several widths. Once it is loaded, its script measures the layout
+// in each frame.
 var measuring = template.Must(template.New("").Parse(`<!DOCTYPE html><meta charset="utf-8"><body>
 <style>iframe { border: 0; }</style>
 {{range .Widths}}<iframe width="{{.}}" height="900" srcdoc="{{$.Page}}"></iframe>{{end}}

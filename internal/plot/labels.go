@@ -128,7 +128,8 @@ func overlapping(boxes []box, b box) (n int) {
 	return n
 }
 
-// crossed returns the number of dots and texts between a dot and its label.
+// crossed measures how many dots and texts lie between a dot and its label, and how wide they are there:
+// it counts them at every step of the way.
 func (o *obstacles) crossed(from, to position) (n int) {
 	const step = 4
 	length := math.Hypot(to.x-from.x, to.y-from.y)

@@ -156,7 +156,7 @@ var layerKeys = [model.Layers]string{
 	model.InputLayer: "input_dropout", model.FeatureMaps: "feature_map_dropout", model.HiddenLayer: "hidden_dropout",
 }
 
-// Constructors of the values of options, in the form that declare expects.
+// The functions below provide constructors of option values for declare.
 
 func whole(least, most int) func(*int) setting.Value {
 	return func(v *int) setting.Value { return setting.Whole(v, least, most) }
