@@ -367,7 +367,7 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	if c.Regulariser != model.Dura {
 		switch c.Model {
 		case "rotate", "rotate-l2", "dihedral", "ote", "house":
-			return sum // phases, weights and rotations have none
+			return sum // phases, weights and rotations have no penalty
 		}
 		for _, r := range relations {
 			sum += power(1, r)
@@ -492,7 +492,7 @@ var gradientTests = []struct {
 		if c.Dim = 9; c.Model != "mquine" && c.Model != "mquade" && networks[c.Model] == nil {
 			c.Dim = 70
 			if strings.HasPrefix(c.Model, "transr") {
-				c.Dim = 20 // each of its parameters moves many coordinates, so differences cross kinks
+				c.Dim = 20 // each of its parameters moves many coordinates, so with d = 70 differences cross kinks
 			}
 		}
 	}},

@@ -563,7 +563,7 @@ func (w *workload) extendRun(q kg.Query) {
 func (p *preparer) addPairs() {
 	w := &p.work
 	independent := p.config.Negatives == recipe.IndependentNegatives
-	if independent { // there may be many
+	if independent { // there may be many pairs
 		pairs := w.main
 		for _, own := range p.own[:w.main] {
 			pairs += len(own)

@@ -39,8 +39,8 @@ depends on the model ("mquine predict --help" lists the formulas).
 line has a head, a relation and a tail, separated by tabs. --head, --relation
 and --tail give one triple. Labels are as in the checkpoint.
 
-A model with reciprocal relations, and some others, score a triple differently
-as an answer to (h, r, ?) and to (?, r, t). --side chooses; the default is tail.
+Models with reciprocal relations, and some others, score a triple differently as
+an answer to (h, r, ?) and to (?, r, t). --side chooses; the default is tail.
 
 With --data, the column "known" names the splits that contain the triple, such
 as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and

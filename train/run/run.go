@@ -68,7 +68,7 @@ const stoppedEarly = "stopped early"
 
 // progress is the part of the state that is not a tensor.
 type progress struct {
-	epoch, steps int     // done
+	epoch, steps int     // numbers of epochs and steps done
 	best         float64 // best value of the metric so far
 	bestEpoch    int     // 0 before the first validation
 	waited       int     // validations since the best
