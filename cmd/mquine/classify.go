@@ -96,7 +96,7 @@ relation.`,
 	return cmd
 }
 
-// The values of the flags of classify.
+// Words that flags of classify accept.
 const (
 	autoNegatives      = "auto"
 	fileNegatives      = "files"
