@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// The gradients of models that map entities into the spaces of relations equal central differences,
-// with bounds on the images and spaces of other dimensions.
+// The gradients of models that map entities into the spaces of relations equal central differences.
+// The tests also bound the images, and give the spaces of relations a different dimension.
 func TestProjectionGradients(t *testing.T) {
 	for _, test := range []struct {
 		model string

@@ -205,7 +205,7 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 	return err
 }
 
-// chosenRelations returns the relations of the flags, or all relations.
+// chosenRelations returns the relations that the flags name, or all relations if they name none.
 func (d *discovery) chosenRelations(ctx context.Context, g *kg.Graph) (relations []int32, err error) {
 	for _, label := range d.relations {
 		r, err := g.Relations.Find(checkpointOwner, "relation", label)
@@ -230,7 +230,7 @@ func (d *discovery) chosenRelations(ctx context.Context, g *kg.Graph) (relations
 	return slices.Compact(relations), nil
 }
 
-// describe sets the provenance of a result.
+// describe sets the options and the provenance of a result.
 func (d *discovery) describe(ctx context.Context, f *found) (err error) {
 	f.Side, f.K, f.Per, f.Order = d.side.String(), d.k, d.scope.String(), d.order
 	from := provenance(ctx)
@@ -336,7 +336,7 @@ func (f *found) named(t rank.Discovered) foundTriple {
 	return n
 }
 
-// in sets the context of records.
+// in returns f after setting the context that records uses.
 func (f *found) in(ctx context.Context) *found {
 	f.ctx = ctx
 	return f

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The best triples of each query, relation and graph come from predict's lists for all queries, and
-// every instruction set and number of threads writes the same file.
+// The best triples of each query, of each relation and of the graph agree with the lists that predict
+// prints for all queries. Every instruction set and number of threads writes the same file.
 func TestDiscover(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -46,8 +46,8 @@ func TestDiscover(t *testing.T) {
 	}
 	best := func(list []found, k int) (lines []string) {
 		list = slices.Clone(list)
-		// Queries and answers are in the order of identifiers within a score, apart from ties of
-		// different heads, which this checkpoint does not have.
+		// Triples with equal scores remain in the order of the queries. In this order, the relation
+		// precedes the head, as in a discovery.
 		slices.SortStableFunc(list, func(a, b found) int {
 			if a.score > b.score {
 				return -1

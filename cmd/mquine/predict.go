@@ -311,7 +311,7 @@ type answers struct {
 	Answers []answer `json:"answers"`
 
 	all    iter.Seq[answer]
-	single bool // one query, which title names
+	single bool // the flags give the query, and title names it
 	title  string
 }
 
@@ -363,8 +363,8 @@ func (a *answer) member() *string {
 	}
 }
 
-// tables returns a table of answers. Answers to a single query have the query as the title;
-// otherwise every line is a triple.
+// tables returns a table of answers. If --in is not given, the title is the query. Otherwise every
+// line has a complete triple.
 func (l *answers) tables() []*text.Table {
 	var t *text.Table
 	if l.single {

@@ -24,7 +24,8 @@ type question struct {
 	triple kg.Triple
 }
 
-// checkpointOwner owns the labels of a command that reads a checkpoint, in errors about unknown ones.
+// checkpointOwner is the owner that errors about unknown labels name in commands that read a
+// checkpoint.
 const checkpointOwner = "the checkpoint"
 
 // maxQueryLine is the maximum length of a line of queries or triples in bytes.
@@ -46,9 +47,9 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]question, error) {
 	return queries, err
 }
 
-// readLines calls add with the fields of each line, of which there must be three, separated by tabs.
-// Its errors and the errors of add name the file and the line. what says what the file holds, and
-// wanted what a line holds.
+// readLines calls add with the three tab-separated fields of each line. A line with another number of
+// fields is an error. Errors about a line, including errors of add, name the file and the line. what
+// says what the file holds, and wanted says what a line must hold.
 func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxQueryLine)

@@ -38,8 +38,8 @@ depends on the model ("mquine predict --help" lists the formulas).
 line has a head, a relation and a tail, separated by tabs. --head, --relation
 and --tail give one triple. Labels are as in the checkpoint.
 
-A model with reciprocal relations, and some others, score a triple differently
-as an answer to (h, r, ?) and to (?, r, t). --side chooses; the default is tail.
+Models with reciprocal relations, and some others, score a triple differently as
+an answer to (h, r, ?) and to (?, r, t). --side chooses; the default is tail.
 
 With --data, the column "known" names the splits that contain the triple, such
 as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and
@@ -206,8 +206,8 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 	return r, nil
 }
 
-// scoreBatch is the number of triples that are scored, and checked for a change of the checkpoint,
-// at a time.
+// scoreBatch is the number of triples in a batch. After each batch, the command checks whether the
+// checkpoint has changed.
 const scoreBatch = 1 << 16
 
 // errStopped ends reading because the consumer of the triples has stopped.
@@ -355,7 +355,7 @@ type scores struct {
 	Triples []scoredTriple `json:"triples"` // empty: the triples are streamed
 
 	triples      iter.Seq2[scoredTriple, error]
-	all          iter.Seq[scoredTriple] // triples up to an error, which all sets
+	all          iter.Seq[scoredTriple] // triples up to an error, which all stores in failed
 	failed       error
 	known, ranks bool
 	probability  bool

@@ -47,8 +47,9 @@ func Presets() []string {
 	return names
 }
 
-// Base returns the options that a run of a model starts from: a preset as in Preset, the model's own
-// if it has one, or without a preset the defaults of the model.
+// Base returns the options that a run of a model starts from. If preset is "", they are the defaults of
+// the model. Otherwise they are the preset, as in Preset, or the model's own version of the preset if
+// there is one.
 func Base(preset, dataset, model string) (Recipe, error) {
 	if preset == "" {
 		return DefaultFor(model)
