@@ -141,7 +141,8 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 // memoryKeys are the options whose open values CheckMemory compares. The memory of a run grows with
 // each numeric option.
 var memoryKeys = []string{
-	"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "ema",
+	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "relation_weight",
+	"optimiser", "clip", "ema",
 }
 
 // corners returns recipes in the space. As far as memoryKeys determine the memory, the recipe that needs
