@@ -15,10 +15,10 @@ import (
 // the other entity of a triple. A relation has two boxes, for the bumped head and for the bumped
 // tail. The score is minus the sum of the distances from the boxes.
 //
-// Reference, in float64, every operation rounded, with tanh, ln and exp of package fmath. An
-// entity's row is its position x and its bump y. A relation's row is, for the head box and then for
-// the tail box, a centre and a shape, followed by the sizes of both boxes. A box spans tanh(c − |δ|/2)
-// to tanh(c + |δ|/2), where
+// The reference score is computed in float64. Every operation is rounded, and tanh, ln and exp come
+// from package fmath. An entity's row is its position x and its bump y. A relation's row is, for
+// the head box and then for the tail box, a centre and a shape, followed by the sizes of both
+// boxes. A box spans tanh(c − |δ|/2) to tanh(c + |δ|/2), where
 //
 //	δ = (shape/g) σ,   g = exp((Σ ln max(|shape|, 2⁻²³))/d),   σ = size + 1 if size > 0, else exp(size).
 //

@@ -41,14 +41,8 @@ var house = &Spec{
 	Hyper:   []*HyperParameter{margin, groupSize, projections, reflections, translates, projectionLimit},
 	Tensors: houseTensors,
 	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
-	Build: func(t Tables) Model {
-		m := newHousE(t)
-		if m.projections > 0 { // with projections, features depend on the relation, which training does not support
-			return rankedOnly{m}
-		}
-		return m
-	},
-	Start: marginStart,
+	Build:   func(t Tables) Model { return newHousE(t) },
+	Start:   marginStart,
 }
 
 // The keys of HousE's hyper-parameters.
@@ -107,9 +101,6 @@ func houseTensors(c Config) []Parameter {
 	}
 	return list
 }
-
-// rankedOnly hides the gradients of a model.
-type rankedOnly struct{ Model }
 
 type houseModel struct {
 	groupModel
@@ -222,7 +213,7 @@ func (r *houseRelation) apply(x []float64, vectors []int, k []float64) {
 	}
 }
 
-// project replaces x, an entity of a side, with P_h x or P_t x.
+// project replaces x, the vector of the entity on a side, with P_h x or P_t x.
 func (r *houseRelation) project(side kg.Side, x []float64) {
 	r.apply(x, r.model.project[side], r.k[side])
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// The tests of this file compare slacks with exact errors, computed in math/big. The parameters
+// The tests in this file compare slacks with exact errors, computed in math/big. The parameters
 // bring the errors close to the slacks, so the tests fail if a term of a slack is halved or missing
 // (docs/numerics.md, "Tests of the bounds"). One tier is enough, because the float64 kernels are
 // equal on all tiers.

@@ -12,7 +12,7 @@ import (
 
 // newPlan returns the distinct queries of ranks, with their targets. The first exact ranks have
 // targets without a tolerance. The same targets follow once for each tolerance. Queries with the
-// same relation are consecutive, so a model.Worker prepares the relation once.
+// same side and relation are consecutive, so a model.Worker prepares the relation once.
 func newPlan(m model.Model, s *sets, ranks []Rank, exact int) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {

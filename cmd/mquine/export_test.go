@@ -127,7 +127,7 @@ func TestVocabOfInfoAndCompare(t *testing.T) {
 	o := succeed(t, "compare", bare, openke, "--data", "umls", "--vocab", kbc, "--format", "csv")
 	assert.Equal(t, succeed(t, "compare", kbc, openke, "--data", "umls", "--format", "csv").stdout,
 		strings.ReplaceAll(o.stdout, "bare", "kbc-complex-umls"))
-	// They also accept a file of a folder.
+	// compare also accepts the path of a file in the folder.
 	o = succeed(t, "compare", kbc, filepath.Join(openke, "complex.ckpt"), "--data", "umls", "--format", "csv")
 	assert.Contains(t, o.stdout, "complex.ckpt")
 }

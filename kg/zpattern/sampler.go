@@ -114,8 +114,8 @@ func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
 	}
 }
 
-// share counts, for every e₃ that leads to a candidate, its known answers to the query. It reads
-// the edges of the e₃ or of the known answers, whichever are fewer.
+// share counts, for every e₃ that leads to a candidate, the known answers to the query that e₃ also
+// leads to. It reads the edges of the e₃ or of the known answers, whichever are fewer.
 func (s *Sampler) share(from, back *adjacency, known []int32) {
 	middle := s.candidates.used
 	if edges(from, middle) <= edges(back, known) {
