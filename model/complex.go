@@ -9,14 +9,16 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// ComplEx (Trouillon et al., 2016; docs/models/complex.md): score Re Σ h_i r_i conj(t_i) over k
-// complex numbers. The rows of entities and relations hold k real and then k imaginary parts.
+// ComplEx (Trouillon et al., 2016; docs/models/complex.md) has the score Re Σ h_i r_i conj(t_i)
+// over k complex numbers. The rows of entities and relations hold k real and then k imaginary
+// parts.
 //
-// Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im and im = h_re
-// r_im + h_im r_re; the score is the chain over i from 0 of re t_re + im t_im.
+// The reference score is computed in float64, and every product and sum is rounded. With re = h_re
+// r_re − h_im r_im and im = h_re r_im + h_im r_re, it is the chain over i from 0 of re t_re + im
+// t_im.
 //
-// Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re];
-// φ = the entity's row.
+// Towers: ψ is [re, im] for tails and [r_re t_re + r_im t_im, r_re t_im − r_im t_re] for heads. φ
+// is the entity's row.
 
 var complEx = &Spec{
 	Name: "complex", Score: "Re Σ h_i r_i conj(t_i)", MaxDim: maxVectorDim,

@@ -9,14 +9,15 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// CP (Hitchcock, 1927; Lacroix et al., 2018; docs/models/cp.md): score Σ a_i r_i b_i, where a is the
-// head's vector as a head and b is the tail's vector as a tail. The row of an entity is [a, b].
+// CP (Hitchcock, 1927; Lacroix et al., 2018; docs/models/cp.md) has the score Σ a_i r_i b_i, where
+// a is the head's vector as a head and b is the tail's vector as a tail. The row of an entity is
+// [a, b].
 //
-// Reference, in float64: the chain over i from 0 of (a_i r_i) b_i. The first product is exact; the
-// second and the sum are rounded.
+// The reference score, in float64, is the chain over i from 0 of (a_i r_i) b_i. The first product
+// is exact; the second and the sum are rounded.
 //
-// Towers: ψ = a∘r and φ = b for tails, ψ = b∘r and φ = a for heads. With reciprocal relations, φ is
-// b for both sides.
+// Towers: tail queries have ψ = a∘r and φ = b, and head queries have ψ = b∘r and φ = a. With
+// reciprocal relations, φ is b for both sides.
 
 var cp = &Spec{
 	Name: "cp", Score: "Σ a_i r_i b_i", MaxDim: maxVectorDim,
@@ -36,8 +37,8 @@ func (m *cpModel) Tower(kg.Side) Tower {
 
 func (m *cpModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// roles splits the row of an entity into its vectors as the anchor and as a candidate of queries of
-// a side.
+// roles splits the row of an entity into its vectors as the anchor and as a candidate, for queries
+// of one side.
 func roles(side kg.Side, row []float32) (anchor, candidate []float32) {
 	asHead, asTail := halves(row)
 	if side == kg.Tail {
@@ -95,7 +96,8 @@ func (m *cpModel) Training() Training {
 	}
 }
 
-// cpRho writes ρ = a∘b, where a is the head's vector as a head and b the tail's vector as a tail.
+// cpRho writes ρ = a∘b, where a is the head's vector as a head and b is the tail's vector as a
+// tail.
 func cpRho(rho, head, tail []float32) {
 	a, _ := halves(head)
 	_, b := halves(tail)

@@ -9,12 +9,13 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// DistMult (Yang et al., 2015; docs/models/distmult.md): score Σ h_i r_i t_i.
+// DistMult (Yang et al., 2015; docs/models/distmult.md) has the score Σ h_i r_i t_i.
 //
-// Reference, in float64: the chain over i from 0 of (h_i r_i) t_i. The first product is exact; the
-// second and the sum are rounded. Exchanging head and tail does not change the result.
+// The reference score, in float64, is the chain over i from 0 of (h_i r_i) t_i. The first product
+// is exact; the second and the sum are rounded. Exchanging head and tail does not change the score
+// of a triple.
 //
-// Towers: ψ = h∘r for tails and t∘r for heads, φ = the entity's row.
+// Towers: ψ is h∘r for tails and t∘r for heads. φ is the entity's row.
 
 var distMult = &Spec{
 	Name: "distmult", Score: "Σ h_i r_i t_i", MaxDim: maxVectorDim,

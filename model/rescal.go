@@ -8,13 +8,14 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// RESCAL (Nickel et al., 2011; docs/models/rescal.md): score hᵀRt, where every relation is a d × d
-// matrix R, stored row by row.
+// RESCAL (Nickel et al., 2011; docs/models/rescal.md) has the score hᵀRt, where every relation is a
+// d × d matrix R, stored row by row.
 //
-// Reference, in float64: u_j is the chain over i from 0 of h_i R_ij, and the score is the chain over
-// j from 0 of u_j t_j. The products h_i R_ij are exact; everything else is rounded.
+// The reference score is computed in float64: u_j is the chain over i from 0 of h_i R_ij, and the
+// score is the chain over j from 0 of u_j t_j. The products h_i R_ij are exact; everything else is
+// rounded.
 //
-// Towers: ψ = Rᵀh for tails and Rt for heads, φ = the entity's row.
+// Towers: ψ is Rᵀh for tails and Rt for heads. φ is the entity's row.
 
 var rescal = &Spec{
 	Name: "rescal", Score: "hᵀRt", MaxDim: maxMatrixDim,
@@ -97,7 +98,7 @@ func (w *rescalWorker) Queries(side kg.Side, relation int32, anchors []int32, ps
 	}
 }
 
-// read sets matrix to R or Rᵀ of a relation. Rows of anchors are multiplied by it.
+// read sets matrix to R or Rᵀ of a relation, by which the rows of anchors are multiplied.
 func (w *rescalWorker) read(side kg.Side, relation int32) {
 	if w.side == side && w.relation == relation {
 		return

@@ -9,14 +9,14 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// SimplE (Kazemi and Poole, 2018; docs/models/simple.md): score ½ Σ (a_h r b_t + a_t r' b_h). The
-// row of an entity is [a, b], its vectors as a head and as a tail. The row of a relation is [r, r'],
-// its vector and the vector of its inverse.
+// SimplE (Kazemi and Poole, 2018; docs/models/simple.md) has the score ½ Σ (a_h r b_t + a_t r'
+// b_h). The row of an entity is [a, b], its vectors as a head and as a tail. The row of a relation
+// is [r, r'], its vector and the vector of its inverse.
 //
-// Reference, in float64: half the chain over i from 0 of (a_h r) b_t + (a_t r') b_h. The first
-// products and the division by 2 are exact; everything else is rounded.
+// The reference score, in float64, is half the chain over i from 0 of (a_h r) b_t + (a_t r') b_h.
+// The first products and the division by 2 are exact; everything else is rounded.
 //
-// Towers: ψ = ½[r'∘b_h, a_h∘r] for tails and ½[r∘b_t, a_t∘r'] for heads, φ = the entity's row.
+// Towers: ψ is ½[r'∘b_h, a_h∘r] for tails and ½[r∘b_t, a_t∘r'] for heads. φ is the entity's row.
 
 var simplE = &Spec{
 	Name: "simple", Score: "½ Σ (a_h r b_t + a_t r' b_h)", MaxDim: maxVectorDim,
