@@ -21,10 +21,10 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/npy"
 )
 
-// ExportFormat is a form in which other programs read a checkpoint.
+// ExportFormat is a form in which Export writes a checkpoint for other programs.
 type ExportFormat struct {
 	Name string
-	// Python is a line of Python that loads a part of the folder OUT.
+	// Python is a line of Python that loads a part of an export to the folder OUT.
 	Python string
 	// write writes the files to a folder.
 	write func(ctx context.Context, c *Checkpoint, dir string) error

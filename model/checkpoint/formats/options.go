@@ -80,7 +80,7 @@ func (o *options) fail(format string, args ...any) {
 	}
 }
 
-// wrong records that the value of an option has the wrong type.
+// wrong records that an option is missing or has the wrong type.
 func (o *options) wrong(key, want string) {
 	if v, given := o.values[key]; given {
 		o.fail("option %q is %.40q, not %s", key, fmt.Sprint(v), want)

@@ -1,10 +1,10 @@
 // Package torch reads the files that PyTorch's torch.save writes, without executing anything in
 // them.
 //
-// Since version 1.6, such a file is a zip archive: a pickle of the saved value, and one record for
-// each storage, which holds the elements of tensors. Older versions wrote a sequence of pickles,
-// followed by the storages. Package torch reads both. It maps the file into memory and does not
-// copy the elements of float32 tensors.
+// Since version 1.6, such a file is a zip archive. It has a pickle of the saved value, and one
+// record for each storage, which holds the elements of one or several tensors. Older versions wrote
+// a sequence of pickles, followed by the storages. Package torch reads both. It maps the file into
+// memory and does not copy the elements of float32 tensors.
 //
 // File torch/serialization.py in https://github.com/pytorch/pytorch defines the formats.
 package torch
@@ -146,9 +146,9 @@ func (a *archive) checkByteOrder() error {
 	return nil
 }
 
-// record returns the contents of a record, which share the memory of the file. It verifies their
-// checksum. Overlapping records are an error, so the time for all checksums is proportional to the
-// size of the file.
+// record returns the contents of a record, which share the memory of the file. It verifies the
+// record's checksum. Overlapping records are an error, so the time for all checksums is
+// proportional to the size of the file.
 func (a *archive) record(name string) ([]byte, error) {
 	name = a.top + name
 	record := a.records[name]
