@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Write a data set as text files, read it, and ask for known answers.
+// This example writes a data set as text files, reads it and asks for known answers.
 func Example() {
 	dir, err := os.MkdirTemp("", "family")
 	if err != nil {

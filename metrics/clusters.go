@@ -34,7 +34,7 @@ var clusteringNames = []string{"triple", "query", "entity", "relation"}
 // String returns "triple", "query", "entity" or "relation".
 func (c Clustering) String() string { return text.Name(clusteringNames, c, "Clustering") }
 
-// MarshalText returns String, for JSON.
+// MarshalText returns the text of String, for JSON.
 func (c Clustering) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
@@ -78,7 +78,8 @@ func (c Clustering) of(r *rank.Rank) [2]cluster {
 	}
 }
 
-// number numbers the clusters. It returns the cluster of each rank and the number of clusters.
+// number numbers the clusters of ranks. It returns the number of each rank's cluster, and how many
+// clusters there are.
 func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	if c == ByTriple {
 		return numberTriples(ranks)

@@ -160,8 +160,8 @@ func foreignRow(t *testing.T, g *kg.Graph, dir string, rule func(better, equal f
 }
 
 // nearEqual returns the number of candidates whose scores float32 may not distinguish from the
-// target's. With tolerance, it returns the number whose scores LibKGE treats as equal to the
-// target's.
+// target's. With tolerance, it returns the number of candidates whose scores LibKGE treats as equal
+// to the target's.
 func nearEqual(m model.Model, w model.Worker, r rank.Rank, tolerance bool) (n float64) {
 	q, answer := r.Triple.Query(r.Side)
 	target := m.Score(w.Reference(q, answer))

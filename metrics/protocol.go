@@ -41,7 +41,8 @@ var Protocols = []Protocol{
 	{Name: "paper", Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic},
 }
 
-// String describes the protocol: "rotate: both sides in one average, filter all, optimistic ties".
+// String describes the protocol, as in "rotate: both sides in one average, filter all, optimistic
+// ties".
 func (p Protocol) String() string {
 	sides := fmt.Sprintf("side %v", p.Sides)
 	if p.Sides == rank.BothSides {
@@ -133,7 +134,7 @@ func (p Protocol) deviations(r *rank.Ranking) []Deviation {
 	return list
 }
 
-// Explain describes the deviation, out of n queries, in two lines.
+// Explain describes deviation d, out of n queries, in two lines.
 func (p Protocol) Explain(d Deviation, n int) string {
 	of := fmt.Sprintf("%s: %s of %s", d.Cause, text.Comma(d.Queries), text.Comma(n))
 	switch d.Cause {

@@ -69,13 +69,14 @@ const (
 //
 // It has Z-patterns in has_genre (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph
 // embedding models"): (e1, r, e2), (e3, r, e2) and (e3, r, e4) are facts, and (e1, r, e4) is false.
-// For this, half of the directors of a style make films of one genre, and the others make films of
-// that genre and two more.
+// They arise because half of the directors of a style make films of one genre, and the others make
+// films of that genre and two more.
 //
-// By default, a graph has 400 entities (at least 40) and 17 relations (10 to 17). A twentieth of
-// the facts is for validation, a twentieth for test, and the others are for training. About nine in
-// ten test triples then follow from training triples in one step ([Planted]). With fewer triples,
-// Families drops facts at random, which leaves gaps in the regularities.
+// By default, a graph has 400 entities and 17 relations; at least 40 entities and 10 to 17
+// relations are possible. A twentieth of the facts is for validation, a twentieth is for test, and
+// the others are for training. About nine in ten test triples then follow from training triples in
+// one step ([Planted]). With fewer triples, Families drops facts at random, which leaves gaps in
+// the regularities.
 func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	cfg, err := familiesSizes(cfg)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 
 // Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
 // relations occur in most of the triples. It also returns the planted group of each entity. The
-// entity's label also contains the group ([Group] parses it).
+// entity's label also contains the group, which [Group] parses.
 //
 // There are about √N groups. Group 0 contains the hubs, the largest 0.1% of the entities. Hubs are
 // tails of every relation and never heads, except in very sparse or dense graphs. The other groups
@@ -120,7 +120,7 @@ func zipfSizes(cfg Config) (Config, error) {
 }
 
 // perRelation returns the maximum number of triples per relation, which is half the number of pairs
-// of different entities. A uniform choice then finds a new triple after few attempts.
+// of different entities. A uniform draw then finds a new triple after few attempts.
 func perRelation(entities int) int {
 	n := int64(entities)
 	return int(min(n*(n-1)/2, Largest))
@@ -243,7 +243,7 @@ func (z *zipf) relations(cfg Config) []int32 {
 	return relations
 }
 
-// next returns the first entity of the list that has no triple, and removes that entity and all
+// next returns the first entity in the list that has no triple, and removes that entity and all
 // entities before it.
 func (z *zipf) next(list *[]int32) int32 {
 	for {
