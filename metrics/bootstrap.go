@@ -122,7 +122,7 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 }
 
 // draw computes the means of groups for all draws. The number of draws must be a multiple of batch.
-// fill sets the weights of the draw with the given number, the k-th of its batch; the weights are 0
+// fill sets the weights of the draw with the given number, the k-th of its batch. All weights are 0
 // before the call. draw calls progress with the number of draws that it has just computed.
 func draw(
 	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, k, number int),

@@ -46,7 +46,7 @@ func (c *Clustering) UnmarshalText(name []byte) (err error) {
 // ClusterCount is the number of clusters behind an interval.
 type ClusterCount struct {
 	Clusters int `json:"clusters"`
-	// Effective is the number of clusters of equal size that would estimate the mean as well:
+	// Effective is the number of clusters of equal size that would estimate the mean equally well:
 	// (Σn)²/Σn² for clusters of n ranks (Kish, Survey Sampling, 1965). There is no interval if it
 	// is less than 10.
 	Effective Number `json:"effective_clusters"`

@@ -126,7 +126,7 @@ func (o TableOptions) intervalHeading(name string) string {
 
 // chosen returns the groups to list, in order. queries returns the number of queries of a group,
 // and value returns the number by which ByMRR sorts. hidden counts the groups that only Top leaves
-// out; they belong after the first groups listed[:split].
+// out. They belong between listed[:split] and listed[split:].
 func chosen[G any](
 	groups []G, o TableOptions, name func(G) string, queries func(G) int, value func(G) Number,
 ) (listed []G, split, hidden int) {

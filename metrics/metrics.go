@@ -1,5 +1,5 @@
-// Package metrics turns the ranks of package rank into results: metrics such as MRR, bootstrap
-// intervals and paired comparisons of checkpoints, for all queries or by group, as reports, tables
+// Package metrics turns the ranks of package rank into metrics such as MRR, bootstrap intervals and
+// paired comparisons of checkpoints, for all queries or by group. It writes them as reports, tables
 // and files.
 //
 // Begin reading with Measure, which computes the metrics of one list of ranks. Summarize computes

@@ -92,9 +92,9 @@ func (p Protocol) Ranks(r *rank.Ranking) []rank.Rank {
 // Deviation counts the queries whose rank under a protocol differs from the exact rank, or whose
 // rank in the tool may differ from the rank under the protocol.
 type Deviation struct {
-	// Cause is "tolerance" if the protocol's tolerance changes the rank; "sort" if scores are equal
-	// and the tool orders them by an unstable sort; or "float32" if the tool's float32 scores may
-	// order other candidates differently.
+	// Cause is "tolerance" if the protocol's tolerance changes the rank. It is "sort" if scores are
+	// equal and the tool orders them by an unstable sort. It is "float32" if the tool's float32
+	// scores may order other candidates differently.
 	Cause   string `json:"cause"`
 	Queries int    `json:"queries"`
 }

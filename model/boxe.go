@@ -11,9 +11,9 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// BoxE (Abboud et al., 2020; docs/models/boxe.md): an entity is a position and a bump, which moves
-// the other entity of a triple. A relation has two boxes, for the bumped head and for the bumped
-// tail. The score is minus the sum of the distances from the boxes.
+// In BoxE (Abboud et al., 2020; docs/models/boxe.md), an entity is a position and a bump, which
+// moves the other entity of a triple. A relation has two boxes, for the bumped head and for the
+// bumped tail. The score is minus the sum of the distances from the boxes.
 //
 // The reference score is computed in float64. Every operation is rounded, and tanh, ln and exp come
 // from package fmath. An entity's row is its position x and its bump y. A relation's row is, for
@@ -27,9 +27,9 @@ import (
 // y_t) in the head box and p₂ = tanh(x_t + y_h) in the tail box, the score is −√Σd₁² − √Σd₂², both
 // chains from 0.
 //
-// Towers: tanh(α + β) = 1 − 1/(ab + ½) for a = exp(2α)/2 and b = exp(2β). φ has b of the bump and of
-// the position in each coordinate. ψ has, for the box in which the bump moves the anchor, and for
-// the box in which the anchor moves the position, a of the anchor, 1 − m, 1/V, V and κ.
+// Towers: tanh(α + β) = 1 − 1/(ab + ½) for a = exp(2α)/2 and b = exp(2β). φ has b of the bump and
+// of the position in each coordinate. ψ has a of the anchor, 1 − m, 1/V, V and κ for two boxes: the
+// box in which the bump moves the anchor, and the box in which the anchor moves the position.
 
 var boxE = &Spec{
 	Name: "boxe", Score: "−‖d(h + bump_t, box₁)‖ − ‖d(t + bump_h, box₂)‖", MaxDim: maxVectorDim,
@@ -240,7 +240,7 @@ func (b *box) distance(position, bump []float32) float64 {
 
 // Training uses the printed score. ψ holds a, m and W of both boxes in each coordinate, and φ is
 // the φ of rankings. The gradients with respect to a and to φ are the gradients with respect to the
-// exponents α and β. The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
+// exponents α and β. The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
 // is the same with Σ|x|³ in place of ‖·‖².
 
 func (m *boxEModel) Training() Training {

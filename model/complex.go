@@ -80,8 +80,8 @@ func (m *complExModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple, where |x| is the modulus of a complex number: frobenius is ‖h‖² + ‖r‖²
-// + ‖t‖², n3 is the same with Σ|x|³ in place of ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖h∘r‖² +
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖², and n3 is the same with Σ|x|³ in place
+// of ‖·‖², where |x| is the modulus of a complex number. The penalty dura is ‖h‖² + ‖t‖² + ‖h∘r‖² +
 // ‖conj(r)∘t‖².
 
 func (m *complExModel) Training() Training {

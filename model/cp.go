@@ -9,9 +9,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// CP (Hitchcock, 1927; Lacroix et al., 2018; docs/models/cp.md) has the score Σ a_i r_i b_i, where
-// a is the head's vector as a head and b is the tail's vector as a tail. The row of an entity is
-// [a, b].
+// CP (Hitchcock, 1927; Lacroix et al., 2018; docs/models/cp.md) has the score Σ a_i r_i b_i. Here a
+// is the head's vector as a head, and b is the tail's vector as a tail. The row of an entity is [a,
+// b].
 //
 // The reference score, in float64, is the chain over i from 0 of (a_i r_i) b_i. The first product
 // is exact; the second and the sum are rounded.
@@ -79,7 +79,7 @@ func (m *cpModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with the whole rows h and t; n3 has
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the whole rows h and t; n3 has
 // Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 //
 // A step may ask for heads and for tails, so φ is the whole row [a, b], and ψ has zeros for the half

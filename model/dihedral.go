@@ -11,11 +11,11 @@ import (
 )
 
 // DihEdral (Xu and Li, 2019; docs/models/dihedral.md) has the score Σ h_iᵀ D_i t_i over k blocks of
-// two coordinates, where D_i is one of the K rotations and K reflections of the dihedral group D_K.
-// The row of an entity holds the first coordinates of the k blocks and then the second coordinates.
-// A relation holds 2K weights for each block. Element m < K is the rotation by 2πm/K, and element K
-// + m is the reflection [cos, sin; sin, −cos] with the same angle. D_i is the first element with
-// the largest weight.
+// two coordinates. D_i is one of the K rotations and K reflections of the dihedral group D_K. The
+// row of an entity holds the first coordinates of the k blocks and then the second coordinates. A
+// relation holds 2K weights for each block. Element m < K is the rotation by 2πm/K, and element K +
+// m is the reflection [cos, sin; sin, −cos] with the same angle. D_i is the first element with the
+// largest weight.
 //
 // The reference score is computed in float64, and every product and sum is rounded. Function turn
 // computes cosines and sines. With u = D₀₀h₀ + D₁₀h₁ and v = D₀₁h₀ + D₁₁h₁, the score is the chain
@@ -159,7 +159,7 @@ func (w *dihEdralWorker) Reference(q kg.Query, e int32) float64 {
 // The weights get the gradient that they would have if D were the mean of all elements, weighted by
 // the softmax of the weights.
 //
-// The penalties of a triple: frobenius is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³ over the norms of
+// The penalty frobenius of a triple is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³ over the norms of
 // the blocks.
 
 func (m *dihEdralModel) Training() Training {

@@ -65,7 +65,7 @@ func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖², n3 is the same with Σ|x|³ in place of
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖², n3 is the same with Σ|x|³ in place of
 // ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖r∘t‖².
 
 func (m *distMultModel) Training() Training {

@@ -10,9 +10,9 @@ import (
 )
 
 // DualE (Cao et al., 2021; docs/models/duale.md) has the score Σ ⟨h_i ⊗ ρ_i, t_i⟩ over k dual
-// quaternions a + εb, where ρ_i is a normalised dual quaternion of the relation. The rows of
-// entities and relations hold the k quaternions a and then the k quaternions b. Each of the two
-// parts has the layout of a row of QuatE.
+// quaternions a + εb. ρ_i is a normalised dual quaternion of the relation. The rows of entities and
+// relations hold the k quaternions a and then the k quaternions b. Each of the two parts has the
+// layout of a row of QuatE.
 //
 // The reference score is computed in float64, and every operation is rounded. The parts of ρ are c
 // = r_a/|r_a| (quaternion.unit) and d = r_b − κr_a with κ = ⟨r_b, r_a⟩/⟨r_a, r_a⟩. If r_a = 0, they
@@ -157,7 +157,7 @@ func (w *dualEWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
 
 func (m *dualEModel) Training() Training {
 	return Training{Width: 8 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius}}

@@ -11,8 +11,8 @@ import (
 )
 
 // An ensemble scores a triple with the weighted sum of the scores of its members. It ranks like any
-// model: the sum of dot products is one dot product, of the query vectors w₁ψ₁, w₂ψ₂, … one after
-// another with the feature vectors φ₁, φ₂, … one after another (docs/models/ensemble.md).
+// model, because the sum of dot products is one dot product: of the query vectors w₁ψ₁, w₂ψ₂, …,
+// joined, with the feature vectors φ₁, φ₂, …, joined (docs/models/ensemble.md).
 //
 // The reference score, in float64, is the chain of w_i f_i over the members in order, where f_i is
 // the member's reference score. Every product and sum is rounded.

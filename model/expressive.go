@@ -10,9 +10,9 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// ExpressivE (Pavlović and Sallinger, 2023; docs/models/expressive.md): a relation is a
-// parallelogram in the plane of every coordinate of the head and the tail. The score is minus a
-// distance of the pair of entities from the parallelograms. The functional variant has
+// In ExpressivE (Pavlović and Sallinger, 2023; docs/models/expressive.md), a relation is a
+// parallelogram in each coordinate, in the plane of the head's and the tail's number. The score is
+// minus a distance of the pair of entities from the parallelograms. The functional variant has
 // parallelograms of width 0.
 //
 // The reference score is computed in float64. Every operation is rounded, and tanh is fmath.Tanh. h
@@ -258,7 +258,7 @@ func (w *expressiveWorker) Reference(q kg.Query, e int32) float64 {
 }
 
 // Training uses the printed score −√Σ. ψ holds (a, s, δ) of x₁ and x₂ for each coordinate, and φ is
-// tanh of the row. The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
+// tanh of the row. The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
 // is the same with Σ|x|³ in place of ‖·‖².
 
 func (m *expressiveModel) Training() Training {

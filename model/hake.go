@@ -100,7 +100,7 @@ func newHAKE(t Tables) Model {
 	return m
 }
 
-// newBalance chooses τ to make ‖ψ‖‖φ‖ small, because errors are relative to this product: τ² is
+// newBalance chooses τ to make ‖ψ‖‖φ‖ small, because errors are relative to this product. τ² is
 // about w_p/w_m times the root mean square of the moduli in a sample of at most 256 entities.
 func (m *hakeModel) newBalance() float64 {
 	const sample = 256

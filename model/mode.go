@@ -97,7 +97,7 @@ func (w *modEWorker) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// Training uses the same ψ and φ as ranking. The penalties of a triple: frobenius is ‖h‖² + ‖r‖² +
+// Training uses the same ψ and φ as ranking. The penalty frobenius of a triple is ‖h‖² + ‖r‖² +
 // ‖t‖², and n3 is the same with Σ|x|³ in place of ‖·‖².
 
 func (m *modEModel) Training() Training {

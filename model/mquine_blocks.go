@@ -174,9 +174,9 @@ func (w *blockTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return c, penalty
 }
 
-// QueryGradient works from the first block to the last. dPsi is twice as long as dAnchor,
-// so if dAnchor overlaps the beginning of dPsi, a block overwrites only parts of dPsi that are no
-// longer needed.
+// QueryGradient works from the first block to the last. dPsi is twice as long as dAnchor. If
+// dAnchor overlaps the beginning of dPsi, a block therefore overwrites only parts of dPsi that are
+// no longer needed.
 func (w *blockTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64) {
 	k := len(w.blocks)
 	for i, block := range w.blocks {

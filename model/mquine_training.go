@@ -12,7 +12,7 @@ import (
 // off-diagonal entries of ψ doubled (docs/models/mquine.md, "Towers" and "Gradients"). A head query
 // is the tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ). MQuadE is MQuinE with Rᶜ = 0.
 //
-// The penalties of a triple:
+// A triple has these penalties:
 //
 //	frobenius  ‖H‖² + ‖T‖² + ‖Rʰ‖² + ‖Rᵗ‖² + ‖Rᶜ‖²
 //	n3         the same with Σ|x|³ of the entries in place of ‖·‖²

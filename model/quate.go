@@ -184,7 +184,7 @@ func (w *quatEWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
 
 func (m *quatEModel) Training() Training {
 	return Training{Width: 4 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius}}

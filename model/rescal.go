@@ -134,7 +134,7 @@ func (w *rescalWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖R‖² + ‖t‖² with the Frobenius norm of R; n3 has
+// The penalty frobenius of a triple is ‖h‖² + ‖R‖² + ‖t‖² with the Frobenius norm of R; n3 has
 // Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖Rᵀh‖² + ‖Rt‖².
 
 func (m *rescalModel) Training() Training {

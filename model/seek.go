@@ -169,7 +169,7 @@ func (w *seekWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖²; n3 has Σ|x|³ in place of ‖·‖²; dura
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖²; n3 has Σ|x|³ in place of ‖·‖²; dura
 // is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 
 func (m *seekModel) Training() Training {

@@ -98,7 +98,7 @@ func (m *simplEModel) Reference(q kg.Query, e int32) float64 {
 	return sum / 2
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with whole rows; n3 has Σ|x|³ in place
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with whole rows; n3 has Σ|x|³ in place
 // of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 
 func (m *simplEModel) Training() Training {

@@ -58,8 +58,8 @@ func sinCosOctant(r, low float64) (sin, cos float64) {
 }
 
 // reduce returns r, low and quadrant with x = r + low + quadrant·π/2 modulo 2π and |r + low| ≤ π/4,
-// for x > 2⁻¹⁰. It implements the algorithm of Payne and Hanek: in units of π/2 the angle is x·2/π,
-// of which only the two bits before the binary point and some bits after it matter. These bits
+// for x > 2⁻¹⁰. It implements the algorithm of Payne and Hanek. In units of π/2, the angle is
+// x·2/π. Only the two bits before its binary point and some bits after the point matter. These bits
 // depend on the 53 bits of x and on a window of the bits of 2/π.
 func reduce(x float64) (r, low float64, quadrant uint64) {
 	b := math.Float64bits(x)

@@ -232,7 +232,8 @@ func TestSlackOfProjections(t *testing.T) {
 //
 // The first entry of anchor, candidate and Rᶜ is 1, and the other entries of the first row and
 // column are nearly ω = √u. Every summand after the first is therefore nearly u, half a unit. The
-// small diagonals decide on which side of u a summand lies, and hence whether it is lost or gained.
+// small diagonals decide on which side of u a summand lies, and therefore whether a sum loses or
+// gains it.
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100

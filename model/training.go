@@ -137,9 +137,9 @@ type NetworkWorker interface {
 	// the anchor of query i. Anchors must not change before the call to Backward.
 	Forward(ctx context.Context, queries []kg.Query, anchors, psi linalg.Matrix) error
 	// Backward propagates dPsi, the gradients of the vectors that Forward computed last. It writes
-	// the gradients of the anchors to the rows of dAnchors and those of the queries' relations to
-	// the rows of dRelations. It writes the gradients of the Global parameters that are not Frozen,
-	// one after another, to dGlobals. dAnchors may share the memory of dPsi.
+	// the gradients of the anchors to the rows of dAnchors, and the gradients of the queries'
+	// relations to the rows of dRelations. It writes the gradients of the Global parameters that
+	// are not Frozen, one after another, to dGlobals. dAnchors may share the memory of dPsi.
 	Backward(ctx context.Context, dAnchors, dRelations linalg.Matrix, dGlobals []float32, dPsi linalg.Matrix) error
 	// Settle moves the Frozen parameters, which are running statistics, towards the statistics of
 	// the queries in the last call to Forward.

@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// TransR (Lin et al., 2015; docs/models/transr.md) has the score γ − ‖hM + r − tM‖, where h and t
-// are row vectors and M is the dim × relation_dim matrix of the relation.
+// TransR (Lin et al., 2015; docs/models/transr.md) has the score γ − ‖hM + r − tM‖. Here h and t
+// are row vectors, and M is the dim × relation_dim matrix of the relation.
 //
 // The image is computed in float64, and every sum is rounded: (eM)_j is the chain over i from 0 of
 // e_i M_ij. See projected.go for the rest.

@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// This file contains the common parts of models that, like the models of the RotatE code (Sun et
-// al., 2019), store one row of numbers for each entity and one for each relation.
+// This file contains the common parts of models that store one row of numbers for each entity and
+// one for each relation, as the RotatE code does (Sun et al., 2019).
 
 // vectors returns a Spec.Tensors function for rows of entity·d and relation·d entries. As in the
 // RotatE code, initial entries are uniform up to the embedding range.

@@ -70,7 +70,7 @@ func ExampleSampler_Sample() {
 	}
 	sampler := index.NewSampler()
 
-	// The query (film1, has_actor, ?) with the negative sample Clara.
+	// Clara is a negative sample for the query (film1, has_actor, ?).
 	query := kg.Query{Side: kg.Tail, Relation: 0, Anchor: 0}
 	negatives := []int32{3}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -19,8 +19,8 @@ import (
 // of goroutines. Values returns ctx's error soon after ctx ends. If progress is not nil, Values
 // calls it from one goroutine, about five times a second, with the amount of work done so far.
 //
-// For each distinct query, Values reads the training triples of the relation at most twice, because
-// a row of A·Aᵀ·A is the result of two products of a sparse vector with a sparse matrix.
+// For each distinct query, Values reads the training triples of the relation at most twice. A row
+// of A·Aᵀ·A takes two products of a sparse vector with a sparse matrix.
 func (x *Index) Values(
 	ctx context.Context, triples []kg.Triple, side kg.Side, c Convention, threads int,
 	progress func(done, total int64),

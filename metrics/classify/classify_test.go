@@ -152,7 +152,8 @@ func lowest(from, to float64, f func(float64) float64) (x float64) {
 }
 
 // Platt's parameters minimise the cross-entropy with smoothed targets: a search without derivatives
-// finds the same parameters. The function is convex, and so is its minimum over the intercept.
+// finds the same parameters. The function is convex, and its minimum over the intercept is convex
+// in the slope.
 func TestPlatt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for range 10 {
@@ -267,7 +268,7 @@ func TestIsotonic(t *testing.T) {
 }
 
 func TestReliability(t *testing.T) {
-	// The identity on [0, 1].
+	// c is the identity on [0, 1].
 	c := &Calibration{Method: Isotonic, Knots: []Knot{{0, 0}, {1, 1}}}
 	var examples []Example
 	for _, e := range []struct {

@@ -132,8 +132,8 @@ type shape struct {
 }
 
 // bound is a no: for all parameters, the distance of a false triple is at most the sum of the
-// distances of the true triples, times factor if it is not nil. The false triple is therefore
-// optimal if all true triples are.
+// distances of the true triples. If factor is not nil, the bound is factor times this sum. The
+// false triple is therefore optimal if all true triples are.
 type bound struct {
 	falsehood int // the index of the triple
 	shapes    []shape

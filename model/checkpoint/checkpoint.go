@@ -79,7 +79,7 @@ func MissingVocabularies(dir string) Option {
 	return func(o *options) { o.vocabulary, o.ifMissing = dir, true }
 }
 
-// Open opens the checkpoint in the folder dir and checks that the parameters have the model's names
+// Open opens the checkpoint in the folder dir. It checks that the parameters have the model's names
 // and shapes, that every parameter is finite, and that the vocabularies have one label for each
 // row. An error names the file and says what is wrong with it. If a folder of LibKGE or OpenKE
 // holds several checkpoints, dir may name one of the files.

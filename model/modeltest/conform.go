@@ -54,8 +54,8 @@ func Row(tensor []float32, n int, i int32) []float64 {
 }
 
 // Conform checks a model on every backend of this machine: the bits of its reference score, its
-// slack, what its vectors depend on, batches, equal entities, and that its workers do not allocate.
-// It also checks sizes, initial parameters and checkpoints.
+// slack, what its vectors depend on, batches, equal entities and allocations. It also checks sizes,
+// initial parameters and checkpoints.
 func Conform(t *testing.T, s Subject) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -5,7 +5,7 @@
 // formats. Package checkpoint uses this list; programs call checkpoint.Open.
 //
 // Nothing in a folder is ever executed. Float32 tables in the layout of package model stay in the
-// mapped file; other tables are converted, and a note says so.
+// mapped file. Other tables are converted; for a different type, a note says so.
 package formats
 
 import (
@@ -314,8 +314,8 @@ func (f *Folder) unsupported(name, reason string) error {
 	return fmt.Errorf("%s holds model %.60q of %s, which mquine cannot rank yet%s", f.Path, name, f.Format.Tool, reason)
 }
 
-// chosen returns the name of the file that the user chose or, if a folder was given, the first of the
-// preferred files that exists, or the only file that ends in f.Format.Ending.
+// chosen returns the name of the file that the user chose. If the user chose a folder, it is the
+// first of the preferred files that exists or else the only file that ends in f.Format.Ending.
 func (f *Folder) chosen(preferred ...string) (string, error) {
 	if f.file != "" {
 		return f.file, nil

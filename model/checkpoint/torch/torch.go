@@ -198,9 +198,9 @@ var legacyMagic = new(big.Int).SetBytes([]byte{0x19, 0x50, 0xa8, 0x6a, 0x20, 0xf
 
 const legacyProtocol = 1001
 
-// readLegacy reads the old format: the pickles of the magic number, the protocol, a dictionary that
-// describes the system, the value and the list of storage keys, and then, for each key, the number
-// of elements as a 64-bit integer and the elements.
+// readLegacy reads the old format. It begins with the pickles of the magic number, the protocol, a
+// dictionary that describes the system, the value and the list of storage keys. For each key, the
+// number of elements follows as a 64-bit integer, and then the elements.
 func readLegacy(contents []byte, opaque func(pickle.Global) bool) (any, error) {
 	rest := contents
 	storages := map[string]*storage{}
