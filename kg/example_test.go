@@ -94,7 +94,7 @@ func ExampleGraph_Relabel() {
 
 	_, err = g.Relabel(kg.NewVocabulary("a"), kg.NewVocabulary("r"))
 	fmt.Println(err)
-	// Output: [{2 0 1}] [1 entity only in the checkpoint stays a candidate] data set small: the
-	// checkpoint lacks 1 entity of the data (b): evaluate the checkpoint on the data set that it
-	// was trained on
+	// Output:
+	// [{2 0 1}] [1 entity only in the checkpoint stays a candidate]
+	// data set small: the checkpoint lacks 1 entity of the data (b): use the data set that the checkpoint was trained on
 }

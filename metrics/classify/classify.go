@@ -159,8 +159,8 @@ type Result struct {
 	// N counts the examples.
 	N int `json:"n"`
 	// TP and TN count the correct predictions: true examples that are predicted true, and false
-	// examples that are predicted false. FP and FN count the incorrect predictions of true and of
-	// false.
+	// examples that are predicted false. FP counts the false examples that are predicted true, and
+	// FN counts the true examples that are predicted false.
 	TP int `json:"tp"`
 	FP int `json:"fp"`
 	TN int `json:"tn"`
