@@ -96,5 +96,5 @@ func ExampleGraph_Relabel() {
 	fmt.Println(err)
 	// Output:
 	// [{2 0 1}] [1 entity only in the checkpoint stays a candidate]
-	// data set small: the checkpoint lacks 1 entity of the data (b): use the data set that the checkpoint was trained on
+	// data set small: the checkpoint lacks 1 entity of the data (b): use the checkpoint's data set
 }

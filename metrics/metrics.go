@@ -18,7 +18,7 @@ import (
 )
 
 // Number is the value of a metric. An undefined metric, such as the mean of no ranks, is NaN. JSON
-// has null in its place.
+// has null instead.
 type Number float64
 
 var undefined = Number(math.NaN())

@@ -58,8 +58,8 @@ func (c *Calibration) Check() error {
 	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	if c.Method == Platt {
 		if !finite(c.Slope) || !finite(c.Intercept) || c.Slope < 0 {
-			return fmt.Errorf("a slope of %v and an intercept of %v: both must be finite, and the slope must not be negative",
-				c.Slope, c.Intercept)
+			return fmt.Errorf("a slope of %v and an intercept of %v: both must be finite, "+
+				"and the slope must not be negative", c.Slope, c.Intercept)
 		}
 		return nil
 	}
@@ -69,7 +69,8 @@ func (c *Calibration) Check() error {
 	for i, k := range c.Knots {
 		if !finite(k.Score) || !(k.Probability >= 0 && k.Probability <= 1) ||
 			i > 0 && !(k.Score > c.Knots[i-1].Score && k.Probability >= c.Knots[i-1].Probability) {
-			return fmt.Errorf("knot %d: scores must increase, and probabilities must not decrease and must be from 0 to 1", i)
+			return fmt.Errorf("knot %d: scores must increase, and probabilities must not decrease "+
+				"and must be from 0 to 1", i)
 		}
 	}
 	return nil

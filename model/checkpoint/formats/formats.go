@@ -315,7 +315,8 @@ func (f *Folder) unsupported(name, reason string) error {
 }
 
 // chosen returns the name of the file that the user chose. If the user chose a folder, it is the
-// first of the preferred files that exists or else the only file that ends in f.Format.Ending.
+// first of the preferred files that exists. If none exists, it is the only file that ends in
+// f.Format.Ending.
 func (f *Folder) chosen(preferred ...string) (string, error) {
 	if f.file != "" {
 		return f.file, nil
