@@ -330,8 +330,8 @@ func percentileInterval(values []float64, tail int) [2]Number {
 	return [2]Number{Number(values[lo-1]), Number(values[hi-1])}
 }
 
-// each calls do(i) for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads if that
-// number is 0. It stops when ctx is done.
+// each calls do(i) for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads if
+// threads is 0. It stops when ctx is done.
 func each(ctx context.Context, n, threads int, do func(i int)) error {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)

@@ -40,7 +40,7 @@ func optimistic(better, _ float64) float64      { return 1 + better }
 func pessimistic(better, equal float64) float64 { return 1 + better + equal }
 func realistic(better, equal float64) float64   { return 1 + better + equal/2 }
 
-// otherFunctions explains why a tool's ranks are not the ranks by its score function.
+// otherFunctions explains why the ranks of a tool do not follow from its score function.
 var otherFunctions = map[string]string{
 	"dglke-rescal-umls": "DGL-KE scores the candidates of a tail query with a different function from the target's",
 	"conve-umls":        "ConvE ranks the word that stands for no entity as a candidate",

@@ -212,7 +212,7 @@ func (w *boxEWorker) Query(q kg.Query, psi []float32) Slack {
 		}
 		most += math.Sqrt(squares)
 	}
-	// docs/models/boxe.md, "Slack".
+	// See docs/models/boxe.md, "Slack".
 	constant := (2.25*kernel.U32+gamma(d+40))*most + clamps*fmath.NormSlack
 	return Slack{constant, 2 * largest * fmath.NormSlack, 0}
 }

@@ -60,7 +60,7 @@ func (m *complExModel) Query(q kg.Query, psi []float32) Slack {
 		im[i] = float32(float64(a*d) + float64(b*c))
 		squares += (a*a + b*b) * (c*c + d*d)
 	}
-	// docs/models/complex.md, "Slack".
+	// See docs/models/complex.md, "Slack".
 	return Slack{0, math.Sqrt2 * gamma(m.config.Dim+6) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 

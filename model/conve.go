@@ -206,7 +206,7 @@ type convEWorker struct {
 	dense               []float32 // transposed: a row holds the weights of an input
 
 	image, maps, out []float64
-	last             []float64 // [1, x] of the query in field of
+	last             []float64 // [1, x] of the query that the field of remembers
 	of               lastQuery
 }
 
@@ -279,7 +279,7 @@ func round32(to []float32, x []float64) {
 }
 
 func (w *convEWorker) Query(q kg.Query, psi []float32) Slack {
-	// docs/models/conve.md, "Slack".
+	// See docs/models/conve.md, "Slack".
 	rounding := gamma(len(psi) + 1)
 	if q.Side == kg.Head {
 		row := w.Row(entityTable, q.Anchor)

@@ -63,7 +63,7 @@ func (m *cpModel) Query(q kg.Query, psi []float32) Slack {
 		psi[i] = float32(v)
 		squares += v * v
 	}
-	// docs/models/cp.md, "Slack".
+	// See docs/models/cp.md, "Slack".
 	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 

@@ -138,7 +138,7 @@ func (w *dihEdralWorker) Query(q kg.Query, psi []float32) Slack {
 		x, y := m.apply(q.Side, float64(first[i]), float64(second[i]))
 		u[i], v[i] = float32(x), float32(y)
 	}
-	// docs/models/dihedral.md, "Slack".
+	// See docs/models/dihedral.md, "Slack".
 	return Slack{0, gamma(w.config.Dim+16) * fmath.Norm(anchor), 0}
 }
 

@@ -50,7 +50,7 @@ func (m *distMultModel) Query(q kg.Query, psi []float32) Slack {
 		psi[i] = float32(v)
 		squares += v * v
 	}
-	// docs/models/distmult.md, "Slack".
+	// See docs/models/distmult.md, "Slack".
 	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 

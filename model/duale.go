@@ -142,7 +142,7 @@ func (w *dualEWorker) Query(q kg.Query, psi []float32) Slack {
 		}
 		x.put(psi, i)
 	}
-	// docs/models/duale.md, "Slack".
+	// See docs/models/duale.md, "Slack".
 	return Slack{0, gamma(w.config.Dim+40) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 

@@ -205,7 +205,7 @@ func (w *expressiveWorker) Query(q kg.Query, psi []float32) Slack {
 		z2 := expressiveTerm(psi[2*term*i+term:][:term], a2, s2, w.shape.widthT[i])
 		squares += z1*z1 + z2*z2
 	}
-	// docs/models/expressive.md, "Slack".
+	// See docs/models/expressive.md, "Slack".
 	kappa := gamma(4*d + 40)
 	if w.functional {
 		return Slack{kappa * squares, 0, 0}

@@ -226,7 +226,7 @@ func (w *hakeWorker) Query(q kg.Query, psi []float32) Slack {
 		squares += a * a
 		largest = max(largest, b)
 	}
-	// docs/models/hake.md, "Slack".
+	// See docs/models/hake.md, "Slack".
 	const second = 1 + 1e-6 // bound on the norms of pairs
 	k := float64(w.config.Dim)
 	kappa := gamma(w.config.Dim + 24)

@@ -299,7 +299,7 @@ func (w *houseWorker) Query(q kg.Query, psi []float32) Slack {
 		known = w.norms(w.anchor) + w.norms(w.transform.w)
 	}
 	changes, norms := w.round(psi, w.entity)
-	// docs/models/house.md, "Slack".
+	// See docs/models/house.md, "Slack".
 	return Slack{changes + w.kappa()*(known+norms) + underflow, 1, 0}
 }
 

@@ -69,7 +69,7 @@ func (w *modEWorker) Feature(side kg.Side, relation, e int32, phi []float32) (si
 }
 
 func (w *modEWorker) Query(q kg.Query, psi []float32) Slack {
-	// docs/models/mode.md, "Slack".
+	// See docs/models/mode.md, "Slack".
 	kappa := gamma(w.config.Dim + 3)
 	if q.Side == kg.Head {
 		anchor := w.Row(entityTable, q.Anchor)

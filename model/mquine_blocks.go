@@ -97,7 +97,7 @@ func (w *blockWorker) Feature(side kg.Side, relation, e int32, phi []float32) (s
 const blockSlack = 1 + 0x1p-40
 
 func (w *blockWorker) Query(q kg.Query, psi []float32) Slack {
-	// docs/models/mquine.md, "Blocks".
+	// See docs/models/mquine.md, "Blocks".
 	var constant, linear, most float64
 	k := len(w.blocks)
 	for i, block := range w.blocks {

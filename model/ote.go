@@ -250,7 +250,7 @@ func (w *oteWorker) compute(q kg.Query) {
 func (w *oteWorker) Query(q kg.Query, psi []float32) Slack {
 	w.compute(q)
 	changes, norms := w.round(psi, w.q)
-	// docs/models/ote.md, "Slack".
+	// See docs/models/ote.md, "Slack".
 	return Slack{changes + w.kappa()*norms + underflow, 1, 0}
 }
 

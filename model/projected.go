@@ -305,7 +305,7 @@ func (w *projectedWorker) Queries(side kg.Side, r int32, anchors []int32, psi Ro
 		for i := range batch {
 			x, row := w.image(i), psi.Row(first+i)
 			known := w.norm(x)*fmath.NormSlack + ofRelation
-			// docs/models/transh.md, "Slack".
+			// See docs/models/transh.md, "Slack".
 			if l2 {
 				for k, v := range x {
 					row[k] = float32(2 * (v + sign*float64(translation[k])))

@@ -113,7 +113,7 @@ func (w *pRotatEWorker) Query(q kg.Query, psi []float32) Slack {
 		psi[2*i+1], y = round(cos)
 		changes += math.Sqrt(x*x + y*y)
 	}
-	// docs/models/protate.md, "Slack".
+	// See docs/models/protate.md, "Slack".
 	const second = 1 + 1e-6 // bounds the norms of pairs
 	d := w.config.Dim
 	return Slack{changes*second + float64(d)*gamma(d+20), second, 0}

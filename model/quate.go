@@ -170,7 +170,7 @@ func (w *quatEWorker) Query(q kg.Query, psi []float32) Slack {
 		}
 		hamilton(quaternionAt(anchor, i), r).put(psi, i)
 	}
-	// docs/models/quate.md, "Slack".
+	// See docs/models/quate.md, "Slack".
 	return Slack{0, gamma(w.config.Dim+32) * fmath.Norm(anchor), 0}
 }
 

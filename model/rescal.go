@@ -92,7 +92,7 @@ func (w *rescalWorker) Queries(side kg.Side, relation int32, anchors []int32, ps
 			for k, v := range w.queries[i*w.ld:][:d] {
 				row[k] = float32(v)
 			}
-			// docs/models/rescal.md, "Slack".
+			// See docs/models/rescal.md, "Slack".
 			slacks[first+i] = Slack{0, gamma(3*d) * w.norm * fmath.Norm(w.anchors[i*w.ld:][:d]), 0}
 		}
 	}

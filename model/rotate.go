@@ -93,7 +93,7 @@ func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 		psi[2*i+1], y = round(float64(a*s) + float64(b*c))
 		changes += math.Sqrt(x*x + y*y)
 	}
-	// docs/models/rotate.md, "Slack".
+	// See docs/models/rotate.md, "Slack".
 	kappa := gamma(w.config.Dim + 20)
 	return Slack{changes*fmath.NormSlack + kappa*fmath.PairNorm(aRe, aIm), kappa, 0}
 }
@@ -180,7 +180,7 @@ func (w *rotatEL2Worker) Query(q kg.Query, psi []float32) Slack {
 		psi[k+i] = float32(2 * (float64(a*s) + float64(b*c)))
 	}
 	psi[2*k] = float32(-1 / w.b)
-	// docs/models/rotate.md, "Slack".
+	// See docs/models/rotate.md, "Slack".
 	kappa, known := gamma(3*k+40), fmath.Norm(anchor)
 	return Slack{kappa * known * known, 2 * kappa * known, kappa}
 }

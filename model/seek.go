@@ -154,7 +154,7 @@ func (w *seekWorker) Query(q kg.Query, psi []float32) Slack {
 			squares += m * m
 		}
 	}
-	// docs/models/seek.md, "Slack".
+	// See docs/models/seek.md, "Slack".
 	return Slack{0, gamma(w.width()+w.segments+4) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 

@@ -81,7 +81,7 @@ func (m *simplEModel) Query(q kg.Query, psi []float32) Slack {
 		first[i], second[i] = float32(x), float32(y)
 		squares += x*x + y*y
 	}
-	// docs/models/simple.md, "Slack".
+	// See docs/models/simple.md, "Slack".
 	return Slack{0, gamma(m.config.Dim+3) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 

@@ -88,7 +88,7 @@ func (m *transEL1) Query(q kg.Query, psi []float32) Slack {
 		psi[i], change = round(q)
 		changes += change
 	}, fmath.Norm1)
-	// docs/models/transe.md, "Slack".
+	// See docs/models/transe.md, "Slack".
 	kappa := gamma(m.config.Dim + 4)
 	return Slack{changes*fmath.NormSlack + kappa*known, kappa, 0}
 }
@@ -163,7 +163,7 @@ func (m *transEL2) Query(q kg.Query, psi []float32) Slack {
 	d := m.config.Dim
 	known := m.translate(q, func(i int, q float64) { psi[i] = float32(2 * q) }, fmath.Norm)
 	psi[d] = float32(-1 / m.b)
-	// docs/models/transe.md, "Slack".
+	// See docs/models/transe.md, "Slack".
 	kappa := gamma(2*d + 12)
 	return Slack{kappa * known * known, 2 * kappa * known, kappa}
 }

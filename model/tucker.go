@@ -137,7 +137,7 @@ const networkFloor = 0x1p-300
 func (w *tuckERWorker) Query(q kg.Query, psi []float32) Slack {
 	w.of(q.Relation)
 	anchor, d := w.Row(entityTable, q.Anchor), len(psi)
-	// docs/models/tucker.md, "Slack".
+	// See docs/models/tucker.md, "Slack".
 	if q.Side == kg.Tail {
 		w.last.kept = false
 		w.output(anchor)

@@ -157,7 +157,7 @@ func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 			s.numbers = append(s.numbers, i)
 		}
 	case size < 2*want:
-		// Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S.
+		// This is algorithm S of Knuth, The Art of Computer Programming, volume 2, 3.4.2.
 		for i := range size {
 			if rng.Uint64N(size-i) < want {
 				s.numbers = append(s.numbers, i)

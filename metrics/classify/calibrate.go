@@ -124,7 +124,7 @@ func platt(examples []Example) *Calibration {
 	mean, deviation := standardise(examples)
 	objective := func(a, b float64) (sum float64) {
 		for _, e := range examples {
-			// t·ln(1 + e⁻ˣ) + (1 − t)·ln(1 + eˣ), without overflow
+			// Add t·ln(1 + e⁻ˣ) + (1 − t)·ln(1 + eˣ), without overflow.
 			x := a*(e.Score-mean)/deviation + b
 			sum += math.Log1p(math.Exp(-math.Abs(x))) + math.Max(x, 0) - target(e)*x
 		}

@@ -236,7 +236,7 @@ type detour struct {
 func (detour) verdict() Verdict { return No }
 
 func (t detour) check(s subject, p *Pattern) error {
-	// v takes the place of b.
+	// In the triples of the pattern, v takes the place of b.
 	const a, v, d, e, r1, r2 = 0, 1, 3, 4, 0, 1
 	for _, shape := range t.shapes {
 		w, err := s.newWorld(&p.graph, shape.dim, shape.hyper)

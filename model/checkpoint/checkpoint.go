@@ -197,8 +197,8 @@ func (s *source) sha256(ctx context.Context) (_ string, err error) {
 }
 
 // verify returns an error if a file has changed since it was opened. It checks the files in the
-// reverse order of opening, so the periods in which the files are known to be unchanged lie within
-// each other.
+// reverse order of opening. The file that was opened first is therefore known to be unchanged for
+// the longest period, which contains the periods of all others.
 func (s *source) verify(ctx context.Context) error {
 	if s.files == nil {
 		panic("checkpoint: Verify after Close")

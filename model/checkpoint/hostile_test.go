@@ -219,7 +219,7 @@ func hostileNpy() map[string][]byte {
 	}
 }
 
-// hostileText returns hostile vocabularies.
+// hostileText returns hostile vocabularies, by what is wrong with them.
 func hostileText(t testing.TB) map[string][]byte {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)

@@ -106,7 +106,7 @@ func (o *options) boolean(key string) bool {
 	return v
 }
 
-// integer returns a positive number, such as a number of rows.
+// integer returns a positive integer, such as a number of rows.
 func (o *options) integer(key string) int {
 	v, _ := o.values[key].(json.Number)
 	n, err := strconv.ParseInt(v.String(), 10, 32)

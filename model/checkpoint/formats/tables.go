@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbering is the position of the inverse of relation r in a table with 2R rows.
+// numbering says where a table with 2R rows keeps relation r and its inverse.
 type numbering uint8
 
 const (
