@@ -26,9 +26,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table of reference checkpoints in docs/checkpoint.md")
 
-// tieRules maps prefixes of the names of the reference checkpoints to a function that returns the
+// tieRules maps prefixes of the names of the reference checkpoints to functions that return the
 // tool's rank for the numbers of better and equal scores. A tool that sorts the scores breaks ties
-// arbitrarily. The function then returns the best possible rank.
+// arbitrarily. Its function returns the best possible rank.
 var tieRules = map[string]func(better, equal float64) float64{
 	"conve": optimistic, "dglke": pessimistic, "dura": pessimistic, "expressive": realistic, "hake": optimistic,
 	"house": optimistic, "kbc": pessimistic, "mode": optimistic, "openke": optimistic, "ote": optimistic,

@@ -7,7 +7,7 @@ import (
 )
 
 // Provenance says where a result comes from: which program made it, when, how and from what. All
-// JSON that mquine writes contains this object. Parts that a result does not depend on are absent.
+// JSON reports of mquine contain this object. Parts that a result does not depend on are absent.
 type Provenance struct {
 	// Version is the version of mquine. Revision is the commit from which mquine was built, if the
 	// build recorded it. A revision with uncommitted changes ends with "+changes".

@@ -15,8 +15,9 @@ import (
 	"github.com/mquine/mquine/model/modeltest"
 )
 
-// definitions holds the reference score of each vector model, as a function of the rows of head,
-// relation and tail, in the order of operations that the model's file states.
+// definitions holds the reference scores of all models except MQuinE, MQuadE and the networks, as
+// functions of the rows of head, relation and tail. Operations are in the order that the model's
+// file states.
 var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"transe-l1": func(c model.Config, h, r, t []float64) float64 {
 		score := 0.0

@@ -35,7 +35,8 @@ const (
 
 var (
 	maxNorm = &HyperParameter{
-		Key: MaxNorm, Help: "largest Euclidean norm of an entity; training shortens longer ones; 0 for no limit",
+		Key: MaxNorm, Help: "largest Euclidean norm of an entity and, except in TransH, of a translation; " +
+			"training shortens longer vectors; 0 for no limit",
 		Least: 0, Most: math.MaxFloat64,
 	}
 	maxProjectionNorm = &HyperParameter{
