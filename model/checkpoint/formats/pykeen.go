@@ -157,7 +157,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 			relation.mapRows(separateQuaternions).mapRows(times(-1)), interleaved, nil)
 		if err == nil {
 			c.Notes = append(c.Notes, "PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, so the relations are negated; "+
-				"it interleaves the parts of quaternions, which mquine stores part by part")
+				"PyKEEN interleaves the parts of quaternions, and mquine stores them part by part")
 		}
 		return c, err
 	case "RotatE": // the tables hold complex numbers in pairs, and the norm has no option

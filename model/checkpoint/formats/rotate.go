@@ -21,8 +21,8 @@ import (
 // format does not read the file "checkpoint", a pickle. Only that file contains pRotatE's modulus,
 // which does not affect ranks.
 //
-// Forks of the repository write the same files for other models. Their formats precede this one in
-// All and use isRotateFork, openRotate and rotateDataPath.
+// Forks of the repository write similar folders for other models. Their formats precede this one in
+// All and use isRotateFork and rotateDataPath.
 var rotate = &Format{
 	Name: "rotate", Tool: "the RotatE repository (DeepGraphLearning/KnowledgeGraphEmbedding)",
 	Files:        "config.json, {entity,relation}_embedding.npy, *.dict",
