@@ -65,7 +65,7 @@ func (c *Checkpoint) CompareScores(ctx context.Context, path string) (n int, lar
 	if most := scoreTolerance * scale; largest > most {
 		err = fmt.Errorf("%s:%d: the score is %g, but the checkpoint gives (%s, %s, %s) the score %.9g: "+
 			"the difference %.2g is larger than the %.2g that float32 arithmetic explains: "+
-			"mquine misreads the checkpoint, or the scores belong to a different one",
+			"mquine misreads the checkpoint, or the scores belong to another checkpoint",
 			path, worst.line, worst.score, c.Entities.Label(worst.triple.Head),
 			c.Relations.Label(worst.triple.Relation), c.Entities.Label(worst.triple.Tail), score, largest, most)
 	}
