@@ -90,7 +90,7 @@ func TestImportVerify(t *testing.T) {
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	require.NoError(t, os.WriteFile(scores, []byte(strings.Replace(string(text), "score_lhs", "score", 1)), 0o644))
 	mquine(t, "import", dir, wrong, "--verify", scores).requireSentence(t, exitFailed,
-		"that float32 arithmetic explains: mquine misreads the checkpoint, or the scores belong to a different one")
+		"that float32 arithmetic explains: mquine misreads the checkpoint, or the scores belong to another checkpoint")
 	mquine(t, "import", dir, wrong, "--verify", filepath.Join(dir, "absent")).
 		requireSentence(t, exitFailed, "no such file")
 	assert.NoDirExists(t, wrong)

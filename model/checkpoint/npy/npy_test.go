@@ -103,7 +103,7 @@ func TestOpenConverts(t *testing.T) {
 	}
 }
 
-// A file that WriteFile writes has the same shape and elements when it is read again.
+// Open returns the shape and elements of a file that WriteFile wrote.
 func TestWriteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "array.npy")
 	values := make([]float32, 3*(1<<18)+3)
