@@ -18,10 +18,10 @@ import (
 // phases, k moduli and k biases. Phases are scaled so that the embedding range stands for π.
 //
 // The reference score is computed in float64, and every operation is rounded. Half a phase is value
-// · (π / range / 2), with π as the authors' code types it. c and s are its cosine and sine by
-// sinCos. By the addition theorems x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and σ = x c_t − y
-// s_t. P is the chain over i from 0 of |σ_i|, and Q is the chain of (m_h A − m_t B)². The score is
-// −(w_p P + w_m √Q).
+// · (π / range / 2), with π as mistyped in the authors' code (mistypedPi). c and s are its cosine
+// and sine by sinCos. By the addition theorems x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and σ =
+// x c_t − y s_t. P is the chain over i from 0 of |σ_i|, and Q is the chain of (m_h A − m_t B)². The
+// score is −(w_p P + w_m √Q).
 //
 // Towers: φ holds the triples (τ c_e, τ s_e, m_e), where τ is a power of two. With w = w_p/τ, tail
 // queries have ψ = (w sin α, −w cos α, w_m m_h A, w_m B) with α = (θ_h + θ_r)/2. Head queries have

@@ -148,7 +148,7 @@ type oteRelation struct {
 	model    *oteModel
 	side     kg.Side
 	relation int32     // or −1
-	u, norms []float64 // by group: U, and the norms of orthonormalise
+	u, norms []float64 // by group: U, and the norms that orthonormalise writes
 	scales   []float64 // σ or ρ
 	x        []float64 // a group of the anchor times its scales
 }

@@ -15,10 +15,10 @@ import (
 // that the embedding range stands for π.
 //
 // The reference score is computed in float64, and every operation is rounded. The phase is value ·
-// (π / range), with π as the authors' code types it. c and s are its cosine and sine by sinCos. By
-// the addition theorems x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x c_t − y s_t. The
-// score is minus the chain over i from 0 of |v_i|. It does not include the modulus, which would
-// only add another rounding to every score.
+// (π / range), with π as mistyped in the authors' code (mistypedPi). c and s are its cosine and
+// sine by sinCos. By the addition theorems x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x
+// c_t − y s_t. The score is minus the chain over i from 0 of |v_i|. It does not include the
+// modulus, which would only add another rounding to every score.
 //
 // Towers: φ holds the pairs (cos θ_e, sin θ_e). Tail queries have ψ = (sin α, −cos α) with α = θ_h
 // + θ_r. Head queries have ψ = (sin α, cos α) with α = θ_r − θ_t.
@@ -46,7 +46,7 @@ var modulus = &HyperParameter{
 	Initial: func(c Config) float64 { return 0.5 * phaseRange.Of(c) }, Least: 0, Most: math.MaxFloat64,
 }
 
-// mistypedPi is π as the authors' code types it.
+// mistypedPi is π with the wrong digits of the authors' code.
 const mistypedPi = 3.14159262358979323846
 
 type pRotatEModel struct{ phaseTable }

@@ -161,7 +161,7 @@ type search struct {
 	start   time.Time
 	// done counts the pairs of finished batches, and total counts all pairs.
 	done, total int64
-	finished    int // finished queries, with those of the interrupted search
+	finished    int // finished queries, including the queries of the interrupted search
 
 	mu   sync.Mutex
 	best map[int32]*topTriples // by relation, or 0 for the graph

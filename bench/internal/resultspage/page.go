@@ -49,7 +49,7 @@ func render(folder string) ([]byte, error) {
 
 // headline returns the table of the tuned data sets.
 func headline(datasets []*dataset) string {
-	rows := [][]string{{"data set", "best run", fullProtocol, paperProtocol, "paper, " + paperProtocol}}
+	rows := [][]string{{"data set", "run with the preset", fullProtocol, paperProtocol, "paper, " + paperProtocol}}
 	for _, d := range datasets {
 		if d.Best == "" {
 			continue
