@@ -104,7 +104,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 		}
 		least := map[Kind]float64{
 			KindDot: 0.999, KindL1: 0.99, KindGroupNorm: 0.95, KindPhase: 0.98, KindGroupNormOf: 0.95, KindHake: 0.49,
-			KindExpressive: 0.9, KindBoxE: 0.44, // for BoxE, the root halves the errors of sums
+			KindExpressive: 0.9, KindBoxE: 0.42, // for BoxE, the root halves the errors of sums
 		}[c.Kind()]
 		if !kerneltest.HasTwin(c) && b.Tier != Generic {
 			least = 0 // the error of the root exceeds all other errors: see TestRootError
@@ -115,18 +115,15 @@ func TestPanelErrorIsReached(t *testing.T) {
 
 // TestPanelErrorOfReciprocals checks the roundings of a term of BoxE.
 func TestPanelErrorOfReciprocals(t *testing.T) {
-	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
-		if c != BoxE {
-			t.Skip()
-		}
+	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(8, 9))
 		var ratio exactly.Ratio
-		for range 1000 {
-			a, w, v := rng.Float32(), 1+rng.Float32(), rng.Float32()
-			term := []float32{a, 0.5 * rng.Float32(), 0, w, 0}
-			panelError(t, b, c, slices.Concat(term, term), []float32{v, v}, &ratio)
+		for range 300 { // w |c − 1/(ab + ½)| in both boxes
+			term := []float32{rng.Float32(), rng.Float32() / 2, 0, 1 + rng.Float32(), 0}
+			factor := rng.Float32()
+			panelError(t, b, BoxE, slices.Concat(term, term), []float32{factor, factor}, &ratio)
 		}
-		ratio.Check(t, 0.1)
+		ratio.Check(t, 0.08)
 	})
 }
 
