@@ -432,9 +432,9 @@ func TestSlackOfHAKE(t *testing.T) {
 	})
 }
 
-// OTE: rounding ψ to float32, and the roundings of the reference. With groups of one coordinate, the
-// chain over the groups loses half a unit in the last place in every sum. With one group, the chain
-// of squares does. In a tail query the vector is the anchor, and in a head query the candidate.
+// OTE: rounding ψ to float32, and the roundings of the reference. With groups of one coordinate,
+// the chain over the groups loses half a unit in the last place in every sum. With one group, the
+// chain of squares does. The head is the anchor of one query and the candidate of the other.
 func TestSlackOfOTE(t *testing.T) {
 	hyper := func(size int, scale float64) map[string]float64 {
 		return map[string]float64{Group: float64(size), Scale: scale}
@@ -451,7 +451,7 @@ func TestSlackOfOTE(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		d, size int
-		rest    float64 // all entries of the vector except the first
+		rest    float64 // all entries of the head except the first
 		least   float64
 	}{
 		{"groups", 512, 1, 0x1p-53, 0.97},
@@ -470,9 +470,9 @@ func TestSlackOfOTE(t *testing.T) {
 	}
 }
 
-// HousE: rounding ψ and φ to float32, and the roundings of distances and of reflections. Reflections
-// with a unit vector that is too long make a vector longer. In a head query, the reference applies
-// them to the candidate and to the translation, and ψ applies them to the anchor.
+// HousE: rounding ψ and φ to float32, and the roundings of distances and of reflections. A
+// reflection with a unit vector that is too long makes a vector longer. In a head query, the
+// reference reflects the sum of the candidate and the translation, and ψ the anchor.
 func TestSlackOfHousE(t *testing.T) {
 	try := func(t *testing.T, d int, hyper map[string]float64, ratio *exactly.Ratio, tensors ...[]float32) {
 		m, err := New(Config{Model: "house", Dim: d, Entities: 2, Relations: 1, Hyper: hyper}, tensors)
@@ -509,7 +509,7 @@ func TestSlackOfHousE(t *testing.T) {
 		try(t, s, map[string]float64{Group: s, Reflections: n}, &ratio, wide([]float32{1}, 2*s), reflected)
 		ratio.Check(t, 0.09)
 	})
-	t.Run("reflections of the anchor", func(t *testing.T) { // ψ is close to 0, because w is close to the anchor
+	t.Run("reflections of the anchor", func(t *testing.T) { // w is close to the anchor, so ψ is close to 0
 		var ratio exactly.Ratio
 		entities := make([]float32, 2*s)
 		entities[s] = 1
@@ -532,8 +532,7 @@ func TestSlackOfBoxE(t *testing.T) {
 		}
 		ratio.Check(t, 0.4)
 	})
-	// The sum of a clamped exponent and of the other one is 0 and not 60. The boxes are very narrow, so
-	// V is nearly 1.
+	// Clamping makes a sum of exponents 0 instead of 60. The boxes are so narrow that V is 1.
 	for _, c := range []struct {
 		name       string
 		head, tail []float32
@@ -547,15 +546,16 @@ func TestSlackOfBoxE(t *testing.T) {
 	}
 }
 
-// ExpressivE: rounding ψ and φ to float32. In the functional variant, the reference loses nearly half a
-// unit in the last place in most of its sums.
+// ExpressivE: rounding ψ and φ to float32. In the functional variant, the reference loses nearly half
+// a unit in the last place in every second sum, and a quarter in the others.
 func TestSlackOfExpressivE(t *testing.T) {
 	t.Run("changes", func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 9))
 		var ratio exactly.Ratio
 		for range 2000 { // x₁ is large, and δ_h is small but not 0
+			width, centre, slope := (1+rng.Float32())/256, rng.Float32()/16, 1024+128*rng.Float32()
 			slackError(t, rows(t, Config{Model: "expressive", Dim: 1}, [][]float32{{0}, {-2 - 3*rng.Float32()}},
-				[][]float32{{(1 + rng.Float32()) / 256, 0, rng.Float32() / 16, 0, 0, 1024 + 128*rng.Float32()}}), &ratio)
+				[][]float32{{width, 0, centre, 0, 0, slope}}), &ratio)
 		}
 		ratio.Check(t, 0.6)
 	})
@@ -563,9 +563,10 @@ func TestSlackOfExpressivE(t *testing.T) {
 		const d = 512
 		relation := make([]float32, 4*d)
 		copy(relation[3*d:], vector(d, 0x1p27, 1.4140625)) // less than √2; float32 holds the square
+		head, tail := make([]float32, d), vector(d, 20, 20) // tanh 20 rounds to 1
+		m := rows(t, Config{Model: "expressive-functional", Dim: d}, [][]float32{head, tail}, [][]float32{relation})
 		var ratio exactly.Ratio
-		slackErrorOf(t, rows(t, Config{Model: "expressive-functional", Dim: d},
-			[][]float32{make([]float32, d), vector(d, 20, 20)}, [][]float32{relation}), kg.Tail, &ratio) // tanh 20 becomes 1
+		slackErrorOf(t, m, kg.Tail, &ratio) // in a head query, c is not 0
 		ratio.Check(t, 0.36)
 	})
 }
