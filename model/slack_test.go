@@ -557,12 +557,12 @@ func TestSlackOfExpressivE(t *testing.T) {
 			slackError(t, rows(t, Config{Model: "expressive", Dim: 1}, [][]float32{{0}, {-2 - 3*rng.Float32()}},
 				[][]float32{{width, 0, centre, 0, 0, slope}}), &ratio)
 		}
-		ratio.Check(t, 0.6)
+		ratio.Check(t, 0.7)
 	})
 	t.Run("functional", func(t *testing.T) {
 		const d = 512
 		relation := make([]float32, 4*d)
-		copy(relation[3*d:], vector(d, 0x1p27, 1.4140625)) // less than √2; float32 holds the square
+		copy(relation[3*d:], vector(d, 0x1p27, 1.4140625))  // less than √2; float32 holds the square
 		head, tail := make([]float32, d), vector(d, 20, 20) // tanh 20 rounds to 1
 		m := rows(t, Config{Model: "expressive-functional", Dim: d}, [][]float32{head, tail}, [][]float32{relation})
 		var ratio exactly.Ratio
