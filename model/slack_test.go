@@ -44,15 +44,20 @@ func wide(x []float32, n int) []float32 { return append(x, make([]float32, n-len
 // slackError compares the errors for both queries of the triple (0, 0, 1) with the slacks. For a
 // dot product, float32 must hold ψ and φ exactly. c must be 0.
 func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
-	w, triple := single(m, someBackend(t)), kg.Triple{Head: 0, Tail: 1}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		q, answer := triple.Query(side)
-		tower := m.Tower(side)
-		psi, phi := make([]float32, tower.Psi), make([]float32, tower.Phi)
-		slack, size := w.Query(q, psi), w.Feature(side, 0, answer, phi)
-		compared, _ := unrounded.Compare(tower.Compare, psi, phi)
-		ratio.See(exactly.Sub(exactly.Of(w.Reference(q, answer)), compared), slack.At(size))
+		slackErrorOf(t, m, side, ratio)
 	}
+}
+
+// slackErrorOf does the same for the query of one side.
+func slackErrorOf(t *testing.T, m Model, side kg.Side, ratio *exactly.Ratio) {
+	w, triple := single(m, someBackend(t)), kg.Triple{Head: 0, Tail: 1}
+	q, answer := triple.Query(side)
+	tower := m.Tower(side)
+	psi, phi := make([]float32, tower.Psi), make([]float32, tower.Phi)
+	slack, size := w.Query(q, psi), w.Feature(side, 0, answer, phi)
+	compared, _ := unrounded.Compare(tower.Compare, psi, phi)
+	ratio.See(exactly.Sub(exactly.Of(w.Reference(q, answer)), compared), slack.At(size))
 }
 
 // The reference loses half a unit in the last place in every sum. The first term is 1, and adding
@@ -425,5 +430,144 @@ func TestSlackOfHAKE(t *testing.T) {
 		var ratio exactly.Ratio
 		try(&ratio, Config{Dim: d, Hyper: hyper(0, 1)}, head, relation, make([]float32, 2*d))
 		ratio.Check(t, 0.45)
+	})
+}
+
+// OTE: rounding ψ to float32, and the roundings of the reference. With groups of one coordinate,
+// the chain over the groups loses half a unit in the last place in every sum. With one group, the
+// chain of squares does. The head is the anchor of one query and the candidate of the other.
+func TestSlackOfOTE(t *testing.T) {
+	hyper := func(size int, scale float64) map[string]float64 {
+		return map[string]float64{Group: float64(size), Scale: scale}
+	}
+	t.Run("changes", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(2, 6))
+		var ratio exactly.Ratio
+		for range 100 {
+			slackError(t, rows(t, Config{Model: "ote", Dim: 1, Hyper: hyper(1, ExponentialScale)},
+				[][]float32{{rng.Float32()}, {rng.Float32()}}, [][]float32{{1, rng.Float32()}}), &ratio)
+		}
+		ratio.Check(t, 0.999)
+	})
+	for _, c := range []struct {
+		name    string
+		d, size int
+		rest    float64 // all entries of the head except the first
+		least   float64
+	}{
+		{"groups", 512, 1, 0x1p-53, 0.97},
+		{"squares", 256, 256, math.Sqrt(kernel.U64) * (1 - 0x1p-20), 0.47},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			relation := make([]float32, c.d*c.size) // V and U are unit matrices
+			for i := range c.d {
+				relation[i*c.size+i%c.size] = 1
+			}
+			var ratio exactly.Ratio
+			slackError(t, rows(t, Config{Model: "ote", Dim: c.d, Hyper: hyper(c.size, NoScale)},
+				[][]float32{vector(c.d, 1, c.rest), make([]float32, c.d)}, [][]float32{relation}), &ratio)
+			ratio.Check(t, c.least)
+		})
+	}
+}
+
+// HousE: rounding ψ and φ to float32, and the roundings of distances and of reflections. A
+// reflection with a unit vector that is too long makes a vector longer. In a head query, the
+// reference reflects the sum of the candidate and the translation, and ψ the anchor.
+func TestSlackOfHousE(t *testing.T) {
+	try := func(t *testing.T, d int, hyper map[string]float64, ratio *exactly.Ratio, tensors ...[]float32) {
+		m, err := New(Config{Model: "house", Dim: d, Entities: 2, Relations: 1, Hyper: hyper}, tensors)
+		require.NoError(t, err)
+		slackError(t, m, ratio)
+	}
+	t.Run("changes", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(2, 7))
+		some := func() []float32 { return []float32{rng.Float32()} }
+		hyper := map[string]float64{Group: 1, Projections: 1, Reflections: 1, Translation: 1}
+		var ratio exactly.Ratio
+		for range 300 {
+			try(t, 1, hyper, &ratio, []float32{rng.Float32(), rng.Float32()}, []float32{1, 1, 1}, some(),
+				some(), some(), some(), some())
+		}
+		ratio.Check(t, 0.99)
+	})
+	t.Run("distances", func(t *testing.T) {
+		const d = 2048
+		var ratio exactly.Ratio
+		try(t, d, map[string]float64{Group: 1, Reflections: 1}, &ratio,
+			wide(vector(d, 1, 0x1p-53), 2*d), vector(d, 1, 1))
+		ratio.Check(t, 0.95)
+	})
+	// v·v loses every square except the first, so u = v, and every reflection of x = (±1, …) makes
+	// it longer by twice the lost squares.
+	const s, n = 64, 64
+	var reflected []float32
+	for range n {
+		reflected = append(reflected, vector(s, 1, math.Sqrt(kernel.U64)*(1-0x1p-20))...)
+	}
+	t.Run("reflections of the candidate", func(t *testing.T) {
+		var ratio exactly.Ratio
+		try(t, s, map[string]float64{Group: s, Reflections: n}, &ratio, wide([]float32{1}, 2*s), reflected)
+		ratio.Check(t, 0.09)
+	})
+	t.Run("reflections of the anchor", func(t *testing.T) { // w is close to the anchor, so ψ is close to 0
+		var ratio exactly.Ratio
+		entities := make([]float32, 2*s)
+		entities[s] = 1
+		try(t, s, map[string]float64{Group: s, Reflections: n, Translation: 1}, &ratio, entities, reflected,
+			wide([]float32{1 + 0x1p-23}, s))
+		ratio.Check(t, 0.09)
+	})
+}
+
+// BoxE: rounding ψ and φ to float32, and clamped exponents.
+func TestSlackOfBoxE(t *testing.T) {
+	t.Run("changes", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(2, 8))
+		var ratio exactly.Ratio
+		for range 2000 { // both boxes have the same error
+			entity := []float32{-2 * rng.Float32(), -2 * rng.Float32()}
+			centre, size := 1+2*rng.Float32(), -3*rng.Float32()
+			slackError(t, rows(t, Config{Model: "boxe", Dim: 1}, [][]float32{entity, entity},
+				[][]float32{{centre, 1, centre, 1, size, size}}), &ratio)
+		}
+		ratio.Check(t, 0.4)
+	})
+	// Clamping makes a sum of exponents 0 instead of 60. The boxes are so narrow that V is 1.
+	for _, c := range []struct {
+		name       string
+		head, tail []float32
+	}{{"position", []float32{100, 0}, []float32{0, -40}}, {"bump", []float32{0, -40}, []float32{100, 0}}} {
+		t.Run(c.name, func(t *testing.T) {
+			var ratio exactly.Ratio
+			slackError(t, rows(t, Config{Model: "boxe", Dim: 1}, [][]float32{c.head, c.tail},
+				[][]float32{{0, 1, 0, 1, -40, -40}}), &ratio)
+			ratio.Check(t, 0.49)
+		})
+	}
+}
+
+// ExpressivE: rounding ψ and φ to float32. In the functional variant, the reference loses nearly half
+// a unit in the last place in every second sum, and a quarter in the others.
+func TestSlackOfExpressivE(t *testing.T) {
+	t.Run("changes", func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(2, 9))
+		var ratio exactly.Ratio
+		for range 2000 { // x₁ is large, and δ_h is small but not 0
+			width, centre, slope := (1+rng.Float32())/256, rng.Float32()/16, 1024+128*rng.Float32()
+			slackError(t, rows(t, Config{Model: "expressive", Dim: 1}, [][]float32{{0}, {-2 - 3*rng.Float32()}},
+				[][]float32{{width, 0, centre, 0, 0, slope}}), &ratio)
+		}
+		ratio.Check(t, 0.7)
+	})
+	t.Run("functional", func(t *testing.T) {
+		const d = 512
+		relation := make([]float32, 4*d)
+		copy(relation[3*d:], vector(d, 0x1p27, 1.4140625))  // less than √2; float32 holds the square
+		head, tail := make([]float32, d), vector(d, 20, 20) // tanh 20 rounds to 1
+		m := rows(t, Config{Model: "expressive-functional", Dim: d}, [][]float32{head, tail}, [][]float32{relation})
+		var ratio exactly.Ratio
+		slackErrorOf(t, m, kg.Tail, &ratio) // in a head query, c is not 0
+		ratio.Check(t, 0.36)
 	})
 }
