@@ -13,6 +13,8 @@ const (
 	ListedCandidates   = "list"     // the entities in a file
 	TypedCandidates    = "type"     // the entities of some types
 	ObservedCandidates = "observed" // the entities seen on the side of the relation in training
+	// GivenNegatives are the entities that a file lists for each query, and the target.
+	GivenNegatives = "negatives"
 )
 
 // Restriction describes the candidates of one side, if they are not all entities.
@@ -21,10 +23,13 @@ type Restriction struct {
 	// Names is the file of a list, or the types.
 	Names []string `json:"names,omitempty"`
 	// Entities is the number of candidates before a filter. If it depends on the relation, it is the
-	// largest number.
+	// largest number. For given negatives, it is the length of the longest list, and Fewest of the
+	// shortest.
 	Entities int `json:"entities"`
+	Fewest   int `json:"fewest,omitempty"`
 	// SHA256 is the checksum of the candidates' labels in the order of the checkpoint, each with a
-	// line feed. It is empty if the candidates depend on the relation.
+	// line feed. For given negatives, it is the checksum of the file. It is empty if the candidates
+	// depend on the relation.
 	SHA256 string `json:"sha256,omitempty"`
 }
 
@@ -33,6 +38,11 @@ type Restriction struct {
 func (r *Restriction) String() string {
 	n := text.Plural(r.Entities, "candidate")
 	switch r.Kind {
+	case GivenNegatives:
+		if r.Fewest < r.Entities {
+			return fmt.Sprintf("%s to %s given negatives", text.Comma(r.Fewest), text.Comma(r.Entities))
+		}
+		return text.Plural(r.Entities, "given negative")
 	case ObservedCandidates:
 		return "candidates observed with the relation"
 	case TypedCandidates:

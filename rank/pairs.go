@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -20,7 +21,7 @@ type pairEngine struct {
 	scratch  []pairScratch   // by goroutine
 }
 
-// pairScratch holds the candidates of a target in the slice.
+// pairScratch holds the candidates of a target in the slice, and their scores.
 type pairScratch struct {
 	rows   []int32
 	scores []float64
@@ -101,9 +102,13 @@ func (e *pairEngine) Count(ctx context.Context, worker int, b *engine.Block) err
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			phases.Enter(engine.KernelPhase)
-			e.compare(b, &e.scratch[worker], row, t, known[:n])
+			s := &e.scratch[worker]
+			if first := t == b.TargetStart[row]; first || !same(b.Listed[t-1], b.Listed[t]) {
+				phases.Enter(engine.KernelPhase)
+				e.score(b, s, row, b.Listed[t])
+			}
 			phases.Enter(engine.DecidePhase)
+			e.compare(b, s, row, t, known[:n])
 			b.DecideMany(ctx)
 		}
 		known = known[n:]
@@ -111,21 +116,27 @@ func (e *pairEngine) Count(ctx context.Context, worker int, b *engine.Block) err
 	return nil
 }
 
-// compare compares target t of a row with its candidates in the slice. known are the known answers
-// to the row's query, in ascending order.
-func (e *pairEngine) compare(b *engine.Block, s *pairScratch, row int, t int32, known []engine.Known) {
+// same reports whether two lists are the same in memory, as for targets that differ only in their
+// tolerance.
+func same(a, b []int32) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// score scores the listed candidates in the slice for the query of a row.
+func (e *pairEngine) score(b *engine.Block, s *pairScratch, row int, listed []int32) {
 	f := e.features
 	s.rows = s.rows[:0]
-	for _, entity := range f.Slice.Within(b.Listed[t]) {
+	for _, entity := range f.Slice.Within(listed) {
 		if at := e.rowOf[entity]; at >= 0 {
 			s.rows = append(s.rows, at)
 		}
 	}
-	if cap(s.scores) < len(s.rows) {
-		s.scores = make([]float64, 2*len(s.rows))
-	}
-	scores := s.scores[:len(s.rows)]
-	b.Job.Backend.Pair(f.Tower.Compare, scores, b.Row(row), f.Rows, f.Stride(), s.rows)
+	s.scores = slices.Grow(s.scores[:0], len(s.rows))[:len(s.rows)]
+	b.Job.Backend.Pair(f.Tower.Compare, s.scores, b.Row(row), f.Rows, f.Stride(), s.rows)
+}
+
+// compare compares the scored candidates with target t of a row. known are the known answers to the
+// row's query, in ascending order.
+func (e *pairEngine) compare(b *engine.Block, s *pairScratch, row int, t int32, known []engine.Known) {
+	f := e.features
 	for i, at := range s.rows {
 		for len(known) > 0 && known[0].Position < at {
 			known = known[1:]
@@ -137,7 +148,7 @@ func (e *pairEngine) compare(b *engine.Block, s *pairScratch, row int, t int32, 
 			}
 		}
 		entity := b.Job.Rep(f.Slice.Entity(int(at)))
-		low, high := b.Interval(row, scores[i], f.Norms[at], f.Sizes[at])
+		low, high := b.Interval(row, s.scores[i], f.Norms[at], f.Sizes[at])
 		order := b.Order(t, entity, low, high)
 		if order == engine.Undecided {
 			b.Pending = append(b.Pending, engine.Pending{Row: int32(row), Target: t, Entity: entity, Left: left})

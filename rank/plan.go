@@ -11,7 +11,8 @@ import (
 )
 
 // newPlan returns the distinct queries of ranks, with their targets. The first exact ranks have
-// targets without a tolerance. The same targets follow once for each tolerance. Queries with the
+// targets without a tolerance. The same targets follow once for each tolerance; in the plan, the
+// targets that differ only in their tolerance are consecutive. Queries with the
 // same relation are consecutive, so a model.Worker prepares the relation once. listed holds the
 // candidates of each exact rank, or is nil if queries have candidates.
 func newPlan(m model.Model, s *sets, ranks []Rank, exact int, listed [][]int32) engine.Plan {
@@ -26,7 +27,8 @@ func newPlan(m model.Model, s *sets, ranks []Rank, exact int, listed [][]int32) 
 	}
 	order := queryOrder(m, s)
 	slices.SortFunc(p.Targets, func(x, y engine.Target) int {
-		return cmp.Or(order(queryOf(x), queryOf(y)), cmp.Compare(x.Rank, y.Rank))
+		return cmp.Or(order(queryOf(x), queryOf(y)), cmp.Compare(int(x.Rank)%exact, int(y.Rank)%exact),
+			cmp.Compare(x.Rank, y.Rank))
 	})
 	for i, t := range p.Targets {
 		q := queryOf(t)

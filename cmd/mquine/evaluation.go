@@ -26,6 +26,7 @@ type evaluation struct {
 	compute
 	setup
 	restriction
+	negatives negatives
 	printed
 	tableFlags
 	ensemble ensemble
@@ -82,6 +83,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err := e.ensemble.fit(ctx, log, meter, t, e.split, options); err != nil {
 		return err
 	}
+	options.Negatives = t.negatives
 	r, err := e.rank(ctx, log, meter, t, options)
 	if err != nil {
 		return err
@@ -128,8 +130,10 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// among are the candidates, or nil if they are all entities, and restrictions describes them.
+	// among are the candidates, or nil if they are all entities. negatives are the candidates of single
+	// queries, or nil. restrictions describes either.
 	among        *rank.Candidates
+	negatives    *rank.Negatives
 	restrictions *metrics.Restrictions
 	labels       map[string]string // the labels of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the
@@ -162,6 +166,12 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	}
 	if t.among, t.restrictions, err = e.restriction.load(ctx, s); err != nil {
 		return nil, err
+	}
+	if e.negatives.given() {
+		t.negatives, t.restrictions, err = e.negatives.load(ctx, s.graph, t.triples, e.wantsJSON())
+		if err != nil {
+			return nil, err
+		}
 	}
 	if err := e.checkTargets(log, t); err != nil {
 		return nil, err
@@ -292,7 +302,9 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	if err != nil {
 		return nil, err
 	}
-	report.SetLimits(metrics.Limits(t.index, t.triples, t.among, e.sides, e.filters, nil))
+	if t.negatives == nil {
+		report.SetLimits(metrics.Limits(t.index, t.triples, t.among, e.sides, e.filters, nil))
+	}
 	report.SetExtremes(t.graph, ranks, e.filters[len(e.filters)-1], e.ties)
 	report.AddLabels(t.labels)
 	if e.named() {
@@ -372,8 +384,12 @@ func writeStatistics(w io.Writer, s rank.Stats) {
 		stages = fmt.Sprintf("int8, %s after fine codes", text.Comma(s.Rescored.Float64))
 	}
 	undecided := cmp.Or(s.Rescored.Int8, s.Rescored.Float64)
-	fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
-		text.Plural(int(undecided), "pair"), stages, text.Comma(s.Rescored.Reference))
+	if undecided == 0 {
+		fmt.Fprintf(w, "undecided: %s after %s\n", text.Plural(int(s.Rescored.Reference), "pair"), stages)
+	} else {
+		fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
+			text.Plural(int(undecided), "pair"), stages, text.Comma(s.Rescored.Reference))
+	}
 	fmt.Fprintf(w, "deciding them took %.1f%% of the time\n", 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if s.Dropped > 0 {
 		fmt.Fprintf(w, "early exit skipped %.1f%% of the terms\n", 100*s.Dropped)
