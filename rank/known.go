@@ -33,7 +33,8 @@ func countCandidates(ctx context.Context, j *engine.Job, x *kg.Index, ranks []Ra
 					continue
 				}
 				for t := q.First; t < q.Last; t++ {
-					ranks[j.Targets[t].Rank].Candidates = countListed(j.Targets[t].Answer, j.Listed[t], p.Candidates, known)
+					target := j.Targets[t]
+					ranks[target.Rank].Candidates = countListed(target.Answer, j.Listed[t], p.Candidates, known)
 				}
 			}
 		})
@@ -65,7 +66,7 @@ func countCandidatesOf(targets []engine.Target, candidates engine.Set, known kg.
 	}
 }
 
-// countListed is countCandidates for a target with candidates of its own.
+// countListed is countCandidates for a target with listed candidates.
 func countListed(answer int32, listed []int32, among engine.Set, known kg.Answers) (left [NumFilters]int32) {
 	n := int32(len(listed))
 	if among.Find(answer) >= 0 {

@@ -124,7 +124,7 @@ func TestNegatives(t *testing.T) {
 	}
 }
 
-// If every list holds all other entities, the ranks equal those of a full ranking.
+// If every list holds all other entities, the ranks equal the ranks of a full ranking.
 func TestAllNegatives(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(49, 2)), 60, 3, 200, 10, 30)
 	test := g.Splits[kg.Test]

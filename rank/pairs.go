@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// pairEngine compares targets with candidates of their own (engine.Plan.Listed), one pair after the
+// pairEngine compares targets with the candidates that the plan lists for them, one pair after the
 // other. Such targets share so few candidates that panels would mostly compute unwanted scores. The
 // first stage is the float64 score of a pair, and the last one the reference score.
 type pairEngine struct {
@@ -80,7 +80,7 @@ func (e *pairEngine) MostParts() int             { return 1 }
 func (*pairEngine) Close() error                 { return nil }
 
 func (*pairEngine) Contend(context.Context, int, *engine.Block, *engine.Lists) error {
-	return errors.New("rank: predictions have no targets with candidates of their own")
+	return errors.New("rank: a prediction has no lists of candidates")
 }
 
 func (e *pairEngine) Count(ctx context.Context, worker int, b *engine.Block) error {

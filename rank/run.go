@@ -28,7 +28,7 @@ type Options struct {
 	// Among restricts the candidates further, to lists; nil means no restriction. Run compares a
 	// target with the candidates of its query even if it is not one of them (Among.Excluded).
 	Among *Candidates
-	// Negatives gives every query of Run candidates of its own; nil means none. It excludes Among and
+	// Negatives gives every query of Run a list of candidates; nil means no lists. It excludes Among and
 	// Engine. Screen and Predict ignore it.
 	Negatives *Negatives
 	// Engine counts in place of the backend; nil means the backend. Package rank/gpu provides an

@@ -147,8 +147,8 @@ func parse(file []byte, integers bool) (*File, error) {
 		if integers {
 			wanted, as = "int64 and int32", "<i8"
 		}
-		return nil, fmt.Errorf("its elements have type %.40q, but only %s can be read: save it again after astype('%s')",
-			h.descr, wanted, as)
+		return nil, fmt.Errorf("its elements have type %.40q, but only %s can be read: "+
+			"save it again after astype('%s')", h.descr, wanted, as)
 	}
 	if h.fortran {
 		return nil, errors.New("its elements are in Fortran order: save it again after numpy.ascontiguousarray")

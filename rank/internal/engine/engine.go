@@ -181,8 +181,8 @@ func (j *Job) Rep(e int32) int32 {
 	return j.Representatives[e]
 }
 
-// Pairs returns the number of pairs of a query and a candidate or, if targets have candidates of their
-// own, of a target and a candidate.
+// Pairs returns the number of pairs of a query and a candidate or, if the plan lists
+// candidates, of a target and a candidate.
 func (j *Job) Pairs() (n int64) {
 	if j.Listed != nil {
 		for _, list := range j.Listed {
