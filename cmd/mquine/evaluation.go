@@ -384,7 +384,7 @@ func writeStatistics(w io.Writer, s rank.Stats) {
 		stages = fmt.Sprintf("int8, %s after fine codes", text.Comma(s.Rescored.Float64))
 	}
 	undecided := cmp.Or(s.Rescored.Int8, s.Rescored.Float64)
-	if undecided == 0 {
+	if stages == "float64" {
 		fmt.Fprintf(w, "undecided: %s after %s\n", text.Plural(int(s.Rescored.Reference), "pair"), stages)
 	} else {
 		fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
