@@ -55,6 +55,8 @@ func (r *Restriction) String() string {
 type Restrictions struct {
 	Tail *Restriction `json:"tail,omitempty"`
 	Head *Restriction `json:"head,omitempty"`
+	// Sample describes the drawn candidates if the metrics are estimates.
+	Sample *Sample `json:"sample,omitempty"`
 	// Excluded counts the queries that are left out because their target is not a candidate.
 	Excluded int `json:"excluded_queries,omitempty"`
 }
@@ -83,6 +85,9 @@ func (r *Restrictions) Describe(sides rank.Sides, all int) string {
 		s = head
 	default:
 		s = fmt.Sprintf("tails among %s, heads among %s", tail, head)
+	}
+	if r.Sample != nil {
+		s += ", " + r.Sample.String()
 	}
 	if r.Excluded > 0 {
 		s += fmt.Sprintf(", %s left out", text.Plural(r.Excluded, "query"))

@@ -54,7 +54,8 @@ itself is always a candidate.
   rounded      mean of the two, rounded up
 
 --protocol: how to evaluate. The protocols of tools take the mean over both
-sides, under filter all except ogb. Do not combine them with --side, --filter or --ties.
+sides, under filter all (ogb: none). Do not combine them with --side, --filter
+or --ties.
   full    the protocol that --side, --filter and --ties describe
   rotate  the RotatE repository: optimistic ties
   kbc     kbc and KGE-DURA: pessimistic ties
@@ -72,6 +73,7 @@ stops. --skip-excluded leaves such queries out and counts them. AMR and AMRI
 compare with a random ranking of the candidates.
 
 ` + negativesHelp + `
+` + sampleHelp + `
 --ensemble: rank the weighted sum of the scores of several checkpoints, exactly.
 Their models must compare by dot product, and have the same entities. Distances
 in the L2 norm count squared, and margins do not count.
@@ -132,7 +134,7 @@ the table to standard error.
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
 			}
-			return cmp.Or(e.restriction.check(), e.gpus.check(e.compute), e.checkRelations(), e.checkNegatives())
+			return cmp.Or(e.restriction.check(), e.gpus.check(e.compute), e.checkRelations(), e.checkNegatives(), e.checkSample(cmd.Flags().Changed("seed")))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -152,6 +154,7 @@ the table to standard error.
 		"leave out queries whose true answer is not a candidate, instead of failing")
 	inGroup(cmd, candidateFlags, "skip-excluded")
 	e.negatives.add(cmd)
+	e.sample.add(cmd)
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
 		"format of the first stage for dot products on the processor: auto, float32, int8 or int16; "+

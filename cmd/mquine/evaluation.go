@@ -27,6 +27,7 @@ type evaluation struct {
 	setup
 	restriction
 	negatives negatives
+	sample    sample
 	printed
 	tableFlags
 	ensemble ensemble
@@ -83,6 +84,9 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err := e.ensemble.fit(ctx, log, meter, t, e.split, options); err != nil {
 		return err
 	}
+	if err := e.sample.draw(ctx, e, t); err != nil {
+		return err
+	}
 	options.Negatives = t.negatives
 	r, err := e.rank(ctx, log, meter, t, options)
 	if err != nil {
@@ -134,6 +138,7 @@ type task struct {
 	// queries, or nil. restrictions describes either.
 	among        *rank.Candidates
 	negatives    *rank.Negatives
+	drawn        *rank.Sample // nil without --sample; its negatives are drawn
 	restrictions *metrics.Restrictions
 	labels       map[string]string // the labels of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the
@@ -244,6 +249,9 @@ func (e *evaluation) rank(
 		return nil, err
 	}
 	t.leaveOut(ranking)
+	if t.drawn != nil {
+		t.drawn.Scale(ranking.Ranks)
+	}
 	return &ranked{ranking, options, c}, c.measure()
 }
 
@@ -304,6 +312,9 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	}
 	if t.negatives == nil {
 		report.SetLimits(metrics.Limits(t.index, t.triples, t.among, e.sides, e.filters, nil))
+	}
+	if t.drawn != nil {
+		report.SetEstimate(ranks)
 	}
 	report.SetExtremes(t.graph, ranks, e.filters[len(e.filters)-1], e.ties)
 	report.AddLabels(t.labels)
@@ -412,6 +423,11 @@ func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 	}
 	if !people {
 		return nil
+	}
+	if r.Estimate != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n", r.Estimate.Notes(r.Restrictions.Sample, e.TableOptions)); err != nil {
+			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
+		}
 	}
 	for _, d := range r.Deviations {
 		if _, err := fmt.Fprintf(w, "\n%s\n", e.fixed.Explain(d, r.Results[0].N)); err != nil {

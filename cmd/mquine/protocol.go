@@ -36,7 +36,7 @@ func (e *evaluation) checkRelations() error {
 	}{
 		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
 		{e.screen != rank.AutoScreen, "--screen"}, {e.restriction.given(), "a restriction of the candidates"},
-		{e.negatives.given(), "a list of negatives"},
+		{e.negatives.given(), "a list of negatives"}, {e.sample.n > 0, "--sample"},
 		{e.ensemble.paths != nil, "--ensemble"},
 	} {
 		if flag.given {
@@ -48,13 +48,17 @@ func (e *evaluation) checkRelations() error {
 }
 
 // follow sets the sides, filters and ties of the protocol. It refuses flags that would also set
-// them. Without a protocol, given negatives are not filtered unless --filter is
-// given.
+// them. Without a protocol, given negatives are not filtered, and samples have
+// the filter all, unless --filter is given.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
 	i := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == e.protocol })
 	if i < 0 {
-		if e.negatives.given() && !flags.Changed("filter") {
+		switch {
+		case flags.Changed("filter"):
+		case e.negatives.given():
 			e.filters = []rank.Filter{rank.None}
+		case e.sample.n > 0:
+			e.filters = []rank.Filter{rank.All}
 		}
 		return nil
 	}
