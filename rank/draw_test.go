@@ -78,7 +78,7 @@ func TestSample(t *testing.T) {
 			sum, squares, reciprocal = sum+mr, squares+mr*mr, reciprocal+mrr
 		}
 		mean := sum / seeds
-		deviation := math.Sqrt((squares/seeds - mean*mean) / seeds) // of the mean
+		deviation := math.Sqrt((squares/seeds - mean*mean) / seeds) // standard error of the mean
 		assert.InDelta(t, wantMR, mean, 4*deviation, "filter %v", f)
 		assert.Less(t, deviation, 0.02*wantMR, "the test is sharp")
 		assert.Greater(t, reciprocal/seeds, wantMRR+0.01, "filter %v", f)

@@ -49,14 +49,14 @@ func newPlan(m model.Model, s *sets, ranks []Rank, exact int, listed [][]int32) 
 		for i, t := range p.Targets {
 			p.Listed[i] = s.list[0].Within(listed[int(t.Rank)%exact])
 		}
-		needOnlyListed(&p, m.Config().Entities)
+		restrictPasses(&p, m.Config().Entities)
 	}
 	return p
 }
 
-// needOnlyListed replaces the candidates of each pass, a range, by those among them that are listed or
+// restrictPasses replaces the candidates of each pass, a range, by those among them that are listed or
 // targets.
-func needOnlyListed(p *engine.Plan, entities int) {
+func restrictPasses(p *engine.Plan, entities int) {
 	pass := make([]int32, entities) // the last pass that needs an entity, counted from 1
 	for i := range p.Passes {
 		ps := &p.Passes[i]
