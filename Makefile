@@ -63,7 +63,8 @@ cross: ## build for other systems and without assembly
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	$(GO) build -tags noasm ./...
 
-# These are the systems of make release, and FreeBSD.
+# These are the systems of make release except linux/amd64, where the other targets run. FreeBSD and Windows on ARM are
+# not in a release.
 SYSTEMS = linux/arm64 darwin/arm64 darwin/amd64 freebsd/amd64 windows/amd64 windows/arm64
 cross-all: ## build for all systems
 	@for system in $(SYSTEMS); do \

@@ -1,5 +1,5 @@
 // Package bench measures the speed of kernels and whole jobs, and compares kernels to the machine's
-// limits. All lists the benchmarks, and Run runs them and writes the results; `go test -bench .
+// limits. All lists the benchmarks, and Run runs them and writes the results. `go test -bench .
 // ./bench` runs the same benchmarks as `mquine bench run`. Package compare compares results, and
 // package report draws them. docs/benchmarks.md explains the names and metrics.
 package bench

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// TestBenchstat checks that benchstat compares the results of two commits without options.
+// TestBenchstat checks that benchstat without options compares the results of two commits.
 // benchstat compares nothing if a configuration line differs.
 func TestBenchstat(t *testing.T) {
 	dir := t.TempDir()

@@ -135,8 +135,8 @@ func (f *fixtures) withKind(ctx context.Context, s shape, m string, dim int, kin
 	return f.subject, nil
 }
 
-// The kinds of checkpoints: with initial parameters, trained for one epoch, trained for a few
-// epochs, and clustered.
+// These are the kinds of checkpoints: with initial parameters, trained for one epoch, trained for a
+// few epochs, and clustered.
 const (
 	randomKind    = "random"
 	earlyKind     = "early"

@@ -9,8 +9,9 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// outOfCache is a size in bytes of which a last-level cache holds little. With 64 MiB, the caches of
-// some servers hold half of a table, and times vary from process to process.
+// outOfCache is the size in bytes of a table of which a last-level cache holds only a small part.
+// With 64 MiB, the caches of some servers hold half of a table, and times vary from process to
+// process.
 const outOfCache = 256 << 20
 
 // panels scores a query block against panel after panel, as a ranking does, with features that

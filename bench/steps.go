@@ -19,10 +19,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// trainingSteps measures training steps on a graph of FB15k-237's size: 14,541 entities, 237
-// relations, 1,024 positives from both sides, 1,024 shared negatives for each side. With Z-samples
-// the graph is FB15k-237 itself, because a random graph has no Z-patterns. MQuinE has d = 38; the
-// vector models have 400 values per entity.
+// trainingSteps measures training steps on a random graph with the 14,541 entities and 237
+// relations of FB15k-237. A step has 1,024 positives from both sides and 1,024 shared negatives for
+// each side. With Z-samples, the graph is FB15k-237 itself, because a random graph has no
+// Z-patterns. MQuinE has d = 38; the vector models have 400 values per entity.
 //
 // cpu-ms/step is the median processor time of a step on all threads. pct-peak is the share of this
 // time that the step's terms would need at the ceilings of their operations on all threads. The
@@ -236,8 +236,8 @@ func (l threadsLimit) sample() float64 {
 	return sum / float64(len(l))
 }
 
-// skewedGraph returns a graph of random training triples. A few entities and relations occur in
-// most of them.
+// skewedGraph returns a graph of random training triples, in which entities and relations with
+// smaller identifiers occur more often.
 func skewedGraph(entities, relations, triples int) *kg.Graph {
 	rng := rand.New(rand.NewPCG(1, 1))
 	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}

@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// dimOf returns the dimension at which a model is measured: for matrix models, the MQuinE paper's
-// dimension on FB15k-237; for other models, the largest dimension with which an entity has at most
-// 1,000 parameters.
+// dimOf returns the dimension at which a model is measured. For MQuinE and MQuadE, it is the MQuinE
+// paper's dimension on FB15k-237. For TuckER and ConvE, it is the dimension of their authors. For
+// other models, it is the largest dimension with which an entity has at most 1,000 parameters.
 func dimOf(name string) int {
 	switch name {
 	case "mquine", "mquade":
@@ -50,9 +50,8 @@ func entityWidth(name string, d int) int {
 }
 
 // towers measures a model's work for one entity, one query and one reference score. GFLOP/s counts
-// matrix products and norms and is not reported for vector models. GB/s counts the entity's
-// parameters and the vector that is written, but not the relation's parameters, which stay in the
-// caches.
+// matrix products and is reported only for MQuinE and MQuadE. GB/s counts the entity's parameters
+// and the vector that is written, but not the relation's parameters, which stay in the caches.
 func towers(s *suite) []Benchmark {
 	const entities, relations = 4096, 16
 	var list []Benchmark

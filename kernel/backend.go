@@ -85,7 +85,8 @@ func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
 	multiply(b.matMulFMA, c, a, bm, d, d, d, LD(d), true)
 }
 
-// MatMulFMARows is MatMulFMA for matrices a and c of n × d. They have LD(n) rows of LD(d) entries.
+// MatMulFMARows is MatMulFMA for n × d matrices a and c, which are stored as LD(n) rows of LD(d)
+// entries.
 func (b *Backend) MatMulFMARows(c, a, bm []float64, n, d int) {
 	multiply(b.matMulFMA, c, a, bm, n, d, d, LD(d), false)
 }

@@ -263,8 +263,8 @@ func nearest(c Comparison, q, e []float32) {
 	}
 }
 
-// TestDrop requires that early exit does not change the counts: it skips only strips that do not matter, and
-// nothing is counted for a skipped strip.
+// TestDrop requires that early exit does not change the counts. It must skip only strips that do
+// not matter and count nothing for a skipped strip.
 func TestDrop(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		if !Falling(c) {

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// Unit roundoffs of float32 and float64.
+// U32 and U64 are the unit roundoffs of float32 and float64.
 const (
 	U32 = 1.0 / (1 << 24)
 	U64 = 1.0 / (1 << 53)

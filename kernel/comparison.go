@@ -17,8 +17,8 @@ type Comparison struct{ *spec }
 // Kind numbers the comparisons, for use as an index and in CUDA.
 type Kind uint8
 
-// The kinds, in the order of Comparisons. The CUDA kernels use the same numbers for the kinds that
-// they have.
+// The kinds are in the order of Comparisons. The CUDA kernels use the same numbers for the kinds
+// that they have.
 const (
 	KindDot Kind = iota
 	KindL1
@@ -47,7 +47,7 @@ type spec struct {
 	// falling reports whether a score never rises as coordinates are added.
 	falling bool
 	// exits reports whether rankings leave strips of a falling score early and order the coordinates
-	// so that they can. Every distance sets it.
+	// so that they can. Distances do not need it, because rankings always do so for them.
 	exits bool
 	// distance reports whether errors are relative to the distance D, the absolute value of a score
 	// whose terms all have the same sign. products reports whether errors are relative to ‖ψ‖‖φ‖.
@@ -174,7 +174,7 @@ func (c Comparison) Distance() bool { return c.distance }
 func (c Comparison) Exits() bool { return c.distance || c.exits }
 
 // PsiNorm returns an upper bound on ‖ψ‖, or on the number that takes its place in the error bounds of
-// BoxE and Expressive. PhiNorm does the same for φ.
+// BoxE and Expressive.
 func (c Comparison) PsiNorm(psi []float32) float64 {
 	if c.psiNorm != nil {
 		return c.psiNorm(psi)
@@ -182,7 +182,8 @@ func (c Comparison) PsiNorm(psi []float32) float64 {
 	return fmath.Norm(psi)
 }
 
-// PhiNorm is described with PsiNorm.
+// PhiNorm returns an upper bound on ‖φ‖, or on the number that takes its place in the error bounds
+// of BoxE and Expressive.
 func (c Comparison) PhiNorm(phi []float32) float64 {
 	if c.phiNorm != nil {
 		return c.phiNorm(phi)

@@ -8,8 +8,8 @@ import (
 )
 
 // Expressive compares pairs of entities with the parallelograms of ExpressivE
-// (docs/models/expressive.md). Every coordinate φ_i has two terms. For each, ψ contains the numbers
-// a, s, w, k, l and v. With x = |a − s φ_i|, the score is
+// (docs/models/expressive.md). Every coordinate φ_i has two terms. For each term, ψ contains the
+// numbers a, s, w, k, l and v. With x = |a − s φ_i|, the score is
 //
 //	−Σ(w x − k)²   if x > 1 for any term (outside),
 //	−Σ(v x)²       if x ≤ l for every term (inside),
@@ -24,8 +24,8 @@ import (
 var Expressive = define(spec{
 	kind: KindExpressive, name: "expressive", group: 1, psi: 2 * expressiveTerm, phi: 1,
 	falling: true, products: true, exits: true, limit: productLimit,
-	// Each of the two terms: a product and a difference, a product and a difference, a square and its
-	// sum.
+	// Each of the two terms needs a product and a difference, a product and a difference, a square
+	// and its sum.
 	flops:          12,
 	portOperations: 20, // each of the two terms: three multiply-adds, a mask and a maximum
 	panelError: func(n, k int, _ float64) (relative, absolute float64) {

@@ -41,7 +41,7 @@ var GroupNorm = define(spec{
 	},
 })
 
-// rootErrors bounds the relative error of the square root in the panels of GroupNorm. Generic
+// rootErrors bounds the relative error of the square root in the panels of group norms. Generic
 // rounds the root correctly, AVX2 approximates it with VRSQRTPS, and AVX512 approximates it with
 // VRSQRT14PS.
 var rootErrors = [numTiers]float64{Generic: U32, AVX2: 1.5 * 0x1p-12, AVX512: 0x1p-14}

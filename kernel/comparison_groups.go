@@ -52,14 +52,14 @@ func newGroupNorm(size int) Comparison {
 		// Each coordinate needs a difference, a square and a sum. A group adds a root and the sum
 		// over groups, but needs one sum of squares less.
 		flops: 3 + 1/float64(size),
-		// size + 2 roundings under the root: two for the difference, one for the square and size − 1
-		// for the sum. The root halves them (docs/numerics.md, "Panel scores").
+		// There are size + 2 roundings under the root: two for the difference, one for the square
+		// and size − 1 for the sum. The root halves them (docs/numerics.md, "Panel scores").
 		panelError: func(n, k int, root float64) (relative, absolute float64) {
 			sums := Gamma(n+(size+3)/2, U32)
 			return sums + root*(1+sums), float64(k) * 0x1p-63
 		},
-		// Under the root: two roundings for the difference, one for the square, the sums of a lane,
-		// and three to join the lanes. The root halves them and rounds once.
+		// Under the root, there are two roundings for the difference, one for the square, one for
+		// each sum of a lane, and three to join the lanes. The root halves them and rounds once.
 		pairRoundings: (5+(size+7)/8+1)/2 + 1,
 		pairSums:      func(n int) int { return n / size },
 		scores: func(psi, phi []float32, query int) (sums [genericNR]float32) {

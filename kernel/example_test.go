@@ -7,8 +7,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Two queries against three candidates: how many candidates have a dot product above the threshold
-// of the query's target, and which are too close to it to decide?
+// This example scores two queries against three candidates. How many candidates have a dot product
+// above the threshold of the query's target, and which are too close to the threshold to decide?
 func ExamplePanels_Score() {
 	b, err := kernel.New(kernel.Options{})
 	if err != nil {

@@ -22,7 +22,7 @@ type Tier uint8
 const (
 	// Generic is portable Go.
 	Generic Tier = iota
-	// AVX2 needs AVX2 and FMA.
+	// AVX2 needs AVX2, FMA and POPCNT.
 	AVX2
 	// AVX512 needs AVX-512 F, BW, DQ and VL.
 	AVX512

@@ -32,8 +32,8 @@ const (
 )
 
 // QueryBlock returns the number of queries of k words to score against one panel after another. It
-// is a multiple of MR. The queries fill half of the L2 cache; the panel and the scores use the
-// other half.
+// is a multiple of MR. The queries fill at most half of the L2 cache, unless one strip needs more.
+// The panel and the scores use the other half.
 func (p Panels) QueryBlock(k int) int {
 	l2 := cpuid.CPU.Cache.L2
 	if l2 <= 0 {

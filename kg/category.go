@@ -7,7 +7,7 @@ import "github.com/mquine/mquine/internal/text"
 //
 // Many means more than 1.5 on average (Bordes et al., NIPS 2013). The averages are over the
 // distinct queries of the training split: tails of (head, relation, ?) and heads of (?, relation,
-// tail). Tools differ in the splits that they count and in whether 1.5 itself is many; Category
+// tail). Tools differ in the splits that they count, and in whether 1.5 itself is many. Category
 // follows LibKGE. A relation without training triples is 1-1.
 type Category uint8
 

@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Write a data set as text files, read it, and ask for known answers.
+// This example writes a data set as text files, reads it and asks for known answers.
 func Example() {
 	dir, err := os.MkdirTemp("", "family")
 	if err != nil {
@@ -96,5 +96,5 @@ func ExampleGraph_Relabel() {
 	fmt.Println(err)
 	// Output:
 	// [{2 0 1}] [1 entity only in the checkpoint stays a candidate]
-	// data set small: the checkpoint lacks 1 entity of the data (b): evaluate it on the data set that it was trained on
+	// data set small: the checkpoint lacks 1 entity of the data (b): use the checkpoint's data set
 }

@@ -1,4 +1,4 @@
 package kg
 
-// Published exports the numbers to a test that needs package catalogue, which imports this package.
+// Published is published, for a test that needs package catalogue, which imports this package.
 var Published = published

@@ -17,8 +17,8 @@ type Graph struct {
 	// Splits holds the triples in the order of their files, including duplicates. A split that
 	// the data set lacks is nil; an empty split is not nil.
 	Splits [NumSplits][]Triple
-	// Notes lists what a user should know about the data, in one sentence each: duplicate triples,
-	// or entities without a training triple.
+	// Notes lists what a user should know about the data, in one sentence each, such as duplicate
+	// triples or entities without a training triple.
 	Notes []string
 }
 

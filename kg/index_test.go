@@ -107,7 +107,7 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 	assert.Positive(t, found)
 }
 
-// Appending to the answers to one query cannot overwrite the answers to the next query.
+// Appending to the answers to one query does not overwrite the answers to the next query.
 func TestAnswersHaveNoSpareCapacity(t *testing.T) {
 	g := &Graph{Entities: numberedLabels(3), Relations: numberedLabels(1)}
 	g.Splits[Train] = []Triple{{0, 0, 1}, {1, 0, 2}}

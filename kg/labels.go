@@ -13,9 +13,9 @@ import (
 const labelsName = "labels.tsv"
 
 // ReadLabels reads the file labels.tsv, which may be compressed (.gz, .zst), in the folder of a
-// data set. Each line has an identifier of an entity or a relation and its readable label,
-// separated by a tab. Identifiers that the data set does not use are allowed. Without the file,
-// ReadLabels returns nil. An error names the file and the line.
+// data set. Each line has the identifier of an entity or a relation, a tab and the readable label.
+// Identifiers that the data set does not use are allowed. Without the file, ReadLabels returns nil.
+// An error names the file and the line.
 func ReadLabels(ctx context.Context, dir string) (map[string]string, error) {
 	if dir == "" {
 		return nil, nil

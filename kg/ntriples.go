@@ -47,7 +47,7 @@ func readNTriples(l *lines, add func(head, relation, tail []byte) error) error {
 type statementParser struct {
 	line []byte
 	at   int // offset of the next byte or, after an error, of the error
-	// The labels of the terms. Their memory is reused for the next line.
+	// These are the labels of the terms. The next line reuses their memory.
 	subject, predicate, object []byte
 }
 
@@ -117,7 +117,7 @@ func (p *statementParser) skipSpace() {
 	}
 }
 
-// atEnd skips space and reports whether only a comment, if anything, follows.
+// atEnd skips space and reports whether nothing but a comment follows.
 func (p *statementParser) atEnd() bool {
 	p.skipSpace()
 	return p.at == len(p.line) || p.line[p.at] == '#'
@@ -298,8 +298,8 @@ func languageTag(s []byte) int {
 	return n
 }
 
-// The letters of the escapes in literals and the characters that they mean. The canonical form
-// escapes all of these characters except the last.
+// escapeLetters lists the letters of the escapes in literals, and escapedRunes the characters that
+// they mean. The canonical form escapes tabs, \b, \n, \r, \f, " and \, but not '.
 const (
 	escapeLetters = `tbnrf"\'`
 	escapedRunes  = "\t\b\n\r\f\"\\'"

@@ -7,7 +7,7 @@ import (
 )
 
 // published gives the number of triples in each split of the public data sets. Package catalogue,
-// which imports this package, describes them in full.
+// which imports this package, describes these data sets in full.
 var published = map[string][NumSplits]int{
 	"fb15k":        {483_142, 50_000, 59_071},
 	"fb15k-237":    {272_115, 17_535, 20_466},

@@ -68,8 +68,8 @@ func Installed() ([]string, error) {
 // identifies the same node in all files. The label of a literal is its canonical form, such as
 // "chat"@fr. An error about the contents of a file names the file and the line.
 //
-// An empty split is an error. So is a split of a public data set in DataDir that does not have the
-// published number of triples, because filters would miss known answers.
+// An empty split is an error. A public data set in DataDir whose split does not have the published
+// number of triples is also an error, because filters would miss known answers.
 func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
 	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset) })
@@ -137,8 +137,8 @@ func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, er
 }
 
 // readSplits reads the splits in parallel. The path of a missing split is empty. Without a given
-// vocabulary, every split is first numbered separately. readSplits then renumbers the labels in the
-// order in which a sequential read would number them.
+// vocabulary, readSplits first numbers the labels of every split separately. It then renumbers them
+// in the order in which a sequential read would number them.
 func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o opening) error {
 	var (
 		tables [NumSplits]tripleTable

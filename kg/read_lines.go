@@ -170,7 +170,7 @@ func (l *lines) record() ([]byte, error) {
 	return nil, l.errorf("blank line: remove it")
 }
 
-// errorf returns an error about the current line.
+// errorf returns an error that begins with the path and the number of the current line.
 func (l *lines) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s:%d: "+format, append([]any{l.path, l.n}, args...)...)
 }

@@ -56,7 +56,7 @@ func (t *tripleTable) add(head, relation, tail []byte) error {
 }
 
 // number returns the identifier of a label. It adds a new label to the vocabulary unless the
-// vocabulary is given. It checks only new labels, to keep the checks off the common path.
+// vocabulary is given. It checks only new labels, so the common case is fast.
 func number(v *Vocabulary, label []byte, given bool) (int32, error) {
 	if id, ok := v.lookup(label); ok {
 		return id, nil

@@ -48,7 +48,7 @@ func TestReadVocabularyStopsAtANamedPipe(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// Open reads a named pipe with a writer like a file.
+// Open reads a named pipe that has a writer as it reads a file.
 func TestOpenReadsANamedPipe(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "train.txt")

@@ -25,8 +25,8 @@ type VocabularyLayout struct {
 	Count bool
 	// Header means that the first line contains the names of the columns.
 	Header bool
-	// Skip is the number of identifiers to skip at the beginning, such as the tokens of an encoder.
-	// The identifiers of the vocabulary begin after them.
+	// Skip is the number of identifiers at the beginning that do not belong to the vocabulary, such
+	// as an encoder's tokens. Identifier Skip in the file is identifier 0 of the vocabulary.
 	Skip int
 }
 

@@ -60,7 +60,7 @@ func translate(g *Graph, one, many string, from, to *Vocabulary) ([]int32, error
 			examples += ", …"
 		}
 		return nil, fmt.Errorf("data set %s: the checkpoint lacks %s of the data (%s): "+
-			"evaluate it on the data set that it was trained on",
+			"use the checkpoint's data set",
 			g.Name, text.Count(len(missing), one, many), examples)
 	}
 	return ids, nil

@@ -20,8 +20,8 @@ func TestRelabel(t *testing.T) {
 
 	_, err = g.Relabel(NewVocabulary("a"), NewVocabulary("r", "s"))
 	assert.EqualError(t, err, "data set small: the checkpoint lacks 2 entities of the data (b, c): "+
-		"evaluate it on the data set that it was trained on")
+		"use the checkpoint's data set")
 	_, err = g.Relabel(g.Entities, NewVocabulary("r"))
 	assert.EqualError(t, err, "data set small: the checkpoint lacks 1 relation of the data (s): "+
-		"evaluate it on the data set that it was trained on")
+		"use the checkpoint's data set")
 }

@@ -26,7 +26,8 @@ type SplitStatistics struct {
 	Repeats int `json:"repeats"`
 	// Loops counts the triples with the same head and tail.
 	Loops int `json:"loops"`
-	// TailQueries counts the distinct queries (h, r, ?), and HeadQueries the distinct (?, r, t).
+	// TailQueries counts the distinct queries (h, r, ?), and HeadQueries counts the distinct
+	// queries (?, r, t).
 	TailQueries int `json:"tail_queries"`
 	HeadQueries int `json:"head_queries"`
 	// Unseen counts the triples with an entity that is in no training triple, and Categories

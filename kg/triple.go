@@ -21,7 +21,7 @@ const (
 	Tail Side = iota
 	// Head asks for the head: (?, r, t).
 	Head
-	// Relation asks for the relation: (h, ?, t). A Query has no such form.
+	// Relation asks for the relation: (h, ?, t). A Query cannot have this side.
 	Relation
 )
 

@@ -8,8 +8,8 @@ import (
 )
 
 // Align returns the ranks of triples on the given sides in the order of rank.Run: one side after
-// the other, each in the order of the triples. The given ranks may be in any order and may include
-// other sides. On each of the given sides, they must be the ranks of exactly these triples.
+// the other, each in the order of the triples. The argument ranks may be in any order and may
+// include other sides. On each of the given sides, it must have the ranks of exactly these triples.
 func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) ([]rank.Rank, error) {
 	type query struct {
 		kg.Triple

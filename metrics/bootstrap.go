@@ -19,9 +19,9 @@ import (
 // This file computes percentile bootstrap intervals of the MRR (Efron and Tibshirani, An
 // Introduction to the Bootstrap, 1993, chapter 13). A resample draws whole clusters of test triples
 // with replacement, so dependent ranks, such as the two ranks of a triple, stay together. The same
-// resamples serve every side, filter, tie rule and group. In a resample, a group consists of its
-// drawn ranks, so its size varies. A resample without any rank of a group does not count for that
-// group.
+// resamples serve every side, filter, tie rule and group. In a resample, a group consists of the
+// ranks that were drawn from it, so its size varies. A resample without any rank of a group does
+// not count for that group.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521
@@ -40,13 +40,14 @@ type intervals struct {
 	clusters [rank.NumSides]ClusterCount
 }
 
-// of returns the interval of a protocol and the clusters behind it.
+// of returns the interval of a protocol and the number of clusters behind the interval.
 func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
 	return i.ci[p.Sides][p.Filter][p.Ties], i.clusters[p.Sides]
 }
 
-// begin counts the clusters of a group. It reports whether any selection of sides has enough of them
-// for an interval. The intervals of the selections are undefined until the group is resampled.
+// begin counts the clusters of a group. It reports whether any selection of sides has enough
+// clusters for an interval. The intervals of the selections are undefined until bootstrap has
+// resampled the group.
 func (i *intervals) begin(clusters []int32, m members, sides rank.Sides) (enough bool) {
 	for _, s := range selections(sides) {
 		for f := range i.ci[s] {
@@ -93,8 +94,8 @@ func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o Summa
 }
 
 // numberTriples numbers the test triples. It returns the triple of each rank and the number of
-// triples. A triple that occurs several times in the split counts each time: its first tail rank
-// belongs to its first head rank, and so on.
+// triples. A triple that occurs several times in the split counts each time: its n-th tail rank
+// belongs to its n-th head rank.
 func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	type occurrence struct {
 		triple kg.Triple
@@ -121,7 +122,7 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 }
 
 // draw computes the means of groups for all draws. The number of draws must be a multiple of batch.
-// fill sets the weights of the draw with the given number, the k-th of its batch; the weights are 0
+// fill sets the weights of the draw with the given number, the k-th of its batch. All weights are 0
 // before the call. draw calls progress with the number of draws that it has just computed.
 func draw(
 	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, k, number int),
@@ -243,8 +244,8 @@ func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float
 // resampledGroup holds the resampled MRRs of one group.
 type resampledGroup struct {
 	drawnMeans
-	// rules holds the tie rule of each series. Usually a group has no ties under a filter, and one
-	// tie rule then represents all.
+	// rules holds the filter and the tie rule of each series. Usually a group has no ties under a
+	// filter, and one tie rule then represents all.
 	rules []rule
 	out   *intervals
 }
@@ -295,7 +296,7 @@ func addWeighted(sums *[batch]float64, w [][batch]float64, values []float64) {
 	*sums = [batch]float64{s0, s1, s2, s3}
 }
 
-// finish computes the intervals from the means.
+// finish computes the intervals of the group from its resampled means.
 func (g *resampledGroup) finish() {
 	for s, sides := range g.sides {
 		tail := g.out.clusters[sides].tail()
@@ -329,8 +330,8 @@ func percentileInterval(values []float64, tail int) [2]Number {
 	return [2]Number{Number(values[lo-1]), Number(values[hi-1])}
 }
 
-// each calls do(i) for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads if that
-// number is 0. It stops when ctx is done.
+// each calls do(i) for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads if
+// threads is 0. It stops when ctx is done.
 func each(ctx context.Context, n, threads int, do func(i int)) error {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)

@@ -41,8 +41,8 @@ func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 }
 
 // plainInterval resamples, in the plainest way, the ranks that keep selects: it lists the clusters,
-// draws the same number of them, and averages over all their ranks. It returns NaN if there are too
-// few clusters.
+// draws as many clusters as there are, and averages over all their ranks. It returns NaN if there
+// are too few clusters.
 func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.Filter, ties rank.Ties) [2]float64 {
 	var all, squares float64
 	for _, ranks := range clusters {

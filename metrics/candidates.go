@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// The kinds of restrictions.
+// These are the kinds of restrictions.
 const (
 	ListedCandidates   = "list"     // the entities in a file
 	TypedCandidates    = "type"     // the entities of some types

@@ -34,7 +34,7 @@ var clusteringNames = []string{"triple", "query", "entity", "relation"}
 // String returns "triple", "query", "entity" or "relation".
 func (c Clustering) String() string { return text.Name(clusteringNames, c, "Clustering") }
 
-// MarshalText returns String, for JSON.
+// MarshalText returns the text of String, for JSON.
 func (c Clustering) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
@@ -46,7 +46,7 @@ func (c *Clustering) UnmarshalText(name []byte) (err error) {
 // ClusterCount is the number of clusters behind an interval.
 type ClusterCount struct {
 	Clusters int `json:"clusters"`
-	// Effective is the number of clusters of equal size that would estimate the mean as well:
+	// Effective is the number of clusters of equal size that would estimate the mean equally well:
 	// (Σn)²/Σn² for clusters of n ranks (Kish, Survey Sampling, 1965). There is no interval if it
 	// is less than 10.
 	Effective Number `json:"effective_clusters"`
@@ -78,7 +78,8 @@ func (c Clustering) of(r *rank.Rank) [2]cluster {
 	}
 }
 
-// number numbers the clusters. It returns the cluster of each rank and the number of clusters.
+// number numbers the clusters of ranks. It returns the number of each rank's cluster, and how many
+// clusters there are.
 func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	if c == ByTriple {
 		return numberTriples(ranks)

@@ -192,8 +192,8 @@ var groupedTriples = map[string]func(group, i int32) kg.Triple{
 	},
 }
 
-// A 95% interval should contain the true mean in about 95% of samples. The interval does if whole
-// clusters are resampled. Intervals from smaller units contain the mean less often.
+// A 95% interval should contain the true mean in about 95% of samples. It does if it resamples
+// whole clusters. Intervals from smaller units contain the mean less often.
 func TestClusteredCoverage(t *testing.T) {
 	const samples, groups = 400, 60
 	margin := 3 * math.Sqrt(0.95*0.05/samples)
@@ -233,7 +233,8 @@ func TestClusteredCoverage(t *testing.T) {
 }
 
 // Intervals of few clusters contain the true mean as often as intervals of many. With the plain
-// 2.5% and 97.5% quantiles, intervals from 12 clusters would contain it in only 90% of samples.
+// 2.5% and 97.5% quantiles, intervals from 12 clusters would contain the mean in only 90% of
+// samples.
 func TestFewClustersCoverage(t *testing.T) {
 	const samples, n = 1000, 12
 	rng := rand.New(rand.NewPCG(20, 0))
@@ -257,7 +258,7 @@ func TestFewClustersCoverage(t *testing.T) {
 	assert.InDelta(t, 0.95, float64(held)/samples, 3*math.Sqrt(0.95*0.05/samples))
 }
 
-// If two checkpoints differ in each cluster by chance alone, p ≤ 0.05 should occur in about 5% of
+// If two checkpoints differ in each cluster by chance alone, p is at most 0.05 in about 5% of
 // samples.
 func TestClusteredPermutations(t *testing.T) {
 	const samples, groups = 150, 30

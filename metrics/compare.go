@@ -32,8 +32,8 @@ type CompareOptions struct {
 	CIBy Clustering
 	// Threads bounds the number of threads; 0 means GOMAXPROCS.
 	Threads int
-	// Progress, if not nil, is called while draws are made, with the number of draws done and the
-	// number in total. Calls do not overlap.
+	// Compare calls Progress, if not nil, with the number of draws done so far and in total. Calls
+	// do not overlap.
 	Progress func(done, total int)
 }
 
@@ -67,7 +67,7 @@ type Contrast struct {
 
 // MetricDifference compares one metric: MRR, MR or Hits@k.
 type MetricDifference struct {
-	// Metric is the key of the metric in Result's JSON: mrr, mr, hits@10.
+	// Metric is the key of the metric in Result's JSON, such as mrr, mr or hits@10.
 	Metric      string
 	Base, Other Number
 	// Difference is Other − Base. CI is its 95% bootstrap interval, which is undefined if there are
@@ -91,7 +91,8 @@ const (
 )
 
 // Compare compares the ranks of another checkpoint with the ranks of a base. Both must contain the
-// same queries in the same order. If their identifiers differ, the result uses the base's.
+// same queries in the same order. If the identifiers of the two rankings differ, the result uses
+// the base's.
 //
 // Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with the
 // ranks of both checkpoints. The p-value comes from a permutation test (Noreen, Computer-Intensive
@@ -153,7 +154,7 @@ func comparedMetrics(hits []int) []comparedMetric {
 	return metrics
 }
 
-// pairing is a comparison in progress.
+// pairing is the state of a comparison of two rankings.
 type pairing struct {
 	o           CompareOptions
 	base, other []rank.Rank

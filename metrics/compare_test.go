@@ -103,7 +103,8 @@ func TestCompareObserves(t *testing.T) {
 	assert.Equal(t, []int{8, 1}, []int{n, wins})
 }
 
-// With few test triples the test can try all permutations: the p-value is close to the exact one.
+// With few test triples, the test can try all permutations. The p-value is close to the exact
+// p-value.
 func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	const n = 11
 	base := benchRanks(n, 3, false, 5)
@@ -154,8 +155,8 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	assert.Equal(t, 9, tested)
 }
 
-// Computed by hand. Equal sums may differ by rounding errors if their terms are added in different
-// orders.
+// The p-values are computed by hand. Equal sums may differ by rounding errors if their terms are
+// added in different orders.
 func TestPValue(t *testing.T) {
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, 1))
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, -1))

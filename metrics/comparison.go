@@ -62,7 +62,7 @@ type ChangedQuery struct {
 	Tail      string  `json:"tail"`
 	BaseRank  float64 `json:"base_rank"`
 	OtherRank float64 `json:"other_rank"`
-	// The readable labels of identifiers, if there are any.
+	// These are the readable labels of identifiers, if there are any.
 	HeadLabel     string `json:"head_label,omitempty"`
 	RelationLabel string `json:"relation_label,omitempty"`
 	TailLabel     string `json:"tail_label,omitempty"`

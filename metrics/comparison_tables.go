@@ -81,8 +81,8 @@ func (r *ComparisonReport) checkpointTable(o TableOptions) *text.Table {
 
 func mrrOf(res Result) Number { return res.MRR }
 
-// best returns a cell with the text shown. It stands out if no other checkpoint's value prints as a
-// better number for the selection of sides with index s.
+// best returns a cell with the text shown. The cell stands out if no other checkpoint's value
+// prints as a better number for the selection of sides with index s.
 func (r *ComparisonReport) best(
 	s int, of func(Result) Number, res Result, shown string, print func(Number) string,
 ) any {
@@ -213,7 +213,7 @@ func (c *NamedComparison) changedTable(title string) *text.Table {
 	return t
 }
 
-// explanation explains the numbers.
+// explanation returns lines that explain the numbers in the tables.
 func (r *ComparisonReport) explanation() []string {
 	few := false
 	clusters := 0

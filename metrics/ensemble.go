@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// FitOptions are the options of FitEnsemble.
+// FitOptions holds the options of FitEnsemble.
 type FitOptions struct {
 	// Rank holds the options of the rankings, for both sides.
 	Rank rank.Options
@@ -20,13 +20,13 @@ type FitOptions struct {
 	Progress func(done, total int)
 }
 
-// FitEnsemble searches for the weights that give an ensemble the highest MRR on the given triples: both
-// sides, filter all, realistic ties. It returns the weights, the first of which is 1, and the MRR. The
-// weights of the members do not matter.
+// FitEnsemble searches for the weights that give an ensemble the highest MRR on the given triples,
+// over both sides, with filter all and realistic ties. It returns the weights, the first of which
+// is 1, and the MRR. It ignores the weights in members.
 //
-// The search changes one weight at a time. It tries the powers of 4 from 1/64 to 64, then multiplies
-// and divides the best by 2, √2 and ⁴√2 in turn. With more than two members, it repeats the
-// refinement once. Weights have three significant digits.
+// The search changes one weight at a time. It tries the powers of 4 from 1/64 to 64, and then
+// refines the best weight by factors of 2, √2 and ⁴√2 in turn, up or down. With more than two
+// members, it repeats the refinement once. Weights have three significant digits.
 func FitEnsemble(
 	ctx context.Context, members []model.Member, x *kg.Index, triples []kg.Triple, o FitOptions,
 ) (weights []float64, mrr float64, err error) {
@@ -64,7 +64,7 @@ func FitEnsemble(
 	return weights, f.best, nil
 }
 
-// ensembleFit is a search for weights. The members have the best weights so far.
+// ensembleFit is the state of a search for weights. The members have the best weights so far.
 type ensembleFit struct {
 	members     []model.Member
 	index       *kg.Index
@@ -102,7 +102,7 @@ func threeDigits(x float64) float64 {
 	return rounded
 }
 
-// mrr ranks the triples with the current weights.
+// mrr ranks the triples with the current weights and returns the MRR.
 func (f *ensembleFit) mrr(ctx context.Context) (float64, error) {
 	m, err := model.NewEnsemble(f.members)
 	if err != nil {

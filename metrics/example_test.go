@@ -11,8 +11,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Rank the test split of a data set with a checkpoint, and print the MRR. This is the README's
-// example. It lacks an output comment, because it needs a data set and a checkpoint.
+// This example, which is also in the README, ranks the test split of a data set with a checkpoint
+// and prints the MRR. It lacks an output comment, because it needs a data set and a checkpoint.
 func Example() {
 	ctx := context.Background()
 	c, err := checkpoint.Open(ctx, "ckpt")

@@ -14,7 +14,7 @@ type RankedQuery struct {
 	Relation string  `json:"relation"`
 	Tail     string  `json:"tail"`
 	Rank     float64 `json:"rank"`
-	// The readable labels of identifiers, if there are any.
+	// These are the readable labels of identifiers, if there are any.
 	HeadLabel     string `json:"head_label,omitempty"`
 	RelationLabel string `json:"relation_label,omitempty"`
 	TailLabel     string `json:"tail_label,omitempty"`
@@ -50,7 +50,7 @@ func (r *Report) SetExtremes(g *kg.Graph, ranks []rank.Rank, f rank.Filter, ties
 	r.Best = list(func(a, b float64) bool { return a < b })
 }
 
-// rankBounds returns 1, 2, 3, 5, 10, 20, 50, 100 and so on, up to the first bound that is at least
+// rankBounds returns 1, 2, 3, 5, 10, 20, 50, 100, 200, …, up to the first bound that is at least
 // most.
 func rankBounds(most float64) []int {
 	bounds := []int{1, 2, 3}
@@ -75,7 +75,8 @@ func largestRank(ranks []rank.Rank, filters []rank.Filter) float64 {
 	return largest
 }
 
-// countRanks counts the values above each bound's predecessor and up to the bound.
+// countRanks returns, for each bound, the number of values that are at most the bound but above the
+// bound before it.
 func countRanks(values []float64, bounds []int) []int {
 	counts := make([]int, len(bounds))
 	for _, v := range values {

@@ -21,7 +21,7 @@ func TestRankBounds(t *testing.T) {
 	assert.GreaterOrEqual(t, bounds[len(bounds)-1], math.MaxInt32)
 }
 
-// TestRankCounts counts the ranks of random queries again, without bounds.
+// TestRankCounts compares the counts with a direct count over the ranks of random queries.
 func TestRankCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := append(someRanks(t), oneRank(3, 1, 3000))

@@ -26,9 +26,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table of reference checkpoints in docs/checkpoint.md")
 
-// tieRules maps prefixes of the names of the reference checkpoints to a function that returns the
+// tieRules maps prefixes of the names of the reference checkpoints to functions that return the
 // tool's rank for the numbers of better and equal scores. A tool that sorts the scores breaks ties
-// arbitrarily. The function then returns the best possible rank.
+// arbitrarily. Its function returns the best possible rank.
 var tieRules = map[string]func(better, equal float64) float64{
 	"conve": optimistic, "dglke": pessimistic, "dura": pessimistic, "expressive": realistic, "hake": optimistic,
 	"house": optimistic, "kbc": pessimistic, "mode": optimistic, "openke": optimistic, "ote": optimistic,
@@ -40,7 +40,7 @@ func optimistic(better, _ float64) float64      { return 1 + better }
 func pessimistic(better, equal float64) float64 { return 1 + better + equal }
 func realistic(better, equal float64) float64   { return 1 + better + equal/2 }
 
-// otherFunctions explains why a tool's ranks are not the ranks by its score function.
+// otherFunctions explains why the ranks of a tool do not follow from its score function.
 var otherFunctions = map[string]string{
 	"dglke-rescal-umls": "DGL-KE scores the candidates of a tail query with a different function from the target's",
 	"conve-umls":        "ConvE ranks the word that stands for no entity as a candidate",
@@ -160,8 +160,8 @@ func foreignRow(t *testing.T, g *kg.Graph, dir string, rule func(better, equal f
 }
 
 // nearEqual returns the number of candidates whose scores float32 may not distinguish from the
-// target's. With tolerance, it returns the number whose scores LibKGE treats as equal to the
-// target's.
+// target's. With tolerance, it returns the number of candidates whose scores LibKGE treats as equal
+// to the target's.
 func nearEqual(m model.Model, w model.Worker, r rank.Rank, tolerance bool) (n float64) {
 	q, answer := r.Triple.Query(r.Side)
 	target := m.Score(w.Reference(q, answer))

@@ -60,7 +60,7 @@ type TableOptions struct {
 	// NoCI leaves out intervals.
 	NoCI bool
 	// Sort is the order of groups. Least is the least number of queries of a listed group, and Top
-	// the greatest number of listed groups; 0 means all. If Sort is ByMRR, half of the listed
+	// is the greatest number of listed groups; 0 means all. If Sort is ByMRR, half of the listed
 	// groups are from the end of the order.
 	Sort       Order
 	Least, Top int
@@ -96,7 +96,7 @@ func count(n int) string {
 	return text.Comma(n)
 }
 
-// metric formats the value of a metric, or a difference between two values.
+// metric formats the value of the metric with the given key, or a difference between two values.
 func (o TableOptions) metric(key string, n Number) string {
 	if key == "mr" {
 		return o.mean(n)
@@ -124,9 +124,9 @@ func (o TableOptions) intervalHeading(name string) string {
 	return name + " [95% CI]"
 }
 
-// chosen returns the groups to list, in order. most is the number of queries of a group, and value the
-// number by which ByMRR sorts. hidden counts the groups that only Top leaves out; they belong after
-// the first groups listed[:split].
+// chosen returns the groups to list, in order. queries returns the number of queries of a group,
+// and value returns the number by which ByMRR sorts. hidden counts the groups that only Top leaves
+// out. They belong between listed[:split] and listed[split:].
 func chosen[G any](
 	groups []G, o TableOptions, name func(G) string, queries func(G) int, value func(G) Number,
 ) (listed []G, split, hidden int) {
@@ -190,7 +190,7 @@ func (n Number) format(decimals int) string {
 	return s
 }
 
-// tooFew reports whether a mean has no interval, because it has too few clusters.
+// tooFew reports whether a mean has no interval because there are too few clusters.
 func tooFew(n Number, ci [2]Number) bool {
 	return !math.IsNaN(float64(n)) && math.IsNaN(float64(ci[0]))
 }

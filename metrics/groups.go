@@ -32,7 +32,7 @@ const (
 	entityName   = "entity"
 )
 
-// keys lists the keys of reports. The argument of make is the graph that is ranked.
+// keys lists the keys of reports. The argument g of make is the graph whose queries are ranked.
 var keys = []struct {
 	name     string
 	make     func(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error)

@@ -126,7 +126,8 @@ func TestGroupsAddUp(t *testing.T) {
 	})
 }
 
-// A group of all queries, listed after others, has the intervals of the results.
+// A group that contains all queries has the intervals of the results, even if it comes after other
+// groups.
 func TestSummarizeGroupOfAll(t *testing.T) {
 	ranks := benchRanks(300, 10, true, 5)
 	keys := []Key{

@@ -26,8 +26,8 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(n))
 }
 
-// hitsKey begins the key of a Hits@k, such as hits@10. Without a nested object, the numbers load
-// into the columns of a data frame.
+// hitsKey begins the key of a Hits@k, such as hits@10. Because no object is nested, the numbers
+// load into the columns of a data frame.
 const hitsKey = "hits@"
 
 // field is a field of a JSON object.
@@ -101,7 +101,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads an object that MarshalJSON wrote, in this version or in the first one, whose
-// keys mrr_ci and hits were nested. Metrics that are absent are undefined.
+// values of mrr_ci and hits were nested. Metrics that are absent are undefined.
 func (r *Result) UnmarshalJSON(text []byte) error {
 	*r = Result{
 		MRR: undefined, MRRCI: [2]Number{undefined, undefined}, ClusterCount: ClusterCount{Effective: undefined},

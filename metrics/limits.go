@@ -45,10 +45,10 @@ type Limit struct {
 	Hits Hits
 }
 
-// Limits returns the limits for the queries of triples, by filter, then by side as in Summarize, then
-// by kind. x indexes all splits of the graph. Queries whose target is not among the candidates are
-// left out; nil candidates are all entities. ks are the cut-offs of Hits@k. There are no limits for
-// RelationSide.
+// Limits returns the limits for the queries of triples, by filter, then by side as in Summarize,
+// then by kind. x indexes all splits of the graph. Limits leaves out queries whose target is not a
+// candidate. If among is nil, all entities are candidates. ks are the cut-offs of Hits@k. There are
+// no limits for RelationSide.
 func Limits(x *kg.Index, triples []kg.Triple, among *rank.Candidates, sides rank.Sides, filters []rank.Filter,
 	ks []int) []Limit {
 	if sides == rank.RelationSide {

@@ -1,5 +1,5 @@
-// Package metrics turns the ranks of package rank into results: metrics such as MRR, bootstrap
-// intervals and paired comparisons of checkpoints, for all queries or by group, as reports, tables
+// Package metrics turns the ranks of package rank into metrics such as MRR, bootstrap intervals and
+// paired comparisons of checkpoints, for all queries or by group. It writes them as reports, tables
 // and files.
 //
 // Begin reading with Measure, which computes the metrics of one list of ranks. Summarize computes
@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Number is the value of a metric. An undefined metric, such as the mean of no ranks, is NaN, and
-// null in JSON.
+// Number is the value of a metric. An undefined metric, such as the mean of no ranks, is NaN. JSON
+// has null instead.
 type Number float64
 
 var undefined = Number(math.NaN())
@@ -58,8 +58,8 @@ type Result struct {
 	// clusters.
 	MRRCI [2]Number
 	ClusterCount
-	// Limits are the limits of MRR (Limit), by kind. They are nil if they are unknown or do not apply
-	// to the tie rule.
+	// Limits are the limits of MRR (Limit), by kind. Limits is nil if they are unknown or do not
+	// apply to the tie rule.
 	Limits *[NumLimitKinds]Number
 	MR     Number
 	Median Number
@@ -107,7 +107,7 @@ func measure(ranks []rank.Rank, of []int32, sides rank.Sides, f rank.Filter, tie
 	return res
 }
 
-// rankValues returns the ranks with the given indices under a tie rule.
+// rankValues returns the ranks with the given indices under a filter and a tie rule.
 func rankValues(ranks []rank.Rank, of []int32, f rank.Filter, ties rank.Ties) []float64 {
 	values := make([]float64, len(of))
 	for i, j := range of {

@@ -42,7 +42,8 @@ var Protocols = []Protocol{
 	{Name: "paper", Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic},
 }
 
-// String describes the protocol: "rotate: both sides in one average, filter all, optimistic ties".
+// String describes the protocol, as in "rotate: both sides in one average, filter all, optimistic
+// ties".
 func (p Protocol) String() string {
 	sides := fmt.Sprintf("side %v", p.Sides)
 	if p.Sides == rank.BothSides {
@@ -97,9 +98,9 @@ func (p Protocol) Ranks(r *rank.Ranking) []rank.Rank {
 // Deviation counts the queries whose rank under a protocol differs from the exact rank, or whose
 // rank in the tool may differ from the rank under the protocol.
 type Deviation struct {
-	// Cause is "tolerance" if the protocol's tolerance changes the rank; "sort" if scores are equal
-	// and the tool orders them by an unstable sort; or "float32" if the tool's float32 scores may
-	// order other candidates differently.
+	// Cause is "tolerance" if the protocol's tolerance changes the rank. It is "sort" if scores are
+	// equal and the tool orders them by an unstable sort. It is "float32" if the tool's float32
+	// scores may order other candidates differently.
 	Cause   string `json:"cause"`
 	Queries int    `json:"queries"`
 }
@@ -139,7 +140,7 @@ func (p Protocol) deviations(r *rank.Ranking) []Deviation {
 	return list
 }
 
-// Explain describes the deviation, out of n queries, in two lines.
+// Explain describes deviation d, out of n queries, in two lines.
 func (p Protocol) Explain(d Deviation, n int) string {
 	of := fmt.Sprintf("%s: %s of %s", d.Cause, text.Comma(d.Queries), text.Comma(n))
 	switch d.Cause {

@@ -7,10 +7,10 @@ import (
 )
 
 // Provenance says where a result comes from: which program made it, when, how and from what. All
-// JSON that mquine writes contains this object. Parts that a result does not depend on are absent.
+// JSON reports of mquine contain this object. Parts that a result does not depend on are absent.
 type Provenance struct {
-	// Version is the version of mquine, and Revision the commit that it was built from, if the build
-	// recorded it. A revision with uncommitted changes ends with "+changes".
+	// Version is the version of mquine. Revision is the commit from which mquine was built, if the
+	// build recorded it. A revision with uncommitted changes ends with "+changes".
 	Version  string `json:"version,omitempty"`
 	Revision string `json:"revision,omitempty"`
 	// Date is the time at which the process began, in UTC and in whole seconds.
@@ -36,7 +36,8 @@ type Machine struct {
 // Checkpoint identifies a checkpoint.
 type Checkpoint struct {
 	Path string `json:"path,omitempty"`
-	// SHA256 is the digest of the file with the parameters, in hexadecimal digits.
+	// SHA256 is the digest of the files with the parameters (checkpoint.Checkpoint.SHA256), in
+	// hexadecimal digits.
 	SHA256 string `json:"sha256,omitempty"`
 	// Model is the name of the model, and Dim is its dimension d.
 	Model string `json:"model,omitempty"`
@@ -88,7 +89,7 @@ type Bootstrap struct {
 	Resamples int     `json:"resamples"`
 	Level     float64 `json:"level"`
 	Seed      uint64  `json:"seed"`
-	// By is the unit that is resampled. Reports of the first version may lack it; their unit is a
+	// By is the unit that is resampled. Reports of the first version may lack By; their unit is a
 	// triple.
 	By Clustering `json:"by"`
 	// Permutations and PermutationSeed describe the permutation test of a comparison.

@@ -20,7 +20,8 @@ import (
 // counts of rank.Rank. If the candidates are restricted, <filter>_candidates follows.
 var queryColumns = []string{"side", "head", "relation", "tail"}
 
-// maxRanksLine bounds the length of a line in bytes, and thus the memory that ReadRanks needs.
+// maxRanksLine bounds the length of a line, in bytes. A file that is not a ranks file therefore
+// cannot fill the memory.
 const maxRanksLine = 1 << 20
 
 // WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns
@@ -69,9 +70,9 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 // ReadRanks reads a ranks file. It returns the ranks in the order of the file, and the filters that
 // have columns. name is for error messages.
 //
-// ReadRanks adds new labels to the two vocabularies. Start with empty vocabularies, and pass the
-// same ones again to read a second file with the same identifiers. Rank.Candidates is 0 unless the
-// file has the column.
+// ReadRanks adds new labels to the two vocabularies. Start with empty vocabularies. To read a
+// second file with the same identifiers, pass the same vocabularies again. Rank.Candidates is 0
+// unless the file has the column.
 func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]rank.Rank, []rank.Filter, error) {
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
@@ -121,7 +122,7 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 // countColumns are the columns of a filter. The last one is optional.
 var countColumns = []string{"better", "equal", "candidates"}
 
-// parseRanksHeader returns the filters and the number of columns of each.
+// parseRanksHeader returns the filters in a header and the number of columns of each filter.
 func parseRanksHeader(columns []string) (filters []rank.Filter, counts int, err error) {
 	n := len(queryColumns)
 	counts = 2

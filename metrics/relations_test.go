@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Ranks of relations have the metrics of their definition. Their clusters by query are the pairs of
+// The metrics of ranks of relations follow their definitions. Clusters by query are the pairs of
 // head and tail.
 func TestSummarizeRelations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))

@@ -28,11 +28,11 @@ type Report struct {
 	Split        string        `json:"split"`
 	Candidates   int           `json:"candidates"`
 	Restrictions *Restrictions `json:"restrictions,omitempty"`
-	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rule of the
-	// options, or RelationProtocol. Every result names its side, filter and ties.
+	// Protocol is the name of a Protocol, RelationProtocol, or "full" for the sides, filters and
+	// tie rules of the options. Every result names its side, filter and tie rule.
 	Protocol string `json:"protocol"`
 	// Tolerance is the tolerance of the protocol, if any. Deviations count the queries for which
-	// the protocol of a tool differs from exact ranks.
+	// the ranks under a tool's protocol differ from exact ranks, or may differ from the tool's.
 	Tolerance  *rank.Tolerance `json:"tolerance,omitempty"`
 	Deviations []Deviation     `json:"deviations,omitempty"`
 	// Estimate describes the errors of the metrics if they are estimates (Restrictions.Sample).
@@ -40,8 +40,8 @@ type Report struct {
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
 
-	// Results and Groups come from Summarize. RankBounds are the upper bounds of their RankCounts: 1,
-	// 2, 3, 5, 10, 20, 50, 100 and so on.
+	// Results and Groups come from Summarize. RankBounds are the upper bounds of their RankCounts:
+	// 1, 2, 3, 5, 10, 20, 50, 100, 200, ….
 	RankBounds []int    `json:"rank_bounds,omitempty"`
 	Results    []Result `json:"results"`
 	Groups     []Result `json:"groups"`

@@ -69,7 +69,8 @@ func TestReportGolden(t *testing.T) {
 	assert.Equal(t, string(want), got.String())
 }
 
-// Other programs rely on the schema: the names, the nesting and the types of all fields.
+// Other programs rely on the schema, which consists of the names, the nesting and the types of all
+// fields.
 func TestReportSchema(t *testing.T) {
 	results, groups := familySummary(t, "relation", "category")
 	r := tinyReport()
@@ -152,7 +153,7 @@ func TestReportReadsBack(t *testing.T) {
 		`the report has schema "mquine.eval/3", but this mquine reads mquine.eval/2 and mquine.eval/1`)
 }
 
-// TestReportReadsFirstVersion reads a file of the first version, which another program can still have.
+// TestReportReadsFirstVersion reads a file of the first version, which users may still have.
 func TestReportReadsFirstVersion(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "report-1.json"))
 	require.NoError(t, err)

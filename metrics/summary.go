@@ -35,8 +35,8 @@ func (o SummaryOptions) ties() []rank.Ties {
 }
 
 // Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, for all
-// queries and for each group that has queries. It sorts results by filter, side and ties, and groups
-// by key, group, filter, side and ties.
+// queries and for each group that has queries. It orders results by filter, side and tie rule, and
+// groups by key, group, filter, side and tie rule.
 //
 // The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters, from
 // 1,000 resamples of the clusters that CIBy names. The seed is fixed, so the same ranks give the

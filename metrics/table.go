@@ -10,8 +10,9 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Write writes the report in a format. Text and Markdown have a line for each filter and selection
-// of sides, and show groups under the last filter. LaTeX shows only the last filter and selection.
+// Write writes the report in a format. Text and Markdown have a line for each result. LaTeX has one
+// line, for the headline: the last filter, selection of sides and tie rule. All three show groups
+// under the filter and the tie rule of the headline.
 func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 	switch f {
 	case JSON:
@@ -168,7 +169,7 @@ func (r *Report) title(o TableOptions) string {
 	return title
 }
 
-// caption describes the evaluation for a paper.
+// caption describes the evaluation in the caption of a table for a paper.
 func (r *Report) caption(o TableOptions) string {
 	res := r.headline()
 	caption := paperCaption(r.Provenance, r.Split, res.Filter, res.Side, res.Ties, o)
@@ -181,7 +182,7 @@ func (r *Report) caption(o TableOptions) string {
 	return caption
 }
 
-// paperCaption describes a protocol for a paper.
+// paperCaption describes a protocol in the caption of a table for a paper.
 func paperCaption(
 	p Provenance, split string, f rank.Filter, s rank.Sides, t rank.Ties, o TableOptions,
 ) string {
@@ -210,7 +211,7 @@ func paperCaption(
 	return caption
 }
 
-// explanation explains the numbers.
+// explanation returns lines that explain the numbers in the tables.
 func (r *Report) explanation() []string {
 	filters, sides := r.switches()
 	rankOf := map[rank.Ties]string{
@@ -243,7 +244,8 @@ func (r *Report) explanation() []string {
 	return append(lines, resampling(r.Provenance.Bootstrap, r.Split, r.headline().Clusters, few)...)
 }
 
-// resampling explains intervals. few reports whether some are missing.
+// resampling returns lines that explain the intervals. few reports whether too few clusters left
+// some intervals out.
 func resampling(b Bootstrap, split string, clusters int, few bool) []string {
 	line := fmt.Sprintf("CI: 95%% percentile bootstrap, %s resamples of the %s triples", text.Comma(b.Resamples), split)
 	if b.By != ByTriple {

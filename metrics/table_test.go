@@ -52,7 +52,7 @@ func only(r *Report, ties rank.Ties) *Report {
 	return r
 }
 
-// The first line can be computed by hand: ranks 1, 2, 3, 1 of 4.
+// The first line can be computed by hand, from the ranks 1, 2, 3 and 1 among 4 entities.
 func TestTable(t *testing.T) {
 	r := only(familyReport(t), rank.Realistic)
 	r.Groups = nil
@@ -189,7 +189,7 @@ func TestTableOfOneSide(t *testing.T) {
 	assert.Contains(t, out, "By category: filter train, side tail, optimistic ties\n")
 }
 
-// A long list of relations is printed completely, unless Top bounds it.
+// Write prints a long list of relations completely, unless Top bounds it.
 func TestGroupsAreAllPrinted(t *testing.T) {
 	r := tinyReport()
 	ranks := benchRanks(2000, 237, false, 7)
@@ -209,7 +209,7 @@ func TestGroupsAreAllPrinted(t *testing.T) {
 	assert.Equal(t, 20, strings.Count(write(t, r, PlainText, TableOptions{Top: DefaultTop}), "\n/relation/"))
 }
 
-// A paper's table has one row for the model, and the protocol in the caption.
+// A LaTeX table has one row for the model, and the protocol in the caption.
 func TestReportInLaTeX(t *testing.T) {
 	r := only(familyReport(t), rank.Realistic)
 	r.Groups = nil

@@ -12,7 +12,7 @@ import (
 // Batch normalisation (Ioffe and Szegedy, 2015) replaces every entry x of a channel with scale · (x
 // − mean)/√(variance + ε) + shift. Training uses the mean and the variance of the channel over the
 // queries of a step. Scores use the running averages of these statistics, which are Frozen
-// parameters. ε and the rate of the averages are PyTorch's defaults.
+// parameters. ε and the rate at which the averages move are PyTorch's defaults.
 const (
 	normEpsilon = 1e-5
 	normRate    = 0.1
@@ -48,7 +48,7 @@ func newAffine(tensors [][]float32) affine {
 	return a
 }
 
-// noNorm returns the identity.
+// noNorm returns the affine map that leaves every entry unchanged.
 func noNorm(channels int) affine {
 	a := affine{make([]float64, channels), make([]float64, channels)}
 	for i := range a.factor {
@@ -57,20 +57,19 @@ func noNorm(channels int) affine {
 	return a
 }
 
-// of returns the normalised entry x of a channel.
+// of returns factor·x + shift for an entry x of a channel.
 func (a affine) of(channel int, x float64) float64 {
 	return float64(a.factor[channel]*x) + a.shift[channel]
 }
 
-// batchNorm trains a batch normalisation. The row of a query holds the entries of the first
-// channel, then the entries of the second channel, and so on. Sums are added query by query, so the
-// results do not depend on the number of threads.
+// batchNorm trains a batch normalisation. The row of a query holds the entries of each channel in
+// turn. Sums are added query by query, so the results do not depend on the number of threads.
 type batchNorm struct {
 	scale, shift, mean, variance []float32
 	area, threads                int // number of entries of a channel in a row; number of threads
 
-	// The number of rows in the last call of forward, and the mean and the variance of each
-	// channel.
+	// rows is the number of rows in the last call of forward. batchMean and squares are the mean
+	// and the variance of each channel in these rows.
 	rows               int
 	batchMean, squares []float64
 
@@ -92,7 +91,7 @@ func newBatchNorm(tensors [][]float32, area, threads int) *batchNorm {
 
 func (b *batchNorm) channels() int { return len(b.scale) }
 
-// entries returns the number of entries of a channel in all rows.
+// entries returns the number of entries that all rows hold of a channel.
 func (b *batchNorm) entries() float64 { return float64(b.rows * b.area) }
 
 // channel returns the entries of channel c in a row.
@@ -162,7 +161,7 @@ func (b *batchNorm) forward(ctx context.Context, out, in linalg.Matrix) error {
 	})
 }
 
-// inverse returns 1/√(variance + ε) of a channel in the batch.
+// inverse returns 1/√(variance + ε) for a channel, with the variance in the last call of forward.
 func (b *batchNorm) inverse(c int) float64 { return 1 / math.Sqrt(b.squares[c]+normEpsilon) }
 
 // backward writes the gradients of the rows of in to dIn, which may be dOut, and the gradients of

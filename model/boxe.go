@@ -11,24 +11,25 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// BoxE (Abboud et al., 2020; docs/models/boxe.md): an entity is a position and a bump, which moves
-// the other entity of a triple. A relation has two boxes, for the bumped head and for the bumped
-// tail. The score is minus the sum of the distances from the boxes.
+// In BoxE (Abboud et al., 2020; docs/models/boxe.md), an entity is a position and a bump, which
+// moves the other entity of a triple. A relation has two boxes, for the bumped head and for the
+// bumped tail. The score is minus the sum of the distances from the boxes.
 //
-// Reference, in float64, every operation rounded, with tanh, ln and exp of package fmath. An
-// entity's row is its position x and its bump y. A relation's row is, for the head box and then for
-// the tail box, a centre and a shape, followed by the sizes of both boxes. A box spans tanh(c − |δ|/2)
-// to tanh(c + |δ|/2), where
+// The reference score is computed in float64. Every operation is rounded, and tanh, ln and exp come
+// from package fmath. An entity's row is its position x and its bump y. A relation's row is, for
+// the head box and then for the tail box, a centre and a shape, followed by the sizes of both
+// boxes. A box spans tanh(c − |δ|/2) to tanh(c + |δ|/2), where
 //
 //	δ = (shape/g) σ,   g = exp((Σ ln max(|shape|, 2⁻²³))/d),   σ = size + 1 if size > 0, else exp(size).
 //
-// Let W be its width in a coordinate, m = (lower + upper)/2 its middle, V = W + 1, and κ = (W/2)(V −
-// 1/V). The distance of a point p is max(|p − m|/V, V|p − m| − κ). With p₁ = tanh(x_h + y_t) in the
-// head box and p₂ = tanh(x_t + y_h) in the tail box, the score is −√Σd₁² − √Σd₂², both chains from 0.
+// In each coordinate, let W be the box's width, m = (lower + upper)/2 its middle, V = W + 1, and κ
+// = (W/2)(V − 1/V). The distance of a point p is max(|p − m|/V, V|p − m| − κ). With p₁ = tanh(x_h +
+// y_t) in the head box and p₂ = tanh(x_t + y_h) in the tail box, the score is −√Σd₁² − √Σd₂², both
+// chains from 0.
 //
-// Towers: tanh(α + β) = 1 − 1/(ab + ½) for a = exp(2α)/2 and b = exp(2β). φ has b of the bump and of
-// the position in each coordinate. ψ has, for the box in which the bump moves the anchor, and for
-// the box in which the anchor moves the position, a of the anchor, 1 − m, 1/V, V and κ.
+// Towers: tanh(α + β) = 1 − 1/(ab + ½) for a = exp(2α)/2 and b = exp(2β). φ has b of the bump and
+// of the position in each coordinate. ψ has a of the anchor, 1 − m, 1/V, V and κ for two boxes: the
+// box in which the bump moves the anchor, and the box in which the anchor moves the position.
 
 var boxE = &Spec{
 	Name: "boxe", Score: "−‖d(h + bump_t, box₁)‖ − ‖d(t + bump_h, box₂)‖", MaxDim: maxVectorDim,
@@ -43,8 +44,8 @@ var boxE = &Spec{
 	Build:  func(t Tables) Model { return &boxEModel{t} },
 }
 
-// boxInitial returns the distribution of relations: sizes are uniform in [−1, 1), all other entries
-// as given.
+// boxInitial returns the distribution of relations: sizes are uniform in [−1, 1), and others draws
+// all other entries.
 func boxInitial(others initial.Distribution) initial.Distribution {
 	return func(ctx context.Context, s *initial.Source, row []int, values []float32) error {
 		if err := others(ctx, s, row, values); err != nil {
@@ -78,7 +79,7 @@ func newBox(d int) box {
 	return box{middle: f(), width: f(), lower: f(), upper: f(), delta: f()}
 }
 
-// leastShape is the least shape in the geometric mean.
+// leastShape is the least |shape| that enters the geometric mean g.
 const leastShape = 0x1p-23
 
 // compute computes the box with the given parameters.
@@ -211,7 +212,7 @@ func (w *boxEWorker) Query(q kg.Query, psi []float32) Slack {
 		}
 		most += math.Sqrt(squares)
 	}
-	// docs/models/boxe.md, "Slack".
+	// See docs/models/boxe.md, "Slack".
 	constant := (2.25*kernel.U32+gamma(d+40))*most + clamps*fmath.NormSlack
 	return Slack{constant, 2 * largest * fmath.NormSlack, 0}
 }
@@ -237,10 +238,10 @@ func (b *box) distance(position, bump []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// Training uses the printed score. ψ holds a, m and W of both boxes in each coordinate, and φ is the
-// φ of rankings. The gradients with respect to a and to φ are the gradients with respect to the
-// exponents α and β. The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
-// the same with Σ|x|³ in place of ‖·‖².
+// Training uses the printed score. ψ holds a, m and W of both boxes in each coordinate, and φ is
+// the φ of rankings. The gradients with respect to a and to φ are the gradients with respect to the
+// exponents α and β. The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
+// is the same with Σ|x|³ in place of ‖·‖².
 
 func (m *boxEModel) Training() Training {
 	return Training{
@@ -253,8 +254,8 @@ func (m *boxEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWork
 	return &boxETraining{newTableTraining(&m.Tables, b, p), newBoxes(m.config.Dim), make([]float32, 2*m.config.Dim)}
 }
 
-// boxETraining adds up the gradients of the boxes: w.sum has the middles and the widths of the head
-// box, and then of the tail box.
+// boxETraining adds up the gradients of the boxes. w.sum has the gradients of the middles and the
+// widths of the head box, and then of the tail box.
 type boxETraining struct {
 	tableTraining
 	boxes   boxes
@@ -344,9 +345,9 @@ func (w *boxETraining) End(dRelation []float32) {
 // boxPairs is the PairScore of BoxE, with ψ and φ as in Training.
 type boxPairs struct{}
 
-// term returns the distance of a coordinate from a box, and its derivatives with respect to the
-// point p and to the width. p holds a, m and W. square is p², whose complement is the derivative of
-// p with respect to an exponent.
+// term returns the distance d of a point from a box in one coordinate, and the derivatives of d
+// with respect to the point and to the width. p holds a, m and W. complement is 1 minus the square
+// of the point: the derivative of the point with respect to an exponent.
 func (boxPairs) term(p []float32, b float32) (d, dPoint, dWidth, complement float64) {
 	point := 1 - 1/(float64(float64(p[0])*float64(b))+0.5)
 	from, width := point-float64(p[1]), float64(p[2])

@@ -9,14 +9,16 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// ComplEx (Trouillon et al., 2016; docs/models/complex.md): score Re Σ h_i r_i conj(t_i) over k
-// complex numbers. The rows of entities and relations hold k real and then k imaginary parts.
+// ComplEx (Trouillon et al., 2016; docs/models/complex.md) has the score Re Σ h_i r_i conj(t_i)
+// over k complex numbers. The rows of entities and relations hold k real and then k imaginary
+// parts.
 //
-// Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im and im = h_re
-// r_im + h_im r_re; the score is the chain over i from 0 of re t_re + im t_im.
+// The reference score is computed in float64, and every product and sum is rounded. With re = h_re
+// r_re − h_im r_im and im = h_re r_im + h_im r_re, it is the chain over i from 0 of re t_re + im
+// t_im.
 //
-// Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re];
-// φ = the entity's row.
+// Towers: ψ is [re, im] for tails and [r_re t_re + r_im t_im, r_re t_im − r_im t_re] for heads. φ
+// is the entity's row.
 
 var complEx = &Spec{
 	Name: "complex", Score: "Re Σ h_i r_i conj(t_i)", MaxDim: maxVectorDim,
@@ -58,7 +60,7 @@ func (m *complExModel) Query(q kg.Query, psi []float32) Slack {
 		im[i] = float32(float64(a*d) + float64(b*c))
 		squares += (a*a + b*b) * (c*c + d*d)
 	}
-	// docs/models/complex.md, "Slack".
+	// See docs/models/complex.md, "Slack".
 	return Slack{0, math.Sqrt2 * gamma(m.config.Dim+6) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
@@ -78,8 +80,8 @@ func (m *complExModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple, where |x| is the modulus of a complex number: frobenius is ‖h‖² + ‖r‖²
-// + ‖t‖², n3 is the same with Σ|x|³ in place of ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖h∘r‖² +
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖², and n3 is the same with Σ|x|³ in place
+// of ‖·‖², where |x| is the modulus of a complex number. The penalty dura is ‖h‖² + ‖t‖² + ‖h∘r‖² +
 // ‖conj(r)∘t‖².
 
 func (m *complExModel) Training() Training {

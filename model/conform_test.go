@@ -15,8 +15,9 @@ import (
 	"github.com/mquine/mquine/model/modeltest"
 )
 
-// definitions holds the reference score of each vector model, as a function of the rows of head,
-// relation and tail, in the order of operations that the model's file states.
+// definitions holds the reference scores of all models except MQuinE, MQuadE and the networks, as
+// functions of the rows of head, relation and tail. Operations are in the order that the model's
+// file states.
 var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"transe-l1": func(c model.Config, h, r, t []float64) float64 {
 		score := 0.0
@@ -375,8 +376,8 @@ var headDefinitions = map[string]func(c model.Config, h, r, t []float64) float64
 	},
 }
 
-// transformed returns the score of OTE: minus the distance of e and the anchor a, which scale and turn
-// transform group by group.
+// transformed returns the score of OTE: minus the distance between e and the anchor a, after scale
+// and turn have transformed each group of a.
 func transformed(c model.Config, a, r, e []float64,
 	turn func(x []float64, u [][]float64, j int) float64, scale func(kind, s float64) float64,
 ) float64 {
@@ -450,7 +451,7 @@ func hyperplane(c model.Config, r, e []float64) []float64 {
 	return image
 }
 
-// width returns the dimension of the space of relations.
+// width returns the dimension of relations.
 func width(c model.Config) int {
 	if d := c.Hyper[model.RelationDim]; d != 0 {
 		return int(d)
@@ -855,8 +856,8 @@ func plainConvE(m model.Model, h, r, t int32) float64 {
 	return score
 }
 
-// networkHyper holds the hyper-parameters of the networks in TestConform, and of their variants
-// without batch normalisation.
+// networkHyper holds the hyper-parameters of the networks in TestConform, and of two variants:
+// TuckER without batch normalisation, and ConvE without normalisation of the image.
 var networkHyper = map[string][2]map[string]float64{
 	"tucker": {{model.RelationDim: 5}, {model.RelationDim: 2, model.BatchNorm: 0}},
 	"conve":  {{model.Channels: 3}, {model.Channels: 2, model.InputNorm: 0}},
@@ -927,8 +928,8 @@ func TestConform(t *testing.T) {
 	}
 }
 
-// Hyper-parameters choose the variants of OTE and HousE and the size of their groups, and the
-// bounds of projections and the dimension of their space.
+// Models also satisfy the contract with other hyper-parameters: variants and group sizes of OTE and
+// HousE, bounds of projections, and dimensions of their space.
 func TestConformVariants(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -11,23 +11,24 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// ConvE (Dettmers et al., 2018; docs/models/conve.md): score x·t + β_t, where the vector x is the
-// output of a convolutional network. Its input is an image: the embedding of h, of a × b pixels,
-// above the embedding of r. With the batch normalisations N₀, N₁ and N₂,
+// ConvE (Dettmers et al., 2018; docs/models/conve.md) has the score x·t + β_t, where the vector x
+// is the output of a convolutional network. The network's input is an image: the embedding of h, as
+// a × b pixels, above the embedding of r. With the batch normalisations N₀, N₁ and N₂,
 //
 //	x = relu(N₂(D relu(N₁(filters ∗ N₀(image) + bias)) + bias)).
 //
 // The row of an entity holds its bias β and then its embedding.
 //
-// Reference, in float64, every product and sum rounded: a normalisation is x ↦ factor·x + shift
-// with factor and shift from newAffine. An entry of a feature map is a chain that begins with the
-// bias of its filter and adds weight times pixel, for the rows of the filter and, in a row, for the
-// columns in ascending order. An output of D is a chain that begins with its bias and adds weight
-// times input for the inputs in ascending order: all entries of the first feature map, row by row,
-// then of the second, and so on. The score is the chain over i from 0 of ψ_i φ_i.
+// The reference score is computed in float64, and every product and sum is rounded. A normalisation
+// is x ↦ factor·x + shift with factor and shift from newAffine. An entry of a feature map is a
+// chain that begins with the bias of its filter and adds weight times pixel, row by row of the
+// filter, with columns in ascending order. An output of D is a chain that begins with its bias and
+// adds weight times input. The inputs are the entries of the feature maps in order, row by row. The
+// score is the chain over i from 0 of ψ_i φ_i.
 //
-// Towers: tails have ψ = [1, x] and φ = [β, e], the entity's row. Heads have ψ = [β, t] and φ = [1,
-// x], which depends on the relation. Reciprocal relations turn heads into tails.
+// Towers: tail queries have ψ = [1, x] and φ = [β, e], the entity's row. Head queries have ψ = [β,
+// t] and φ = [1, x], which depends on the relation. Reciprocal relations turn head queries into
+// tail queries.
 
 // The keys of the hyper-parameters.
 const (
@@ -53,7 +54,7 @@ var (
 
 const (
 	maxConvDim = 2048
-	filterSize = 3 // // a smaller image has smaller filters
+	filterSize = 3 // a smaller image has smaller filters
 )
 
 // defaultHeight returns the least divisor of d that makes an image at least twice as high as wide,
@@ -137,10 +138,10 @@ func (s convSizes) mapWidth() int  { return s.width - s.filterWidth + 1 }
 // area returns the number of entries of a feature map.
 func (s convSizes) area() int { return s.mapHeight() * s.mapWidth() }
 
-// inputs returns the number of inputs of the fully connected layer.
+// inputs returns the number of inputs of the fully connected layer D.
 func (s convSizes) inputs() int { return s.channels * s.area() }
 
-// convTensors holds the tensors of the layers. norm0 is nil without normalisation of the image.
+// convTensors holds the tensors of the layers. norm0 is nil if the image is not normalised.
 type convTensors struct {
 	norm0, norm1, norm2                     [][]float32
 	filters, filterBias, dense, denseBiases []float32
@@ -205,7 +206,7 @@ type convEWorker struct {
 	dense               []float32 // transposed: a row holds the weights of an input
 
 	image, maps, out []float64
-	last             []float64 // [1, x] of the query in field of
+	last             []float64 // [1, x] of the query that the field of remembers
 	of               lastQuery
 }
 
@@ -278,7 +279,7 @@ func round32(to []float32, x []float64) {
 }
 
 func (w *convEWorker) Query(q kg.Query, psi []float32) Slack {
-	// docs/models/conve.md, "Slack".
+	// See docs/models/conve.md, "Slack".
 	rounding := gamma(len(psi) + 1)
 	if q.Side == kg.Head {
 		row := w.Row(entityTable, q.Anchor)
@@ -358,12 +359,12 @@ type convScratch struct {
 }
 
 // wide returns the number of entries of a feature map that is as wide as the image. A convolution
-// also computes the entries beyond the width of the map, because it then is a sum of vectors: each
+// also computes the entries beyond the width of the map, which makes it a sum of vectors: each
 // weight times the image, shifted by the position of the weight. The last row has no such entries.
 func (s convSizes) wide() int { return (s.mapHeight()-1)*s.width + s.mapWidth() }
 
-// taps calls visit for each weight of a filter, with the pixel that the weight multiplies in the
-// first entry of the feature map.
+// taps calls visit for each weight of a filter, with the index of the pixel that the weight
+// multiplies in the first entry of the feature map.
 func (s convSizes) taps(visit func(weight, pixel int)) {
 	for i := range s.filterHeight {
 		for j := range s.filterWidth {

@@ -9,14 +9,15 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// CP (Hitchcock, 1927; Lacroix et al., 2018; docs/models/cp.md): score Σ a_i r_i b_i, where a is the
-// head's vector as a head and b is the tail's vector as a tail. The row of an entity is [a, b].
+// CP (Hitchcock, 1927; Lacroix et al., 2018; docs/models/cp.md) has the score Σ a_i r_i b_i. Here a
+// is the head's vector as a head, and b is the tail's vector as a tail. The row of an entity is [a,
+// b].
 //
-// Reference, in float64: the chain over i from 0 of (a_i r_i) b_i. The first product is exact; the
-// second and the sum are rounded.
+// The reference score, in float64, is the chain over i from 0 of (a_i r_i) b_i. The first product
+// is exact; the second and the sum are rounded.
 //
-// Towers: ψ = a∘r and φ = b for tails, ψ = b∘r and φ = a for heads. With reciprocal relations, φ is
-// b for both sides.
+// Towers: tail queries have ψ = a∘r and φ = b, and head queries have ψ = b∘r and φ = a. With
+// reciprocal relations, φ is b for both sides.
 
 var cp = &Spec{
 	Name: "cp", Score: "Σ a_i r_i b_i", MaxDim: maxVectorDim,
@@ -36,8 +37,8 @@ func (m *cpModel) Tower(kg.Side) Tower {
 
 func (m *cpModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// roles splits the row of an entity into its vectors as the anchor and as a candidate of queries of
-// a side.
+// roles splits the row of an entity into its vectors as the anchor and as a candidate, for queries
+// of one side.
 func roles(side kg.Side, row []float32) (anchor, candidate []float32) {
 	asHead, asTail := halves(row)
 	if side == kg.Tail {
@@ -62,7 +63,7 @@ func (m *cpModel) Query(q kg.Query, psi []float32) Slack {
 		psi[i] = float32(v)
 		squares += v * v
 	}
-	// docs/models/cp.md, "Slack".
+	// See docs/models/cp.md, "Slack".
 	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
@@ -78,7 +79,7 @@ func (m *cpModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with the whole rows h and t; n3 has
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the whole rows h and t; n3 has
 // Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 //
 // A step may ask for heads and for tails, so φ is the whole row [a, b], and ψ has zeros for the half
@@ -95,7 +96,8 @@ func (m *cpModel) Training() Training {
 	}
 }
 
-// cpRho writes ρ = a∘b, where a is the head's vector as a head and b the tail's vector as a tail.
+// cpRho writes ρ = a∘b, where a is the head's vector as a head and b is the tail's vector as a
+// tail.
 func cpRho(rho, head, tail []float32) {
 	a, _ := halves(head)
 	_, b := halves(tail)

@@ -10,17 +10,18 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// DihEdral (Xu and Li, 2019; docs/models/dihedral.md): score Σ h_iᵀ D_i t_i over k blocks of two
-// coordinates, where D_i is one of the K rotations and K reflections of the dihedral group D_K. The
+// DihEdral (Xu and Li, 2019; docs/models/dihedral.md) has the score Σ h_iᵀ D_i t_i over k blocks of
+// two coordinates. D_i is one of the K rotations and K reflections of the dihedral group D_K. The
 // row of an entity holds the first coordinates of the k blocks and then the second coordinates. A
-// relation holds 2K weights for each block: element m < K is the rotation by 2πm/K, element K + m
-// the reflection [cos, sin; sin, −cos] with the same angle. D_i is the element with the largest
-// weight, the first of them if there are several.
+// relation holds 2K weights for each block. Element m < K is the rotation by 2πm/K, and element K +
+// m is the reflection [cos, sin; sin, −cos] with the same angle. D_i is the first element with the
+// largest weight.
 //
-// Reference, in float64, every product and sum rounded: cosine and sine as turn computes them, u =
-// D₀₀h₀ + D₁₀h₁ and v = D₀₁h₀ + D₁₁h₁; the score is the chain over i from 0 of u t₀ + v t₁.
+// The reference score is computed in float64, and every product and sum is rounded. Function turn
+// computes cosines and sines. With u = D₀₀h₀ + D₁₀h₁ and v = D₀₁h₀ + D₁₁h₁, the score is the chain
+// over i from 0 of u t₀ + v t₁.
 //
-// Towers: ψ = Dᵀh for tails and Dt for heads, φ = the entity's row.
+// Towers: ψ is Dᵀh for tails and Dt for heads. φ is the entity's row.
 
 var dihEdral = &Spec{
 	Name: "dihedral", Score: "Σ h_iᵀ D_i t_i", MaxDim: maxVectorDim,
@@ -137,7 +138,7 @@ func (w *dihEdralWorker) Query(q kg.Query, psi []float32) Slack {
 		x, y := m.apply(q.Side, float64(first[i]), float64(second[i]))
 		u[i], v[i] = float32(x), float32(y)
 	}
-	// docs/models/dihedral.md, "Slack".
+	// See docs/models/dihedral.md, "Slack".
 	return Slack{0, gamma(w.config.Dim+16) * fmath.Norm(anchor), 0}
 }
 
@@ -154,11 +155,11 @@ func (w *dihEdralWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// Training uses the straight-through estimator, as the authors do: scores use the chosen elements,
-// and the weights get the gradient that they would have if D were the mean of all elements with the
-// softmax of the weights.
+// Training uses the straight-through estimator, as the authors do. Scores use the chosen elements.
+// The weights get the gradient that they would have if D were the mean of all elements, weighted by
+// the softmax of the weights.
 //
-// The penalties of a triple: frobenius is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³ over the norms of
+// The penalty frobenius of a triple is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³ over the norms of
 // the blocks.
 
 func (m *dihEdralModel) Training() Training {
@@ -197,8 +198,8 @@ func (w *dihEdralTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return 0, 0
 }
 
-// QueryGradient uses the score hᵀDt, in which the gradient of ψ takes the place of the candidate: ∂D =
-// htᵀ.
+// QueryGradient uses ∂D = htᵀ, the gradient of the score hᵀDt, with the gradient of ψ in place of
+// the candidate.
 func (w *dihEdralTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
 	other := kg.Tail
 	if w.side == kg.Tail {

@@ -9,12 +9,13 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// DistMult (Yang et al., 2015; docs/models/distmult.md): score Σ h_i r_i t_i.
+// DistMult (Yang et al., 2015; docs/models/distmult.md) has the score Σ h_i r_i t_i.
 //
-// Reference, in float64: the chain over i from 0 of (h_i r_i) t_i. The first product is exact; the
-// second and the sum are rounded. Exchanging head and tail does not change the result.
+// The reference score, in float64, is the chain over i from 0 of (h_i r_i) t_i. The first product
+// is exact; the second and the sum are rounded. Exchanging head and tail does not change the score
+// of a triple.
 //
-// Towers: ψ = h∘r for tails and t∘r for heads, φ = the entity's row.
+// Towers: ψ is h∘r for tails and t∘r for heads. φ is the entity's row.
 
 var distMult = &Spec{
 	Name: "distmult", Score: "Σ h_i r_i t_i", MaxDim: maxVectorDim,
@@ -49,7 +50,7 @@ func (m *distMultModel) Query(q kg.Query, psi []float32) Slack {
 		psi[i] = float32(v)
 		squares += v * v
 	}
-	// docs/models/distmult.md, "Slack".
+	// See docs/models/distmult.md, "Slack".
 	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
@@ -64,7 +65,7 @@ func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖², n3 is the same with Σ|x|³ in place of
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖², n3 is the same with Σ|x|³ in place of
 // ‖·‖², and dura is ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖r∘t‖².
 
 func (m *distMultModel) Training() Training {

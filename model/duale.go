@@ -9,17 +9,18 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// DualE (Cao et al., 2021; docs/models/duale.md): score Σ ⟨h_i ⊗ ρ_i, t_i⟩ over k dual quaternions
-// a + εb, where ρ is the relation's normalised dual quaternion. The rows of entities and relations
-// hold the k quaternions a and then the k quaternions b, each as a row of QuatE.
+// DualE (Cao et al., 2021; docs/models/duale.md) has the score Σ ⟨h_i ⊗ ρ_i, t_i⟩ over k dual
+// quaternions a + εb. ρ_i is a normalised dual quaternion of the relation. The rows of entities and
+// relations hold the k quaternions a and then the k quaternions b. Each of the two parts has the
+// layout of a row of QuatE.
 //
-// Reference, in float64, every operation rounded: the relation's parts are c = r_a/|r_a|
-// (quaternion.unit) and d = r_b − κr_a with κ = ⟨r_b, r_a⟩/⟨r_a, r_a⟩, or c = 0 and d = r_b for r_a =
-// 0. The product with h has the parts x = h_a ⊗ c and y = h_a ⊗ d + h_b ⊗ c (hamilton), and the
-// score is the chain over i from 0 of ⟨x, t_a⟩ + ⟨y, t_b⟩ (quaternion.dot).
+// The reference score is computed in float64, and every operation is rounded. The parts of ρ are c
+// = r_a/|r_a| (quaternion.unit) and d = r_b − κr_a with κ = ⟨r_b, r_a⟩/⟨r_a, r_a⟩. If r_a = 0, they
+// are c = 0 and d = r_b. The product with h has the parts x = h_a ⊗ c and y = h_a ⊗ d + h_b ⊗ c
+// (hamilton). The score is the chain over i from 0 of ⟨x, t_a⟩ + ⟨y, t_b⟩ (quaternion.dot).
 //
-// Towers: ψ = [x, y] for tails, [t_a ⊗ conj(c) + t_b ⊗ conj(d), t_b ⊗ conj(c)] for heads, φ = the
-// entity's row.
+// Towers: ψ is [x, y] for tails and [t_a ⊗ conj(c) + t_b ⊗ conj(d), t_b ⊗ conj(c)] for heads. φ is
+// the entity's row.
 
 var dualE = &Spec{
 	Name: "duale", Score: "Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩ over dual quaternions", MaxDim: maxVectorDim / 4,
@@ -52,7 +53,7 @@ func (x dual) put(row []float32, i int) {
 // add returns x + y.
 func (x dual) add(y dual) dual { return dual{x.a.plus(1, y.a), x.b.plus(1, y.b)} }
 
-// times returns x ⊗ r: the parts a ⊗ c and a ⊗ d + b ⊗ c.
+// times returns x ⊗ r. With x = a + εb and r = c + εd, its parts are a ⊗ c and a ⊗ d + b ⊗ c.
 func (x dual) times(r dual) dual {
 	return dual{hamilton(x.a, r.a), hamilton(x.a, r.b).plus(1, hamilton(x.b, r.a))}
 }
@@ -141,7 +142,7 @@ func (w *dualEWorker) Query(q kg.Query, psi []float32) Slack {
 		}
 		x.put(psi, i)
 	}
-	// docs/models/duale.md, "Slack".
+	// See docs/models/duale.md, "Slack".
 	return Slack{0, gamma(w.config.Dim+40) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
@@ -156,7 +157,7 @@ func (w *dualEWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
 
 func (m *dualEModel) Training() Training {
 	return Training{Width: 8 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius}}
@@ -194,7 +195,7 @@ func (w *dualETraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return 0, 0
 }
 
-// QueryGradient uses the score ⟨h ⊗ r, t⟩, in which the gradient of ψ takes the place of the
+// QueryGradient uses the gradients of the score ⟨h ⊗ r, t⟩, with the gradient of ψ in place of the
 // candidate: ∂c = conj(h_a) ⊗ t_a + conj(h_b) ⊗ t_b and ∂d = conj(h_a) ⊗ t_b.
 func (w *dualETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
 	for i, r := range w.normalised {

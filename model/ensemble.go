@@ -11,16 +11,16 @@ import (
 )
 
 // An ensemble scores a triple with the weighted sum of the scores of its members. It ranks like any
-// model: the sum of dot products is one dot product, of the query vectors w₁ψ₁, w₂ψ₂, … one after
-// another with the feature vectors φ₁, φ₂, … one after another (docs/models/ensemble.md).
+// model, because the sum of dot products is one dot product: of the query vectors w₁ψ₁, w₂ψ₂, …,
+// joined, with the feature vectors φ₁, φ₂, …, joined (docs/models/ensemble.md).
 //
-// Reference, in float64: the chain over the members in order of w_i f_i, where f_i is the member's
-// reference score. Every product and sum is rounded.
+// The reference score, in float64, is the chain of w_i f_i over the members in order, where f_i is
+// the member's reference score. Every product and sum is rounded.
 
 // Member is a model of an ensemble.
 type Member struct {
 	Model Model
-	// Weight is finite and not negative.
+	// Weight is the factor of the member's score. It is finite and not negative.
 	Weight float64
 	// Entities and Relations hold the member's identifiers of the entities and relations of the
 	// ensemble, each once. Nil means the same identifiers.
@@ -31,8 +31,8 @@ type Member struct {
 const EnsembleName = "ensemble"
 
 // NewEnsemble returns a model whose reference score is the weighted sum of the members' reference
-// scores, in the given order. The members must compare by dot product and have as many entities and
-// relations as the first.
+// scores, in the given order. The members must compare by dot product. All must have as many
+// entities and relations as the first.
 func NewEnsemble(members []Member) (Model, error) {
 	if len(members) == 0 {
 		return nil, errors.New("an ensemble needs at least one model")
@@ -168,8 +168,8 @@ func columns(rows Rows, from, to int) Rows {
 	return Rows{Values: rows.Values[from:], Width: to - from, Stride: rows.Stride}
 }
 
-// Features writes the members' φ one after another. The size is the largest of the members' sizes and
-// of the norms of their φ before the rounding to float32.
+// Features writes the members' φ one after another. The size is the maximum over the members' sizes
+// and the norms of their φ before the rounding to float32.
 func (w *ensembleWorker) Features(side kg.Side, relation int32, entities []int32, phi Rows, sizes []float64) {
 	clear(sizes[:len(entities)])
 	from := 0
@@ -194,7 +194,8 @@ func beforeRounding(x []float32) float64 {
 // tiny32 is twice the largest change of a number near zero by rounding to float32.
 const tiny32 = 0x1p-149
 
-// baseEntity is the candidate whose reference score bounds the reference scores of all others.
+// baseEntity is the candidate from whose reference score addSlack bounds the reference scores of
+// all others.
 const baseEntity = 0
 
 // Queries writes the members' w ψ one after another.

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// ensembleError compares the difference between the reference score of the triple (1, 0, 2), minus
-// the constant c, and the comparison of its float32 vectors with the slack.
+// ensembleError compares an error with the slack: the difference between the reference score of the
+// triple (1, 0, 2), minus the constant c, and the comparison of its float32 vectors.
 func ensembleError(t *testing.T, members []Member, c float64, ratio *exactly.Ratio) {
 	m, err := NewEnsemble(members)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestEnsembleSlackOfSums(t *testing.T) {
 	ratio.Check(t, 0.91)
 }
 
-// The same with MQuinE, whose scores are constants of the query, since ψ is 0.
+// The sums lose as much with MQuinE, whose scores are constants of the query here, because ψ is 0.
 func TestEnsembleSlackOfConstants(t *testing.T) {
 	const members = 256
 	var list []Member

@@ -36,7 +36,7 @@ func Example() {
 	// entity 2: reference score -1, printed as 5
 }
 
-// The parameters of MQuinE for 100 entities and 7 relations.
+// This example prints the shapes of MQuinE's parameters for 100 entities and 7 relations.
 func ExampleParameters() {
 	parameters, err := model.Parameters(model.Config{Model: "mquine", Dim: 3, Entities: 100, Relations: 7})
 	if err != nil {
@@ -52,7 +52,7 @@ func ExampleParameters() {
 	// relation.cross [7 3 3]
 }
 
-// The hyper-parameters of a model, with the values that a new model gets.
+// This example prints the hyper-parameters of pRotatE, with the values that a new model gets.
 func ExampleInitialConfig() {
 	c, err := model.InitialConfig(model.Config{Model: "protate", Dim: 28})
 	if err != nil {

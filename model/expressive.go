@@ -10,29 +10,29 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// ExpressivE (Pavlović and Sallinger, 2023; docs/models/expressive.md): a relation is a
-// parallelogram in the plane of every coordinate of the head and the tail. The score is minus a
-// distance of the pair of entities from the parallelograms. The functional variant has
+// In ExpressivE (Pavlović and Sallinger, 2023; docs/models/expressive.md), a relation is a
+// parallelogram in each coordinate, in the plane of the head's and the tail's number. The score is
+// minus a distance of the pair of entities from the parallelograms. The functional variant has
 // parallelograms of width 0.
 //
-// Reference, in float64, every operation rounded, with tanh by fmath.Tanh. Entities are h = tanh
-// and t = tanh of their rows. A relation has the rows d_h, d_t, c_h, c_t, s_h, s_t; the functional
-// variant lacks d_h and d_t. Widths are δ = tanh|d|, centres c = tanh of the row. The slope s_t
-// moves by 1e-4 away from 0. With Δ = 1 − s_h s_t and σ = 1 if Δ ≥ 0, else −1, the slope s_h becomes
-// s_h + (Δ − σm)/s_t if |Δ| < m = min_denom. The functional variant leaves the slopes unchanged.
-// For each coordinate
+// The reference score is computed in float64. Every operation is rounded, and tanh is fmath.Tanh. h
+// and t are tanh of the entities' rows. A relation has the rows d_h, d_t, c_h, c_t, s_h, s_t; the
+// functional variant lacks d_h and d_t. Widths are δ = tanh|d|, and centres are tanh of the stored
+// c. The slope s_t moves by 1e-4 away from 0. With Δ = 1 − s_h s_t and σ = 1 if Δ ≥ 0, else −1, the
+// slope s_h becomes s_h + (Δ − σm)/s_t if |Δ| < m = min_denom. The functional variant leaves the
+// slopes unchanged. For each coordinate
 //
 //	x₁ = |(h − c_h) − s_t t|   of width δ_h,    x₂ = |(t − c_t) − s_h h|   of width δ_t,
 //	ω = 2δ + 1,   k = (½(ω − 1)) (ω − 1/ω).
 //
-// A pair is inside if x ≤ δ for every x. The reference score is minus the chain from 0 of (x/ω)² if
-// it is inside and of (ωx − k)² otherwise, over the coordinates, x₁ before x₂. The functional
-// variant adds x². The printed score has the root: −√Σ.
+// A pair is inside if x ≤ δ for every x. The reference score is minus a chain from 0 over the
+// coordinates, x₁ before x₂. It adds (x/ω)² if the pair is inside and (ωx − k)² otherwise. The
+// functional variant adds x². The printed score has the root: −√Σ.
 //
-// Towers: with an anchor, x₁ and x₂ are |a − s φ| with φ = tanh of the candidate's row. For tails
-// (a, s) = (h − c_h, s_t) and (c_t + s_h h, 1), for heads (c_h + s_t t, 1) and (t − c_t, s_h). The
-// comparison Expressive needs these numbers in units of the width (expressiveTerm). For the
-// functional variant Σ(a − sφ)² is a dot product with φ and φ², plus a constant of the query.
+// Towers: with an anchor, x₁ and x₂ are |a − s φ| with φ = tanh of the candidate's row. The pairs
+// (a, s) are (h − c_h, s_t) and (c_t + s_h h, 1) for tails, (c_h + s_t t, 1) and (t − c_t, s_h) for
+// heads. The comparison Expressive needs these numbers in units of the width (expressiveTerm). For
+// the functional variant Σ(a − sφ)² is a dot product with φ and φ², plus a constant of the query.
 
 var (
 	expressive = &Spec{
@@ -85,8 +85,8 @@ func (m *expressiveModel) Tower(kg.Side) Tower {
 // Score returns minus the distance.
 func (m *expressiveModel) Score(reference float64) float64 { return -math.Sqrt(-reference) }
 
-// parallelogram holds the numbers of a relation for each coordinate, in the direction of the head (H)
-// and of the tail (T).
+// parallelogram holds the widths, centres and slopes of a relation for each coordinate, in the
+// direction of the head (H) and of the tail (T).
 type parallelogram struct {
 	widthH, widthT, centreH, centreT, slopeH, slopeT []float64
 	kept                                             bool
@@ -138,7 +138,7 @@ func sign1(x float64) float64 {
 	return 1
 }
 
-// terms returns a and s of x₁ and x₂ in coordinate i, given the anchor's value.
+// terms returns a and s of x₁ and x₂ in coordinate i, given tanh of the anchor.
 func (p *parallelogram) terms(side kg.Side, anchor float64, i int) (a1, s1, a2, s2 float64) {
 	if side == kg.Tail {
 		return anchor - p.centreH[i], p.slopeT[i], p.centreT[i] + float64(p.slopeH[i]*anchor), 1
@@ -167,7 +167,7 @@ type expressiveWorker struct {
 	anchor, entity []float64
 }
 
-// tanhs sets to to the hyperbolic tangents of the entries of a row.
+// tanhs writes the hyperbolic tangents of the entries of row to the slice to.
 func tanhs(to []float64, row []float32) {
 	for i, v := range row {
 		to[i] = fmath.Tanh(float64(v))
@@ -205,7 +205,7 @@ func (w *expressiveWorker) Query(q kg.Query, psi []float32) Slack {
 		z2 := expressiveTerm(psi[2*term*i+term:][:term], a2, s2, w.shape.widthT[i])
 		squares += z1*z1 + z2*z2
 	}
-	// docs/models/expressive.md, "Slack".
+	// See docs/models/expressive.md, "Slack".
 	kappa := gamma(4*d + 40)
 	if w.functional {
 		return Slack{kappa * squares, 0, 0}
@@ -258,8 +258,8 @@ func (w *expressiveWorker) Reference(q kg.Query, e int32) float64 {
 }
 
 // Training uses the printed score −√Σ. ψ holds (a, s, δ) of x₁ and x₂ for each coordinate, and φ is
-// tanh of the row. The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
-// the same with Σ|x|³ in place of ‖·‖².
+// tanh of the row. The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
+// is the same with Σ|x|³ in place of ‖·‖².
 
 func (m *expressiveModel) Training() Training {
 	return Training{
@@ -272,8 +272,8 @@ func (m *expressiveModel) NewTrainingWorker(b *linalg.Backend, p Penalty) Traini
 	return &expressiveTraining{newTableTraining(&m.Tables, b, p), m, newParallelogram(m.config.Dim)}
 }
 
-// expressiveTraining adds up the gradients of the numbers in shape: w.sum has them in the order of
-// the relation's rows.
+// expressiveTraining adds up the gradients of the numbers in shape. Their sums lie in w.sum, in the
+// order of the relation's rows.
 type expressiveTraining struct {
 	tableTraining
 	model *expressiveModel
@@ -384,7 +384,7 @@ func sign(x float32) float64 {
 // expressivePairs is the PairScore of ExpressivE: −√Σ, with ψ and φ as in Training.
 type expressivePairs struct{}
 
-// distance returns the distance, and whether the pair is inside.
+// distance returns the distance of a pair from the parallelograms, and whether the pair is inside.
 func (expressivePairs) distance(psi, phi []float32) (distance float64, within bool) {
 	var inside, outside float64
 	within = true
@@ -405,7 +405,8 @@ func (expressivePairs) distance(psi, phi []float32) (distance float64, within bo
 	return math.Sqrt(outside), false
 }
 
-// slopes returns the derivatives of minus the distance with respect to a − s φ and to the width.
+// slopes returns the derivatives of the score, minus the distance, with respect to a − s φ and to
+// the width.
 func (expressivePairs) slopes(p []float32, v float32, distance float64, within bool) (dx, dWidth float64) {
 	if distance == 0 {
 		return 0, 0

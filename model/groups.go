@@ -84,7 +84,7 @@ func (m *groupModel) norms(x []float64) (sum float64) {
 	return sum
 }
 
-// underflow bounds the error that numbers below the normal range of float64 cause in a score.
+// underflow bounds the error of a score that is due to numbers below the normal range of float64.
 const underflow = 0x1p-500
 
 // widen writes the entries of row to out.

@@ -12,18 +12,19 @@ import (
 )
 
 // HAKE (Zhang et al., "Learning hierarchy-aware knowledge graph embeddings for link prediction",
-// 2020; docs/models/hake.md): score γ − w_p Σ|sin((θ_h + θ_r − θ_t)/2)| − w_m ‖m_h∘A − m_t∘B‖ with
-// A = |m_r| + b, B = 1 − b and b the bias of the relation, clamped to [−|m_r|, 1]. The row of an
-// entity holds k phases and then k moduli. The row of a relation holds k phases, k moduli and k
-// biases. Phases are scaled so that the embedding range stands for π.
+// 2020; docs/models/hake.md) has the score γ − w_p Σ|sin((θ_h + θ_r − θ_t)/2)| − w_m ‖m_h∘A −
+// m_t∘B‖. Here A = |m_r| + b and B = 1 − b, where b is the bias of the relation, clamped to
+// [−|m_r|, 1]. The row of an entity holds k phases and then k moduli. The row of a relation holds k
+// phases, k moduli and k biases. Phases are scaled so that the embedding range stands for π.
 //
-// Reference, in float64, every operation rounded: half a phase is value · (π / range / 2), with π as
-// the authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems
-// x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and σ = x c_t − y s_t. P is the chain over i from 0 of
-// |σ_i|, and Q the chain of (m_h A − m_t B)². The score is −(w_p P + w_m √Q).
+// The reference score is computed in float64, and every operation is rounded. Half a phase is value
+// · (π / range / 2), with π as the authors' code types it. c and s are its cosine and sine by
+// sinCos. By the addition theorems x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and σ = x c_t − y
+// s_t. P is the chain over i from 0 of |σ_i|, and Q is the chain of (m_h A − m_t B)². The score is
+// −(w_p P + w_m √Q).
 //
-// Towers: φ = (τ c_e, τ s_e, m_e), next to each other, where τ is a power of two. For tails
-// ψ = (w sin α, −w cos α, w_m m_h A, w_m B) with w = w_p/τ and α = (θ_h + θ_r)/2; for heads
+// Towers: φ holds the triples (τ c_e, τ s_e, m_e), where τ is a power of two. With w = w_p/τ, tail
+// queries have ψ = (w sin α, −w cos α, w_m m_h A, w_m B) with α = (θ_h + θ_r)/2. Head queries have
 // ψ = (w sin α, w cos α, w_m m_t B, w_m A) with α = (θ_r − θ_t)/2.
 
 var hake = &Spec{
@@ -99,7 +100,7 @@ func newHAKE(t Tables) Model {
 	return m
 }
 
-// newBalance chooses τ to make ‖ψ‖‖φ‖ small, because errors are relative to this product: τ² is
+// newBalance chooses τ to make ‖ψ‖‖φ‖ small, because errors are relative to this product. τ² is
 // about w_p/w_m times the root mean square of the moduli in a sample of at most 256 entities.
 func (m *hakeModel) newBalance() float64 {
 	const sample = 256
@@ -135,8 +136,8 @@ func (m *hakeModel) NewWorker(*kernel.Backend) Worker {
 	})
 }
 
-// hakeRelation holds the cosines and sines of a relation's half phases, and its factors A of heads
-// and B of tails.
+// hakeRelation holds the cosines and sines of a relation's half phases, and the factors A of head
+// moduli and B of tail moduli.
 type hakeRelation struct {
 	phases
 	head, tail []float64
@@ -225,7 +226,7 @@ func (w *hakeWorker) Query(q kg.Query, psi []float32) Slack {
 		squares += a * a
 		largest = max(largest, b)
 	}
-	// docs/models/hake.md, "Slack".
+	// See docs/models/hake.md, "Slack".
 	const second = 1 + 1e-6 // bound on the norms of pairs
 	k := float64(w.config.Dim)
 	kappa := gamma(w.config.Dim + 24)
@@ -264,9 +265,9 @@ func (w *hakeWorker) Reference(q kg.Query, e int32) float64 {
 	return -(float64(w.phase*distance) + float64(w.moduli*math.Sqrt(squares)))
 }
 
-// Training computes the distance of phases as pRotatE does, with w_p as the modulus, and the distance
-// of moduli as −√Σ(a·1 − b·m)²: φ consists of k pairs (cos, sin) of half phases and k pairs (1, m). The
-// weights stay fixed, and there are no penalties.
+// Training computes the term of the phases as pRotatE does, with w_p as the modulus, and the term
+// of the moduli as −√Σ(a·1 − b·m)². φ consists of k pairs (cos, sin) of half phases and k pairs (1,
+// m). The weights stay fixed, and there are no penalties.
 
 func (m *hakeModel) Training() Training {
 	t := distanceTraining(linalg.DistancePhase, 4*m.config.Dim, NoPenalty)

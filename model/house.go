@@ -9,9 +9,9 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// HousE (Li et al., 2022; docs/models/house.md): Householder reflections and projections of groups
-// of s coordinates. In every group a relation has n unit vectors u_i. With R(x; u, κ) = x − κ(u·x)u,
-// the score is
+// HousE (Li et al., 2022; docs/models/house.md) applies Householder reflections and projections to
+// groups of s coordinates. In every group a relation has n unit vectors u_i. With R(x; u, κ) = x −
+// κ(u·x)u, the score is
 //
 //	γ − Σ‖H(P_h h + w) − P_t t‖
 //
@@ -28,27 +28,21 @@ import (
 // The row of an entity has d coordinates. A relation's row of the tensor "relation" has, for each
 // group, n vectors v_i with u_i = v_i/‖v_i‖. A coefficient is k = min(direction · |scale|, limit).
 //
-// Reference, in float64, every operation rounded, for each group: u_i is v_i divided by √(v_i·v_i),
-// or 0 if that is 0; R computes c = κ(u·x) and x_j = x_j − c u_j, where u·x is a chain in ascending
-// order. x is the result for the head and y for the tail. The score is minus the distance of x and y
-// (groupModel.distance).
+// The reference score is computed in float64, group by group, and every operation is rounded. u_i
+// is v_i divided by √(v_i·v_i), or 0 if the root is 0. R computes c = κ(u·x) and x_j = x_j − c u_j,
+// where u·x is a chain in ascending order. The score is minus the distance between H(P_h h + w) and
+// P_t t (groupModel.distance).
 //
-// Towers: for tails ψ = H(P_h h + w) and φ = P_t e. For heads ψ = H⁻¹(P_t t) − w and φ = P_h e, where
-// H⁻¹ applies the reflections of H in the opposite order.
+// Towers: tail queries have ψ = H(P_h h + w) and φ = P_t e. Head queries have ψ = H⁻¹(P_t t) − w
+// and φ = P_h e, where H⁻¹ applies the reflections of H in the opposite order.
 
 var house = &Spec{
 	Name: "house", Score: "γ − Σ‖H(P_h h + w) − P_t t‖ over groups", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, groupSize, projections, reflections, translates, projectionLimit},
 	Tensors: houseTensors,
 	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
-	Build: func(t Tables) Model {
-		m := newHousE(t)
-		if m.projections > 0 { // with projections, features depend on the relation, which training does not support
-			return rankedOnly{m}
-		}
-		return m
-	},
-	Start: marginStart,
+	Build:   func(t Tables) Model { return newHousE(t) },
+	Start:   marginStart,
 }
 
 // The keys of HousE's hyper-parameters.
@@ -108,9 +102,6 @@ func houseTensors(c Config) []Parameter {
 	return list
 }
 
-// rankedOnly hides the gradients of a model.
-type rankedOnly struct{ Model }
-
 type houseModel struct {
 	groupModel
 	projections int    // m
@@ -118,7 +109,8 @@ type houseModel struct {
 	translation int    // the index of the tensor, or 0 if there is none
 	directions  [2]int // by side of an entity: index of the tensor of directions, which the scales follow
 
-	// The indexes of the vectors of P_h and P_t, by side of an entity, and of H and H⁻¹.
+	// project lists the indexes of the vectors of P_h and P_t, by side of an entity. turn and
+	// turnBack list the indexes for H and H⁻¹.
 	project        [2][]int
 	turn, turnBack []int
 }
@@ -174,7 +166,7 @@ func newHousERelation(m *houseModel) houseRelation {
 	return r
 }
 
-// set reads a relation.
+// set computes the unit vectors and coefficients of a relation.
 func (r *houseRelation) set(relation int32) {
 	m := r.model
 	r.relation = relation
@@ -222,7 +214,7 @@ func (r *houseRelation) apply(x []float64, vectors []int, k []float64) {
 	}
 }
 
-// project replaces x, an entity of a side, with P_h x or P_t x.
+// project replaces x, the vector of the entity on a side, with P_h x or P_t x.
 func (r *houseRelation) project(side kg.Side, x []float64) {
 	r.apply(x, r.model.project[side], r.k[side])
 }
@@ -272,7 +264,7 @@ func (w *houseWorker) read(relation int32) {
 	}
 }
 
-// compute computes anchor.
+// compute sets w.anchor for the anchor of q.
 func (w *houseWorker) compute(q kg.Query) {
 	w.read(q.Relation)
 	if w.last.keep(q) {
@@ -307,7 +299,7 @@ func (w *houseWorker) Query(q kg.Query, psi []float32) Slack {
 		known = w.norms(w.anchor) + w.norms(w.transform.w)
 	}
 	changes, norms := w.round(psi, w.entity)
-	// docs/models/house.md, "Slack".
+	// See docs/models/house.md, "Slack".
 	return Slack{changes + w.kappa()*(known+norms) + underflow, 1, 0}
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// ModE (Zhang et al., 2020; docs/models/mode.md): score γ − Σ|h_i r_i − t_i|, the modulus part of
-// HAKE with signed entries.
+// ModE (Zhang et al., 2020; docs/models/mode.md) has the score γ − Σ|h_i r_i − t_i|, the modulus
+// part of HAKE with signed entries.
 //
-// Reference, in float64: minus the chain over i from 0 of |h_i r_i − t_i|. The product is exact; the
-// difference and the sum are rounded.
+// The reference score, in float64, is minus the chain over i from 0 of |h_i r_i − t_i|. The product
+// is exact; the difference and the sum are rounded.
 //
-// Towers: ψ = h∘r and φ = t for tails; ψ = t and φ = h∘r for heads, so φ of heads depends on the
-// relation.
+// Towers: tail queries have ψ = h∘r and φ = t. Head queries have ψ = t and φ = h∘r, which depends
+// on the relation.
 
 var modE = &Spec{
 	Name: "mode", Score: "γ − Σ|h_i r_i − t_i|", MaxDim: maxVectorDim,
@@ -69,7 +69,7 @@ func (w *modEWorker) Feature(side kg.Side, relation, e int32, phi []float32) (si
 }
 
 func (w *modEWorker) Query(q kg.Query, psi []float32) Slack {
-	// docs/models/mode.md, "Slack".
+	// See docs/models/mode.md, "Slack".
 	kappa := gamma(w.config.Dim + 3)
 	if q.Side == kg.Head {
 		anchor := w.Row(entityTable, q.Anchor)
@@ -97,7 +97,7 @@ func (w *modEWorker) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// Training uses the same ψ and φ as ranking. The penalties of a triple: frobenius is ‖h‖² + ‖r‖² +
+// Training uses the same ψ and φ as ranking. The penalty frobenius of a triple is ‖h‖² + ‖r‖² +
 // ‖t‖², and n3 is the same with Σ|x|³ in place of ‖·‖².
 
 func (m *modEModel) Training() Training {
@@ -123,7 +123,7 @@ func (w *modETraining) vector(x, row []float32, head bool) {
 	}
 }
 
-// gradient writes ∂row, given ∂x, and adds to the sum of the relation's gradients.
+// gradient writes ∂row, given ∂x, and adds the relation's gradient to w.sum.
 func (w *modETraining) gradient(dRow, dX, row []float32, head bool) {
 	copy(w.g, dX)
 	if head {

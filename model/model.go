@@ -4,10 +4,11 @@
 // A model consists of two towers and a comparison. The query tower turns a query (anchor, relation)
 // into a vector ψ, the feature tower turns a candidate entity into a vector φ, and the comparison
 // scores the two. Rankings use that comparison as a screen. The reference score defines the order
-// of candidates: float64, from the stored float32 parameters, in a fixed order of operations.
+// of candidates. It is computed in float64 from the stored float32 parameters, in a fixed order of
+// operations.
 //
-// Each model declares itself in one file as a [Spec]; docs/models has a page for each, and
-// docs/adding-a-model.md shows how to write one. Begin with [Lookup] and [New], or with package
+// Each model's file declares it as a [Spec], docs/models has a page on it, and
+// docs/adding-a-model.md shows how to add a model. Begin with [Lookup] and [New], or with package
 // checkpoint for trained models. [Model.NewWorker] returns a worker that computes vectors and
 // scores.
 //
@@ -90,7 +91,7 @@ type Model interface {
 }
 
 // Worker computes the vectors and reference scores of a model. It has scratch memory, is not safe
-// for concurrent use, and does not allocate.
+// for concurrent use, and allocates at most in its first calls.
 type Worker interface {
 	// Features writes φ of the entities, as candidates on the given side of relation, to the rows
 	// of phi. It also writes their sizes n ≥ 0 to sizes; the slacks of Queries are polynomials in

@@ -9,18 +9,19 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// MQuinE (Liu et al., 2024; docs/models/mquine.md) and MQuadE (Yu et al., 2021), which is MQuinE
-// without the cross matrix Rᶜ.
+// This file contains MQuinE (Liu et al., 2024; docs/models/mquine.md) and MQuadE (Yu et al., 2021),
+// which is MQuinE without the cross matrix Rᶜ.
 //
 // An entity is a symmetric d × d matrix E = A + Aᵀ, stored as the packed lower triangle of A, row
 // by row. With the matrices H and T of head and tail,
 //
 //	s(h, r, t) = ‖H Rʰ − Rᵗ T + H Rᶜ T‖²_F,   score −s.
 //
-// Reference, in float64: E_ii = 2A_ii and E_ij = A_ij; P = H Rʰ, Q = Rᵗ T, S = H Rᶜ and X = S T,
-// every entry a chain over k from 0, product and sum rounded separately;
-// D_ij = (P_ij − Q_ij) + X_ij; c_j = Σ_i D_ij² with i ascending; s = Σ_j c_j with j ascending.
-// MQuadE has neither S nor X. It is computed with Rᶜ = 0, which gives the same bits.
+// The reference score is computed in float64. E_ii = 2A_ii and E_ij = A_ij. Every entry of P = H
+// Rʰ, Q = Rᵗ T, S = H Rᶜ and X = S T is a chain over k from 0, and products and sums are rounded
+// separately. Then D_ij = (P_ij − Q_ij) + X_ij, c_j = Σ_i D_ij² with i ascending, and s = Σ_j c_j
+// with j ascending. MQuadE has neither S nor X. Its score is computed with Rᶜ = 0, which gives the
+// same bits.
 //
 // Towers: for a fixed head, with A = H Rʰ and B = H Rᶜ − Rᵗ,
 //
@@ -51,10 +52,10 @@ var (
 )
 
 // matrixStart is the Starting of both models, which lets MQuadE use MQuinE's recipes. MQuadE
-// ignores the option for the cross matrix.
+// ignores the option Start.Cross.
 var matrixStart = Starting{Scaled: matrixEntity, Cross: crossMatrix}
 
-// maxMatrixDim bounds the duration of a call to a d × d kernel.
+// maxMatrixDim bounds the duration of a product of d × d matrices.
 const maxMatrixDim = 512
 
 // The names of the entity parameter and of Rᶜ.
@@ -71,7 +72,8 @@ func Triangle(d int) int { return d * (d + 1) / 2 }
 const EntityDeviation = 0.1
 
 // matrixParameters lists the triangles of the entities and the named d × d matrices of the
-// relations. With several blocks, a row has one triangle or matrix after another.
+// relations. With several blocks, a row has the triangles or matrices of the blocks one after
+// another.
 func matrixParameters(c Config, relations ...string) []Parameter {
 	list := []Parameter{{
 		Name: matrixEntity, Axis: PerEntity, Row: blockRow(c, Triangle(c.Dim)),
@@ -85,8 +87,8 @@ func matrixParameters(c Config, relations ...string) []Parameter {
 	return list
 }
 
-// matrixModel is MQuinE, with the tensors entity, Rʰ, Rᵗ and Rᶜ, or MQuadE, without Rᶜ, or one of the
-// blocks of such a model.
+// matrixModel is MQuinE, with the tensors entity, Rʰ, Rᵗ and Rᶜ, or MQuadE, which lacks Rᶜ. It may
+// be one block of such a model.
 type matrixModel struct {
 	Tables
 	block, blocks int
@@ -99,7 +101,8 @@ func (m *matrixModel) Row(parameter int, i int32) []float32 {
 	return row[m.block*n:][:n]
 }
 
-// relationRows returns the rows of a relation, in the order of the tensors. MQuadE has no row of Rᶜ.
+// relationRows returns the rows of a relation, in the order of the tensors. For MQuadE, the row of
+// Rᶜ is nil.
 func (m *matrixModel) relationRows(r int32) (rows [3][]float32) {
 	for i := range m.tensors[1:] {
 		rows[i] = m.Row(1+i, r)
@@ -149,8 +152,8 @@ type matrixWorker struct {
 
 	entity, square []float64
 	a, b, bt, ba   []float64
-	// The matrices that Reference computes. Matrices that depend on the query alone belong to the
-	// last query.
+	// These are the matrices that Reference computes. The ones that depend on the query alone
+	// belong to the last query.
 	anchor, p, q, s, x []float64
 	columns            []float64
 	last               lastQuery

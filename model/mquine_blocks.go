@@ -9,12 +9,13 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// Block MQuinE and block MQuadE (docs/models/mquine.md, "Blocks"): an entity consists of k symmetric
-// d × d matrices, and a relation of k triples of matrices. The score is the sum of the scores of k
-// independent models, so it is MQuinE with block-diagonal matrices. φ and ψ of the blocks are
-// concatenated.
+// In block MQuinE and block MQuadE (docs/models/mquine.md, "Blocks"), an entity consists of k
+// symmetric d × d matrices, and a relation has k matrices in place of each matrix. The score is the
+// sum of the scores of k independent models. It equals the score of one model with block-diagonal
+// matrices. φ and ψ are the blocks' vectors, one after another.
 //
-// Reference: −s = (−s₁ − s₂) − … − s_k, from the blocks' reference scores, every addition rounded.
+// The reference score is −s = (−s₁ − s₂) − … − s_k, computed from the blocks' reference scores
+// −s_i. Every addition is rounded.
 
 // blocks is the number k of blocks.
 var blocks = &HyperParameter{
@@ -96,7 +97,7 @@ func (w *blockWorker) Feature(side kg.Side, relation, e int32, phi []float32) (s
 const blockSlack = 1 + 0x1p-40
 
 func (w *blockWorker) Query(q kg.Query, psi []float32) Slack {
-	// docs/models/mquine.md, "Blocks".
+	// See docs/models/mquine.md, "Blocks".
 	var constant, linear, most float64
 	k := len(w.blocks)
 	for i, block := range w.blocks {
@@ -173,9 +174,9 @@ func (w *blockTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return c, penalty
 }
 
-// QueryGradient works from the first block to the last. dPsi is twice as long as dAnchor,
-// so if dAnchor overlaps the beginning of dPsi, a block overwrites only parts of dPsi that are no
-// longer needed.
+// QueryGradient works from the first block to the last. dPsi is twice as long as dAnchor. If
+// dAnchor overlaps the beginning of dPsi, a block therefore overwrites only parts of dPsi that are
+// no longer needed.
 func (w *blockTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64) {
 	k := len(w.blocks)
 	for i, block := range w.blocks {
@@ -210,8 +211,8 @@ func (w *blockTraining) RelationPenalty(dRelation []float32, r int32, weight flo
 	return sum
 }
 
-// eachMatrix calls f for each matrix of a block. to is the matrix's part of the gradient of all
-// blocks, and from is its gradient in w.relation.
+// eachMatrix calls f for each matrix of a block. to is the matrix's part of dRelation, and from is
+// its gradient in w.relation.
 func (w *blockTraining) eachMatrix(dRelation []float32, block int, f func(to, from []float32)) {
 	tensors := len(w.model.tensors) - 1
 	for i := range tensors {

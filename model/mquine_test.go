@@ -111,8 +111,8 @@ func score(b *kernel.Backend, m Model, h, r, t int32) float64 {
 	return m.NewWorker(b).Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
 }
 
-// The example of the paper's theorem 3.3: MQuinE fits the three facts of a Z-pattern and leaves the
-// fourth open.
+// In the example of the paper's theorem 3.3, MQuinE fits the three facts of a Z-pattern and leaves
+// the fourth open.
 func TestNoZParadox(t *testing.T) {
 	rel := func(m [][]float64) [][][]float64 { return [][][]float64{m} }
 	m := matrices{

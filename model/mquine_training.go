@@ -5,14 +5,14 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Training of MQuinE and MQuadE, in float32.
+// This file contains the training of MQuinE and MQuadE, in float32.
 //
 // With A = H Rʰ and B = H Rᶜ − Rᵗ, a tail query has the scores f = −‖A + B T‖² = c + ψ·φ(T). Here
 // c = −‖A‖², φ = [T, T²] and ψ = −[2 sym(BᵀA), BᵀB] are packed lower triangles, with the
 // off-diagonal entries of ψ doubled (docs/models/mquine.md, "Towers" and "Gradients"). A head query
 // is the tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ). MQuadE is MQuinE with Rᶜ = 0.
 //
-// The penalties of a triple:
+// A triple has these penalties:
 //
 //	frobenius  ‖H‖² + ‖T‖² + ‖Rʰ‖² + ‖Rᵗ‖² + ‖Rᶜ‖²
 //	n3         the same with Σ|x|³ of the entries in place of ‖·‖²
@@ -27,7 +27,7 @@ const (
 	rc
 )
 
-// Matrix i of the inverse relation is the transpose of matrix inverted[i] times inverseSign[i].
+// Matrix i of the inverse relation is inverseSign[i] times the transpose of matrix inverted[i].
 var (
 	inverted    = [3]int{rh: rt, rt: rh, rc: rc}
 	inverseSign = [3]float64{rh: 1, rt: 1, rc: -1}
@@ -309,8 +309,8 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b.PackLower32(out[:p], w.x, 1, 1)
 }
 
-// end writes the sums of the relation's gradients since begin, one matrix after another. At least
-// one query must have come before.
+// end writes the sums of the relation's gradients since begin, one matrix after another. It needs
+// at least one call to gradient since begin.
 func (w *gradientTower) end(out []float32) {
 	sums := [3]linalg.Matrix{rh: w.left(w.sum), rt: w.right(w.sumAB), rc: w.right(w.sum)}
 	n := w.d * w.d

@@ -14,9 +14,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Queries and their gradients follow the formulas of docs/models/mquine.md, which gonum computes in
-// float64: with two or three matrices per relation, on both sides, and after other uses of the
-// towers.
+// Queries and their gradients agree with the formulas of docs/models/mquine.md, which gonum
+// computes in float64. The test covers relations of two and of three matrices, both sides, and
+// repeated use of the towers.
 func TestTowers(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 // This file contains the common parts of the networks TuckER and ConvE.
 
 // networkTraining is the TrainingWorker of a network with one table of entities and one of
-// relations. A networkTraining has no queries, because the NetworkWorker computes them.
+// relations. Its query methods panic, because the NetworkWorker computes the queries.
 type networkTraining struct{ tableTraining }
 
 const networkOnly = "model: a NetworkWorker computes the queries of a network"

@@ -26,8 +26,8 @@ func networkOf(t *testing.T, c Config, values map[string][]float32) Model {
 	return m
 }
 
-// networkError compares the error for the query of the triple (0, 0, 1) with the slack. float32 must
-// hold ψ and φ exactly, and c must be 0.
+// networkError compares the error of the score of (0, 0, 1), as an answer on the given side, with
+// the slack. float32 must hold ψ and φ exactly, and c must be 0.
 func networkError(t *testing.T, m Model, side kg.Side, least float64) {
 	w := single(m, someBackend(t))
 	q, answer := kg.Triple{Tail: 1}.Query(side)
@@ -41,8 +41,8 @@ func networkError(t *testing.T, m Model, side kg.Side, least float64) {
 }
 
 // The reference loses half a unit in the last place in every sum of the score: the first term is 1,
-// and every other term is a tie that rounds to the even 1. With the scale 0, the last normalisation
-// returns its shift, so the other layers do not matter.
+// and adding any other term is a tie that rounds to the even 1. With the scale 0, the last
+// normalisation returns its shift, so the other layers do not matter.
 func TestSlackOfNetworks(t *testing.T) {
 	const d = 512
 	x, tail := vector(d, 1, 0x1p-26), vector(d, 1, 0x1p-27)

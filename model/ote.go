@@ -11,16 +11,16 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// OTE (Tang et al., 2020; docs/models/ote.md): orthogonal transforms of groups of s coordinates.
-// With an orthogonal matrix U and scales σ in every group, the score is γ − Σ‖(σ∘h) U − t‖ for tail
-// queries and γ − Σ‖(t∘ρ) Uᵀ − h‖ for head queries, where ρ stands for 1/σ. With scales these are
-// two functions, so the model is sided.
+// OTE (Tang et al., 2020; docs/models/ote.md) applies orthogonal transforms to groups of s
+// coordinates. With an orthogonal matrix U and scales σ in every group, the score is γ − Σ‖(σ∘h) U
+// − t‖ for tail queries and γ − Σ‖(t∘ρ) Uᵀ − h‖ for head queries, where ρ stands for 1/σ. With
+// scales, the two sides score a triple differently, so the model is sided.
 //
 // The row of an entity has d coordinates. The row of a relation has, for each group, s rows of a
 // matrix V. A scale follows each of them if the model has scales. The Gram–Schmidt process turns V
 // into U.
 //
-// Reference, in float64, every operation rounded, for each group:
+// The reference score is computed in float64, and every operation is rounded. For each group:
 //
 //   - For i from 0: u_i = V_i; for j from 0 to i − 1, u_i = u_i − (u_i·u_j) u_j; then u_i is divided
 //     by √(u_i·u_i), unless that is 0.
@@ -29,7 +29,7 @@ import (
 //   - x_i = a_i σ_i or a_i ρ_i for the anchor a, and q is the vector of the chains Σ_i x_i U_ij for
 //     tails or Σ_j x_j U_ij for heads, in ascending order.
 //
-// The score is minus the distance of q and e (groupModel.distance).
+// The score is minus the distance between q and e (groupModel.distance).
 //
 // Towers: ψ = q and φ = e.
 
@@ -79,7 +79,8 @@ const (
 
 // orthogonal returns the distribution of rows of orthonormal s × s matrices. Each is the result of
 // the Gram–Schmidt process for a matrix with entries uniform in [0, 1), as in the authors' code. A
-// matrix has the given number of columns. If columns > s, the last column holds scales of 1.
+// row holds the s rows of each matrix, with the given number of columns. If columns > s, the last
+// column stores the scale 1.
 func orthogonal(s, columns int, kind float64) initial.Distribution {
 	return func(ctx context.Context, source *initial.Source, _ []int, values []float32) error {
 		u, norms := make([]float64, s*s), make([]float64, s)
@@ -190,7 +191,7 @@ func (r *oteRelation) set(side kg.Side, relation int32) {
 	}
 }
 
-// query writes q of an anchor.
+// query writes the vector q of an anchor's row.
 func (r *oteRelation) query(q []float64, anchor []float32) {
 	s := r.model.size
 	for at := 0; at < len(q); at += s {
@@ -249,7 +250,7 @@ func (w *oteWorker) compute(q kg.Query) {
 func (w *oteWorker) Query(q kg.Query, psi []float32) Slack {
 	w.compute(q)
 	changes, norms := w.round(psi, w.q)
-	// docs/models/ote.md, "Slack".
+	// See docs/models/ote.md, "Slack".
 	return Slack{changes + w.kappa()*norms + underflow, 1, 0}
 }
 
@@ -259,8 +260,8 @@ func (w *oteWorker) Reference(q kg.Query, e int32) float64 {
 	return w.distance(w.q, w.entity)
 }
 
-// Training uses the same ψ and φ as ranking. The penalties of a triple are sums over its entities
-// only, because the norms of the rows of V do not matter: frobenius is ‖h‖² + ‖t‖², and n3 is
+// Training uses the same ψ and φ as ranking. The norms of the rows of V do not matter, so the
+// penalties of a triple are sums over its entities only: frobenius is ‖h‖² + ‖t‖², and n3 is
 // Σ|h_i|³ + Σ|t_i|³.
 
 func (m *oteModel) Training() Training {

@@ -28,12 +28,12 @@ type Parameter struct {
 	// Initial draws the values of a new model. Nil means zeros.
 	Initial initial.Distribution
 	// Scatter places the entities of a cluster around the cluster's centre (package
-	// train/clustered); nil means initial.Nearby. Only PerEntity parameters use it.
+	// train/clustered). Nil means initial.Nearby. Only PerEntity parameters use it.
 	Scatter initial.Scatter
 	// Constrain, if not nil, changes a row so that it satisfies the model's constraint, such as a
 	// unit norm. It runs on every row of the initial parameters and on each row that a training
-	// step changes. It changes a row that already satisfies the constraint by rounding errors at
-	// most.
+	// step changes. If a row already satisfies the constraint, Constrain changes it by rounding
+	// errors at most.
 	Constrain func(row []float32)
 	// Frozen marks a parameter without gradients, such as the running means of batch normalisation.
 	Frozen bool

@@ -13,17 +13,18 @@ import (
 // into a separate space and translates them there. With the images h′ and t′ of head and tail, the
 // score is γ − ‖h′ + r − t′‖, in the L1 or the L2 norm. The models' files define the images.
 //
-// An image y may have a bound: with unit_projections, y is divided by max(‖y‖₂, 10⁻¹²); then, with
-// max_projection_norm = m > 0, y is multiplied by m/‖y‖ if ‖y‖ > m, in the norm of the score.
+// Two hyper-parameters bound an image y. With unit_projections, y is divided by max(‖y‖₂, 10⁻¹²).
+// Then, with max_projection_norm = m > 0, y is multiplied by m/‖y‖ if ‖y‖ > m, in the norm of the
+// score.
 //
-// Reference, in float64, every operation rounded: the images as defined in the model's file, with
-// norms as chains of |y_i| or y_i², and with the factor m/‖y‖ computed first; v_i = (h′_i + r_i) −
-// t′_i. The score is, for L1, minus the chain over i from 0 of |v_i| and, for L2, minus the chain
-// of v_i², without the root.
+// The reference score is computed in float64, and every operation is rounded. The model's file
+// defines the images. Norms are chains of |y_i| or y_i², and the factor m/‖y‖ is computed first.
+// With v_i = (h′_i + r_i) − t′_i, the score is, for L1, minus the chain over i from 0 of |v_i| and,
+// for L2, minus the chain of v_i², without the root.
 //
-// Towers: TransE's, with images in place of entities: q = a′ + r for tails and a′ − r for heads. L1:
-// ψ = q and φ = e′. L2: ψ = [2q, −1/b] and φ = [e′, b‖e′‖²], with a power of two b for each relation.
-// φ depends on the relation but not on the side.
+// The towers are TransE's, with images in place of entities: q = a′ + r for tails and a′ − r for
+// heads. L1 has ψ = q and φ = e′. L2 has ψ = [2q, −1/b] and φ = [e′, b‖e′‖²], with a power of two b
+// for each relation. φ depends on the relation but not on the side.
 
 // The keys of the hyper-parameters of projections.
 const (
@@ -34,7 +35,8 @@ const (
 
 var (
 	maxNorm = &HyperParameter{
-		Key: MaxNorm, Help: "largest Euclidean norm of an entity; training shortens longer ones; 0 for no limit",
+		Key: MaxNorm, Help: "largest Euclidean norm of an entity and, except in TransH, of a translation; " +
+			"training shortens longer vectors; 0 for no limit",
 		Least: 0, Most: math.MaxFloat64,
 	}
 	maxProjectionNorm = &HyperParameter{
@@ -52,8 +54,8 @@ const translationTable = relationTable
 
 // projection declares how a model maps entities into the spaces of relations.
 type projection struct {
-	// name and score name the model and its score without the norms, as in "transh" and "‖h⊥ + r −
-	// t⊥‖".
+	// name and score are the model's name and formula without the norm, such as "transh" and "‖h⊥ +
+	// r − t⊥‖".
 	name, score string
 	maxDim      int
 	recipe      map[string]string
@@ -304,7 +306,7 @@ func (w *projectedWorker) Queries(side kg.Side, r int32, anchors []int32, psi Ro
 		for i := range batch {
 			x, row := w.image(i), psi.Row(first+i)
 			known := w.norm(x)*fmath.NormSlack + ofRelation
-			// docs/models/transh.md, "Slack".
+			// See docs/models/transh.md, "Slack".
 			if l2 {
 				for k, v := range x {
 					row[k] = float32(2 * (v + sign*float64(translation[k])))
@@ -356,7 +358,7 @@ func (w *projectedWorker) Reference(q kg.Query, e int32) float64 {
 }
 
 // Training compares ψ = q and φ = e′ by the distance in the norm of the score. The penalties of a
-// triple are sums over all its parameters: frobenius of x², and n3 of |x|³.
+// triple are sums over all its parameters x: frobenius sums x², and n3 sums |x|³.
 
 func (m *projected) Training() Training {
 	return distanceTraining(m.distance, m.width, NoPenalty, Frobenius, N3)
@@ -442,8 +444,8 @@ func (w *projectedTraining) limited(x []float32) (n float64) {
 	return n
 }
 
-// imageGradient writes ∂row, given ∂x of the bounded image, and adds to the sum of the relation's
-// gradients. It overwrites dX.
+// imageGradient writes ∂row, given ∂x of the bounded image, and adds the relation's gradients to
+// w.sum. It overwrites dX.
 func (w *projectedTraining) imageGradient(dRow, dX, row []float32) {
 	if w.unit || w.limit > 0 {
 		w.projector.project(w.raw, row)

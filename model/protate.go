@@ -10,18 +10,18 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// pRotatE (Sun et al., 2019; docs/models/protate.md): score γ − m Σ|sin(θ_h + θ_r − θ_t)| over d
-// phases, with a modulus m > 0. The rows of entities and relations hold phases, scaled so that the
-// embedding range stands for π.
+// pRotatE (Sun et al., 2019; docs/models/protate.md) has the score γ − m Σ|sin(θ_h + θ_r − θ_t)|
+// over d phases, with a modulus m > 0. The rows of entities and relations hold phases, scaled so
+// that the embedding range stands for π.
 //
-// Reference, in float64, every operation rounded: the phase is value · (π / range), with π as the
-// authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems x =
-// s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x c_t − y s_t. The score is minus the chain over
-// i from 0 of |v_i|. It does not include the modulus, which would only add another rounding to
-// every score.
+// The reference score is computed in float64, and every operation is rounded. The phase is value ·
+// (π / range), with π as the authors' code types it. c and s are its cosine and sine by sinCos. By
+// the addition theorems x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x c_t − y s_t. The
+// score is minus the chain over i from 0 of |v_i|. It does not include the modulus, which would
+// only add another rounding to every score.
 //
-// Towers: φ = (cos θ_e, sin θ_e), next to each other. For tails ψ = (sin α, −cos α) with
-// α = θ_h + θ_r; for heads ψ = (sin α, cos α) with α = θ_r − θ_t.
+// Towers: φ holds the pairs (cos θ_e, sin θ_e). Tail queries have ψ = (sin α, −cos α) with α = θ_h
+// + θ_r. Head queries have ψ = (sin α, cos α) with α = θ_r − θ_t.
 
 var pRotatE = &Spec{
 	Name: "protate", Score: "γ − m Σ|sin(θ_h + θ_r − θ_t)|", MaxDim: maxVectorDim,
@@ -113,7 +113,7 @@ func (w *pRotatEWorker) Query(q kg.Query, psi []float32) Slack {
 		psi[2*i+1], y = round(cos)
 		changes += math.Sqrt(x*x + y*y)
 	}
-	// docs/models/protate.md, "Slack".
+	// See docs/models/protate.md, "Slack".
 	const second = 1 + 1e-6 // bounds the norms of pairs
 	d := w.config.Dim
 	return Slack{changes*second + float64(d)*gamma(d+20), second, 0}

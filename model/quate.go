@@ -11,14 +11,15 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// QuatE (Zhang et al., 2019; docs/models/quate.md): score Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩ over k
+// QuatE (Zhang et al., 2019; docs/models/quate.md) has the score Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩ over k
 // quaternions. The rows of entities and relations hold k real parts, then the k first, k second and
 // k third imaginary parts.
 //
-// Reference, in float64, every product and sum rounded: ρ = r/|r| (quaternion.unit), p = h ⊗ ρ
-// (hamilton), and the score is the chain over i from 0 of ((p₀t₀ + p₁t₁) + p₂t₂) + p₃t₃.
+// The reference score is computed in float64, and every product and sum is rounded. With ρ = r/|r|
+// (quaternion.unit) and p = h ⊗ ρ (hamilton), it is the chain over i from 0 of ((p₀t₀ + p₁t₁) +
+// p₂t₂) + p₃t₃.
 //
-// Towers: ψ = h ⊗ ρ for tails and t ⊗ conj(ρ) for heads, φ = the entity's row.
+// Towers: ψ is h ⊗ ρ for tails and t ⊗ conj(ρ) for heads. φ is the entity's row.
 
 var quatE = &Spec{
 	Name: "quate", Score: "Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩", MaxDim: maxVectorDim / 2,
@@ -59,7 +60,7 @@ func hamilton(a, b quaternion) quaternion {
 
 func (q quaternion) conj() quaternion { return quaternion{q[0], -q[1], -q[2], -q[3]} }
 
-// dot returns ((q₀p₀ + q₁p₁) + q₂p₂) + q₃p₃, every product and sum rounded.
+// dot returns ((q₀p₀ + q₁p₁) + q₂p₂) + q₃p₃. It rounds every product and sum.
 func (q quaternion) dot(p quaternion) float64 {
 	return float64(q[0]*p[0]) + float64(q[1]*p[1]) + float64(q[2]*p[2]) + float64(q[3]*p[3])
 }
@@ -169,7 +170,7 @@ func (w *quatEWorker) Query(q kg.Query, psi []float32) Slack {
 		}
 		hamilton(quaternionAt(anchor, i), r).put(psi, i)
 	}
-	// docs/models/quate.md, "Slack".
+	// See docs/models/quate.md, "Slack".
 	return Slack{0, gamma(w.config.Dim+32) * fmath.Norm(anchor), 0}
 }
 
@@ -183,7 +184,7 @@ func (w *quatEWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
 
 func (m *quatEModel) Training() Training {
 	return Training{Width: 4 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius}}

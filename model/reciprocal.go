@@ -75,9 +75,9 @@ func reciprocalOf(side kg.Side, relation int32) int32 {
 	return 2 * relation
 }
 
-// Scored returns the triple whose score is the score of an answer to a query. With reciprocal
-// relations, that is a triple of the underlying model: its head is the anchor, and its relation is one
-// of 2R.
+// Scored returns the triple that the model scores for an answer to a query. With reciprocal
+// relations, it is a triple of the underlying model: its head is the anchor, and its relation is
+// one of 2R.
 func (c Config) Scored(q kg.Query, answer int32) kg.Triple {
 	if c.Reciprocal {
 		q.Relation, q.Side = reciprocalOf(q.Side, q.Relation), kg.Tail
@@ -177,7 +177,8 @@ func (w *reciprocalTraining) Begin(side kg.Side, relation int32) {
 	w.TrainingWorker.Begin(kg.Tail, reciprocalOf(side, relation))
 }
 
-// End writes the gradients of the relation that the queries used. The other relation has none.
+// End writes the gradients of the relation that the queries used, r or r⁻¹. The other one has no
+// gradients.
 func (w *reciprocalTraining) End(dRelation []float32) {
 	clear(dRelation)
 	w.TrainingWorker.End(w.gradient)

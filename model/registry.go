@@ -14,8 +14,8 @@ var specs = []*Spec{
 	boxE, expressive, expressiveFunctional,
 }
 
-// Register adds a model that another package defines. Call it before any model is used. It panics
-// if the name is taken.
+// Register adds a model that another package defines. Call it before any other function uses a
+// model. It panics if the name is taken.
 func Register(s *Spec) {
 	if _, err := Lookup(s.Name); err == nil {
 		panic("model: " + s.Name + " is already registered")
@@ -57,7 +57,8 @@ func HyperParameters() []*HyperParameter {
 	return list
 }
 
-// ScoreNotes returns a note for each hyper-parameter whose absence changes the printed scores.
+// ScoreNotes returns the notes about printed scores (HyperParameter.Missing) for the
+// hyper-parameters that have their default values in c.
 func ScoreNotes(c Config) []string {
 	var notes []string
 	if s, err := Lookup(c.Model); err == nil {

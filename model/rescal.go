@@ -8,13 +8,14 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// RESCAL (Nickel et al., 2011; docs/models/rescal.md): score hᵀRt, where every relation is a d × d
-// matrix R, stored row by row.
+// RESCAL (Nickel et al., 2011; docs/models/rescal.md) has the score hᵀRt, where every relation is a
+// d × d matrix R, stored row by row.
 //
-// Reference, in float64: u_j is the chain over i from 0 of h_i R_ij, and the score is the chain over
-// j from 0 of u_j t_j. The products h_i R_ij are exact; everything else is rounded.
+// The reference score is computed in float64: u_j is the chain over i from 0 of h_i R_ij, and the
+// score is the chain over j from 0 of u_j t_j. The products h_i R_ij are exact; everything else is
+// rounded.
 //
-// Towers: ψ = Rᵀh for tails and Rt for heads, φ = the entity's row.
+// Towers: ψ is Rᵀh for tails and Rt for heads. φ is the entity's row.
 
 var rescal = &Spec{
 	Name: "rescal", Score: "hᵀRt", MaxDim: maxMatrixDim,
@@ -91,13 +92,13 @@ func (w *rescalWorker) Queries(side kg.Side, relation int32, anchors []int32, ps
 			for k, v := range w.queries[i*w.ld:][:d] {
 				row[k] = float32(v)
 			}
-			// docs/models/rescal.md, "Slack".
+			// See docs/models/rescal.md, "Slack".
 			slacks[first+i] = Slack{0, gamma(3*d) * w.norm * fmath.Norm(w.anchors[i*w.ld:][:d]), 0}
 		}
 	}
 }
 
-// read sets matrix to R or Rᵀ of a relation. Rows of anchors are multiplied by it.
+// read sets matrix to R or Rᵀ of a relation, by which the rows of anchors are multiplied.
 func (w *rescalWorker) read(side kg.Side, relation int32) {
 	if w.side == side && w.relation == relation {
 		return
@@ -133,7 +134,7 @@ func (w *rescalWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖R‖² + ‖t‖² with the Frobenius norm of R; n3 has
+// The penalty frobenius of a triple is ‖h‖² + ‖R‖² + ‖t‖² with the Frobenius norm of R; n3 has
 // Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖Rᵀh‖² + ‖Rt‖².
 
 func (m *rescalModel) Training() Training {

@@ -9,20 +9,20 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// RotatE (Sun et al., 2019; docs/models/rotate.md): score γ − Σ|h_i r_i − t_i| over k complex
-// numbers with |r_i| = 1. The row of an entity holds k real and then k imaginary parts. The row of
-// a relation holds k phases, scaled so that the embedding range stands for π.
+// RotatE (Sun et al., 2019; docs/models/rotate.md) has the score γ − Σ|h_i r_i − t_i| over k
+// complex numbers with |r_i| = 1. The row of an entity holds k real and then k imaginary parts. The
+// row of a relation holds k phases, scaled so that the embedding range stands for π.
 //
-// Reference, in float64, every operation rounded: the phase is value · (π / range), and c and s are
-// its cosine and sine by sinCos; re = (h_re c − h_im s) − t_re and im = (h_re s + h_im c) − t_im;
-// the score is minus the chain over i from 0 of √(re² + im²).
+// The reference score is computed in float64, and every operation is rounded. The phase is value ·
+// (π / range), and c and s are its cosine and sine by sinCos. With re = (h_re c − h_im s) − t_re
+// and im = (h_re s + h_im c) − t_im, the score is minus the chain over i from 0 of √(re² + im²).
 //
-// rotate-l2, the RotatE of PyKEEN, takes one norm over all coordinates: score γ − ‖h∘r − t‖₂. Its
-// reference is minus the chain over i from 0 of re² + im², without a root.
+// rotate-l2, the RotatE of PyKEEN, takes one norm over all coordinates, so its score is γ − ‖h∘r −
+// t‖₂. Its reference score is minus the chain over i from 0 of re² + im², without a root.
 //
-// Towers: ψ = h∘r for tails and t∘conj(r) for heads, and φ = e, both with the imaginary part of
-// each number next to its real part. rotate-l2 expands the square as TransE does: ψ = [2q, −1/b] and
-// φ = [e, b‖e‖²], with q = h∘r or t∘conj(r), and rows in the order of the parameters.
+// Towers: ψ is h∘r for tails and t∘conj(r) for heads, and φ is e. In both, the imaginary part of
+// each number follows its real part. rotate-l2 expands the square as TransE does: ψ = [2q, −1/b]
+// and φ = [e, b‖e‖²] with q = h∘r or t∘conj(r), where all real parts precede the imaginary parts.
 
 var (
 	rotatE   = rotations("rotate", "γ − Σ|h_i r_i − t_i|", func(m rotatEModel) Model { return &m })
@@ -93,7 +93,7 @@ func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 		psi[2*i+1], y = round(float64(a*s) + float64(b*c))
 		changes += math.Sqrt(x*x + y*y)
 	}
-	// docs/models/rotate.md, "Slack".
+	// See docs/models/rotate.md, "Slack".
 	kappa := gamma(w.config.Dim + 20)
 	return Slack{changes*fmath.NormSlack + kappa*fmath.PairNorm(aRe, aIm), kappa, 0}
 }
@@ -180,7 +180,7 @@ func (w *rotatEL2Worker) Query(q kg.Query, psi []float32) Slack {
 		psi[k+i] = float32(2 * (float64(a*s) + float64(b*c)))
 	}
 	psi[2*k] = float32(-1 / w.b)
-	// docs/models/rotate.md, "Slack".
+	// See docs/models/rotate.md, "Slack".
 	kappa, known := gamma(3*k+40), fmath.Norm(anchor)
 	return Slack{kappa * known * known, 2 * kappa * known, kappa}
 }
@@ -195,9 +195,9 @@ func (w *rotatEL2Worker) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// Training of RotatE uses the same ψ and φ as ranking, and training of rotate-l2 compares them by
-// their L2 distance. The penalties of a triple are sums over its entities
-// only, because |r_i| = 1: frobenius is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³.
+// Training of either model uses the ψ and φ with which RotatE ranks. rotate-l2 compares them by
+// their L2 distance. Because |r_i| = 1, the penalties of a triple are sums over its entities only:
+// frobenius is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³.
 
 func (m *rotatEModel) Training() Training {
 	return distanceTraining(m.distance, 2*m.config.Dim, NoPenalty, Frobenius, N3)

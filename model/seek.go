@@ -10,18 +10,18 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// SEEK (Xu et al., 2020; docs/models/seek.md): score Σ_x Σ_y σ_xy ⟨r_x, h_y, t_w⟩, where every
-// vector has S segments of d entries, numbered from 0. For even x, w = y and σ = 1. For odd x, w = (x
-// + y) mod S, and σ is −1 if x + y ≥ S, otherwise 1. With one segment it is DistMult, with two it is
-// ComplEx.
+// SEEK (Xu et al., 2020; docs/models/seek.md) has the score Σ_x Σ_y σ_xy ⟨r_x, h_y, t_w⟩, where
+// every vector has S segments of d entries, numbered from 0. For even x, w = y and σ = 1. For odd
+// x, w = (x + y) mod S, and σ is −1 if x + y ≥ S, otherwise 1. With one segment it is DistMult,
+// with two it is ComplEx.
 //
-// Reference, in float64: E is the sum of the even segments of r, with x ascending; q_w is E∘h_w plus
-// σ_xy r_x∘h_y for the odd x in ascending order, with y = (w − x) mod S; the score is the chain over
-// w, and within a segment over its entries, of q_w t_w. Products of two stored numbers are exact;
-// everything else is rounded.
+// The reference score is computed in float64. E is the sum of the even segments of r, with x
+// ascending. q_w is E∘h_w plus σ_xy r_x∘h_y for the odd x in ascending order, with y = (w − x) mod
+// S. The score is the chain of q_w t_w over w and, within a segment, over its entries. Products of
+// two stored numbers are exact; everything else is rounded.
 //
-// Towers: ψ = q for tails and, for heads, segments E∘t_y + Σ σ_xy r_x∘t_w over the odd x, with w = (x
-// + y) mod S; φ = the entity's row.
+// Towers: ψ is q for tails. For heads it has the segments E∘t_y + Σ σ_xy r_x∘t_w over the odd x,
+// with w = (x + y) mod S. φ is the entity's row.
 
 var seek = &Spec{
 	Name: "seek", Score: "Σ_x Σ_y σ_xy ⟨r_x, h_y, t_w⟩", MaxDim: maxVectorDim / maxSegments,
@@ -62,8 +62,8 @@ func (m *seekModel) segment(row []float32, i int) []float32 {
 	return row[i*m.config.Dim:][:m.config.Dim]
 }
 
-// meets returns the segment of the candidate that an odd segment x of the relation multiplies with
-// segment y of the anchor, for queries of one side, and the sign of the product.
+// meets returns the candidate's segment in the product of the relation's odd segment x and the
+// anchor's segment y, for queries of one side, and the sign of the product.
 func (m *seekModel) meets(side kg.Side, x, y int) (segment int, sign float64) {
 	switch {
 	case side == kg.Tail && x+y >= m.segments:
@@ -154,7 +154,7 @@ func (w *seekWorker) Query(q kg.Query, psi []float32) Slack {
 			squares += m * m
 		}
 	}
-	// docs/models/seek.md, "Slack".
+	// See docs/models/seek.md, "Slack".
 	return Slack{0, gamma(w.width()+w.segments+4) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
@@ -169,7 +169,7 @@ func (w *seekWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖²; n3 has Σ|x|³ in place of ‖·‖²; dura
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖²; n3 has Σ|x|³ in place of ‖·‖²; dura
 // is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 
 func (m *seekModel) Training() Training {
@@ -262,7 +262,8 @@ func (w *seekTraining) addOdd(psi, anchor []float32, side kg.Side, x int) {
 	}
 }
 
-// ψ is linear in the anchor, so ∂a is the ψ of the anchor ∂ψ for the other side.
+// QueryGradient uses that ψ is linear in the anchor: ∂a is the ψ of the anchor ∂ψ for the other
+// side.
 func (w *seekTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
 	copy(w.g, dPsi)
 	if slope := w.duraSlope(dPenalty); slope != 0 {

@@ -9,14 +9,14 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// SimplE (Kazemi and Poole, 2018; docs/models/simple.md): score ½ Σ (a_h r b_t + a_t r' b_h). The
-// row of an entity is [a, b], its vectors as a head and as a tail. The row of a relation is [r, r'],
-// its vector and the vector of its inverse.
+// SimplE (Kazemi and Poole, 2018; docs/models/simple.md) has the score ½ Σ (a_h r b_t + a_t r'
+// b_h). The row of an entity is [a, b], its vectors as a head and as a tail. The row of a relation
+// is [r, r'], its vector and the vector of its inverse.
 //
-// Reference, in float64: half the chain over i from 0 of (a_h r) b_t + (a_t r') b_h. The first
-// products and the division by 2 are exact; everything else is rounded.
+// The reference score, in float64, is half the chain over i from 0 of (a_h r) b_t + (a_t r') b_h.
+// The first products and the division by 2 are exact; everything else is rounded.
 //
-// Towers: ψ = ½[r'∘b_h, a_h∘r] for tails and ½[r∘b_t, a_t∘r'] for heads, φ = the entity's row.
+// Towers: ψ is ½[r'∘b_h, a_h∘r] for tails and ½[r∘b_t, a_t∘r'] for heads. φ is the entity's row.
 
 var simplE = &Spec{
 	Name: "simple", Score: "½ Σ (a_h r b_t + a_t r' b_h)", MaxDim: maxVectorDim,
@@ -81,7 +81,7 @@ func (m *simplEModel) Query(q kg.Query, psi []float32) Slack {
 		first[i], second[i] = float32(x), float32(y)
 		squares += x*x + y*y
 	}
-	// docs/models/simple.md, "Slack".
+	// See docs/models/simple.md, "Slack".
 	return Slack{0, gamma(m.config.Dim+3) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
@@ -98,7 +98,7 @@ func (m *simplEModel) Reference(q kg.Query, e int32) float64 {
 	return sum / 2
 }
 
-// The penalties of a triple: frobenius is ‖h‖² + ‖r‖² + ‖t‖² with whole rows; n3 has Σ|x|³ in place
+// The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with whole rows; n3 has Σ|x|³ in place
 // of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 
 func (m *simplEModel) Training() Training {

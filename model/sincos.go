@@ -31,7 +31,7 @@ func sinCos(x float64) (sin, cos float64) {
 // unit in the last place of r.
 func sinCosOctant(r, low float64) (sin, cos float64) {
 	z := float64(r * r)
-	// Taylor series. The next term is below 2⁻⁶² of the sum.
+	// s and c are sums of Taylor series. The next term of each is below 2⁻⁶² of the sum.
 	s := 1.0 / 355687428096000 // 17!
 	s = float64(s*z) - 1.0/1307674368000
 	s = float64(s*z) + 1.0/6227020800
@@ -58,8 +58,8 @@ func sinCosOctant(r, low float64) (sin, cos float64) {
 }
 
 // reduce returns r, low and quadrant with x = r + low + quadrant·π/2 modulo 2π and |r + low| ≤ π/4,
-// for x > 2⁻¹⁰. It implements the algorithm of Payne and Hanek: in units of π/2 the angle is x·2/π,
-// of which only the two bits before the binary point and some bits after it matter. These bits
+// for x > 2⁻¹⁰. It implements the algorithm of Payne and Hanek. In units of π/2, the angle is
+// x·2/π. Only the two bits before its binary point and some bits after the point matter. These bits
 // depend on the 53 bits of x and on a window of the bits of 2/π.
 func reduce(x float64) (r, low float64, quadrant uint64) {
 	b := math.Float64bits(x)

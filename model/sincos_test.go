@@ -18,7 +18,7 @@ const digits = 1400
 
 func one() *big.Int { return new(big.Int).Lsh(big.NewInt(1), digits) }
 
-// newExact computes π by Machin's formula, 16 arctan(1/5) − 4 arctan(1/239).
+// newExact computes π by Machin's formula, π = 16 arctan(1/5) − 4 arctan(1/239).
 func newExact() exact {
 	arctan := func(n int64) *big.Int {
 		sum, power := new(big.Int), one()
@@ -68,7 +68,7 @@ func (e exact) sinCos(x float64) (sin, cos *big.Float) {
 	return float(sums[1]), float(sums[0])
 }
 
-// ulps returns the distance of got from want in units in the last place of want.
+// ulps returns the distance between got and want, in units in the last place of want.
 func ulps(got float64, want *big.Float) float64 {
 	near, _ := want.Float64()
 	unit := math.Nextafter(math.Abs(near), math.Inf(1)) - math.Abs(near)

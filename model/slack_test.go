@@ -16,10 +16,10 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// The tests of this file compare slacks with exact errors, computed in math/big. The parameters
+// The tests in this file compare slacks with exact errors, computed in math/big. The parameters
 // bring the errors close to the slacks, so the tests fail if a term of a slack is halved or missing
-// (docs/numerics.md, "Tests of the bounds"). One tier is enough, because the float64 kernels are
-// equal on all tiers.
+// (docs/numerics.md, "Tests of the bounds"). One tier is enough, because the float64 kernels give
+// the same bits on all tiers.
 
 // someBackend returns any backend.
 func someBackend(t *testing.T) *kernel.Backend {
@@ -55,8 +55,8 @@ func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	}
 }
 
-// The reference loses half a unit in the last place in every sum. The first term is 1, and every
-// other term produces a tie that rounds to the even 1.
+// The reference loses half a unit in the last place in every sum. The first term is 1, and adding
+// any other term is a tie that rounds to the even 1.
 func TestSlackOfSums(t *testing.T) {
 	const d = 512
 	zero := make([]float32, d)
@@ -123,8 +123,8 @@ func TestSlackOfChanges(t *testing.T) {
 	}
 }
 
-// TransE-L2: every sum of the reference loses half a unit in the last place, and every sum of ‖e‖²
-// in the features gains as much. The distance of 1 is split between anchor and candidate.
+// In TransE-L2, every sum of the reference loses half a unit in the last place, and every sum of
+// ‖e‖² in the features gains as much. The anchor and the candidate share the distance of 1.
 func TestSlackOfSquares(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)
@@ -154,7 +154,7 @@ func TestSlackOfSquares(t *testing.T) {
 	}
 }
 
-// RESCAL: in a head query, every sum of the reference loses half a unit in the last place, and
+// In a head query of RESCAL, every sum of the reference loses half a unit in the last place, and
 // every sum of ψ gains half a unit. The first entry of h, R and t is 1. The other products h_i R_i0
 // are half a unit, so u₀ loses them. The other products R_0j t_j are a little more than half a
 // unit, so ψ₀ rounds up. Row 1 of R makes the other u_j a little smaller than R_0j, so u_j t_j is
@@ -227,12 +227,13 @@ func TestSlackOfProjections(t *testing.T) {
 	})
 }
 
-// MQuinE: in a head query, all sums of the reference (both products and both sums of squares) lose
-// half a unit in the last place, and the sums of the towers (B, BᵀB and T²) gain as much.
+// In a head query of MQuinE, all sums of the reference (both products and both sums of squares)
+// lose half a unit in the last place, and the sums of the towers (B, BᵀB and T²) gain as much.
 //
 // The first entry of anchor, candidate and Rᶜ is 1, and the other entries of the first row and
 // column are nearly ω = √u. Every summand after the first is therefore nearly u, half a unit. The
-// small diagonals decide on which side of u a summand lies, and hence whether it is lost or gained.
+// small diagonals decide on which side of u a summand lies, and therefore whether a sum loses or
+// gains it.
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100
@@ -381,8 +382,8 @@ func TestNormsAreUpperBounds(t *testing.T) {
 	}
 }
 
-// HAKE: rounding ψ and φ to float32, and the roundings of the reference. With a weight of 0, only
-// one of the two distances counts.
+// The slack of HAKE covers rounding ψ and φ to float32, and the roundings of the reference. With a
+// weight of 0, only one of the two distances counts.
 func TestSlackOfHAKE(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 4))
 	hyper := func(phases, moduli float64) map[string]float64 {

@@ -8,7 +8,7 @@ import (
 )
 
 // Start holds the options of a training run that affect the initial parameters. The model's
-// Starting says what each option means for it.
+// Starting says what each option means for this model.
 type Start struct {
 	// Gamma is the margin γ.
 	Gamma float64
@@ -37,11 +37,11 @@ type Starting struct {
 // Deviates reports whether Start.Deviation has an effect.
 func (s Starting) Deviates() bool { return s.SpreadByHyper || s.Scaled != "" }
 
-// marginStart is the Starting of distance models, whose parameters begin as in the RotatE code.
+// marginStart is the Starting of distance models: a Start determines the margin γ and nothing else.
 var marginStart = Starting{Hyper: func(s Start) map[string]float64 { return map[string]float64{Gamma: s.Gamma} }}
 
-// uniformStart is the Starting of vector models with a dot product: uniform parameters of the given
-// deviation, and no margin.
+// uniformStart is the Starting of ComplEx and DistMult: uniform parameters of the given deviation,
+// and the margin 0.
 var uniformStart = Starting{
 	Hyper: func(s Start) map[string]float64 {
 		return map[string]float64{Gamma: 0, EmbeddingRange: math.Sqrt(3) * s.Deviation}
@@ -49,7 +49,7 @@ var uniformStart = Starting{
 	SpreadByHyper: true,
 }
 
-// rangeStart is uniformStart for models without a margin.
+// rangeStart is uniformStart for models without the hyper-parameter γ.
 var rangeStart = Starting{
 	Hyper: func(s Start) map[string]float64 {
 		return map[string]float64{EmbeddingRange: math.Sqrt(3) * s.Deviation}

@@ -6,8 +6,8 @@ import (
 )
 
 // tableTraining is the common part of the TrainingWorkers of models with one row for each entity
-// and each relation. φ is the entity's row, and penalties are sums over rows. Each model adds Query
-// and QueryGradient.
+// and each relation. Unless a model overrides its methods, φ is the entity's row, and penalties are
+// sums over rows. Each model adds Query and QueryGradient.
 type tableTraining struct {
 	*Tables
 	backend *linalg.Backend

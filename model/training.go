@@ -19,7 +19,8 @@ type Trainable interface {
 
 // Training describes what a TrainingWorker computes and what it costs.
 type Training struct {
-	// Width is the number of float32 entries of φ. Psi is the number for ψ, or 0 if it is the same.
+	// Width is the number of float32 entries of φ. Psi is the number of entries of ψ, or 0 if it
+	// equals Width.
 	Width, Psi int
 	// Distance is the distance between ψ and φ whose negative is the score. Pairs is any other
 	// score. If both are nil, the score is the dot product of ψ and φ plus a constant of the query.
@@ -86,9 +87,9 @@ type DistanceRest struct {
 // of a relation has the layout of the relation's rows of all tensors, one after another. Methods
 // overwrite gradients unless their comments say that they add.
 //
-// If features depend on the side or the relation (Tower.Features), Features and FeatureGradient refer
-// to the side and relation of Begin, and FeatureGradient adds to the sum of the relation's gradients.
-// End may then follow calls to FeatureGradient without a query.
+// If features depend on the side or the relation (Tower.Features), Features and FeatureGradient
+// refer to the side and relation of Begin, and FeatureGradient adds to the sum of the relation's
+// gradients. In this case, End needs only a call to FeatureGradient, without a query.
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)
@@ -105,8 +106,8 @@ type TrainingWorker interface {
 	// query's penalty, and adds to the sum of the relation's gradients. It may modify dPsi, and
 	// dAnchor may overlap the beginning of dPsi.
 	QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64)
-	// End writes the sum of the relation's gradients since Begin. At least one query must have come
-	// before.
+	// End writes the sum of the relation's gradients since Begin. It needs at least one call to
+	// QueryGradient since Begin.
 	End(dRelation []float32)
 
 	// EntityPenalty returns weight times the penalty of entity e, and adds its gradient to dEntity.
@@ -133,12 +134,12 @@ type Network interface {
 // for concurrent use.
 type NetworkWorker interface {
 	// Forward writes ψ of the queries to the rows of psi. Row i of anchors holds the embedding of
-	// the anchor of query i. It must not change before the call to Backward.
+	// the anchor of query i. Anchors must not change before the call to Backward.
 	Forward(ctx context.Context, queries []kg.Query, anchors, psi linalg.Matrix) error
-	// Backward propagates the gradients dPsi of the vectors that Forward computed last. It writes
-	// the gradients of the anchors and of the queries' relations to the rows of dAnchors and
-	// dRelations. It writes the gradients of the Global parameters that are not Frozen, one after
-	// another, to dGlobals. dAnchors may share the memory of dPsi.
+	// Backward propagates dPsi, the gradients of the vectors that Forward computed last. It writes
+	// the gradients of the anchors to the rows of dAnchors, and the gradients of the queries'
+	// relations to the rows of dRelations. It writes the gradients of the Global parameters that
+	// are not Frozen, one after another, to dGlobals. dAnchors may share the memory of dPsi.
 	Backward(ctx context.Context, dAnchors, dRelations linalg.Matrix, dGlobals []float32, dPsi linalg.Matrix) error
 	// Settle moves the Frozen parameters, which are running statistics, towards the statistics of
 	// the queries in the last call to Forward.
@@ -171,19 +172,20 @@ type NetworkDropout interface {
 }
 
 // Penalty names a regulariser: a sum of terms for the head, the tail and the relation of a triple
-// and for its two queries. The models' pages in docs/models give the formulas.
+// and for its two queries. The models' pages in docs/models give the formulas, which may leave out
+// the relation.
 type Penalty string
 
 // The penalties.
 const (
 	NoPenalty Penalty = "none"
-	// Frobenius is the sum of the squared parameters.
+	// Frobenius is the sum of the squares of all parameters x.
 	Frobenius Penalty = "frobenius"
 	// N3 is the sum of |x|³ over all parameters x (Lacroix et al., 2018). A complex number counts
 	// as one parameter.
 	N3 Penalty = "n3"
 	// Dura is the sum of the squared entries of both entities and both query vectors (Zhang et al.,
-	// 2020).
+	// 2020). MQuinE adds the squared entries of Rᶜ.
 	Dura Penalty = "dura"
 )
 

@@ -6,12 +6,12 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// TransD (Ji et al., 2015; docs/models/transd.md): score γ − ‖h′ + r − t′‖ with e′ = Ie + (e_p·e)r_p.
-// I cuts e to relation_dim coordinates or appends zeros. The row of an entity holds e, then its
-// projection vector e_p; each has dim entries.
+// TransD (Ji et al., 2015; docs/models/transd.md) has the score γ − ‖h′ + r − t′‖ with e′ = Ie +
+// (e_p·e)r_p. I cuts e to relation_dim coordinates or appends zeros. The row of an entity holds e,
+// then its projection vector e_p; each has dim entries.
 //
-// Image, in float64, rounded: c is the chain over i from 0 of p_i e_i, where p = e_p, and e′_j =
-// (Ie)_j + c r_p,j. See projected.go for the rest.
+// The image is computed in float64, and every operation is rounded: c is the chain over i from 0 of
+// p_i e_i, where p = e_p, and e′_j = (Ie)_j + c r_p,j. See projected.go for the rest.
 
 var transDL1, transDL2 = projection{
 	name: "transd", score: "‖h′ + r − t′‖", maxDim: maxVectorDim, recipe: relationalRecipe,

@@ -9,17 +9,18 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TransE (Bordes et al., 2013; docs/models/transe.md): score γ − ‖h + r − t‖ with the L1 norm, as
-// in the RotatE code, or with the L2 norm.
+// TransE (Bordes et al., 2013; docs/models/transe.md) has the score γ − ‖h + r − t‖ with the L1
+// norm, as in the RotatE code, or with the L2 norm.
 //
-// Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i. The score is, for
-// L1, minus the chain over i from 0 of |v_i| and, for L2, minus the chain of v_i², without the
-// root.
+// The reference score is computed in float64, and every sum and product is rounded. With v_i = (h_i
+// + r_i) − t_i, the score is, for L1, minus the chain over i from 0 of |v_i| and, for L2, minus the
+// chain of v_i², without the root.
 //
-// Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2: −‖q −
-// e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same score. b is
-// a power of two near the reciprocal of a typical ‖e‖, which makes the two parts of φ about equally
-// long. ‖ψ‖‖φ‖, on which the error bounds depend, is then not much larger than the score.
+// Towers: q is h + r for tails and t − r for heads. L1 has ψ = q and φ = e, the entity's row. For
+// L2, −‖q − e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same
+// score. b is a power of two near the reciprocal of a typical ‖e‖, which makes the two parts of φ
+// about equally long. ‖ψ‖‖φ‖, on which the error bounds depend, is then not much larger than the
+// score.
 
 var (
 	transeL1 = transE("transe-l1", "γ − ‖h + r − t‖₁", func(t Tables) Model {
@@ -87,7 +88,7 @@ func (m *transEL1) Query(q kg.Query, psi []float32) Slack {
 		psi[i], change = round(q)
 		changes += change
 	}, fmath.Norm1)
-	// docs/models/transe.md, "Slack".
+	// See docs/models/transe.md, "Slack".
 	kappa := gamma(m.config.Dim + 4)
 	return Slack{changes*fmath.NormSlack + kappa*known, kappa, 0}
 }
@@ -162,7 +163,7 @@ func (m *transEL2) Query(q kg.Query, psi []float32) Slack {
 	d := m.config.Dim
 	known := m.translate(q, func(i int, q float64) { psi[i] = float32(2 * q) }, fmath.Norm)
 	psi[d] = float32(-1 / m.b)
-	// docs/models/transe.md, "Slack".
+	// See docs/models/transe.md, "Slack".
 	kappa := gamma(2*d + 12)
 	return Slack{kappa * known * known, 2 * kappa * known, kappa}
 }
@@ -178,8 +179,8 @@ func (m *transEL2) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// Training compares ψ = q and φ = e by the distance in the model's norm. The penalties of a triple:
-// frobenius is ‖h‖² + ‖r‖² + ‖t‖², and n3 is the same with Σ|x|³ in place of ‖·‖².
+// Training compares ψ = q and φ = e by the distance in the model's norm. The penalty frobenius of a
+// triple is ‖h‖² + ‖r‖² + ‖t‖², and n3 is the same with Σ|x|³ in place of ‖·‖².
 func (t *translation) Training() Training {
 	return distanceTraining(t.distance, t.config.Dim, NoPenalty, Frobenius, N3)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// TransH (Wang et al., 2014; docs/models/transh.md): score γ − ‖h⊥ + r − t⊥‖, where e⊥ = e − (w·e)w
-// is the projection of an entity onto the hyperplane of the relation with the normal w. Training
+// TransH (Wang et al., 2014; docs/models/transh.md) has the score γ − ‖h⊥ + r − t⊥‖. Here e⊥ = e −
+// (w·e)w is the projection of an entity onto the relation's hyperplane, whose normal is w. Training
 // keeps w at unit length; the score uses the stored w.
 //
-// Image, in float64, rounded: α is the chain over i from 0 of w_i e_i, and e⊥_i = e_i − α w_i. See
-// projected.go for the rest.
+// The image is computed in float64, and every operation is rounded: α is the chain over i from 0 of
+// w_i e_i, and e⊥_i = e_i − α w_i. See projected.go for the rest.
 
 var transHL1, transHL2 = projection{
 	name: "transh", score: "‖h⊥ + r − t⊥‖", maxDim: maxVectorDim, recipe: relationalRecipe,

@@ -6,11 +6,11 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// TransR (Lin et al., 2015; docs/models/transr.md): score γ − ‖hM + r − tM‖, where h and t are row
-// vectors and M is the dim × relation_dim matrix of the relation.
+// TransR (Lin et al., 2015; docs/models/transr.md) has the score γ − ‖hM + r − tM‖. Here h and t
+// are row vectors, and M is the dim × relation_dim matrix of the relation.
 //
-// Image, in float64, rounded: (eM)_j is the chain over i from 0 of e_i M_ij. See projected.go for
-// the rest.
+// The image is computed in float64, and every sum is rounded: (eM)_j is the chain over i from 0 of
+// e_i M_ij. See projected.go for the rest.
 
 var transRL1, transRL2 = projection{
 	name: "transr", score: "‖hM + r − tM‖", maxDim: maxMatrixDim, recipe: relational("32"),

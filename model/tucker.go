@@ -11,18 +11,19 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// TuckER (Balažević, Allen and Hospedales, 2019; docs/models/tucker.md): score Σ_k N₁(Σ_ij N₀(h)_i
-// r_j W_jik)_k t_k. All triples share the core tensor W and the batch normalisations N₀ and N₁.
+// TuckER (Balažević, Allen and Hospedales, 2019; docs/models/tucker.md) has the score Σ_k N₁(Σ_ij
+// N₀(h)_i r_j W_jik)_k t_k. All triples share the core tensor W and the batch normalisations N₀ and
+// N₁.
 //
-// Reference, in float64, every product and sum rounded: a normalisation is x ↦ factor·x + shift
-// with factor and shift from newAffine; M_ik is the chain over j from 0 of r_j W_jik; x = N₀(h);
-// y_k is the chain over i from 0 of x_i M_ik; z = N₁(y); the score is the chain over k from 0 of
-// z_k t_k.
+// The reference score is computed in float64, and every product and sum is rounded. A normalisation
+// is x ↦ factor·x + shift with factor and shift from newAffine. M_ik is the chain over j from 0 of
+// r_j W_jik. With x = N₀(h), y_k is the chain over i from 0 of x_i M_ik. With z = N₁(y), the score
+// is the chain over k from 0 of z_k t_k.
 //
-// Towers: tails have ψ = z. With N₀(h)_i = α_i h_i + β_i and N₁(y)_k = γ_k y_k + δ_k, heads have ψ_i
-// = α_i Σ_k M_ik γ_k t_k. φ = the entity's row.
+// Towers: tail queries have ψ = z. With N₀(h)_i = α_i h_i + β_i and N₁(y)_k = γ_k y_k + δ_k, head
+// queries have ψ_i = α_i Σ_k M_ik γ_k t_k. φ is the entity's row.
 
-// BatchNorm is the key of TuckER's hyper-parameter.
+// BatchNorm is the key of TuckER's hyper-parameter for batch normalisation.
 const BatchNorm = "batch_norm"
 
 var tuckERNorm = &HyperParameter{
@@ -136,7 +137,7 @@ const networkFloor = 0x1p-300
 func (w *tuckERWorker) Query(q kg.Query, psi []float32) Slack {
 	w.of(q.Relation)
 	anchor, d := w.Row(entityTable, q.Anchor), len(psi)
-	// docs/models/tucker.md, "Slack".
+	// See docs/models/tucker.md, "Slack".
 	if q.Side == kg.Tail {
 		w.last.kept = false
 		w.output(anchor)
@@ -206,8 +207,8 @@ func (m *tuckERModel) NewNetworkWorker(b *linalg.Backend, threads int, d Network
 	return w
 }
 
-// tuckERNetwork is the NetworkWorker of tuckERModel. The product of the rows of all relations of a
-// step and the core gives their matrices M, one in each row of matrices.
+// tuckERNetwork is the NetworkWorker of tuckERModel. The product of the relation rows of a step and
+// the core gives the relations' matrices M, one in each row of matrices.
 type tuckERNetwork struct {
 	model        *tuckERModel
 	backend      *linalg.Backend
@@ -268,8 +269,8 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 	return w.norm1.normalise(ctx, psi, w.y)
 }
 
-// matrix returns M of a query after dropout. The result is valid until the same goroutine calls
-// matrix again.
+// matrix returns M of a query's relation after dropout. The result is valid until the same
+// goroutine calls matrix again.
 func (w *tuckERNetwork) matrix(worker, query int) []float32 {
 	matrix := w.matrices.Row(w.runOf[query])
 	if !w.drop.Drops(HiddenLayer) {

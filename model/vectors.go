@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// This file contains the common parts of the vector models, the models of the RotatE code (Sun et
-// al., 2019). They store one row of numbers for each entity and one for each relation.
+// This file contains the common parts of models that store one row of numbers for each entity and
+// one for each relation, as the RotatE code does (Sun et al., 2019).
 
 // vectors returns a Spec.Tensors function for rows of entity·d and relation·d entries. As in the
 // RotatE code, initial entries are uniform up to the embedding range.
@@ -24,7 +24,7 @@ func vectors(entity, relation int) func(Config) []Parameter {
 	}
 }
 
-// vectorRecipe returns default training options for vector models: a softmax over all entities,
+// vectorRecipe returns the default training options of most models: a softmax over all entities,
 // with all answers to a query as targets at once, and an average of the parameters over epochs.
 // changes adds or replaces options.
 func vectorRecipe(changes map[string]string) map[string]string {
@@ -74,12 +74,13 @@ func rangeFrom(value func(Config) float64) *HyperParameter {
 	return &h
 }
 
-// DefaultRange returns the embedding range of the RotatE code, (γ + 2) / d.
+// DefaultRange returns the embedding range in the RotatE code, (γ + 2) / d.
 func DefaultRange(gamma float64, dim int) float64 { return (gamma + 2) / float64(dim) }
 
 func initialRange(c Config) float64 { return DefaultRange(margin.Of(c), c.Dim) }
 
-// maxVectorDim is larger than any model needs and small enough for the error bounds of sums.
+// maxVectorDim is the largest dimension of most models. It is larger than they need and small
+// enough for the error bounds of sums.
 const maxVectorDim = 1 << 15
 
 // halves splits a row of k complex numbers into its k real and k imaginary parts.
@@ -130,7 +131,7 @@ func (c *rotation) of(t *phaseTable, r int32) phases {
 	return c.phases
 }
 
-// round returns x rounded to float32 and the change by rounding, which is infinite if x exceeds the
+// round returns x rounded to float32 and the absolute change, which is infinite if x exceeds the
 // range of float32.
 func round(x float64) (rounded float32, change float64) {
 	rounded = float32(x)

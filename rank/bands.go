@@ -10,9 +10,10 @@ import (
 // This file computes the bands of panel scores and the thresholds that follow from them
 // (docs/numerics.md, "Panel scores").
 
-// panelInterval bounds the reference score of a candidate, given the score of its panel for row and
-// its panel group. The norms need not be checked: sums that overflow stay infinite or become NaN, so
-// a finite score is within the error of the panels.
+// panelInterval returns an interval that contains the reference score of a candidate. score is the
+// candidate's panel score for the query in row, and group is the candidate's panel group. The norms
+// need not be checked: sums that overflow stay infinite or become NaN, so the error bound of the
+// panels holds for every finite score.
 func (f *features) panelInterval(
 	b *engine.Block, q *packedQueries, row, group int, score float32,
 ) (low, high float64) {
@@ -37,8 +38,8 @@ type margins struct {
 // the result proves that the comparison is below the given interval, and a score above the result
 // proves that the comparison is above it.
 func (m *margins) scores(low, high float64) (lo, hi float64) {
-	// Distances: D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
-	// proves D > X. Scores are negative distances.
+	// For distances, D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) +
+	// absolute proves D > X. Scores are negative distances.
 	margin := 8 * kernel.U64 * (max(math.Abs(low), math.Abs(high)) + m.rounding)
 	lo = low*(1+m.relative) - m.absolute - margin
 	hi = high*(1-m.relative) + m.absolute + margin

@@ -146,8 +146,8 @@ func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 	return score
 }
 
-// The intervals of the float64 stage and of the panels' scores contain all scores that the bounds
-// allow.
+// TestIntervals checks that the intervals of the float64 stage and of the panels' scores contain
+// all scores that the bounds allow.
 func TestIntervals(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(1, 9))
 	for _, c := range kernel.Comparisons() {
@@ -173,7 +173,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// The thresholds of a target cover all errors that the bounds allow.
+// TestEnds checks that the thresholds of a target cover all errors that the bounds allow.
 func TestEnds(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
 	for _, c := range kernel.Comparisons() {
@@ -215,8 +215,9 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// The interval of the float64 stage, without a slack, contains the exact comparison of vectors
-// whose sums lose half a unit in the last place at every step of the first lane.
+// TestPairInterval checks that the interval of the float64 stage, without a slack, contains the
+// exact comparison of vectors whose sums lose half a unit in the last place at every step of the
+// first lane.
 func TestPairInterval(t *testing.T) {
 	b := someBackend(t)
 	const lane = 100
@@ -244,8 +245,9 @@ func TestPairInterval(t *testing.T) {
 	}
 }
 
-// MQuinE and MQuadE of one dimension without Rʰ have the score −(RᵗT)². Both factors lose nearly
-// half a unit in the last place when they are rounded to float32 entries of ψ and φ.
+// TestIntervalOfSquares uses MQuinE and MQuadE of one dimension without Rʰ, whose score is −(RᵗT)².
+// Both factors lose nearly half a unit in the last place when they are rounded to float32 entries
+// of ψ and φ.
 func TestIntervalOfSquares(t *testing.T) {
 	// root returns a number whose square loses the most when it is rounded.
 	root := func(from float64) (x float32) {
@@ -274,7 +276,7 @@ func TestIntervalOfSquares(t *testing.T) {
 	}
 }
 
-// MayOverflow reports every overflow in a panel.
+// TestOverflowGuards checks that MayOverflow reports every overflow in a panel.
 func TestOverflowGuards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -342,7 +344,8 @@ func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) f
 	return scratch.Scores[0]
 }
 
-// Computed norms are upper bounds, even if a sum loses all terms except the first.
+// TestNormsAreUpperBounds checks that computed norms are upper bounds, even if a sum loses all
+// terms except the first.
 func TestNormsAreUpperBounds(t *testing.T) {
 	x := make([]float32, 1<<10)
 	doubles := make([]float64, len(x))

@@ -10,19 +10,21 @@ import (
 )
 
 // Candidates restricts the candidates of queries to lists of entities, by side and relation. Queries
-// with equal lists share a pass over the features of these entities, and no others are computed.
+// with equal lists share a pass over the features of these entities. The features of other entities
+// are not computed.
 type Candidates struct {
 	lists [][]int32  // distinct
 	of    [2][]int32 // by side and relation, the number of a list counted from 1, or 0 for all entities
 }
 
-// NewCandidates returns candidates for a graph with the given number of relations: all entities.
+// NewCandidates returns candidates for a graph with the given number of relations. At first, every
+// entity is a candidate of every query.
 func NewCandidates(relations int) *Candidates {
 	return &Candidates{of: [2][]int32{make([]int32, relations), make([]int32, relations)}}
 }
 
-// Observe makes the entities that the training triples of g have on a side of each relation the only
-// candidates for it. A relation without training triples has none.
+// Observe restricts the candidates for a side of each relation to the entities on this side of the
+// relation's training triples in g. A relation without training triples has no candidates.
 func (c *Candidates) Observe(g *kg.Graph, side kg.Side) {
 	seen := make([][]int32, len(c.of[side]))
 	for _, t := range g.Splits[kg.Train] {
@@ -86,7 +88,7 @@ func (c *Candidates) check(m model.Config) error {
 		return nil
 	}
 	if len(c.of[0]) != m.Relations {
-		return fmt.Errorf("rank: candidates for %d relations do not suit a model of %d relations: "+
+		return fmt.Errorf("rank: the candidates are for %d relations, but the model has %d: "+
 			"make them with NewCandidates(%[2]d)", len(c.of[0]), m.Relations)
 	}
 	for _, list := range c.lists {
@@ -105,8 +107,8 @@ type sets struct {
 	list  []engine.Set
 }
 
-// sets returns the candidates of queries. The options are resolved, except that no range means all
-// entities.
+// sets returns the candidates of queries. The options must be resolved, but an empty range still
+// means all entities.
 func (o Options) sets(m model.Model) *sets {
 	r := o.Candidates
 	if r == (Range{}) {

@@ -16,7 +16,8 @@ import (
 )
 
 // someCandidates returns restrictions of three kinds for a graph: one list for all queries, a list for
-// each side, and a list for each side and relation. Some of the last are empty or contain all entities.
+// each side, and a list for each side and relation. Some lists of the third kind are empty or
+// contain all entities.
 func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	n, r := g.Entities.Len(), g.Relations.Len()
 	draw := func(share float64) (list []int32) {
@@ -45,8 +46,8 @@ func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	return map[string]*Candidates{"one list": one, "by side": sides, "by relation": mixed, "observed": observed}
 }
 
-// The ranks and the predictions among candidates equal a brute force, for every model,
-// backend, screen and number of threads, in slices and in shards.
+// TestCandidates checks that ranks and predictions among restricted candidates equal the results of
+// a brute force, for every model, backend, screen and number of threads, in slices and in shards.
 func TestCandidates(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -97,7 +98,7 @@ func TestCandidates(t *testing.T) {
 				require.NoError(t, err)
 				for i, q := range queries {
 					best := slices.DeleteFunc(slices.Clone(predicted[i]), func(p Prediction) bool {
-						return !among.Has(q, p.Entity) || filter && p.Known
+						return !among.Has(q, p.Answer) || filter && p.Known
 					})
 					best = best[:min(k, len(best))]
 					if !slices.Equal(best, lists[i]) {
@@ -109,7 +110,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// A list of all entities gives the ranks of an unrestricted ranking in the same passes.
+// TestAllCandidates checks that a list of all entities gives the ranks of an unrestricted ranking
+// in the same passes.
 func TestAllCandidates(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(43, 2)), 60, 3, 200, 10, 30)
 	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2])
@@ -138,5 +140,5 @@ func TestCandidatesErrors(t *testing.T) {
 	_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Among: c})
 	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the model's 20 entities")
 	_, err = Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 1, false, Options{Among: NewCandidates(3)})
-	assert.ErrorContains(t, err, "candidates for 3 relations do not suit a model of 2 relations")
+	assert.ErrorContains(t, err, "the candidates are for 3 relations, but the model has 2")
 }

@@ -158,8 +158,8 @@ func mquineChanging(name string, entities, d int) changing {
 	}}
 }
 
-// The kinds are a checkpoint smaller than a page, one of many pages, and folders of the RotatE
-// repository.
+// changingKinds lists a checkpoint smaller than a page, a checkpoint of many pages, and folders in
+// the format of the RotatE repository.
 var changingKinds = []changing{
 	mquineChanging("small", 40, 4),
 	mquineChanging("large", 3000, 16),
@@ -167,8 +167,8 @@ var changingKinds = []changing{
 	{"relation table", "relation_embedding.npy", 200, writeRotateFolder},
 }
 
-// writeRotateFolder writes a TransE checkpoint of the RotatE repository, with tables of several
-// pages.
+// writeRotateFolder writes a TransE checkpoint in the format of the RotatE repository, with tables
+// of several pages.
 func writeRotateFolder(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 	const width = 500
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -299,7 +299,8 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 	}
 }
 
-// If a file is truncated after Open, every later reader returns an error.
+// TestChangingCheckpointHash checks that every later reader returns an error if a file is truncated
+// after Open.
 func TestChangingCheckpointHash(t *testing.T) {
 	for _, kind := range changingKinds {
 		g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)

@@ -10,7 +10,7 @@ import (
 
 // This file implements AutoScreen, which estimates the cost of each screen (cost.go) from the pairs
 // that the screen leaves undecided in a sample (sample.go). When the first queries have been
-// ranked, AutoScreen compares the screens again, with the pairs that the panels really left
+// ranked, AutoScreen compares the screens again, with the pairs that the panels actually left
 // undecided.
 
 // option is a screen for the candidates of a slice.
@@ -62,8 +62,8 @@ func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 	})
 }
 
-// cheapest returns the screen with the lowest estimated cost for some queries. The screen in use is
-// packed already.
+// cheapest returns the screen with the lowest estimated cost for some queries. The estimate for the
+// screen in use omits packing, because its panels are packed already.
 func (e *cpuEngine) cheapest(spans ...engine.Span) screen {
 	f, list := e.features, e.job.Queries
 	queries, targets := 0, 0
@@ -84,10 +84,11 @@ func (e *cpuEngine) cheapest(spans ...engine.Span) screen {
 // trialBlock is the number of queries in a block of a trial.
 const trialBlock = 64
 
-// splitTrial splits off a sixteenth of the queries, with which a trial tests the choice of a
-// screen. They are in short blocks at regular distances, because neighbouring queries have the same
-// relation and leave similar shares of their pairs undecided. There is no trial if there are too few
-// queries, or if float32 was chosen, because a trial in float32 would show nothing about the codes.
+// splitTrial splits off a sixteenth of the queries for a trial, which tests the choice of a screen.
+// The trial's queries are in short blocks at regular distances, because neighbouring queries have
+// the same relation and leave similar shares of their pairs undecided. There is no trial if there
+// are too few queries or only one screen, or if float32 was chosen, because a trial in float32
+// would show nothing about the codes.
 func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 	n := s.Last - s.First
 	blocks := n / (16 * trialBlock)
@@ -102,7 +103,7 @@ func (e *cpuEngine) splitTrial(s engine.Span) (trial, rest []engine.Span) {
 	return trial, rest
 }
 
-// share returns i·n/of. The product may not fit in an int.
+// share returns i·n/of. The product i·n may not fit in an int.
 func share(i, n, of int) int { return int(int64(i) * int64(n) / int64(of)) }
 
 // reconsider replaces the estimated leftovers of the screen in use with the leftovers of the trial.

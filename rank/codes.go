@@ -21,8 +21,8 @@ type codeFormat struct {
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips returns the number of words for the codes of queries, in strips of mr queries plus by
-	// rows.
+	// strips returns the number of words that the codes of the queries need, in strips of mr
+	// queries and by rows.
 	strips func(l codeLayout, queries, mr int) int
 	new    func(codes) screen
 }
@@ -46,7 +46,8 @@ type codes struct {
 	layout      codeLayout
 	coordinates *coordinates
 	groups      []codeGroup
-	// Between sortKey and packPanels, by row: upper bounds on ‖b‖, and the largest entry of b.
+	// Between sortKey and packPanels, sizes holds upper bounds on ‖b‖ and peaks holds the largest
+	// absolute value in b, both by row.
 	sizes, peaks []float64
 }
 
@@ -81,8 +82,8 @@ func (u units) sums(low, high float64) (lo, hi float64) {
 	return lo - margin, hi + margin
 }
 
-// sortKey returns the largest entry of b of each candidate, which determines the step of a panel
-// group.
+// sortKey returns, for each candidate, the largest absolute value in b, which determines the step
+// of a panel group.
 func (x *codes) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
 	f, width := x.f, x.f.Tower.Phi
 	x.sizes, x.peaks = make([]float64, f.N), make([]float64, f.N)
@@ -106,8 +107,8 @@ func (x *codes) buffers(j *engine.Job) [][]float64 {
 	return buffers
 }
 
-// packPanels packs the panels. table returns goroutine w's memory for the codes, by rows, of the
-// panel that begins at a position.
+// packPanels packs the panels. table returns goroutine w's memory for the codes of the panel that
+// begins at a position. It holds the codes by rows.
 func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, position int) []uint32) error {
 	f, l := x.f, x.layout
 	perGroup, buffers := groupPanels*f.nr, x.buffers(j)

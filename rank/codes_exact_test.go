@@ -109,8 +109,8 @@ func exactCoordinates(c *coordinates, x []float32, candidate bool) []*big.Float 
 	return out
 }
 
-// The norms and residuals for the codes of queries and panel groups are upper bounds, including the
-// rounding errors of the coordinates.
+// TestCodeNorms checks that the norms and residuals for the codes of queries and panel groups are
+// upper bounds, including the rounding errors of the coordinates.
 func TestCodeNorms(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(3, 9))
 	const d = 32
@@ -203,8 +203,9 @@ func TestCodeNorms(t *testing.T) {
 	}
 }
 
-// The bands cover the errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The
-// candidate is so close to the center that no other term of the bands matters.
+// TestCenterBands checks that the bands cover the errors of ψ·μ, a chain of sums, and of the last
+// sum of a fine score. The candidate is so close to the center that no other term of the bands
+// matters.
 func TestCenterBands(t *testing.T) {
 	b := someBackend(t)
 	var coarse, fine, int16, last exactly.Ratio
@@ -236,8 +237,8 @@ func TestCenterBands(t *testing.T) {
 	fine.Check(t, 0.99)
 	int16.Check(t, 0.99)
 
-	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and the sum with it are
-	// ties.
+	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and the sum to which ψμ
+	// is added are rounding ties.
 	rng := rand.New(rand.NewPCG(4, 9))
 	for range 100 {
 		psi := float32(129+2*rng.IntN(60)) / 128
@@ -304,7 +305,7 @@ func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB f
 	}
 }
 
-// In each case one term of a band of codes dominates.
+// TestCodeBands checks the bands of codes. In each case, one term of a band dominates.
 func TestCodeBands(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 9))
 	constant := func(v float64) func() float64 { return func() float64 { return v } }
@@ -358,8 +359,8 @@ func TestCodeBands(t *testing.T) {
 	}
 }
 
-// The thresholds of a target in units of codes cover the roundings of the change of units and all
-// terms of the bands. So does the band of fine scores.
+// TestCodeEnds checks that the thresholds of a target in units of codes cover the roundings of the
+// change of units and all terms of the bands. It checks the same of the band of fine scores.
 func TestCodeEnds(t *testing.T) {
 	const width = 32
 	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))
@@ -419,7 +420,7 @@ func TestCodeEnds(t *testing.T) {
 	fine.Check(t, 1-2.1e-9)
 }
 
-// Codes do not compare vectors with norms of 2⁶⁰ or more.
+// TestNormLimits checks that codes do not compare vectors with norms of 2⁶⁰ or more.
 func TestNormLimits(t *testing.T) {
 	b := someBackend(t)
 	ordinary := [][]float32{{1, 2, 3}, {3, 2, 1}}

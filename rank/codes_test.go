@@ -39,9 +39,10 @@ func TestCodeWidths(t *testing.T) {
 					ts[1][i] = 1
 				}
 				for e := range config.Entities {
-					// A single nonzero entry per rotated run gives all its coordinates the same
-					// absolute value: coarse codes of at most 126, with large remainders, all of one
-					// sign. The first run reaches 127 and determines the step.
+					// A single nonzero entry in a rotated run gives all coordinates of the run the
+					// same absolute value. Their coarse codes are at most 126, and their remainders
+					// are large and have one sign. The first run reaches 127 and determines the
+					// step.
 					scale := 126.49 * (1 - 0.02*rng.Float64())
 					if e%2 == 1 {
 						scale = -scale
@@ -66,8 +67,9 @@ func TestCodeWidths(t *testing.T) {
 	}
 }
 
-// Sums of codes that do not fit into float32 are rounded before the comparison with thresholds,
-// which are rounded too. Rounding alone must not move a sum past a threshold.
+// TestEndsOfLargeSums checks that rounding alone does not move a sum past a threshold. Sums of
+// codes that do not fit into float32 are rounded before the comparison with thresholds, which are
+// rounded too.
 func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

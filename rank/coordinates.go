@@ -15,8 +15,7 @@ import (
 // μ is the mean of the candidates. The weights w balance the sizes of the entries in queries and
 // candidates. The rotation R spreads large entries.
 
-// spread is the length of the runs of dimensions that the rotation mixes, each with a Hadamard
-// matrix.
+// spread is the length of a run of dimensions. The rotation mixes each run with a Hadamard matrix.
 const spread = 16
 
 // coordinates describes the coordinates for one slice of candidates. Entry t of a vector moves to
@@ -113,7 +112,8 @@ func largest(x []float64) (m float64) {
 	return m
 }
 
-// rotation bounds the relative error of the coordinates: a difference and log₂ spread sums.
+// rotation bounds the relative error of the coordinates, which are computed by a difference and
+// log₂ spread sums.
 const rotation = 8 * kernel.U64
 
 // norm64 returns an upper bound on ‖x‖. len(x) must be a multiple of 4.

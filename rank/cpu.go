@@ -48,8 +48,8 @@ func (e *cpuEngine) Room() (queries, entries int) {
 	return queries, entries
 }
 
-// blockSizes returns the largest number of queries in a block, of entries of their ψ by rows, and
-// of words of their strips.
+// blockSizes returns the largest number of queries in a block, and the largest numbers of ψ entries
+// and of words in strips that these queries need.
 func blockSizes(m model.Model, b *kernel.Backend, asked Screen) (queries, entries, strips int) {
 	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
 	for _, t := range towers {

@@ -27,11 +27,12 @@ type duplicates struct {
 
 // decider orders the pairs that panels leave undecided, by increasingly precise scores.
 type decider struct {
-	// The undecided candidates of a row of queries. rows[i] is the row of the features of open[i].
+	// open holds the undecided candidates of a row of queries. rows[i] is the row of the features
+	// of open[i].
 	open   []duplicates
 	rows   []int32
 	scores []float64
-	// The numbers of pairs of the panel that reached fine codes and float64 scores.
+	// coarse and rescored count the pairs of the panel that reached fine codes and float64 scores.
 	coarse, rescored int64
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// These checkpoints test single decisions of a ranking, which random checkpoints hardly ever
-// require.
+// decisionKinds lists checkpoints that test single decisions of a ranking, which random checkpoints
+// hardly ever require.
 var decisionKinds = []struct {
 	ranktest.Kind
 	models []string
@@ -146,7 +146,8 @@ func TestExactDecisions(t *testing.T) {
 	}
 }
 
-// The bounds of a panel group hold for each of its candidates, in any order of the candidates.
+// TestPanelGroupsBoundTheirCandidates checks that the bounds of a panel group hold for each of its
+// candidates, in any order of the candidates.
 func TestPanelGroupsBoundTheirCandidates(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -39,8 +40,8 @@ func (s Scope) String() string { return text.Name(scopeNames, s, "Scope") }
 // Discovery says which triples Discover looks for: triples of some relations whose heads and tails
 // are candidates (Options.Among).
 type Discovery struct {
-	// Side is the side that queries ask for. It affects scores only if the model has reciprocal
-	// relations.
+	// Side is the side that queries ask for. It affects scores only if the model scores a triple
+	// differently on the two sides (model.Spec.IsSided).
 	Side kg.Side
 	// Relations must be distinct.
 	Relations []int32
@@ -49,6 +50,18 @@ type Discovery struct {
 	Scope Scope
 	// Standardise computes z-scores (Discovered.Z) and compares triples by them instead of scores.
 	Standardise bool
+	// Resume is the state of an interrupted search for the same triples, or nil.
+	Resume *DiscoveryState
+	// Save, if not nil, receives the state after each batch of queries. An error ends the search.
+	Save func(DiscoveryState) error
+}
+
+// DiscoveryState is the state of a search between two batches of queries. The triples of finished
+// scopes have been passed to emit.
+type DiscoveryState struct {
+	Queries int // the number of finished queries
+	// Kept holds the best triples so far of the scopes that are not finished.
+	Kept []Discovered
 }
 
 // Discovered is an unknown triple that a model finds plausible.
@@ -60,7 +73,8 @@ type Discovered struct {
 	Score float64
 	// Z is the number of standard deviations by which the printed score (model.Model.Score) exceeds
 	// the mean of the query's candidates. Mean and deviation come from at most ZSample candidates at
-	// regular distances. Z is 0 if they do not differ, or without Discovery.Standardise.
+	// regular distances. Z is 0 if the scores of these candidates do not differ, or without
+	// Discovery.Standardise.
 	Z float64
 }
 
@@ -68,11 +82,11 @@ type Discovered struct {
 const ZSample = 256
 
 // Discover finds the best triples that no split in x contains and passes them to emit, scope after
-// scope: for PerQuery by relation and anchor in the order of their identifiers, for PerRelation by
-// relation. Within a scope the best come first. Triples with equal scores are in the order of
-// relation, head and tail. The result is exact and depends neither on the engine nor on the number
-// of threads, as for Predict. Memory does not grow with the number of queries. An error of emit ends
-// the search.
+// scope. The scopes of PerQuery are in the order of relation and anchor, and the scopes of
+// PerRelation are in the order of relation. Within a scope the best come first. Triples with equal
+// scores are in the order of relation, head and tail. The result is exact and depends neither on
+// the engine nor on the number of threads, as for Predict. Memory does not grow with the number of
+// queries. An error from emit ends the search.
 func Discover(
 	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
 ) (err error) {
@@ -98,6 +112,9 @@ func Discover(
 		return fmt.Errorf("rank: nothing to discover: no relation has a candidate on the %v side", opposite(d.Side))
 	}
 	if s.options, err = s.fit(o); err != nil {
+		return err
+	}
+	if err := s.resume(); err != nil {
 		return err
 	}
 	return s.run(ctx)
@@ -144,6 +161,7 @@ type search struct {
 	start   time.Time
 	// done counts the pairs of finished batches, and total counts all pairs.
 	done, total int64
+	finished    int // finished queries, with those of the interrupted search
 
 	mu   sync.Mutex
 	best map[int32]*topTriples // by relation, or 0 for the graph
@@ -176,24 +194,72 @@ func (s *search) fit(o Options) (Options, error) {
 	return fit(s.model, o, o.Threads, "discovering", needs, "ask for fewer triples, or make more memory available")
 }
 
+// resume continues from the state of an interrupted search, if there is one.
+func (s *search) resume() error {
+	s.best = map[int32]*topTriples{}
+	from := s.Resume
+	if from == nil {
+		return nil
+	}
+	if from.Queries < 0 || from.Queries > s.queries {
+		return fmt.Errorf("rank: the state of the search has %d finished queries, but there are only %d",
+			from.Queries, s.queries)
+	}
+	s.finished = from.Queries
+	for _, t := range from.Kept {
+		if err := checkTriples(s.model, []kg.Triple{t.Triple}); err != nil {
+			return err
+		}
+		q, _ := t.Triple.Query(s.Side)
+		group := s.group(q)
+		_, asked := slices.BinarySearch(s.Relations, q.Relation)
+		if !asked || s.Scope == PerQuery || len(group.heap) == s.K {
+			return errors.New("rank: the state is from a search for other triples")
+		}
+		group.add(t)
+	}
+	return nil
+}
+
+// save passes the state to Save.
+func (s *search) save(queries int) error {
+	if s.finished += queries; s.Save == nil {
+		return nil
+	}
+	state := DiscoveryState{Queries: s.finished}
+	for _, group := range slices.Sorted(maps.Keys(s.best)) {
+		state.Kept = append(state.Kept, s.best[group].heap...)
+	}
+	return s.Save(state)
+}
+
 // run searches batch after batch. Batches consist of whole queries in the order of relations.
 func (s *search) run(ctx context.Context) error {
-	s.best = map[int32]*topTriples{}
+	skip := s.finished
 	batch := make([]kg.Query, 0, min(s.most(), s.queries))
 	for _, r := range s.Relations {
 		anchors := s.anchors(r)
 		for i := range anchors.Len() {
-			batch = append(batch, kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)})
+			q := kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)}
+			if skip > 0 {
+				skip--
+				s.done += int64(s.sets.of(q).Len())
+				continue
+			}
+			batch = append(batch, q)
 			if len(batch) < s.most() {
 				continue
 			}
 			if err := s.searchBatch(ctx, batch); err != nil {
 				return err
 			}
-			batch = batch[:0]
 			if err := s.flush(r, false); err != nil {
 				return err
 			}
+			if err := s.save(len(batch)); err != nil {
+				return err
+			}
+			batch = batch[:0]
 		}
 	}
 	if len(batch) > 0 {
@@ -204,7 +270,8 @@ func (s *search) run(ctx context.Context) error {
 	return s.flush(0, true)
 }
 
-// flush emits the triples of the relations before next, or of all if all are complete.
+// flush emits the triples of the relations before next, or the triples of all relations if all is
+// true.
 func (s *search) flush(next int32, all bool) error {
 	if s.Scope == PerGraph && !all {
 		return nil
@@ -227,7 +294,7 @@ func (s *search) flush(next int32, all bool) error {
 	return nil
 }
 
-// searchBatch searches the answers to a batch of queries. If the engine fails and the processor
+// searchBatch searches for the answers to a batch of queries. If the engine fails and the processor
 // replaces it, searchBatch repeats the batch.
 func (s *search) searchBatch(ctx context.Context, batch []kg.Query) error {
 	err := s.listBatch(ctx, batch)

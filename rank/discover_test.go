@@ -88,8 +88,8 @@ func bruteDiscovery(
 	return all
 }
 
-// Discover finds the triples of a brute force, for every model, scope, screen and number of threads,
-// in batches and in slices.
+// TestDiscover checks that Discover finds the triples of a brute force, for every model, scope,
+// screen and number of threads, in batches and in slices.
 func TestDiscover(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -133,8 +133,8 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// z-scores compare the answers to different queries, and agree with the mean and the deviation of all
-// candidates if there are few.
+// TestDiscoverStandardised checks that z-scores compare the answers to different queries, and that
+// they agree with the mean and the deviation of all candidates if there are few.
 func TestDiscoverStandardised(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -172,6 +172,46 @@ func discover(t *testing.T, m model.Model, x *kg.Index, d Discovery, o Options) 
 	return all
 }
 
+// A search that resumes from any of its states finds the same triples.
+func TestDiscoverResumes(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 4)), 40, 3, 200, 20, 20)
+	m := ranktest.Model(t, "complex", 4, g, 3, ranktest.VectorKinds[0])
+	index := kg.NewIndex(g)
+	for _, standardise := range []bool{false, true} {
+		for scope := range Scope(3) {
+			type checkpoint struct {
+				state   DiscoveryState
+				emitted int
+			}
+			var all []Discovered
+			var states []checkpoint
+			d := Discovery{Relations: []int32{2, 0, 1}, Scope: scope, K: 7, Standardise: standardise}
+			d.Save = func(s DiscoveryState) error {
+				s.Kept = slices.Clone(s.Kept)
+				states = append(states, checkpoint{s, len(all)})
+				return nil
+			}
+			o := Options{Threads: 2, batch: 9}
+			emit := func(found Discovered) error {
+				all = append(all, found)
+				return nil
+			}
+			require.NoError(t, Discover(t.Context(), m, index, d, o, emit))
+			require.Len(t, states, 3*40/9)
+			want := slices.Clone(all)
+			for i, from := range states {
+				all = slices.Clone(want[:from.emitted])
+				d.Resume, d.Save, o.batch = &from.state, nil, 1+i
+				var last Progress
+				o.Progress = func(p Progress) { last = p }
+				require.NoError(t, Discover(t.Context(), m, index, d, o, emit))
+				require.Equal(t, want, all, "%v, %d queries", scope, from.state.Queries)
+				require.Equal(t, last.Total, last.Done)
+			}
+		}
+	}
+}
+
 func TestDiscoverErrors(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 3)), 20, 2, 60, 10, 10)
 	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
@@ -187,6 +227,14 @@ func TestDiscoverErrors(t *testing.T) {
 		{Discovery{K: 1, Relations: []int32{2}}, "relation 2 is outside the model's 2"},
 		{Discovery{K: 1, Relations: []int32{1}}, "nothing to discover: no relation has a candidate on the head side"},
 		{Discovery{K: 1, Relations: []int32{0}}, "the disk is full"},
+		{Discovery{K: 1, Relations: []int32{0}, Resume: &DiscoveryState{Queries: 21}},
+			"has 21 finished queries, but there are only 20"},
+		{Discovery{K: 1, Relations: []int32{0}, Scope: PerGraph, Resume: &DiscoveryState{Kept: make([]Discovered, 2)}},
+			"is from a search for other triples"},
+		{Discovery{
+			K: 1, Relations: []int32{0},
+			Resume: &DiscoveryState{Kept: []Discovered{{Triple: kg.Triple{Head: 20}}}},
+		}, "outside the model's 20 entities"},
 	} {
 		o := Options{Among: among}
 		err := Discover(t.Context(), m, kg.NewIndex(g), c.d, o, func(Discovered) error { return full })

@@ -15,8 +15,8 @@ import (
 )
 
 // ensembleOf returns an ensemble of models with parameters of a kind, and a function that adds up the
-// scores of the models by definition. The members but the first have their entities and relations in
-// another order.
+// scores of the models by definition. All members except the first have their entities and
+// relations in a different order.
 func ensembleOf(
 	t *testing.T, g *kg.Graph, configs []model.Config, weights []float64, kind int,
 ) (m model.Model, score plausibility) {
@@ -64,7 +64,8 @@ func permutation(rng *rand.Rand, n int) (ids []int32) {
 	return ids
 }
 
-// The ranks of an ensemble are the ranks by the weighted sums of its members' scores.
+// TestExactEnsembles checks that the ranks of an ensemble are the ranks by the weighted sums of its
+// members' scores.
 func TestExactEnsembles(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -86,8 +86,8 @@ func bruteForceAmong(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg
 	return ranks
 }
 
-// newBruteScorer returns −s(h, r, t), in the reference's order of operations, entry by entry from
-// the tensors.
+// newBruteScorer returns a function that computes −s(h, r, t) entry by entry from the tensors, with
+// the operations of the reference score in their order.
 func newBruteScorer(m model.Model) plausibility {
 	c, tensors := m.Config(), m.Tensors()
 	d := c.Dim
@@ -217,8 +217,8 @@ func sameTwin(b *kernel.Backend, s Screen) bool {
 	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
-// This test checks the counting for all other models against the models' reference scores, which
-// modeltest.Conform compares with plain formulas, bit for bit. The models include some with
+// TestExactVectors checks the counting for all other models against the models' reference scores,
+// which modeltest.Conform compares with plain formulas, bit for bit. The models include some with
 // features that depend on the side, with reciprocal relations, with a tensor that all triples
 // share, and with several blocks.
 func TestExactVectors(t *testing.T) {

@@ -31,7 +31,8 @@ func family() (*kg.Graph, model.Model, error) {
 	return g, m, err
 }
 
-// The zero value of Options ranks both sides with the best kernels of this machine.
+// This example ranks both sides with the best kernels of this machine, as the zero value of Options
+// asks.
 func Example() {
 	g, m, err := family()
 	if err != nil {
@@ -63,7 +64,7 @@ func ExamplePredict() {
 		log.Fatal(err)
 	}
 	for _, a := range answers[0] {
-		fmt.Println(g.Entities.Label(a.Entity), a.Score, a.Known)
+		fmt.Println(g.Entities.Label(a.Answer), a.Score, a.Known)
 	}
 	// Output:
 	// Ann 16 false
@@ -71,7 +72,8 @@ func ExamplePredict() {
 	// Cyd 8 true
 }
 
-// The candidates of a ranking can be divided, for instance among machines: counts of ranges add up.
+// This example divides the candidates of a ranking, as one might among machines. The counts of
+// ranges add up.
 func ExampleAdd() {
 	g, m, err := family()
 	if err != nil {

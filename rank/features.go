@@ -14,7 +14,7 @@ type features struct {
 	screen screen
 	finer  refiner  // the screen, if it is one
 	panels []uint32 // packed for the screen, which may store codes after them
-	// The largest norm and size in each panel group.
+	// groupNorms and groupSizes hold the largest norm and size in each panel group.
 	groupNorms, groupSizes []float64
 }
 

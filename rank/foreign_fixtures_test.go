@@ -18,7 +18,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// foreignFixtures lists the checkpoints that other tools wrote, of the models that mquine has.
+// foreignFixtures lists the checkpoints of mquine's models that other tools wrote.
 var foreignFixtures = []string{
 	"rotate-repo-distmult-umls", "rotate-repo-complex-umls", "rotate-repo-transe-umls", "rotate-repo-rotate-umls",
 	"ote-rotate-umls", "ote-abs-umls", "ote-exp-umls",
@@ -51,7 +51,7 @@ var scoredFixtures = []string{
 }
 
 // foreignCandidates holds the number of candidates that a tool has besides the entities: for ConvE,
-// the empty word. A rank may differ by this number.
+// one for the empty word. A rank may differ by this number.
 var foreignCandidates = map[string]int32{"conve-umls": 1}
 
 // TestForeignFixtures ranks with the checkpoints that other tools wrote, under the filter all, and
@@ -100,7 +100,8 @@ func TestForeignFixtures(t *testing.T) {
 
 // TestForeignScores compares printed scores with the scores that the tools printed in float32.
 func TestForeignScores(t *testing.T) {
-	// The columns of the scores for each side. A minus marks scores with the opposite sign.
+	// These are the possible columns of the scores for each side. A minus marks scores with the
+	// opposite sign.
 	columns := [2][]string{
 		kg.Tail: {"score_rhs", "score_sp", "score_edge_func", "score_t", "score", "-predict"},
 		kg.Head: {"score_lhs", "score_po", "score_edge_func", "score_h", "score", "-predict"},
@@ -133,8 +134,9 @@ func TestForeignScores(t *testing.T) {
 	}
 }
 
-// DGL-KE scores the tail candidates of a RESCAL query with tᵀRh, but the answer with hᵀRt. Its ranks
-// follow from both functions: tᵀRh is the score of the reversed triple.
+// TestRESCALOfDGLKE ranks as DGL-KE does, which scores the tail candidates of a RESCAL query with
+// tᵀRh, but the target with hᵀRt. The tool's ranks follow from both functions: tᵀRh is the score of
+// the reversed triple.
 func TestRESCALOfDGLKE(t *testing.T) {
 	c, g, dir := openFixture(t, "dglke-rescal-umls")
 	worker, index := c.Model.NewWorker(someBackend(t)), kg.NewIndex(g)
@@ -177,7 +179,7 @@ func fixture(t *testing.T, name string) string {
 	return dir
 }
 
-// openFixture opens a checkpoint, and its data set with the numbers of its vocabularies.
+// openFixture opens a checkpoint, and its data set with the checkpoint's identifiers.
 func openFixture(t *testing.T, name string) (c *checkpoint.Checkpoint, g *kg.Graph, dir string) {
 	t.Helper()
 	dir = fixture(t, name)
@@ -230,8 +232,8 @@ type sidedTriple struct {
 }
 
 // readForeignRanks returns the number of better candidates of each query under the filter all, from
-// the column in which the tool's ranks have it. A column better_edge_func scores all candidates with
-// the function that scores the answer (TestRESCALOfDGLKE).
+// the first column that the table has for it. For the column better_edge_func, all candidates were
+// scored with the function that scores the target (TestRESCALOfDGLKE).
 func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
 	table := readTable(t, path)
 	printed := map[sidedTriple]int32{}
@@ -260,7 +262,8 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 	return printed
 }
 
-// A folder of another tool and its conversion to mquine/1 give the same integers, under every filter.
+// TestForeignImported checks that a checkpoint that another tool wrote and its conversion to
+// mquine/1 give the same counts under every filter.
 func TestForeignImported(t *testing.T) {
 	root := filepath.Dir(fixture(t, "mquine-umls"))
 	entries, err := os.ReadDir(root)

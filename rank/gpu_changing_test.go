@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/rank/gpu"
 )
 
-// If another program changes the file of a checkpoint, a ranking on devices ends as it does on the
-// processor, and frees the devices' memory.
+// TestDevicesChangingCheckpoint changes the file of a checkpoint during a ranking on devices. The
+// ranking must end as it does on the processor, and free the devices' memory.
 func TestDevicesChangingCheckpoint(t *testing.T) {
 	driver := standin.Use(t)
 	e, err := gpu.Open(0)

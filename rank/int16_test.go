@@ -15,9 +15,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The scores of the int16 panels are within the band of the exact products of the float32 rows. A
-// case here fails if any term of the band is missing, other than the terms for ψ·μ and for the fine
-// sum's roundings.
+// TestInt16Band checks that the scores of the int16 panels differ from the exact products of the
+// float32 rows by at most the band. A case here fails if any term of the band is missing, other
+// than the terms for ψ·μ and for the fine sum's roundings.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -108,7 +108,8 @@ func TestInt16Band(t *testing.T) {
 					f.aim(&call, p)
 					x.kernels.Score(s.panel, &call)
 					for row := range s.Queries {
-						// Each panel tests only some lanes, because sums of big numbers are slow.
+						// Each panel tests only some lanes, because sums of big.Float values are
+						// slow.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
 							q := s.queries.coded[row]
 							score := exactSum(q.center, q.step, x.groups[block].step,

@@ -100,7 +100,7 @@ func (x *int8Screen) fineScore(q *codedQuery, g *codeGroup, coarse float32, fine
 	return q.center + q.step*g.step*sum
 }
 
-// refine sets the intervals of candidates by fine codes.
+// refine sets the intervals of candidates from fine scores.
 func (x *int8Screen) refine(q *packedQueries, row, panel int, scores []float32, band float64, open []duplicates) {
 	stride, c, g := x.layout.stride, &q.coded[row], &x.groups[panel/groupPanels]
 	q.positions = q.positions[:0]

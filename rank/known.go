@@ -118,7 +118,7 @@ type knownByPanel struct {
 }
 
 // sort sorts the known answers, which are ordered by row, into the panels first ≤ p < last of nr
-// candidates.
+// candidates each.
 func (k *knownByPanel) sort(known []engine.Known, first, last, nr int) {
 	k.first = first
 	panels := int32(last - first)

@@ -37,7 +37,8 @@ func largeGraph() *kg.Graph {
 	return g
 }
 
-// largeKinds fill the rows of the entities; relations are normally distributed.
+// largeKinds fill the rows of the entities. The entries of relations are normally distributed,
+// unless a kind fills them too.
 var largeKinds = []ranktest.Kind{
 	{Name: "norms over six orders of magnitude", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		width := len(ts[0]) / c.Entities
@@ -93,7 +94,8 @@ func TestExactLarge(t *testing.T) {
 	require.NoError(t, err)
 	g := largeGraph()
 	index, test := kg.NewIndex(g), g.Splits[kg.Test]
-	// The triples of the query with many targets have as many head queries, so few of them are asked.
+	// The triples of the query with many targets have just as many head queries, so only a few of
+	// these are asked.
 	asked := map[kg.Side][]kg.Triple{kg.Tail: test, kg.Head: slices.Concat(test[:30], test[len(test)-25:])}
 	for _, kind := range largeKinds {
 		for _, c := range []struct {
@@ -132,8 +134,8 @@ func TestExactLarge(t *testing.T) {
 	}
 }
 
-// The lists of every model are exact, with enough terms and candidates for early exit and several
-// panel groups.
+// TestPredictLarge checks that the lists of every model are exact, with enough terms and candidates
+// for early exit and several panel groups.
 func TestPredictLarge(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

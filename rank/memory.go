@@ -62,7 +62,7 @@ func LeastMemory(m model.Model, triples int, o Options) []proc.Need {
 	return append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
 }
 
-// rankNeed is the memory for the results and the plan of Run.
+// rankNeed returns the memory that Run needs for its results and its plan.
 func rankNeed(triples int, o Options) proc.Need {
 	sides := 2
 	if o.Sides != nil {

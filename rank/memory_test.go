@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbered returns a model with one relation and n entities with distinct, otherwise arbitrary
-// parameters.
+// numbered returns a model with one relation and the given number of entities. The entities'
+// parameters are distinct but otherwise arbitrary.
 func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	c := model.Config{Model: name, Dim: dim, Entities: entities, Relations: 1}
 	parameters, err := model.Parameters(c)
@@ -33,7 +33,8 @@ func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	return m
 }
 
-// someTriples returns distinct triples of a model with one relation and n entities.
+// someTriples returns n distinct triples of a model with one relation and the given number of
+// entities.
 func someTriples(n, entities int) []kg.Triple {
 	triples := make([]kg.Triple, n)
 	for i := range triples {
@@ -94,8 +95,8 @@ func numberedVocabulary(n int) *kg.Vocabulary {
 	return v
 }
 
-// With little memory, slices are smaller and the ranks are the same. With too little memory, Run
-// returns an error.
+// TestTooLittleMemory checks that, with little memory, slices are smaller and the ranks are the
+// same. With too little memory, Run must return an error.
 func TestTooLittleMemory(t *testing.T) {
 	const entities = 40_000
 	m, asked, o := numbered(t, "mquine", 20, entities), someTriples(40, entities), memoryOptions(t)
@@ -141,7 +142,8 @@ func TestTooLittleMemory(t *testing.T) {
 		"(answers 18 GiB), but only 8.0 GiB is available (a limit of the test): ask for fewer answers or fewer queries")
 }
 
-// The rankings of the usual data sets fit into one GiB in one slice.
+// TestOrdinaryRankingsFit checks that rankings of the usual data sets fit into one GiB in one
+// slice.
 func TestOrdinaryRankingsFit(t *testing.T) {
 	proctest.Leave(t, 1<<30)
 	for name, c := range map[string]struct{ dim, entities, triples int }{
@@ -155,8 +157,8 @@ func TestOrdinaryRankingsFit(t *testing.T) {
 	}
 }
 
-// The zero value of Options means the best tier, all processors and both sides. A negative number
-// of threads is an error.
+// TestDefaultOptions checks that the zero value of Options means the best tier, all processors and
+// both sides, and that a negative number of threads is an error.
 func TestDefaultOptions(t *testing.T) {
 	m := numbered(t, "distmult", 4, 30)
 	o, err := Fit(t.Context(), m, 10, Options{})

@@ -12,9 +12,9 @@ import (
 
 // newPlan returns the distinct queries of ranks, with their targets. The first exact ranks have
 // targets without a tolerance. The same targets follow once for each tolerance; in the plan, the
-// targets that differ only in their tolerance are consecutive. Queries with the
-// same relation are consecutive, so a model.Worker prepares the relation once. listed holds the
-// candidates of each exact rank, or is nil if queries have candidates.
+// targets that differ only in their tolerance are consecutive. Queries with the same side and relation
+// are consecutive, so a model.Worker prepares the relation once. listed holds the candidates of each
+// exact rank, or is nil if queries have candidates.
 func newPlan(m model.Model, s *sets, ranks []Rank, exact int, listed [][]int32) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {

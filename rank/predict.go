@@ -14,7 +14,8 @@ import (
 
 // Prediction is an answer that a model suggests for a query.
 type Prediction struct {
-	Entity int32
+	// Answer is an entity or, from PredictRelations, a relation.
+	Answer int32
 	// Score is the reference score; higher is more plausible.
 	Score float64
 	// Known reports whether a split contains the triple.
@@ -124,8 +125,8 @@ func (p *predictor) run(ctx context.Context, distinct []kg.Query, o Options) (pa
 // maxShortlisted bounds the number of contenders in a block of queries if k is large.
 const maxShortlisted = 1 << 20
 
-// predictBlock returns the number of queries in a block: at most size, in whole strips. It is
-// smaller if there are few queries, to give every thread work, or if k is large.
+// predictBlock returns the number of queries in a block: at most size, in whole strips unless k is
+// large. It is smaller if there are few queries, to give every thread work, or if k is large.
 func predictBlock(size, strip, k, queries, threads int) int {
 	block := (min(size, (queries+threads-1)/threads) + strip - 1) / strip * strip
 	return max(1, min(block, maxShortlisted/k))

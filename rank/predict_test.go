@@ -16,7 +16,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every list equals the beginning of the list of all candidates, sorted by brute force.
+// TestPredict checks that every list equals the beginning of the list of all candidates, sorted by
+// brute force.
 func TestPredict(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -47,8 +48,9 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// The same holds for hundreds of queries among thousands of candidates, with every model. Many
-// candidates have the score of the k-th best, with the same parameters or with different ones.
+// TestPredictMany checks the lists of hundreds of queries among thousands of candidates, with every
+// model. Many candidates have the score of the k-th best, with the same parameters or with
+// different ones.
 func TestPredictMany(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -74,8 +74,9 @@ func (m projected) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// Candidates whose features depend on the relation are prepared once for each relation, or for each
-// relation and side. Their ranks and predictions are exact.
+// TestRelationalTower checks that candidates whose features depend on the relation are prepared
+// once for each relation, or for each relation and side, and that their ranks and predictions are
+// exact.
 func TestRelationalTower(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -120,7 +121,7 @@ func TestRelationalTower(t *testing.T) {
 				for e := range int32(m.n) {
 					assert.LessOrEqual(t, m.Reference(q, e), lists[i][0].Score)
 				}
-				assert.Equal(t, m.Reference(q, lists[i][2].Entity), lists[i][2].Score)
+				assert.Equal(t, m.Reference(q, lists[i][2].Answer), lists[i][2].Score)
 			}
 		}
 	}
@@ -135,7 +136,8 @@ func (m narrow) Tower(side kg.Side) model.Tower {
 	return t
 }
 
-// Run returns an error instead of wrong ranks if ψ and φ differ in their numbers of coordinates.
+// TestTowerWidths checks that Run returns an error instead of wrong ranks if ψ and φ differ in
+// their numbers of coordinates.
 func TestTowerWidths(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
 	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}

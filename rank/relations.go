@@ -34,24 +34,13 @@ func Relations(
 		return nil, err
 	}
 	r := relationRanker{index: x, targets: targets, ranks: make([]Rank, len(triples))}
-	order := make([]int32, len(triples))
 	for i, t := range triples {
-		order[i] = int32(i)
 		r.ranks[i] = Rank{Triple: t, Side: kg.Relation}
 	}
-	// Triples with the same head follow one another, because they share queries.
-	slices.SortFunc(order, func(i, j int32) int {
-		return cmp.Or(cmp.Compare(triples[i].Head, triples[j].Head), cmp.Compare(i, j))
-	})
-	relations := m.Config().Relations
+	order, relations := byHead(triples), m.Config().Relations
 	chunks := (len(order) + relationChunk - 1) / relationChunk
 	var done atomic.Int64
-	if total := int64(len(triples)) * int64(relations); o.Progress != nil && total > 0 {
-		defer tick(func() {
-			n := done.Load()
-			o.Progress(Progress{Done: n, Total: total, Compared: n, Referenced: n, Elapsed: time.Since(start)})
-		})()
-	}
+	defer o.relationProgress(start, len(triples)*relations, &done)()
 	workers := engine.NewWorkers(o.job(m, engine.Plan{}))
 	err = engine.Parallel(ctx, o.Threads, relations*chunks, func(ctx context.Context, w, item int) error {
 		relation, chunk := int32(item/chunks), item%chunks
@@ -74,6 +63,31 @@ func Relations(
 
 // relationChunk is the number of triples that a goroutine scores with one relation.
 const relationChunk = 1024
+
+// byHead returns the numbers of triples, ordered by head, because the workers compute each query of
+// consecutive triples once.
+func byHead(triples []kg.Triple) []int32 {
+	order := make([]int32, len(triples))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		return cmp.Or(cmp.Compare(triples[i].Head, triples[j].Head), cmp.Compare(i, j))
+	})
+	return order
+}
+
+// relationProgress reports how many of total pairs of a triple and a relation are done, until the
+// returned function is called.
+func (o *Options) relationProgress(start time.Time, total int, done *atomic.Int64) (stop func()) {
+	if o.Progress == nil || total == 0 {
+		return func() {}
+	}
+	return tick(func() {
+		n := done.Load()
+		o.Progress(Progress{Done: n, Total: int64(total), Compared: n, Referenced: n, Elapsed: time.Since(start)})
+	})
+}
 
 // countPairs returns the number of distinct pairs of head and tail.
 func countPairs(triples []kg.Triple) int {

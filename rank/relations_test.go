@@ -3,6 +3,7 @@ package rank
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -102,7 +103,8 @@ func TestRelations(t *testing.T) {
 	}
 }
 
-// Triples of several chunks have the same ranks as each triple alone.
+// TestRelationsInChunks checks that triples of several chunks have the same ranks as each triple
+// alone.
 func TestRelationsInChunks(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 2)), 40, 3, 2*relationChunk, 0, 0)
 	m := ranktest.Model(t, "distmult", 4, g, 7, ranktest.VectorKinds[0])
@@ -125,4 +127,63 @@ func TestRelationsInChunks(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = Run(t.Context(), m, index, g.Splits[kg.Train], Options{Sides: []kg.Side{kg.Relation}})
 	require.ErrorContains(t, err, "call Relations")
+}
+
+// Every relation is scored, sorted and checked for being known by definition.
+func TestPredictRelations(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(5, 3)), 12, 9, 2*relationChunk, 30, 40)
+	index := kg.NewIndex(g)
+	asked := slices.Concat(g.Splits[kg.Test], g.Splits[kg.Train], []kg.Triple{{Head: 1, Relation: -1, Tail: 1}})
+	for _, c := range ranktest.VectorConfigs(4, g) {
+		kind := ranktest.Kind{Name: "same relations", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
+			ranktest.VectorKinds[0].Fill(rng, c, ts)
+			sameRelations(c, ts)
+		}}
+		m := ranktest.ModelOf(t, c, 3, kind)
+		w := m.NewWorker(someBackend(t))
+		for k, filterKnown := range map[int]bool{1: true, 4: false, 100: true} {
+			got, err := PredictRelations(t.Context(), m, index, asked, k, filterKnown, Options{Threads: k})
+			require.NoError(t, err)
+			require.Len(t, got, len(asked))
+			for i, a := range asked[:80] {
+				var want []Prediction
+				for r := range int32(g.Relations.Len()) {
+					triple := kg.Triple{Head: a.Head, Relation: r, Tail: a.Tail}
+					q, tail := triple.Query(kg.Tail)
+					known := false
+					for _, split := range g.Splits {
+						known = known || slices.Contains(split, triple)
+					}
+					if !known || !filterKnown {
+						want = append(want, Prediction{r, w.Reference(q, tail), known})
+					}
+				}
+				// An insertion sort, in which later relations do not pass equal ones.
+				for n := range want {
+					for ; n > 0 && want[n].Score > want[n-1].Score; n-- {
+						want[n], want[n-1] = want[n-1], want[n]
+					}
+				}
+				want = want[:min(k, len(want))]
+				require.Equal(t, len(want), len(got[i]))
+				for n := range want {
+					require.Equal(t, want[n], got[i][n], "%s, answer %d", c.Model, n)
+				}
+			}
+		}
+	}
+}
+
+func TestPredictRelationsErrors(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(5, 4)), 6, 2, 9, 1, 1)
+	m := ranktest.Model(t, "distmult", 4, g, 7, ranktest.VectorKinds[0])
+	index, asked := kg.NewIndex(g), []kg.Triple{{Head: 1, Tail: 2}}
+	_, err := PredictRelations(t.Context(), m, index, asked, 0, false, Options{})
+	require.ErrorContains(t, err, "cannot predict 0 relations")
+	_, err = PredictRelations(t.Context(), m, index, []kg.Triple{{Head: 1, Tail: 6}}, 1, false, Options{})
+	require.ErrorContains(t, err, "outside the model's 6 entities")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = PredictRelations(ctx, m, index, asked, 1, false, Options{})
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -1,7 +1,7 @@
-// Package rank ranks the true answers to queries among all entities, exactly. For each target, Run
-// returns how many other candidates beat it and how many tie with it, on both sides and under every
-// filter at once. Predict returns the best answers to queries. Package metrics turns ranks into
-// MRR, Hits@k, intervals and comparisons.
+// Package rank ranks the true answers to queries exactly, among all entities or among given
+// candidates. For each target, Run returns how many other candidates beat it and how many tie with
+// it, on both sides and under every filter at once. Predict returns the best answers to queries.
+// Package metrics turns ranks into MRR, Hits@k, intervals and comparisons.
 //
 // Begin reading with Run in run.go. newPlan sorts the distinct queries into passes whose candidates
 // share features. eachSlice loads the candidates of a pass, slice by slice, and eachBlock divides

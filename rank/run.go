@@ -26,7 +26,8 @@ type Options struct {
 	// combines the ranks of several ranges.
 	Candidates Range
 	// Among restricts the candidates further, to lists; nil means no restriction. Run compares a
-	// target with the candidates of its query even if it is not one of them (Among.Excluded).
+	// target with the candidates of its query even if it is not one of them
+	// (metrics.Restrictions.Excluded).
 	Among *Candidates
 	// Negatives gives every query of Run a list of candidates; nil means no lists. It excludes Among and
 	// Engine. Screen and Predict ignore it.
@@ -94,9 +95,9 @@ type Tolerance = engine.Tolerance
 // Range holds the entities First ≤ e < Last. The zero value means all entities.
 type Range struct{ First, Last int }
 
-// Resolve returns the options that Run and Predict use. Zero values, except in FeatureMemory, are
-// replaced by the defaults. Engine has passed its test for models like m, or is nil if the
-// processor takes its place. Run and Predict call Resolve themselves.
+// Resolve returns the options that Run and Predict use, with defaults in place of zero values,
+// except in FeatureMemory. Engine has passed its test for models like m, or is nil if the processor
+// takes its place. Run and Predict call Resolve themselves.
 func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -173,16 +174,17 @@ type Stats struct {
 	Pairs int64
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
-	// Screen is the arithmetic of the first stage, or AutoScreen if it changed during the ranking. Among
+	// Screen is the arithmetic of the first stage on the processor, or AutoScreen if it changed
+	// during the ranking. It is Float32Screen if an engine counted. Among
 	// Negatives, its String is "float64".
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
-	// Pack is the time for features and panels, and Rank is the time from the first query on,
-	// without Pack. Decide is the part of Rank for pairs that the first stage left undecided,
-	// averaged over the threads.
+	// Pack is the time that the ranking waited for features and panels, and Rank is the time from
+	// the first query on, without Pack. Decide is the part of Rank for pairs that the first stage
+	// left undecided, averaged over the threads.
 	Pack, Rank, Decide time.Duration
-	// Dropped is the share of all terms that early exit skipped.
+	// Dropped is the share of all chains that early exit skipped.
 	Dropped float64
 }
 
@@ -245,7 +247,8 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	return res, r.rank(ctx, j, o, &res.Stats)
 }
 
-// newRanks returns ranks with zero counts for triples on each side, as often as times says.
+// newRanks returns ranks with zero counts for triples on each side, in as many copies as times
+// says.
 func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side, times int) ([]Rank, error) {
 	if slices.Contains(sides, kg.Relation) {
 		return nil, errors.New("rank: Run ranks entities: call Relations to rank relations")

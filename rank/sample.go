@@ -25,7 +25,8 @@ func sampleSize(targets, candidates int) (sampledTargets, sampledCandidates int)
 	return min(targets, max(16, min(targets/64, 512))), min(candidates, max(64, min(candidates/16, 512)))
 }
 
-// newSample draws targets of a pass, with their queries, and candidates, at regular distances.
+// newSample draws targets of a pass with their queries, and candidates of the loaded slice, both at
+// regular distances.
 func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error) {
 	j, f := e.job, e.features
 	begin, end := int(j.Queries[p.First].First), int(j.Queries[p.Last-1].Last)
@@ -60,8 +61,8 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 	return s, s.BoundTargets(ctx, &f.Features)
 }
 
-// boundBest takes the best of the compared candidates for the targets of a prediction, whose
-// thresholds are not known yet.
+// boundBest uses the score of the best compared candidate as the score of a prediction's target,
+// because the threshold of the query's list is not known yet.
 func (s *sample) boundBest() {
 	s.compare()
 	for row, scores := range s.scores {
@@ -114,8 +115,8 @@ func (s *sample) coordinates() *coordinates {
 // others serve to derive coordinates and panel groups.
 const everyCompared = 4
 
-// leftovers estimates the pairs that a screen leaves undecided. The bands are the same as in a
-// ranking, except that the sample has fewer candidates in a panel group.
+// leftovers estimates the shares of the pairs that a screen leaves undecided. The bands are the
+// same as in a ranking, except that the sample has fewer candidates in a panel group.
 func (s *sample) leftovers(x screen) leftovers {
 	f, bands := s.f, s.bands(x)
 	compared := (len(s.rows) + everyCompared - 1) / everyCompared

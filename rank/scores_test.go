@@ -12,7 +12,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Scores equal the scores that the tensors give entry by entry, on every tier and on both sides.
+// TestScores checks that Scores equal the scores that the tensors give entry by entry, on every
+// tier and on both sides.
 func TestScores(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -33,7 +34,8 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// With every model, a score does not depend on the triples around it.
+// TestScoresOfAllModels checks, with every model, that a score does not depend on the triples
+// around it.
 func TestScoresOfAllModels(t *testing.T) {
 	b, err := Options{}.withDefaults()
 	require.NoError(t, err)

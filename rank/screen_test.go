@@ -25,8 +25,8 @@ func eager() costs {
 	return c
 }
 
-// The ranks do not depend on the screen, even if it changes because the panels leave more pairs
-// undecided than was estimated.
+// TestScreenChanges checks that the ranks do not depend on the screen, even if it changes because
+// the panels leave more pairs undecided than was estimated.
 func TestScreenChanges(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -68,8 +68,8 @@ func TestScreenChanges(t *testing.T) {
 	}
 }
 
-// Int8 saves time for each pair, but it costs time for packing and for each pair that it leaves
-// undecided.
+// TestCheapestScreen checks the choice between float32 and int8. Int8 saves time for each pair, but
+// it costs time for packing and for each pair that it leaves undecided.
 func TestCheapestScreen(t *testing.T) {
 	for _, c := range []struct {
 		queries, width int
@@ -105,8 +105,8 @@ func TestCheapestScreen(t *testing.T) {
 	}
 }
 
-// A trial has blocks of trialBlock queries in a sixteenth of all queries. Together with the other
-// queries, it covers each query once.
+// TestTrialCoversQueries checks that a trial consists of blocks of trialBlock queries, about a
+// sixteenth of all queries in total. Together, the trial and the rest must cover each query once.
 func TestTrialCoversQueries(t *testing.T) {
 	e := &cpuEngine{features: &features{screen: &int8Screen{}}, options: make([]option, 2)}
 	for _, n := range []int{1, 1023, 1024, 1025, 5000, 23456} {
@@ -128,8 +128,8 @@ func TestTrialCoversQueries(t *testing.T) {
 	assert.Empty(t, trial)
 }
 
-// The estimated leftovers are close to the counted ones, for random models and for models whose
-// entities are in clusters.
+// TestLeftoversOfSample checks that the estimated leftovers are close to the counted ones, for
+// random models and for models whose entities are in clusters.
 func TestLeftoversOfSample(t *testing.T) {
 	b := someBackend(t)
 	rng := rand.New(rand.NewPCG(7, 22))

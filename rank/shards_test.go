@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The ranks of ranges of the candidates add up to the ranks of all candidates. Any engine may count
-// a range. The triples can be ranked in two halves.
+// TestShards checks that the ranks of ranges of the candidates add up to the ranks of all
+// candidates, and that the triples can be ranked in two halves. Any engine may count a range.
 func TestShards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -81,6 +81,6 @@ func TestShardErrors(t *testing.T) {
 	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false,
 		Options{Candidates: Range{4, 11}})
 	require.NoError(t, err)
-	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Entity < 4 || p.Entity >= 11 })
+	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Answer < 4 || p.Answer >= 11 })
 	assert.Equal(t, want, some[0])
 }

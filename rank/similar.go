@@ -45,8 +45,8 @@ type Neighbour struct {
 // similar ones are in the order of their identifiers. The vector of an entity is its rows in all
 // tensors, one after the other, as in exports. Compared uses φ instead, and needs a model whose
 // comparison is a distance and whose φ depends on the entity alone. Products and distances are
-// float64, from the float32 vectors, and have the same bits on every tier and for any number of
-// threads. Of the options, SimilarEntities uses the backend and the threads.
+// computed in float64 from the float32 vectors, and they have the same bits on every tier and for
+// any number of threads. Of the options, SimilarEntities uses the backend and the threads.
 func SimilarEntities(
 	ctx context.Context, m model.Model, entities []int32, s Similarity, k int, o Options,
 ) ([][]Neighbour, error) {

@@ -67,8 +67,8 @@ func dot(a, b []float64) (sum float64) {
 
 func cosine(a, b []float64) float64 { return dot(a, b) / math.Sqrt(dot(a, a)*dot(b, b)) }
 
-// Every list equals the sorted list of all neighbours. Only TransE-L1 and RotatE compare entities by a
-// distance.
+// TestSimilar checks that every list equals the sorted list of all neighbours. Of the models here,
+// only TransE-L1 and RotatE compare entities by a distance.
 func TestSimilar(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -118,7 +118,8 @@ func TestSimilar(t *testing.T) {
 	}
 }
 
-// The lists have the same bits on every tier. The same entity may be given twice.
+// TestSimilarOnAllTiers checks that the lists have the same bits on every tier. The same entity may
+// be given twice.
 func TestSimilarOnAllTiers(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -143,7 +144,8 @@ func TestSimilarOnAllTiers(t *testing.T) {
 	require.ErrorContains(t, err, "at least 1")
 }
 
-// Equal vectors are in the order of their identifiers, and a vector of zeros has the cosine 0.
+// TestSimilarTies checks that equal vectors are in the order of their identifiers, and that a
+// vector of zeros has the cosine 0.
 func TestSimilarTies(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(6, 3)), 600, 2, 10, 0, 0)
 	m := ranktest.Model(t, "distmult", 4, g, 9, ranktest.Kind{Fill: func(

@@ -42,8 +42,8 @@ func (e *fakeEngine) Load(_ context.Context, buffer int, _ engine.Pass, s engine
 	return fakeCandidates{first: first, buffer: buffer}, nil
 }
 
-// With two buffers, the next slice is loaded while a slice is counted, and no further slice is
-// loaded ahead.
+// TestSlicesAreLoadedAhead checks that, with two buffers, the next slice is loaded while a slice is
+// counted, and that no further slice is loaded ahead.
 func TestSlicesAreLoadedAhead(t *testing.T) {
 	for _, buffers := range []int{1, 2} {
 		e := &fakeEngine{buffers: buffers, loads: make(chan int, 10), busy: make([]atomic.Bool, buffers), fail: -1}
@@ -73,8 +73,8 @@ func TestSlicesAreLoadedAhead(t *testing.T) {
 	}
 }
 
-// A session ends with the first error from loading a slice or from working on it, and when its
-// context ends.
+// TestSlicesEndWithTheFirstError checks that a session ends with the first error from loading a
+// slice or from working on it, and when its context ends.
 func TestSlicesEndWithTheFirstError(t *testing.T) {
 	j := &engine.Job{Plan: engine.Plan{Passes: []engine.Pass{{Candidates: engine.Range(0, 100)}}}}
 	newSession := func(fail int) *session {

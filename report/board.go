@@ -17,8 +17,8 @@ type board struct {
 	lines []metrics.Result
 }
 
-// boards returns a section for each set of evaluations with the same data set, split and protocol,
-// and for each set of runs on the same data set.
+// boards returns a section for each set of evaluations with the same data set, split, protocol and
+// number of queries, followed by the sections of runBoards. A set has at least two evaluations.
 func (p *Page) boards() []section {
 	type queries struct {
 		data, split string

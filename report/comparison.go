@@ -235,7 +235,7 @@ func (p *part) addGroups(pair metrics.NamedComparison, by string) {
 	p.Tables = append(p.Tables, t)
 }
 
-// changedTable lists the queries that changed most.
+// changedTable lists the queries whose 1/rank changed most.
 func changedTable(pair metrics.NamedComparison) table {
 	t := table{
 		Caption: "Queries whose 1/rank changed most, with the target in bold",

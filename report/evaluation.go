@@ -127,10 +127,10 @@ func (e Evaluation) protocols() part {
 		rank.Optimistic: "before", rank.Pessimistic: "after", rank.Realistic: "in the middle of",
 		rank.Rounded: "on a whole rank in the middle of",
 	}
-	p.Text = fmt.Sprintf("A filter removes known answers from the candidates: none, the answers in the training split "+
-		"(train), or in all splits (all). With %v ties, the true answer ranks %s the candidates with the same score. "+
-		"Intervals of the MRR are 95%% bootstrap intervals, which resample by %v.", e.ties(), ranks[e.ties()],
-		e.Provenance.Bootstrap.By)
+	p.Text = fmt.Sprintf("A filter removes known answers from the candidates: no answers (none), the answers in the "+
+		"training split (train), or the answers in all splits (all). With %v ties, the true answer ranks %s the "+
+		"candidates with the same score. Intervals of the MRR are 95%% bootstrap intervals, which resample by %v.",
+		e.ties(), ranks[e.ties()], e.Provenance.Bootstrap.By)
 	return p
 }
 

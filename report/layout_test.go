@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/internal/layouttest"
 )
 
-// The page fits screens of every width, even with long names. Nothing covers anything else, and the
-// text of charts is legible.
+// TestLayout checks that the page fits screens of every width, even with long names. Nothing may
+// cover anything else, and the text of charts must be legible.
 func TestLayout(t *testing.T) {
 	for _, test := range []struct {
 		prefix      string

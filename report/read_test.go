@@ -28,7 +28,7 @@ func files(t *testing.T) (evaluation, comparison string) {
 	return evaluation, comparison
 }
 
-// The page of files is the page of the reports in them.
+// TestRead checks that the page of files is the page of the reports in them.
 func TestRead(t *testing.T) {
 	evaluation, comparison := files(t)
 	p, err := Read(t.Context(), []string{evaluation, comparison, evaluation})
@@ -54,7 +54,8 @@ func TestReadFirstVersion(t *testing.T) {
 	assert.NotContains(t, html, "Rank distribution")
 }
 
-// Comparisons of the first version nested intervals, and named metrics as tables do.
+// TestReadFirstComparison reads a comparison of the first version, which nested intervals and named
+// metrics as tables do.
 func TestReadFirstComparison(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json")
 	const result = `{"side": "both", "filter": "all", "ties": "realistic", "n": 40, "mrr": 0.5, "mrr_ci": [0.4, 0.6],
@@ -127,7 +128,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Read never panics, and the page of anything that it reads can be written.
+// FuzzRead checks that Read never panics, and that the page of anything that Read accepts can be
+// written.
 func FuzzRead(f *testing.F) {
 	data, err := os.ReadFile("../metrics/testdata/report-1.json")
 	require.NoError(f, err)

@@ -128,7 +128,7 @@ func trained(t *testing.T, data string, epochs int) run.History {
 	return h
 }
 
-// full returns a page with everything.
+// full returns a page with every kind of section.
 func full(t *testing.T, prefix string) *Page {
 	t.Helper()
 	g := graph(t, prefix)
@@ -313,7 +313,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// The board of evaluations shows the best value of each column in bold.
+// TestBest checks that the board of evaluations shows the best value of each column in bold.
 func TestBest(t *testing.T) {
 	g := graph(t, "")
 	good, bad := ranksOf(g, 5, 1), ranksOf(g, 15, 2)
@@ -334,7 +334,8 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// The groups of evaluations side by side have the best value in bold, unless all are equal.
+// TestBestOfGroups checks that groups of evaluations side by side have the best value in bold,
+// unless all are equal.
 func TestBestOfGroups(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -382,8 +383,8 @@ func TestDifferences(t *testing.T) {
 	assert.Contains(t, html, "the MRR of other is lower than the base")
 }
 
-// A report that lacks some fields, as reports of earlier versions do, gives a page without these
-// parts.
+// TestAbsentParts checks that a report that lacks some fields, as reports of earlier versions do,
+// gives a page without the parts that show these fields.
 func TestAbsentParts(t *testing.T) {
 	g := graph(t, "")
 	r := evaluate(t, g, ranksOf(g, 5, 1))
@@ -397,7 +398,8 @@ func TestAbsentParts(t *testing.T) {
 	assert.NotRegexp(t, `Rank distribution|>By |Worst|SHA-256|Machine|Command`, html)
 }
 
-// The page shows undefined metrics as dashes, and says why an interval is missing.
+// TestUndefined checks that the page shows undefined metrics as dashes and says why an interval is
+// missing.
 func TestUndefined(t *testing.T) {
 	r := &metrics.Report{Split: "test", Results: []metrics.Result{metrics.Measure(nil, rank.TailSide, rank.All,
 		rank.Optimistic, []int{10})}}
@@ -408,7 +410,7 @@ func TestUndefined(t *testing.T) {
 	assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{{"e", few}}}), "too few clusters: ")
 }
 
-// Readable labels follow identifiers.
+// TestLabels checks that readable labels follow identifiers.
 func TestLabels(t *testing.T) {
 	g := graph(t, "")
 	r, c := evaluate(t, g, ranksOf(g, 5, 1)), compareRanks(t, g, ranksOf(g, 5, 1), ranksOf(g, 15, 2))
@@ -442,7 +444,7 @@ func TestHostileText(t *testing.T) {
 	assert.Contains(t, html, `\x1b\u202e`)
 }
 
-// A page shows both ends of a large set of groups and folds the rest.
+// TestManyGroups checks that a page shows both ends of a large set of groups and folds the rest.
 func TestManyGroups(t *testing.T) {
 	r := &metrics.Report{Split: "test", Results: []metrics.Result{{
 		Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, N: 9, MRR: 0.5,

@@ -40,7 +40,7 @@ func (r Run) data() string {
 
 func (r Run) last() train.Epoch { return r.Epochs[len(r.Epochs)-1] }
 
-// lead says how far the run is, and how good it is.
+// lead says how many epochs of the run are done, and how good its best validation was.
 func (r Run) lead() string {
 	last, planned := r.last().Epoch, r.Recipe.Epochs
 	lead := fmt.Sprintf("All %s are done.", text.Plural(planned, "epoch"))

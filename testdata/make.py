@@ -2,10 +2,11 @@
 """Writes the graph, the checkpoints and the golden ranks of this folder.
 
 The script needs only Python's standard library and shares nothing with the Go code. It computes the
-score of every candidate from its definition in float64 (docs/checkpoint.md; the files of package
-model give the order of operations), and counts ranks one candidate at a time. A run repeats the files
-byte for byte. Sine and cosine may differ in their last bits between C libraries, but this does not
-change a rank here: the script prints the distance of the closest two scores.
+score of every candidate from its definition in float64, and counts ranks one candidate at a time.
+docs/checkpoint.md gives the definitions, and the files of package model give the order of
+operations. Every run writes the same bytes. Functions such as sin and tanh may differ in their last
+bits between C libraries, but these differences do not change a rank here: for each model, the script
+prints the distance between the closest two scores.
 """
 
 import json
@@ -16,7 +17,7 @@ import struct
 
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
-# The dimensions. Vectors have 11, not a multiple of a register.
+# The dimensions. The other models have 11, which is not a multiple of the entries of a register.
 DIM = {
     "mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3, "tucker": 7, "conve": 18,
     "ote": 15, "house": 15,
@@ -57,7 +58,10 @@ def float32(x):
 
 
 def make_graph(rng):
-    """Returns labels and triples of cliques and chains with some noise. Queries have several answers."""
+    """Returns the labels of entities, the labels of relations, and the triples of each split.
+
+    The triples form cliques with some noise, so queries have several answers.
+    """
     labels = [f"place/{i:02d}" + (" 中" if i % 7 == 0 else "") for i in range(ENTITIES)]
     seen, triples = set(), []
     while len(triples) < sum(SPLITS.values()):
@@ -328,7 +332,7 @@ def score_dihedral(h, r, t, k):
     for i in range(k):
         weights = r[0][i * 2 * ORDER:(i + 1) * 2 * ORDER]
         m = weights.index(max(weights))
-        c, s = [(1, 0), (0, 1), (-1, 0), (0, -1)][m % ORDER]  # of quarter turns
+        c, s = [(1, 0), (0, 1), (-1, 0), (0, -1)][m % ORDER]  # cosine and sine of quarter turns
         a, b, e, f = (c, -s, s, c) if m < ORDER else (c, s, s, -c)
         u, v = h[i] * a + h[k + i] * e, h[i] * b + h[k + i] * f
         total += u * t[i] + v * t[k + i]
@@ -349,7 +353,7 @@ def score_seek(h, r, t, d):
 
 
 def norm(tensors, name, channel, x):
-    """Batch normalisation; a model without it leaves x unchanged."""
+    """Applies a batch normalisation. If the model does not have it, returns x unchanged."""
     if name + ".scale" not in tensors:
         return x
     scale, shift, mean, variance = (tensors[f"{name}.{part}"][channel][0] for part in ("scale", "shift", "mean", "variance"))
@@ -358,7 +362,7 @@ def norm(tensors, name, channel, x):
 
 
 def score_tucker(h, r, t, d, tensors, matrices):
-    """matrices remembers the matrix of each relation."""
+    """Returns a score. The argument matrices keeps the matrix of each relation for later calls."""
     key = tuple(r[0])
     if key not in matrices:
         matrices[key] = [[sum(v * tensors["core"][j][i * d + k] for j, v in enumerate(key)) for k in range(d)] for i in range(d)]
@@ -371,7 +375,7 @@ def score_tucker(h, r, t, d, tensors, matrices):
 
 
 def score_conve(h, r, t, d, tensors, outputs):
-    """outputs remembers the output of the network for each head and relation."""
+    """Returns a score. The argument outputs keeps the network's output for each head and relation."""
     key = (tuple(h), tuple(r[0]))
     if key not in outputs:
         width, height = d // IMAGE_HEIGHT, 2 * IMAGE_HEIGHT
@@ -410,7 +414,7 @@ def length(x):
 
 
 def orthonormal(rows):
-    """The Gram–Schmidt process."""
+    """Returns the rows after the Gram–Schmidt process. A row that becomes zero remains zero."""
     result = []
     for row in rows:
         for u in result:
@@ -422,7 +426,7 @@ def orthonormal(rows):
 
 
 def score_ote(h, r, t, side):
-    """Minus the distance of the transformed anchor and the candidate, with exponential scales."""
+    """Returns minus the distance between the transformed anchor and the candidate, with exponential scales."""
     anchor, candidate = (h, t) if side == "tail" else (t, h)
     total = 0.0
     for g in range(0, len(h), GROUP):
@@ -528,7 +532,7 @@ def scorer(model, d, tensors):
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
         "mode": lambda h, r, t: -sum_of(abs(a * b - c) for a, b, c in zip(h, r[0], t)),
         "rotate-l2": lambda h, r, t: score_rotate_l2(h, r, t, d, math.pi / embedding_range),
-        # The authors' code has this mistyped π for the model.
+        # The authors' code of pRotatE and of HAKE has this mistyped π.
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
         "rescal": lambda h, r, t: score_rescal(h, r, t, d),
         "cp": lambda h, r, t: score_cp(h, r, t, d),
@@ -539,7 +543,7 @@ def scorer(model, d, tensors):
         "seek": lambda h, r, t: score_seek(h, r, t, d),
         "tucker": lambda h, r, t: score_tucker(h, r, t, d, tensors, memory),
         "conve": lambda h, r, t: score_conve(h, r, t, d, tensors, memory),
-        "ote": score_ote,  # with the side of the query
+        "ote": score_ote,  # also takes the side of the query
         "house": score_house,
         "hake": lambda h, r, t: score_hake(h, r, t, d, 3.14159262358979323846 / embedding_range / 2),
         "boxe": lambda h, r, t: score_boxe(h, r, t, d),

@@ -5,8 +5,8 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// stride returns the distance between rows. It is an odd number of cache lines, so a column uses
-// all sets of a cache even if a row fills a page.
+// stride returns the distance between rows of the given length, in entries. It is an odd number of
+// cache lines, so a column uses all sets of a cache even if a row fills a page.
 func stride(cols int) int {
 	const line = 16 // entries
 	return ((cols+line-1)/line | 1) * line

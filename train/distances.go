@@ -50,8 +50,8 @@ func (d *distances) addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matr
 	d.addPsiGradient(dPhi, dScores, phi, psi, rows)
 }
 
-// twoDistances is the comparer for scores that subtract two distances: one between the first
-// entries of ψ and φ, and one between the other entries.
+// twoDistances is the comparer for scores that are the negated sum of two distances: one between the
+// first entries of ψ and φ, and one between the other entries.
 type twoDistances struct {
 	first, second *distances
 	from          int

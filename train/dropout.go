@@ -10,7 +10,7 @@ import (
 // by a factor that preserves the mean. Calls to apply with the same epoch, step and query drop the
 // same entries, so a second call can apply the dropout to the gradient.
 type dropout struct {
-	probability float64 // rounded down to a multiple of 2⁻¹⁶
+	probability float64 // apply rounds it down to a multiple of 2⁻¹⁶
 	seed, use   uint64
 }
 

@@ -21,7 +21,7 @@ type gradientSink interface {
 	// all tensors, one after the other.
 	relation(k int, gradient []float32)
 	// global accepts the gradients of the global tensors, one after the other. If the model has
-	// such tensors, it is called once, after all other calls.
+	// such tensors, a step calls global once, after all other calls.
 	global(ctx context.Context, gradient []float32) error
 }
 
@@ -75,7 +75,7 @@ func (g *gradients) norm(ctx context.Context, threads int) (float64, error) {
 	return math.Sqrt(sum), err
 }
 
-// Goroutines process the entries of global tensors in chunks.
+// globalChunkSize is the number of entries of a global tensor that a goroutine processes at a time.
 const globalChunkSize = 1 << 13
 
 func globalChunks(n int) int { return (n + globalChunkSize - 1) / globalChunkSize }

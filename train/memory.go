@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// These estimates are lower bounds on the memory of a run, so a run that would fit is never
-// refused. Where a size depends on random draws, they count only the part that is certain. They do
-// not count Z-samples.
+// These estimates should not exceed the memory of a run, so a run that would fit is not refused.
+// Where a size depends on random draws, they use its expected value or a lower bound. They do not
+// count Z-samples.
 
 const (
 	floatBytes = 4
@@ -24,7 +24,8 @@ const (
 	perTriple = 12 + 2*5
 )
 
-// Memory returns the memory that a run with the recipe needs in addition to the data set.
+// Memory estimates, by purpose, the memory that a run with the recipe needs in addition to the data
+// set.
 func Memory(c *recipe.Recipe, g *kg.Graph, m Machine) ([]proc.Need, error) {
 	return memoryOf(c, newCensus(g), m)
 }

@@ -52,7 +52,7 @@ func TestTrainingMemory(t *testing.T) {
 					return err
 				}
 				if _, err = trainer.Epoch(t.Context()); err == nil && c.ValidEvery > 0 {
-					proctest.Leave(t, 80<<20) // leave only the least memory that it needs
+					proctest.Leave(t, 80<<20) // about the least memory that Validate needs
 					_, err = trainer.Validate(t.Context())
 				}
 				return err

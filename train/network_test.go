@@ -8,8 +8,9 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// networks holds the scores of the networks in training, with reciprocal relations, from their
-// definitions: batch normalisation uses the mean and the variance of the given queries.
+// networks holds, for each network, a function that computes its scores in training from their
+// definitions, with reciprocal relations. Batch normalisation uses the mean and the variance of the
+// given queries.
 var networks = map[string]func(m model.Model, queries []kg.Query) func(q kg.Query, e int32) float64{
 	"tucker": trainedTuckER, "conve": trainedConvE,
 }

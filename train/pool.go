@@ -41,7 +41,7 @@ type stepScratch struct {
 	gradient   []float32 // gradient of an entity or a relation
 	term       []float32 // one term of an entity's gradient
 
-	// The data for one chunk of the pairs of a feature row.
+	// queries and dScores hold one chunk of the pairs of a feature row.
 	queries [linalg.ProductChunk]int32
 	dScores [linalg.ProductChunk]float32
 }

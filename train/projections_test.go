@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// The gradients of models that map entities into the spaces of relations equal central differences,
-// with bounds on the images and spaces of other dimensions.
+// The gradients of models that map entities into the spaces of relations equal central differences.
+// The tests also bound the images, and give the spaces of relations a different dimension.
 func TestProjectionGradients(t *testing.T) {
 	for _, test := range []struct {
 		model string
@@ -26,6 +26,7 @@ func TestProjectionGradients(t *testing.T) {
 		{"transr-l2", "max_projection_norm=0.5,relation_dim=5,unit_projections=1"},
 		{"transd-l1", "relation_dim=5,unit_projections=1"},
 		{"transd-l2", "max_projection_norm=0.2,relation_dim=2"},
+		{"house", "group=3,projections=2,reflections=2,translation=1"},
 	} {
 		t.Run(test.model, func(t *testing.T) {
 			for _, negatives := range []recipe.Negatives{

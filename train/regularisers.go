@@ -12,7 +12,7 @@ type regulariser struct {
 	lambda float64
 	warmup int     // epochs of linear warm-up of lambda
 	factor float64 // λ_reg/B of the step; 0 without a regulariser
-	// The number of times that each entity and relation occurs in the positives.
+	// entities and relations hold how many times each entity and each relation occurs in the positives.
 	entities, relations []int32
 }
 

@@ -10,9 +10,9 @@ import (
 )
 
 // relationStep holds what a step with relation prediction needs besides the fields of stepper (Chen
-// et al., 2021). For every target of a main query, the loss gains the weight λ_rel times the
-// cross-entropy of the query's relation among all relations of the model, 2R of them with reciprocal
-// relations.
+// et al., 2021). Every target of a main query adds λ_rel times the cross-entropy of the query's
+// relation among all relations of the model to the loss. With reciprocal relations, there are 2R of
+// them.
 //
 // With the matrices Ρ of the vectors ρ, R of the relations, their scores S and W = ∂L/∂S,
 //

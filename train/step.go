@@ -23,7 +23,7 @@ type stepper struct {
 	model  model.Trainable
 	towers model.Training
 	tables []parameterTable
-	// The tables of relations and the global tensors that have gradients.
+	// relations and globals are the tables of relations and the global tensors that have gradients.
 	relations, globals []parameterTable
 	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep
@@ -132,7 +132,7 @@ func (s *stepper) begin(w *workload) usedRows {
 	return s.used
 }
 
-// findSegments divides the queries into segments. The first query of a Z-sample begins a segment.
+// findSegments divides the queries into segments. The first query of the Z-samples begins a segment.
 func (s *stepper) findSegments(w *workload) {
 	s.segments = s.segments[:0]
 	for i, q := range w.queries {

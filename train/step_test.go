@@ -55,8 +55,8 @@ func plainProduct(a, b [][]float64) [][]float64 {
 }
 
 // lossByDefinition computes the loss of a workload from the definitions in docs/training.md.
-// Self-adversarial weights come from the parameter frozen, a second model, because no gradient
-// flows through them.
+// Self-adversarial weights come from the argument frozen, a copy of the model whose parameters do not
+// change, because no gradient flows through the weights.
 func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen model.Model, w *workload) float64 {
 	score, frozenScore := scorer(t, m, w), scorer(t, frozen, w)
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
@@ -322,7 +322,7 @@ func relationRows(c *recipe.Recipe, r int32) []int32 {
 
 // vectorPenalty is the penalty on a triple in a model whose rows are real or complex vectors.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
-	// The numbers of real values per dimension in an entity and in a relation.
+	// parts holds the numbers of real values per dimension in an entity and in a relation.
 	parts, known := map[string][2]int{
 		"complex": {2, 2}, "rotate": {2, 1}, "rotate-l2": {2, 1}, "rescal": {1, c.Dim}, "cp": {2, 1}, "simple": {2, 2},
 		"quate": {4, 4}, "duale": {8, 8}, "dihedral": {2, 8}, "seek": {4, 4},
@@ -331,7 +331,7 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	if !known {
 		parts = [2]int{1, 1}
 	}
-	// The tables whose rows are real parts, and then imaginary parts.
+	// pairs marks the tables whose rows hold the real parts and then the imaginary parts.
 	pairs := map[string][2]bool{
 		"complex": {true, true}, "rotate": {true, false}, "rotate-l2": {true, false}, "dihedral": {true, false},
 	}[c.Model]
@@ -367,7 +367,7 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	if c.Regulariser != model.Dura {
 		switch c.Model {
 		case "rotate", "rotate-l2", "dihedral", "ote", "house":
-			return sum // phases, weights and rotations have none
+			return sum // phases, weights and rotations have no penalty
 		}
 		for _, r := range relations {
 			sum += power(1, r)
@@ -492,7 +492,7 @@ var gradientTests = []struct {
 		if c.Dim = 9; c.Model != "mquine" && c.Model != "mquade" && networks[c.Model] == nil {
 			c.Dim = 70
 			if strings.HasPrefix(c.Model, "transr") {
-				c.Dim = 20 // each of its parameters moves many coordinates, so differences cross kinks
+				c.Dim = 20 // each of its parameters moves many coordinates, so with d = 70 differences cross kinks
 			}
 		}
 	}},
@@ -566,7 +566,7 @@ var gradientTests = []struct {
 	}},
 }
 
-// applyPaper applies the paper's preset, except for the model and the initial parameters, which
+// applyPaper applies the paper's preset, except for the model and the initial cross matrix, which
 // only MQuinE has.
 func applyPaper(row string, c *recipe.Recipe) {
 	paper, err := recipe.Preset("paper", row)

@@ -5,7 +5,7 @@
 // run stores a run in a folder and resumes it after any interruption. Package search searches for
 // good options. Package clustered creates checkpoints for benchmarks.
 //
-// The same recipe, graph and seed give the same parameters, byte for byte, for any number of
+// The same recipe, graph and kernel tier give the same parameters, byte for byte, for any number of
 // threads, because the threads divide outputs between them but never split a sum. The initial
-// parameters are the same on every backend and platform, too.
+// parameters are the same on every tier and platform, too.
 package train

@@ -25,7 +25,7 @@ func digest(t testing.TB, m model.Model) string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// matrixModels are the models whose relations are matrices.
+// matrixModels are the models whose entities and relations are matrices.
 var matrixModels = []string{"mquine", "mquade"}
 
 func TestRandomMatrices(t *testing.T) {

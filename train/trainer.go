@@ -36,8 +36,8 @@ type Progress struct {
 	Elapsed     time.Duration
 }
 
-// Loss is a mean loss. The mean is over training triples, each with the mean loss of its queries,
-// or, with kvsall, over queries.
+// Loss is a mean loss. With kvsall, the mean is over queries. Otherwise it is over training triples,
+// each of which counts with the mean loss of its queries.
 type Loss struct {
 	Total       float64 `json:"total"`
 	Fit         float64 `json:"fit"`                 // loss of targets and negatives
@@ -396,7 +396,7 @@ type DivergedError string
 
 func (d DivergedError) Error() string { return string(d) }
 
-// Validate ranks the validation split, on both sides and under every filter.
+// Validate ranks the validation split and returns its measures for each side and filter.
 func (t *Trainer) Validate(ctx context.Context) (Scores, error) {
 	triples, err := t.graph.Triples(kg.Valid)
 	if err != nil {

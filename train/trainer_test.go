@@ -52,7 +52,7 @@ func TestAverage(t *testing.T) {
 	// With a = 0.6, the EMA is the plain mean after two epochs. The third epoch gets the weight 1 −
 	// a, and then a(1 − a).
 	weights := [][]float64{{1}, {0.5, 0.5}, {0.3, 0.3, 0.4}, {0.18, 0.18, 0.24, 0.4}}
-	var epochs [][][]float32 // parameters after each
+	var epochs [][][]float32 // parameters after each epoch
 	for n := range weights {
 		for _, tr := range []*Trainer{plain, averaged} {
 			_, err := tr.Epoch(t.Context())

@@ -450,8 +450,8 @@ func (p *preparer) share(a, b kg.Query) bool {
 	return p.depends.Shares(a.Side == b.Side, a.Relation == b.Relation)
 }
 
-// enter prepares rowOf for the pairs of a query. It is main query i or, if i < 0, the query of a
-// Z-sample. All main queries must come first.
+// enter prepares rowOf for the pairs of a query. The query is main query i or, if i < 0, the query of
+// a Z-sample. All main queries must come first.
 func (p *preparer) enter(q kg.Query, i int) {
 	if p.depends == model.OnEntity || i != 0 && p.share(p.group, q) {
 		return
@@ -563,7 +563,7 @@ func (w *workload) extendRun(q kg.Query) {
 func (p *preparer) addPairs() {
 	w := &p.work
 	independent := p.config.Negatives == recipe.IndependentNegatives
-	if independent { // there may be many
+	if independent { // there may be many pairs
 		pairs := w.main
 		for _, own := range p.own[:w.main] {
 			pairs += len(own)

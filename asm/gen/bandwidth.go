@@ -14,8 +14,8 @@ import (
 const sumVectors = 8
 
 // sums emits a loop that reads memory as fast as the processor can. Its rate is the bandwidth of
-// the level of memory that holds the words. It adds up the words, so tests can check the result;
-// additions are cheaper than loads.
+// the level of memory that holds the words. The loop adds up the words, so tests can check the
+// result. Additions are cheaper than loads.
 func sums(c *build.Context) {
 	emitSum(c, "AVX512", 8, c.ZMM)
 	emitSum(c, "AVX2", 4, c.YMM)

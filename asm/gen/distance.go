@@ -24,7 +24,7 @@ const (
 	oddEntries  = 0xdd // entries 1 and 3
 	// signTable tells VFIXUPIMMPS the result for each class of operands. From the lowest digit:
 	// quiet and signalling NaN become NaN, 0 becomes 0, 1 becomes 1, −Inf and +Inf become NaN,
-	// negative values −1 and positive values 1.
+	// negative values become −1, and positive values become 1.
 	signTable = 0xa933a822
 )
 
@@ -81,8 +81,9 @@ type distance struct {
 	// that hold a row's columns.
 	// gradientTile is the same for gradients, whose strips have gradientStrip rows.
 	scoreTile, gradientTile [2][2]int
-	// scoreChains and gradientChains are the chains of the ceilings, enough to hide the latency of
-	// an addition. If scoreChains is 0, the scores share the ceiling of a panel kernel.
+	// scoreChains and gradientChains are the numbers of chains of the ceilings, which are enough to
+	// hide the latency of an addition. If scoreChains is 0, the scores share the ceiling of a panel
+	// kernel.
 	scoreChains, gradientChains int
 	addScore                    func(c vectors, k constants) addTerm
 	addGradient                 func(c vectors, k constants) addGradient

@@ -10,7 +10,7 @@ import (
 
 // This file generates L1RowScores, L2RowScores, NormRowScores, PhaseRowScores and
 // ProductNormRowScores, and their gradients, for AVX512 and AVX2: distances between one row and
-// listed rows of a table. The terms are the same as in distance.go; nothing is packed.
+// listed rows of a table. The terms are the same as in distance.go, but nothing is packed.
 
 const rowScoreDoc = `scores one row against listed rows of a table:
 
@@ -61,8 +61,8 @@ func (c vectors) whole() access {
 	}
 }
 
-// masked returns an access to the values of n that masks selects by words that are −1. It loads
-// zeros for the others, whose addresses need not be valid.
+// masked returns an access to the values, out of n, whose words in masks are −1. It loads zeros for
+// the other values, whose addresses need not be valid.
 func (c vectors) masked(masks reg.Register, n int) access {
 	if c.lanes == 8 { // all registers are taken
 		return access{

@@ -7,9 +7,9 @@
 //	Dot Panel 9x48 AVX512
 //
 // is the panel kernel of the dot product for strips of 9 queries and panels of 48 candidates. The
-// instruction sets are AVX2 (with FMA), AVX512 (F, BW, DQ, VL), AVX512VNNI, AMX (AVX512 and tiles
-// of bytes) and AMXBF16 (tiles of bfloat16 values). Package asm tests that a kernel uses no other
-// instructions.
+// instruction sets are AVX2 (with FMA and POPCNT), AVX512 (F, BW, DQ, VL), AVX512VNNI, AMX (AVX512
+// and tiles of bytes) and AMXBF16 (tiles of bfloat16 values). Package asm tests that a kernel uses
+// no other instructions.
 //
 // In builds without the assembly, absent.go declares the kernels as nil variables.
 //

@@ -142,7 +142,8 @@ func (c matMul) addresses(r0, row0 reg.GPVirtual, first int) []reg.GPVirtual {
 	return r
 }
 
-// at is the memory disp bytes into the i-th row, given addresses.
+// at returns the memory operand disp bytes into the i-th row, given the registers that addresses
+// returned.
 func (c matMul) at(addresses []reg.GPVirtual, i, disp int) operand.Mem {
 	base := addresses[i/4]
 	switch i % 4 {

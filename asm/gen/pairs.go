@@ -8,9 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates PairDot, PairL1, PairNorm, PairPhase and PairGroupNorm (groups.go), which score
-// one query against single candidates in float64, for AVX512 and AVX2, and PairInt8AVX512VNNI, their counterpart for
-// one-byte codes.
+// This file generates the kernels that score one query against single candidates. PairDot, PairL1,
+// PairNorm, PairPhase and PairGroupNorm (groups.go) compute in float64, for AVX512 and AVX2.
+// PairInt8AVX512VNNI is their counterpart for one-byte codes.
 
 const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 from the float32 entries:
 

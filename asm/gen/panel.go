@@ -15,7 +15,7 @@ import (
 // and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
 // Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
 
-// Predicates of VCMPPS.
+// These are predicates of VCMPPS.
 const (
 	notLess = 0x15 // NLT_UQ: !(a < b), true for NaN, quiet
 	greater = 0x1e // GT_OQ: a > b, false for NaN, quiet

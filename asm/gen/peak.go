@@ -9,9 +9,9 @@ import (
 )
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
-// NormPeak, PhasePeak, HakePeak and GroupNormPeak do the arithmetic of the panel kernels.
-// FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other kernels. Each exists for AVX512
-// and AVX2; Int8Peak also exists for AVX512VNNI.
+// NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak and GroupNormPeak (groups.go) do the
+// arithmetic of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other
+// kernels. Each exists for AVX512 and AVX2; Int8Peak also exists for AVX512VNNI.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.
@@ -20,8 +20,7 @@ const peakChains = 12
 // peakOperands is the number of vectors in memory from which a loop of a comparison begins.
 const peakOperands = 4
 
-// peaks emits all loops of this file. The ceiling of the dot product is the FMA ceiling of the
-// machine.
+// peaks emits the ceilings. The ceiling of the dot product is the FMA ceiling of the machine.
 func peaks(c *build.Context) {
 	tinyData(c)
 	regionData(c)

@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the kernels for rows of parameters, for AVX512 and AVX2: Axpy, Scale, Dot,
-// Sum, Adam, AdamCatchUp, Adagrad and Prefetch. They fuse no operations, so all tiers agree bit
-// for bit.
+// This file generates the kernels for rows of parameters: Axpy, Scale, Dot, Sum, Adam, AdamCatchUp
+// and Adagrad for AVX512 and AVX2, and PrefetchAVX2, which both tiers use. The kernels fuse no
+// operations, so all tiers agree bit for bit.
 
 const (
 	rowLanes = 16 // entries of a round: n is a multiple of it

@@ -30,7 +30,7 @@ type tile uint8
 // amxTile is the feature that has tiles but no products.
 const amxTile = "AMXTILE"
 
-// Prefixes of a VEX instruction.
+// These are the prefixes of a VEX instruction.
 const (
 	noPrefix = iota
 	prefix66
@@ -232,7 +232,8 @@ func (c int16Panel) emit() {
 	c.end()
 }
 
-// The address registers of the tiles. avo does not allocate them. storeSums reuses them.
+// These are the address registers of the tiles. avo does not allocate them, and storeSums reuses
+// them.
 var (
 	coarseQ, fineQ = reg.R8, reg.R9
 	coarseE, fineE = reg.R10, reg.R11

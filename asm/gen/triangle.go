@@ -9,12 +9,12 @@ import (
 
 // This file generates UnpackTriangleAVX2, PackTriangleAVX2 and AddTransposeAVX2, which convert
 // between packed lower triangles and d × d float32 matrices whose rows begin ld entries apart.
-// Stores and shuffles limit their speed, so AVX-512 also uses them.
+// Stores and shuffles limit their speed, so the AVX-512 tier also uses them.
 
 // triangles emits the kernels.
 func triangles(c *build.Context) {
-	// A table of masks: the eight entries from 7 − l on select the lanes up to l, and the eight
-	// entries from 23 − l on select lane l alone.
+	// lanes is a table of masks. The eight entries from 7 − l on select the lanes up to l, and the
+	// eight entries from 23 − l on select lane l alone.
 	lanes := c.StaticGlobal("lanes")
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
 	for i := range 32 {
@@ -74,7 +74,7 @@ func (c vectors) squares(m, d, ld reg.GPVirtual, off func(low, high *rows), diag
 	c.SHLQ(operand.Imm(3), down)
 	c.MOVQ(m, highs)
 	c.XORQ(n, n)
-	// Eight rows from base on. The first four need no other register.
+	// eight returns eight rows from base on. The first four need no other register.
 	eight := func(base, stride3 reg.GPVirtual) *rows {
 		r := &rows{c: c, stride: ld, stride3: stride3, base: [2]reg.GPVirtual{base, c.GP64()}}
 		c.LEAQ(operand.Mem{Base: base, Index: ld, Scale: 4}, r.base[1])

@@ -20,7 +20,7 @@ func eachSet(c *build.Context, emit func(vectors)) {
 	emit(vectors{c, "AVX2", 8, c.YMM})
 }
 
-// at is the address of the i-th float32 value at base.
+// at returns the address of the i-th float32 value at base.
 func at(base reg.Register, i int) operand.Mem { return operand.Mem{Base: base, Disp: 4 * i} }
 
 func (c vectors) zero() reg.VecVirtual {

@@ -114,8 +114,8 @@ func leastSample(confidence float64) int {
 	return n
 }
 
-// confidenceOfEach is the confidence that each of two intervals needs so that both hold with the
-// probability confidence.
+// confidenceOfEach is the confidence that each of two intervals needs so that both hold with a
+// probability of at least confidence.
 const confidenceOfEach = 1 - (1-confidence)/2
 
 // ratio returns other over base, or over base and its control together, and the number of rounds.

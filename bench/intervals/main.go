@@ -46,7 +46,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the samples")
 	flag.BoolVar(&o.few, "few", false, "simulate a few clusters instead of reading a file")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./bench/intervals [flags] FILE (of mquine eval --ranks, both sides)")
+		fmt.Fprintln(os.Stderr, "usage: go run ./bench/intervals [flags] FILE (from mquine eval --ranks, with both sides)")
 		fmt.Fprintln(os.Stderr, "       go run ./bench/intervals -few -samples N")
 		flag.PrintDefaults()
 	}

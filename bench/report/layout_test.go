@@ -10,7 +10,8 @@ import (
 	"github.com/mquine/mquine/internal/layouttest"
 )
 
-// The page of the repository's own results fits screens of every width, in both colour schemes.
+// TestLayout checks that the page of the repository's own results fits screens of every width, in
+// both colour schemes.
 func TestLayout(t *testing.T) {
 	var page bytes.Buffer
 	require.NoError(t, Write(t.Context(), &page, "../results"))

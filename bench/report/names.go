@@ -55,7 +55,7 @@ var modelTitles = map[string]string{
 
 var rivalTitles = map[string]string{
 	"openblas": "OpenBLAS", "onednn": "oneDNN", "plain": "plain Go", "torch": "PyTorch",
-	"torch-unique": "PyTorch, distinct queries",
+	"torch-unique": "PyTorch on distinct queries",
 }
 
 // describe returns the key=value pairs of a benchmark's name as a reader would say them:

@@ -72,7 +72,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Every entry of the contents leads to a heading.
+// TestContents checks that every entry of the contents leads to a heading.
 func TestContents(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "aaaaaaaaaaaaaaaa", "2026-03-01T00:00:00Z", 88)
@@ -85,8 +85,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// The roofline has a dot for every kernel and a label for every kind. The legend has only families
-// with dots.
+// TestRoofline checks that the roofline has a dot for every kernel and a label for every kind, and
+// that the legend has only families with dots.
 func TestRoofline(t *testing.T) {
 	values := map[string]map[string][]float64{}
 	for name, v := range map[string][3]float64{

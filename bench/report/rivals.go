@@ -118,7 +118,7 @@ func (c class) newestValues(name, unit string) []float64 {
 	return values
 }
 
-// headline says for each rival how much longer it takes than mquine.
+// headline says for each rival how many times as long as mquine it takes.
 func headline(list []contest) (sentences []string) {
 	type span struct {
 		lo, hi float64

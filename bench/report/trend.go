@@ -45,9 +45,8 @@ func (c class) trends(names []string) []group {
 	return groups
 }
 
-// trend draws medians and ranges by commit. It uses the share of the peak if there is one, because
-// disturbances change it least, and the time otherwise. ok is false if there are fewer than two
-// commits.
+// trend draws medians and ranges by commit. The unit is trendUnit's. ok is false if there are fewer
+// than two commits.
 func (c class) trend(name, title string) (ch chart, ok bool) {
 	unit, sign := c.trendUnit(name)
 	points := c.history(name, unit)
@@ -64,8 +63,9 @@ func (c class) trend(name, title string) (ch chart, ok bool) {
 	}, true
 }
 
-// trendUnit returns the unit of a benchmark's trend, and the sign: 1 if more is better, −1 if less
-// is better.
+// trendUnit returns the unit of a benchmark's trend: a rate for ceilings, the share of the peak for
+// kernels that have one, because disturbances change it least, and the time otherwise. sign is 1 if
+// more is better and −1 if less is better.
 func (c class) trendUnit(name string) (unit string, sign float64) {
 	unit, sign = "sec/op", -1.0
 	switch {

@@ -106,7 +106,7 @@ the same loss and gradients.
 		"`arithmetic` of the large products in mquine's steps: float32 or bf16x2 (AMX)")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
-	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; intervals need 6")
+	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; intervals need at least 6")
 	f.DurationVar(&o.budget, "budget", o.budget, "maximum `time` per rival and round")
 	f.IntVar(&o.limit, "limit", 0, "`number` of queries per rival (default: as many as --budget allows)")
 	f.StringVar(&o.work, "work", "", "`folder` for data, checkpoints and results (default: one in your cache)")

@@ -47,8 +47,8 @@ func open(t *testing.T, o *options) *job {
 	return j
 }
 
-// TestRivalsRankAsMquineDoes checks the ranks of every installed rival for every model that the
-// rival supports.
+// TestRivalsRankAsMquineDoes checks the ranks of every installed rival for each of five models, if
+// the rival supports the model.
 func TestRivalsRankAsMquineDoes(t *testing.T) {
 	for name, dim := range map[string]int{"mquine": 6, "complex": 10, "transe-l1": 20, "transe-l2": 20, "rotate": 10} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,10 @@
 """Full filtered ranking of a mquine/1 checkpoint in PyTorch, as a competent user would write it.
 
-The rival of `mquine eval`: both sides, filters none, train and all, on the CPU. Batches of queries are
+This is the rival of `mquine eval`: both sides, filters none, train and all, on the CPU. Batches of queries are
 scored against all entities into one reused matrix. Better and equal candidates are counted in it, and
 known answers are looked up in it by precomputed indices. Candidate features are computed once: MQuinE
 uses the matrix form [E, E^2], packed, as in mquine (a plain d^3 evaluation would be some 30 times
-slower). Scores are float32, so candidates closer than its rounding may be counted on either side.
+slower). Scores are float32, so rounding may put candidates near the target on either side of it.
 
     python3 torch_eval.py CHECKPOINT DATA [--threads 2] [--batch N] [--limit N] [--repeat 3]
 

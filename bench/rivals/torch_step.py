@@ -1,6 +1,6 @@
 """A training step of MQuinE in PyTorch, as a competent user would write it.
 
-The rival of `mquine train`: both sides of a batch of positives, negatives that the queries of a side
+This is the rival of `mquine train`: both sides of a batch of positives, negatives that the queries of a side
 share, softmax cross-entropy over the target and the negatives, gradients from autograd, Adam. Scores use
 the matrix form. With A = H Rh and B = H Rc - Rt, a tail query scores -|A + B T|^2. Up to a constant, which
 the softmax ignores, this is the dot product of [-2 sym(B'A), -B'B] and [T, T^2]. A plain d^3 evaluation of

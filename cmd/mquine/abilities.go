@@ -89,7 +89,7 @@ type abilityList struct {
 	Provenance metrics.Provenance  `json:"provenance"`
 	Findings   []abilities.Finding `json:"findings"`
 
-	wrapped bool // whether lines of the table fit 80 columns
+	wrapped bool // whether to wrap reasons, so that the table fits 80 columns
 }
 
 func decide(ctx context.Context, specs []*model.Spec) (*abilityList, error) {

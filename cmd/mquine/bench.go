@@ -67,7 +67,7 @@ func (s span) Set(text string) error {
 	return err
 }
 
-// percent is a flag whose value is a percentage. It stores the share, from 0 to 1.
+// percent is a flag whose value is a percentage. It stores the share, between 0 and 1.
 type percent struct{ share *float64 }
 
 func (p percent) String() string { return fmt.Sprintf("%g%%", 100**p.share) }

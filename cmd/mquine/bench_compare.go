@@ -169,8 +169,8 @@ func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []strin
 	return table, reasons
 }
 
-// sharedParts returns the configurations, such as tier=avx2, that the names of all rows contain, if
-// there is more than one row.
+// sharedParts returns the configurations, such as tier=avx2, that the names of all rows contain. It
+// returns none for a single row.
 func sharedParts(rows []compare.Row) []string {
 	if len(rows) == 1 {
 		return nil
@@ -199,8 +199,8 @@ func inUnit(s benchmath.Summary, unit string) string {
 	return benchunit.Scale(s.Center, benchunit.ClassOf(unit))
 }
 
-// spread returns half the width of an interval as text, in percent of the median. It returns "" if
-// there are too few measurements for an interval.
+// spread returns as text how far the interval of s extends from the median on its longer side, in
+// percent of the median. It returns "" if there are too few measurements for an interval.
 func spread(s benchmath.Summary) string {
 	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {
 		return ""
@@ -208,7 +208,7 @@ func spread(s benchmath.Summary) string {
 	return fmt.Sprintf(" ± %.0f%%", 100*math.Max(s.Hi-s.Center, s.Center-s.Lo)/s.Center)
 }
 
-// clock returns a number of seconds as text, with four digits and in a suitable unit.
+// clock returns a number of seconds as text, with four significant digits and in a suitable unit.
 func clock(seconds float64) string {
 	d := time.Duration(seconds * 1e9)
 	switch {
@@ -222,8 +222,8 @@ func clock(seconds float64) string {
 	return fmt.Sprintf("%.4gns", 1e9*seconds)
 }
 
-// change returns a ratio and its interval as text, as changes in percent. It omits the interval if
-// there are too few measurements.
+// change formats a ratio and its interval as changes in percent. It omits the interval if there are
+// too few measurements.
 func change(s benchmath.Summary) string {
 	of := func(r float64) string { return fmt.Sprintf("%+.1f%%", 100*(r-1)) }
 	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {

@@ -26,7 +26,7 @@ const candidatesHelp = `--candidates: which entities may answer a query.
 of its lines is an entity and a type, separated by a tab, and optionally a
 readable name of the type. TYPE is a type or its name. Repeat the flag to allow
 several types. --tail-candidates, --head-candidates, --tail-type and --head-type
-restrict only the answers to (h, r, ?) or to (?, r, t).
+restrict only the tails or only the heads.
 `
 
 // observedCandidates is the value of --candidates that stands for the observed entities.
@@ -35,7 +35,7 @@ const observedCandidates = "observed"
 // restriction holds the flags that restrict candidates.
 type restriction struct {
 	types string
-	// both holds the flags for both sides, and one the flags for a single side.
+	// both holds the flags for both sides, and one holds the flags for each single side.
 	both sideRestriction
 	one  [2]sideRestriction
 	skip bool
@@ -60,7 +60,7 @@ func (r *restriction) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&r.one[kg.Head].types, "head-type", nil, "rank heads among the entities of `TYPE`")
 	names := []string{"candidates", "tail-candidates", "head-candidates"}
 	for _, name := range names {
-		// A shell may complete the word "observed" as well as files.
+		// Complete the word "observed" from its beginning, and otherwise the names of files.
 		complete(cmd, name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if typed != "" && strings.HasPrefix(observedCandidates, typed) {
 				return []string{observedCandidates}, cobra.ShellCompDirectiveNoFileComp
@@ -177,7 +177,7 @@ func (s sideRestriction) apply(
 	return described, nil
 }
 
-// shownTargets is the number of queries that an error about their targets lists.
+// shownTargets is the maximum number of queries that the error from checkTargets lists.
 const shownTargets = 5
 
 // checkTargets counts the queries whose target is not one of their candidates. Without
@@ -192,7 +192,7 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 				continue
 			}
 			if n++; n <= shownTargets {
-				f := queryFields(t.graph, q)
+				f := question{side, triple}.fields(t.graph)
 				first = append(first,
 					fmt.Sprintf("%q of (%s, %s, %s)", t.graph.Entities.Label(answer), f[0], f[1], f[2]))
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// scoresOf returns the scores of all answers to the queries of a ranks file, by query. The lines of
-// the file come with them, without the header.
+// scoresOf returns the lines of a ranks file, without the header. For each line, it also returns the
+// scores of all answers to the query.
 func scoresOf(t *testing.T, w workplace, ranks string) (lines [][]string, scores []map[string]float64) {
 	text, err := os.ReadFile(ranks)
 	require.NoError(t, err)

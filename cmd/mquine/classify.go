@@ -27,9 +27,9 @@ func newClassifyCommand() *cobra.Command {
 		Long: `Measure how well the scores of a checkpoint tell true triples from false ones.
 
 A triple counts as true if its score is at least a threshold. Every relation has
-its own threshold: the score with the highest accuracy on the true and the false
-triples of the valid split, and the smallest such score. CoDEx defines the same
-thresholds and measures. All triples of the split count together:
+its own threshold: the smallest score that gives the highest accuracy on the
+true and the false triples of the valid split. CoDEx defines the same thresholds
+and measures. All triples of the split count together:
 
   accuracy   share of correct predictions
   F1         2TP / (2TP + FP + FN), for the true class
@@ -96,7 +96,7 @@ relation.`,
 	return cmd
 }
 
-// The values of the flags of classify.
+// Words that flags of classify accept.
 const (
 	autoNegatives      = "auto"
 	fileNegatives      = "files"
@@ -155,7 +155,7 @@ func (c *classification) run(cmd *cobra.Command) error {
 	return c.write(cmd, s, report, test, thresholds, backend.Tier.String())
 }
 
-// examples scores the true and the false triples of valid and of the split. It describes the false
+// examples scores the true and the false triples of valid and of c.split. It describes the false
 // triples in the report.
 func (c *classification) examples(
 	ctx context.Context, log io.Writer, s *subject, o rank.Options, report *classified,
@@ -208,7 +208,9 @@ func (c *classification) examples(
 			}
 		}
 		if known > 0 {
-			printNote(log, "%s of %v in the data set are also true triples", text.Plural(known, "false triple"), split)
+			printNote(log, "%s in the data set", text.Count(known,
+				fmt.Sprintf("false triple for %v is a true triple", split),
+				fmt.Sprintf("false triples for %v are true triples", split)))
 		}
 		if scored[i], err = classify.Score(ctx, s.checkpoint.Model, triples, negatives, c.side, o); err != nil {
 			return nil, nil, err
@@ -355,8 +357,8 @@ func (r *classified) remarks() []string {
 		lines = append(lines, fmt.Sprintf("Relations that valid lacks: %s %s.", text.Plural(r.Unseen, "triple"), as))
 	}
 	if r.Missing > 0 {
-		lines = append(lines, fmt.Sprintf("True triples of valid and the split without a false triple: %s.",
-			text.Comma(r.Missing)))
+		lines = append(lines, fmt.Sprintf("There is no false triple to draw for %s.",
+			text.Plural(r.Missing, "true triple")))
 	}
 	return lines
 }
@@ -399,18 +401,4 @@ func exactNumber(n metrics.Number) string {
 		return ""
 	}
 	return strconv.FormatFloat(float64(n), 'g', -1, 64)
-}
-
-// calibrationSchema is the version of the files of --calibration.
-const calibrationSchema = "mquine.calibration/1"
-
-// calibrationFile is a calibration for the scores of a checkpoint.
-type calibrationFile struct {
-	Schema     string             `json:"schema"`
-	Provenance metrics.Provenance `json:"provenance"`
-	// Side is the side of the queries whose scores were calibrated, and Negatives says where the false
-	// triples came from.
-	Side      string `json:"side"`
-	Negatives string `json:"negatives"`
-	classify.Calibration
 }

@@ -54,7 +54,8 @@ func plotClassification(r *classified, examples []classify.Example) []byte {
 	)
 }
 
-// thinned returns at most about 500 points of a curve, among them the last.
+// thinned returns a curve with fewer than 1000 of its points, at regular distances. It keeps the last
+// point.
 func thinned(curve []classify.Point) []classify.Point {
 	step := max(1, len(curve)/500)
 	var kept []classify.Point

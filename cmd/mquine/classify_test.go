@@ -66,7 +66,7 @@ func TestClassify(t *testing.T) {
 		requireSentence(t, exitFailed, "is not a calibration")
 }
 
-// Files with false triples are used if both exist.
+// By default, classify uses the files with false triples if both exist.
 func TestClassifyWithFiles(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -95,7 +95,7 @@ func TestClassifyWithFiles(t *testing.T) {
 	known := line(g.Splits[kg.Train][0])
 	file := filepath.Join(w.data, "test_negatives.txt")
 	require.NoError(t, os.WriteFile(file, []byte(known), 0o644))
-	assert.Contains(t, succeed(t, classify...).stderr, "1 false triple of test in the data set are also true triples")
+	assert.Contains(t, succeed(t, classify...).stderr, "1 false triple for test is a true triple in the data set")
 	require.NoError(t, os.WriteFile(file, []byte(known+"stranger\tlives_in\tnowhere\n"), 0o644))
 	mquine(t, classify...).requireSentence(t, exitFailed, `test_negatives.txt:2: unknown entity "stranger"`)
 }

@@ -26,7 +26,7 @@ type dataInfo struct {
 	Schema     string             `json:"schema"`
 	Provenance metrics.Provenance `json:"provenance"`
 	Name       string             `json:"name"`
-	// Dir is empty if the data set is not installed.
+	// Dir is the folder of the data set. It is empty if the data set is not installed.
 	Dir string `json:"dir,omitempty"`
 	// Public is the entry in the catalogue, or nil if there is none.
 	Public *publicInfo `json:"public,omitempty"`
@@ -125,8 +125,8 @@ func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return slices.Compact(names), cobra.ShellCompDirectiveFilterDirs
 }
 
-// describeData describes a data set, with the limits of the metrics if limits is true. If an
-// installed public data set cannot be read, it sets Problem instead of returning an error.
+// describeData describes a data set, with the limits of the metrics if limits is true. If it cannot
+// read an installed public data set, it sets Problem instead of returning an error.
 func describeData(ctx context.Context, name string, log io.Writer, p *printed, limits bool) (dataInfo, error) {
 	info := dataInfo{Schema: "mquine.data-info/1", Provenance: provenance(ctx), Name: name}
 	if set, public := catalogue.Find(name); public {
@@ -175,7 +175,7 @@ func describeData(ctx context.Context, name string, log io.Writer, p *printed, l
 	return info, err
 }
 
-// verdict returns an error for a public data set that does not match the catalogue.
+// verdict returns an error for a public data set that cannot be used or does not match the catalogue.
 func (d dataInfo) verdict() error {
 	if d.Problem != "" {
 		return errors.New(d.Problem)
@@ -350,7 +350,8 @@ func (d dataInfo) splitTable() *text.Table {
 	return d.columnTable(columns)
 }
 
-// categoryTable counts the triples of each split by the category of their relation.
+// categoryTable returns a table that counts the triples of each split by the category of their
+// relation.
 func (d dataInfo) categoryTable() *text.Table {
 	var columns []splitColumn
 	for c := range kg.NumCategories {
@@ -377,7 +378,7 @@ func (d dataInfo) columnTable(columns []splitColumn) *text.Table {
 	return t
 }
 
-// limitTable shows the limits of the metrics.
+// limitTable returns a table of the limits of the metrics.
 func (d dataInfo) limitTable() *text.Table {
 	header, numbers := table.Row{"filter", "side", "limit of a ranking", "MRR"}, []int{4}
 	for i, h := range d.Limits[0].Hits {

@@ -150,7 +150,8 @@ func TestDataGet(t *testing.T) {
 	}
 }
 
-// Only data info detects a file with the right length and the wrong contents.
+// TestDataInfoOfAnotherContent checks that data info detects a file with the right number of lines and
+// the wrong contents.
 func TestDataInfoOfAnotherContent(t *testing.T) {
 	source := realDataset(t, "umls")
 	_, _, err := data(t, "get", "umls", "--from", source)

@@ -27,7 +27,7 @@ type gpus struct {
 func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 	c.setDefaults()
 	addChoice(cmd, &c.backend, "backend",
-		"compute on this engine: auto (--devices if given, else the best instruction set), cuda (GPUs, or an error), "+
+		"compute with: auto (--devices if given, else the best instruction set), cuda (GPUs, or an error), "+
 			"avx512, avx2 or generic",
 		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
 	cmd.Flags().Var(deviceList{&g.indices}, "devices",

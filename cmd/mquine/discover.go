@@ -14,6 +14,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/metrics/classify"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
@@ -45,19 +46,27 @@ relations may have different scales.
          the mean of the query's candidates. Mean and deviation come from at
          most ` + strconv.Itoa(rank.ZSample) + ` candidates at regular distances
 
+--calibration adds the probability that a triple is true, from a file that
+"mquine classify --calibration" wrote for the same checkpoint. It grows with the
+score, so it does not change the order.
+
 --relation and --relations restrict the relations. The following flags restrict
 the heads and the tails of the triples.
 
 ` + candidatesHelp + `
 Each line has the head, relation and tail, the rank of the triple among the
-unknown answers to its query, its score and, with --order z, its z-score. The
+unknown answers to its query, its score and, if asked for, its z-score and its
+probability. The
 order is the same for any number of threads: by relation and query with --per
 query, by relation with --per relation, and the best first.
 
 --out writes tab-separated lines to a file, which appears only when complete.
-Otherwise the result goes to standard output. Formats csv and tsv write lines as
-soon as they are certain; the other formats and --json hold all triples in
+Without it, the result goes to standard output. Formats csv and tsv write lines
+as soon as they are certain; the other formats and --json hold all triples in
 memory.
+
+--state DIR keeps the unfinished search in DIR, about every 30 seconds. After an
+interruption, the same command continues it. DIR is removed at the end.
 
 ` + loadingHelp,
 		Example: `  mquine discover ./ckpt --data umls -k 20
@@ -72,6 +81,9 @@ memory.
 			if d.out != "" && cmd.Flags().Changed("format") {
 				return errors.New("--out writes tab-separated lines: leave out --format")
 			}
+			if cmd.Flags().Changed("state") && (d.stateDir == "" || d.out == "" || d.wantsJSON()) {
+				return errors.New("--state DIR needs --out FILE, and cannot be combined with --json")
+			}
 			return cmp.Or(d.restriction.check(), d.gpus.check(d.compute))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,6 +93,7 @@ memory.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	d.inputs.add(cmd)
+	d.calibrated.add(cmd)
 	flags.StringArrayVar(&d.relations, "relation", nil,
 		"search triples of this `RELATION`; repeat the flag for several")
 	flags.StringVar(&d.relationsFile, "relations", "", "search triples of the relations in `FILE`, one in each line")
@@ -94,6 +107,8 @@ memory.
 	d.restriction.add(cmd)
 	d.printed.add(cmd, text.FormatTSV)
 	addOutput(cmd, &d.out, "out", "write the triples, tab-separated, to `FILE`")
+	flags.StringVar(&d.stateDir, "state", "", "keep the unfinished search in `DIR`, to continue after an interruption")
+	inGroup(cmd, outputFlags, "state")
 	d.compute.addWithDevices(cmd, &d.gpus)
 	return cmd
 }
@@ -105,13 +120,14 @@ type discovery struct {
 	restriction
 	printed
 	gpus
+	calibrated
 	relations     []string
 	relationsFile string
 	side          kg.Side
 	k             int
 	scope         rank.Scope
 	order         string
-	out           string
+	out, stateDir string
 }
 
 // run searches the triples and writes them.
@@ -145,6 +161,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.options, err = f.options.Resolve(ctx, s.checkpoint.Model); err != nil {
 		return err
 	}
+	if f.calibration, err = d.calibrated.read(ctx, s, d.side); err != nil {
+		return err
+	}
 	if f.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
 		return err
 	}
@@ -160,6 +179,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 
 // write writes the triples to the file of --out, and otherwise to standard output.
 func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) error {
+	if d.stateDir != "" {
+		return d.writeResumable(ctx, f)
+	}
 	if d.wantsJSON() || d.out == "" && d.format != text.FormatCSV && d.format != text.FormatTSV {
 		// Search only once for all outputs.
 		for t := range f.search(ctx) {
@@ -183,7 +205,7 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 	return err
 }
 
-// chosenRelations returns the relations of the flags, or all relations.
+// chosenRelations returns the relations that the flags name, or all relations if they name none.
 func (d *discovery) chosenRelations(ctx context.Context, g *kg.Graph) (relations []int32, err error) {
 	for _, label := range d.relations {
 		r, err := g.Relations.Find(checkpointOwner, "relation", label)
@@ -208,7 +230,7 @@ func (d *discovery) chosenRelations(ctx context.Context, g *kg.Graph) (relations
 	return slices.Compact(relations), nil
 }
 
-// describe sets the provenance of a result.
+// describe sets the options and the provenance of a result.
 func (d *discovery) describe(ctx context.Context, f *found) (err error) {
 	f.Side, f.K, f.Per, f.Order = d.side.String(), d.k, d.scope.String(), d.order
 	from := provenance(ctx)
@@ -244,6 +266,7 @@ type found struct {
 	options        rank.Options
 	index          *kg.Index
 	labels         map[string]string
+	calibration    *classify.Calibration // nil without --calibration
 	meter          *meter
 	log            io.Writer
 	ctx            context.Context //nolint:containedctx // context of the iterator that records returns
@@ -264,6 +287,8 @@ type foundTriple struct {
 	Rank  int      `json:"rank"`
 	Score float64  `json:"score"`
 	Z     *float64 `json:"z,omitempty"`
+	// Probability is nil without a calibration.
+	Probability *float64 `json:"probability,omitempty"`
 }
 
 // search returns the triples as the search finds them. After the iteration, f.err is the error that
@@ -304,20 +329,36 @@ func (f *found) named(t rank.Discovered) foundTriple {
 	if f.Standardise {
 		n.Z = &t.Z
 	}
+	if f.calibration != nil {
+		p := f.calibration.Probability(n.Score)
+		n.Probability = &p
+	}
 	return n
 }
 
-// in sets the context of records.
+// in returns f after setting the context that records uses.
 func (f *found) in(ctx context.Context) *found {
 	f.ctx = ctx
 	return f
 }
 
-func (f *found) tables() []*text.Table {
-	t := text.NewTable(4, 5, 6)
-	header := []any{"head", "relation", "tail", "rank", "score"}
+// header returns the names of the columns.
+func (f *found) header() []string {
+	header := []string{"head", "relation", "tail", "rank", "score"}
 	if f.Standardise {
 		header = append(header, "z")
+	}
+	if f.calibration != nil {
+		header = append(header, "probability")
+	}
+	return header
+}
+
+func (f *found) tables() []*text.Table {
+	t := text.NewTable(4, 5, 6)
+	header := []any{}
+	for _, name := range f.header() {
+		header = append(header, name)
 	}
 	t.AppendHeader(header)
 	named := func(id, label string) string {
@@ -334,6 +375,9 @@ func (f *found) tables() []*text.Table {
 		if x.Z != nil {
 			row = append(row, strconv.FormatFloat(*x.Z, 'f', 2, 64))
 		}
+		if x.Probability != nil {
+			row = append(row, strconv.FormatFloat(*x.Probability, 'f', 4, 64))
+		}
 		t.AppendRow(row)
 	}
 	return []*text.Table{t}
@@ -344,19 +388,22 @@ func (f *found) records() (header []string, rows iter.Seq[[]string]) {
 	if !f.complete {
 		triples = f.search(f.ctx)
 	}
-	header = []string{"head", "relation", "tail", "rank", "score"}
-	if f.Standardise {
-		header = append(header, "z")
-	}
-	return header, func(yield func([]string) bool) {
+	return f.header(), func(yield func([]string) bool) {
 		for x := range triples {
-			row := []string{x.Head, x.Relation, x.Tail, strconv.Itoa(x.Rank), strconv.FormatFloat(x.Score, 'g', -1, 64)}
-			if x.Z != nil {
-				row = append(row, strconv.FormatFloat(*x.Z, 'g', -1, 64))
-			}
-			if !yield(row) {
+			if !yield(x.fields()) {
 				return
 			}
 		}
 	}
+}
+
+// fields returns the columns of header, with all digits.
+func (x foundTriple) fields() []string {
+	row := []string{x.Head, x.Relation, x.Tail, strconv.Itoa(x.Rank), strconv.FormatFloat(x.Score, 'g', -1, 64)}
+	for _, value := range []*float64{x.Z, x.Probability} {
+		if value != nil {
+			row = append(row, strconv.FormatFloat(*value, 'g', -1, 64))
+		}
+	}
+	return row
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The best triples of each query, relation and graph come from predict's lists for all queries, and
-// every instruction set and number of threads writes the same file.
+// The best triples of each query, of each relation and of the graph agree with the lists that predict
+// prints for all queries. Every instruction set and number of threads writes the same file.
 func TestDiscover(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -46,8 +46,8 @@ func TestDiscover(t *testing.T) {
 	}
 	best := func(list []found, k int) (lines []string) {
 		list = slices.Clone(list)
-		// Queries and answers are in the order of identifiers within a score, apart from ties of
-		// different heads, which this checkpoint does not have.
+		// Triples with equal scores remain in the order of the queries. In this order, the relation
+		// precedes the head, as in a discovery.
 		slices.SortStableFunc(list, func(a, b found) int {
 			if a.score > b.score {
 				return -1
@@ -125,6 +125,27 @@ func TestDiscoverOptions(t *testing.T) {
 		assert.Equal(t, 1+len(report.Triples), strings.Count(o.stdout, "\n"))
 		assert.Regexp(t, `^head +relation +tail +rank +score +z\n`, o.stdout)
 	}
+	// Discovered triples have the probabilities that score gives them.
+	calibration := w.path("calibration.json")
+	succeed(t, "classify", w.model, "--data", w.data, "--calibration", calibration)
+	o := succeed(t, "discover", w.model, "--data", w.data, "-k", "5", "--calibration", calibration, "--format", "tsv")
+	var triples, probabilities []string
+	for i, line := range strings.Split(strings.TrimSpace(o.stdout), "\n") {
+		f := strings.Split(line, "\t")
+		if i == 0 {
+			require.Equal(t, "probability", f[5])
+			continue
+		}
+		triples, probabilities = append(triples, strings.Join(f[:3], "\t")), append(probabilities, f[5])
+	}
+	require.Len(t, triples, 5)
+	o = mquineReading(t, strings.Join(triples, "\n"), "score", w.model, "--in", "-", "--calibration", calibration)
+	require.Zero(t, o.status, o.stderr)
+	for i, line := range strings.Split(strings.TrimSpace(o.stdout), "\n")[1:] {
+		assert.Contains(t, strings.Split(line, "\t"), probabilities[i])
+	}
+	mquine(t, "discover", w.model, "--data", w.data, "--calibration", calibration, "--side", "head").
+		requireSentence(t, exitFailed, "is for --side tail: use this side")
 	mquine(t, "discover", w.model, "--data", w.data, "--relation", "lives-in").
 		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean`)
 	mquine(t, "discover", w.model, "--data", w.data, "--out", w.path("x.tsv"), "--format", "csv").

@@ -113,8 +113,8 @@ type member struct {
 	sha256     string // empty if no report needs it
 }
 
-// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task. Before
-// a fit, all weights are 1.
+// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task. Unless
+// the flag lists weights, all weights are 1.
 func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) (err error) {
 	t.members = []member{{checkpoint: t.checkpoint}}
 	for _, path := range e.paths[1:] {
@@ -146,8 +146,9 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) 
 	return t.weigh(weights)
 }
 
-// identifiers returns the identifiers that the vocabulary to of another checkpoint gives the labels of
-// from, or nil if the vocabularies are equal.
+// identifiers returns, for each label of the vocabulary from, its identifier in the vocabulary to. It
+// returns nil if the vocabularies are equal. It returns an error that names the checkpoints if a label
+// is in only one of them. what says what the labels name.
 func identifiers(what string, first, other *checkpoint.Checkpoint, from, to *kg.Vocabulary) ([]int32, error) {
 	if slices.Equal(from.Labels(), to.Labels()) {
 		return nil, nil
@@ -212,7 +213,7 @@ func (e *ensemble) fit(
 	}
 	printLine(log, "fitted the weights %s: mrr/both/all of the valid split is %.4f", formatWeights(weights), mrr)
 	if split == kg.Valid {
-		printNote(log, "the weights fit the split that is ranked, so its metrics are too good")
+		printNote(log, "the weights were fitted to the ranked split, so its metrics are too high")
 	}
 	return t.weigh(weights)
 }

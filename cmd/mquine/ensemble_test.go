@@ -20,7 +20,8 @@ import (
 )
 
 // sumRanks ranks the test triples by the weighted sum of the reference scores of checkpoints, one
-// candidate at a time, and returns better/equal under filter none by query, in labels.
+// candidate at a time. It returns, for each query in labels, the numbers of better and of equal
+// candidates under filter none.
 func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[string][2]int {
 	g, err := kg.Open(t.Context(), data)
 	require.NoError(t, err)
@@ -133,7 +134,7 @@ func TestEvalEnsemble(t *testing.T) {
 
 	o = succeed(t, "eval", w.model, other, "--ensemble", "fit", "--data", w.data, "--split", "valid")
 	assert.Regexp(t, `fitted the weights 1,[0-9.]+: mrr/both/all of the valid split is 0\.\d{4}`, o.stderr)
-	assert.Contains(t, o.stderr, "the weights fit the split that is ranked")
+	assert.Contains(t, o.stderr, "the weights were fitted to the ranked split")
 }
 
 func TestEvalEnsembleErrors(t *testing.T) {

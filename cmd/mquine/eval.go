@@ -20,7 +20,7 @@ some of them (--candidates, --tail-negatives), exactly.
 
 Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
 and (?, r, t) on side head. The rank of the true answer is 1 + the number of
-candidates with a better score.
+candidates with a better score, apart from ties (--ties).
 The table shows, over all queries:
 
   MRR        mean reciprocal rank: the mean of 1/rank
@@ -41,8 +41,8 @@ The table shows, over all queries:
 --side relation ranks the relation of each triple among all relations instead,
 as the answer to (h, ?, t). Models with reciprocal relations score the tail.
 
---filter: which known answers to leave out of the candidates. The true answer
-itself is always a candidate.
+--filter: which known answers to leave out of the candidates. No filter leaves
+out the true answer itself.
   none   no answers ("raw")
   train  answers in the train split
   all    answers in the train, valid and test splits ("filtered")

@@ -109,8 +109,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	return errors.Join(err, e.print(out, report, r.peak))
 }
 
-// openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. It
-// refuses flags that apply only to the processor.
+// openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. If the
+// flags select GPUs, it refuses other flags that apply only to the processor.
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		switch {
@@ -192,8 +192,8 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	return t, t.prepare(ctx, e.wantsJSON())
 }
 
-// prepare builds the index of known answers. If checksum is set, it computes the checksums at the
-// same time.
+// prepare builds the index of known answers. If checksum is set, prepare computes the checksums at
+// the same time.
 func (t *task) prepare(ctx context.Context, checksum bool) error {
 	var (
 		hashing sync.WaitGroup
@@ -273,7 +273,7 @@ func (e *evaluation) rankRelations(
 	return &ranked{Ranking: ranking, options: options}, nil
 }
 
-// candidates returns the number of candidates of a query before a filter.
+// candidates returns the number of candidates of a query before any restriction or filter.
 func (e *evaluation) candidates(t *task) int {
 	if e.sides == rank.RelationSide {
 		return t.model.Config().Relations

@@ -90,7 +90,7 @@ func TestImportVerify(t *testing.T) {
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	require.NoError(t, os.WriteFile(scores, []byte(strings.Replace(string(text), "score_lhs", "score", 1)), 0o644))
 	mquine(t, "import", dir, wrong, "--verify", scores).requireSentence(t, exitFailed,
-		"that float32 arithmetic explains: mquine misreads the checkpoint, or the scores belong to a different one")
+		"that float32 arithmetic explains: mquine misreads the checkpoint, or the scores belong to another checkpoint")
 	mquine(t, "import", dir, wrong, "--verify", filepath.Join(dir, "absent")).
 		requireSentence(t, exitFailed, "no such file")
 	assert.NoDirExists(t, wrong)
@@ -127,7 +127,7 @@ func TestVocabOfInfoAndCompare(t *testing.T) {
 	o := succeed(t, "compare", bare, openke, "--data", "umls", "--vocab", kbc, "--format", "csv")
 	assert.Equal(t, succeed(t, "compare", kbc, openke, "--data", "umls", "--format", "csv").stdout,
 		strings.ReplaceAll(o.stdout, "bare", "kbc-complex-umls"))
-	// They also accept a file of a folder.
+	// compare also accepts the path of a file in the folder.
 	o = succeed(t, "compare", kbc, filepath.Join(openke, "complex.ckpt"), "--data", "umls", "--format", "csv")
 	assert.Contains(t, o.stdout, "complex.ckpt")
 }

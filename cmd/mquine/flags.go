@@ -203,8 +203,8 @@ func (c cutoffs) Set(list string) error {
 // inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
 	checkpoint, vocabulary, data string
-	// several reports whether the vocabulary is for a list of checkpoints. Some of them may not
-	// need it.
+	// several reports whether the vocabulary is for a list of checkpoints, some of which may not need
+	// it.
 	several bool
 }
 
@@ -242,8 +242,9 @@ func addOptionalData(cmd *cobra.Command, data *string) {
 	})
 }
 
-// compute holds the flags that choose the instruction set and the number of threads. They affect
-// speed, but never results.
+// compute holds the flags that choose the instruction set and the number of threads. They affect the
+// speed, but never a rank or a score. The instruction set affects the parameters that train, tune and
+// init --kind clustered fit; the number of threads does not.
 type compute struct {
 	backend string
 	threads int

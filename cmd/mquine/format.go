@@ -21,7 +21,7 @@ var outputFormats = []text.Format{
 
 const formatHelp = "table, markdown, latex, csv or json"
 
-// loadingHelp says how to load tab-separated files, whose labels may have quotes or be NA.
+// loadingHelp says how to load tab-separated files, whose labels may contain quotes or be NA.
 const loadingHelp = `Tab-separated files do not quote labels. To load one:
   pandas  pd.read_csv(FILE, sep="\t", quoting=3, keep_default_na=False)
   R       read.delim(FILE, quote="", na.strings="", check.names=FALSE)

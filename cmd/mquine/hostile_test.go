@@ -285,7 +285,7 @@ func TestHostileTraining(t *testing.T) {
 	}
 	o := harmless("train", "--data", w.data, "--out", run, "--dim", "4", "--epochs", "1")
 	require.Zero(t, o.status, o.stderr)
-	assert.Contains(t, o.stdout, `\nINJECTED\r\t\x1b[2J: all 1 epochs are done`)
+	assert.Contains(t, o.stdout, `\nINJECTED\r\t\x1b[2J: the only epoch is done`)
 	for _, name := range []string{"loss.svg", "validation.svg"} {
 		svg := must1(os.ReadFile(filepath.Join(run, name)))
 		requireHarmless(t, string(svg))

@@ -120,8 +120,8 @@ func TestImportRefuses(t *testing.T) {
 	assert.NoFileExists(t, out)
 }
 
-// A folder of the RotatE repository lacks the modulus of pRotatE. The scores omit the modulus, and
-// a note says so.
+// A checkpoint of pRotatE that the RotatE code wrote lacks the modulus. The scores omit the modulus,
+// and a note says so.
 func TestPredictWithoutModulus(t *testing.T) {
 	w := newWorkplace(t)
 	dir, vocabulary := w.writeRotate(t, "pRotatE", 3, false, false)

@@ -109,7 +109,7 @@ func beginning(s string) (start, more string) {
 	return s[:n], fmt.Sprintf(" … (%s bytes in total)", text.Comma(len(s)))
 }
 
-// short returns x with four digits.
+// short returns x as text with four significant digits.
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
 func shapeText(shape []int) string {

@@ -62,7 +62,7 @@ func TestInfoCheckpoint(t *testing.T) {
 	assert.Regexp(t, `(?m)^relation\.tail +F32 +17×6×6 +1 +0 `, o.stdout)
 	assert.Contains(t, o.stdout, "mquine eval refuses the checkpoint: ")
 
-	// info describes the parameters even if all other files are missing.
+	// info describes the parameters even if a vocabulary is missing.
 	require.NoError(t, os.Remove(filepath.Join(broken, "entities.tsv")))
 	path := w.path("info.json")
 	o = mquine(t, "info", broken, "--json", path)

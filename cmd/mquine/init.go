@@ -57,7 +57,8 @@ undecided.`,
 	flags.SortFlags = false
 	addChoice(cmd, &i.model, "model", "name of the model: "+strings.Join(model.Names(), ", "), model.Names()...)
 	markRequired(cmd, "model")
-	flags.Var(positive{n: &i.dim}, "dim", "embedding dimension d (in complex numbers for complex and rotate)")
+	flags.Var(positive{n: &i.dim}, "dim",
+		"dimension d of the embeddings, in the units of the model's paper, such as complex numbers for rotate")
 	markRequired(cmd, "dim")
 	i.hyper = addHyper(cmd)
 	addData(cmd, &i.data)

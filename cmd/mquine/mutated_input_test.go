@@ -68,7 +68,8 @@ func TestMutatedInputs(t *testing.T) {
 	}
 }
 
-// compressedCopies returns the data set as .gz and as .zst.
+// compressedCopies writes two copies of the data set, with .gz and with .zst files, and returns their
+// folders.
 func compressedCopies(t *testing.T, w workplace) (gz, zst string) {
 	t.Helper()
 	gz, zst = w.path("gz"), w.path("zst")
@@ -124,7 +125,7 @@ func mutation(rng *rand.Rand, data []byte) []byte {
 		if len(data) == 0 {
 			return data
 		}
-		// Half of the mutations fall within the first bytes, where headers are.
+		// At least half of the changes begin within the first 400 bytes, where headers are.
 		from := rng.IntN(len(data))
 		if rng.IntN(2) == 0 {
 			from = rng.IntN(min(len(data), 400))
@@ -151,7 +152,7 @@ func mutation(rng *rand.Rand, data []byte) []byte {
 	return data
 }
 
-// folderSnapshot is a copy of a folder, for restoring it.
+// folderSnapshot is a copy of a folder, from which restore restores the folder.
 type folderSnapshot struct{ dir, copied string }
 
 func snapshot(t *testing.T, dir string) folderSnapshot {

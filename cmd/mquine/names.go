@@ -1,7 +1,7 @@
 package main
 
-// namesHere maps flags and options of PyKEEN, LibKGE, DGL-KE, OpenKE and the RotatE repository,
-// with dashes in place of underscores, to the flags of mquine with the same meaning. unknownFlag
+// namesHere maps flags and options of PyKEEN, LibKGE, DGL-KE, OpenKE and the RotatE repository to the
+// flags of mquine with the same meaning. The names have dashes in place of underscores. unknownFlag
 // suggests the flag of mquine if the command has it.
 var namesHere = map[string]string{
 	"batch-size":           "batch",

@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Annotations on flags that name files, and on commands whose arguments name checkpoints or data
-// sets.
+// Annotations of flags that name files, and of commands. A command's annotations say what the arguments
+// name and which data sets the command reads.
 const (
 	outputFlag     = "mquine-output"
 	inputFlag      = "mquine-input"
@@ -51,7 +51,7 @@ type output struct {
 	flag, path string
 }
 
-// outputs returns the output files that the flags name. The path may be "-".
+// outputs returns the output files that the flags name. A path may be "-".
 func outputs(cmd *cobra.Command) []output {
 	var files []output
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

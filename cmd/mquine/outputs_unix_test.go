@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// commandsWithFiles returns commands that write files as well as a table.
+// commandsWithFiles returns commands that write files and a table.
 func commandsWithFiles(w workplace) map[string][]string {
 	json, tsv, svg := w.path("out.json"), w.path("out.tsv"), w.path("out.svg")
 	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0],

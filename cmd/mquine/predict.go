@@ -34,14 +34,16 @@ func newPredictCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict CKPT --data NAME --head X --relation R",
 		Short: "Predict the best answers to a query",
-		Long: `Predict the best answers to a query: (X, R, ?) for --head X --relation R, or
-(?, R, X) for --tail X --relation R.
+		Long: `Predict the best answers to a query: (X, R, ?) for --head X --relation R,
+(?, R, X) for --tail X --relation R, or (X, ?, Y) for --head X --tail Y, whose
+answers are relations.
 
 The score says how plausible the model finds the triple. Higher is better. The
 scale depends on the model:
 
 ` + scoreHelp() + `
-Entities with equal scores appear in the order of the checkpoint.
+Answers with equal scores appear in the order of the checkpoint. Models with
+reciprocal relations score (X, ?, Y) as tail queries.
 
 An answer is known if its triple is in the data set. If the data set lacks one
 of the three splits, the table shows "?" for answers that the other splits do
@@ -49,18 +51,20 @@ not have. --filter-known hides known answers and needs all three splits.
 
 ` + candidatesHelp + `
 --in reads many queries from a file, or from standard input if the file is "-".
-Each line has a head, a relation and a tail, separated by tabs, with ? as the
-head or the tail. The default format is then tsv.
+Each line has a head, a relation and a tail, separated by tabs, one of them ?.
+The default format is then tsv.
 
 In csv, tsv and json, each answer is a complete triple: head, relation, tail,
-answer (head or tail: the side that was asked for), rank, label (of the answer,
-from labels.tsv), score and known (true, false or, if it is not certain, empty).
+answer (head, relation or tail: the side that was asked for), rank, label (of
+the answer, from labels.tsv), score and known (true, false or, if it is not
+certain, empty).
 Files and pipes get the exact labels. Tables and terminals show control and
 invisible characters as escapes, such as \x1b.
 
 ` + loadingHelp,
 		Example: `  mquine predict ./ckpt --data umls --head steroid --relation isa
   mquine predict ./ckpt --data umls --tail steroid --relation isa -k 3
+  mquine predict ./ckpt --data umls --head steroid --tail hormone
   printf 'steroid\tisa\t?\n' | mquine predict ./ckpt --data umls --in -
   mquine predict ./ckpt --data umls --in queries.tsv --format json`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -114,10 +118,10 @@ func (p *prediction) check(cmd *cobra.Command) error {
 		return errors.New("--in already gives the queries: leave out --head, --tail and --relation")
 	case given("in"):
 		return nil
-	case given("head") && given("tail"):
-		return errors.New("give --head or --tail, not both: the query asks for the other one")
-	case !given("head") && !given("tail") || !given("relation"):
-		return errors.New("the query is missing: give --head and --relation, --tail and --relation, or --in")
+	case given("head") && given("tail") && given("relation"):
+		return errors.New("leave out one of --head, --relation and --tail: the query asks for it")
+	case !given("head") && !given("tail") || !given("relation") && !(given("head") && given("tail")):
+		return errors.New("the query is missing: give two of --head, --relation and --tail, or --in")
 	}
 	return nil
 }
@@ -162,7 +166,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	if options.Engine != nil {
 		printLine(details(log), "on %v", options.Engine)
 	}
-	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
+	lists, err := p.answer(ctx, s.checkpoint.Model, index, queries, options)
 	meter.clear()
 	if err != nil {
 		return nil, err
@@ -212,10 +216,52 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 		list.Answers = slices.AppendSeq(list.Answers, list.all)
 	}
 	if list.single {
-		fields := queryFields(s.graph, queries[0])
+		fields := queries[0].fields(s.graph)
 		list.title = "(" + strings.Join(fields[:], ", ") + ")"
 	}
 	return list, nil
+}
+
+// answer predicts the answers to each query.
+func (p *prediction) answer(
+	ctx context.Context, m model.Model, index *kg.Index, queries []question, o rank.Options,
+) ([][]rank.Prediction, error) {
+	var ofEntities []kg.Query
+	var ofRelations []kg.Triple
+	for _, q := range queries {
+		if q.side == kg.Relation {
+			ofRelations = append(ofRelations, q.triple)
+		} else {
+			query, _ := q.triple.Query(q.side)
+			ofEntities = append(ofEntities, query)
+		}
+	}
+	if len(ofRelations) > 0 && p.restriction.given() {
+		return nil, errors.New("lists and types of candidates are for entities: leave them out, or the queries that " +
+			"ask for relations")
+	}
+	var entities, relations [][]rank.Prediction
+	var err error
+	if len(ofEntities) > 0 {
+		if entities, err = rank.Predict(ctx, m, index, ofEntities, p.k, p.filterKnown, o); err != nil {
+			return nil, err
+		}
+	}
+	if len(ofRelations) > 0 {
+		relations, err = rank.PredictRelations(ctx, m, index, ofRelations, p.k, p.filterKnown, o)
+		if err != nil {
+			return nil, err
+		}
+	}
+	lists := make([][]rank.Prediction, len(queries))
+	for i, q := range queries {
+		from := &entities
+		if q.side == kg.Relation {
+			from = &relations
+		}
+		lists[i], *from = (*from)[0], (*from)[1:]
+	}
+	return lists, nil
 }
 
 // checkSplits reports whether g has all three splits. With --filter-known, a missing split is an
@@ -236,14 +282,12 @@ func (p *prediction) checkSplits(g *kg.Graph) (complete bool, err error) {
 }
 
 // queries returns the queries that the flags or the file give. They use the identifiers of g.
-func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g *kg.Graph) ([]kg.Query, error) {
+func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g *kg.Graph) ([]question, error) {
 	if p.in == "" {
-		fields := [3]string{p.head, p.relation, unknown}
-		if p.tail != "" {
-			fields = [3]string{unknown, p.relation, p.tail}
-		}
-		q, err := parseQuery(g, fields)
-		return []kg.Query{q}, err
+		q, err := parseQuery(g, [3]string{
+			cmp.Or(p.head, unknown), cmp.Or(p.relation, unknown), cmp.Or(p.tail, unknown),
+		})
+		return []question{q}, err
 	}
 	file, name, err := openLines(ctx, p.in, "queries", in, log)
 	if err != nil {
@@ -267,16 +311,16 @@ type answers struct {
 	Answers []answer `json:"answers"`
 
 	all    iter.Seq[answer]
-	single bool // one query, which title names
+	single bool // the flags give the query, and title names it
 	title  string
 }
 
-// answer is a triple whose head or tail is the answer to a query.
+// answer is a triple with the answer to a query.
 type answer struct {
 	Head     string `json:"head"`
 	Relation string `json:"relation"`
 	Tail     string `json:"tail"`
-	// Answer is the side of the answer: head or tail.
+	// Answer is the side of the answer: head, relation or tail.
 	Answer string `json:"answer"`
 	Rank   int    `json:"rank"`
 	// Label is the readable label of the answer, if there is one.
@@ -289,26 +333,38 @@ type answer struct {
 
 // newAnswer returns an answer to q. complete reports whether the data set has all three splits.
 func newAnswer(
-	g *kg.Graph, q kg.Query, place int, p rank.Prediction, complete bool, labels map[string]string,
+	g *kg.Graph, q question, place int, p rank.Prediction, complete bool, labels map[string]string,
 ) answer {
-	fields, entity := queryFields(g, q), g.Entities.Label(p.Entity)
+	fields := q.fields(g)
 	a := answer{
-		Head: fields[0], Relation: fields[1], Tail: fields[2], Answer: q.Side.String(), Rank: place,
-		Label: labels[entity], Score: p.Score,
+		Head: fields[0], Relation: fields[1], Tail: fields[2], Answer: q.side.String(), Rank: place, Score: p.Score,
 	}
-	if q.Side == kg.Head {
-		a.Head = entity
-	} else {
-		a.Tail = entity
+	vocabulary := g.Entities
+	if q.side == kg.Relation {
+		vocabulary = g.Relations
 	}
+	*a.member() = vocabulary.Label(p.Answer)
+	a.Label = labels[*a.member()]
 	if p.Known || complete {
 		a.Known = &p.Known
 	}
 	return a
 }
 
-// tables returns a table of answers. Answers to a single query have the query as the title;
-// otherwise every line is a triple.
+// member returns the member of the triple that is the answer.
+func (a *answer) member() *string {
+	switch a.Answer {
+	case kg.Head.String():
+		return &a.Head
+	case kg.Relation.String():
+		return &a.Relation
+	default:
+		return &a.Tail
+	}
+}
+
+// tables returns a table of answers. If --in is not given, the title is the query. Otherwise every
+// line has a complete triple.
 func (l *answers) tables() []*text.Table {
 	var t *text.Table
 	if l.single {
@@ -324,16 +380,13 @@ func (l *answers) tables() []*text.Table {
 		if a.Known != nil {
 			known = map[bool]string{false: "no", true: "yes"}[*a.Known]
 		}
-		entity := &a.Tail
-		if a.Answer == kg.Head.String() {
-			entity = &a.Head
-		}
+		found := a.member()
 		if a.Label != "" {
-			*entity += " (" + a.Label + ")"
+			*found += " (" + a.Label + ")"
 		}
 		score := strconv.FormatFloat(a.Score, 'g', 7, 64)
 		if l.single {
-			t.AppendRow([]any{a.Rank, *entity, score, known})
+			t.AppendRow([]any{a.Rank, *found, score, known})
 		} else {
 			t.AppendRow([]any{a.Head, a.Relation, a.Tail, a.Rank, score, known})
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -104,6 +105,50 @@ func TestPredictOne(t *testing.T) {
 	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))
 }
 
+// Queries that ask for relations give the ranks of eval, and may be mixed with other queries.
+func TestPredictRelations(t *testing.T) {
+	w := newWorkplace(t)
+	ranks := w.path("relations.tsv")
+	succeed(t, "eval", w.model, "--data", w.data, "--ranks", ranks, "--filter", "none", "--side", "relation")
+	contents, err := os.ReadFile(ranks)
+	require.NoError(t, err)
+	triples := strings.Split(strings.TrimSpace(string(contents)), "\n")[1:]
+	var input strings.Builder
+	for _, line := range triples {
+		f := strings.Split(line, "\t")
+		fmt.Fprintf(&input, "%s\t?\t%s\n%[1]s\t%[3]s\t?\n", f[1], f[3], f[2])
+	}
+	predict := []string{"predict", w.model, "--data", w.data}
+	o := mquineReading(t, input.String(), append(predict, "--in", "-", "-k", "100")...)
+	require.Zero(t, o.status, o.stderr)
+	places := make(map[string]int) // by triple
+	entities := 0
+	for _, line := range strings.Split(strings.TrimSpace(o.stdout), "\n")[1:] {
+		if f := strings.Split(line, "\t"); f[3] == "relation" {
+			places[strings.Join(f[:3], " ")] = must1(strconv.Atoi(f[4]))
+		} else {
+			require.Equal(t, "tail", f[3])
+			entities++
+		}
+	}
+	assert.Equal(t, 60*len(triples), entities)
+	for _, line := range triples {
+		f := strings.Split(line, "\t")
+		place, better, equal := places[strings.Join(f[1:4], " ")], must1(strconv.Atoi(f[4])), must1(strconv.Atoi(f[5]))
+		require.Greater(t, place, better, line)
+		require.LessOrEqual(t, place, better+equal+1, line)
+	}
+
+	f := strings.Split(triples[0], "\t")
+	predict = append(predict, "--head", f[1], "--tail", f[3])
+	assert.Contains(t, succeed(t, predict...).stdout, "("+f[1]+", ?, "+f[3]+")")
+	assert.NotRegexp(t, `(?m)yes$`, succeed(t, append(predict, "--filter-known")...).stdout)
+	mquine(t, append(predict, "--candidates", "observed")...).requireSentence(t, exitFailed,
+		"lists and types of candidates are for entities")
+	mquine(t, append(predict, "--relation", f[2])...).requireSentence(t, exitUsage,
+		"leave out one of --head, --relation and --tail")
+}
+
 // TestPredictWithoutSplit predicts with a data set that lacks a split.
 func TestPredictWithoutSplit(t *testing.T) {
 	w := newWorkplace(t)
@@ -144,7 +189,7 @@ func TestPredictBadInput(t *testing.T) {
 	mquine(t, append(predict, "--head", "zzz", "--relation", "lives_in")...).
 		requireSentence(t, exitFailed, `the checkpoint has no entity "zzz"`)
 	mquine(t, append(predict, "--head", "?", "--relation", "lives_in")...).
-		requireSentence(t, exitFailed, "put ? in only one of the head and tail columns")
+		requireSentence(t, exitFailed, "put ? in exactly one of the three columns")
 	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed,
 		"mquine predict: cannot read queries from "+w.path("none.tsv")+": no such file or directory; name a file")
 	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed,
@@ -152,13 +197,14 @@ func TestPredictBadInput(t *testing.T) {
 
 	good := known + "\tlives_in\t?\n"
 	for input, sentence := range map[string]string{
-		"":                             "standard input is empty",
-		good + "one\ttwo\n":            "standard input:2: 2 fields instead of 3",
-		good + "\n":                    "standard input:2: 1 field instead of 3",
-		good + "a\tb\tc\td\n":          "standard input:2: 4 fields instead of 3",
-		"?\tlives_in\t?\n":             "standard input:1: put ? in only one of the head and tail columns",
-		good + good + "a\tb\tc":        "standard input:3: put ? in the head or the tail column",
-		good + "stranger\tlives_in\t?": `standard input:2: the checkpoint has no entity "stranger"`,
+		"":                                       "standard input is empty",
+		good + "one\ttwo\n":                      "standard input:2: 2 fields instead of 3",
+		good + "\n":                              "standard input:2: 1 field instead of 3",
+		good + "a\tb\tc\td\n":                    "standard input:2: 4 fields instead of 3",
+		"?\tlives_in\t?\n":                       "standard input:1: put ? in exactly one of the three columns",
+		good + "?\t?\t?\n":                       "standard input:2: put ? in exactly one of the three columns",
+		good + good + good[:len(good)-2] + known: "standard input:3: put ? in exactly one of the three columns",
+		good + "stranger\tlives_in\t?":           `standard input:2: the checkpoint has no entity "stranger"`,
 		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: the line is longer than",
 	} {
 		o := mquineReading(t, input, append(predict, "--in", "-")...)
@@ -188,7 +234,7 @@ func FuzzReadQueries(f *testing.F) {
 		// Writing the queries and reading them again gives the same queries.
 		var lines []string
 		for _, q := range queries {
-			fields := queryFields(g, q)
+			fields := q.fields(g)
 			lines = append(lines, strings.Join(fields[:], "\t"))
 		}
 		again, err := readQueries("file", strings.NewReader(strings.Join(lines, "\n")), g)

@@ -58,7 +58,7 @@ func (m *meter) ranking(p rank.Progress) {
 	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("ranking, %s left, %s", left, pairRate(p.Done, t)))
 }
 
-// searching shows the progress of a discovery, like ranking.
+// searching shows the progress of a discovery. It serves as rank.Options.Progress.
 func (m *meter) searching(p rank.Progress) {
 	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("searching, %s left, %s",
 		timeLeft(max(p.Done, 1), p.Total, p.Elapsed), pairRate(p.Done, p.Elapsed)))
@@ -90,7 +90,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 	}
 }
 
-// steps returns a progress function for work of equal steps, such as the resamples of a bootstrap.
+// steps returns a progress function for work that consists of equal steps, such as the resamples of a
+// bootstrap.
 func (m *meter) steps(work string) func(done, total int) {
 	start := time.Now()
 	return func(done, total int) {
@@ -161,7 +162,7 @@ func (m *meter) show(done, total int64, t time.Duration, line string) {
 	}
 }
 
-// draw replaces the bar on the terminal, unless it is recent.
+// draw replaces the bar on the terminal, unless the bar is recent.
 func (m *meter) draw(share float64, line string) {
 	now := time.Now()
 	if now.Sub(m.drawn) < drawEvery {
@@ -205,7 +206,7 @@ func pairRate(pairs int64, t time.Duration) string {
 	return quantity(float64(pairs)/max(t.Seconds(), 1e-9)) + " pairs/s"
 }
 
-// tripleRate returns a speed in triples per second: 79.4k tr/s.
+// tripleRate returns a speed in triples per second as text, such as 79.4k tr/s.
 func tripleRate(perSecond float64) string {
 	x, prefix := humanize.ComputeSI(perSecond)
 	return threeDigits(x) + prefix + " tr/s"
@@ -232,5 +233,5 @@ func timeLeft(done, total int64, t time.Duration) time.Duration {
 	return time.Duration(float64(t) * float64(total-done) / float64(done)).Round(time.Second)
 }
 
-// quantity returns a large number with an SI prefix: 18.12 M.
+// quantity returns a large number as text with an SI prefix, such as 18.12 M.
 func quantity(n float64) string { return strings.TrimSpace(humanize.SIWithDigits(n, 2, "")) }

@@ -13,7 +13,8 @@ import (
 )
 
 // TestProtocols compares the metrics under the protocol of each tool with the metrics that the tool
-// computed. The RotatE repository prints six digits; the other tools sum in float32.
+// computed. The test allows small differences, because the RotatE code prints six digits and the other
+// tools sum in float32.
 func TestProtocols(t *testing.T) {
 	fixtures := os.Getenv("MQUINE_FIXTURES")
 	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {

@@ -17,17 +17,25 @@ import (
 // unknown marks the open side of a query.
 const unknown = "?"
 
-// checkpointOwner owns the labels of a command that reads a checkpoint, in errors about unknown ones.
+// question is a query: a triple whose member on a side is asked for. The side may be kg.Relation,
+// and the member does not matter.
+type question struct {
+	side   kg.Side
+	triple kg.Triple
+}
+
+// checkpointOwner is the owner that errors about unknown labels name in commands that read a
+// checkpoint.
 const checkpointOwner = "the checkpoint"
 
 // maxQueryLine is the maximum length of a line of queries or triples in bytes.
 const maxQueryLine = 1 << 18
 
-// readQueries reads queries, one per line, as head<TAB>relation<TAB>? or ?<TAB>relation<TAB>tail.
-// The result uses the identifiers of g. name is the name of the file in error messages.
-func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
-	var queries []kg.Query
-	err := readLines(name, "queries", "head, relation and ?, or ?, relation and tail", r,
+// readQueries reads queries, one per line: a head, a relation and a tail, separated by tabs, one of
+// which is ?. The result uses the identifiers of g. name is the name of the file in error messages.
+func readQueries(name string, r io.Reader, g *kg.Graph) ([]question, error) {
+	var queries []question
+	err := readLines(name, "queries", "head, relation and tail, one of them ?", r,
 		func(fields [3]string) error {
 			q, err := parseQuery(g, fields)
 			queries = append(queries, q)
@@ -39,9 +47,9 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 	return queries, err
 }
 
-// readLines calls add with the fields of each line, of which there must be three, separated by tabs.
-// Its errors and the errors of add name the file and the line. what says what the file holds, and
-// wanted what a line holds.
+// readLines calls add with the three tab-separated fields of each line. A line with another number of
+// fields is an error. Errors about a line, including errors of add, name the file and the line. what
+// says what the file holds, and wanted says what a line must hold.
 func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxQueryLine)
@@ -98,32 +106,38 @@ func parseTriple(entities, relations *kg.Vocabulary, fields [3]string) (t kg.Tri
 	return t, err
 }
 
-// parseQuery returns the query with the given head, relation and tail. Exactly one of head and tail
-// must be unknown.
-func parseQuery(g *kg.Graph, fields [3]string) (kg.Query, error) {
-	head, relation, tail := fields[0], fields[1], fields[2]
-	q, anchor := kg.Query{Side: kg.Tail}, head
-	switch {
-	case head == unknown && tail == unknown:
-		return q, errors.New("put ? in only one of the head and tail columns: it marks what to predict")
-	case head == unknown:
-		q.Side, anchor = kg.Head, tail
-	case tail != unknown:
-		return q, errors.New("put ? in the head or the tail column: it marks what to predict")
+// parseQuery returns the query with the given head, relation and tail. Exactly one of them must be
+// unknown.
+func parseQuery(g *kg.Graph, fields [3]string) (q question, err error) {
+	open := 0
+	for i, member := range []struct {
+		side   kg.Side
+		kind   string
+		labels *kg.Vocabulary
+		id     *int32
+	}{
+		{kg.Head, "entity", g.Entities, &q.triple.Head},
+		{kg.Relation, "relation", g.Relations, &q.triple.Relation},
+		{kg.Tail, "entity", g.Entities, &q.triple.Tail},
+	} {
+		if fields[i] == unknown {
+			q.side = member.side
+			open++
+		} else if *member.id, err = member.labels.Find(checkpointOwner, member.kind, fields[i]); err != nil {
+			return q, err
+		}
 	}
-	var err error
-	if q.Anchor, err = g.Entities.Find(checkpointOwner, "entity", anchor); err != nil {
-		return q, err
+	if open != 1 {
+		return q, errors.New("put ? in exactly one of the three columns: it marks what to predict")
 	}
-	q.Relation, err = g.Relations.Find(checkpointOwner, "relation", relation)
-	return q, err
+	return q, nil
 }
 
-// queryFields is the inverse of parseQuery.
-func queryFields(g *kg.Graph, q kg.Query) [3]string {
-	anchor, relation := g.Entities.Label(q.Anchor), g.Relations.Label(q.Relation)
-	if q.Side == kg.Head {
-		return [3]string{unknown, relation, anchor}
+// fields is the inverse of parseQuery.
+func (q question) fields(g *kg.Graph) [3]string {
+	fields := [3]string{
+		g.Entities.Label(q.triple.Head), g.Relations.Label(q.triple.Relation), g.Entities.Label(q.triple.Tail),
 	}
-	return [3]string{anchor, relation, unknown}
+	fields[map[kg.Side]int{kg.Head: 0, kg.Relation: 1, kg.Tail: 2}[q.side]] = unknown
+	return fields
 }

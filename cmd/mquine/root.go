@@ -25,7 +25,7 @@ func newRootCommand(start time.Time) *cobra.Command {
 		Long: `mquine evaluates, trains and benchmarks knowledge graph embedding models.
 
 A data set has triples (head, relation, tail) in three splits: train, valid and
-test. A checkpoint is a trained model, which gives every triple a score. Each
+test. A checkpoint is a model on disk, which gives every triple a score. Each
 test triple makes two queries, (head, relation, ?) and (?, relation, tail). The
 rank of the true answer among all entities measures how well the model predicts.
 Ranks are exact: they do not depend on the processor or the number of threads.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
@@ -39,8 +38,8 @@ depends on the model ("mquine predict --help" lists the formulas).
 line has a head, a relation and a tail, separated by tabs. --head, --relation
 and --tail give one triple. Labels are as in the checkpoint.
 
-A model with reciprocal relations, and some others, score a triple differently
-as an answer to (h, r, ?) and to (?, r, t). --side chooses; the default is tail.
+Models with reciprocal relations, and some others, score a triple differently as
+an answer to (h, r, ?) and to (?, r, t). --side chooses; the default is tail.
 
 With --data, the column "known" names the splits that contain the triple, such
 as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and
@@ -84,10 +83,7 @@ far are correct, but the output is incomplete.
 	addChoice(cmd, &s.ties, "ties", "tie rule of the ranks: optimistic, pessimistic, realistic or rounded",
 		rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded)
 	inGroup(cmd, protocolFlags, "side", "ranks", "filter", "ties")
-	flags.StringVar(&s.calibrationFile, "calibration", "",
-		"add probabilities by the calibration in `FILE` (see mquine classify)")
-	inGroup(cmd, inputFlags, "calibration")
-	markInput(cmd, "calibration")
+	s.calibrated.add(cmd)
 	s.printed.add(cmd, text.FormatTSV)
 	s.compute.add(cmd)
 	return cmd
@@ -98,13 +94,13 @@ type scoring struct {
 	inputs
 	compute
 	printed
+	calibrated
 	in                   string
 	head, relation, tail string
 	side                 kg.Side
 	ranks                bool
 	filter               rank.Filter
 	ties                 rank.Ties
-	calibrationFile      string
 }
 
 // check refuses flags that contradict each other.
@@ -157,10 +153,8 @@ func (s *scoring) run(cmd *cobra.Command) error {
 		}
 		w.index = kg.NewIndex(opened.graph)
 	}
-	if s.calibrationFile != "" {
-		if w.calibration, err = w.readCalibration(ctx); err != nil {
-			return err
-		}
+	if w.calibration, err = s.calibrated.read(ctx, opened, s.side); err != nil {
+		return err
 	}
 	result, err := w.describe(ctx)
 	if err != nil {
@@ -180,36 +174,6 @@ type scorer struct {
 	meter   *meter
 	// calibration is nil without --calibration.
 	calibration *classify.Calibration
-}
-
-// readCalibration reads the file of --calibration, which must be for the checkpoint and the side.
-func (w *scorer) readCalibration(ctx context.Context) (*classify.Calibration, error) {
-	contents, err := input.ReadFile(ctx, w.calibrationFile)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the calibration %s: %w", w.calibrationFile, text.Cause(err))
-	}
-	var file calibrationFile
-	if err := json.Unmarshal(contents, &file); err != nil || file.Schema != calibrationSchema {
-		return nil, fmt.Errorf("%s is not a calibration (%s): write one with mquine classify --calibration",
-			w.calibrationFile, calibrationSchema)
-	}
-	if err := file.Check(); err != nil {
-		return nil, fmt.Errorf("the calibration %s is damaged (%w): write it again with mquine classify --calibration",
-			w.calibrationFile, err)
-	}
-	digest, err := w.checkpoint.SHA256(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if digest != file.Provenance.Checkpoint.SHA256 {
-		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
-			"mquine classify --calibration", w.calibrationFile, file.Provenance.Checkpoint.Path, w.checkpoint.Path)
-	}
-	if file.Side != w.side.String() {
-		return nil, fmt.Errorf("the calibration %s is for --side %s: use this side, or write another calibration",
-			w.calibrationFile, file.Side)
-	}
-	return &file.Calibration, nil
 }
 
 // describe returns the result without its triples.
@@ -242,8 +206,8 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 	return r, nil
 }
 
-// scoreBatch is the number of triples that are scored, and checked for a change of the checkpoint,
-// at a time.
+// scoreBatch is the number of triples in a batch. After each batch, the command checks whether the
+// checkpoint has changed.
 const scoreBatch = 1 << 16
 
 // errStopped ends reading because the consumer of the triples has stopped.
@@ -391,7 +355,7 @@ type scores struct {
 	Triples []scoredTriple `json:"triples"` // empty: the triples are streamed
 
 	triples      iter.Seq2[scoredTriple, error]
-	all          iter.Seq[scoredTriple] // triples up to an error, which all sets
+	all          iter.Seq[scoredTriple] // triples up to an error, which all stores in failed
 	failed       error
 	known, ranks bool
 	probability  bool

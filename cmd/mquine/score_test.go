@@ -110,7 +110,7 @@ func TestScoreFormats(t *testing.T) {
 	}
 }
 
-// More triples than a batch give the same lines as each alone, and no more memory.
+// Triples in several batches get the same lines as in a single batch.
 func TestScoreManyBatches(t *testing.T) {
 	w := newWorkplace(t)
 	test := string(must1(os.ReadFile(filepath.Join(w.data, "test.txt"))))

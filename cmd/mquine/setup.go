@@ -24,7 +24,8 @@ type setup struct {
 	ciBy       metrics.Clustering
 }
 
-// newSetup returns the defaults: the test split, both sides, realistic ties.
+// newSetup returns the defaults: the test split, both sides, realistic ties, Hits@1, Hits@3 and
+// Hits@10, no groups, and intervals by query.
 func newSetup() setup {
 	return setup{
 		split: kg.Test, sides: rank.BothSides, ties: rank.Realistic, hits: []int{1, 3, 10}, ciBy: metrics.ByQuery,

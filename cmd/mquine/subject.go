@@ -92,13 +92,14 @@ func explainData(name string, err error) error {
 
 func (s *subject) close() { s.checkpoint.Close() }
 
-// verify returns an error if the checkpoint has changed since open. The caller must then discard
-// its results.
+// verify returns an error if the checkpoint has changed since open. The caller must then discard all
+// results.
 func (s *subject) verify(ctx context.Context) error {
 	return phase(ctx, "verify", s.checkpoint.Verify)
 }
 
-// digests returns the checksums of the checkpoint's parameters and of the triples.
+// digests returns the checksums of the checkpoint's parameters and of the triples. The second one is
+// empty without a data set.
 func (s *subject) digests(ctx context.Context) (sums [2]string, err error) {
 	if sums[0], err = s.checkpoint.SHA256(ctx); err == nil && s.graph != nil {
 		sums[1], err = s.graph.SHA256(ctx)

@@ -57,8 +57,8 @@ model, add --print-config, as in "mquine train --model rotate --print-config".
 
 Presets:
   paper  hyper-parameters from the paper's table for the data set
-  best   the best measured recipe for the data set (docs/results.md), and for
-         complex on codex-s its own
+  best   the recipe tuned for the data set (docs/results.md); complex has its
+         own for codex-s
 To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
@@ -126,7 +126,7 @@ func addPreset(cmd *cobra.Command, preset *string, use string) {
 	complete(cmd, "preset", cobra.FixedCompletions(recipe.Presets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// epochsFlag is the only option that can be combined with --resume.
+// epochsFlag is the only training option that can be combined with --resume.
 const epochsFlag = "epochs"
 
 // training starts or continues a run. It holds the flags of train.

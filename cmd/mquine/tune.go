@@ -43,8 +43,8 @@ leaves out have the default of the model or the value of the preset:
   learning_rate: {min: 1e-4, max: 1e-2, scale: log}
   dropout: {min: 0, max: 0.5}
 
-The option valid_metric sets the metric that compares trials. The search is kept
-in one folder:
+The search compares trials by the metric that the option valid_metric names. It
+is kept in one folder:
 
   search.yaml, space.yaml   the settings of the search, and the space
   trials.jsonl, trials.svg  one line per trial and rung, and a plot
@@ -308,7 +308,7 @@ func (l *tuningLog) end(trial search.Trial) {
 		l.folder.Rungs[len(l.folder.Rungs)-1], trial.Metric, trial.Value, best, l.left("  "))
 }
 
-// interrupted prints after which epoch the end of the search stopped a trial.
+// interrupted prints the epoch after which a trial stopped because the search ended.
 func (l *tuningLog) interrupted() {
 	if l.running != nil {
 		fmt.Fprintf(l.log, "trial %d  stopped after epoch %d of %d\n", l.job.Trial, l.running.Epoch(), l.job.Epochs)

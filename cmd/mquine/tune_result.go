@@ -102,7 +102,8 @@ func (o *searchResult) remarks() []string {
 		line("No trial has reached the first rung, %s.", text.Plural(s.Rungs[0], "epoch"))
 	} else {
 		if more := len(o.Trials) - maxShown; more > 0 {
-			line("%d more trials are in %s.", more, filepath.Join(o.Dir, "trials.jsonl"))
+			line("%s in %s.", text.Count(more, "more trial is", "more trials are"),
+				filepath.Join(o.Dir, "trials.jsonl"))
 		}
 		best := o.Trials[0]
 		dir := s.RunDir(best.Trial)

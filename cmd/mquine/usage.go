@@ -12,7 +12,7 @@ import (
 // helpWidth is the number of columns that help texts fit into.
 const helpWidth = 80
 
-// The groups of commands, in their order in the help of mquine.
+// commandGroups are the groups of commands, in their order in the help of mquine.
 var commandGroups = []*cobra.Group{
 	{ID: "data", Title: "Data:"},
 	{ID: "train", Title: "Train:"},

@@ -94,7 +94,7 @@ func TestWrongUsage(t *testing.T) {
 		{predict, "the query is missing: give"},
 		{with(predict, "--head", "h"), "the query is missing: give"},
 		{with(predict, "--relation", "r"), "the query is missing: give"},
-		{with(predict, "--head", "h", "--tail", "t", "--relation", "r"), "give --head or --tail, not both"},
+		{with(predict, "--head", "h", "--tail", "t", "--relation", "r"), "leave out one of --head, --relation and"},
 		{with(predict, "--in", "f", "--head", "h"), "--in already gives the queries"},
 		{with(predict, "--in", "f", "-k", "0"), `-k "0": must be a whole number of at least 1`},
 		{[]string{"init", "--model", "transe"}, `--model "transe": did you mean transe-l1 or transe-l2; or choose from mquine, mquade, transe-l1`},

@@ -3,8 +3,8 @@
 //
 // A writer creates a file or folder under a temporary name in the same folder, syncs it, renames
 // it, and syncs the parent folder. An error or a crash leaves the previous contents in place. A
-// temporary name has the form ".NAME.RANDOM.mquine-tmp" with 16 hexadecimal digits, and the writing
-// process holds a lock on it. The lock lets Sweep recognise and remove the files that killed
+// temporary name has the form ".NAME.RANDOM.mquine-tmp", where RANDOM is 16 hexadecimal digits. The
+// writing process holds a lock on the file, so Sweep can recognise and remove the files that killed
 // processes left behind. Every writer sweeps the folder that it writes to.
 package atomicfile
 

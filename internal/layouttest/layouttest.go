@@ -24,19 +24,20 @@ type Layout struct {
 	Ground      string   `json:"ground"`
 	Ink         string   `json:"ink"`
 	Outside     []string `json:"outside"`  // elements beyond the right edge that nothing scrolls
-	Overlaps    []string `json:"overlaps"` // blocks that cover the block before, and texts that cover each other
+	Overlaps    []string `json:"overlaps"` // blocks that cover the previous block, and texts that cover each other
 	Charts      int      `json:"charts"`   // visible charts
-	Smallest    float64  `json:"smallest"` // height of the smallest text in them, in pixels
+	Smallest    float64  `json:"smallest"` // height of the smallest text in the charts, in pixels
 }
 
-// measuring is a page with frames of several widths. It measures each of them once it is loaded.
+// measuring is a page with frames of several widths. Once it is loaded, its script measures the layout
+// in each frame.
 var measuring = template.Must(template.New("").Parse(`<!DOCTYPE html><meta charset="utf-8"><body>
 <style>iframe { border: 0; }</style>
 {{range .Widths}}<iframe width="{{.}}" height="900" srcdoc="{{$.Page}}"></iframe>{{end}}
 <script>
 const name = e => e.tagName + "." + (e.className.baseVal ?? e.className) + ": " + e.textContent.trim().slice(0, 40);
-// corners returns the corners of a text, which may be rotated, less 1 pixel at the sides and a fifth
-// of the height, which ascenders and descenders seldom use, above and below.
+// corners returns the corners of a text, which may be rotated. It leaves out 1 pixel at each side, and a
+// fifth of the height above and below, which ascenders and descenders seldom use.
 function corners(text) {
   const {x, y, width, height} = text.getBBox(), m = text.getScreenCTM(), up = height / 5;
   return [[x + 1, y + up], [x + width - 1, y + up], [x + width - 1, y + height - up], [x + 1, y + height - up]]

@@ -74,8 +74,9 @@ func (c *Chart) extents() (x, y extent) {
 	return x, y
 }
 
-// newScale returns the scale for a range, with at most the given number of ticks. If round is true,
-// the scale ends at ticks, unless the axis has its own.
+// newScale returns the scale for a range, with at most the given number of ticks. If round is true and
+// the axis does not have its own ticks, a linear scale ends at ticks, and a logarithmic scale has room
+// at its ends.
 func (a *Axis) newScale(e extent, most int, round bool) scale {
 	if n := len(a.Categories); n > 0 {
 		return scale{lo: -0.5, hi: float64(n) - 0.5}
@@ -103,7 +104,8 @@ func (a *Axis) newScale(e extent, most int, round bool) scale {
 	return s
 }
 
-// widenLog makes room around the values of a logarithmic scale.
+// widenLog makes room around a single value of a logarithmic scale and, if round is true, around any
+// other range.
 func (s *scale) widenLog(round bool) {
 	switch {
 	case s.hi/s.lo < 1.01:
@@ -114,8 +116,8 @@ func (s *scale) widenLog(round bool) {
 	}
 }
 
-// widen makes room around the values of a linear scale. A range that begins or ends at 0 keeps that
-// end.
+// widen makes room around a single value of a linear scale. If round is true, it extends any other range
+// to ticks. Such a range keeps an end at 0.
 func (s *scale) widen(a *Axis, most int, round bool) {
 	if s.hi-s.lo <= max(1e-9*max(math.Abs(s.lo), math.Abs(s.hi)), 1/largest) {
 		room := max(math.Abs(s.lo)/2, 0.5)

@@ -17,7 +17,7 @@ func (b box) nearest(p position) position {
 	return position{min(max(p.x, b.x0), b.x1), min(max(p.y, b.y0), b.y1)}
 }
 
-// around returns the square around p whose sides are twice half.
+// around returns the square around p whose sides have twice the length half.
 func around(p position, half float64) box { return box{p.x - half, p.y - half, p.x + half, p.y + half} }
 
 // spread moves labels apart, so that their distances are at least gap and all of them lie from lo
@@ -128,7 +128,8 @@ func overlapping(boxes []box, b box) (n int) {
 	return n
 }
 
-// crossed returns the number of dots and texts between a dot and its label.
+// crossed measures how many dots and texts lie between a dot and its label, and how wide they are there:
+// it counts them at every step of the way.
 func (o *obstacles) crossed(from, to position) (n int) {
 	const step = 4
 	length := math.Hypot(to.x-from.x, to.y-from.y)

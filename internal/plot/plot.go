@@ -25,16 +25,16 @@ type Chart struct {
 	// right.
 	Horizontal bool
 	Note       string // a remark under the chart
-	// Description is for readers who cannot see the chart. The default is the title, followed by
-	// the first and the last value of each series, or by the number of values if it is drawn as
-	// dots or bars.
+	// Description is for readers who cannot see the chart. The default is the title and, for each
+	// named series, the first and the last value. For dots, bars and a single value, it is the number
+	// of values instead.
 	Description string
-	// Width and Height are in pixels. The default is 720 pixels with a suitable height.
+	// Width and Height are in pixels. By default, the width is 720, and the height suits the chart.
 	Width, Height float64
 }
 
-// Axis describes an axis. Its range contains all values and Include. The axis of a chart with bars
-// also contains 0, unless it is logarithmic.
+// Axis describes an axis. Its range contains all values and Include. The Y axis of a chart with bars
+// also contains 0, unless the axis is logarithmic.
 type Axis struct {
 	Label string
 	// Categories make an axis nominal: X = i is at the i-th category.

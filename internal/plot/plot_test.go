@@ -62,14 +62,14 @@ func charts() map[string]Chart {
 	}
 }
 
-// element is an element of an SVG with all numbers of its attributes.
+// element is an element of an SVG with its text and its attributes.
 type element struct {
 	name, class, text string
 	attributes        map[string]string
 }
 
-// elements parses an SVG and checks that it is well-formed and that all coordinates are finite and
-// not far outside.
+// elements parses an SVG. It checks that the SVG is well-formed, and that all coordinates are finite
+// and not far outside the image.
 func elements(t *testing.T, svg string) (list []element) {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(svg))

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// palette contains the colours for a background. The hues are Okabe and Ito's, changed until all of
-// them can be read as text on the background and none can be mistaken for another, even with the
-// common colour vision deficiencies. A test measures both properties.
+// palette contains the colours for a background. The hues are variants of Okabe and Ito's. All of them
+// can be read as text on the background, and none can be mistaken for another, even with the common
+// colour vision deficiencies. A test measures both properties.
 type palette struct {
 	paper, ink, soft, line, tint string
 	hues                         [hues]string

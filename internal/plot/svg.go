@@ -109,7 +109,7 @@ func textWidth(s string, size float64) float64 {
 	return em * size
 }
 
-// shortened cuts text to a width.
+// shortened cuts text to the given width in pixels. A text that it cuts ends with an ellipsis.
 func shortened(s string, size, width float64) string {
 	if textWidth(s, size) <= width {
 		return s
@@ -121,7 +121,8 @@ func shortened(s string, size, width float64) string {
 	return strings.TrimRight(string(runes), " ") + "…"
 }
 
-// wrapped breaks text into lines of a width, at spaces and after dashes.
+// wrapped breaks text at spaces and after dashes, into lines of at most the given width in pixels. It
+// shortens words that are wider.
 func wrapped(s string, size, width float64) (lines []string) {
 	for _, word := range strings.Fields(s) {
 		for i, part := range strings.SplitAfter(word, "–") {

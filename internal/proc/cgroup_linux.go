@@ -76,7 +76,8 @@ func (s system) mounts() (list []mount) {
 	return list
 }
 
-// room returns the bytes left under the group's limit, given the number of bytes of free swap.
+// room returns the number of bytes left under the group's limit, given the number of bytes of free
+// swap.
 func (g group) room(s system, swap int64) number {
 	limit, usage := s.number(g.dir+"/memory.limit_in_bytes"), s.number(g.dir+"/memory.usage_in_bytes")
 	if g.unified {
@@ -88,15 +89,15 @@ func (g group) room(s system, swap int64) number {
 	return number{limit.value - usage.value + g.cache(s) + max(swap, 0), limit.known && usage.known}
 }
 
-// roomWithSwap returns the bytes left under the group's limit on the sum of memory and swap. Only
-// version 1 has this limit.
+// roomWithSwap returns the number of bytes left under the group's limit on the sum of memory and swap.
+// Only version 1 has this limit.
 func (g group) roomWithSwap(s system) number {
 	limit, usage := s.number(g.dir+"/memory.memsw.limit_in_bytes"), s.number(g.dir+"/memory.memsw.usage_in_bytes")
 	return number{limit.value - usage.value + g.cache(s), limit.known && usage.known}
 }
 
-// cache returns the bytes charged to the group that the kernel can reclaim. In version 1, names
-// with the prefix total_ include the subgroups.
+// cache returns the number of bytes that are charged to the group and that the kernel can reclaim. In
+// version 1, names with the prefix total_ include the subgroups.
 func (g group) cache(s system) (bytes int64) {
 	stat := s.table(g.dir+"/memory.stat", singleBytes)
 	for _, name := range []string{"active_file", "inactive_file", "slab_reclaimable"} {

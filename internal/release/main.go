@@ -1,5 +1,5 @@
-// Program release writes the files of a release into a folder: an archive for each system with the
-// command, its manual pages and shell completions, Python wheels that carry the command, and
+// Command release writes the files of a release into a folder: an archive for each system with the
+// command mquine, its manual pages and shell completions, Python wheels that contain the command, and
 // SHA256SUMS.
 //
 //	go run ./internal/release -out dist

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// wheel returns a Python wheel with the package mquine, which contains the command. The format is
-// PEP 427: a zip file with metadata and a list of checksums.
+// wheel returns a Python wheel with the package mquine, which contains the command. PEP 427 defines
+// the format: a zip file with metadata and a list of checksums.
 func (r *release) wheel(t target, command entry) (entry, error) {
 	version, err := pythonVersion(r.version)
 	if err != nil {

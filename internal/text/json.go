@@ -22,8 +22,8 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// JSON returns a JSON document with the same values that is safe to show on a terminal. Characters
-// that Escape would escape become JSON escapes.
+// JSON returns a JSON document that has the values of the given one and is safe to show on a terminal.
+// Characters that Escape would escape become JSON escapes.
 func JSON(document []byte) []byte {
 	shown, _ := appendEscaped(nil, string(document), 0, "\n\t\r", jsonEscape)
 	if shown == nil {

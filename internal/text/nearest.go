@@ -64,8 +64,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// Choose returns text for an error about a word that is not one of words, of which there are at least
-// two. If there are many, the text begins with the words that are similar.
+// Choose returns text for an error about a word that is not one of words. There must be at least two
+// words. If there are many, the text begins with similar words.
 func Choose(word string, words []string) string {
 	const many = 10
 	if similar := Similar(word, words, 2); len(words) > many && len(similar) > 0 {

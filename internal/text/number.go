@@ -6,7 +6,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Comma returns n with a comma between groups of three digits: 14,541.
+// Comma returns n with a comma between groups of three digits, as in 14,541.
 func Comma[N ~int | ~int64 | ~uint64](n N) string { return humanize.Comma(int64(n)) }
 
 // Count returns n followed by one or many, as in "1 entity occurs" and "2 entities occur".

@@ -11,8 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table is a table of text and numbers with a title. Each method that writes a table escapes the
-// cells for its format.
+// Table is a table of text and numbers with a title. Each method that writes a table escapes the cells
+// of text for its format.
 type Table struct {
 	// Title is a line above the table, or empty.
 	Title   string

@@ -3,7 +3,7 @@
 // clipboard, reverse the reading order, hide part of itself, break a table row, or become a link.
 //
 // Escape replaces dangerous characters with Go escapes and leaves everything else alone, so labels
-// in any script stay readable. It is idempotent. The package has one function or type for each
+// in any script stay readable. Escape is idempotent. The package has one function or type for each
 // destination: Escape for a line, Table, Markdown and JSON for documents, and Writer for streams.
 // CSV and tab-separated output is exact, because programs read it and compare labels. A spreadsheet
 // must therefore import such columns as text. The writer that Exact returns escapes such output only

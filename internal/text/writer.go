@@ -118,7 +118,8 @@ func Width(w io.Writer) int {
 	return columns
 }
 
-// fileOf returns the file that w writes to, perhaps through writers with a method Unwrap, or nil.
+// fileOf returns the file that w writes to, or nil if there is none. It looks through writers that
+// have a method Unwrap.
 func fileOf(w io.Writer) *os.File {
 	for {
 		switch x := w.(type) {
@@ -133,7 +134,7 @@ func fileOf(w io.Writer) *os.File {
 }
 
 // Unescaped returns the writer below a Writer, if w is one or leads to one through its method
-// Unwrap, and w otherwise. A progress bar needs it in order to write control characters.
+// Unwrap, and w otherwise. A progress bar needs the lower writer to write control characters.
 func Unescaped(w io.Writer) io.Writer {
 	for next := w; ; {
 		switch x := next.(type) {

@@ -31,7 +31,8 @@ func (l Level) String() string {
 
 // Reading returns how many bytes each thread reads repeatedly to measure level l on the given
 // number of threads: half of the thread's share of a cache, or, for Memory, far more than all
-// caches hold. It returns 0 if the processor does not report the cache.
+// caches hold. It returns 0 if the processor does not report the cache, or if half of the share of
+// L3 is at most twice L2.
 func (l Level) Reading(threads int) int {
 	c := cpuid.CPU.Cache
 	var size int

@@ -126,8 +126,8 @@ func BFloat16Tiles(b *kernel.Backend) Ceiling {
 // pairs of tiles.
 const tileOperations = 6 * 2 * 16 * 16 * 64
 
-// loops holds a backend's loops that do not belong to a comparison. The loops on tiles are nil
-// without AMX.
+// loops holds a backend's loops that do not belong to a comparison. int8Tiles is nil without
+// FeatureAMX, and bfloat16Tiles is nil without FeatureBF16.
 type loops struct {
 	fma64, mulAdd64                func(rounds int, x *float64)
 	int8, int8Tiles, bfloat16Tiles func(rounds int, x *byte)

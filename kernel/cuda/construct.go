@@ -14,8 +14,8 @@ type Construct struct {
 	_                 int32
 }
 
-// Query is the known side of a triple. Side is 0 if the query asks for tails and 1 if it asks for
-// heads.
+// Query is a query with a known entity, Anchor. Side is 0 if the query asks for tails and 1 if it
+// asks for heads.
 type Query struct {
 	Anchor, Relation, Side int32
 }

@@ -58,8 +58,8 @@ type Decide struct {
 type Quantise struct {
 	// Rows has N rows of Stride float32 entries. The first Width entries of a row count.
 	Rows Pointer
-	// Centre (float32) is subtracted from every row, unless the pointer is 0. Then the entries of a
-	// row are multiplied by the powers of two in Factor (float32).
+	// Centre (float32) is subtracted from every row, unless the pointer is 0. After that, the
+	// entries of a row are multiplied by the powers of two in Factor (float32).
 	Centre, Factor Pointer
 	// Out receives rows of K fp16 entries. Scales (float32) receives the factor that restores the
 	// size of each row.

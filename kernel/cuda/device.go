@@ -35,7 +35,7 @@ func (i Info) Usable() error {
 	return nil
 }
 
-// Values of CUdevice_attribute.
+// These are values of CUdevice_attribute.
 const (
 	attributeMultiprocessors   = 16
 	attributeCapabilityMajor   = 75
@@ -138,7 +138,7 @@ func Open(index int) (*Device, error) {
 	return d, nil
 }
 
-// serve makes all calls to the driver, on the one thread where the context of the device is
+// serve makes all calls to the driver for the open device, on the one thread where its context is
 // current.
 func (d *Device) serve(started chan<- error) {
 	// Give the thread back to the runtime at the end, without a context. The program may crash if a

@@ -8,16 +8,17 @@
 // Module) is independent of the kernels. Above it are the kernels with their argument structures:
 // Screens and Screen, Stages and Decide, Towers and Construct. Start with Open.
 //
-// Each device has one goroutine, locked to its thread, that makes all calls to the driver. Methods
-// may be called from any goroutine. A Stream executes its work later and in order. Do not touch
-// memory that the work uses until an Event recorded after the work has passed.
+// Each open device has one goroutine, locked to its thread, that makes all calls to the driver for
+// it. Methods may be called from any goroutine. A Stream executes its work later and in order. Do
+// not touch memory that the work uses until an Event recorded after the work has passed.
 package cuda
 
 // LibraryEnv is the environment variable that contains the path of a driver library to use instead
 // of libcuda.so.1.
 const LibraryEnv = "MQUINE_LIBCUDA"
 
-// The oldest driver and the oldest cards that run the embedded PTX (ISA 7.8, compute_80).
+// These are the oldest driver and the oldest compute capability that run the embedded PTX (ISA 7.8,
+// compute_80).
 const (
 	// MinDriver is CUDA 11.8 in the notation of the driver.
 	MinDriver = 11080

@@ -57,7 +57,7 @@ type peakArguments struct {
 	_      int32
 }
 
-// timed launches several times and returns the shortest time, measured by the device's clock.
+// timed calls launch several times and returns the shortest time, measured by the device's clock.
 func (r *rig) timed(launch func() error) time.Duration {
 	from, err := r.d.NewEvent()
 	require.NoError(r.t, err)
@@ -141,8 +141,8 @@ func BenchmarkGPUCeiling(b *testing.B) {
 	}
 }
 
-// The operands are normal numbers, because the power that a card draws, and hence its clock,
-// depends on them.
+// BenchmarkGPUScreen measures the screens. The operands are normal numbers, because the power that
+// a card draws, and hence its clock, depends on them.
 func BenchmarkGPUScreen(b *testing.B) {
 	for _, s := range []struct{ queries, candidates, width int }{{512, 14541, 1482}, {2048, 14541, 1482},
 		{2048, 40943, 342}, {2048, 123182, 342}} {

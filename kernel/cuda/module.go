@@ -14,7 +14,7 @@ type Module struct {
 	handle uintptr
 }
 
-// Values of CUjit_option.
+// These are values of CUjit_option.
 const (
 	jitErrorLog     = 5
 	jitErrorLogSize = 6
@@ -56,11 +56,12 @@ type Kernel struct {
 	device *Device
 	name   string
 	handle uintptr
-	// The number of threads and the bytes of dynamic shared memory in a thread block.
+	// threads is the number of threads in a thread block, and shared is the number of bytes of
+	// dynamic shared memory.
 	threads, shared int
 }
 
-// Values of CUfunction_attribute.
+// These are values of CUfunction_attribute.
 const (
 	funcSharedStatic = 1
 	funcRegisters    = 4
@@ -68,8 +69,8 @@ const (
 	funcMaxDynamic   = 8
 )
 
-// Kernel returns the kernel with the given name. It runs in thread blocks with the given number of
-// threads and the given bytes of dynamic shared memory.
+// Kernel returns the kernel with the given name. The kernel runs in thread blocks with the given
+// number of threads and the given number of bytes of dynamic shared memory.
 func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 	k := &Kernel{device: m.device, name: name, threads: threads, shared: shared}
 	cname := append([]byte(name), 0)

@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/kernel/cuda/internal/shape"
 )
 
-// Sizes of the operands of screens.
+// These constants determine the sizes of the operands of screens.
 const (
 	// BlockCandidates is the number of candidates that a CandidateBlock describes.
 	BlockCandidates = 128
@@ -65,7 +65,7 @@ type Screen struct {
 	Better Pointer
 	// List has room for Capacity Pairs and receives the undecided ones. The screen increases Listed
 	// (uint32) by their number. If Listed exceeds Capacity, pairs are lost and the launch must be
-	// repeated with fewer queries.
+	// repeated with fewer candidates.
 	List, Listed Pointer
 	Capacity     uint32
 	K            int32
@@ -83,7 +83,7 @@ type Screens struct {
 	single [len(singleKernels)]*Kernel
 }
 
-// Variants of the tensor-core screen.
+// These are the variants of the tensor-core screen.
 const (
 	Half128       = iota // tiles of 128 × 128, two thread blocks per multiprocessor
 	Half128Chains        // tiles of 128 × 128, chains of 256 terms that are added in float32

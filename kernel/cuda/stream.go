@@ -63,8 +63,8 @@ func (s *Stream) Record(e *Event) error {
 	})
 }
 
-// Passed reports whether the device has finished all work before the event. If a kernel failed, it
-// returns that error.
+// Passed reports whether the device has finished all work before the event. If a kernel failed,
+// Passed returns the kernel's error.
 func (e *Event) Passed() (done bool, err error) {
 	err = e.device.do(func() error {
 		r := e.device.lib.EventQuery(e.handle)
@@ -77,8 +77,8 @@ func (e *Event) Passed() (done bool, err error) {
 	return done, err
 }
 
-// Wait waits until the event has passed. If ctx is cancelled first, it returns ctx's error. The
-// device still continues its work, so wait again before touching memory that the work uses.
+// Wait waits until the event has passed. If ctx is cancelled first, Wait returns ctx's error. The
+// device continues its work even then, so wait again before touching memory that the work uses.
 func (e *Event) Wait(ctx context.Context) error {
 	pause := 5 * time.Microsecond
 	for {

@@ -63,7 +63,7 @@ func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 func HasTwin(c kernel.Comparison) bool { return c != kernel.BoxE && (!c.Distance() || c.Group() == 1) }
 
 // TwinScore returns the score of q and e in Panels(c), with the operations of the assembly (see
-// HasTwin). These are the same for AVX2 and AVX-512.
+// HasTwin). The operations are the same for AVX2 and AVX-512.
 func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 	switch c {
 	case kernel.Hake:

@@ -96,8 +96,8 @@ func (d DistanceKind) Root() bool { return d == DistanceL2 || d == DistanceProdu
 // At a kink, the gradient is the subgradient 0. Kinks occur where two coordinates are equal
 // (DistanceL1), where two groups are equal (DistanceGroupNorm, DistanceGroupNormOf), where two
 // vectors are equal (DistanceL2), where a term is 0 (DistancePhase), and where all terms are 0
-// (DistanceProductNorm). If a coordinate is NaN or infinite, its scores are NaN or −Inf and its
-// gradients are NaN or infinite.
+// (DistanceProductNorm). If a coordinate is NaN or infinite, the scores of its vector are NaN or
+// −Inf, and the gradients with respect to the coordinate are NaN or infinite.
 //
 // A Distance holds scratch memory for one call at a time. It allocates only if the matrices are
 // larger than in all earlier calls.
@@ -106,14 +106,15 @@ type Distance struct {
 	kernels           *distanceKernels
 	scores, gradients *Product
 
-	// The operands of rootWork and quotientWork, which the pool runs for distances that are roots.
+	// These are the operands of rootWork and quotientWork, which the pool runs for distances that
+	// are roots.
 	s, g         Matrix
 	quotients    Matrix // G/S
 	rootWork     func(worker, row int)
 	quotientWork func(worker, row int)
 
-	// For DistanceGroupNormOf: the distance of a group, its scores, and the matrix to which addWork
-	// adds them.
+	// For DistanceGroupNormOf, these are the distance of a group, its scores, and the matrix to
+	// which addWork adds them.
 	part           *Distance
 	partScores, to Matrix
 	addWork        func(worker, row int)

@@ -7,7 +7,7 @@ import (
 
 var softmaxGeneric = softmaxKernels{maximum: maximumGeneric, exp: expGeneric, logistic: logisticGeneric}
 
-// The constants of exp32 and log1p32. asm/gen/softmax.go has the same constants.
+// These are the constants of exp32 and log1p32. asm/gen/softmax.go has the same constants.
 const (
 	// Above expMost, the exponential overflows; below expLeast, it is 0.
 	expMost, expLeast = 89, -104

@@ -26,7 +26,7 @@ type Product struct {
 	right   []float32   // packed columns of the right factor, by chunks, then panels: [k][nr]
 	scratch [][]float32 // per worker: incomplete microtiles, or incomplete vectors padded with zeros
 
-	// The current product, c = l·r or c += l·r, and its current block.
+	// These fields describe the current product, c = l·r or c += l·r, and its current block.
 	c                    Matrix
 	l, r                 operand
 	at                   Matrix // the additional operand of microkernelsAt, otherwise empty

@@ -14,7 +14,8 @@ func NewSmall(rows, cols int) Matrix {
 	return m
 }
 
-// smallKernels are the kernels of small matrices. multiply computes the given number of rows of a product:
+// smallKernels are the kernels of small matrices. multiply computes the next rows of a product, as
+// many as the field rows says:
 //
 //	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < rows, j < 8·eights, t < k
 //

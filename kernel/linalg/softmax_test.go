@@ -28,7 +28,7 @@ func TestExp(t *testing.T) {
 		for i := range 400_000 {
 			x = append(x, -105+float32(i)*0.0005, float32(rng.NormFloat64()), float32(rng.NormFloat64()*1e-4))
 		}
-		// Values around the limits, and where n changes.
+		// Test values around the limits, and values where n changes.
 		for _, at := range []float64{-104, -103.97208, -103.27893, -87.33655, -87.33654, 88.72283, 88.72284, 89,
 			0x1p-126, 1e-20} {
 			for i := -20; i < 20; i++ {

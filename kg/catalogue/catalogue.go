@@ -24,7 +24,8 @@ type Dataset struct {
 	Name, Title string
 	// Entities and Relations count the labels of all splits together.
 	Entities, Relations int
-	// Source names the authors and their publication, and Licence the terms, as far as known.
+	// Source names the authors and their publication. Licence names the terms, as far as they are
+	// known.
 	Source, Licence string
 	// Files lists train, valid and test first, and then any other files.
 	Files []File

@@ -78,7 +78,7 @@ func TestCatalogueAgreesWithManifest(t *testing.T) {
 	}
 }
 
-// Every file of the real data that is in the catalogue has the catalogue's checksums.
+// Every file of the real data that the catalogue lists has the checksums in the catalogue.
 func TestCatalogueAgreesWithData(t *testing.T) {
 	dir, verified := realData(t), 0
 	for _, d := range All() {

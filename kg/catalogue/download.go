@@ -20,7 +20,7 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// Reasons to give up a connection that works.
+// errStalled and errSlow are reasons to give up a connection that works.
 var (
 	errStalled = errors.New("the server sent nothing for too long")
 	errSlow    = errors.New("the server sends less than 1 KiB a second")
@@ -70,8 +70,8 @@ type transientError struct{ error }
 
 func (e transientError) Unwrap() error { return e.error }
 
-// resumption describes the file of which a part has been downloaded. It is a JSON file next to the
-// part.
+// resumption describes the file of which Get has downloaded a part. It is stored as a JSON file
+// next to the part.
 type resumption struct {
 	URL string `json:"url"`
 	// Validator identifies the version of the file: a strong entity tag or a date for If-Range
@@ -82,8 +82,8 @@ type resumption struct {
 func resumptionFile(part string) string { return part + ".json" }
 
 // download fetches an address into the file part. It resumes a partial download if the server can,
-// and retries after transient errors. After an error, part stays for the next call. A file larger
-// than most bytes is an error, and no part of it stays.
+// and retries after transient errors. After an error, part stays for the next call. If the file is
+// larger than most bytes, download returns an error and removes the part.
 func (f *Fetcher) download(ctx context.Context, address, part string, most int64) error {
 	var reached int64 // size at the last progress; an attempt that adds f.least bytes resets the failures
 	failures := 0
@@ -263,8 +263,8 @@ func discardPart(part string) error {
 }
 
 // validatorOf returns a validator for If-Range: the entity tag unless it is weak, otherwise the
-// date. If the server gives neither, it returns "", and an interrupted download from this server
-// starts again.
+// date. If the server gives neither, validatorOf returns "", and an interrupted download from this
+// server starts again.
 func validatorOf(response *http.Response) string {
 	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
 		return tag
@@ -272,7 +272,8 @@ func validatorOf(response *http.Response) string {
 	return response.Header.Get("Last-Modified")
 }
 
-// rangeStart returns the position of the first byte of a Content-Range, or −1 if it gives none.
+// rangeStart returns the position of the first byte of a Content-Range, or −1 if the header gives
+// none.
 func rangeStart(contentRange string) int64 {
 	var first int64
 	if _, err := fmt.Sscanf(contentRange, "bytes %d-", &first); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// toyTexts holds the splits of a data set in the form that checksums are computed from. The
+// toyTexts holds the splits of a data set in the form from which checksums are computed. The
 // training split is long enough for tests that cut it.
 var toyTexts = map[string]string{
 	"train": manyTriples(20_000),

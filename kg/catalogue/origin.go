@@ -50,8 +50,8 @@ func (s *staging) fetch(ctx context.Context, files []File, origin string) error 
 	return s.tolerate(ctx, s.storeLocal(ctx, file, origin, origin))
 }
 
-// only returns the file that a single-file origin contains, according to its path, and records the
-// other files as missing.
+// only returns the file that a single-file origin contains, judging by path, and records the other
+// files as missing.
 func (s *staging) only(files []File, path, origin string) (file File, ok bool) {
 	file, ok = fileCalled(files, path)
 	if !ok {

@@ -24,7 +24,7 @@ import (
 )
 
 // Sum is a checksum with its algorithm: "sha256:<hex>", "md5:<hex>" or "git:<hex>". The last is
-// Git's object identifier of the file, the SHA-1 of "blob", the length and the content.
+// Git's object identifier of the file: the SHA-1 of "blob", the length and the content.
 type Sum string
 
 // hash returns a new hash of the sum's algorithm for a text of size bytes. Only Git's hash depends
@@ -85,8 +85,8 @@ func (f File) verify(ctx context.Context, path, name string) error {
 	return nil
 }
 
-// VerifyLines checks only the number of lines, in a tenth of a second for the largest data sets of
-// the catalogue.
+// VerifyLines checks only the number of lines, which takes a tenth of a second for the largest data
+// sets in the catalogue.
 func (f File) VerifyLines(ctx context.Context, path string) error {
 	lines, err := f.readStored(ctx, path, path, io.Discard)
 	if err != nil {

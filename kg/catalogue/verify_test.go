@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The sums of "a<TAB>r<TAB>b\n" as sha256sum, md5sum and git hash-object print them.
+// knownSums holds the sums of "a<TAB>r<TAB>b\n" that sha256sum, md5sum and git hash-object print.
 var knownSums = []Sum{
 	"sha256:b664af6cca16a3aa9a1e51c01d8c710759a7b326a534b5d92ab4eff03affe72a",
 	"md5:ed2b7dbfa757e93b0d97fb8662f457d9",

@@ -62,20 +62,21 @@ const (
 	familiesMaxEntities = 1_000_000
 )
 
-// Families generates a small graph of families and films, with regularities that a model can learn:
-// families have three generations and a country, and films have directors with a style and a
-// troupe. The graph has relations of all categories. Its symmetric, inverse and composed relations
-// hold without exception over all splits.
+// Families generates a small graph of families and films, with regularities that a model can learn.
+// Families have three generations and a country. Films have directors with a style and a troupe.
+// The graph has relations of all categories. Its symmetric, inverse and composed relations hold
+// without exception over all splits.
 //
-// It has Z-patterns in has_genre (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph
-// embedding models"): (e1, r, e2), (e3, r, e2) and (e3, r, e4) are facts, and (e1, r, e4) is false.
-// For this, half of the directors of a style make films of one genre, and the others make films of
-// that genre and two more.
+// The relation has_genre has Z-patterns (Liu et al., "MQuinE: a cure for Z-paradox in knowledge
+// graph embedding models"): (e1, r, e2), (e3, r, e2) and (e3, r, e4) are facts, and (e1, r, e4) is
+// false. They arise because half of the directors of a style make films of one genre, and the
+// others make films of that genre and two more.
 //
-// By default, a graph has 400 entities (at least 40) and 17 relations (10 to 17). A twentieth of
-// the facts is for validation, a twentieth for test, and the others are for training. About nine in
-// ten test triples then follow from training triples in one step ([Planted]). With fewer triples,
-// Families drops facts at random, which leaves gaps in the regularities.
+// By default, a graph has 400 entities and 17 relations; at least 40 entities and 10 to 17
+// relations are possible. A twentieth of the facts is for validation, a twentieth is for test, and
+// the others are for training. About nine in ten test triples then follow from training triples in
+// one step ([Planted]). With fewer triples, Families drops facts at random, which leaves gaps in
+// the regularities.
 func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	cfg, err := familiesSizes(cfg)
 	if err != nil {
@@ -239,7 +240,8 @@ func (w *world) populate(ctx context.Context) error {
 }
 
 // family states the facts about the members of a family: two couples of grandparents, the two
-// children of each couple, and at least three grandchildren, whose parents are the first children.
+// children of each couple, and at least three grandchildren. The grandchildren's parents are the
+// first children of the two couples.
 func (w *world) family(members []int32) {
 	couples := [2][]int32{members[0:2], members[2:4]}
 	middle := [2][]int32{members[4:6], members[6:8]}

@@ -108,8 +108,8 @@ func newMatrices(g *kg.Graph, splits ...kg.Split) matrices {
 	return m
 }
 
-// Where the premise of a regularity of the given kind holds, count returns how often the conclusion
-// holds and how often it fails.
+// count returns how often the conclusion of a regularity of the given kind holds, and how often it
+// fails, where the premise holds.
 func (m matrices) count(kind Kind, r []string) (holds, fails int) {
 	tally := func(conclusion bool) {
 		if conclusion {

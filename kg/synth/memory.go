@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// zipfMemory lists the memory that Zipf certainly needs. All sizes of c must be set.
+// zipfMemory lists the memory that Zipf needs at least. All sizes of c must be set.
 func zipfMemory(c Config) []proc.Need {
 	triples := int64(c.Train + c.Valid + c.Test)
 	// The map of known triples has 17 bytes per slot. Its size is a power of two, and it is at most
@@ -24,8 +24,8 @@ func zipfMemory(c Config) []proc.Need {
 	}
 }
 
-// familiesMemory lists the memory that Families certainly needs. The number of facts is
-// proportional to the number of entities and grows with the number of relations.
+// familiesMemory lists the memory that Families needs at least. The number of facts is proportional
+// to the number of entities and grows with the number of relations.
 func familiesMemory(c Config) []proc.Need {
 	facts := int64(c.Entities) * (64 + 4*int64(c.Relations-int(core))) / 10
 	const perFact = 300 // in two indexes with queries: all splits, and the training split

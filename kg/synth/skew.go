@@ -2,29 +2,29 @@ package synth
 
 import "math/bits"
 
-// skew is a distribution of sizes. It gives the shares of the largest of n things, the second
-// largest, and so on.
+// skew is a distribution of sizes. It gives the shares of n things, the largest first.
 type skew struct {
-	// top lists the shares of the largest things, which do not fit a curve.
+	// top lists the shares of the largest things, which do not fit the curve.
 	top []float64
 	// density returns n times the share of any other thing, as a function of its rank divided by n.
 	density func(x float64) float64
 }
 
-// The two distributions are fitted to the training split of YAGO3-10: to the degrees of its 123,182
-// entities (2,158,080 heads and tails) and to the sizes of its 37 relations (1,079,040 triples).
+// The two distributions are fitted to the training split of YAGO3-10. One is fitted to the degrees
+// of its 123,182 entities (2,158,080 heads and tails), the other to the sizes of its 37 relations
+// (1,079,040 triples).
 //
 // The shares in top are taken from YAGO3-10. The constants of a curve minimise the root mean square
 // difference of the logarithms. For entities, the fit samples ranks evenly in log(rank), except the
 // last 3%, and its objective adds ten times the root mean square difference of the cumulative
-// shares. Logarithms differ by 0.11 (entities) and 0.25 (relations), and cumulative shares differ
-// by at most 0.011 and 0.014.
+// shares. For entities, logarithms differ by 0.11, and cumulative shares by at most 0.011. For
+// relations, these differences are 0.25 and 0.014.
 //
 // [Zipf] rejects known triples, which mostly join large entities. To compensate, the hyperbola of
 // the entities is 7% higher than fitted (0.0055), and the line is 5% lower (1.1). In a graph with
 // the sizes of YAGO3-10, the top 5% of the entities then have 41.5% of all heads and tails
-// (YAGO3-10: 41.6%), the largest entity has 2.83% (2.83%), and cumulative shares differ by at most
-// 0.023.
+// (YAGO3-10: 41.6%). The largest entity has 2.83% (YAGO3-10: 2.83%), and cumulative shares differ
+// by at most 0.023.
 var (
 	entitySkew = skew{
 		top: []float64{61044. / 2158080, 12416. / 2158080, 5119. / 2158080},

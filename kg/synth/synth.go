@@ -1,8 +1,8 @@
 // Package synth generates knowledge graphs for demonstrations, tests and benchmarks.
 //
 // A graph of [Families] is small and contains regularities to learn: symmetric, inverse and
-// composed relations, relations of all categories, and Z-patterns. A graph of [Zipf] has any size,
-// by default the size and the skew of YAGO3-10.
+// composed relations, relations of all categories, and Z-patterns. A graph of [Zipf] has the skew
+// of YAGO3-10 and can have any size. By default, it is as large as YAGO3-10.
 //
 // The same configuration gives the same graph, triple by triple, on every platform. All choices
 // come from one PCG stream and use integers. The few floating-point expressions use only operations
@@ -18,7 +18,7 @@ import (
 )
 
 // Config gives the sizes of a graph. A zero size means the generator's default. All other sizes are
-// exact; impossible sizes are an error.
+// exact. Impossible sizes are an error.
 type Config struct {
 	Entities, Relations int
 	// Train, Valid and Test are numbers of triples. All triples are distinct, and every entity and
@@ -27,7 +27,7 @@ type Config struct {
 	Seed               uint64
 }
 
-// Largest is the largest allowed value of each size, above the sizes of Wikidata5M.
+// Largest is the largest allowed value of each size. It exceeds the sizes of Wikidata5M.
 const Largest = 30_000_000
 
 // check returns an error if a size is out of range.
@@ -78,8 +78,8 @@ func permutation(rng *rand.Rand, n int) []int32 {
 // digits returns the number of decimal digits of n−1, the largest of n identifiers.
 func digits(n int) int { return len(fmt.Sprint(max(n-1, 0))) }
 
-// pulse returns a function for every step of a long loop. It checks ctx in the first and in every
-// 4096th call.
+// pulse returns a function to call in every step of a long loop. The function checks ctx in the
+// first and in every 4096th call.
 func pulse(ctx context.Context) func() error {
 	step := -1
 	return func() error {

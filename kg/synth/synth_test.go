@@ -50,7 +50,8 @@ func requireContract(t require.TestingT, cfg Config, g *kg.Graph) {
 	}
 }
 
-// requireSentence checks the form of an error.
+// requireSentence checks that an error is one line, says what to do and does not name the
+// generator.
 func requireSentence(t require.TestingT, generator string, err error) {
 	require.False(t, strings.HasPrefix(err.Error(), generator), "the caller names the generator: %v", err)
 	require.NotContains(t, err.Error(), "\n")
@@ -72,7 +73,7 @@ func digest(g *kg.Graph) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// A change in these checksums invalidates all results measured on generated graphs.
+// A change in these checksums invalidates all results that were measured on generated graphs.
 func TestGolden(t *testing.T) {
 	zipf, _, err := Zipf(context.Background(), Config{Entities: 1000, Seed: 7})
 	require.NoError(t, err)

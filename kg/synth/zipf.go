@@ -23,15 +23,15 @@ const (
 
 // Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
 // relations occur in most of the triples. It also returns the planted group of each entity. The
-// entity's label also contains the group ([Group] parses it).
+// entity's label also contains the group, which [Group] parses.
 //
 // There are about √N groups. Group 0 contains the hubs, the largest 0.1% of the entities. Hubs are
 // tails of every relation and never heads, except in very sparse or dense graphs. The other groups
 // form a ring, and each relation leads from a group to the group that is a fixed number of places
-// further along the ring. Rotations, and hence matrix embeddings, can represent this structure.
-// Within a group, Zipf draws entities by their weights alone. If the graph already contains most of
-// the possible triples, as in dense graphs, it also draws from neighbouring groups, and finally
-// from all entities.
+// further along the ring. Rotations can represent this structure, and therefore matrix embeddings
+// can. Within a group, Zipf draws entities by their weights alone. If the graph already contains
+// most of the possible triples, as in dense graphs, it also draws from neighbouring groups, and
+// finally from all entities.
 //
 // The default sizes are YAGO3-10's: 123,182 entities, 37 relations, and 1,079,040 training, 5,000
 // validation and 5,000 test triples. If only the number of entities is given, the numbers of
@@ -120,7 +120,7 @@ func zipfSizes(cfg Config) (Config, error) {
 }
 
 // perRelation returns the maximum number of triples per relation, which is half the number of pairs
-// of different entities. A uniform choice then finds a new triple after few attempts.
+// of different entities. A uniform draw then finds a new triple after few attempts.
 func perRelation(entities int) int {
 	n := int64(entities)
 	return int(min(n*(n-1)/2, Largest))
@@ -243,7 +243,7 @@ func (z *zipf) relations(cfg Config) []int32 {
 	return relations
 }
 
-// next returns the first entity of the list that has no triple, and removes that entity and all
+// next returns the first entity in the list that has no triple, and removes that entity and all
 // entities before it.
 func (z *zipf) next(list *[]int32) int32 {
 	for {

@@ -43,7 +43,7 @@ func TestZipfHonoursSizes(t *testing.T) {
 	})
 }
 
-// At the limits of the sizes, few choices are left.
+// Zipf generates graphs at the limits of the sizes, where few choices are left.
 func TestZipfAtItsLimits(t *testing.T) {
 	for _, cfg := range []Config{
 		{Entities: 2, Relations: 3, Train: 2, Valid: 1, Test: 1},
@@ -145,8 +145,8 @@ func TestZipfStructure(t *testing.T) {
 	}
 }
 
-// The default graph has the sizes and the skew of YAGO3-10, according to published figures and, if
-// the data set is installed, to the data set itself.
+// The default graph has the sizes and the skew of YAGO3-10. The test compares it with published
+// figures and, if the data set is installed, with the data set itself.
 func TestZipfSkew(t *testing.T) {
 	g, groups, err := Zipf(context.Background(), Config{Seed: 1})
 	require.NoError(t, err)

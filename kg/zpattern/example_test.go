@@ -33,7 +33,7 @@ func label(g *kg.Graph, t kg.Triple) string {
 	return fmt.Sprintf("(%s, %s, %s)", head, g.Relations.Label(t.Relation), tail)
 }
 
-// Count and list the Z-patterns of a test triple.
+// This example counts and lists the Z-patterns of a test triple.
 func Example() {
 	g := actors()
 	index, err := zpattern.NewIndex(g)
@@ -61,7 +61,7 @@ func Example() {
 	//    (film2, has_actor, clara)
 }
 
-// Draw additional positives for a training query, as Z-sampling does.
+// This example draws additional positives for a training query, as Z-sampling does.
 func ExampleSampler_Sample() {
 	g := actors()
 	index, err := zpattern.NewIndex(g)
@@ -70,7 +70,7 @@ func ExampleSampler_Sample() {
 	}
 	sampler := index.NewSampler()
 
-	// The query (film1, has_actor, ?) with the negative sample Clara.
+	// Clara is a negative sample for the query (film1, has_actor, ?).
 	query := kg.Query{Side: kg.Tail, Relation: 0, Anchor: 0}
 	negatives := []int32{3}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -121,7 +121,7 @@ func (e enumeration) value(t kg.Triple, side kg.Side, c Convention) Value {
 	return v
 }
 
-// union returns S_Z of the candidates.
+// union returns S_Z of a query and its candidates.
 func (e enumeration) union(q kg.Query, candidates []int32) map[kg.Triple]bool {
 	all := map[kg.Triple]bool{}
 	for _, candidate := range candidates {
@@ -135,7 +135,8 @@ func (e enumeration) union(q kg.Query, candidates []int32) map[kg.Triple]bool {
 	return all
 }
 
-// realGraph opens a benchmark data set in MQUINE_DATA.
+// realGraph opens a benchmark data set in MQUINE_DATA. It skips the test if the data set is
+// missing.
 func realGraph(tb testing.TB, name string) *kg.Graph {
 	tb.Helper()
 	dir := os.Getenv("MQUINE_DATA")

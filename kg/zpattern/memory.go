@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// CheckMemory returns an error if the machine lacks the memory for an index of g and for the values
+// CheckMemory returns an error if the machine lacks memory. It counts an index of g and the values
 // of the given number of triples on the given number of sides.
 func CheckMemory(g *kg.Graph, triples, sides int) error {
 	work := fmt.Sprintf("counting the Z-patterns of %s", g.Name)

@@ -19,8 +19,8 @@ func countCases(values []Value) (n [NumCases]int) {
 	return n
 }
 
-// The cases equal the published table, apart from two transposed digits in its neutral cases of
-// WN18RR: the table prints 2,679 instead of 2,697, although the cases must add up to the 3,134 test
+// The cases equal the published table, apart from two transposed digits in the neutral cases of
+// WN18RR. The table prints 2,679 instead of 2,697, although the cases must add up to the 3,134 test
 // triples.
 func TestPublishedCases(t *testing.T) {
 	for _, want := range []struct {

@@ -18,7 +18,7 @@ type Report struct {
 	Data    string   `json:"data"`
 	Split   kg.Split `json:"split"`
 	Triples int      `json:"triples"`
-	// Z counts the triples by n_Z, which is the same on both sides, and RankZ by rank_Z.
+	// Z counts the triples by n_Z, which is the same on both sides. RankZ counts them by rank_Z.
 	Z     Histogram   `json:"z"`
 	RankZ []Histogram `json:"rank_z"`
 	// Cases contains an item for each side. Relations contains an item for each side and relation,
@@ -65,7 +65,7 @@ type Histogram struct {
 }
 
 // Bin counts the triples whose n_Z or rank_Z is between From and To, inclusive. The bins are 0, 1,
-// 2–3, 4–7, and so on up to the bin of the largest value.
+// 2–3, 4–7, …, up to the bin of the largest value.
 type Bin struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`

@@ -24,23 +24,23 @@ import (
 type Sampler struct {
 	index *Index
 	flags []uint8 // by answer
-	// For every e₃ that leads to a candidate, candidates counts its candidates, and shared counts
-	// its known answers to the query.
+	// For every e₃ that leads to a candidate, candidates counts the candidates to which e₃ leads,
+	// and shared counts the known answers to the query to which e₃ leads.
 	candidates, shared sparse
 	marked             []int32  // answers with a flag
 	first              []int32  // the e₂ of S_Z
-	sums               []uint64 // by e₃: the number of triples up to and including its triples
+	sums               []uint64 // by e₃: the number of its triples and of all earlier triples
 	numbers            []uint64 // numbers of the drawn triples, ascending
 }
 
-// Flags of an answer.
+// These are the flags of an answer.
 const (
 	isKnown uint8 = 1 << iota
 	isCandidate
 	isShared // a known answer that is the e₂ of a pattern
 )
 
-// NewSampler returns a sampler.
+// NewSampler returns a sampler for the training triples of x.
 func (x *Index) NewSampler() *Sampler {
 	return &Sampler{
 		index:      x,
@@ -114,8 +114,8 @@ func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
 	}
 }
 
-// share counts, for every e₃ that leads to a candidate, its known answers to the query. It reads
-// the edges of the e₃ or of the known answers, whichever are fewer.
+// share counts, for every e₃ that leads to a candidate, the known answers to the query that e₃ also
+// leads to. It reads the edges of the e₃ or of the known answers, whichever are fewer.
 func (s *Sampler) share(from, back *adjacency, known []int32) {
 	middle := s.candidates.used
 	if edges(from, middle) <= edges(back, known) {
@@ -157,7 +157,7 @@ func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 			s.numbers = append(s.numbers, i)
 		}
 	case size < 2*want:
-		// Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S.
+		// This is algorithm S of Knuth, The Art of Computer Programming, volume 2, 3.4.2.
 		for i := range size {
 			if rng.Uint64N(size-i) < want {
 				s.numbers = append(s.numbers, i)

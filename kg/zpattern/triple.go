@@ -24,7 +24,7 @@ type TripleReport struct {
 	Z      uint64     `json:"z"`
 	// Sides gives the rank of the Z-value among the candidates on each side, tail first.
 	Sides []SideRank `json:"sides"`
-	// Patterns lists the first patterns, in the order of their entities' identifiers.
+	// Patterns lists the first patterns, in ascending order of the identifiers of e₂ and then e₃.
 	Patterns []PatternLabels `json:"patterns"`
 }
 

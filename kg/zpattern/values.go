@@ -15,12 +15,12 @@ import (
 )
 
 // Values returns n_Z and rank_Z of every triple on one side, in the order of the triples. It uses
-// at most threads goroutines, or GOMAXPROCS if threads is 0; the values do not depend on their
-// number. Values returns ctx's error soon after ctx ends. If progress is not nil, Values calls it
-// from one goroutine, about five times a second, with the amount of work done so far.
+// at most threads goroutines, or GOMAXPROCS if threads is 0. The values do not depend on the number
+// of goroutines. Values returns ctx's error soon after ctx ends. If progress is not nil, Values
+// calls it from one goroutine, about five times a second, with the amount of work done so far.
 //
-// A distinct query reads the training triples of its relation at most twice, because a row of
-// A·Aᵀ·A is two products of a sparse vector with a sparse matrix.
+// For each distinct query, Values reads the training triples of the relation at most twice. A row
+// of A·Aᵀ·A takes two products of a sparse vector with a sparse matrix.
 func (x *Index) Values(
 	ctx context.Context, triples []kg.Triple, side kg.Side, c Convention, threads int,
 	progress func(done, total int64),
@@ -136,7 +136,7 @@ func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Va
 	w.thresholds = slices.Compact(w.thresholds)
 
 	// tally[2i+1] counts the candidates with the Z-value thresholds[i]. tally[2i] counts the
-	// candidates between that and the previous threshold.
+	// candidates with a Z-value between thresholds[i−1] and thresholds[i].
 	w.tally = append(w.tally[:0], make([]int, 2*len(w.thresholds)+1)...)
 	for _, t := range known {
 		w.end.values[t] = 0

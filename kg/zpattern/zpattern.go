@@ -1,5 +1,5 @@
-// Package zpattern counts, lists and samples the Z-patterns of a knowledge graph. They show how
-// much a triple is exposed to the Z-paradox of Liu et al., "MQuinE: a cure for Z-paradox in
+// Package zpattern counts, lists and samples the Z-patterns of a knowledge graph. Z-patterns show
+// how much a triple is exposed to the Z-paradox of Liu et al., "MQuinE: a cure for Z-paradox in
 // knowledge graph embedding models" (EMNLP 2024).
 //
 // A Z-pattern of (h, r, t) is a pair (e₂, e₃) with the training triples
@@ -69,8 +69,8 @@ func (c Case) String() string { return text.Name(caseNames, c, "Case") }
 // MarshalText returns the text of String, for JSON.
 func (c Case) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Limits of the cases. In the published table, the limit on rank_Z for easy triples is one lower
-// than in the text.
+// These are the limits of the cases. In the published table, the limit on rank_Z for easy triples
+// is one lower than in the text.
 const (
 	hardFrom           = 10
 	easyUpToPaper      = 8

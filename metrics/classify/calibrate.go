@@ -58,8 +58,8 @@ func (c *Calibration) Check() error {
 	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	if c.Method == Platt {
 		if !finite(c.Slope) || !finite(c.Intercept) || c.Slope < 0 {
-			return fmt.Errorf("a slope of %v and an intercept of %v: both must be finite, the slope not negative",
-				c.Slope, c.Intercept)
+			return fmt.Errorf("a slope of %v and an intercept of %v: both must be finite, "+
+				"and the slope must not be negative", c.Slope, c.Intercept)
 		}
 		return nil
 	}
@@ -69,7 +69,8 @@ func (c *Calibration) Check() error {
 	for i, k := range c.Knots {
 		if !finite(k.Score) || !(k.Probability >= 0 && k.Probability <= 1) ||
 			i > 0 && !(k.Score > c.Knots[i-1].Score && k.Probability >= c.Knots[i-1].Probability) {
-			return fmt.Errorf("knot %d: scores must increase, and probabilities be from 0 to 1 and not decrease", i)
+			return fmt.Errorf("knot %d: scores must increase, and probabilities must not decrease "+
+				"and must be from 0 to 1", i)
 		}
 	}
 	return nil
@@ -97,7 +98,8 @@ func (c *Calibration) Probability(score float64) float64 {
 
 func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// Calibrate fits a calibration to examples of both classes.
+// Calibrate fits a calibration to examples. It returns an error unless they include both classes
+// and all scores are finite.
 func Calibrate(m Method, examples []Example) (*Calibration, error) {
 	if err := check(examples); err != nil {
 		return nil, err
@@ -122,7 +124,7 @@ func platt(examples []Example) *Calibration {
 	mean, deviation := standardise(examples)
 	objective := func(a, b float64) (sum float64) {
 		for _, e := range examples {
-			// t·ln(1 + e⁻ˣ) + (1 − t)·ln(1 + eˣ), without overflow
+			// Add t·ln(1 + e⁻ˣ) + (1 − t)·ln(1 + eˣ), without overflow.
 			x := a*(e.Score-mean)/deviation + b
 			sum += math.Log1p(math.Exp(-math.Abs(x))) + math.Max(x, 0) - target(e)*x
 		}
@@ -164,7 +166,8 @@ func platt(examples []Example) *Calibration {
 	return &Calibration{Method: Platt, Slope: a / deviation, Intercept: b - a*mean/deviation}
 }
 
-// standardise returns the mean and the standard deviation of the scores, or 1 if all are equal.
+// standardise returns the mean and the standard deviation of the scores. The deviation is 1 if all
+// scores are equal.
 func standardise(examples []Example) (mean, deviation float64) {
 	n := float64(len(examples))
 	for _, e := range examples {
@@ -188,7 +191,7 @@ func isotonic(examples []Example) *Calibration {
 	var blocks []block
 	tied(byScore(examples), func(score float64, positives, negatives int) {
 		b := block{score, score, positives, positives + negatives}
-		// Exact: the shares are compared as products of integers.
+		// The comparison is exact, because it compares the shares as products of integers.
 		for len(blocks) > 0 {
 			last := blocks[len(blocks)-1]
 			if last.positives*b.n < b.positives*last.n {

@@ -29,7 +29,8 @@ type Example struct {
 }
 
 // Score scores true and false triples as answers to their queries on a side. The examples have the
-// order of the triples, true before false. Of the options, Score uses the backend and the threads.
+// order of the triples, with true triples before false ones. Of the options, Score uses only the
+// backend and the threads.
 func Score(
 	ctx context.Context, m model.Model, positives, negatives []kg.Triple, side kg.Side, o rank.Options,
 ) ([]Example, error) {
@@ -91,8 +92,8 @@ func check(examples []Example) error {
 	return nil
 }
 
-// Thresholds decide which triples count as true: a triple whose score is at least the threshold of
-// its relation.
+// Thresholds decide which triples count as true. A triple does if its score is at least the
+// threshold of its relation.
 type Thresholds struct {
 	// Overall is the threshold of relations that Relations lacks.
 	Overall float64
@@ -115,7 +116,7 @@ func FitThresholds(examples []Example) (Thresholds, error) {
 	return t, nil
 }
 
-// byRelation divides examples, in their order.
+// byRelation divides examples by relation. It keeps their order.
 func byRelation(examples []Example) map[int32][]Example {
 	of := map[int32][]Example{}
 	for _, e := range examples {
@@ -124,7 +125,7 @@ func byRelation(examples []Example) map[int32][]Example {
 	return of
 }
 
-// threshold returns the best threshold for sorted examples, of which there is at least one.
+// threshold returns the best threshold for sorted examples. There must be at least one.
 func threshold(sorted []Example) float64 {
 	correct, _ := count(sorted) // all scores are at least the lowest one
 	best, most := sorted[0].Score, correct
@@ -157,8 +158,9 @@ func (t Thresholds) Predict(e Example) bool { return e.Score >= t.Of(e.Triple.Re
 type Result struct {
 	// N counts the examples.
 	N int `json:"n"`
-	// TP and FP count the examples that are predicted true, correctly and incorrectly. TN and FN count
-	// the examples that are predicted false, correctly and incorrectly.
+	// TP and TN count the correct predictions: true examples that are predicted true, and false
+	// examples that are predicted false. FP counts the false examples that are predicted true, and
+	// FN counts the true examples that are predicted false.
 	TP int `json:"tp"`
 	FP int `json:"fp"`
 	TN int `json:"tn"`

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// draw returns examples of which true ones have higher scores on average. Every relation has at
-// least one of each class. Few distinct scores give ties.
+// draw returns examples in which true triples have higher scores on average. Every relation has at
+// least one example of each class. Few distinct scores give ties.
 func draw(rng *rand.Rand, n, relations int, ties bool) []Example {
 	var list []Example
 	for i := range n {
@@ -33,7 +33,7 @@ func draw(rng *rand.Rand, n, relations int, ties bool) []Example {
 	return list
 }
 
-// Every threshold is the smallest score with the highest accuracy, by trying all scores.
+// Every threshold is the smallest score with the highest accuracy, as found by trying all scores.
 func TestThresholds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
@@ -152,7 +152,8 @@ func lowest(from, to float64, f func(float64) float64) (x float64) {
 }
 
 // Platt's parameters minimise the cross-entropy with smoothed targets: a search without derivatives
-// finds the same parameters. The function is convex, and so is its minimum over the intercept.
+// finds the same parameters. The function is convex, and its minimum over the intercept is convex
+// in the slope.
 func TestPlatt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for range 10 {
@@ -190,7 +191,8 @@ func TestPlatt(t *testing.T) {
 	}
 }
 
-// Scores far from 1, and classes that the scores separate or order wrongly, have a calibration too.
+// Platt's method also calibrates scores far from 1, and scores that separate the classes or order
+// them wrongly.
 func TestPlattOfExtremes(t *testing.T) {
 	examples := func(scores, signs []float64) (list []Example) {
 		for i, s := range scores {
@@ -266,7 +268,7 @@ func TestIsotonic(t *testing.T) {
 }
 
 func TestReliability(t *testing.T) {
-	// The identity on [0, 1].
+	// c is the identity on [0, 1].
 	c := &Calibration{Method: Isotonic, Knots: []Knot{{0, 0}, {1, 1}}}
 	var examples []Example
 	for _, e := range []struct {
@@ -321,8 +323,8 @@ func TestEvaluate(t *testing.T) {
 	require.ErrorContains(t, err, "scores must be finite")
 }
 
-// Negatives have the relation and one entity of their triple; the other entity was seen with the
-// relation on its side; and no split has them.
+// A false triple has the relation and one entity of its triple. Its other entity has the relation
+// on that side in the training split. No split contains the false triple.
 func TestNegatives(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 6))
 	g := &kg.Graph{Name: "drawn", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("a", "b", "c")}

@@ -17,7 +17,7 @@ type Options struct {
 	// OneThreshold uses the overall threshold for all relations.
 	OneThreshold bool
 	// UnseenTrue counts triples as true if valid has no triple of their relation, as the program of
-	// CoDEx does. Otherwise they have the overall threshold.
+	// CoDEx does. Otherwise, the overall threshold applies to such triples.
 	UnseenTrue bool
 	Method     Method
 	// Bins is the number of bins of the reliability; 0 means 10.
@@ -32,8 +32,8 @@ type Report struct {
 	Split string `json:"split"`
 	// Side is the side of the queries whose scores are used.
 	Side string `json:"side"`
-	// Negatives is "files" or "generated", and Seed belongs to the latter. Missing counts the true
-	// triples without a generated false triple, in valid and in the split.
+	// Negatives is "files" or "generated". Seed is the seed of generated false triples, and Missing
+	// counts the true triples without one, in valid and in the split.
 	Negatives string  `json:"negatives"`
 	Seed      *uint64 `json:"seed,omitempty"`
 	Missing   int     `json:"missing_negatives,omitempty"`
@@ -44,8 +44,8 @@ type Report struct {
 	Threshold  float64 `json:"overall_threshold"`
 	Unseen     int     `json:"unseen"`
 	UnseenAs   string  `json:"unseen_as,omitempty"`
-	// Valid holds the measures on the examples of the fit, which are therefore too high. Result holds
-	// the measures on the split.
+	// Valid holds the measures on the examples that the thresholds were fitted to. These measures
+	// are therefore too high. Result holds the measures on the split.
 	Valid  Result `json:"valid"`
 	Result Result `json:"result"`
 

@@ -1,10 +1,10 @@
 // Package abilities decides which relation patterns a model can express, such as symmetry,
 // composition and 1-N relations, and whether the model is free of the Z-paradox (Liu et al., 2024).
 //
-// docs/abilities.md defines the patterns, and says what it means to express one. Every verdict is
-// checked with the model's own scores. A "yes" has parameters that express the pattern. A "no" has
-// an argument whose inequality holds for random parameters, and for parameters that a search chose
-// to break it. The entries of the models are in table.go.
+// docs/abilities.md defines the patterns, and says what it means to express one. [Decide] checks
+// every verdict with the model's own scores. A "yes" has parameters that express the pattern. A
+// "no" has an argument that the scores confirm, for random parameters or for parameters that a
+// search chose. The file table.go has an entry for each model.
 package abilities
 
 import (
@@ -44,8 +44,9 @@ type Pattern struct {
 	Name, Short string
 	// Means describes the pattern in one line.
 	Means string
-	// True and False list the triples that must have the best scores and worse scores, such as "a r b,
-	// b r a". Rules lists implications that hold for all entities, such as "x r y → y r x".
+	// True lists the triples that must have the best scores, such as "a r b, b r a", and False the
+	// triples that must have worse scores. Rules lists implications that hold for all entities,
+	// such as "x r y → y r x".
 	True, False, Rules string
 
 	graph

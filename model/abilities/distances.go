@@ -50,7 +50,8 @@ func (g grid) at(places []place, steps ...step) construction {
 // ignored is a step by u that ignores v.
 func ignored(u int) step { return step{u: u, ignore: true} }
 
-// The constructions of patterns on a grid. The entities are in the order of their letters.
+// The following methods return the constructions of patterns on a grid. Entities are in the order
+// of their letters.
 
 func (g grid) antisymmetry() construction { return g.at([]place{{0, 0}, {1, 0}}, step{u: 1}) }
 
@@ -247,7 +248,7 @@ func scaled(dim int, entities, relations [][]float64) construction {
 	return literal(dim, nil, map[string][][]float64{"entity": entities, "relation": relations})
 }
 
-// oteScaled returns the same construction for OTE, with groups of one coordinate and absolute scales.
+// oteScaled is like scaled for OTE, with groups of one coordinate and absolute scales.
 func oteScaled(dim int, entities, relations [][]float64) construction {
 	rows := make([][]float64, len(relations))
 	for i, r := range relations {
@@ -268,8 +269,9 @@ func nothingToOne(
 		build(2, [][]float64{{1, 1}, {1, 2}, {2, 0}, {3, 1}, {6, 0}, {4, 1}}, [][]float64{{2, 0}, {4, 1}})
 }
 
-// The moduli of HAKE in a relation: the same for head and tail, zero for the tail and any for the
-// head, or zero for the head and any for the tail.
+// These are the modulus and the bias of HAKE in a relation. sameModulus makes a triple true if head
+// and tail have the same modulus. anyHead needs the modulus 0 only for the tail, and anyTail only
+// for the head.
 var (
 	sameModulus = [2]float64{1, 0}
 	anyHead     = [2]float64{1, -1}
@@ -295,8 +297,8 @@ func hakeModuli(entities [][]float64, phases []float64, moduli ...[][2]float64) 
 	return literal(k, hake.hyper, map[string][][]float64{"entity": rows, "relation": relations})
 }
 
-// The entities of permutations: r1 exchanges the first two numbers, r2 the last two, and r3 is r1
-// followed by r2.
+// permuted holds the entities of permutations. r1 exchanges the first two numbers, r2 exchanges the
+// last two, and r3 is r1 followed by r2.
 var permuted = [][]float64{{1, 2, 3}, {2, 1, 3}, {2, 3, 1}, {1, 3, 2}, {3, 1, 2}}
 
 var permutations = [][]float64{

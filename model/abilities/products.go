@@ -15,7 +15,7 @@ const (
 	reverse             // inverse of the relation of the triple
 )
 
-// block is the block of a triple.
+// block is the block of coordinates of a true triple.
 type block struct {
 	head, tail int
 	symmetric  bool   // whether the relation of the triple is symmetric
@@ -158,7 +158,7 @@ var (
 	}
 )
 
-// dual returns the code with dual quaternions a + 0ε.
+// dual returns the code for dual quaternions a + 0ε.
 func (c code) dual() code {
 	extended := func(q []float64) []float64 {
 		if q == nil {

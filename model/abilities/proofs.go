@@ -132,8 +132,8 @@ type shape struct {
 }
 
 // bound is a no: for all parameters, the distance of a false triple is at most the sum of the
-// distances of the true triples, times factor if it is not nil. So the false triple is optimal if all
-// true triples are.
+// distances of the true triples. If factor is not nil, the bound is factor times this sum. The
+// false triple is therefore optimal if all true triples are.
 type bound struct {
 	falsehood int // the index of the triple
 	shapes    []shape
@@ -236,7 +236,7 @@ type detour struct {
 func (detour) verdict() Verdict { return No }
 
 func (t detour) check(s subject, p *Pattern) error {
-	// v takes the place of b.
+	// In the triples of the pattern, v takes the place of b.
 	const a, v, d, e, r1, r2 = 0, 1, 3, 4, 0, 1
 	for _, shape := range t.shapes {
 		w, err := s.newWorld(&p.graph, shape.dim, shape.hyper)

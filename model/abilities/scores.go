@@ -132,7 +132,7 @@ func (s scores) of(t triple) float64 {
 	return f
 }
 
-// least and most return the least and the greatest score of some triples.
+// least and most return the least and the greatest score of the triples in list.
 func (s scores) least(list []triple) float64 {
 	f := math.Inf(1)
 	for _, t := range list {
@@ -182,9 +182,9 @@ func every(model.Axis) bool { return true }
 
 func onlyEntities(a model.Axis) bool { return a == model.PerEntity }
 
-// climb searches for tensors that make the goal large. It starts the given number of times with random
-// rows of the chosen axes. Each step changes a row or an entry, and keeps the change if the goal grows.
-// climb returns the largest goal, and stops early if that exceeds enough.
+// climb searches for tensors that make the goal large. It starts the given number of times with
+// random rows of the chosen axes. Each step changes a row or an entry, and keeps the change if the
+// goal grows. climb returns the largest goal, and stops early if this value exceeds enough.
 func (w *world) climb(
 	chosen func(model.Axis) bool, starts, steps int, enough float64, goal func(scores) float64,
 ) (float64, error) {

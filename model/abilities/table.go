@@ -43,7 +43,7 @@ var entries = map[string]entry{
 	"expressive-functional": {distances, bijectiveLines},
 }
 
-// The dimensions and hyper-parameters of the models that the proofs of a "no" try.
+// These are the dimensions and hyper-parameters with which the proofs of a "no" try the models.
 var (
 	plainShapes   = []shape{{dim: 2}, {dim: 5}}
 	twoSegments   = map[string]float64{model.Segments: 2}
@@ -60,7 +60,7 @@ var (
 	convEShapes = []shape{{12, map[string]float64{model.Channels: 16}}}
 )
 
-// Reasons of several models.
+// Several models share these reasons.
 const (
 	oneMore       = "r moves by 1."
 	thereAndBack  = "r1 moves by 1, and r2 by −1."

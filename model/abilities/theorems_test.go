@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// matrix is a small matrix of integers, with which the scores of MQuinE are exact.
+// matrix is a small matrix of integers, for which the scores of MQuinE are exact.
 type matrix [][]float64
 
 // square returns the d × d matrix with the entries f(i, j).
@@ -60,10 +60,10 @@ func cross(u, v []float64) []float64 {
 	return []float64{u[1]*v[2] - u[2]*v[1], u[2]*v[0] - u[0]*v[2], u[0]*v[1] - u[1]*v[0]}
 }
 
-// relation is the matrices of a relation.
+// relation holds the matrices of a relation.
 type relation struct{ head, tail, cross matrix }
 
-// s returns s(h, r, t) of MQuinE by the product's own score.
+// s returns s(h, r, t) of MQuinE, as package model computes it.
 func (r relation) s(t *testing.T, h, tail matrix) float64 {
 	t.Helper()
 	spec, err := model.Lookup("mquine")
@@ -123,8 +123,8 @@ func TestTheoremInversion(t *testing.T) {
 	}
 }
 
-// Theorem 3.1, 1-N, N-1 and N-N: with rank Rᵗ + rank Rᶜ < d, every tail T has others, T + vvᵀ, with
-// the same score, and with rank Rʰ + rank Rᶜ < d, so has every head.
+// Theorem 3.1, 1-N, N-1 and N-N: if rank Rᵗ + rank Rᶜ < d, every tail T shares its score with other
+// tails, T + vvᵀ. If rank Rʰ + rank Rᶜ < d, every head shares its score in the same way.
 func TestTheoremManyToMany(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	vector := func() []float64 { return random(r, 3)[0] }
@@ -183,7 +183,7 @@ func TestTheoremComposition(t *testing.T) {
 	assert.Greater(t, different, 40)
 }
 
-// Theorem 3.3: both examples of the proof.
+// Both examples in the proof of theorem 3.3 have the scores that the proof claims.
 func TestTheoremNoZParadox(t *testing.T) {
 	rel := relation{matrix{{1, 0}, {0, 0}}, matrix{{0, 0}, {0, -1}}, matrix{{-1, 0}, {0, -1}}}
 	e1, e2, e3 := matrix{{1, 0}, {0, 1}}, matrix{{1, 0}, {0, 0}}, matrix{{0, 0}, {0, 1}}

@@ -6,8 +6,8 @@
 //	entities.tsv        the labels of the entities: lines id<TAB>label
 //	relations.tsv       the labels of the relations
 //
-// docs/checkpoint.md describes the metadata of model.safetensors. Package checkpoint can also read
-// the folders of other tools: the formats of package formats.
+// docs/checkpoint.md describes the metadata of model.safetensors. Package checkpoint also reads the
+// folders of other tools, in the formats of package formats.
 //
 // Begin with [Open] and [Save]. [Inspect] describes checkpoints that may be damaged.
 package checkpoint
@@ -41,10 +41,11 @@ type Checkpoint struct {
 	// Notes says what was converted, and how printed scores differ from the scores of the tool
 	// that wrote the checkpoint.
 	Notes []string
-	// Model holds the parameters, which are memory-mapped files, so do not use Model after Close. A
-	// program that writes to the files changes the model; Verify detects the change. If a program
-	// truncates the files, reads of the model fault: rank.Run, rank.Predict and Save then return an
-	// error, but any other read crashes the process, as with every mapped file.
+	// Model holds the parameters, which may be memory-mapped files, so do not use Model after
+	// Close. A program that writes to the files changes the model; Verify detects the change. If a
+	// program truncates the files, reads of the model fault. Functions that guard their reads
+	// (package fault), such as rank.Run, rank.Predict and Save, then return an error. Any other
+	// read crashes the process.
 	Model               model.Model
 	Entities, Relations *kg.Vocabulary
 	// VocabularyDir is the folder of the vocabularies, which may differ from Path.
@@ -78,7 +79,7 @@ func MissingVocabularies(dir string) Option {
 	return func(o *options) { o.vocabulary, o.ifMissing = dir, true }
 }
 
-// Open opens the checkpoint in the folder dir and checks that the parameters have the model's names
+// Open opens the checkpoint in the folder dir. It checks that the parameters have the model's names
 // and shapes, that every parameter is finite, and that the vocabularies have one label for each
 // row. An error names the file and says what is wrong with it. If a folder of LibKGE or OpenKE
 // holds several checkpoints, dir may name one of the files.
@@ -137,8 +138,8 @@ func (s *source) add(ctx context.Context, f mappedFile) error {
 type tensor struct {
 	path, name, dtype string
 	shape             []int
-	// values returns the elements as float32. The result may be the mapped file. It is nil if the
-	// elements cannot be converted. Call it under fault.Guard.
+	// values returns the elements as float32. The result may be the mapped file. values is nil if
+	// the elements cannot be converted. Call it under fault.Guard.
 	values func() []float32
 }
 
@@ -196,7 +197,8 @@ func (s *source) sha256(ctx context.Context) (_ string, err error) {
 }
 
 // verify returns an error if a file has changed since it was opened. It checks the files in the
-// reverse order of opening, so the periods in which the files are known to be unchanged are nested.
+// reverse order of opening. The file that was opened first is therefore known to be unchanged for
+// the longest period, which contains the periods of all others.
 func (s *source) verify(ctx context.Context) error {
 	if s.files == nil {
 		panic("checkpoint: Verify after Close")
@@ -225,7 +227,7 @@ func (s *source) Close() error {
 	return errors.Join(errs...)
 }
 
-// build creates the model of c from its files. The vocabularies must already be read. named
+// build creates the model of c from its files. c must already have its vocabularies. named
 // describes the expected sizes in error messages.
 func (c *Checkpoint) build(ctx context.Context, config model.Config, named string) (err error) {
 	config.Entities, config.Relations = c.Entities.Len(), c.Relations.Len()
@@ -265,9 +267,9 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 	return nil
 }
 
-// SHA256 returns, in hex, the SHA-256 of the files with the parameters, one after the other:
-// model.safetensors or, for example, a table of entities followed by a table of relations. Call it
-// before Close, and before Verify, which then covers its result.
+// SHA256 returns, in hex, the SHA-256 of the parameter files, one after the other. They may be
+// model.safetensors alone, or a table of entities followed by a table of relations. Call it before
+// Close, and before Verify, which then covers its result.
 func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }
 
 // Verify returns an error that names the file if another program has changed a parameter file since

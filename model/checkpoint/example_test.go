@@ -12,7 +12,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// Save a model with its labels, open it again and read it. Results are valid only after Verify.
+// This example saves a model with its labels, opens it again and reads it. Results are valid only
+// if Verify returns nil.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "checkpoint")

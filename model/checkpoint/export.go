@@ -21,10 +21,10 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/npy"
 )
 
-// ExportFormat is a form in which other programs read a checkpoint.
+// ExportFormat is a form in which Export writes a checkpoint for other programs.
 type ExportFormat struct {
 	Name string
-	// Python is a line of Python that loads a part of the folder OUT.
+	// Python is a line of Python that loads a part of an export to the folder OUT.
 	Python string
 	// write writes the files to a folder.
 	write func(ctx context.Context, c *Checkpoint, dir string) error
@@ -129,9 +129,9 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 	return kg.WriteVocabulary(filepath.Join(dir, relations), c.Relations)
 }
 
-// writeWord2vec writes entities.bin and relations.bin: a line with the numbers of labels and of
-// elements and, for each label, the label, a space, the elements as little-endian float32 and a
-// newline.
+// writeWord2vec writes entities.bin and relations.bin. Each file has a line with the numbers of
+// labels and of elements. For each label, the label follows, then a space, the elements as
+// little-endian float32 and a newline.
 func (c *Checkpoint) writeWord2vec(ctx context.Context, dir string) error {
 	parameters, err := model.Parameters(c.Model.Config())
 	if err != nil {

@@ -76,7 +76,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The same holds for checkpoints of other tools.
+// TestExportForeign exports the checkpoints of other tools.
 func TestExportForeign(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		c, err := checkpoint.Open(t.Context(), dir)

@@ -22,7 +22,7 @@ func checkFinite(ctx context.Context, where string, p model.Parameter, values []
 	}
 	width := p.Width()
 	return fmt.Errorf("%stensor %q has %v in row %d, column %d (counted from 0), "+
-		"but a checkpoint must not contain NaN or Inf: train it again or use an earlier one",
+		"but a checkpoint must not contain NaN or Inf: train the model again or use an earlier checkpoint",
 		where, p.Name, values[at], at/width, at%width)
 }
 

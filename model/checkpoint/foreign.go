@@ -30,7 +30,8 @@ func newForeignSource(folder *formats.Folder) *source {
 	return src
 }
 
-// OpenTensors opens a model whose tables are in files of any program.
+// OpenTensors opens a model whose tables and vocabularies are in the given files, which any program
+// may have written.
 func OpenTensors(ctx context.Context, files formats.TensorFiles) (_ *Checkpoint, err error) {
 	folder, err := formats.OpenTensors(ctx, files)
 	if err != nil {
@@ -82,8 +83,8 @@ func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error 
 		text.Plural(c.Entities.Len(), "entity"), text.Plural(c.Relations.Len(), "relation"), c.VocabularyDir))
 }
 
-// withoutDefaults removes the hyper-parameters that a checkpoint omits, so that a converted
-// checkpoint has the same configuration.
+// withoutDefaults removes the hyper-parameters that a checkpoint omits because they have their
+// default values. A converted checkpoint then has the same configuration.
 func withoutDefaults(c model.Config) {
 	spec, err := model.Lookup(c.Model)
 	if err != nil {

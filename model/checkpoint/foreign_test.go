@@ -33,7 +33,7 @@ func fixtureFolders(t *testing.T) (folders []string) {
 	return folders
 }
 
-// A folder is read by the format of its tool, or refused with the name of its model.
+// Open reads a folder with the format of its tool, or names the model that it cannot read.
 func TestForeignFormats(t *testing.T) {
 	tools := map[string]string{
 		"rotate": "rotate", "kbc": "kbc", "dura": "dura", "libkge": "libkge", "dglke": "dglke", "pykeen": "pykeen",
@@ -143,8 +143,8 @@ func openEvaluated(t *testing.T, dir string) (*checkpoint.Checkpoint, error) {
 	return c, err
 }
 
-// A difference that float32 arithmetic does not explain is an error that names the line. So is a
-// line that cannot be read.
+// A score that float32 arithmetic does not explain, or a line that cannot be read, gives an error
+// that names the line.
 func TestCompareScoresWrong(t *testing.T) {
 	dir := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "rotate-repo-transe-umls")
 	c, err := checkpoint.Open(t.Context(), dir)
@@ -367,7 +367,7 @@ func TestForeignVocabulariesGiven(t *testing.T) {
 	assert.ErrorContains(t, err, "has both entities.dict and entities.tsv, which may number the entities differently")
 }
 
-// OpenKE's files do not name the model, so the file's name must.
+// OpenKE's files do not name the model, so the name of the file must contain it.
 func TestForeignOpenKE(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	dir := filepath.Join(t.TempDir(), "openke")

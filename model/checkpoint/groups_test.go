@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// TestGroupFixtures opens folders that the code of OTE and of HousE wrote, and compares the scores of
-// both sides with the scores that the code printed. OTE orthogonalises its matrices in float32.
+// TestGroupFixtures opens folders that the code of OTE and of HousE wrote, and compares the scores
+// on both sides with the scores that this code printed. OTE orthogonalises its matrices in float32.
 func TestGroupFixtures(t *testing.T) {
 	ote := func(scale float64) map[string]float64 {
 		return map[string]float64{model.Gamma: 6, model.Group: 4, model.Scale: scale}

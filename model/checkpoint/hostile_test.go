@@ -219,7 +219,7 @@ func hostileNpy() map[string][]byte {
 	}
 }
 
-// hostileText returns hostile vocabularies.
+// hostileText returns hostile vocabularies, by what is wrong with them.
 func hostileText(t testing.TB) map[string][]byte {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -270,9 +270,9 @@ func truncated(contents []byte) map[string][]byte {
 }
 
 // TestHostile replaces each file of a folder with hostile files, for every format. If the format
-// needs the file, each of them must give an error of one sentence that names the folder. Reading
-// them must take little memory. A truncated file may still be readable, for example without its
-// last newline.
+// needs the file, each hostile file must give an error of one line that names the folder. Reading
+// any of them must take little memory. A truncated file may still be readable, for example without
+// its last newline.
 func TestHostile(t *testing.T) {
 	seen := map[string]bool{}
 	var folders []string

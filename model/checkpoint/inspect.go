@@ -12,8 +12,8 @@ import (
 
 // Inspection describes the parameters of a checkpoint, valid or not.
 type Inspection struct {
-	// Path is the inspected file, or the folder if there are several files. Bytes is their total
-	// size and SHA256 their hash in hex.
+	// Path is the inspected file, or the folder if there are several files. Bytes is the total size
+	// of the files, and SHA256 is the hash of their contents in hex.
 	Path     string            `json:"path"`
 	Bytes    int64             `json:"bytes"`
 	SHA256   string            `json:"sha256"`
@@ -41,8 +41,8 @@ type ValueStatistics struct {
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
 	RMS float64 `json:"rms"`
-	// RowNorms describes the norms of the rows whose values are all finite. The first extent is the
-	// number of rows.
+	// RowNorms describes the norms of the rows whose values are all finite. The first extent of the
+	// shape is the number of rows.
 	RowNorms NormQuantiles `json:"row_norms"`
 }
 

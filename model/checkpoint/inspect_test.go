@@ -65,8 +65,8 @@ func TestInspectOtherTypes(t *testing.T) {
 	assert.Empty(t, got.Metadata)
 }
 
-// TestInspectAgainstBruteForce compares the statistics of a tensor of several parts with the
-// results of plain loops, and the results of one thread with the results of many.
+// TestInspectAgainstBruteForce compares the statistics of a tensor that Inspect divides into parts
+// with the results of plain loops, and the results of one thread with the results of many.
 func TestInspectAgainstBruteForce(t *testing.T) {
 	const rows, width = 3001, 300
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -23,7 +23,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// The files of the RotatE repository.
+// These files form a checkpoint of the RotatE repository.
 const (
 	rotateConfig    = "config.json"
 	rotateEntities  = "entity_embedding.npy"
@@ -172,7 +172,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 		"no config": {func(f *rotateFolder) { f.options = nil }, rotateConfig,
 			"is missing: without the training options"},
 		"no relations": {func(f *rotateFolder) { f.relation = nil }, rotateRelations,
-			"is missing: a folder of the RotatE repository holds"},
+			"is missing: a checkpoint that the RotatE code wrote consists of"},
 		"no model": {func(f *rotateFolder) { delete(f.options, "model") }, rotateConfig,
 			`model "" is unknown`},
 		"other model": {set("model", "RotPro"), rotateConfig,
@@ -244,7 +244,8 @@ func TestOpenRotateRefuses(t *testing.T) {
 	}
 }
 
-// Open looks for vocabularies in the folder, then in the named folder, then in the data path.
+// Open looks for vocabularies in the folder of the checkpoint. If it has none, Open looks in the
+// named folder or, if none is named, in the data path.
 func TestRotateVocabularies(t *testing.T) {
 	with := func(entities, relations string) string {
 		dir := t.TempDir()

@@ -20,9 +20,9 @@ import (
 // folder appears only once it is complete and synced to disk; after an error or a cancelled context
 // it does not exist.
 //
-// metadata must contain "dataset". Save itself sets "format", "model", "dim", the model's
-// hyper-parameters, the hashes of the vocabularies and the checksum of the parameters. A parameter
-// that is NaN or infinite is an error, because Open would refuse it.
+// metadata must contain "dataset". Save itself sets "format", "model", "dim", "reciprocal", the
+// model's hyper-parameters, the hashes of the vocabularies and the checksum of the parameters. A
+// parameter that is NaN or infinite is an error, because Open would refuse it.
 func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
 	metadata map[string]string) error {
 	unverified := func(context.Context) error { return nil }
@@ -69,8 +69,8 @@ func fillFolder(ctx context.Context, dir string, m model.Model, entities, relati
 
 // Replace replaces the model of the checkpoint in the folder dir. It writes only model.safetensors,
 // atomically: after an error or a cancelled context, the old file is still there. The vocabularies
-// must equal the checkpoint's. Programs that have the checkpoint open keep the old model. Save
-// describes metadata.
+// must equal the checkpoint's. Programs that have the checkpoint open keep the old model. Metadata
+// has the same requirements as in Save.
 func Replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
 	metadata map[string]string) error {
 	dir = filepath.Clean(dir)

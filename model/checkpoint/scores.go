@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
-// scoreTolerance is the largest difference between two scores that float32 arithmetic explains, as a
-// multiple of the largest score but at least of 1. The float32 scores of the tools in package
+// scoreTolerance times the largest score, or times 1 if that is larger, is the largest difference
+// between two scores that float32 arithmetic explains. The float32 scores of the tools in package
 // formats differ by less. A different norm, order of coordinates or vocabulary changes scores by
 // far more.
 const scoreTolerance = 1e-5
@@ -25,14 +25,15 @@ const scoreTolerance = 1e-5
 // maxScoreLine limits the length of a line of scores, in bytes.
 const maxScoreLine = 1 << 18
 
-// CompareScores compares the model's scores with the scores in the file path, which the program that
-// wrote the checkpoint computed. It returns the number of scores and the largest difference, and an
-// error that names the line if float32 arithmetic does not explain a difference.
+// CompareScores compares the model's scores with the scores in the file path, which the program
+// that wrote the checkpoint computed. It returns the number of scores and the largest difference.
+// If float32 arithmetic does not explain that difference, it also returns an error that names the
+// line.
 //
 // The file has lines of the form head<TAB>relation<TAB>tail<TAB>score, with labels. It may begin
 // with a line that names the columns: head, relation, tail, score and others in any order. A column
-// side says whether the tail or the head was predicted; without it, the tail was. The side matters
-// only if the score depends on it, as with reciprocal relations.
+// side says whether the program predicted the tail or the head. Without this column, it predicted
+// the tail. The side matters only if the score depends on it, as with reciprocal relations.
 func (c *Checkpoint) CompareScores(ctx context.Context, path string) (n int, largest float64, err error) {
 	given, err := c.readScores(ctx, path)
 	if err != nil {
@@ -64,7 +65,7 @@ func (c *Checkpoint) CompareScores(ctx context.Context, path string) (n int, lar
 	if most := scoreTolerance * scale; largest > most {
 		err = fmt.Errorf("%s:%d: the score is %g, but the checkpoint gives (%s, %s, %s) the score %.9g: "+
 			"the difference %.2g is larger than the %.2g that float32 arithmetic explains: "+
-			"mquine misreads the checkpoint, or the scores belong to a different one",
+			"mquine misreads the checkpoint, or the scores belong to another checkpoint",
 			path, worst.line, worst.score, c.Entities.Label(worst.triple.Head),
 			c.Relations.Label(worst.triple.Relation), c.Entities.Label(worst.triple.Tail), score, largest, most)
 	}

@@ -45,8 +45,8 @@ func XavierUniform(ctx context.Context, s *Source, row []int, values []float32) 
 	return Uniform(math.Sqrt(6/float64(n+d)))(ctx, s, row, values)
 }
 
-// Identity is the Distribution that sets every row to a matrix with ones on the diagonal and zeros
-// elsewhere.
+// Identity is the Distribution that puts ones on the diagonal of every matrix. The last two extents
+// of a row are the extents of a matrix, so a row may hold several.
 func Identity(ctx context.Context, _ *Source, row []int, values []float32) error {
 	lines, columns := row[len(row)-2], row[len(row)-1]
 	for matrix := range slices.Chunk(values, lines*columns) {
@@ -57,7 +57,7 @@ func Identity(ctx context.Context, _ *Source, row []int, values []float32) error
 	return ctx.Err()
 }
 
-// fill sets values to results of next. It checks ctx about every millisecond.
+// fill sets values to the results of next. It checks ctx every 65,536 values.
 func fill(ctx context.Context, values []float32, next func() float32) error {
 	for chunk := range slices.Chunk(values, 1<<16) {
 		if err := ctx.Err(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Normal variates pass a Kolmogorov-Smirnov test, and consecutive ones are uncorrelated.
+// Normal variates pass a Kolmogorov-Smirnov test, and consecutive variates are uncorrelated.
 func TestNormals(t *testing.T) {
 	const n = 200_000
 	draws := NewSource(1, 2)

@@ -14,14 +14,14 @@ const (
 // checkpoints use it to place the entities of a cluster.
 type Scatter func(s *Source, row, centre []float32)
 
-// Nearby is the Scatter that moves by 30% of the centre's norm, in a direction drawn uniformly from
-// the sphere.
+// Nearby is the Scatter whose points lie at 30% of the centre's norm from the centre, in a
+// direction drawn uniformly from the sphere.
 func Nearby(s *Source, row, centre []float32) {
 	nearby(s, row, centre, func(int) float64 { return 1 })
 }
 
-// NearbySymmetric is Nearby for symmetric matrices A + Aᵀ with the Frobenius norm. Rows are packed
-// lower triangles of A, row by row.
+// NearbySymmetric is Nearby for symmetric matrices A + Aᵀ with the Frobenius norm. A row holds the
+// packed lower triangle of A, row by row.
 func NearbySymmetric(s *Source, row, centre []float32) {
 	nearby(s, row, centre, func(i int) float64 {
 		// The n-th diagonal entry, from 0, has the index n(n+3)/2.

@@ -54,7 +54,7 @@ func Row(tensor []float32, n int, i int32) []float64 {
 }
 
 // Conform checks a model on every backend of this machine: the bits of its reference score, its
-// slack, what its vectors depend on, and that its workers do not allocate. It also checks sizes,
+// slack, what its vectors depend on, batches, equal entities and allocations. It also checks sizes,
 // initial parameters and checkpoints.
 func Conform(t *testing.T, s Subject) {
 	backends, err := kernel.Available()
@@ -74,7 +74,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("checkpoint", s.checkpoint)
 }
 
-// dims lists the dimensions of the tests.
+// dims lists the dimensions that the tests use.
 func (s Subject) dims() (list []int) {
 	for _, d := range []int{1, 3, 8, 18, 38} {
 		if d <= s.Spec.MaxDim && !(testing.Short() && d > 18) {
@@ -452,7 +452,7 @@ func (s Subject) checkpoint(t *testing.T) {
 	}
 }
 
-// vocabularies returns labels for the entities and relations.
+// vocabularies returns a vocabulary of the entities and one of the relations.
 func vocabularies(c model.Config) (v [2]*kg.Vocabulary) {
 	for i, n := range []int{c.Entities, c.Relations} {
 		v[i] = kg.NewVocabulary()

@@ -19,7 +19,9 @@ import pathlib
 import subprocess
 from typing import Any, Dict, List, Optional, Union
 
-__all__ = ["Error", "compare", "evaluate", "executable", "predict", "run"]
+__all__ = [
+    "Error", "classify", "compare", "discover", "evaluate", "executable", "predict", "run", "score", "similar",
+]
 
 try:
     __version__ = importlib.metadata.version("mquine")
@@ -60,13 +62,36 @@ def compare(checkpoints: List[Path], data: Path, **options: Any) -> Dict[str, An
 def predict(
     checkpoint: Path,
     data: Path,
-    relation: str,
+    relation: Optional[str] = None,
     head: Optional[str] = None,
     tail: Optional[str] = None,
     **options: Any,
 ) -> Dict[str, Any]:
-    """Return the best answers to a query. Give ``head`` or ``tail``; mquine predicts the other."""
+    """Return the best answers to a query. Give two of ``head``, ``relation`` and ``tail``; mquine predicts the third.
+
+    For many queries, give a file with ``in_`` instead.
+    """
     return _json("predict", checkpoint, data=data, relation=relation, head=head, tail=tail, **options)
+
+
+def discover(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
+    """Return the most plausible triples that a data set does not contain."""
+    return _json("discover", checkpoint, data=data, **options)
+
+
+def score(checkpoint: Path, triples: Path, **options: Any) -> Dict[str, Any]:
+    """Score the triples in a file, one a line: head, relation and tail, separated by tabs."""
+    return _json("score", checkpoint, in_=triples, **options)
+
+
+def classify(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
+    """Tell true triples from false ones, with thresholds from the validation split."""
+    return _json("classify", checkpoint, data=data, **options)
+
+
+def similar(checkpoint: Path, *entities: str, **options: Any) -> Dict[str, Any]:
+    """Return the entities that are most similar to each given entity."""
+    return _json("similar", checkpoint, *entities, **options)
 
 
 def run(command: str, *arguments: Path, **options: Any) -> str:

@@ -47,6 +47,18 @@ class TestPackage(unittest.TestCase):
         head, relation, _ = (self.data / "test.txt").read_text().splitlines()[0].split("\t")
         result = mquine.predict(self.checkpoint, self.data, relation, head=head, k=3)
         self.assertRegex(result["schema"], r"^mquine\.predict/\d+$")
+        result = mquine.predict(self.checkpoint, self.data, head=head, tail=head, k=2)
+        self.assertEqual(["relation"] * 2, [a["answer"] for a in result["answers"]])
+
+    def test_other_commands(self) -> None:
+        head = (self.data / "test.txt").read_text().split("\t")[0]
+        for name, result in {
+            "discover": mquine.discover(self.checkpoint, self.data, k=3),
+            "score": mquine.score(self.checkpoint, self.data / "test.txt"),
+            "classify": mquine.classify(self.checkpoint, self.data),
+            "similar": mquine.similar(self.checkpoint, head, k=2),
+        }.items():
+            self.assertRegex(result["schema"], r"^mquine\.%s/\d+$" % name)
 
     def test_environment(self) -> None:
         os.environ["MQUINE"] = sys.executable

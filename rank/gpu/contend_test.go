@@ -18,9 +18,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every list equals the processor's, which TestPredict compares with all candidates, sorted. The
-// cases cover one and two devices, candidates in one slice and in several, ties, and lists of pairs
-// that overflow.
+// TestDevicesPredict checks that every list equals the processor's list, which TestPredict compares
+// with the sorted list of all candidates. The cases cover one and two devices, candidates in one
+// slice and in several, ties, and lists of pairs that overflow.
 func TestDevicesPredict(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -98,7 +98,8 @@ func everyThird(g *kg.Graph) *rank.Candidates {
 	return c
 }
 
-// If a device fails at any launch, the prediction returns its error and frees the device's memory.
+// TestDevicesPredictFaults checks that, if a device fails at any launch, the prediction returns its
+// error and frees the device's memory.
 func TestDevicesPredictFaults(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)

@@ -6,11 +6,11 @@
 // Begin reading with Engine.Start and the type ranking, which is the engine of one ranking. Package
 // engine defines the plan and its blocks. Load divides a slice of the candidates among the devices
 // (buffer, part). Count gives a block of queries to a goroutine's workers, one for each device. A
-// worker screens its part, decides most of the pairs that the screen leaves by float64 scores, and
-// leaves the others pending for the reference scores (worker.count). The same stages score the
-// known answers, and worker.subtractKnown subtracts them. The unfiltered counts and the counts of
-// known answers are both exact, no matter which stage decides. The ranking then decides the pending
-// pairs and adds the counts, as it does on the processor.
+// worker screens its part, uses float64 scores to decide most of the pairs that the screen leaves
+// undecided, and leaves the others pending for the reference scores (worker.count). The same stages
+// score the known answers, and worker.subtractKnown subtracts them. The unfiltered counts and the
+// counts of known answers are both exact, no matter which stage decides. The ranking then decides
+// the pending pairs and adds the counts, as it does on the processor.
 //
 // The processor computes ψ and φ, except for MQuinE and MQuadE, whose vectors the devices may
 // compute from the parameters.

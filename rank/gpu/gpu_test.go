@@ -40,8 +40,9 @@ func trusted(devices ...*cuda.Device) *Engine {
 	return e
 }
 
-// The GPU's ranks of every kind of checkpoint, exact and with a tolerance, equal the processor's.
-// This holds for one device and for two, and with all candidates in one slice and in several.
+// TestDevicesExact checks that the GPU's ranks of every kind of checkpoint, exact and with a
+// tolerance, equal the processor's. It uses one device and two, with all candidates in one slice
+// and in several.
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -103,8 +104,8 @@ func TestDevicesExact(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
-// Tensor cores that round as badly as assumed pass the self-test for every kind of model. Tensor
-// cores that add with ten bits fail the test.
+// TestSelfTest checks that tensor cores that round as badly as assumed pass the self-test for every
+// kind of model, and that tensor cores that add with ten bits fail it.
 func TestSelfTest(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
@@ -142,8 +143,9 @@ func TestSelfTest(t *testing.T) {
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 
-// Models whose comparison the GPUs lack are ranked on the processor, with a note, and the GPUs stay
-// open for other models. Without OrProcessor, ranking them is an error.
+// TestUnsupported checks that the processor ranks models whose comparison the GPUs lack, with a
+// note, and that the GPUs stay open for other models. Without OrProcessor, ranking such a model is
+// an error.
 func TestUnsupported(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
@@ -177,8 +179,8 @@ func TestUnsupported(t *testing.T) {
 	assert.NoError(t, err, "the GPUs are still open")
 }
 
-// If GPUs fail the self-test or a ranking, the processor ranks if it is allowed to, with one note.
-// Otherwise the ranking returns the error of the GPUs.
+// TestFallback checks that the processor ranks, with one note, if the GPUs fail the self-test or a
+// ranking and OrProcessor allows it. Otherwise the ranking returns the error of the GPUs.
 func TestFallback(t *testing.T) {
 	driver := standin.Use(t)
 	driver.Set("devices", 1)
@@ -236,8 +238,8 @@ func TestFallback(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no GPU 1")
 }
 
-// The targets are candidates of a different device or slice, and there are more of them than
-// remoteTargets.
+// TestDevicesConstruct ranks with targets that are candidates of a different device or slice. There
+// are more of them than remoteTargets.
 func TestDevicesConstruct(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -260,7 +262,7 @@ func TestDevicesConstruct(t *testing.T) {
 	}
 }
 
-// Devices construct the features of some models only.
+// TestConstructs checks for which models the devices construct the features.
 func TestConstructs(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -289,8 +291,8 @@ func TestConstructs(t *testing.T) {
 	}
 }
 
-// Candidates that do not fit into a device's memory pass through two buffers, slice by slice, with
-// the same ranks and predictions.
+// TestDevicesStream checks that candidates that do not fit into a device's memory pass through two
+// buffers, slice by slice, with the same ranks and predictions.
 func TestDevicesStream(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -352,8 +354,9 @@ func TestDevicesStream(t *testing.T) {
 	}
 }
 
-// The ranks of three ranges of the candidates add up: two devices count the first range in slices,
-// one device the second, and the processor the third.
+// TestDevicesShards checks that the ranks of three ranges of the candidates add up. Two devices
+// count the first range in slices, one device counts the second, and the processor counts the
+// third.
 func TestDevicesShards(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -387,7 +390,8 @@ func TestDevicesShards(t *testing.T) {
 	}
 }
 
-// If lists are too short for all candidates, there are more launches, but the ranks are the same.
+// TestDeviceListOverflow checks that, if lists are too short for all candidates, there are more
+// launches but the same ranks.
 func TestDeviceListOverflow(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -412,7 +416,8 @@ func TestDeviceListOverflow(t *testing.T) {
 	}
 }
 
-// If a device fails at any point, the ranking returns its error and frees the device's memory.
+// TestDeviceFaults checks that, if a device fails at any point, the ranking returns its error and
+// frees the device's memory.
 func TestDeviceFaults(t *testing.T) {
 	driver := standin.Use(t)
 	backends, err := kernel.Available()

@@ -29,8 +29,8 @@ type part struct {
 
 	staging *cuda.Pinned
 	copied  [2]*cuda.Event // events after the last copy from each half of staging
-	// Device memory for the candidates, for the factors of the operands, and for the bounds of each
-	// cuda.CandidateBlock of candidates.
+	// These fields are device memory for the candidates, for the factors of the operands, and for
+	// the bounds of each cuda.CandidateBlock of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory
 	entity, representative                    *cuda.Memory
 	centre, factor, inverse                   *cuda.Memory
@@ -187,7 +187,7 @@ func (p *part) clearPadding(m *cuda.Memory, rowBytes int64) {
 	p.stream.zero(m, at, min(m.Bytes()-at, cuda.CandidateTile*rowBytes))
 }
 
-// sendFeatures uploads φ, and returns ‖φ‖ and the sizes by position.
+// sendFeatures uploads φ, ‖φ‖ and the sizes, and returns ‖φ‖ and the sizes by position.
 func (p *part) sendFeatures(ctx context.Context, f *engine.Features) (norms, sizes []float64, err error) {
 	order := f.RowAt[p.first : p.first+p.n]
 	err = p.feed(ctx, p.phi, p.n, int64(4*p.k), func(values []float32, from int) {
@@ -232,8 +232,8 @@ func permute(dst, row []float32, terms []int32) {
 	clear(dst[len(terms):])
 }
 
-// quantise centres and balances φ and computes from it the operands of the tensor cores, with their
-// bounds for each block.
+// quantise centres and balances φ. From the result, it computes the operands of the tensor cores
+// and their bounds for each block.
 func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b operands) error {
 	at := int64(0)
 	for _, v := range []struct {

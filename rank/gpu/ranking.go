@@ -12,9 +12,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// slicing says how candidates pass through device memory: size candidates at a time, in one buffer
-// if all candidates fit. Otherwise there are two buffers, and one is filled while the candidates in
-// the other are screened.
+// slicing says how candidates pass through device memory: size candidates at a time, in one or two
+// buffers. With two, one is filled while the candidates in the other are screened. There is one
+// buffer if all candidates fit into it and there is only one pass or no room for a second buffer.
 type slicing struct {
 	size, buffers int
 	// constructs is true if the devices compute φ and ψ. kappa is then the κ of the model's slack.
@@ -71,7 +71,8 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 }
 
 // constructs reports whether the devices compute φ and ψ from the model's parameters, and returns κ
-// of the slack. They do if the parameters need at most half of the free memory of each device.
+// of the slack. They do if the model has matrix towers (model.MatrixTowers) of a dimension up to
+// cuda.MaxTowerDim, and if the parameters need at most half of the free memory of each device.
 func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
 	kappa, ok = model.MatrixTowers(m)
 	if !ok || m.Config().Dim > cuda.MaxTowerDim {
@@ -193,8 +194,8 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, slice engine.S
 	return b, err
 }
 
-// measureRows replaces the norms of φ with norms of the entities' parameters, if the devices
-// construct φ. The norms only determine the order of the candidates, so any values are correct.
+// measureRows sets the norms to norms of the entities' parameters, for devices that construct φ.
+// The norms only determine the order of the candidates, so any values are correct.
 func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, slice engine.Set) error {
 	f.Use(p, slice)
 	table, width := r.job.Model.Tensors()[0], model.Triangle(r.job.Model.Config().Dim)

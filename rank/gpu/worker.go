@@ -15,7 +15,7 @@ import (
 // worker does one goroutine's work on one device.
 type worker struct {
 	*ranking
-	// The block of queries to count, and the device's part of a buffer.
+	// part is the device's part of a buffer, and block is the block of queries to count.
 	part  *part
 	f     *engine.Features
 	block *engine.Block
@@ -27,12 +27,13 @@ type worker struct {
 	span   int          // the most candidates for a launch; a larger number made a list overflow
 	single bool         // screen the block in float32
 
-	// Device memory for the block: ψ, its operands for the tensor cores, the targets with their
-	// intervals, and the results.
+	// These fields are device memory for the block: ψ, its operands for the tensor cores, the
+	// targets with their intervals, and the results.
 	psi, halves, scales, sizes, rows, pairRows, targetStart, targetRow *cuda.Memory
 	thresholds, interval, answer, representative                       *cuda.Memory
 	counts, list, unresolved, known                                    *cuda.Memory
-	// Device memory for constructing ψ and φ: the block's queries, and remote targets.
+	// These fields are device memory for constructing ψ and φ of the block's queries and of remote
+	// targets.
 	queries, remote, remotePhi, remoteNorms, remoteSizes *cuda.Memory
 	memory                                               []*cuda.Memory
 }
@@ -44,8 +45,8 @@ const (
 	pairChunk = 1 << 15
 )
 
-// Offsets in worker.counts, in counters of 4 bytes: two counts for each target, and the lengths of
-// the two lists.
+// These are offsets in worker.counts, in counters of 4 bytes: two counts for each target under each
+// filter, and the lengths of the two lists.
 const (
 	betterAt     = 0
 	equalAt      = engine.NumFilters * engine.BlockTargets
@@ -93,7 +94,7 @@ type piece struct {
 	bytes int64
 }
 
-// pieces lists the memory of a worker, for vectors of length k. The device computes φ of
+// pieces lists the device memory of a worker, for vectors of length k. The device computes φ of
 // remoteTargets targets at a time.
 func (w *worker) pieces(k, remoteTargets int) []piece {
 	rows, targets, remote, width := int64(blockQueries), int64(engine.BlockTargets), int64(remoteTargets), int64(k)
@@ -142,7 +143,7 @@ func put[T any](w *worker, dst *cuda.Memory, n int, fill func([]T)) {
 	w.used = send(w.stream, dst, w.in, w.used, n, fill)
 }
 
-// send uploads the block's queries and targets. The next wait may return its error.
+// send uploads the block's queries and targets. The next wait may return an error of the upload.
 func (w *worker) send(ctx context.Context) error {
 	w.sendQueries()
 	targets := w.block.Targets
@@ -425,8 +426,8 @@ func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolve
 	return counts, int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt])), nil
 }
 
-// addPending leaves a pair to the reference scores. left is the number of candidates under each
-// filter.
+// addPending leaves a pair to the reference scores. left is the number that each filter's count
+// changes by, as in engine.Pending.
 func (w *worker) addPending(target uint32, position int, left [engine.NumFilters]int8) {
 	b := w.block
 	b.Pending = append(b.Pending, engine.Pending{
@@ -434,7 +435,7 @@ func (w *worker) addPending(target uint32, position int, left [engine.NumFilters
 	})
 }
 
-// eachUnresolved calls f for each of the n pairs that the float64 stage left.
+// eachUnresolved calls f for each of the n pairs that the float64 stage left unresolved.
 func (w *worker) eachUnresolved(ctx context.Context, n int, f func(cuda.Pair)) error {
 	const size = int64(unsafe.Sizeof(cuda.Pair{}))
 	for at := 0; at < n; at += pairChunk {

@@ -1,6 +1,6 @@
 // Package clustered creates synthetic models for benchmarks. They rank targets about as well as a
 // trained model does, among many close candidates. Their metrics say nothing about the quality of a
-// model, because they are fitted to all splits, including the test split.
+// model, because New fits them to all splits, including the test split.
 package clustered
 
 import (
@@ -142,7 +142,7 @@ func plainRecipe(cfg model.Config) recipe.Recipe {
 func trainRound(
 	ctx context.Context, round int, c recipe.Recipe, g *kg.Graph, centres model.Trainable, m train.Machine,
 ) error {
-	runtime.GC() // the garbage of the previous round is as large as this round
+	runtime.GC() // the garbage of the previous round takes as much memory as this round
 	needs, err := train.Memory(&c, g, m)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	g := zipf(t, 300)
 	for i, name := range model.Names() {
 		if testing.Short() && i%3 != 0 {
-			continue // one model with matrices, one with dot products and one with distances
+			continue // every third model is enough in short mode
 		}
 		made := func(seed uint64, threads int) [][]float32 {
 			m, err := New(t.Context(), config(g, name, 5), g, seed, machine(t, threads))
@@ -183,7 +183,7 @@ func sparse(entities, relations, triples int) *kg.Graph {
 	return g
 }
 
-// The parameters need the most memory or, with many relations, the training of the centres does.
+// Most of the memory is for the parameters or, with many relations, for the training of the centres.
 func TestMemory(t *testing.T) {
 	job := func(name string, d int, g *kg.Graph) proctest.Job {
 		title := fmt.Sprintf("%s, d = %d", name, d)

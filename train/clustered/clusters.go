@@ -40,8 +40,8 @@ func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []
 }
 
 // planted returns the clusters that the labels of the entities name, and the number of clusters.
-// The number is 0 if a label does not name a cluster, or names a cluster that is not less than
-// limit.
+// The number is 0 if a label does not name a cluster, or names a cluster with the number limit or
+// more.
 func planted(g *kg.Graph, limit int) (clusters []int32, count int) {
 	clusters = make([]int32, g.Entities.Len())
 	for e, label := range g.Entities.Labels() {
@@ -81,7 +81,8 @@ func (v *vector) normalize() {
 
 // sketch returns a vector of norm 1 for each entity. The vector starts as the normalised sum of
 // random vectors, one for each combination of relation and side in which the entity occurs. Each
-// round halves the vector and adds the direction of the sum of the neighbours' vectors.
+// round halves the vector, adds the direction of the sum of the neighbours' vectors, and normalises
+// the result.
 func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	vectors, err := roleVectors(ctx, g, seed)
 	if err != nil {

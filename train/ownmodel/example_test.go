@@ -18,10 +18,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// diagonal is DistMult, declared with exported names only: score Σ h_i r_i t_i.
+// diagonal is DistMult, declared with exported names only. Its score is Σ h_i r_i t_i.
 //
-// Reference, in float64: the chain over i from 0 of (h_i r_i) t_i. The first product is exact; the
-// second and the sum are rounded.
+// The reference score is computed in float64, as the sum of (h_i r_i) t_i in the order of i. The first
+// product is exact. The second product and every addition are rounded.
 var diagonal = &model.Spec{
 	Name: "diagonal", Score: "Σ h_i r_i t_i", MaxDim: 1 << 15,
 	Tensors: func(c model.Config) []model.Parameter {
@@ -65,7 +65,8 @@ func (m *diagonalModel) Feature(_ kg.Side, _, e int32, phi []float32) (size floa
 	return math.Sqrt(squares) * outward
 }
 
-// Query bounds d roundings in each term of the reference, and one for the bound itself.
+// Query returns a slack that covers d roundings of each term of the reference score. One rounding more
+// covers the computation of the bound.
 func (m *diagonalModel) Query(q kg.Query, psi []float32) model.Slack {
 	r := m.Row(relations, q.Relation)
 	var squares float64

@@ -1,7 +1,7 @@
 package recipe
 
-// Names from earlier versions (docs/decisions/0023-training-options-follow-the-field.md). Files,
-// command lines and the metadata of checkpoints may contain them. Recipe.Line writes them, so a
+// These are the names from earlier versions (docs/decisions/0023-training-options-follow-the-field.md).
+// Files, command lines and the metadata of checkpoints may contain them. Recipe.Line writes them, so a
 // recipe produces the same bytes in all versions.
 var (
 	// formerKeys maps the key of each renamed option to its former key.

@@ -12,10 +12,10 @@ import (
 // docs/training.md follow from this list.
 var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
-		"model: mquine, mquade (mquine without the cross matrix) or a vector model"),
+		"model, by name (mquade is mquine without the cross matrix)"),
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
-		"dimension d: entities are symmetric d × d matrices in mquine and mquade, d complex numbers in complex and "+
-			"rotate, and d real numbers in other models"),
+		"dimension d of the model's paper: entities are symmetric d × d matrices in mquine and mquade, d complex "+
+			"numbers in complex, rotate and rotate-l2, and d real numbers in most other models"),
 	declare("reciprocal", func(r *Recipe) *bool { return &r.Reciprocal }, false, setting.Bool,
 		"give every relation an inverse with separate parameters, which answers the head queries"),
 	declare("hyper", func(r *Recipe) *Hyper { return &r.Hyper }, "", hyper,
@@ -156,7 +156,7 @@ var layerKeys = [model.Layers]string{
 	model.InputLayer: "input_dropout", model.FeatureMaps: "feature_map_dropout", model.HiddenLayer: "hidden_dropout",
 }
 
-// Kinds of options that package setting lacks.
+// The functions below provide constructors of option values for declare.
 
 func whole(least, most int) func(*int) setting.Value {
 	return func(v *int) setting.Value { return setting.Whole(v, least, most) }

@@ -47,8 +47,9 @@ func Presets() []string {
 	return names
 }
 
-// Base returns the options that a run of a model starts from: a preset as in Preset, the model's own
-// if it has one, or without a preset the defaults of the model.
+// Base returns the options that a run of a model starts from. If preset is "", they are the defaults of
+// the model. Otherwise they are the preset, as in Preset, or the model's own version of the preset if
+// there is one.
 func Base(preset, dataset, model string) (Recipe, error) {
 	if preset == "" {
 		return DefaultFor(model)
@@ -57,7 +58,7 @@ func Base(preset, dataset, model string) (Recipe, error) {
 }
 
 // Preset returns a preset for a data set: "paper", the paper's hyper-parameters, or "best", the
-// best measured recipe. A data set after a colon, as in "paper:yago3-10", replaces the argument.
+// recipe tuned for the data set. A data set after a colon, as in "paper:yago3-10", replaces the argument.
 func Preset(preset, dataset string) (Recipe, error) { return presetOf(preset, dataset, "") }
 
 func presetOf(preset, dataset, model string) (Recipe, error) {

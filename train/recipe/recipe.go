@@ -54,7 +54,7 @@ type Recipe struct {
 	RegWarmup     int
 	Dropout       float64
 	EntityDropout float64
-	// The dropouts inside a model.Network.
+	// These dropouts apply inside a model.Network.
 	InputDropout, FeatureMapDropout, HiddenDropout float64
 
 	Optimiser    Optimiser

@@ -140,7 +140,7 @@ func TestRecipeFile(t *testing.T) {
 	_, err = read("")
 	require.NoError(t, err)
 
-	// Names from earlier versions.
+	// Names from earlier versions still work.
 	former, err := read("negatives: all\nloss: paper\ninit_deviation: 0.2\naverage: 0.5\n" +
 		"stop_metric: hits@3/tail/all\n")
 	require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestPresets(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.Check(), name)
 	}
-	// The paper's table "The best hyperparameters of MQuinE".
+	// row is a row of the paper's table "The best hyperparameters of MQuinE".
 	type row struct {
 		k, d, batch  int
 		alpha, gamma float64

@@ -81,8 +81,8 @@ func replaceAll(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// A missing state is an error if there is a log or a checkpoint, and nothing changes. Without them,
-// the run starts.
+// If there is a log or a checkpoint, a missing state is an error, and the files stay unchanged.
+// Otherwise the run starts.
 func TestResumeWithoutState(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for _, epochs := range []int{1, 3} {
@@ -128,7 +128,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	require.NoError(t, r.Close())
 	require.Len(t, steps, 5)
 
-	// The order in which Run.keep writes.
+	// Run.keep writes in this order.
 	order := []string{"last/", "best/", "log.jsonl", "loss.svg", "validation.svg"}
 	for epoch := range steps[:4] {
 		for written := range len(order) + 1 {

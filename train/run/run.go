@@ -42,7 +42,8 @@ const (
 //	log.jsonl           one train.Epoch per line
 //	last/               the checkpoint of the last epoch
 //	best/               the checkpoint of the best validated epoch
-//	loss.svg, validation.svg
+//	loss.svg            a plot of the loss
+//	validation.svg      a plot of the MRR on the validation split
 //	state.safetensors   what the next epoch needs
 //
 // Each epoch writes the state last, and is done once the state is written. A run repeats an
@@ -67,14 +68,14 @@ const stoppedEarly = "stopped early"
 
 // progress is the part of the state that is not a tensor.
 type progress struct {
-	epoch, steps int     // done
+	epoch, steps int     // numbers of epochs and steps done
 	best         float64 // best value of the metric so far
 	bestEpoch    int     // 0 before the first validation
 	waited       int     // validations since the best
 	stopped      string  // why the run stopped early, or ""
 }
 
-// Open opens the run in a folder and locks the folder until Close. It also opens finished runs.
+// Open opens the run in a folder. Unless the run is finished, Open locks the folder until Close.
 func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if err := r.open(ctx, m); err != nil {
@@ -173,6 +174,9 @@ func (r *Run) path(name ...string) string {
 // Finished returns why the run is finished, or "" if it is not.
 func (r *Run) Finished() string {
 	if r.progress.stopped == "" && r.progress.epoch >= r.Recipe.Epochs {
+		if r.progress.epoch == 1 {
+			return "the only epoch is done"
+		}
 		return fmt.Sprintf("all %d epochs are done", r.progress.epoch)
 	}
 	return r.progress.stopped

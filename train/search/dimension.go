@@ -142,7 +142,7 @@ func (d *dimension) String() string {
 func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // draw returns a random value. All choices, and all whole numbers in a linear range, have the same
-// probability. Other numbers are rounded to three digits.
+// probability. Numbers that need not be whole are rounded to three significant digits.
 func (d *dimension) draw(rng *rand.Rand) string {
 	if d.choices != nil {
 		return d.choices[rng.IntN(len(d.choices))]

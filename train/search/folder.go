@@ -219,7 +219,7 @@ func (t *Trial) renameOptions() {
 }
 
 // checkFixed compares all options of a trial with the recipe in its folder, unless the folder was
-// removed. It is necessary because trials.jsonl contains only the open options.
+// removed. This check is necessary because trials.jsonl contains only the open options.
 func (f *Folder) checkFixed(ctx context.Context, job Job) error {
 	dir := f.RunDir(job.Trial)
 	if _, err := os.Stat(filepath.Join(dir, run.ConfigFile)); errors.Is(err, fs.ErrNotExist) {

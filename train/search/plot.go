@@ -56,7 +56,7 @@ func (f *Folder) plot(interrupted *Trial) error {
 		c.X.Ticks = append(c.X.Ticks, float64(rung))
 	}
 	if failed > 0 {
-		c.Note = text.Plural(failed, "failed trial") + " not shown."
+		c.Note = text.Count(failed, "failed trial is", "failed trials are") + " not shown."
 	}
 	return atomicfile.WriteBytes(f.path(trialsPlotName), plot.SVG(c))
 }

@@ -33,7 +33,7 @@ func searched(t testing.TB, s *Search, n int, value func(trial, epochs int) floa
 
 func TestSearch(t *testing.T) {
 	open := space(t, "dropout: {min: 0, max: 0.9}\n")
-	// The values of trials 1, 2, … at any rung. The expectations are computed by hand.
+	// values holds the values of trials 1, 2, … at any rung. The expectations are computed by hand.
 	values := []float64{0.1, 0.3, 0.2, 0.5, 0.4, 0.05, 0.05, 0.05, 0.6, 0.05}
 	of := func(trial, _ int) float64 { return values[trial-1] }
 	for _, test := range []struct {

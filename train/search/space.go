@@ -128,7 +128,7 @@ func (s *Space) Values(c recipe.Recipe) []string {
 }
 
 // CheckMemory is like train.CheckMemory but checks the recipe in the space that needs the most
-// memory.
+// memory, as far as memoryKeys determine it.
 func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	// A search never draws invalid recipes.
 	recipes := slices.DeleteFunc(s.corners(), func(c recipe.Recipe) bool { return c.Check() != nil })
@@ -138,13 +138,15 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	return nil
 }
 
-// memoryKeys are the options that determine how much memory a run needs. The memory grows with each
-// numeric option.
+// memoryKeys are the options whose open values CheckMemory compares. The memory of a run grows with
+// each numeric option.
 var memoryKeys = []string{
-	"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "ema",
+	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "relation_weight",
+	"optimiser", "clip", "ema",
 }
 
-// corners returns recipes in the space, including the one that needs the most memory.
+// corners returns recipes in the space. As far as memoryKeys determine the memory, the recipe that needs
+// the most is among them.
 func (s *Space) corners() []recipe.Recipe {
 	corners := []recipe.Recipe{s.fixed}
 	for _, d := range s.open {

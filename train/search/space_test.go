@@ -155,6 +155,8 @@ func TestSpaceRefused(t *testing.T) {
 	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "all negatives need no count")
 	assert.ErrorContains(t, check("dim: {choice: [32, 256, 64]}"),
 		"the space contains recipes that do not fit into memory: training mquine, d = 256, on scattered needs about ")
+	blocks := "model: mquine\ndim: 32\nhyper: {choice: [none, blocks=64]}"
+	assert.ErrorContains(t, check(blocks), "training mquine, d = 32, on scattered needs about ")
 	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\nema: {min: 0, max: 0.9}"), " average 6")
 	assert.ErrorContains(t,
 		check("negatives: {choice: [1vsall, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),

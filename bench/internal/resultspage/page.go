@@ -101,8 +101,8 @@ func defaults(d *dataset) string {
 	return markdown(rows)
 }
 
-// processorTime returns the processor time of a run. For runs that lack it, it returns the elapsed
-// time and says so.
+// processorTime returns the processor time of a run. For a run without processor time, it returns
+// the elapsed time and says so.
 func processorTime(r record) string {
 	if r.ProcessorTime == "" && r.Time != "" {
 		return r.Time + " elapsed"

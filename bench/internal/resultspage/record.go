@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 )
 
-// protocols lists the side/filter pairs of an MRR, in the order of the tables. tail/train is the
-// paper's.
+// protocols lists the side/filter pairs of an MRR, in the order of the tables. The text of the
+// MQuinE paper describes tail/train, but its figures need tail/all (docs/evaluation.md).
 var protocols = []string{"tail/train", "head/train", "both/train", "tail/all", "head/all", "both/all"}
 
-// The main protocols of the tables.
+// These are the main protocols of the tables.
 const (
 	paperProtocol = "tail/all"
 	fullProtocol  = "both/all"
@@ -27,7 +27,8 @@ type dataset struct {
 	// Best is the name of the run with the best validation MRR. It is empty if the data set has no
 	// tuned recipe.
 	Best string `json:"best"`
-	// Paper is the test MRR that the MQuinE paper reports for tail/train, or 0 if it reports none.
+	// Paper is the test MRR that the MQuinE paper reports, which the tables compare with tail/all,
+	// or 0 if it reports none.
 	Paper float64 `json:"paper"`
 
 	runs []record
@@ -131,7 +132,7 @@ func (d *dataset) run(name string) *record {
 	return nil
 }
 
-// check finds typing mistakes: figures that contradict each other.
+// check returns an error for typing mistakes, such as figures that contradict each other.
 func (d *dataset) check(path string) error {
 	earlier := map[string]record{}
 	for i, r := range d.runs {

@@ -35,7 +35,7 @@ type Job struct {
 const jobKey = "MQUINE_TEST_JOB"
 
 // CompareEstimates runs each job in a separate process and compares the estimate with the peak
-// memory of the process. The estimate must be at least 70% of the peak. It must not exceed the
+// memory of the work. The estimate must be at least 70% of the peak. It must not exceed the
 // peak, because work that would succeed must never be refused. The calling test must do nothing
 // else.
 func CompareEstimates(t *testing.T, jobs []Job) {

@@ -5,7 +5,7 @@ package main
 import "testing"
 
 // TestFit compares fit with values that were computed by hand with the rules of NVIDIA's occupancy
-// calculator: 128 registers allow 16 warps, 255 allow 8.
+// calculator. For example, 128 registers allow 16 warps, and 255 allow 8.
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		arch                    string

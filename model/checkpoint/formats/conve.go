@@ -12,8 +12,8 @@ import (
 //	entities.dict, relations.dict      lines id<TAB>label, from the tool's vocabulary
 //
 // The first two rows of the tables of entities and relations belong to tokens without a label. The
-// inverse of a relation is the relation whose label ends in _reverse. The file does not
-// have the height of the images; see conveHeight.
+// inverse of a relation is the relation whose label ends in _reverse. The file does not contain the
+// height of the images; see conveHeight.
 var conve = &Format{
 	Name: "conve", Tool: "ConvE (TimDettmers/ConvE)",
 	Files: "*_conve_*.model, {entities,relations}.dict",
@@ -83,7 +83,7 @@ func convertConvE(f *Folder) (*Converted, error) {
 }
 
 // conveHeight returns a height of the image of an embedding with d entries for which 3 × 3 filters
-// give the number of inputs. It returns 0 if there is none. Heights a and d/2a give the same
+// give the number of inputs. It returns 0 if there is none. Heights a and d/(2a) give the same
 // number; conveHeight returns the larger one, as in the authors' 20 × 10.
 func conveHeight(d, inputs, channels int) int {
 	for height := d; height > 0; height-- {

@@ -1,11 +1,11 @@
 // Package formats reads the checkpoints of other tools.
 //
-// Each tool has a file, which declares a [Format]: how to recognise a folder of the tool, how to
-// open its parameters, and how they become the parameters of a model of package model. The list of
-// formats is [All]. Package checkpoint uses it; programs call checkpoint.Open.
+// The file of each tool declares a [Format]: how to recognise a folder of the tool, how to open its
+// parameters, and how they become the parameters of a model of package model. [All] lists the
+// formats. Package checkpoint uses this list; programs call checkpoint.Open.
 //
 // Nothing in a folder is ever executed. Float32 tables in the layout of package model stay in the
-// mapped file; other tables are converted, and a note says so.
+// mapped file. Other tables are converted; for a different type, a note says so.
 package formats
 
 import (
@@ -41,8 +41,8 @@ type Format struct {
 	open func(f *Folder) error
 	// vocabularies finds the labels of entities and relations; see ReadVocabularies.
 	vocabularies []vocabularyFiles
-	// elsewhere returns another folder that may hold the vocabularies, or "", and says what names
-	// that folder.
+	// elsewhere returns another folder dir that may hold the vocabularies, or "". where says what
+	// names that folder.
 	elsewhere func(f *Folder) (where, dir string, err error)
 	// labels returns the labels that the parameter files hold, if any. Vocabulary files take
 	// precedence.
@@ -138,11 +138,11 @@ type Converted struct {
 // negated returns the score of a tool that ranks smaller scores first.
 func negated(score float64) float64 { return -score }
 
-// squared returns −D², given −D.
+// squared returns −D², the score that a tool prints, given −D.
 func squared(score float64) float64 { return -score * score }
 
-// Find returns the format of a folder, or of a file that holds a checkpoint. It returns nil if there
-// is none.
+// Find returns the first format in All that reads the given folder, or file that holds a
+// checkpoint. It returns nil if there is none.
 func Find(path string) *Format {
 	i := slices.IndexFunc(All, func(f *Format) bool { return f.reads(path) })
 	if i < 0 {
@@ -314,8 +314,9 @@ func (f *Folder) unsupported(name, reason string) error {
 	return fmt.Errorf("%s holds model %.60q of %s, which mquine cannot rank yet%s", f.Path, name, f.Format.Tool, reason)
 }
 
-// chosen returns the name of the file that the user chose or, if a folder was given, the first of the
-// preferred files that exists, or the only file that ends in f.Format.Ending.
+// chosen returns the name of the file that the user chose. If the user chose a folder, it is the
+// first of the preferred files that exists. If none exists, it is the only file that ends in
+// f.Format.Ending.
 func (f *Folder) chosen(preferred ...string) (string, error) {
 	if f.file != "" {
 		return f.file, nil

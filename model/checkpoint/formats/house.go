@@ -18,9 +18,9 @@ import (
 //	k_dir_head, k_dir_tail       [R, 1, m]: directions of the coefficients
 //	k_scale_head, k_scale_tail   [R, g, m]: scales of the coefficients
 //
-// Every variant has the last three, even if it does not use them. best_model/ holds the same files
-// for the best validated step, which the tool tests. The .npy files have copies of the parameters;
-// their coefficients may be one step older.
+// Every variant has the translation and the coefficients, even if it does not use them. best_model/
+// holds the same files for the best validated step, which the tool tests. The .npy files have
+// copies of the parameters; their coefficients may be one step older.
 var house = &Format{
 	Name: "house", Tool: "HousE (rui9812/HousE)",
 	Files: "config.json, checkpoint, entity_embedding.npy, best_model/, *.dict",

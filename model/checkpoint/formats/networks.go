@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// This file contains the common parts of the formats with TuckER or ConvE.
+// This file contains the common parts of the formats that can hold TuckER or ConvE.
 
 // tuckER returns a TuckER model. core has the axes relation, head and tail. norms holds the
 // prefixes of the batch normalisations of head and product. It is empty if there is no batch
@@ -157,8 +157,8 @@ func (t Tensor) pick(rows []int) Tensor {
 const reverseSuffix = "_reverse"
 
 // pairReversed makes f.Relations the vocabulary of the relations without their inverses, which have
-// separate labels. It returns the numbers of each relation and its inverse in the former
-// vocabulary, in this order.
+// separate labels. rows lists, for each relation in turn, its number and the number of its inverse
+// in the former vocabulary.
 func (f *Folder) pairReversed() (rows []int, err error) {
 	var labels []string
 	for id, label := range f.Relations.Labels() {

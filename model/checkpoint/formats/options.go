@@ -80,7 +80,7 @@ func (o *options) fail(format string, args ...any) {
 	}
 }
 
-// wrong records that the value of an option has the wrong type.
+// wrong records that an option is missing or has the wrong type.
 func (o *options) wrong(key, want string) {
 	if v, given := o.values[key]; given {
 		o.fail("option %q is %.40q, not %s", key, fmt.Sprint(v), want)
@@ -106,7 +106,7 @@ func (o *options) boolean(key string) bool {
 	return v
 }
 
-// integer returns a positive number, such as a number of rows.
+// integer returns a positive integer, such as a number of rows.
 func (o *options) integer(key string) int {
 	v, _ := o.values[key].(json.Number)
 	n, err := strconv.ParseInt(v.String(), 10, 32)

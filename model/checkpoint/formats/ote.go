@@ -88,7 +88,7 @@ func convertOTE(f *Folder) (*Converted, error) {
 	}, nil
 }
 
-// bestNote is a note for files that were read from a subfolder.
+// bestNote returns a note for a tensor that was read from a subfolder, and nil for any other.
 func bestNote(t Tensor) []string {
 	switch dir := filepath.Base(filepath.Dir(t.Path)); dir {
 	case "best", "best_model":

@@ -157,7 +157,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 			relation.mapRows(separateQuaternions).mapRows(times(-1)), interleaved, nil)
 		if err == nil {
 			c.Notes = append(c.Notes, "PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, so the relations are negated; "+
-				"it interleaves the parts of quaternions, which mquine stores part by part")
+				"PyKEEN interleaves the parts of quaternions, and mquine stores them part by part")
 		}
 		return c, err
 	case "RotatE": // the tables hold complex numbers in pairs, and the norm has no option
@@ -202,9 +202,9 @@ func (f *Folder) pykeenOption(name string) string {
 	return text
 }
 
-// pykeenProjection returns a TransH, TransR or TransD, given the first tables of entities and of
-// relations. PyKEEN's TransH keeps the normals first and does not normalise them when it scores. Its
-// TransR and TransD shorten images longer than 1, in the norm of the score.
+// pykeenProjection returns a TransH, TransR or TransD, given its first table of entities and its
+// first table of relations. PyKEEN's TransH keeps the normals first and does not normalise them
+// when it scores. Its TransR and TransD shorten images longer than 1, in the norm of the score.
 func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Converted, error) {
 	second, err := f.tensor("relation_representations.1")
 	if err != nil {
@@ -231,8 +231,8 @@ func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Conver
 	return f.tableModel(config, interleaved, entity, relation, second)
 }
 
-// pykeenSimplE converts PyKEEN's SimplE, in which the tail meets the head's own tables: ½ Σ (a_h r a_t
-// + b_h r' b_t). It is DistMult with the rows [a, b] and ½[r, r'].
+// pykeenSimplE converts PyKEEN's SimplE, whose score ½ Σ (a_h r a_t + b_h r' b_t) uses the same
+// tables for heads and tails. It is DistMult with the rows [a, b] and ½[r, r'].
 func (f *Folder) pykeenSimplE() (*Converted, error) {
 	entity, err := f.joined("entity_representations.0", "entity_representations.1")
 	if err != nil {

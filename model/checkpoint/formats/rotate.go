@@ -17,12 +17,12 @@ import (
 //	relation_embedding.npy          float32 [R, hidden_dim], or twice as wide with double_relation_embedding
 //	entities.dict, relations.dict   lines id<TAB>label
 //
-// The vocabularies belong to the data set, so data_path of config.json may name their folder.
-// The file "checkpoint", a pickle, is not read. Only it contains pRotatE's modulus, which does not
-// affect ranks.
+// The vocabularies belong to the data set, so data_path of config.json may name their folder. This
+// format does not read the file "checkpoint", a pickle. Only that file contains pRotatE's modulus,
+// which does not affect ranks.
 //
-// Forks of the repository write the same files for other models. Their formats precede this one in
-// All and use isRotateFork, openRotate and rotateDataPath.
+// Forks of the repository write similar folders for other models. Their formats precede this one in
+// All and use isRotateFork and rotateDataPath.
 var rotate = &Format{
 	Name: "rotate", Tool: "the RotatE repository (DeepGraphLearning/KnowledgeGraphEmbedding)",
 	Files:        "config.json, {entity,relation}_embedding.npy, *.dict",
@@ -43,7 +43,8 @@ const (
 )
 
 // rotateModels maps the repository's models to names in package model and to the widths of the
-// rows, as multiples of hidden_dim. Width 0 means 1 or 2, and the same for both tables.
+// rows, as multiples of hidden_dim. Width 0 means that the widths of both tables are 1, or that
+// both are 2.
 var rotateModels = map[string]struct {
 	name             string
 	entity, relation int
@@ -55,8 +56,8 @@ var rotateModels = map[string]struct {
 	"pRotatE":  {"protate", 0, 0},
 }
 
-// isRotateFork reports whether dir has the tables of the RotatE repository, and a config.json that
-// names one of the models.
+// isRotateFork reports whether dir has the entity table of the RotatE repository, and a config.json
+// that names one of the models.
 func isRotateFork(dir string, models ...string) bool {
 	if !exists(dir, rotateConfig, rotateEntities) {
 		return false
@@ -72,7 +73,7 @@ func openRotate(f *Folder) error {
 	for _, t := range [][2]string{{rotateEntities, "entity"}, {rotateRelations, "relation"}} {
 		err := f.openNpy(t[0], t[1])
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s is missing: a folder of the RotatE repository holds %s, %s and %s",
+			err = fmt.Errorf("%s is missing: a checkpoint that the RotatE code wrote consists of %s, %s and %s",
 				filepath.Join(f.Path, t[0]), rotateConfig, rotateEntities, rotateRelations)
 		}
 		if err != nil {

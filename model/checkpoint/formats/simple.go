@@ -57,7 +57,7 @@ const simplEClamp = 20
 // relations, and inverse relations.
 var simplETables = []string{"ent_h_embs", "ent_t_embs", "rel_embs", "rel_inv_embs"}
 
-// simplEName reports whether the file may contain objects of a class. They become records.
+// simplEName reports whether the file may contain objects of a class, which become records.
 func simplEName(g pickle.Global) bool {
 	return g.Module == "SimplE" || g.Module == "torch" || strings.HasPrefix(g.Module, "torch.")
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbering is the position of the inverse of relation r in a table with 2R rows.
+// numbering says where a table with 2R rows keeps relation r and its inverse.
 type numbering uint8
 
 const (
-	// offset: the inverse of r is r + R (kbc and its forks, LibKGE).
+	// offset: relation r is row r, and its inverse is row r + R (kbc, DURA and LibKGE).
 	offset numbering = iota
-	// interleaved: relation r is row 2r, and its inverse row 2r + 1 (PyKEEN).
+	// interleaved: relation r is row 2r, and its inverse is row 2r + 1 (PyKEEN).
 	interleaved
 )
 
@@ -119,7 +119,7 @@ func (f *Folder) wrongRows(t Tensor, labels int, of string) error {
 		"use the vocabulary that the model was trained with", t.Path, t.Name, t.rows(), f.VocabularyDir, labels, of)
 }
 
-// alternate returns the rows of a table with 2n rows in the order 0, n, 1, n + 1 and so on.
+// alternate returns the rows of a table with 2n rows in the order 0, n, 1, n + 1, …, n − 1, 2n − 1.
 func alternate(values []float32, n int) []float32 {
 	width := len(values) / (2 * n)
 	result := make([]float32, 0, len(values))
@@ -211,7 +211,7 @@ func normalise(to, from []float32) {
 	}
 }
 
-// joined returns a table whose row i consists of rows i of the named tables, one after another.
+// joined returns a table whose row i consists of row i of each named table, one after another.
 func (f *Folder) joined(first string, others ...string) (Tensor, error) {
 	table, err := f.tensor(first)
 	for _, name := range others {

@@ -124,7 +124,7 @@ func (p *parser) boolean() (bool, error) {
 	return false, p.unexpected("True or False")
 }
 
-// tuple reads a shape: (), (3,), (3, 4) and so on.
+// tuple reads a shape, such as (), (3,) or (3, 4).
 func (p *parser) tuple() ([]int, error) {
 	if err := p.expect("("); err != nil {
 		return nil, err

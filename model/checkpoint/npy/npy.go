@@ -1,8 +1,7 @@
 // Package npy reads NumPy's .npy files of floating-point numbers or integers, and writes files of
-// float32. A file contains a magic
-// string, the format version, the length of the header, the header (element type, order and shape,
-// as a Python dictionary) and the elements. The package never executes anything in a file, and
-// checks everything in its header.
+// float32. A file contains a magic string, the format version, the length of the header, the header
+// (element type, order and shape, as a Python dictionary) and the elements. The package never
+// executes anything in a file, and checks everything in the header.
 //
 // The format is described at
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.

@@ -103,7 +103,6 @@ func TestOpenConverts(t *testing.T) {
 	}
 }
 
-// A file that WriteFile writes has the same shape and elements when it is read again.
 func TestOpenIntegers(t *testing.T) {
 	const header = `{'descr': '%s', 'fortran_order': False, 'shape': (2, 2), }`
 	values := []int64{7, -1, 1 << 31, 0}
@@ -128,6 +127,7 @@ func TestOpenIntegers(t *testing.T) {
 	assert.ErrorContains(t, err, `type "<f4", but only int64 and int32 can be read: save it again after astype('<i8')`)
 }
 
+// Open returns the shape and elements of a file that WriteFile wrote.
 func TestWriteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "array.npy")
 	values := make([]float32, 3*(1<<18)+3)

@@ -455,7 +455,7 @@ func (m *machine) pushGlobal(op byte) error {
 	return m.push(g)
 }
 
-// call interprets a call of a function or class. It executes nothing.
+// call interprets a call of a function or class. It runs no code that the pickle names.
 func (m *machine) call(op byte) error {
 	operands := 2
 	if op == opNewObjEx {

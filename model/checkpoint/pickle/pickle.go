@@ -1,9 +1,9 @@
 // Package pickle reads Python's pickles and never executes anything in them.
 //
 // A pickle is a program for a small stack machine. Its instructions build numbers, strings and
-// containers, and call functions by their names. [Read] builds the values, but calls no function:
-// the reader's [Options] list the functions whose results it can represent, and the classes whose
-// objects it may keep as plain records. Any other name is an error.
+// containers, and call functions by their names. [Read] builds the values, but calls no function.
+// Its [Options] list the functions whose results it can represent, and the classes whose objects it
+// may keep as plain records. Any other name is an error.
 //
 // Python's values become these Go values:
 //

@@ -215,7 +215,7 @@ func TestReadKeywords(t *testing.T) {
 	require.Equal(t, int64(2), k)
 }
 
-// The text of a value of any size is short.
+// Text returns a short text for a value of any size.
 func TestText(t *testing.T) {
 	bomb := []byte("\x80\x02N")
 	for range 60 { // 2⁶⁰ values, if they were printed

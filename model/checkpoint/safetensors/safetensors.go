@@ -1,7 +1,7 @@
 // Package safetensors reads and writes safetensors files. A file contains the length of the header
 // (8 bytes, little-endian), the header (JSON with the tensors' names, element types, shapes and
 // positions, and text metadata) and the tensors' data, little-endian and row-major. The package
-// never executes anything in a file, and checks everything in its header.
+// never executes anything in a file, and checks everything in the header.
 //
 // The format is described at https://github.com/huggingface/safetensors.
 package safetensors
@@ -28,9 +28,9 @@ type Tensor struct {
 // memory elsewhere. It is safe for concurrent use, except for Mark and Close.
 //
 // A program that writes to the open file changes its tensors: call Mark before using them and
-// Verify afterwards. If a program truncates the file, the next access crashes this process with a
-// bus error, as with every mapped file. WriteFile replaces the file, so programs that have the old
-// file open are not affected.
+// Verify afterwards. If a program truncates the file, the next access crashes this process, unless
+// package fault guards the access. WriteFile replaces the file, so programs that have the old file
+// open are not affected.
 type File struct {
 	path     string
 	mapped   *mapped.File

@@ -43,8 +43,8 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 		"a":{"data_offsets":[0,4],"shape":[],"dtype":"F32"},
 		"half":{"dtype":"BF16","shape":[2],"data_offsets":[20,24]}}  `
 	values := []float32{7, 1.5, -2, float32(math.Inf(1)), math.SmallestNonzeroFloat32, 0}
-	// The headers put the data at every offset modulo 4, so it is aligned once and copied in the
-	// other cases.
+	// The headers put the data at every offset modulo 4, so it is aligned in one case and copied in
+	// the other three.
 	for pad := range 4 {
 		f, err := Open(writeTemp(t, encode(header+strings.Repeat(" ", pad), values...)))
 		require.NoError(t, err)

@@ -21,7 +21,7 @@ type Float32 struct {
 	Values []float32
 }
 
-// WriteFile atomically writes the output of Write to the file path, which it replaces if it exists.
+// WriteFile atomically writes the output of Write to the file path. It replaces an existing file.
 // After an error or a cancelled context, path is unchanged.
 func WriteFile(ctx context.Context, path string, metadata map[string]string, tensors ...Float32) error {
 	return atomicfile.Write(path, func(w io.Writer) error {

@@ -178,7 +178,7 @@ func (b *builder) options(opaque func(pickle.Global) bool) pickle.Options {
 	return pickle.Options{Known: known, Opaque: opaque, Persistent: b.persistent}
 }
 
-// first returns the first argument of a call, which represents its result.
+// first returns the first argument of a call, which represents the call's result.
 func first(args pickle.Tuple) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("it has no argument")

@@ -1,10 +1,10 @@
 // Package torch reads the files that PyTorch's torch.save writes, without executing anything in
 // them.
 //
-// Since version 1.6, such a file is a zip archive: a pickle of the saved value, and one record for
-// each storage, which holds the elements of tensors. Older versions wrote a sequence of pickles,
-// followed by the storages. Package torch reads both. It maps the file into memory and does not
-// copy the elements of float32 tensors.
+// Since version 1.6, such a file is a zip archive. It has a pickle of the saved value, and one
+// record for each storage, which holds the elements of one or several tensors. Older versions wrote
+// a sequence of pickles, followed by the storages. Package torch reads both. It maps the file into
+// memory and does not copy the elements of float32 tensors.
 //
 // File torch/serialization.py in https://github.com/pytorch/pytorch defines the formats.
 package torch
@@ -146,9 +146,9 @@ func (a *archive) checkByteOrder() error {
 	return nil
 }
 
-// record returns the contents of a record, which share the memory of the file. It verifies their
-// checksum. Overlapping records are an error, so the time for all checksums is proportional to the
-// size of the file.
+// record returns the contents of a record, which share the memory of the file. It verifies the
+// record's checksum. Overlapping records are an error, so the time for all checksums is
+// proportional to the size of the file.
 func (a *archive) record(name string) ([]byte, error) {
 	name = a.top + name
 	record := a.records[name]
@@ -198,9 +198,9 @@ var legacyMagic = new(big.Int).SetBytes([]byte{0x19, 0x50, 0xa8, 0x6a, 0x20, 0xf
 
 const legacyProtocol = 1001
 
-// readLegacy reads the old format: the pickles of the magic number, the protocol, a dictionary that
-// describes the system, the value and the list of storage keys, and then, for each key, the number
-// of elements as a 64-bit integer and the elements.
+// readLegacy reads the old format. It begins with the pickles of the magic number, the protocol, a
+// dictionary that describes the system, the value and the list of storage keys. For each key, the
+// number of elements follows as a 64-bit integer, and then the elements.
 func readLegacy(contents []byte, opaque func(pickle.Global) bool) (any, error) {
 	rest := contents
 	storages := map[string]*storage{}

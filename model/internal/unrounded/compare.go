@@ -60,8 +60,9 @@ func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitu
 	return sum, magnitude
 }
 
-// expressive returns the score outside if a panel may compute it, which happens if an x is less than
-// its rounding error below 1, and the score inside if every x is at most its bound.
+// expressive returns the score outside if some x plus its rounding error exceeds 1, because a panel
+// may then compute that score. Otherwise it returns the score inside if every x is at most its
+// bound, and nil if not.
 func expressive(psi, phi []float32) *big.Float {
 	of := func(x float32) *big.Float { return exactly.Of(float64(x)) }
 	inside, outside := exactly.Of(0), exactly.Of(0)
@@ -88,7 +89,7 @@ func expressive(psi, phi []float32) *big.Float {
 	return nil
 }
 
-// boxE returns minus the sum of the two norms.
+// boxE returns minus the sum of the norms of the distances from the two boxes.
 func boxE(psi, phi []float32) *big.Float {
 	of := func(x float32) *big.Float { return exactly.Of(float64(x)) }
 	sums := [2]*big.Float{exactly.Of(0), exactly.Of(0)}

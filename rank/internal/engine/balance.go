@@ -37,8 +37,8 @@ func NewBalance(psi, phi [][]float32, width int) Balance {
 	return b
 }
 
-// moments returns the mean of rows, or zeros unless centred is true, and the root mean square of
-// the rows' differences from it.
+// moments returns the mean of rows, or zeros if centred is false, and the root mean square of the
+// rows' differences from it.
 func moments(rows [][]float32, width int, centred bool) (mean, rms []float64) {
 	mean, rms = make([]float64, width), make([]float64, width)
 	n := float64(len(rows))

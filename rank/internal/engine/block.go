@@ -58,7 +58,7 @@ type Block struct {
 }
 
 // Pending is a pair of a target and a candidate that only reference scores can order. The candidate
-// represents all candidates with the same parameters.
+// represents one or more candidates with the same parameters.
 type Pending struct {
 	Row, Target, Entity int32
 	// Left is the number of such candidates under each filter. It is negative to subtract
@@ -66,7 +66,7 @@ type Pending struct {
 	Left [NumFilters]int8
 }
 
-// NewBlock returns a block with room for the blocks of an engine.
+// NewBlock returns a block with room for the largest block of e.
 func NewBlock(j *Job, e Engine) *Block {
 	queries, entries := e.Room()
 	return &Block{

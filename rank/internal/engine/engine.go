@@ -28,11 +28,11 @@ const NumFilters = 3
 
 // Provider creates an engine for each ranking.
 type Provider interface {
-	// Test returns an error if the engine must not rank models of m's kind and size, because its
-	// ranks differ from the backend's.
+	// Test returns an error if the engine cannot rank m, or if its ranks for a model of m's kind
+	// and size differ from the backend's.
 	Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error
 	// Fallback reports whether the processor should rank in place of an engine that failed with
-	// err. If so, the provider is not used again.
+	// err. If so, the ranking does not use the provider again.
 	Fallback(err error) bool
 	// Memory returns the memory that a ranking uses for candidates, in bytes, and the number of
 	// slices.
@@ -149,8 +149,8 @@ type Job struct {
 	Tolerances []Tolerance
 
 	Plan
-	// Representatives maps every entity to the first one with identical parameters. It is nil if
-	// all differ.
+	// Representatives maps every candidate and target to the first of them with identical
+	// parameters. It is nil if all differ.
 	Representatives []int32
 	Phases          *Phases
 	Progress        Progress
@@ -161,19 +161,19 @@ type Progress struct {
 	// Done counts pairs of a query and a candidate. Compared counts pairs of a target and a
 	// candidate.
 	Done, Compared atomic.Int64
-	// Coarse, Undecided and Referenced count the pairs of a target and another candidate that
-	// reached, respectively, the fine codes of the int8 screen, the float64 scores and the
-	// reference scores.
+	// Coarse, Undecided and Referenced count pairs of a target and another candidate: the pairs
+	// that reached the fine codes of the int8 screen, the float64 scores, and the reference scores.
 	Coarse, Undecided, Referenced atomic.Int64
-	// Strips counts the strips of all calls, once for each chain of terms. Dropped counts the skipped
-	// ones: early exit leaves a strip before its last chain.
+	// Strips counts the strips of all calls, once for each chain of terms. Dropped counts, in the
+	// same way, the strips that early exit skipped.
 	Strips, Dropped atomic.Int64
 	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in
 	// nanoseconds.
 	Deciding atomic.Int64
 }
 
-// Rep returns the first entity that has the same parameters as e.
+// Rep returns the first candidate or target that has the same parameters as e, which is a candidate
+// or target too.
 func (j *Job) Rep(e int32) int32 {
 	if j.Representatives == nil {
 		return e

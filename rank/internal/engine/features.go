@@ -76,10 +76,10 @@ func (f *Features) Position(entity int32) int {
 // Entity returns the entity at a position.
 func (f *Features) Entity(position int) int32 { return f.Slice.Entity(int(f.RowAt[position])) }
 
-// Use sets the candidates, which are some of a pass. Their features are not computed yet.
+// Use sets the candidates to a slice of p's candidates. It does not compute their features.
 func (f *Features) Use(p Pass, slice Set) { f.Tower, f.Slice, f.N = p.Tower, slice, slice.Len() }
 
-// Fill computes φ, norms and sizes of some candidates of a pass.
+// Fill computes φ, norms and sizes of a slice of p's candidates.
 func (f *Features) Fill(ctx context.Context, j *Job, workers *Workers, p Pass, slice Set) error {
 	f.Use(p, slice)
 	return InChunks(ctx, j.Threads, f.N, 256, func(w, from, to int) {
@@ -113,9 +113,9 @@ func (f *Features) SortBy(key []float64) {
 	}
 }
 
-// OrderTerms sets the order of φ's entries. The score of a distance falls with every term, so the
-// entries that vary most over the candidates come first: early exit then rules out most candidates
-// after a few terms.
+// OrderTerms sets the order of φ's entries. If rankings leave strips early
+// (kernel.Comparison.Exits), a score falls with every term, so the entries that vary most over the
+// candidates come first. Early exit then rules out most candidates after a few terms.
 func (f *Features) OrderTerms() {
 	psi, phi := f.Tower.Compare.Words()
 	width, group := f.Tower.Phi, phi*f.Tower.Compare.Group()

@@ -98,8 +98,8 @@ func (l *Lists) narrowed(row int) *shortlist {
 	return list
 }
 
-// Threshold returns a score that at least K candidates of a row certainly reach, or −Inf. A
-// contender below it is not among the best.
+// Threshold returns a score below which a contender of a row is not among the best: a score that at
+// least K candidates certainly reach, the floor if Raise found it to be higher, or −Inf.
 func (l *Lists) Threshold(row int) float64 { return l.lists[row].threshold }
 
 // Add adds a candidate of the slice to the list of a row, unless FilterKnown leaves it out.

@@ -19,7 +19,7 @@ type Contender struct {
 type Stage uint8
 
 const (
-	// Screened intervals come from float32 scores.
+	// Screened intervals come from the scores of the screen, or from its fine codes if it has them.
 	Screened Stage = iota
 	// Rescored intervals come from float64 scores of the features.
 	Rescored
@@ -29,7 +29,7 @@ const (
 
 // shortlist finds the k best of any number of candidates with memory for about 2k. It keeps the
 // candidates that fewer than k others certainly surpass. At least k candidates certainly reach
-// threshold.
+// threshold, unless Lists.Raise raised it.
 type shortlist struct {
 	k         int
 	items     []Contender

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list keeps the k best candidates, in any order of their addition, and only candidates that may
-// be among the k best.
+// TestShortlist checks that a list keeps the k best candidates, in any order of their addition, and
+// only candidates that may be among the k best.
 func TestShortlist(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	for range 200 {

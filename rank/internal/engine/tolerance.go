@@ -11,8 +11,8 @@ import (
 //
 //	|s − s*| ≤ Absolute + Relative·|s*|
 //
-// in float64, each operation rounded separately. Candidates with exactly the target's reference
-// score tie with it in any case.
+// in float64, where each operation is rounded separately. Candidates with exactly the target's
+// reference score tie with it in any case.
 type Tolerance struct {
 	Absolute float64 `json:"absolute"`
 	Relative float64 `json:"relative"`

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The ends of a range tie with the target, and the numbers next to them outside the range do not.
+// TestTieRange checks that the ends of a range tie with the target, and that the numbers next to
+// them outside the range do not.
 func TestTieRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 34))
 	scores := map[string]func(float64) float64{

@@ -175,13 +175,14 @@ var MatrixKinds = []Kind{
 	}},
 }
 
-// Model returns a model of dimension d, or of the largest dimension that it supports.
+// Model returns a model of dimension d, or of the largest dimension that it supports if d is
+// larger.
 func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind) model.Model {
 	return ModelOf(t, Config(t, name, d, g), seed, kind)
 }
 
-// Config returns a configuration of a model for a graph, with the dimension d or the largest one that
-// the model supports.
+// Config returns a configuration of a model for a graph, with the dimension d, or with the largest
+// dimension that the model supports if d is larger.
 func Config(t testing.TB, name string, d int, g *kg.Graph) model.Config {
 	spec, err := model.Lookup(name)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Choice returns a Value that is one of the given words. Its method Choices returns them.
+// Choice returns a Value that accepts the given words. Its method Choices returns the words.
 func Choice[T ~string](variable *T, from ...T) Value { return &choice[T]{variable, from} }
 
 type choice[T ~string] struct {
@@ -92,7 +92,8 @@ func (r *real) Set(text string) error {
 	return nil
 }
 
-// Bool returns a Value that is true or false. Its flag can be given without a value.
+// Bool returns a Value that accepts true and false, as strconv.ParseBool does. Its flag needs no
+// value.
 func Bool(variable *bool) Value { return (*boolean)(variable) }
 
 type boolean bool

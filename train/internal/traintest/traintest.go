@@ -84,7 +84,7 @@ func WriteFiles(t testing.TB, dir string, names ...string) {
 	}
 }
 
-// Contents maps the paths of the files below a folder to their contents.
+// Contents returns the contents of the files below a folder, by path.
 func Contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -122,6 +122,7 @@ func Digest(t testing.TB, path ...string) string {
 // Litter is a name in the form that package atomicfile uses for temporary files.
 const Litter = ".model.safetensors.0123456789abcdef.mquine-tmp"
 
-// Gone is the error about a folder that was removed while it was in use.
+// Gone is the end of the error about a folder that was removed while it was in use. The path comes
+// before it.
 const Gone = " was removed or replaced while the folder was in use, so nothing more is written there: " +
 	"restore it and use --resume, or start again"

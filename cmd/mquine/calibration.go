@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/metrics/classify"
+)
+
+// calibrationSchema is the version of the files of --calibration.
+const calibrationSchema = "mquine.calibration/1"
+
+// calibrationFile is a calibration for the scores of a checkpoint.
+type calibrationFile struct {
+	Schema     string             `json:"schema"`
+	Provenance metrics.Provenance `json:"provenance"`
+	// Side is the side of the queries whose scores were calibrated, and Negatives says where the false
+	// triples came from.
+	Side      string `json:"side"`
+	Negatives string `json:"negatives"`
+	classify.Calibration
+}
+
+// calibrated holds the flag of commands that turn scores into probabilities.
+type calibrated struct {
+	calibrationFile string
+}
+
+func (c *calibrated) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.calibrationFile, "calibration", "",
+		"add probabilities by the calibration in `FILE` (see mquine classify)")
+	inGroup(cmd, inputFlags, "calibration")
+	markInput(cmd, "calibration")
+}
+
+// read reads the file of the flag, which must be for the checkpoint and the side of the queries. It
+// returns nil without the flag.
+func (c *calibrated) read(ctx context.Context, s *subject, side kg.Side) (*classify.Calibration, error) {
+	if c.calibrationFile == "" {
+		return nil, nil
+	}
+	contents, err := input.ReadFile(ctx, c.calibrationFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the calibration %s: %w", c.calibrationFile, text.Cause(err))
+	}
+	var file calibrationFile
+	if err := json.Unmarshal(contents, &file); err != nil || file.Schema != calibrationSchema {
+		return nil, fmt.Errorf("%s is not a calibration (%s): write one with mquine classify --calibration",
+			c.calibrationFile, calibrationSchema)
+	}
+	if err := file.Check(); err != nil {
+		return nil, fmt.Errorf("the calibration %s is damaged (%w): write it again with mquine classify --calibration",
+			c.calibrationFile, err)
+	}
+	digest, err := s.checkpoint.SHA256(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if digest != file.Provenance.Checkpoint.SHA256 {
+		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
+			"mquine classify --calibration", c.calibrationFile, file.Provenance.Checkpoint.Path, s.checkpoint.Path)
+	}
+	if file.Side != side.String() {
+		return nil, fmt.Errorf("the calibration %s is for --side %s: use this side, or write another calibration",
+			c.calibrationFile, file.Side)
+	}
+	return &file.Calibration, nil
+}

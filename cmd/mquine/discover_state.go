@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/filelock"
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+// searchSchema is the version of the files of --state.
+const searchSchema = "mquine.discover-state/1"
+
+// saveEvery is the time between two saves of a search. Tests shorten it.
+var saveEvery = 30 * time.Second
+
+// searchFolder keeps an unfinished search in the folder of --state: finished lines in files part-N.tsv
+// and everything else in state.json.
+type searchFolder struct {
+	dir   string
+	lock  *os.File
+	state searchState
+	lines bytes.Buffer // lines since the last save
+	saved time.Time
+}
+
+// searchState is the contents of state.json.
+type searchState struct {
+	Schema string `json:"schema"`
+	// Search is the search: its model, data and options.
+	Search json.RawMessage `json:"search"`
+	// Parts is the number of files with lines. Queries and Kept are as in rank.DiscoveryState.
+	Parts   int          `json:"parts"`
+	Queries int          `json:"queries"`
+	Kept    []keptTriple `json:"kept"`
+}
+
+// keptTriple is a rank.Discovered with the bits of its numbers, because JSON has no infinities.
+type keptTriple struct {
+	Head     int32  `json:"head"`
+	Relation int32  `json:"relation"`
+	Tail     int32  `json:"tail"`
+	Rank     int    `json:"rank"`
+	Score    uint64 `json:"score_bits"`
+	Z        uint64 `json:"z_bits"`
+}
+
+// openSearch opens the folder of a search, or creates it.
+func openSearch(dir string, search any) (_ *searchFolder, err error) {
+	description, err := json.Marshal(search)
+	if err != nil {
+		return nil, err
+	}
+	f := &searchFolder{dir: dir, saved: time.Now(), state: searchState{Schema: searchSchema, Search: description}}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("cannot create %s: %w", dir, text.Cause(err))
+	}
+	if f.lock, err = filelock.Open(dir, os.O_RDONLY); err == nil {
+		err = filelock.Lock(f.lock)
+	}
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, fmt.Errorf("another search uses %s: name another folder", dir)
+	case err != nil && !errors.Is(err, filelock.ErrUnsupported):
+		return nil, fmt.Errorf("cannot use %s: %w", dir, text.Cause(err))
+	}
+	contents, err := os.ReadFile(f.path("state.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		entries, err := os.ReadDir(dir)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("cannot read %s: %w", dir, text.Cause(err))
+		case len(entries) > 0:
+			return nil, fmt.Errorf("%s holds other files: name a new folder", dir)
+		}
+		return f, f.write()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", f.path("state.json"), text.Cause(err))
+	}
+	var state searchState
+	if err := json.Unmarshal(contents, &state); err != nil || state.Schema != searchSchema || state.Parts < 0 {
+		return nil, fmt.Errorf("%s is not the state of a search (%s): name a new folder",
+			f.path("state.json"), searchSchema)
+	}
+	if !bytes.Equal(compact(state.Search), description) {
+		return nil, fmt.Errorf("%s holds another search: use its checkpoint, data set and options, which %s lists, "+
+			"or name a new folder", dir, f.path("state.json"))
+	}
+	f.state = state
+	f.state.Search = description
+	return f, nil
+}
+
+// compact removes the indentation of JSON.
+func compact(document json.RawMessage) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, document) != nil {
+		return nil
+	}
+	return b.Bytes()
+}
+
+func (f *searchFolder) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *searchFolder) part(i int) string { return f.path(fmt.Sprintf("part-%06d.tsv", i)) }
+
+// resume returns the state from which to resume, or nil if the search is new.
+func (f *searchFolder) resume() *rank.DiscoveryState {
+	if f.state.Queries == 0 {
+		return nil
+	}
+	s := &rank.DiscoveryState{Queries: f.state.Queries}
+	for _, t := range f.state.Kept {
+		s.Kept = append(s.Kept, rank.Discovered{
+			Triple: kg.Triple{Head: t.Head, Relation: t.Relation, Tail: t.Tail}, Rank: t.Rank,
+			Score: math.Float64frombits(t.Score), Z: math.Float64frombits(t.Z),
+		})
+	}
+	return s
+}
+
+// add adds a line.
+func (f *searchFolder) add(row []string) { f.lines.WriteString(strings.Join(row, "\t") + "\n") }
+
+// save saves the state, unless the last save was a short time ago.
+func (f *searchFolder) save(s rank.DiscoveryState) error {
+	if time.Since(f.saved) < saveEvery {
+		return nil
+	}
+	if f.lines.Len() > 0 {
+		if err := atomicfile.WriteBytes(f.part(f.state.Parts), f.lines.Bytes()); err != nil {
+			return err
+		}
+		f.state.Parts++
+		f.lines.Reset()
+	}
+	f.state.Queries, f.state.Kept = s.Queries, make([]keptTriple, len(s.Kept))
+	for i, t := range s.Kept {
+		f.state.Kept[i] = keptTriple{
+			t.Triple.Head, t.Triple.Relation, t.Triple.Tail, t.Rank, math.Float64bits(t.Score), math.Float64bits(t.Z),
+		}
+	}
+	f.saved = time.Now()
+	return f.write()
+}
+
+// write writes state.json.
+func (f *searchFolder) write() error {
+	contents, err := json.MarshalIndent(f.state, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(f.path("state.json"), append(contents, '\n'))
+}
+
+// copyLines writes the lines of all parts, and those since the last save, to w.
+func (f *searchFolder) copyLines(w io.Writer) error {
+	for i := range f.state.Parts {
+		part, err := os.Open(f.part(i))
+		if err != nil {
+			return fmt.Errorf("cannot read %s: %w", f.part(i), text.Cause(err))
+		}
+		_, err = io.Copy(w, part)
+		part.Close()
+		if err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(f.lines.Bytes())
+	return err
+}
+
+// remove removes the files of a finished search, and the folder if nothing else is in it.
+func (f *searchFolder) remove() error {
+	for i := range f.state.Parts + 1 { // a killed process may have left a part that the state does not count
+		if err := os.Remove(f.part(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot remove %s: %w", f.part(i), text.Cause(err))
+		}
+	}
+	if err := os.Remove(f.path("state.json")); err != nil {
+		return fmt.Errorf("cannot remove %s: %w", f.path("state.json"), text.Cause(err))
+	}
+	f.close()
+	_ = os.Remove(f.dir) // fails if it holds other files
+	return nil
+}
+
+func (f *searchFolder) close() {
+	if f.lock != nil {
+		f.lock.Close()
+	}
+}
+
+// writeResumable searches the triples with a state in a folder, and writes them to the file of --out.
+func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
+	digests, err := f.digests(ctx)
+	if err != nil {
+		return err
+	}
+	folder, err := openSearch(d.stateDir, map[string]any{
+		"checkpoint_sha256": digests[0], "data_sha256": digests[1], "side": f.Side, "k": f.K, "per": f.Per,
+		"order": f.Order, "relations": f.Relations, "restrictions": f.Restrictions, "calibration": f.calibration,
+	})
+	if err != nil {
+		return err
+	}
+	defer folder.close()
+	f.Resume, f.Save = folder.resume(), folder.save
+	if f.Resume != nil {
+		printNote(f.log, "resuming the search in %s after %s", d.stateDir, text.Plural(f.Resume.Queries, "query"))
+	}
+	for t := range f.search(ctx) {
+		folder.add(t.fields())
+	}
+	if f.err != nil {
+		return resumableError{f.err, "repeat the command"}
+	}
+	err = atomicfile.Write(d.out, func(w io.Writer) error {
+		if _, err := io.WriteString(w, strings.Join(f.header(), "\t")+"\n"); err != nil {
+			return err
+		}
+		return folder.copyLines(w)
+	})
+	if err != nil {
+		return err
+	}
+	return folder.remove()
+}

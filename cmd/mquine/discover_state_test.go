@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// discoverUntilSaved cancels a search with --state once it has saved triples, and returns its
+// outcome.
+func discoverUntilSaved(t *testing.T, state string, args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(state, "part-000000.tsv")); err == nil {
+				cancel()
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+	}()
+	var stdout, stderr bytes.Buffer
+	status := execute(ctx, time.Now(), append(args, "--state", state), strings.NewReader(""), &stdout, &stderr)
+	return outcome{status, stdout.String(), stderr.String()}
+}
+
+// A search that was interrupted and continued finds the same triples as a search without --state.
+func TestDiscoverState(t *testing.T) {
+	defer func(d time.Duration) { saveEvery = d }(saveEvery)
+	saveEvery = 0
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	data, model := path("data"), path("checkpoint")
+	require.NoError(t, os.Mkdir(data, 0o755))
+	const entities, relations = 1500, 80 // more queries than a batch has
+	var train strings.Builder
+	for i := range entities {
+		fmt.Fprintf(&train, "e%d\tr%d\te%d\n", i, i%relations, (7*i+3)%entities)
+	}
+	for _, split := range []string{"train", "valid", "test"} {
+		require.NoError(t, os.WriteFile(filepath.Join(data, split+".txt"), []byte(train.String()), 0o644))
+		train.Reset()
+		train.WriteString("e1\tr0\te" + split + "\n")
+	}
+	succeed(t, "init", "--model", "distmult", "--dim", "4", "--data", data, "--out", model)
+	search := []string{"discover", model, "--data", data, "--per", "relation", "-k", "5", "--out"}
+	plain, out, state := path("plain.tsv"), path("out.tsv"), path("state")
+	succeed(t, append(search, plain)...)
+	search = append(search, out)
+	interrupted := false
+	for range 20 { // until the search does not end before it is cancelled
+		o := discoverUntilSaved(t, state, search...)
+		if interrupted = o.status == exitInterrupted; interrupted {
+			assert.Contains(t, o.stderr, "mquine discover: interrupted; to continue: repeat the command\n")
+			assert.NoFileExists(t, out)
+			break
+		}
+		require.NoError(t, os.Remove(out))
+	}
+	require.True(t, interrupted)
+
+	search = append(search, "--state", state)
+	mquine(t, append(slices.Clone(search), "--side", "head")...).
+		requireSentence(t, exitFailed, state+" holds another search")
+	o := succeed(t, search...)
+	assert.Regexp(t, `resuming the search in .* after \d+,\d+ queries\n`, o.stderr)
+	want, err := os.ReadFile(plain)
+	require.NoError(t, err)
+	got, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got))
+	assert.NoDirExists(t, state)
+
+	with := func(state string, more ...string) outcome {
+		return mquine(t, append([]string{"discover", model, "--data", data, "--state", state}, more...)...)
+	}
+	with(data, "--out", out).requireSentence(t, exitFailed, data+" holds other files")
+	with(path("new")).requireSentence(t, exitUsage, "--state DIR needs --out FILE")
+	broken := path("broken")
+	require.NoError(t, os.Mkdir(broken, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "state.json"), []byte("{"), 0o644))
+	with(broken, "--out", out).requireSentence(t, exitFailed, "is not the state of a search")
+}
