@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,55 @@ func ReadList(ctx context.Context, path, owner, kind string, v *Vocabulary) (ids
 		err = fmt.Errorf("%s is empty: write one %s in each line", path, kind)
 	}
 	return ids, err
+}
+
+// ReadCandidates reads the candidates of queries. Each line lists the candidates of one query, which
+// are labels of v separated by tabs and may repeat; the target of query i, answers[i], must not be
+// among them. The result holds a list of identifiers in ascending order for each query. The file may
+// be compressed (.gz, .zst). An error names the file and the line, and says that owner lacks an
+// unknown label.
+func ReadCandidates(ctx context.Context, path, owner string, v *Vocabulary, answers []int32) ([][]int32, error) {
+	lists := make([][]int32, 0, len(answers))
+	err := newOpening().readFile(ctx, path, func(l *lines) error {
+		for {
+			line, err := l.next()
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			switch {
+			case len(lists) == len(answers):
+				return l.errorf("there are only %s to rank: write one line for each, in the order of the split",
+					text.Plural(len(answers), "triple"))
+			case len(line) == 0:
+				return l.errorf("no candidates: list at least one")
+			}
+			list := make([]int32, 0, 1+bytes.Count(line, []byte{'\t'}))
+			for label := range bytes.SplitSeq(line, []byte{'\t'}) {
+				id, ok := v.lookup(label)
+				if !ok {
+					_, err := v.Find(owner, "entity", string(label))
+					return l.errorf("%w", err)
+				}
+				if id == answers[len(lists)] {
+					return l.errorf("%.200q is the true answer to this query: list only its competitors", label)
+				}
+				list = append(list, id)
+			}
+			slices.Sort(list)
+			lists = append(lists, list)
+		}
+	})
+	if err == nil && len(lists) < len(answers) {
+		err = fmt.Errorf("%s has %s, but there are %s to rank: write one line for each, in the order of the split",
+			path, text.Plural(len(lists), "line"), text.Plural(len(answers), "triple"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lists, nil
 }
 
 // Find returns the identifier of a label. If v lacks the label, the error says that owner does not

@@ -13,6 +13,8 @@ const (
 	ListedCandidates   = "list"     // the entities in a file
 	TypedCandidates    = "type"     // the entities of some types
 	ObservedCandidates = "observed" // the entities seen on the side of the relation in training
+	// GivenNegatives are the entities that a file lists for each query, and the target.
+	GivenNegatives = "negatives"
 )
 
 // Restriction describes the candidates of one side, if they are not all entities.
@@ -21,10 +23,13 @@ type Restriction struct {
 	// Names is the file of a list, or the types.
 	Names []string `json:"names,omitempty"`
 	// Entities is the number of candidates before a filter. If it depends on the relation, it is the
-	// largest number.
+	// largest number. For given negatives, it is the length of the longest list, and Fewest of the
+	// shortest.
 	Entities int `json:"entities"`
+	Fewest   int `json:"fewest,omitempty"`
 	// SHA256 is the checksum of the candidates' labels in the order of the checkpoint, each with a
-	// line feed. It is empty if the candidates depend on the relation.
+	// line feed. For given negatives, it is the checksum of the file. It is empty if the candidates
+	// depend on the relation.
 	SHA256 string `json:"sha256,omitempty"`
 }
 
@@ -33,6 +38,11 @@ type Restriction struct {
 func (r *Restriction) String() string {
 	n := text.Plural(r.Entities, "candidate")
 	switch r.Kind {
+	case GivenNegatives:
+		if r.Fewest < r.Entities {
+			return fmt.Sprintf("%s to %s given negatives", text.Comma(r.Fewest), text.Comma(r.Entities))
+		}
+		return text.Plural(r.Entities, "given negative")
 	case ObservedCandidates:
 		return "candidates observed with the relation"
 	case TypedCandidates:
@@ -45,6 +55,8 @@ func (r *Restriction) String() string {
 type Restrictions struct {
 	Tail *Restriction `json:"tail,omitempty"`
 	Head *Restriction `json:"head,omitempty"`
+	// Sample describes the drawn candidates if the metrics are estimates.
+	Sample *Sample `json:"sample,omitempty"`
 	// Excluded counts the queries that are left out because their target is not a candidate.
 	Excluded int `json:"excluded_queries,omitempty"`
 }
@@ -73,6 +85,9 @@ func (r *Restrictions) Describe(sides rank.Sides, all int) string {
 		s = head
 	default:
 		s = fmt.Sprintf("tails among %s, heads among %s", tail, head)
+	}
+	if r.Sample != nil {
+		s += ", " + r.Sample.String()
 	}
 	if r.Excluded > 0 {
 		s += fmt.Sprintf(", %s left out", text.Plural(r.Excluded, "query"))

@@ -38,6 +38,7 @@ var Protocols = []Protocol{
 	},
 	{Name: "pykeen", Tool: "PyKEEN", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic},
 	{Name: "openke", Tool: "OpenKE", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
+	{Name: OGB, Tool: "OGB", Sides: rank.BothSides, Filter: rank.None, Ties: rank.Realistic},
 	{Name: "paper", Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic},
 }
 
@@ -62,6 +63,11 @@ func formatTolerance(t rank.Tolerance) string {
 // float32Error estimates the error of a score that a tool computes in float32. The error depends on
 // the tool's order of operations, so this is not a bound.
 var float32Error = rank.Tolerance{Absolute: 1e-6, Relative: 1e-6}
+
+// OGB is the name of the protocol of ogbl-wikikg2 and ogbl-biokg in the Open Graph Benchmark: each
+// target is ranked among the negatives that the data set gives for it (Evaluator._eval_mrr in
+// ogb/linkproppred/evaluate.py).
+const OGB = "ogb"
 
 // RelationProtocol is the name of the protocol of reports about the side rank.RelationSide, which
 // ranks relations among all relations.

@@ -35,6 +35,8 @@ type Report struct {
 	// the ranks under a tool's protocol differ from exact ranks, or may differ from the tool's.
 	Tolerance  *rank.Tolerance `json:"tolerance,omitempty"`
 	Deviations []Deviation     `json:"deviations,omitempty"`
+	// Estimate describes the errors of the metrics if they are estimates (Restrictions.Sample).
+	Estimate *Estimate `json:"estimate,omitempty"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
 

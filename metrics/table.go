@@ -176,6 +176,9 @@ func (r *Report) caption(o TableOptions) string {
 	if r.Restrictions != nil {
 		caption += fmt.Sprintf(" Candidates: %s.", r.candidates())
 	}
+	if slices.ContainsFunc(Protocols, func(p Protocol) bool { return p.Name == r.Protocol }) {
+		caption += fmt.Sprintf(" Protocol: %s.", r.Protocol)
+	}
 	return caption
 }
 

@@ -119,9 +119,7 @@ func (o Options) sets(m model.Model) *sets {
 		return s
 	}
 	for _, list := range o.Among.lists {
-		first, _ := slices.BinarySearch(list, int32(r.First))
-		last, _ := slices.BinarySearch(list, int32(r.Last))
-		set := engine.List(list[first:last])
+		set := engine.List(s.list[0].Within(list))
 		if set.Len() == r.Last-r.First {
 			set = s.list[0]
 		}

@@ -129,7 +129,7 @@ func TestAllCandidates(t *testing.T) {
 	assert.Equal(t, want.Ranks, got.Ranks)
 	o, err := Options{Among: all}.Resolve(t.Context(), m)
 	require.NoError(t, err)
-	assert.Len(t, newPlan(m, o.sets(m), got.Ranks, len(got.Ranks)).Passes, 1)
+	assert.Len(t, newPlan(m, o.sets(m), got.Ranks, len(got.Ranks), nil).Passes, 1)
 }
 
 func TestCandidatesErrors(t *testing.T) {

@@ -156,17 +156,14 @@ func (d *decider) settle(b *engine.Block, p rowPairs) (asked int64) {
 				continue
 			}
 			asked += int64(bits.OnesCount64(lanes))
-			switch {
-			case c.entity == b.Job.Rep(b.Targets[t].Answer):
-				p.removed.count(&b.Counts[t].Equal, lanes)
-			case c.low >= b.TieLow[t] && c.high <= b.TieHigh[t]:
-				p.removed.count(&b.Counts[t].Equal, lanes)
-			case c.low > b.High[t]:
-				p.removed.count(&b.Counts[t].Better, lanes)
-			case c.high < b.Low[t]:
-			default:
+			switch b.Order(int32(t), c.entity, c.low, c.high) {
+			case engine.Undecided:
 				left |= lanes
 				continue
+			case engine.Equal:
+				p.removed.count(&b.Counts[t].Equal, lanes)
+			case engine.Better:
+				p.removed.count(&b.Counts[t].Better, lanes)
 			}
 			p.pairs[j+1] &^= lanes
 		}

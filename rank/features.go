@@ -22,9 +22,12 @@ type features struct {
 const groupPanels = 16
 
 // featureBytes returns the memory for the features of one candidate.
-func featureBytes(width int) int64 {
+func featureBytes(width int) int64 { return rowBytes(width) + int64(4*mostTerms(width)) }
+
+// rowBytes returns the memory for the features of one candidate without its panel.
+func rowBytes(width int) int64 {
 	const perRow = 8 + 8 + 4 + 4 // Norms, Sizes, RowAt, PositionOf
-	return int64(4*engine.PairPad(width) + 4*mostTerms(width) + perRow)
+	return int64(4*engine.PairPad(width) + perRow)
 }
 
 // mostTerms returns the largest number of words that a candidate needs in the panels and after

@@ -27,7 +27,15 @@ func countCandidates(ctx context.Context, j *engine.Job, x *kg.Index, ranks []Ra
 	for _, p := range j.Passes {
 		err := engine.InChunks(ctx, j.Threads, p.Last-p.First, 64, func(_, first, last int) {
 			for _, q := range j.Queries[p.First+first : p.First+last] {
-				countCandidatesOf(j.Targets[q.First:q.Last], p.Candidates, x.Answers(q.Query), ranks)
+				known := x.Answers(q.Query)
+				if j.Listed == nil {
+					countCandidatesOf(j.Targets[q.First:q.Last], p.Candidates, known, ranks)
+					continue
+				}
+				for t := q.First; t < q.Last; t++ {
+					target := j.Targets[t]
+					ranks[target.Rank].Candidates = countListed(target.Answer, j.Listed[t], p.Candidates, known)
+				}
 			}
 		})
 		if err != nil {
@@ -56,6 +64,23 @@ func countCandidatesOf(targets []engine.Target, candidates engine.Set, known kg.
 			addFilters(count, filtersOf[known.Splits[i]], 1)
 		}
 	}
+}
+
+// countListed is countCandidates for a target with listed candidates.
+func countListed(answer int32, listed []int32, among engine.Set, known kg.Answers) (left [NumFilters]int32) {
+	n := int32(len(listed))
+	if among.Find(answer) >= 0 {
+		n++
+	}
+	for f := range left {
+		left[f] = n
+	}
+	for _, e := range listed {
+		if i, isKnown := slices.BinarySearch(known.Entities, e); isKnown {
+			addFilters(&left, filtersOf[known.Splits[i]], -1)
+		}
+	}
+	return left
 }
 
 // addFilters adds n to the counts of the filters in a set.

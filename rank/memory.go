@@ -33,12 +33,19 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 		}
 	}
 	n := cpuSlice(j)
+	if o.Negatives != nil {
+		n = pairSlice(j)
+	}
 	return proc.Total(scoringNeeds(m, o, o.Threads)), (j.Most + n - 1) / n
 }
 
 // scoringNeeds lists the memory that a ranking on the processor with the given number of threads
 // allocates in addition to its results.
 func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
+	if o.Negatives != nil {
+		n := pairSlice(o.job(m, engine.Plan{}))
+		return []proc.Need{{For: "features of the candidates", Bytes: rowBytes(engine.WidestTower(m)) * int64(n)}}
+	}
 	n := cpuSlice(o.job(m, engine.Plan{}))
 	_, entries, strips := blockSizes(m, o.Backend, o.Screen)
 	threads = min(threads, (n+o.Backend.NR-1)/o.Backend.NR) // at least a panel for each

@@ -11,9 +11,11 @@ import (
 )
 
 // newPlan returns the distinct queries of ranks, with their targets. The first exact ranks have
-// targets without a tolerance. The same targets follow once for each tolerance. Queries with the
-// same side and relation are consecutive, so a model.Worker prepares the relation once.
-func newPlan(m model.Model, s *sets, ranks []Rank, exact int) engine.Plan {
+// targets without a tolerance. The same targets follow once for each tolerance; in the plan, the
+// targets that differ only in their tolerance are consecutive. Queries with the same side and relation
+// are consecutive, so a model.Worker prepares the relation once. listed holds the candidates of each
+// exact rank, or is nil if queries have candidates.
+func newPlan(m model.Model, s *sets, ranks []Rank, exact int, listed [][]int32) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {
 		_, answer := ranks[i].Triple.Query(ranks[i].Side)
@@ -25,7 +27,8 @@ func newPlan(m model.Model, s *sets, ranks []Rank, exact int) engine.Plan {
 	}
 	order := queryOrder(m, s)
 	slices.SortFunc(p.Targets, func(x, y engine.Target) int {
-		return cmp.Or(order(queryOf(x), queryOf(y)), cmp.Compare(x.Rank, y.Rank))
+		return cmp.Or(order(queryOf(x), queryOf(y)), cmp.Compare(int(x.Rank)%exact, int(y.Rank)%exact),
+			cmp.Compare(x.Rank, y.Rank))
 	})
 	for i, t := range p.Targets {
 		q := queryOf(t)
@@ -41,7 +44,40 @@ func newPlan(m model.Model, s *sets, ranks []Rank, exact int) engine.Plan {
 		p.Queries = append(p.Queries, engine.Query{Query: q, First: int32(i), Last: int32(i) + 1})
 	}
 	p.Passes = newPasses(m, s, p.Queries)
+	if listed != nil {
+		p.Listed = make([][]int32, len(p.Targets))
+		for i, t := range p.Targets {
+			p.Listed[i] = s.list[0].Within(listed[int(t.Rank)%exact])
+		}
+		restrictPasses(&p, m.Config().Entities)
+	}
 	return p
+}
+
+// restrictPasses replaces the candidates of each pass, a range, by those among them that are listed or
+// targets.
+func restrictPasses(p *engine.Plan, entities int) {
+	pass := make([]int32, entities) // the last pass that needs an entity, counted from 1
+	for i := range p.Passes {
+		ps := &p.Passes[i]
+		var needed []int32
+		need := func(e int32) {
+			if pass[e] != int32(i)+1 {
+				pass[e] = int32(i) + 1
+				needed = append(needed, e)
+			}
+		}
+		for t := p.Queries[ps.First].First; t < p.Queries[ps.Last-1].Last; t++ {
+			if ps.Candidates.Find(p.Targets[t].Answer) >= 0 {
+				need(p.Targets[t].Answer)
+			}
+			for _, e := range p.Listed[t] {
+				need(e)
+			}
+		}
+		slices.Sort(needed)
+		ps.Candidates = engine.List(needed)
+	}
 }
 
 // newPredictionPlan returns a plan for distinct queries in queryOrder. Each has one target, whose

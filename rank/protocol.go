@@ -68,18 +68,21 @@ func (t Ties) String() string { return text.Name(tiesNames, t, "Ties") }
 // ParseTies is the inverse of Ties.String.
 func ParseTies(name string) (Ties, error) { return text.ParseName[Ties](tiesNames, name, "tie rule") }
 
-// Rank returns the rank of r's target under a filter.
+// Rank returns the rank of r's target under a filter, or its estimate if r has a scale.
 func (t Ties) Rank(r *Rank, f Filter) float64 {
-	rank := 1 + float64(r.Better[f])
+	before := float64(r.Better[f])
 	switch t {
 	case Pessimistic:
-		rank += float64(r.Equal[f])
+		before += float64(r.Equal[f])
 	case Realistic:
-		rank += float64(r.Equal[f]) / 2
+		before += float64(r.Equal[f]) / 2
 	case Rounded:
-		rank += float64((r.Equal[f] + 1) / 2)
+		before += float64((r.Equal[f] + 1) / 2)
 	}
-	return rank
+	if r.Scale != 0 {
+		before *= r.Scale
+	}
+	return 1 + before
 }
 
 // ParseFilter is the inverse of Filter.String.

@@ -81,6 +81,8 @@ type Rank struct {
 	// Candidates counts the candidates that each filter leaves. The count includes the target if it
 	// is a candidate.
 	Candidates [NumFilters]int32
+	// Scale is 0, or the number of candidates for which each counted one stands (Sample.Scale).
+	Scale float64
 }
 
 func (r *Rank) add(better, equal [NumFilters]int32) {

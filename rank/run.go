@@ -29,6 +29,9 @@ type Options struct {
 	// target with the candidates of its query even if it is not one of them
 	// (metrics.Restrictions.Excluded).
 	Among *Candidates
+	// Negatives gives every query of Run a list of candidates; nil means no lists. It excludes Among and
+	// Engine. Screen and Predict ignore it.
+	Negatives *Negatives
 	// Engine counts in place of the backend; nil means the backend. Package rank/gpu provides an
 	// engine. Its ranks are the same. The backend still computes the reference scores and, for most
 	// models, ψ and φ. An engine that fails may leave the ranking to the processor.
@@ -110,6 +113,10 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	if err := o.Among.check(m.Config()); err != nil {
 		return o, err
 	}
+	if o.Negatives != nil && (o.Among != nil || o.Engine != nil) {
+		return o, errors.New("rank: the processor ranks among negatives, which are the only candidates: " +
+			"set neither Among nor Engine")
+	}
 	if o.Engine == nil {
 		return o, nil
 	}
@@ -162,12 +169,14 @@ type Ranking struct {
 type Stats struct {
 	// Queries counts the queries over all sides, and UniqueQueries counts the distinct ones.
 	Queries, UniqueQueries int
-	// Pairs counts the pairs of a distinct query and a candidate.
+	// Pairs counts the pairs of a distinct query and a candidate or, among Negatives, the pairs of a
+	// target and a candidate.
 	Pairs int64
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
 	// Screen is the arithmetic of the first stage on the processor, or AutoScreen if it changed
-	// during the ranking. It is Float32Screen if an engine counted.
+	// during the ranking. It is Float32Screen if an engine counted. Among
+	// Negatives, its String is "float64".
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
@@ -222,7 +231,11 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	for i := range o.Tolerances {
 		res.Near = append(res.Near, all[(1+i)*n:(2+i)*n:(2+i)*n])
 	}
-	j := o.job(m, newPlan(m, o.sets(m), all, n))
+	listed, err := o.Negatives.listed(m, triples, o.Sides)
+	if err != nil {
+		return nil, err
+	}
+	j := o.job(m, newPlan(m, o.sets(m), all, n, listed))
 	res.Stats.Queries, res.Stats.UniqueQueries, res.Stats.Pairs = n, j.Unique, j.Pairs()
 	if len(j.Queries) == 0 {
 		return res, nil
@@ -283,13 +296,15 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 		return err
 	}
 	stats.Pack += begun
-	stats.Screen = Float32Screen
-	if cpu, ok := s.engine.(*cpuEngine); ok {
-		if stats.Screen = AutoScreen; len(cpu.used) == 1 {
-			stats.Screen = cpu.used[0]
+	switch e := s.engine.(type) {
+	case *cpuEngine:
+		if len(e.used) == 1 {
+			stats.Screen = e.used[0]
 		}
-	} else {
-		stats.Engine = o.Engine.String()
+	case *pairEngine:
+		stats.Screen = float64Pairs
+	default:
+		stats.Screen, stats.Engine = Float32Screen, o.Engine.String()
 	}
 	done := &j.Progress
 	stats.Rescored = Rescored{done.Coarse.Load(), done.Undecided.Load(), done.Referenced.Load()}

@@ -21,10 +21,12 @@ const (
 	Int8Screen
 	// Int16Screen compares integer codes with two bytes for each coordinate.
 	Int16Screen
+	// float64Pairs compares one pair after the other. Options cannot choose it.
+	float64Pairs
 )
 
-// String returns "auto", "float32", "int8" or "int16".
-func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16"}[s] }
+// String returns "auto", "float32", "int8" or "int16", or "float64" for a ranking among Negatives.
+func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16", "float64"}[s] }
 
 // Fits reports whether Options may request the screen for a comparison. Only dot products offer a
 // choice.

@@ -24,6 +24,10 @@ func (o Options) begin(ctx context.Context, j *engine.Job) (_ *session, err erro
 		return nil, err
 	}
 	s := &session{job: j, blocks: make([]*engine.Block, j.Threads)}
+	if j.Listed != nil {
+		s.engine = newPairEngine(j)
+		return s, nil
+	}
 	if o.Engine == nil {
 		e := newCPUEngine(j, o.Screen)
 		if o.adjust != nil {

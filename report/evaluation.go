@@ -72,7 +72,7 @@ func protocolName(side rank.Sides, filter rank.Filter, ties rank.Ties) string {
 
 // lead sums up the headline result.
 func (e Evaluation) lead(h metrics.Result) string {
-	lead := fmt.Sprintf("%s among %s: %s.", text.Plural(h.N, "query"), text.Plural(e.Candidates, "candidate"),
+	lead := fmt.Sprintf("%s among %s: %s.", text.Plural(h.N, "query"), e.Restrictions.Describe(h.Side, e.Candidates),
 		protocolName(h.Side, h.Filter, h.Ties))
 	var shares []string
 	for _, at := range h.Hits {

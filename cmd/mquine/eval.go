@@ -16,7 +16,7 @@ func newEvalCommand(start time.Time) *cobra.Command {
 		Use:   "eval CKPT... --data NAME",
 		Short: "Rank a checkpoint on a split of a data set",
 		Long: `Rank the true answers in a split of a data set among all entities, or among
-some of them (--candidates), exactly.
+some of them (--candidates, --tail-negatives), exactly.
 
 Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
 and (?, r, t) on side head. The rank of the true answer is 1 + the number of
@@ -54,7 +54,8 @@ out the true answer itself.
   rounded      mean of the two, rounded up
 
 --protocol: how to evaluate. The protocols of tools take the mean over both
-sides, under filter all. Do not combine them with --side, --filter or --ties.
+sides, under filter all (ogb: none). Do not combine them with --side, --filter
+or --ties.
   full    the protocol that --side, --filter and --ties describe
   rotate  the RotatE repository: optimistic ties
   kbc     kbc and KGE-DURA: pessimistic ties
@@ -62,6 +63,7 @@ sides, under filter all. Do not combine them with --side, --filter or --ties.
   libkge  LibKGE: rounded ties, with its tolerance of 1e-05 + 0.0001*|score|
   pykeen  PyKEEN: realistic ties
   openke  OpenKE: optimistic ties
+  ogb     OGB: realistic ties among the given negatives, under filter none
   paper   the MQuinE paper: only tails, under filter all, realistic ties
 With the protocol of a tool, a note below the table says for how many queries
 the tool's own ranks may differ, and why.
@@ -70,6 +72,8 @@ the tool's own ranks may differ, and why.
 stops. --skip-excluded leaves such queries out and counts them. AMR and AMRI
 compare with a random ranking of the candidates.
 
+` + negativesHelp + `
+` + sampleHelp + `
 --ensemble: rank the weighted sum of the scores of several checkpoints, exactly.
 Their models must compare by dot product, and have the same entities. Distances
 in the L2 norm count squared, and margins do not count.
@@ -122,13 +126,16 @@ the table to standard error.
   mquine eval ./checkpoint --data fb15k-237 --by z-case,degree
   mquine eval ./checkpoint --data umls --by relation --sort mrr --min 20
   mquine eval ./complex ./mquine --ensemble fit --data codex-s
+  mquine eval ./checkpoint --data ./wikikg2 --protocol ogb \
+      --tail-negatives tail_neg.npy --head-negatives head_neg.npy
   mquine eval ./checkpoint --data umls --format latex --percent
   mquine eval ./checkpoint --data wn18rr --json e.json --ranks e.tsv`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
 			}
-			return cmp.Or(e.restriction.check(), e.gpus.check(e.compute), e.checkRelations())
+			return cmp.Or(e.restriction.check(), e.gpus.check(e.compute), e.checkRelations(), e.checkNegatives(),
+				e.checkSample(cmd.Flags().Changed("seed")))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -147,6 +154,8 @@ the table to standard error.
 	flags.BoolVar(&e.skip, "skip-excluded", false,
 		"leave out queries whose true answer is not a candidate, instead of failing")
 	inGroup(cmd, candidateFlags, "skip-excluded")
+	e.negatives.add(cmd)
+	e.sample.add(cmd)
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
 		"format of the first stage for dot products on the processor: auto, float32, int8 or int16; "+

@@ -26,6 +26,8 @@ type evaluation struct {
 	compute
 	setup
 	restriction
+	negatives negatives
+	sample    sample
 	printed
 	tableFlags
 	ensemble ensemble
@@ -82,6 +84,10 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err := e.ensemble.fit(ctx, log, meter, t, e.split, options); err != nil {
 		return err
 	}
+	if err := e.sample.draw(ctx, e, t); err != nil {
+		return err
+	}
+	options.Negatives = t.negatives
 	r, err := e.rank(ctx, log, meter, t, options)
 	if err != nil {
 		return err
@@ -128,8 +134,11 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// among are the candidates, or nil if they are all entities, and restrictions describes them.
+	// among are the candidates, or nil if they are all entities. negatives are the candidates of single
+	// queries, or nil. restrictions describes either.
 	among        *rank.Candidates
+	negatives    *rank.Negatives
+	drawn        *rank.Sample // nil without --sample; its negatives are drawn
 	restrictions *metrics.Restrictions
 	labels       map[string]string // the labels of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the
@@ -162,6 +171,12 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	}
 	if t.among, t.restrictions, err = e.restriction.load(ctx, s); err != nil {
 		return nil, err
+	}
+	if e.negatives.given() {
+		t.negatives, t.restrictions, err = e.negatives.load(ctx, s.graph, t.triples, e.wantsJSON())
+		if err != nil {
+			return nil, err
+		}
 	}
 	if err := e.checkTargets(log, t); err != nil {
 		return nil, err
@@ -234,6 +249,9 @@ func (e *evaluation) rank(
 		return nil, err
 	}
 	t.leaveOut(ranking)
+	if t.drawn != nil {
+		t.drawn.Scale(ranking.Ranks)
+	}
 	return &ranked{ranking, options, c}, c.measure()
 }
 
@@ -292,7 +310,12 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	if err != nil {
 		return nil, err
 	}
-	report.SetLimits(metrics.Limits(t.index, t.triples, t.among, e.sides, e.filters, nil))
+	if t.negatives == nil {
+		report.SetLimits(metrics.Limits(t.index, t.triples, t.among, e.sides, e.filters, nil))
+	}
+	if t.drawn != nil {
+		report.SetEstimate(ranks)
+	}
 	report.SetExtremes(t.graph, ranks, e.filters[len(e.filters)-1], e.ties)
 	report.AddLabels(t.labels)
 	if e.named() {
@@ -372,8 +395,12 @@ func writeStatistics(w io.Writer, s rank.Stats) {
 		stages = fmt.Sprintf("int8, %s after fine codes", text.Comma(s.Rescored.Float64))
 	}
 	undecided := cmp.Or(s.Rescored.Int8, s.Rescored.Float64)
-	fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
-		text.Plural(int(undecided), "pair"), stages, text.Comma(s.Rescored.Reference))
+	if stages == "float64" {
+		fmt.Fprintf(w, "undecided: %s after %s\n", text.Plural(int(s.Rescored.Reference), "pair"), stages)
+	} else {
+		fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
+			text.Plural(int(undecided), "pair"), stages, text.Comma(s.Rescored.Reference))
+	}
 	fmt.Fprintf(w, "deciding them took %.1f%% of the time\n", 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if s.Dropped > 0 {
 		fmt.Fprintf(w, "early exit skipped %.1f%% of the terms\n", 100*s.Dropped)
@@ -396,6 +423,11 @@ func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 	}
 	if !people {
 		return nil
+	}
+	if r.Estimate != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n", r.Estimate.Notes(r.Restrictions.Sample, e.TableOptions)); err != nil {
+			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
+		}
 	}
 	for _, d := range r.Deviations {
 		if _, err := fmt.Fprintf(w, "\n%s\n", e.fixed.Explain(d, r.Results[0].N)); err != nil {

@@ -36,6 +36,7 @@ func (e *evaluation) checkRelations() error {
 	}{
 		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
 		{e.screen != rank.AutoScreen, "--screen"}, {e.restriction.given(), "a restriction of the candidates"},
+		{e.negatives.given(), "a list of negatives"}, {e.sample.n > 0, "--sample"},
 		{e.ensemble.paths != nil, "--ensemble"},
 	} {
 		if flag.given {
@@ -47,10 +48,18 @@ func (e *evaluation) checkRelations() error {
 }
 
 // follow sets the sides, filters and ties of the protocol. It refuses flags that would also set
-// them.
+// them. Without a protocol, given negatives are not filtered, and samples have
+// the filter all, unless --filter is given.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
 	i := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == e.protocol })
 	if i < 0 {
+		switch {
+		case flags.Changed("filter"):
+		case e.negatives.given():
+			e.filters = []rank.Filter{rank.None}
+		case e.sample.n > 0:
+			e.filters = []rank.Filter{rank.All}
+		}
 		return nil
 	}
 	for _, name := range []string{"side", "filter", "ties"} {

@@ -51,7 +51,7 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--filter", "all,all"), "all is given twice"},
 		{with(eval, "--ties", "none"), `--ties "none": choose from optimistic, pessimistic, realistic and rounded`},
 		{with(eval, "--protocol", "rotat"), `--protocol "rotat": choose from full, rotate, kbc, dglke, libkge, ` +
-			"pykeen, openke and paper"},
+			"pykeen, openke, ogb and paper"},
 		{with(eval, "--protocol", "rotate", "--side", "both"),
 			"--protocol rotate sets the sides, filters and ties: leave out --side"},
 		{with(eval, "--protocol", "rotate", "--filter", "all"), "leave out --filter"},

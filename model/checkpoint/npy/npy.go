@@ -1,7 +1,7 @@
-// Package npy reads and writes NumPy's .npy files of floating-point numbers. A file contains a
-// magic string, the format version, the length of the header, the header (element type, order and
-// shape, as a Python dictionary) and the elements. The package never executes anything in a file,
-// and checks everything in the header.
+// Package npy reads NumPy's .npy files of floating-point numbers or integers, and writes files of
+// float32. A file contains a magic string, the format version, the length of the header, the header
+// (element type, order and shape, as a Python dictionary) and the elements. The package never
+// executes anything in a file, and checks everything in the header.
 //
 // The format is described at
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
@@ -33,25 +33,35 @@ type File struct {
 type kind struct {
 	name    string
 	size    int                    // in bytes
-	convert func(b []byte) float32 // nil for little-endian float32
+	convert func(b []byte) float32 // nil for little-endian float32 and for integers
+	integer func(b []byte) int64   // nil for floating-point numbers
 }
 
 // kinds maps NumPy's type descriptions to the types that this package reads.
 var kinds = map[string]kind{
-	"<f4": {"float32", 4, nil},
+	"<f4": {"float32", 4, nil, nil},
 	">f4": {"big-endian float32", 4,
-		func(b []byte) float32 { return math.Float32frombits(binary.BigEndian.Uint32(b)) }},
+		func(b []byte) float32 { return math.Float32frombits(binary.BigEndian.Uint32(b)) }, nil},
 	"<f8": {"float64", 8,
-		func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) }},
+		func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) }, nil},
 	">f8": {"big-endian float64", 8,
-		func(b []byte) float32 { return float32(math.Float64frombits(binary.BigEndian.Uint64(b))) }},
-	"<f2": {"float16", 2, func(b []byte) float32 { return mapped.Half(binary.LittleEndian.Uint16(b)) }},
-	">f2": {"big-endian float16", 2, func(b []byte) float32 { return mapped.Half(binary.BigEndian.Uint16(b)) }},
+		func(b []byte) float32 { return float32(math.Float64frombits(binary.BigEndian.Uint64(b))) }, nil},
+	"<f2": {"float16", 2, func(b []byte) float32 { return mapped.Half(binary.LittleEndian.Uint16(b)) }, nil},
+	">f2": {"big-endian float16", 2,
+		func(b []byte) float32 { return mapped.Half(binary.BigEndian.Uint16(b)) }, nil},
+	"<i8": {"int64", 8, nil, func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) }},
+	"<i4": {"int32", 4, nil, func(b []byte) int64 { return int64(int32(binary.LittleEndian.Uint32(b))) }},
 }
 
 // Open opens a file of float32, float64 or float16 numbers in C order. An error names the file.
-func Open(path string) (*File, error) {
-	m, f, err := mapped.Parse(path, parse)
+func Open(path string) (*File, error) { return open(path, false) }
+
+// OpenIntegers opens a file of little-endian int64 or int32 numbers in C order. An error names the
+// file.
+func OpenIntegers(path string) (*File, error) { return open(path, true) }
+
+func open(path string, integers bool) (*File, error) {
+	m, f, err := mapped.Parse(path, func(contents []byte) (*File, error) { return parse(contents, integers) })
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +69,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Type returns the type of the elements: float32, float64 or float16, after big-endian if they are
-// big-endian.
+// Type returns the type of the elements: float32, float64, float16, int64 or int32, after big-endian
+// if they are big-endian.
 func (f *File) Type() string { return f.kind.name }
 
 // Shape returns the extents of the array. It is empty for a scalar. Do not modify it.
@@ -89,6 +99,9 @@ func (f *File) Float32() []float32 {
 	return values
 }
 
+// Integer returns the element with the given number in row-major order, in a file of OpenIntegers.
+func (f *File) Integer(i int) int64 { return f.kind.integer(f.data[i*f.kind.size:]) }
+
 // Close releases the file's memory. Do not use slices of its contents afterwards. A second call
 // does nothing.
 func (f *File) Close() error { return f.mapped.Close() }
@@ -100,8 +113,8 @@ const (
 	maxHeader = 1 << 16
 )
 
-// parse checks the bytes of a file.
-func parse(file []byte) (*File, error) {
+// parse checks the bytes of a file, which contains integers or floating-point numbers.
+func parse(file []byte, integers bool) (*File, error) {
 	if !bytes.HasPrefix(file, []byte(magic)) || len(file) < len(magic)+4 {
 		return nil, errors.New("not a .npy file: its magic string is missing")
 	}
@@ -128,9 +141,13 @@ func parse(file []byte) (*File, error) {
 		return nil, err
 	}
 	elements, known := kinds[h.descr]
-	if !known {
-		return nil, fmt.Errorf("its elements have type %.40q, but only float32, float64 and float16 can be read: "+
-			"save it again after astype('<f4')", h.descr)
+	if !known || (elements.integer != nil) != integers {
+		wanted, as := "float32, float64 and float16", "<f4"
+		if integers {
+			wanted, as = "int64 and int32", "<i8"
+		}
+		return nil, fmt.Errorf("its elements have type %.40q, but only %s can be read: "+
+			"save it again after astype('%s')", h.descr, wanted, as)
 	}
 	if h.fortran {
 		return nil, errors.New("its elements are in Fortran order: save it again after numpy.ascontiguousarray")

@@ -103,6 +103,30 @@ func TestOpenConverts(t *testing.T) {
 	}
 }
 
+func TestOpenIntegers(t *testing.T) {
+	const header = `{'descr': '%s', 'fortran_order': False, 'shape': (2, 2), }`
+	values := []int64{7, -1, 1 << 31, 0}
+	narrow := []int32{7, -1, 1 << 30, 0}
+	for descr, c := range map[string]struct {
+		data any
+		want []int64
+	}{"<i8": {values, values}, "<i4": {narrow, []int64{7, -1, 1 << 30, 0}}} {
+		file, err := binary.Append(encode(1, fmt.Sprintf(header, descr)), binary.LittleEndian, c.data)
+		require.NoError(t, err)
+		f, err := OpenIntegers(writeTemp(t, file))
+		require.NoError(t, err)
+		assert.Equal(t, []int{2, 2}, f.Shape())
+		for i, want := range c.want {
+			assert.Equal(t, want, f.Integer(i))
+		}
+		require.NoError(t, f.Close())
+		_, err = OpenIntegers(writeTemp(t, file[:len(file)-1]))
+		assert.ErrorContains(t, err, "of shape [2 2] needs")
+	}
+	_, err := OpenIntegers(writeTemp(t, encode(1, good, 1, 2, 3, 4, 5, 6)))
+	assert.ErrorContains(t, err, `type "<f4", but only int64 and int32 can be read: save it again after astype('<i8')`)
+}
+
 // Open returns the shape and elements of a file that WriteFile wrote.
 func TestWriteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "array.npy")
@@ -200,13 +224,13 @@ func TestOpenRefuses(t *testing.T) {
 func TestTruncatedAtEveryByte(t *testing.T) {
 	for version := byte(1); version <= 3; version++ {
 		whole := encode(version, good, 1, 2, 3, 4, 5, 6)
-		_, err := parse(whole)
+		_, err := parse(whole, false)
 		require.NoError(t, err)
 		for n := range whole {
-			_, err := parse(whole[:n])
+			_, err := parse(whole[:n], false)
 			require.Error(t, err, "the first %d of %d bytes", n, len(whole))
 		}
-		_, err = parse(append(whole, 0))
+		_, err = parse(append(whole, 0), false)
 		require.ErrorContains(t, err, "25 follow")
 	}
 }
@@ -217,7 +241,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(encode(3, `{"shape": (2L,), 'fortran_order':False,'descr':'<f4'}`, 1, 2))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, contents []byte) {
-		file, err := parse(contents)
+		file, err := parse(contents, false)
 		if err != nil {
 			require.Nil(t, file)
 			require.NotContains(t, err.Error(), "\n")

@@ -31,11 +31,12 @@ type Block struct {
 
 	// Begin and the ranking set these.
 	Queries     []Query
-	Targets     []Target // targets of the queries; a target's number counts from the block's first
-	Rows        []int32  // the row of each target
-	TargetStart []int32  // the first target of each row; after the last row, the number of targets
-	Part, Parts int      // the engine counts part Part of Parts of the candidates
-	Known       []Known  // known answers among the candidates, by row
+	Targets     []Target  // targets of the queries; a target's number counts from the block's first
+	Rows        []int32   // the row of each target
+	TargetStart []int32   // the first target of each row; after the last row, the number of targets
+	Listed      [][]int32 // as in Plan, for the block's targets
+	Part, Parts int       // the engine counts part Part of Parts of the candidates
+	Known       []Known   // known answers among the candidates, by row
 
 	// An engine that needs these computes them first (Vectors.Compute, BoundTargets).
 	Vectors
@@ -83,6 +84,9 @@ func (b *Block) Begin(s Span) {
 	b.Queries = b.Job.Queries[s.First:s.Last]
 	base := b.Queries[0].First
 	b.Targets = b.Job.Targets[base:b.Queries[len(b.Queries)-1].Last]
+	if b.Job.Listed != nil {
+		b.Listed = b.Job.Listed[base : int(base)+len(b.Targets)]
+	}
 	for i, q := range b.Queries {
 		for t := q.First; t < q.Last; t++ {
 			b.Rows[t-base] = int32(i)
@@ -139,6 +143,40 @@ func (b *Block) pairScore(row int, table []float32, i int32) float64 {
 	b.entity[0] = i
 	b.Job.Backend.Pair(b.Tower.Compare, b.score[:], b.Row(row), table, PhiStride(b.Tower), b.entity[:])
 	return b.score[0]
+}
+
+// Order is the order of a candidate and a target.
+type Order uint8
+
+const (
+	Undecided Order = iota
+	Worse
+	Equal
+	Better
+)
+
+// Order returns the order of target t and the candidate e, whose score is in [low, high]. e is the
+// first entity with the candidate's parameters.
+func (b *Block) Order(t, e int32, low, high float64) Order {
+	switch {
+	case e == b.Job.Rep(b.Targets[t].Answer), low >= b.TieLow[t] && high <= b.TieHigh[t]:
+		return Equal
+	case low > b.High[t]:
+		return Better
+	case high < b.Low[t]:
+		return Worse
+	}
+	return Undecided
+}
+
+// Count counts a candidate of the given order, as often as each filter leaves it.
+func (c *Counts) Count(order Order, left [NumFilters]int8) {
+	switch order {
+	case Equal:
+		add(&c.Equal, left)
+	case Better:
+		add(&c.Better, left)
+	}
 }
 
 // DecideMany calls Decide if many pairs are pending.

@@ -107,6 +107,9 @@ type Plan struct {
 	Targets []Target
 	Passes  []Pass
 	Unique  int // number of distinct queries; Queries is longer if a query has too many targets for one entry
+	// Listed holds the candidates of each target in ascending order, possibly repeated. It is nil if
+	// every target competes with all candidates of its pass.
+	Listed [][]int32
 }
 
 // Span is the range First ≤ i < Last of a plan's queries.
@@ -178,8 +181,15 @@ func (j *Job) Rep(e int32) int32 {
 	return j.Representatives[e]
 }
 
-// Pairs returns the number of pairs of a query and a candidate.
+// Pairs returns the number of pairs of a query and a candidate or, if the plan lists
+// candidates, of a target and a candidate.
 func (j *Job) Pairs() (n int64) {
+	if j.Listed != nil {
+		for _, list := range j.Listed {
+			n += int64(len(list))
+		}
+		return n
+	}
 	for _, p := range j.Passes {
 		n += int64(p.Last-p.First) * int64(p.Candidates.Len())
 	}

@@ -60,6 +60,17 @@ func (s Set) Slice(first, n int) Set {
 	return Range(s.first+first, s.first+first+n)
 }
 
+// Within returns the part of a list in ascending order that lies between the first and the last entity
+// of the set.
+func (s Set) Within(list []int32) []int32 {
+	if s.n == 0 {
+		return nil
+	}
+	first, _ := slices.BinarySearch(list, s.Entity(0))
+	last, _ := slices.BinarySearch(list, s.Last()+1)
+	return list[first:last]
+}
+
 // Same reports whether two sets are the same range or the same list in memory.
 func (s Set) Same(o Set) bool {
 	return s.first == o.first && s.n == o.n && (s.list == nil) == (o.list == nil) &&

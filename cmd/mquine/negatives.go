@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model/checkpoint/npy"
+	"github.com/mquine/mquine/rank"
+)
+
+// negativesHelp describes the flags of negatives.
+const negativesHelp = `--tail-negatives and --head-negatives rank the true tails and heads among given
+candidates only, as OGB does. Line i lists the candidates for triple i of the
+split, without the true answer: labels, separated by tabs. A file that ends with
+.npy has rows of integers, each the label of an entity. By default, the filter
+is then none: the lists count as given.
+`
+
+// negatives holds the flags that give every query its own candidates: a file for each side.
+type negatives [2]string
+
+func (n *negatives) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		name := side.String() + "-negatives"
+		flags.StringVar(&n[side], name, "",
+			fmt.Sprintf("rank each %v among its own candidates: a line of `FILE`, or a row if it is .npy", side))
+		markInput(cmd, name)
+		inGroup(cmd, candidateFlags, name)
+	}
+}
+
+func (n *negatives) given() bool { return *n != negatives{} }
+
+// checkNegatives refuses flags that contradict --tail-negatives and --head-negatives.
+func (e *evaluation) checkNegatives() error {
+	if !e.negatives.given() {
+		if e.fixed.Name == metrics.OGB {
+			return errors.New("--protocol ogb ranks among given candidates: " +
+				"add --tail-negatives FILE and --head-negatives FILE")
+		}
+		return nil
+	}
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		given, ranked := e.negatives[side] != "", slices.Contains(e.sides.List(), side)
+		switch {
+		case ranked && !given:
+			return fmt.Errorf("--side %v also ranks %vs: add --%[2]v-negatives FILE, or choose another side",
+				e.sides, side)
+		case given && !ranked:
+			return fmt.Errorf("--side %v does not rank %vs: leave out --%[2]v-negatives, or choose another side",
+				e.sides, side)
+		}
+	}
+	for _, flag := range []struct {
+		given bool
+		name  string
+	}{
+		{e.restriction.given(), "another restriction of the candidates"}, {e.backend == cudaBackend, "--backend cuda"},
+		{len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"}, {e.screen != rank.AutoScreen, "--screen"},
+	} {
+		if flag.given {
+			return fmt.Errorf("%s does not apply to a ranking among given negatives: leave it out", flag.name)
+		}
+	}
+	return nil
+}
+
+// load reads the candidates of the triples on the sides with a file, and describes them. digest says
+// whether the description needs checksums.
+func (n *negatives) load(
+	ctx context.Context, g *kg.Graph, triples []kg.Triple, digest bool,
+) (*rank.Negatives, *metrics.Restrictions, error) {
+	lists, described := new(rank.Negatives), new(metrics.Restrictions)
+	for side, into := range []**metrics.Restriction{kg.Tail: &described.Tail, kg.Head: &described.Head} {
+		path := n[side]
+		if path == "" {
+			continue
+		}
+		answers := make([]int32, len(triples))
+		for i, t := range triples {
+			_, answers[i] = t.Query(kg.Side(side))
+		}
+		var err error
+		if filepath.Ext(path) == ".npy" {
+			lists[side], err = readArray(ctx, path, g.Entities, answers)
+		} else {
+			lists[side], err = kg.ReadCandidates(ctx, path, checkpointOwner, g.Entities, answers)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		r := &metrics.Restriction{Kind: metrics.GivenNegatives, Names: []string{path}}
+		for i, list := range lists[side] {
+			if i == 0 || len(list) < r.Fewest {
+				r.Fewest = len(list)
+			}
+			r.Entities = max(r.Entities, len(list))
+		}
+		if digest {
+			if r.SHA256, err = digestFile(ctx, path); err != nil {
+				return nil, nil, err
+			}
+		}
+		*into = r
+	}
+	return lists, described, nil
+}
+
+// readArray reads the candidates of queries from a .npy file, as kg.ReadCandidates does from text. A row
+// holds the candidates of a query: integers, which are labels of v.
+func readArray(ctx context.Context, path string, v *kg.Vocabulary, answers []int32) (lists [][]int32, err error) {
+	defer fault.Guard().Catch(&err)
+	f, err := npy.OpenIntegers(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	shape := f.Shape()
+	if len(shape) != 2 || shape[0] != len(answers) || shape[1] == 0 {
+		return nil, fmt.Errorf("%s has shape %v, but there are %s to rank: give a row of candidates for each, "+
+			"in the order of the split", path, shape, text.Plural(len(answers), "triple"))
+	}
+	ids := make(map[int64]int32, v.Len())
+	for id, label := range v.Labels() {
+		if n, err := strconv.ParseInt(label, 10, 64); err == nil && strconv.FormatInt(n, 10) == label {
+			ids[n] = int32(id)
+		}
+	}
+	lists = make([][]int32, len(answers))
+	all := make([]int32, len(answers)*shape[1])
+	for row := range lists {
+		if row%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		list := all[row*shape[1] : (row+1)*shape[1]]
+		for i := range list {
+			label := f.Integer(row*shape[1] + i)
+			id, ok := ids[label]
+			switch {
+			case !ok:
+				return nil, fmt.Errorf("%s: row %d, counted from 0: the checkpoint has no entity with the label %d: "+
+					"an integer stands for the entity with this label", path, row, label)
+			case id == answers[row]:
+				return nil, fmt.Errorf("%s: row %d, counted from 0: %d is the true answer to this query: "+
+					"list only its competitors", path, row, label)
+			}
+			list[i] = id
+		}
+		slices.Sort(list)
+		lists[row] = list
+	}
+	return lists, nil
+}
+
+// digestFile returns the SHA-256 of a file in hexadecimal digits, or nothing if the file is a pipe,
+// which cannot be read a second time.
+func digestFile(ctx context.Context, path string) (string, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return "", nil
+	}
+	sum := sha256.New()
+	if err == nil {
+		var file *input.Reader
+		if file, err = input.Open(ctx, path); err == nil {
+			defer file.Close()
+			_, err = io.Copy(sum, file)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, text.Cause(err))
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

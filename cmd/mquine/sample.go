@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/rank"
+)
+
+// sampleHelp describes the flags of sample.
+const sampleHelp = `--sample estimates the metrics from N candidates, drawn for each query among the
+entities that the filter leaves (by default, the filter is all). A note says
+which metrics are biased. An exact ranking is often faster.
+`
+
+// sample holds the flags that draw candidates.
+type sample struct {
+	n    int // 0 without --sample
+	seed uint64
+}
+
+func (s *sample) add(cmd *cobra.Command) {
+	cmd.Flags().Var(positive{&s.n, 0}, "sample", "estimate the metrics from `N` candidates drawn for each query")
+	cmd.Flags().Lookup("sample").DefValue = ""
+	cmd.Flags().Var(seed{&s.seed}, "seed", "random seed of --sample")
+	inGroup(cmd, candidateFlags, "sample", "seed")
+}
+
+// checkSample refuses flags that contradict --sample.
+func (e *evaluation) checkSample(seeded bool) error {
+	if e.sample.n == 0 {
+		if seeded {
+			return errors.New("--seed applies to --sample: add --sample N, or leave it out")
+		}
+		return nil
+	}
+	if len(e.filters) > 1 {
+		return errors.New("--sample draws candidates under one filter: give one with --filter")
+	}
+	for _, flag := range []struct {
+		given bool
+		name  string
+	}{
+		{e.negatives.given(), "a list of negatives"}, {e.restriction.given(), "a restriction of the candidates"},
+		{e.named(), "--protocol " + e.protocol}, {e.ranksFile != "", "--ranks"},
+		{e.ties == rank.Rounded, "--ties rounded"}, {e.allTies, "--all-ties"},
+		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
+		{e.screen != rank.AutoScreen, "--screen"},
+	} {
+		if flag.given {
+			return fmt.Errorf("%s does not apply to the estimates of --sample: leave out one of them", flag.name)
+		}
+	}
+	return nil
+}
+
+// draw draws the candidates for the queries of a task.
+func (s *sample) draw(ctx context.Context, e *evaluation, t *task) (err error) {
+	if s.n == 0 {
+		return nil
+	}
+	entities := t.model.Config().Entities
+	t.drawn, err = rank.Draw(ctx, t.index, t.triples, e.sides.List(), e.filters[0], entities, s.n, s.seed, e.threads)
+	if err != nil {
+		return err
+	}
+	t.negatives = &t.drawn.Negatives
+	t.restrictions = &metrics.Restrictions{Sample: &metrics.Sample{Candidates: min(s.n, entities-1), Seed: s.seed}}
+	return nil
+}

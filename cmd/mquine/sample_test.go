@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/metrics"
+)
+
+// Estimates are marked in every format, do not depend on the threads, and equal the exact figures if
+// the sample has all candidates.
+func TestSample(t *testing.T) {
+	w := newWorkplace(t)
+	eval := []string{"eval", w.model, "--data", w.data}
+	const mark = "60 candidates, estimated from 9 drawn for each query (seed 4)"
+	sampled := append(eval, "--sample", "9", "--seed", "4")
+	flat := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	table := flat(succeed(t, append(sampled, "--json", w.path("e.json"), "--threads", "1")...).stdout)
+	assert.Contains(t, table, mark)
+	assert.Contains(t, table, "MR, AMR and AMRI are unbiased; the 95% interval of the exact MR is [")
+	assert.Equal(t, table, flat(succeed(t, append(sampled, "--threads", "3")...).stdout))
+	assert.NotEqual(t, table, flat(succeed(t, append(eval, "--sample", "9", "--seed", "5")...).stdout))
+	for _, format := range []string{"csv", "latex", "markdown"} {
+		assert.Contains(t, flat(succeed(t, append(sampled, "--format", format)...).stdout), mark, format)
+	}
+	var report metrics.Report
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("e.json"))), &report))
+	assert.Equal(t, &metrics.Sample{Candidates: 9, Seed: 4}, report.Restrictions.Sample)
+	assert.Less(t, report.Estimate.MRLow, report.Estimate.MRHigh)
+	page := w.path("report.html")
+	succeed(t, "report", w.path("e.json"), "--out", page)
+	assert.Contains(t, string(must1(os.ReadFile(page))), mark)
+
+	lastRow := func(args ...string) string {
+		for _, line := range strings.Split(succeed(t, args...).stdout, "\n") {
+			if strings.HasPrefix(line, "all     both") {
+				return line
+			}
+		}
+		return ""
+	}
+	exact := lastRow(append(eval, "--filter", "all")...)
+	assert.NotEmpty(t, exact)
+	assert.Equal(t, exact, lastRow(append(eval, "--sample", "60")...))
+
+	for want, flags := range map[string][]string{
+		"--seed applies to --sample":                            {"--seed", "1"},
+		"--sample draws candidates under one filter":            {"--sample", "9", "--filter", "none,all"},
+		"--ranks does not apply to the estimates":               {"--sample", "9", "--ranks", "-"},
+		"--protocol kbc does not apply to the estimates":        {"--sample", "9", "--protocol", "kbc"},
+		"--ties rounded does not apply to the estimates":        {"--sample", "9", "--ties", "rounded"},
+		"--sample does not apply to --side relation":            {"--sample", "9", "--side", "relation"},
+		"must be a whole number of at least 1":                  {"--sample", "0"},
+		"a restriction of the candidates does not apply to the": {"--sample", "9", "--candidates", "observed"},
+	} {
+		mquine(t, append(eval, flags...)...).requireSentence(t, exitUsage, want)
+	}
+}

@@ -1,0 +1,102 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/rank"
+)
+
+// Sample describes candidates that were drawn at random for each query (rank.Draw).
+type Sample struct {
+	// Candidates is the number of drawn candidates, or the largest number if some queries have fewer.
+	Candidates int    `json:"candidates"`
+	Seed       uint64 `json:"seed"`
+}
+
+func (s *Sample) String() string {
+	return fmt.Sprintf("estimated from %s drawn for each query (seed %d)", text.Comma(s.Candidates), s.Seed)
+}
+
+// Estimate says how far the metrics of a report, which are estimates from a Sample, may be from the
+// metrics among all candidates.
+type Estimate struct {
+	// Unbiased lists the metrics whose expected value over all samples is the exact one. The expected
+	// MRR is at least the exact one, and the other metrics are biased in either direction.
+	Unbiased []string `json:"unbiased"`
+	// MRLow and MRHigh are the 95% interval of the exact MR of these queries, by a normal
+	// approximation. It is undefined if a sample has one candidate. It belongs to the last result of
+	// the report.
+	MRLow  Number `json:"mr_ci_low"`
+	MRHigh Number `json:"mr_ci_high"`
+	// Within holds the metrics of the ranks within the samples, which other tools report. MRR and
+	// Hits@k are never below the exact ones.
+	Within Result `json:"within"`
+}
+
+// SetEstimate sets the Estimate of a report that summarises scaled ranks (rank.Sample.Scale). The tie
+// rule must not be rank.Rounded, whose ranks have no unbiased estimate.
+func (r *Report) SetEstimate(ranks []rank.Rank) {
+	last := r.headline()
+	within := slices.Clone(ranks)
+	var variance Number
+	count := 0
+	for i := range within {
+		k := &within[i]
+		if !slices.Contains(last.Side.List(), k.Side) {
+			continue
+		}
+		count++
+		population := float64(k.Candidates[last.Filter] - 1)
+		drawn := 0.0
+		if k.Scale > 0 {
+			drawn = math.Round(population / k.Scale)
+		}
+		variance += rankVariance(k, last.Filter, last.Ties, population, drawn)
+		k.Scale, k.Candidates[last.Filter] = 0, int32(drawn)+1
+	}
+	margin := 1.96 * Number(math.Sqrt(float64(variance))) / Number(count)
+	var ks []int
+	for _, h := range last.Hits {
+		ks = append(ks, h.K)
+	}
+	r.Estimate = &Estimate{
+		Unbiased: []string{"mr", "amr", "amri"}, MRLow: last.MR - margin, MRHigh: last.MR + margin,
+		Within: Measure(within, last.Side, last.Filter, last.Ties, ks),
+	}
+}
+
+// rankVariance estimates the variance of an estimated rank over samples without replacement (Cochran,
+// Sampling Techniques, 1977, section 2.6). A candidate counts 1 if it is better than the target and a
+// share of 1 if it is equal.
+func rankVariance(r *rank.Rank, f rank.Filter, t rank.Ties, population, drawn float64) Number {
+	if drawn == population {
+		return 0
+	}
+	if drawn < 2 {
+		return undefined
+	}
+	equal := map[rank.Ties]float64{rank.Optimistic: 0, rank.Realistic: 0.5, rank.Pessimistic: 1}[t]
+	b, e := float64(r.Better[f]), float64(r.Equal[f])
+	sum, squares := b+equal*e, b+equal*equal*e
+	spread := (squares - sum*sum/drawn) / (drawn - 1)
+	return Number(population * population * (1 - drawn/population) * spread / drawn)
+}
+
+// Notes explains the estimate below a table.
+func (e *Estimate) Notes(s *Sample, o TableOptions) string {
+	w := e.Within
+	var hits []string
+	for _, h := range w.Hits {
+		hits = append(hits, fmt.Sprintf("Hits@%d %s", h.K, o.share(h.Share)))
+	}
+	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all of them. MR, AMR and\n"+
+		"AMRI are unbiased; the 95%% interval of the exact MR is [%s, %s]. MRR is too\n"+
+		"high on average, and Hits@k, the median and GMR are biased too. The interval of\n"+
+		"the MRR does not include its bias.\n"+
+		"Ranks within the samples: MRR %s, MR %s, %s.", text.Comma(s.Candidates), o.mean(e.MRLow), o.mean(e.MRHigh),
+		o.share(w.MRR), o.mean(w.MR), strings.Join(hits, ", "))
+}

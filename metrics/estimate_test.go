@@ -1,0 +1,78 @@
+package metrics
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+// The interval of the MR contains the exact MR for about 95% of the samples, under each tie rule. The
+// ranks come from targets with known numbers of better and equal candidates.
+func TestEstimateInterval(t *testing.T) {
+	const queries, population, drawn, rounds = 40, 120, 25, 500
+	rng := rand.New(rand.NewPCG(50, 7))
+	exact, sampled := make([]rank.Rank, queries), make([]rank.Rank, queries)
+	for i := range exact {
+		k := rank.Rank{Triple: kg.Triple{Head: int32(i)}, Side: kg.Tail}
+		k.Better[rank.All], k.Equal[rank.All] = int32(rng.IntN(60)), int32(rng.IntN(20))
+		k.Candidates[rank.All] = population + 1
+		exact[i] = k
+	}
+	for _, ties := range []rank.Ties{rank.Optimistic, rank.Realistic, rank.Pessimistic} {
+		want := Measure(exact, rank.TailSide, rank.All, ties, []int{1, 10})
+		covered := 0
+		for range rounds {
+			for i, k := range exact {
+				sampled[i] = k
+				sampled[i].Better[rank.All], sampled[i].Equal[rank.All] = 0, 0
+				for _, c := range rng.Perm(population)[:drawn] {
+					switch {
+					case int32(c) < k.Better[rank.All]:
+						sampled[i].Better[rank.All]++
+					case int32(c) < k.Better[rank.All]+k.Equal[rank.All]:
+						sampled[i].Equal[rank.All]++
+					}
+				}
+				sampled[i].Scale = float64(population) / drawn
+			}
+			r := Report{Results: []Result{Measure(sampled, rank.TailSide, rank.All, ties, []int{1, 10})}}
+			r.SetEstimate(sampled)
+			e := r.Estimate
+			if e.MRLow <= want.MR && want.MR <= e.MRHigh {
+				covered++
+			}
+			require.GreaterOrEqual(t, e.Within.MRR, want.MRR)
+			require.GreaterOrEqual(t, e.Within.Hits[1].Share, want.Hits[1].Share)
+			require.InDelta(t, float64(r.Results[0].MR-1)*drawn/population, float64(e.Within.MR-1), 1e-9)
+		}
+		// The standard deviation of the share is 0.01.
+		assert.InDelta(t, 0.95, float64(covered)/rounds, 0.035, "%v", ties)
+	}
+}
+
+// A sample of all candidates has no error, and a sample of one has no interval.
+func TestEstimateLimits(t *testing.T) {
+	k := rank.Rank{Scale: 1}
+	k.Better[rank.None], k.Candidates[rank.None] = 3, 11
+	estimate := func() *Estimate {
+		ranks := []rank.Rank{k}
+		r := Report{Results: []Result{Measure(ranks, rank.TailSide, rank.None, rank.Realistic, nil)}}
+		r.SetEstimate(ranks)
+		return r.Estimate
+	}
+	e := estimate()
+	assert.EqualValues(t, 4, e.MRLow)
+	assert.EqualValues(t, 4, e.MRHigh)
+	k.Scale, k.Better[rank.None] = 10, 1
+	e = estimate()
+	text, err := json.Marshal(e)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"mr_ci_low":null,"mr_ci_high":null`)
+	assert.EqualValues(t, 2, e.Within.MR)
+}

@@ -1,0 +1,114 @@
+package rank
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// Sample holds candidates drawn at random for each query, for an estimate of the ranks among all
+// candidates.
+type Sample struct {
+	Negatives
+	// Filter is the filter under which the candidates were drawn. It removes none of them.
+	Filter Filter
+	// Population[side][i] is the number of candidates from which Negatives[side][i] was drawn: the
+	// entities that the filter leaves, without the target.
+	Population [2][]int32
+}
+
+// Draw draws n candidates for each query of triples on some sides, without replacement, from the
+// entities that a filter leaves for this query, or takes all of them if there are at most n. Every
+// query has a separate random stream, so the result depends only on the seed. entities is the number
+// of entities, and x is the index of the data set.
+func Draw(
+	ctx context.Context, x *kg.Index, triples []kg.Triple, sides []kg.Side, f Filter, entities, n int, seed uint64,
+	threads int,
+) (*Sample, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("rank: cannot draw %d candidates: draw at least 1", n)
+	}
+	s := &Sample{Filter: f}
+	for _, side := range sides {
+		s.Negatives[side] = make([][]int32, len(triples))
+		s.Population[side] = make([]int32, len(triples))
+		err := engine.InChunks(ctx, threads, len(triples), 64, func(_, first, last int) {
+			for i := first; i < last; i++ {
+				q, answer := triples[i].Query(side)
+				// A stream has the number 2i for tails and 2i + 1 for heads.
+				stream := rand.NewPCG(seed, uint64(2*i)+uint64(side))
+				excluded := exclude(x.Answers(q), answer, f)
+				s.Population[side][i] = int32(entities - len(excluded))
+				s.Negatives[side][i] = draw(rand.New(stream), excluded, entities, n)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// exclude returns the target and the known answers that a filter removes, in ascending order.
+func exclude(known kg.Answers, target int32, f Filter) []int32 {
+	excluded := []int32{target}
+	for i, e := range known.Entities {
+		if e != target && known.Splits[i]&f.Splits() != 0 {
+			excluded = append(excluded, e)
+		}
+	}
+	slices.Sort(excluded)
+	return excluded
+}
+
+// draw draws n of the entities that are not excluded, in ascending order, or returns all of them.
+func draw(rng *rand.Rand, excluded []int32, entities, n int) []int32 {
+	left := entities - len(excluded)
+	n = min(n, left)
+	// Floyd's algorithm draws n distinct numbers below left (Bentley and Floyd, 1987).
+	drawn := make(map[int32]bool, n)
+	list := make([]int32, 0, n)
+	for last := left - n; last < left; last++ {
+		k := int32(rng.IntN(last + 1))
+		if drawn[k] {
+			k = int32(last)
+		}
+		drawn[k] = true
+		list = append(list, k)
+	}
+	// The k-th entity that is not excluded is k plus the number of excluded ones before it.
+	slices.Sort(list)
+	skipped := 0
+	for i, k := range list {
+		for skipped < len(excluded) && excluded[skipped] <= k+int32(skipped) {
+			skipped++
+		}
+		list[i] = k + int32(skipped)
+	}
+	return list
+}
+
+// Scale turns ranks among the sample into estimates of ranks among all candidates. The ranks must be
+// a result of Run with the sample's Negatives. With N drawn from M candidates, an estimate is
+//
+//	1 + (better + equal/2)·M/N
+//
+// under realistic ties, and accordingly under other tie rules. Its expected value is the rank among
+// all candidates. Only the counts under the sample's filter become meaningful.
+func (s *Sample) Scale(ranks []Rank) {
+	var next [2]int
+	for i := range ranks {
+		r := &ranks[i]
+		at := next[r.Side]
+		next[r.Side]++
+		population, drawn := s.Population[r.Side][at], len(s.Negatives[r.Side][at])
+		r.Candidates[s.Filter] = population + 1
+		if drawn > 0 {
+			r.Scale = float64(population) / float64(drawn)
+		}
+	}
+}

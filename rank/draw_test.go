@@ -1,0 +1,101 @@
+package rank
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank/internal/ranktest"
+)
+
+// Every set of n entities that are not excluded is equally likely.
+func TestDraw(t *testing.T) {
+	const rounds = 6000
+	excluded := []int32{0, 3, 4, 7}
+	counts := map[[2]int32]int{}
+	for i := range uint64(rounds) {
+		list := draw(rand.New(rand.NewPCG(1, i)), excluded, 8, 2)
+		require.Len(t, list, 2)
+		require.Less(t, list[0], list[1])
+		counts[[2]int32(list)]++
+	}
+	require.Len(t, counts, 6, "pairs of 1, 2, 5 and 6")
+	for pair, n := range counts {
+		assert.NotContains(t, excluded, pair[0])
+		assert.NotContains(t, excluded, pair[1])
+		// The standard deviation of a count is below 29.
+		assert.InDelta(t, rounds/6, n, 145, "%v", pair)
+	}
+	assert.Equal(t, []int32{1, 2, 5, 6}, draw(rand.New(rand.NewPCG(1, 1)), excluded, 8, 5))
+	assert.Empty(t, draw(rand.New(rand.NewPCG(1, 1)), []int32{0, 1}, 2, 5))
+}
+
+// The mean rank of a sample is an unbiased estimate of the exact one, and the mean reciprocal rank is
+// too high on average. A sample of all candidates gives the exact ranks.
+func TestSample(t *testing.T) {
+	const entities, seeds = 60, 150
+	g := ranktest.Graph(rand.New(rand.NewPCG(50, 1)), entities, 3, 300, 10, 30)
+	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2]) // small integers: with ties
+	sides := []kg.Side{kg.Head, kg.Tail}
+	full, err := Run(t.Context(), m, index, test, Options{Sides: sides})
+	require.NoError(t, err)
+	means := func(ranks []Rank, f Filter) (mr, mrr float64) {
+		for i := range ranks {
+			rank := Realistic.Rank(&ranks[i], f)
+			mr, mrr = mr+rank/float64(len(ranks)), mrr+1/rank/float64(len(ranks))
+		}
+		return mr, mrr
+	}
+	for f := range NumFilters {
+		all, err := Draw(t.Context(), index, test, sides, f, entities, entities, 1, 1)
+		require.NoError(t, err)
+		r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &all.Negatives})
+		require.NoError(t, err)
+		all.Scale(r.Ranks)
+		for i := range r.Ranks {
+			require.Equal(t, Realistic.Rank(&full.Ranks[i], f), Realistic.Rank(&r.Ranks[i], f))
+			require.Equal(t, full.Ranks[i].Candidates[f], r.Ranks[i].Candidates[f])
+		}
+
+		wantMR, wantMRR := means(full.Ranks, f)
+		var sum, squares, reciprocal float64
+		for seed := range uint64(seeds) {
+			s, err := Draw(t.Context(), index, test, sides, f, entities, 7, seed, 1+int(seed)%3)
+			require.NoError(t, err)
+			again, err := Draw(t.Context(), index, test, sides, f, entities, 7, seed, 2)
+			require.NoError(t, err)
+			require.Equal(t, s, again)
+			r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &s.Negatives})
+			require.NoError(t, err)
+			s.Scale(r.Ranks)
+			mr, mrr := means(r.Ranks, f)
+			sum, squares, reciprocal = sum+mr, squares+mr*mr, reciprocal+mrr
+		}
+		mean := sum / seeds
+		deviation := math.Sqrt((squares/seeds - mean*mean) / seeds) // standard error of the mean
+		assert.InDelta(t, wantMR, mean, 4*deviation, "filter %v", f)
+		assert.Less(t, deviation, 0.02*wantMR, "the test is sharp")
+		assert.Greater(t, reciprocal/seeds, wantMRR+0.01, "filter %v", f)
+	}
+
+	// A sample contains neither known answers nor the target.
+	s, err := Draw(t.Context(), index, test, sides, All, entities, 20, 3, 2)
+	require.NoError(t, err)
+	for i, triple := range test {
+		q, answer := triple.Query(kg.Head)
+		list := s.Negatives[kg.Head][i]
+		assert.NotContains(t, list, answer)
+		for _, e := range list {
+			assert.Zero(t, index.Splits(q.Triple(e)))
+		}
+		assert.True(t, slices.IsSorted(list))
+	}
+	_, err = Draw(t.Context(), index, test, sides, All, entities, 0, 3, 2)
+	assert.ErrorContains(t, err, "cannot draw 0 candidates")
+}
