@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// These estimates should not exceed the memory of a run, so a run that would fit is not refused.
-// Where a size depends on random draws, they use its expected value or a lower bound. They do not
-// count Z-samples.
+// The estimates in this file should not exceed the memory of a run, so a run that would fit is not
+// refused. Where a size depends on random draws, they use its expected value or a lower bound. They
+// do not count Z-samples.
 
 const (
 	floatBytes = 4
