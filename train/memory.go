@@ -126,7 +126,7 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 	return bytes
 }
 
-// stepMemory returns the memory that stepper and preparer allocate for the largest step.
+// stepMemory estimates the memory that stepper and preparer allocate for a full step.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, dependence(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))

@@ -135,7 +135,7 @@ type task struct {
 	keys    []metrics.Key
 	index   *kg.Index
 	// among holds the candidates, or is nil if they are all entities. negatives holds the candidates of
-	// single queries, or is nil. restrictions describes both.
+	// single queries, or is nil. restrictions describes the one that is not nil.
 	among        *rank.Candidates
 	negatives    *rank.Negatives
 	drawn        *rank.Sample // nil without --sample; with it, negatives is part of drawn
