@@ -320,7 +320,7 @@ func relationRows(c *recipe.Recipe, r int32) []int32 {
 	return []int32{r}
 }
 
-// vectorPenalty is the penalty on a triple in all other models, whose rows are vectors.
+// vectorPenalty is the penalty on a triple in all other models, whose entities are vectors.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
 	// parts holds the numbers of real values per dimension in an entity and in a relation.
 	parts, known := map[string][2]int{

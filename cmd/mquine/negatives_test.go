@@ -68,8 +68,8 @@ func newNumberedWorkplace(t *testing.T) (workplace, *kg.Graph) {
 	return w, g
 }
 
-// The metrics among given negatives follow the definition of OGB's Evaluator: with the negatives' scores
-// n and the target's score p, the rank is 1 + (|n > p| + |n ≥ p|)/2.
+// The metrics among given negatives follow the definition of OGB's Evaluator: with the negatives'
+// scores n and the target's score p, the rank is 1 + (|n > p| + |n ≥ p|)/2.
 func TestNegatives(t *testing.T) {
 	w, g := newNumberedWorkplace(t)
 	lists, texts, arrays := negativeFiles(t, w, g)
