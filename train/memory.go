@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// These estimates should not exceed the memory of a run, so a run that would fit is not refused.
-// Where a size depends on random draws, they use its expected value or a lower bound. They do not
-// count Z-samples.
+// The estimates in this file should not exceed the memory of a run, so a run that would fit is not
+// refused. Where a size depends on random draws, they use its expected value or a lower bound. They
+// do not count Z-samples.
 
 const (
 	floatBytes = 4
@@ -126,7 +126,7 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 	return bytes
 }
 
-// stepMemory returns the memory that stepper and preparer allocate for the largest step.
+// stepMemory estimates the memory that stepper and preparer allocate for a full step.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, dependence(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))

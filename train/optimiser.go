@@ -33,8 +33,8 @@ type optimiser struct {
 type optimiserTable struct {
 	parameterTable
 	first, second []float32
-	// last holds, with Adam, the step up to which each row's moments are current. Global tensors
-	// have none, because every step updates them.
+	// last holds, with Adam, the step up to which each row's moments are current. It is nil for
+	// global tensors, because every step updates them.
 	last []int
 }
 

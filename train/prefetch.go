@@ -41,7 +41,7 @@ func (s *stepper) prefetchQueryGradient(c *stepScratch, w *workload, p *pool, i,
 }
 
 // prefetchEntity fetches the operands of the entity that the goroutine updates after entity k of
-// the step. For a feature row with pairs, it fetches only the first pair.
+// the step. For a feature row outside dense parts, it fetches only the query vector of the first pair.
 func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	c.prefetcher.Reset()
 	next := k + s.pool.threads()

@@ -11,8 +11,8 @@ import (
 
 // relationStep holds what a step with relation prediction needs besides the fields of stepper (Chen
 // et al., 2021). Every target of a main query adds λ_rel times the cross-entropy of the query's
-// relation among all relations of the model to the loss. With reciprocal relations, there are 2R of
-// them.
+// relation among all relations of the model to the loss. With reciprocal relations, the model has two
+// relations for each relation of the data set.
 //
 // With the matrices Ρ of the vectors ρ, R of the relations, their scores S and W = ∂L/∂S,
 //
@@ -25,7 +25,7 @@ type relationStep struct {
 	table   linalg.Matrix // R
 	perRow  int           // the rows of R that one row of the parameter table holds
 
-	// triples are the triples to score, as the model scores them. Their weights in the loss include
+	// triples are the triples to score, from model.Config.Scored. Their weights in the loss include
 	// λ_rel.
 	triples []kg.Triple
 	weights []float64

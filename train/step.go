@@ -194,7 +194,8 @@ func (s *stepper) findUsed(w *workload) {
 }
 
 // run computes the loss of w and its gradients, and hands the gradients to sink. The caller must
-// first call begin with w. If the loss is NaN or infinite, run returns it and does not call sink.
+// first call begin with w. If the loss without the regulariser is NaN or infinite, run returns it and
+// does not call sink.
 func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss, error) {
 	s.regulariser.begin(w.epoch, w.positives)
 	defer s.regulariser.end(w.positives)

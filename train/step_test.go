@@ -21,7 +21,7 @@ import (
 
 // scorer returns a function that computes a model's reference scores without γ. The scores of a
 // network use the statistics of the queries in w. The parameters must not change between calls to
-// that function.
+// the returned function.
 func scorer(t testing.TB, m model.Model, w *workload) func(q kg.Query, e int32) float64 {
 	if network, ok := networks[m.Config().Model]; ok {
 		return network(m, w.queries)
@@ -320,7 +320,7 @@ func relationRows(c *recipe.Recipe, r int32) []int32 {
 	return []int32{r}
 }
 
-// vectorPenalty is the penalty on a triple in a model whose rows are real or complex vectors.
+// vectorPenalty is the penalty on a triple in all other models, whose entities are vectors.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
 	// parts holds the numbers of real values per dimension in an entity and in a relation.
 	parts, known := map[string][2]int{
@@ -388,8 +388,8 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	return sum + tail*square(query(c.Dim, row(0, t.Head), r, false)) + head*square(inverse)
 }
 
-// queryVectors holds the query vectors of the models with the regulariser dura, for an anchor a and
-// a relation r.
+// queryVectors holds, for each model with the regulariser dura, a function that computes the query
+// vector of an anchor a and a relation r.
 var queryVectors = map[string]func(d int, a, r []float64, head bool) []float64{
 	"distmult": func(d int, a, r []float64, _ bool) (psi []float64) {
 		for i := range d {
@@ -492,7 +492,7 @@ var gradientTests = []struct {
 		if c.Dim = 9; c.Model != "mquine" && c.Model != "mquade" && networks[c.Model] == nil {
 			c.Dim = 70
 			if strings.HasPrefix(c.Model, "transr") {
-				c.Dim = 20 // each of its parameters moves many coordinates, so with d = 70 differences cross kinks
+				c.Dim = 20 // each of its parameters moves many coordinates, so differences cross kinks if d = 70
 			}
 		}
 	}},

@@ -40,7 +40,7 @@ type searchFolder struct {
 // searchState is the contents of state.json.
 type searchState struct {
 	Schema string `json:"schema"`
-	// Search is the search: its model, data and options.
+	// Search describes the search: its model, data and options.
 	Search json.RawMessage `json:"search"`
 	// Parts is the number of files with lines. Queries and Kept are as in rank.DiscoveryState.
 	Parts   int          `json:"parts"`

@@ -58,7 +58,7 @@ func TestDiscoverState(t *testing.T) {
 	succeed(t, append(search, plain)...)
 	search = append(search, out)
 	interrupted := false
-	for range 20 { // until the search does not end before it is cancelled
+	for range 20 { // until a search is cancelled before it ends
 		o := discoverUntilSaved(t, state, search...)
 		if interrupted = o.status == exitInterrupted; interrupted {
 			assert.Contains(t, o.stderr, "mquine discover: interrupted; to continue: repeat the command\n")

@@ -16,7 +16,7 @@ import (
 )
 
 // The best triples of each query, of each relation and of the graph agree with the lists that predict
-// prints for all queries. Every instruction set and number of threads writes the same file.
+// prints for all queries. The file is the same for every instruction set and number of threads.
 func TestDiscover(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)

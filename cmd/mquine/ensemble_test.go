@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// sumRanks ranks the test triples by the weighted sum of the reference scores of checkpoints, one
+// sumRanks ranks the test triples by the weighted sum of the checkpoints' reference scores, one
 // candidate at a time. It returns, for each query in labels, the numbers of better and of equal
 // candidates under filter none.
 func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[string][2]int {

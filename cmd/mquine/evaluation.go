@@ -134,11 +134,11 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// among are the candidates, or nil if they are all entities. negatives are the candidates of single
-	// queries, or nil. restrictions describes either.
+	// among holds the candidates, or is nil if they are all entities. negatives holds the candidates of
+	// single queries, or is nil. restrictions describes the one that is not nil.
 	among        *rank.Candidates
 	negatives    *rank.Negatives
-	drawn        *rank.Sample // nil without --sample; its negatives are drawn
+	drawn        *rank.Sample // nil without --sample; with it, negatives is part of drawn
 	restrictions *metrics.Restrictions
 	labels       map[string]string // the labels of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the

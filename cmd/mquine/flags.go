@@ -252,7 +252,7 @@ type compute struct {
 
 const (
 	autoBackend = "auto"
-	// maxThreads limits the memory that threads use. No machine has more threads.
+	// maxThreads limits the memory that threads use. Few machines have more processors.
 	maxThreads = 4096
 )
 

@@ -47,8 +47,8 @@ func TestHowTo(t *testing.T) {
 	}
 }
 
-// runPage runs the commands in the console blocks of a page, which begin with "$ " and continue after
-// a backslash or with "> ". It returns the page with what they print.
+// runPage runs the commands in the console blocks of a page. A command begins with "$ " and continues
+// after a backslash or with "> ". runPage returns the page with the output of the commands.
 func runPage(t *testing.T, page, dir string) string {
 	var out strings.Builder
 	inside := false
@@ -69,14 +69,15 @@ func runPage(t *testing.T, page, dir string) string {
 			out.WriteString(runShell(t, shell, dir))
 			continue
 		case inside:
-			continue // output that the command replaces
+			continue // old output, which the new output replaces
 		}
 		out.WriteString(line)
 	}
 	return out.String()
 }
 
-// runShell returns what a command line prints to standard output. It calls this test as mquine.
+// runShell returns what a command line prints to standard output. In the command line, mquine is the
+// test binary, run as the command.
 func runShell(t *testing.T, line, dir string) string {
 	self := command(t)
 	cmd := exec.Command("sh", "-c", `mquine() { "$0" "$@"; }

@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// negativeFiles draws 7 competitors of every target of the test split, by side. It writes them as text
+// negativeFiles draws 7 negatives for each query of the test split, by side. It writes them as text
 // and as .npy files, whose integers are the labels of the entities.
 func negativeFiles(t *testing.T, w workplace, g *kg.Graph) (lists [2][][]string, texts, arrays [2]string) {
 	const count = 7
@@ -68,8 +68,8 @@ func newNumberedWorkplace(t *testing.T) (workplace, *kg.Graph) {
 	return w, g
 }
 
-// The metrics among given negatives equal the definition of OGB's Evaluator: with the negatives' scores
-// n and the target's score p, the rank is 1 + (|n > p| + |n ≥ p|)/2.
+// The metrics among given negatives follow the definition of OGB's Evaluator: with the negatives'
+// scores n and the target's score p, the rank is 1 + (|n > p| + |n ≥ p|)/2.
 func TestNegatives(t *testing.T) {
 	w, g := newNumberedWorkplace(t)
 	lists, texts, arrays := negativeFiles(t, w, g)

@@ -48,8 +48,8 @@ func (e *evaluation) checkRelations() error {
 }
 
 // follow sets the sides, filters and ties of the protocol. It refuses flags that would also set
-// them. Without a protocol, given negatives are not filtered, and samples have
-// the filter all, unless --filter is given.
+// them. Without a protocol, given negatives are not filtered, and samples have the filter all, unless
+// --filter is given.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
 	i := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == e.protocol })
 	if i < 0 {

@@ -17,8 +17,8 @@ import (
 // unknown marks the open side of a query.
 const unknown = "?"
 
-// question is a query: a triple whose member on a side is asked for. The side may be kg.Relation,
-// and the member does not matter.
+// question is a query: a triple whose member on a side is asked for. The side may be kg.Relation.
+// The value of that member is ignored.
 type question struct {
 	side   kg.Side
 	triple kg.Triple

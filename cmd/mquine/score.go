@@ -466,7 +466,7 @@ func (r *scores) begin(w io.Writer) (*tripleStream, error) {
 	return &tripleStream{w: w}, err
 }
 
-// tripleStream writes the rest of the JSON result, one triple a line.
+// tripleStream writes the rest of the JSON result, one triple per line.
 type tripleStream struct {
 	w    io.Writer
 	more bool

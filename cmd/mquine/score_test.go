@@ -24,7 +24,7 @@ func TestScoreRanks(t *testing.T) {
 	test := string(must1(os.ReadFile(filepath.Join(data, "graph", "test.txt"))))
 	for _, name := range model.Names() {
 		golden := readTSV(t, string(must1(os.ReadFile(filepath.Join(data, "ranks", name+".tsv")))))
-		want := map[string]string{} // the ranks of a side and a triple, in sequence
+		want := map[string]string{} // rank by side and triple
 		for _, filter := range []string{"none", "all"} {
 			clear(want)
 			for _, row := range golden {

@@ -25,8 +25,8 @@ import (
 // Write creates or replaces the file at path with the output of write, through a buffer. It follows
 // symbolic links and replaces the file to which they lead. It writes directly to pipes, terminals
 // and open descriptors such as /dev/stdout, because they cannot be replaced, and escapes control
-// characters on a terminal. A replaced file keeps its permissions. The permissions of a new file
-// follow the umask.
+// characters on a terminal. If it replaces a file, the permissions remain the same. The permissions of
+// a new file follow the umask.
 //
 // An error names path and says why the file cannot be written.
 func Write(path string, write func(w io.Writer) error) error {
@@ -193,7 +193,7 @@ func DiskFull(err error) bool {
 	return slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
 }
 
-// rename returns err with every occurrence of the path from in its text replaced by the path to.
+// rename replaces every occurrence of the path from in the text of err with the path to.
 func rename(err error, from, to string) error {
 	if err == nil || !strings.Contains(err.Error(), from) {
 		return err

@@ -52,7 +52,7 @@ func (f file) is(patterns ...string) bool {
 var ignored = []string{".git", ".gpu", "bin", "dist", "out"}
 
 // sources returns the files of the repository whose names match one of the patterns of file.is, or
-// all files without patterns.
+// all files if there are no patterns.
 func sources(t *testing.T, patterns ...string) []file {
 	t.Helper()
 	var files []file

@@ -53,8 +53,8 @@ type runner struct {
 	mu sync.Mutex // guards progress
 }
 
-// run sets the verdicts of all mutations. It returns an error if there can be no verdicts, because
-// the tests fail without a mutation or ctx ended.
+// run sets the verdicts of all mutations. It returns an error if there can be no verdicts, for
+// example because the tests fail without a mutation or ctx ended.
 func (r *runner) run(ctx context.Context, all lists) error {
 	temp, err := os.MkdirTemp("", "mutants")
 	if err != nil {

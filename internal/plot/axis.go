@@ -159,8 +159,8 @@ func linearTicks(lo, hi, step float64) (ticks []float64) {
 }
 
 // logTicks returns at most the given number of ticks: powers of ten, with multiples where there is
-// room. Otherwise it returns every nth power, for the smallest n that fits. Within a factor of ten,
-// the ticks may be linear.
+// room. If there is no room for every power, it returns every nth power, for the smallest n that
+// fits. Within a factor of ten, the ticks may be linear.
 func logTicks(lo, hi float64, most int) []float64 {
 	collect := func(factors []float64, every int) (ticks []float64) {
 		for e := int(math.Floor(math.Log10(lo))); e <= int(math.Ceil(math.Log10(hi))); e++ {

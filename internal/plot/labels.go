@@ -21,7 +21,7 @@ func (b box) nearest(p position) position {
 func around(p position, half float64) box { return box{p.x - half, p.y - half, p.x + half, p.y + half} }
 
 // spread moves labels apart, so that their distances are at least gap and all of them lie from lo
-// to hi. Apart from these limits, it minimises the sum of squared shifts. There must be room for
+// to hi. Within these limits, it minimises the sum of squared shifts. There must be room for
 // all labels.
 func spread(at []float64, gap, lo, hi float64) []float64 {
 	order := make([]int, len(at))

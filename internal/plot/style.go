@@ -39,8 +39,8 @@ svg:root { max-width: %spx; margin: auto; background: %s; }
 }
 
 // CSS returns the style sheet for a page with charts. It also defines the colours as custom
-// properties for the page: --paper, --ink, --soft, --line, --tint and --hue1 to --hue6. The class
-// h1, …, h6 of an element within the class plot sets its colour to a hue.
+// properties for the page: --paper, --ink, --soft, --line, --tint and --hue1 to --hue6. Inside an
+// element with the class plot, the classes h1 to h6 set the colour of an element to a hue.
 func CSS() template.CSS {
 	return template.CSS(":root { color-scheme: light dark; }\n" + light.properties() +
 		"@media screen and (prefers-color-scheme: dark) {\n" + dark.properties() + "}\n" + rules + `

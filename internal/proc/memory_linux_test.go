@@ -196,8 +196,8 @@ func TestRooms(t *testing.T) {
 		"the idle part of the heap is available")
 }
 
-// limitProbe names the environment variable that makes the test binary test how much memory it can
-// map.
+// limitProbe names the environment variable that makes the test binary measure how much memory it
+// can map.
 const limitProbe = "MQUINE_TEST_LIMIT"
 
 func TestMain(m *testing.M) {

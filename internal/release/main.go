@@ -222,8 +222,9 @@ func (r *release) stamp(command string) error {
 	return fmt.Errorf("%s does not say from which commit it was built", command)
 }
 
-// addDocuments reads the documents, and writes completions and manual pages with the command. The
-// pages go to the folder manual first.
+// addDocuments adds the documents in the repository, the completions that the command prints, and the
+// manual pages, which it first writes to the folder manual. It also reads the files of the Python
+// package.
 func (r *release) addDocuments(command, manual string) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		data, err := os.ReadFile(filepath.Join(r.source, name))

@@ -167,7 +167,7 @@ func (t *Table) limits(width int) []int {
 }
 
 // Shorten replaces the middle of a line with … if the line is wider than most columns. The end of a
-// label often says more than its beginning, so it keeps more of the end.
+// label often says more than its beginning, so Shorten keeps more of the end.
 func Shorten(line string, most int) string {
 	if text.StringWidthWithoutEscSequences(line) <= most {
 		return line

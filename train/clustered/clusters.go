@@ -79,10 +79,10 @@ func (v *vector) normalize() {
 	}
 }
 
-// sketch returns a vector of norm 1 for each entity. The vector starts as the normalised sum of
-// random vectors, one for each combination of relation and side in which the entity occurs. Each
-// round halves the vector, adds the direction of the sum of the neighbours' vectors, and normalises
-// the result.
+// sketch returns a vector of norm 1 for each entity that occurs in a triple, and zero for all other
+// entities. The vector starts as the normalised sum of random vectors, one for each occurrence of the
+// entity, given by its relation and side. Each round halves the vector, adds the direction of the sum
+// of the neighbours' vectors, and normalises the result.
 func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	vectors, err := roleVectors(ctx, g, seed)
 	if err != nil {
@@ -149,8 +149,8 @@ func eachTriple(ctx context.Context, g *kg.Graph, f func(kg.Triple)) error {
 }
 
 // bisect divides the entities in ids among clusters first ≤ c < first+count, and reorders ids. It
-// sorts ids by the coordinate with the largest variance and cuts them in two parts, in proportion to
-// the clusters of each part. Then it bisects each part.
+// sorts ids by the coordinate with the largest variance and cuts them into two parts, whose sizes are
+// in proportion to their numbers of clusters. Then it bisects each part.
 func bisect(ctx context.Context, clusters []int32, vectors []vector, ids []int32, first, count int) error {
 	if err := ctx.Err(); err != nil {
 		return err

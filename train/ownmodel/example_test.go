@@ -123,7 +123,7 @@ func (w *diagonalTraining) Query(psi, anchor []float32) (c, penalty float64) {
 
 func (w *diagonalTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
 	for i, a := range anchor {
-		g := dPsi[i] // dAnchor may share its memory
+		g := dPsi[i] // dAnchor may share memory with dPsi
 		w.sum[i] += float32(g * a)
 		dAnchor[i] = g * w.r[i]
 	}

@@ -58,7 +58,8 @@ func Base(preset, dataset, model string) (Recipe, error) {
 }
 
 // Preset returns a preset for a data set: "paper", the paper's hyper-parameters, or "best", the
-// recipe tuned for the data set. A data set after a colon, as in "paper:yago3-10", replaces the argument.
+// recipe tuned for the data set. A data set after a colon, as in "paper:yago3-10", overrides the
+// argument dataset.
 func Preset(preset, dataset string) (Recipe, error) { return presetOf(preset, dataset, "") }
 
 func presetOf(preset, dataset, model string) (Recipe, error) {

@@ -135,7 +135,7 @@ const (
 // Decay is the schedule of the learning rate after warm-up.
 type Decay string
 
-// The schedules. LinearDecay and CosineDecay reach 0 at the last epoch.
+// The schedules. LinearDecay and CosineDecay reach 0 at the end of the last epoch.
 const (
 	NoDecay     Decay = "none"
 	LinearDecay Decay = "linear"

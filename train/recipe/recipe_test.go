@@ -214,8 +214,8 @@ func TestPresets(t *testing.T) {
 	require.ErrorContains(t, err, "the presets are paper and best")
 }
 
-// A model starts from its own preset if it has one, from the preset of its data set otherwise, and
-// without a preset from its defaults.
+// With a preset, a run starts from the model's own version of the preset if there is one, and from
+// the general version otherwise. Without a preset, it starts from the model's defaults.
 func TestBase(t *testing.T) {
 	files, err := fs.Glob(presetFiles, "presets/*/*/*.yaml")
 	require.NoError(t, err)

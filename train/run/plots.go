@@ -37,7 +37,7 @@ func (h History) epochAxis() plot.Axis {
 	return axis
 }
 
-// LossChart returns a chart of the loss and its parts. Its axis is logarithmic if the total changes
+// LossChart returns a chart of the loss and its parts. The Y axis is logarithmic if the total changes
 // by more than a factor of 3, because the first epochs would otherwise flatten all others.
 func (h History) LossChart() plot.Chart {
 	series := func(name string, value func(train.Loss) float64) plot.Series {

@@ -237,7 +237,8 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 	return nil
 }
 
-// explain adds the path of the last checkpoint to an error, if there is such a checkpoint.
+// explain adds the path of the last checkpoint to an error, if there is such a checkpoint and the
+// error is not a cancellation.
 func (r *Run) explain(err error) error {
 	if errors.Is(err, context.Canceled) || r.progress.epoch == 0 {
 		return err

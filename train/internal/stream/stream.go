@@ -10,7 +10,8 @@ func Seed(pcg *rand.PCG, seed uint64, use uint64, epoch, step, item int) {
 	pcg.Seed(mix(seed+use), mix(mix(uint64(epoch)<<32|uint64(uint32(step)))+uint64(item)))
 }
 
-// mix is the finaliser of SplitMix64. It makes the streams of neighbouring numbers unrelated.
+// mix returns the first output of SplitMix64 with the seed x. It makes the streams of neighbouring
+// numbers unrelated.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -62,7 +62,7 @@ func (l *Lock) Check() error {
 		"restore it and use --resume, or start again", l.path)
 }
 
-// isAt reports whether path leads to an open file.
+// isAt reports whether path leads to the open file.
 func isAt(file *os.File, path string) bool {
 	mine, err := file.Stat()
 	if err != nil {
