@@ -108,8 +108,8 @@ type foreign struct {
 	protocol               metrics.Protocol
 	graph                  *kg.Graph // in the identifiers of the checkpoint
 	ranking                *rank.Ranking
-	// among ranks the same queries among the entities that the graph has on the side of the relation.
-	// Only QuatE prints metrics for it.
+	// among ranks the same queries among the entities that the graph has on the side of the
+	// relation. Only QuatE prints metrics of this ranking.
 	among *rank.Ranking
 }
 
