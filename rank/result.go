@@ -4,10 +4,10 @@
 // Package metrics turns ranks into MRR, Hits@k, intervals and comparisons.
 //
 // Begin reading with Run in run.go. newPlan sorts the distinct queries into passes whose candidates
-// share features. eachSlice loads the candidates of a pass, slice by slice, and eachBlock divides
-// the queries into blocks for the goroutines. countBlock takes a block through the stages: find the
-// known answers, count (Candidates.Count), order pending pairs by reference scores (Block.Decide),
-// and add the counts to the ranks. Package rank/internal/engine defines the types that the stages
+// share features. eachSlice loads the candidates of a pass, slice by slice, and eachBlock gives
+// blocks of queries to the goroutines. countBlock takes a block through the stages: find the known
+// answers, count (Candidates.Count), order pending pairs by reference scores (Block.Decide), and
+// add the counts to the ranks. Package rank/internal/engine defines the types that the stages
 // share.
 //
 // On the processor, Count is sweeper.count in sweep.go. It computes query vectors and the intervals
