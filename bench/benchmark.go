@@ -59,9 +59,10 @@ type suite struct {
 	reading  map[ceiling.Level]func(int)
 }
 
-// All lists the benchmarks for this machine and the tiers that kernel.TierEnv allows. The
-// benchmarks share data and are not safe for concurrent use. Graphs and checkpoints are created on
-// first use. Checkpoints stay in the user's cache folder.
+// All lists the benchmarks for this machine and for the tiers and features that the environment
+// allows (kernel.TierEnv, kernel.CPUEnv). The benchmarks share data and are not safe for concurrent
+// use. Graphs and checkpoints are created on first use. Checkpoints stay in the user's cache
+// folder.
 func All() ([]Benchmark, error) {
 	backends, err := kernel.Available()
 	if err != nil {

@@ -122,8 +122,8 @@ func opens(s *suite) []Benchmark {
 // before the first query: computing and packing the features of all candidates.
 //
 // pct-peak is the rate of the terms in the scores of all distinct queries, as a share of the
-// comparison's ceiling on all threads. The ceiling is measured before and after. Terms that early
-// exit skips count too, so the share may exceed 100.
+// comparison's ceiling on all threads. The ceiling is measured before and after each ranking. Terms
+// that early exit skips count too, so the share may exceed 100.
 func evaluations(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {

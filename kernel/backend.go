@@ -27,7 +27,7 @@ type Backend struct {
 
 // Peak returns a loop that does only the arithmetic of c's panels, on 64 operands in registers. It
 // also returns the number of score terms that one round of the loop computes. Package ceiling
-// measures its rate.
+// measures the rate of the loop.
 func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), terms int) {
 	k := b.comparer(c)
 	return k.peak, k.peakTerms

@@ -15,8 +15,8 @@ func Gamma(n int, u float64) float64 {
 	return nu / (1 - nu)
 }
 
-// PanelError is Comparison.PanelError for the panels of this tier. Panels of codes need no such
-// bound: their sums are exact up to the conversion to float32.
+// PanelError is Comparison.PanelError for the panels of b. Panels of codes need no such bound:
+// their sums are exact up to the conversion to float32.
 func (b *Backend) PanelError(c Comparison, k int) (relative, absolute float64) {
 	return c.PanelError(k, rootErrors[b.Tier])
 }

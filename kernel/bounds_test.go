@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// The tests in this file compare bounds to exact errors computed with math/big. The inputs bring
+// The tests in this file compare bounds with exact errors computed with math/big. The inputs bring
 // the errors close to the bounds, so a test fails if a term of a bound is halved or missing
 // (docs/numerics.md, "Tests of the bounds").
 
@@ -151,7 +151,7 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 					x[t], y[t] = math.SmallestNonzeroFloat32, 0
 				case KindExpressive: // squares that are ties and round to 0
 					x[12*t], x[12*t+2], x[12*t+6], x[12*t+8] = 2, 0x1p-76, 2, 0x1p-76
-				case KindBoxE: // the same, at a distance of 2
+				case KindBoxE: // squares that are ties and round to 0, at a distance of 2
 					x[10*t+3], x[10*t+8] = 0x1p-76, 0x1p-76
 				}
 			}
@@ -173,8 +173,8 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 	})
 }
 
-// TestPairErrorIsReached checks that every rounding in a lane of Pair, and in the five sums of the
-// 32 lanes, may lose as much as the bound allows.
+// TestPairErrorIsReached checks that every rounding in a lane of Pair, and in the five additions
+// that join the lane to the others, may lose as much as the bound allows.
 func TestPairErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio

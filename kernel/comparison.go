@@ -46,8 +46,9 @@ type spec struct {
 	group, psi, phi int
 	// falling reports whether a score never rises as coordinates are added.
 	falling bool
-	// exits reports whether rankings leave strips of a falling score early and order the coordinates
-	// so that they can. Distances do not need it, because rankings always do so for them.
+	// exits reports whether rankings leave strips of a falling score early and order the
+	// coordinates so that they can. Distances need not set it, because rankings always do so for
+	// distances.
 	exits bool
 	// distance reports whether errors are relative to the distance D, the absolute value of a score
 	// whose terms all have the same sign. products reports whether errors are relative to ‖ψ‖‖φ‖.
@@ -142,10 +143,10 @@ func (s *spec) pairScore(x, row []float32) float64 {
 	return score
 }
 
-// chunk returns the number of coordinates in a chain: as many whole groups as fit into Chunk, but at
-// least one. It is smaller if a candidate has several values per coordinate, so that a chunk of a
-// panel has the same size. For pairs and single coordinates it is a multiple of 4, the number of
-// coordinates in a round of the kernels.
+// chunk returns the number of coordinates in a chain: as many whole groups as fit into Chunk, but
+// at least one. The number is smaller if a candidate has several values per coordinate, so that a
+// chunk of a panel does not take more memory. For pairs and single coordinates it is a multiple of
+// 4, the number of coordinates in a round of the kernels.
 func (s *spec) chunk() int { return max(Chunk/s.phi&^3/s.group, 1) * s.group }
 
 func (b *Backend) comparer(c Comparison) *comparer { return &c.tiers[b.Tier] }
@@ -211,7 +212,7 @@ func (c Comparison) Limit() float64 { return c.limit }
 
 // MayOverflow reports whether a square or a sum of products may overflow float32 in a panel of
 // vectors with at most the given norms. It ignores L1 distances that overflow, because they exceed
-// every distance to which they are compared.
+// every distance with which they are compared.
 func (c Comparison) MayOverflow(psi, phi float64) bool {
 	switch {
 	case c.distance && c.products:
@@ -232,12 +233,12 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 	return 2*U32 + U32*U32, 0x1p-149 * math.Sqrt(float64(width))
 }
 
-// PanelError bounds the error of a score over k coordinates, computed in float32 chains, relative to
-// the exact score of the same float32 entries. The bound is relative·M + absolute, where M is ‖ψ‖‖φ‖
-// if Products is true, plus the exact distance if Distance is true (docs/numerics.md, "Panel
-// scores"). root is the relative error of a square root. The bound holds for all scores below Limit.
-// Above Limit, it holds for finite scores, because an intermediate overflow stays infinite or
-// becomes NaN.
+// PanelError bounds the error of a score over k coordinates, computed in float32 chains, relative
+// to the exact score of the same float32 entries. The bound is relative·M + absolute, where M is
+// ‖ψ‖‖φ‖ if Products is true, plus the exact distance if Distance is true (docs/numerics.md, "Panel
+// scores"). root is the relative error of a square root. For vectors below Limit, the bound holds
+// for all scores. For other vectors, it holds for finite scores, because an intermediate overflow
+// stays infinite or becomes NaN.
 func (c Comparison) PanelError(k int, root float64) (relative, absolute float64) {
 	chunk := c.chunk()
 	sums := min(k, chunk)/c.group + (k+chunk-1)/chunk - 1 // rounded additions per term

@@ -21,7 +21,7 @@ var BoxE = define(spec{
 	kind: KindBoxE, name: "boxe", group: 1, psi: 2 * boxTerm, phi: 2,
 	falling: true, products: true, exits: true, limit: 0x1p60,
 	// Each of the two boxes needs a product and a sum, a quotient, a difference, a product, a
-	// product and a difference, a square and its sum.
+	// product and a difference, a square and the sum over coordinates.
 	flops: 18,
 	panelError: func(n, k int, _ float64) (relative, absolute float64) {
 		return Gamma(n+16, U32), math.Sqrt(float64(k)) * 0x1p-72

@@ -20,12 +20,12 @@ import (
 // every term.
 //
 // Errors are relative to the product of two numbers that take the place of ‖ψ‖ and ‖φ‖ (PsiNorm,
-// PhiNorm): Σ(|w|(|a| + |s| + 2⁻¹⁰⁰) + |k|)² and max(1, max φ²).
+// PhiNorm): Σ(max(|v|, |w|)(|a| + |s| + 2⁻¹⁰⁰) + |k|)² and max(1, max φ²).
 var Expressive = define(spec{
 	kind: KindExpressive, name: "expressive", group: 1, psi: 2 * expressiveTerm, phi: 1,
 	falling: true, products: true, exits: true, limit: productLimit,
 	// Each of the two terms needs a product and a difference, a product and a difference, a square
-	// and its sum.
+	// and the sum over coordinates.
 	flops:          12,
 	portOperations: 20, // each of the two terms: three multiply-adds, a mask and a maximum
 	panelError: func(n, k int, _ float64) (relative, absolute float64) {

@@ -50,7 +50,7 @@ func newGroupNorm(size int) Comparison {
 		group: size, psi: 1, phi: 1, falling: true, distance: true,
 		limit: 0x1p60,
 		// Each coordinate needs a difference, a square and a sum. A group adds a root and the sum
-		// over groups, but needs one sum of squares less.
+		// over groups, but needs one fewer sum of squares.
 		flops: 3 + 1/float64(size),
 		// There are size + 2 roundings under the root: two for the difference, one for the square
 		// and size − 1 for the sum. The root halves them (docs/numerics.md, "Panel scores").

@@ -32,8 +32,8 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 	},
 }
 
-// fuzzedComparison returns the comparison for a byte: its kind and, for groups of any size, a size
-// up to 51.
+// fuzzedComparison returns the comparison for a byte, which determines its kind and, for groups of
+// any size, a size from 3 to 34.
 func fuzzedComparison(b uint8) Comparison {
 	c := Comparisons()[b%uint8(NumKinds)]
 	if c.Kind() == KindGroupNormOf {
@@ -44,7 +44,7 @@ func fuzzedComparison(b uint8) Comparison {
 
 // FuzzPanel compares the panel counts of every tier with a brute-force computation in float64. Each
 // byte of targets defines a target. The byte says which candidate's score the target equals or
-// nearly equals, possibly the best one, and whether the next target belongs to the same query.
+// nearly equals, possibly the best score, and whether the next target belongs to the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {

@@ -100,8 +100,8 @@ func markGeneric(a *asm.PanelArgs, scores []float32) {
 	}
 }
 
-// countGeneric counts for the active strips, unless TargetStart is nil. It returns the number of
-// undecided pairs.
+// countGeneric counts the candidates that are better than the targets of the active strips, unless
+// TargetStart is nil. It returns the number of undecided pairs.
 func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
 	if a.TargetStart == nil {
 		return 0

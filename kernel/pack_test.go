@@ -10,7 +10,8 @@ import (
 	. "github.com/mquine/mquine/kernel"
 )
 
-// TestAlignedZeros checks that reused memory is zero again. Each round reuses what the last one freed.
+// TestAlignedZeros checks that reused memory is zero again. Each round reuses the memory that the
+// round before it freed.
 func TestAlignedZeros(t *testing.T) {
 	for range 4 {
 		x := AlignedFloat32(8 << 20 / 4)

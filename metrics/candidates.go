@@ -22,9 +22,9 @@ type Restriction struct {
 	Kind string `json:"kind"`
 	// Names is the file of a list, or the types.
 	Names []string `json:"names,omitempty"`
-	// Entities is the number of candidates before a filter. If it depends on the relation, it is the
-	// largest number. For given negatives, it is the length of the longest list, and Fewest of the
-	// shortest.
+	// Entities is the number of candidates before a filter. If it depends on the relation, it is
+	// the largest number. For given negatives, it is the length of the longest list, and Fewest is
+	// the length of the shortest.
 	Entities int `json:"entities"`
 	Fewest   int `json:"fewest,omitempty"`
 	// SHA256 is the checksum of the candidates' labels in the order of the checkpoint, each with a

@@ -24,8 +24,8 @@ func (s *Sample) String() string {
 // Estimate says how far the metrics of a report, which are estimates from a Sample, may be from the
 // metrics among all candidates.
 type Estimate struct {
-	// Unbiased lists the metrics whose expected value over all samples is the exact one. The expected
-	// MRR is at least the exact one, and the other metrics are biased in either direction.
+	// Unbiased lists the metrics whose expected value over all samples is the exact value. The
+	// expected MRR is at least the exact MRR, and the other metrics are biased in either direction.
 	Unbiased []string `json:"unbiased"`
 	// MRLow and MRHigh are the 95% interval of the exact MR of these queries, by a normal
 	// approximation. It is undefined if a sample has one candidate. It belongs to the last result of

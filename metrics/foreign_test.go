@@ -35,7 +35,7 @@ const (
 	nearlyEqual   = "float32 does not distinguish the scores"
 )
 
-// otherRule returns why a tool's rank may be other than the rank under the protocol, or "". The
+// otherRule returns why a tool's rank may differ from the rank under the protocol, or "". The
 // reasons do not depend on the precision of scores.
 func otherRule(name string, r rank.Rank, f rank.Filter, own, their float64) string {
 	switch {
@@ -108,8 +108,8 @@ type foreign struct {
 	protocol               metrics.Protocol
 	graph                  *kg.Graph // in the identifiers of the checkpoint
 	ranking                *rank.Ranking
-	// among ranks the same queries among the entities that the graph has on the side of the relation.
-	// Only QuatE prints metrics for it.
+	// among ranks the same queries among the entities that the graph has on the side of the
+	// relation. Only QuatE prints metrics of this ranking.
 	among *rank.Ranking
 }
 
@@ -234,7 +234,8 @@ func (f *foreign) row(t *testing.T, sum *totals) string {
 			list = mine
 		}
 		require.NotNil(t, list, "%+v", x)
-		// The tool's metrics follow from its ranks, so other metrics follow from other ranks.
+		// The tool's metrics follow from its ranks, so mquine's metrics can differ only if ranks
+		// differ.
 		byTheirs, byOwn := x.measure(t, list), x.measure(t, mine)
 		assert.True(t, x.agrees(byTheirs), "%+v: the ranks of the tool give %v", x, byTheirs)
 		if !x.agrees(byOwn) {
@@ -270,8 +271,8 @@ type view struct {
 	ties   rank.Ties
 }
 
-// toolRanks returns the ranks that the tool computed. They are mquine's ranks, in the same order, with
-// other numbers of better and equal candidates.
+// toolRanks returns the ranks that the tool computed. They are in the order of mquine's ranks, and
+// only their numbers of better and equal candidates differ.
 func (f *foreign) toolRanks(t *testing.T) map[view][]rank.Rank {
 	columns := map[string]view{
 		"rank": {rank.All, f.protocol.Ties}, "rank_filtered": {rank.All, f.protocol.Ties},
@@ -296,8 +297,8 @@ func (f *foreign) toolRanks(t *testing.T) map[view][]rank.Rank {
 	return views
 }
 
-// checkOwnFunction checks the ranks by the scores of DGL-KE's function for single triples, which is
-// the model's score.
+// checkOwnFunction checks the ranks by the function with which DGL-KE scores single triples, which
+// is the model's score function.
 func (f *foreign) checkOwnFunction(t *testing.T) {
 	for i, r := range f.counted(t, "better_edge_func", "equal_edge_func") {
 		own := f.ranking.Ranks[i]

@@ -76,7 +76,7 @@ func TestDegreeGroups(t *testing.T) {
 	assert.Equal(t, "0", keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 5}, Side: kg.Head})])
 }
 
-// Summarize keeps all queries of these groups, and reports groups without queries too.
+// Summarize keeps all queries of these groups, and leaves out groups without queries.
 func TestZCaseAndDegreeAddUp(t *testing.T) {
 	g := familyGraph()
 	ranks := familyRanks(g)

@@ -3,10 +3,10 @@
 // and files.
 //
 // Begin reading with Measure, which computes the metrics of one list of ranks. Summarize computes
-// metrics with intervals for every side, filter, tie rule and group, and fills in a Report. Compare
-// and CompareAll compare checkpoints by their ranks of the same queries. WriteRanks and ReadRanks
-// store ranks, so that later comparisons need not rank again. docs/intervals.md explains the
-// intervals.
+// metrics with intervals for every side, filter, tie rule and group; Report.Summarize stores them
+// in a Report. Compare and CompareAll compare checkpoints by their ranks of the same queries.
+// WriteRanks and ReadRanks store ranks, so that later comparisons need not rank again.
+// docs/intervals.md explains the intervals.
 package metrics
 
 import (

@@ -119,7 +119,7 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 	return strings.Split(string(line), "\t"), nil
 }
 
-// countColumns are the columns of a filter. The last one is optional.
+// countColumns are the columns of a filter. The last column is optional.
 var countColumns = []string{"better", "equal", "candidates"}
 
 // parseRanksHeader returns the filters in a header and the number of columns of each filter.

@@ -59,7 +59,7 @@ type Report struct {
 	// Rescored counts the pairs that reached each later stage.
 	Rescored rank.Rescored `json:"rescored"`
 	Timing   Timing        `json:"timing"`
-	// Dropped is the share of all terms that early exit skipped.
+	// Dropped is the share of all chains that early exit skipped.
 	Dropped float64 `json:"dropped_terms"`
 	// PeakRSSBytes is the peak resident memory of the process, or 0 if it is unknown.
 	PeakRSSBytes int64 `json:"peak_rss_bytes"`
@@ -80,9 +80,9 @@ type Report struct {
 type Timing struct {
 	// Load is the time to read the graph and the checkpoint.
 	Load float64 `json:"load_s"`
-	// Pack is the time to compute the candidates' features and to pack them into panels.
+	// Pack is the time that the ranking waited for features and panels.
 	Pack float64 `json:"pack_s"`
-	// Rank is the time from the first query vector to the last count.
+	// Rank is the time from the first query on, without Pack.
 	Rank float64 `json:"rank_s"`
 	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
 	// threads.

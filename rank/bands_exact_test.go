@@ -246,8 +246,8 @@ func TestPairInterval(t *testing.T) {
 }
 
 // TestIntervalOfSquares uses MQuinE and MQuadE of one dimension without Rʰ, whose score is −(RᵗT)².
-// Both factors lose nearly half a unit in the last place when they are rounded to float32 entries
-// of ψ and φ.
+// The squares of Rᵗ and T lose nearly half a unit in the last place when they are rounded to
+// float32 entries of ψ and φ.
 func TestIntervalOfSquares(t *testing.T) {
 	// root returns a number whose square loses the most when it is rounded.
 	root := func(from float64) (x float32) {

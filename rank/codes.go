@@ -108,7 +108,7 @@ func (x *codes) buffers(j *engine.Job) [][]float64 {
 }
 
 // packPanels packs the panels. table returns goroutine w's memory for the codes of the panel that
-// begins at a position. It holds the codes by rows.
+// begins at a position. This memory holds the codes by rows.
 func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, position int) []uint32) error {
 	f, l := x.f, x.layout
 	perGroup, buffers := groupPanels*f.nr, x.buffers(j)

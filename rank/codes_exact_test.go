@@ -360,7 +360,8 @@ func TestCodeBands(t *testing.T) {
 }
 
 // TestCodeEnds checks that the thresholds of a target in units of codes cover the roundings of the
-// change of units and all terms of the bands. It checks the same of the band of fine scores.
+// change of units and all terms of the bands. It also checks that the band of fine scores covers
+// all terms.
 func TestCodeEnds(t *testing.T) {
 	const width = 32
 	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))

@@ -25,13 +25,13 @@ type pairCosts struct{ pair, term float64 }
 
 func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width) }
 
-// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The cost
-// of a pair in float32 comes from the benchmark Panel (bench/results). The others are fitted to the
-// benchmark ScreenChoice on FB15k-237 (docs/performance.md): 32 rankings with K from 156 to 930, in
-// which int8 leaves 1.3% to 27% of the pairs. The pair cost of int8 therefore includes the cost of
-// a query between the panels and the fine codes. Int16 needs AMX, which this processor lacks. On a
-// Xeon, where the costs of float32 and int8 have the same ratio as here, a pair in int16 costs a
-// fifth of a pair in float32.
+// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The
+// cost of a pair in float32 comes from the benchmark Panel (bench/results). The others are fitted
+// to the benchmark ScreenChoice on FB15k-237 (docs/performance.md): 32 rankings with 156 to 930
+// coordinates, in which int8 leaves 1.3% to 27% of the pairs undecided. The pair cost of int8
+// therefore includes the work for each query between the panels and the fine codes. Int16 needs
+// AMX, which this processor lacks. On a Xeon, where the costs of float32 and int8 have the same
+// ratio as here, a pair in int16 costs a fifth of a pair in float32.
 var measuredCosts = costs{
 	screens: [...]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},

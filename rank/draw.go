@@ -23,8 +23,8 @@ type Sample struct {
 
 // Draw draws n candidates for each query of triples on some sides, without replacement, from the
 // entities that a filter leaves for this query, or takes all of them if there are at most n. Every
-// query has a separate random stream, so the result depends only on the seed. entities is the number
-// of entities, and x is the index of the data set.
+// query has a separate random stream, so the result does not depend on the number of threads.
+// entities is the number of entities, and x is the index of the data set.
 func Draw(
 	ctx context.Context, x *kg.Index, triples []kg.Triple, sides []kg.Side, f Filter, entities, n int, seed uint64,
 	threads int,

@@ -35,8 +35,8 @@ func TestDraw(t *testing.T) {
 	assert.Empty(t, draw(rand.New(rand.NewPCG(1, 1)), []int32{0, 1}, 2, 5))
 }
 
-// The mean rank of a sample is an unbiased estimate of the exact one, and the mean reciprocal rank is
-// too high on average. A sample of all candidates gives the exact ranks.
+// The mean rank of a sample is an unbiased estimate of the exact mean rank, and the mean reciprocal
+// rank is too high on average. A sample of all candidates gives the exact ranks.
 func TestSample(t *testing.T) {
 	const entities, seeds = 60, 150
 	g := ranktest.Graph(rand.New(rand.NewPCG(50, 1)), entities, 3, 300, 10, 30)

@@ -245,7 +245,7 @@ func TestExactVectors(t *testing.T) {
 			}
 			for i, c := range configs {
 				if d > 70 && (i+k)%3 != 0 {
-					continue // every model has a third of the kinds
+					continue // every model is tested with a third of the kinds
 				}
 				m := ranktest.ModelOf(t, c, uint64(d), kind)
 				want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head},

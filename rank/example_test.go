@@ -31,8 +31,8 @@ func family() (*kg.Graph, model.Model, error) {
 	return g, m, err
 }
 
-// This example ranks both sides with the best kernels of this machine, as the zero value of Options
-// asks.
+// This example ranks both sides with the best kernels of this machine, which the zero value of
+// Options selects.
 func Example() {
 	g, m, err := family()
 	if err != nil {

@@ -232,8 +232,8 @@ type sidedTriple struct {
 }
 
 // readForeignRanks returns the number of better candidates of each query under the filter all, from
-// the first column that the table has for it. For the column better_edge_func, all candidates were
-// scored with the function that scores the target (TestRESCALOfDGLKE).
+// the first of the columns below that the table has. For the column better_edge_func, all
+// candidates were scored with the function that scores the target (TestRESCALOfDGLKE).
 func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
 	table := readTable(t, path)
 	printed := map[sidedTriple]int32{}

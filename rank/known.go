@@ -113,7 +113,7 @@ type knownAnswer struct {
 // knownByPanel holds known answers by panel, then by row.
 type knownByPanel struct {
 	first             int     // panel
-	start             []int32 // first index of each panel in answers, and the end of the last
+	start             []int32 // first index of each panel in answers, and the end of the last panel
 	answers, unsorted []knownAnswer
 }
 

@@ -125,7 +125,7 @@ func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, k, listed int
 		}
 		answers += int64(min(k, n))
 	}
-	const perContender = int64(unsafe.Sizeof(engine.Contender{})) + 8 // with its lower end in the heap
+	const perContender = int64(unsafe.Sizeof(engine.Contender{})) + 8 // and its lower end in the heap
 	return []proc.Need{
 		{For: "answers", Bytes: answers * int64(unsafe.Sizeof(Prediction{}))},
 		{For: "shortlists of the threads", Bytes: int64(min(listed, len(distinct))) * int64(k) * perContender},

@@ -71,8 +71,8 @@ func bruteForceNegatives(
 	return ranks
 }
 
-// Ranks among negatives equal a brute force, for every model, backend and number of threads, with a
-// tolerance, in slices and in shards.
+// Ranks among negatives equal the ranks of a brute force, for every model, backend and number of
+// threads, with a tolerance, in slices and in shards.
 func TestNegatives(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

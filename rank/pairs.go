@@ -12,7 +12,7 @@ import (
 
 // pairEngine compares targets with the candidates that the plan lists for them, one pair after the
 // other. Such targets share so few candidates that panels would mostly compute unwanted scores. The
-// first stage is the float64 score of a pair, and the last one the reference score.
+// first stage is the float64 score of a pair, and the last stage is its reference score.
 type pairEngine struct {
 	job      *engine.Job
 	features *engine.Features
@@ -116,8 +116,8 @@ func (e *pairEngine) Count(ctx context.Context, worker int, b *engine.Block) err
 	return nil
 }
 
-// same reports whether two lists are the same in memory, as for targets that differ only in their
-// tolerance.
+// same reports whether two lists share their memory, as the lists of targets that differ only in
+// their tolerance do.
 func same(a, b []int32) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // score scores the listed candidates in the slice for the query of a row.

@@ -10,11 +10,11 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// newPlan returns the distinct queries of ranks, with their targets. The first exact ranks have
-// targets without a tolerance. The same targets follow once for each tolerance; in the plan, the
-// targets that differ only in their tolerance are consecutive. Queries with the same side and relation
-// are consecutive, so a model.Worker prepares the relation once. listed holds the candidates of each
-// exact rank, or is nil if queries have candidates.
+// newPlan returns the distinct queries of ranks, with their targets. The targets of ranks[:exact]
+// have no tolerance. The same targets follow once for each tolerance; in the plan, the targets that
+// differ only in their tolerance are consecutive. Queries with the same side and relation are
+// consecutive, so a model.Worker prepares the relation once. listed holds the candidates of each
+// rank in ranks[:exact], or is nil if all targets of a query share its candidates.
 func newPlan(m model.Model, s *sets, ranks []Rank, exact int, listed [][]int32) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {

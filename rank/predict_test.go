@@ -70,7 +70,7 @@ func TestPredictMany(t *testing.T) {
 		}
 		for i, name := range model.Names() {
 			if (i+n)%2 == 1 {
-				continue // every model has two of the kinds
+				continue // every model is tested with two of the kinds
 			}
 			d := 6
 			if name == "mquine" || name == "mquade" {

@@ -68,7 +68,7 @@ func (t Ties) String() string { return text.Name(tiesNames, t, "Ties") }
 // ParseTies is the inverse of Ties.String.
 func ParseTies(name string) (Ties, error) { return text.ParseName[Ties](tiesNames, name, "tie rule") }
 
-// Rank returns the rank of r's target under a filter, or its estimate if r has a scale.
+// Rank returns the rank of r's target under a filter, or an estimate of the rank if r has a scale.
 func (t Ties) Rank(r *Rank, f Filter) float64 {
 	before := float64(r.Better[f])
 	switch t {

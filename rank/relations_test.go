@@ -129,7 +129,8 @@ func TestRelationsInChunks(t *testing.T) {
 	require.ErrorContains(t, err, "call Relations")
 }
 
-// Every relation is scored, sorted and checked for being known by definition.
+// The expected lists follow the definition: every relation is scored, looked up among the known
+// triples, and sorted.
 func TestPredictRelations(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 3)), 12, 9, 2*relationChunk, 30, 40)
 	index := kg.NewIndex(g)

@@ -4,10 +4,10 @@
 // Package metrics turns ranks into MRR, Hits@k, intervals and comparisons.
 //
 // Begin reading with Run in run.go. newPlan sorts the distinct queries into passes whose candidates
-// share features. eachSlice loads the candidates of a pass, slice by slice, and eachBlock divides
-// the queries into blocks for the goroutines. countBlock takes a block through the stages: find the
-// known answers, count (Candidates.Count), order pending pairs by reference scores (Block.Decide),
-// and add the counts to the ranks. Package rank/internal/engine defines the types that the stages
+// share features. eachSlice loads the candidates of a pass, slice by slice, and eachBlock gives
+// blocks of queries to the goroutines. countBlock takes a block through the stages: find the known
+// answers, count (Candidates.Count), order pending pairs by reference scores (Block.Decide), and
+// add the counts to the ranks. Package rank/internal/engine defines the types that the stages
 // share.
 //
 // On the processor, Count is sweeper.count in sweep.go. It computes query vectors and the intervals
@@ -69,10 +69,10 @@ func (f Filter) Check(g *kg.Graph) error {
 	return nil
 }
 
-// Rank is the result for one query. Under each filter, it holds the number of other candidates that
-// are better than the target, and the number of other candidates that tie with it. In
-// Ranking.Ranks, candidates tie if they have exactly the target's reference score; in Ranking.Near,
-// if their scores are within the tolerance. Ties.Rank turns the numbers into a rank.
+// Rank is the result for one target of a query. Under each filter, it holds the number of other
+// candidates that are better than the target, and the number of other candidates that tie with it.
+// In Ranking.Ranks, candidates tie if they have exactly the target's reference score; in
+// Ranking.Near, if their scores are within the tolerance. Ties.Rank turns the numbers into a rank.
 type Rank struct {
 	Triple kg.Triple
 	// Side is the side of the target.
@@ -81,7 +81,8 @@ type Rank struct {
 	// Candidates counts the candidates that each filter leaves. The count includes the target if it
 	// is a candidate.
 	Candidates [NumFilters]int32
-	// Scale is 0, or the number of candidates for which each counted one stands (Sample.Scale).
+	// Scale is 0, or the number of candidates for which each counted candidate stands
+	// (Sample.Scale).
 	Scale float64
 }
 

@@ -26,11 +26,11 @@ type Options struct {
 	// combines the ranks of several ranges.
 	Candidates Range
 	// Among restricts the candidates further, to lists; nil means no restriction. Run compares a
-	// target with the candidates of its query even if it is not one of them
+	// target with the candidates of its query even if the target is not one of them
 	// (metrics.Restrictions.Excluded).
 	Among *Candidates
-	// Negatives gives every query of Run a list of candidates; nil means no lists. It excludes Among and
-	// Engine. Screen and Predict ignore it.
+	// Negatives gives every query of Run a list of candidates; nil means no lists. With lists,
+	// Among and Engine must be nil, and Screen has no effect. Predict ignores the lists.
 	Negatives *Negatives
 	// Engine counts in place of the backend; nil means the backend. Package rank/gpu provides an
 	// engine. Its ranks are the same. The backend still computes the reference scores and, for most
@@ -96,8 +96,8 @@ type Tolerance = engine.Tolerance
 type Range struct{ First, Last int }
 
 // Resolve returns the options that Run and Predict use, with defaults in place of zero values,
-// except in FeatureMemory. Engine has passed its test for models like m, or is nil if the processor
-// takes its place. Run and Predict call Resolve themselves.
+// except in FeatureMemory. The Engine of the result has passed its test for models like m, or is
+// nil if the processor takes its place. Run and Predict call Resolve themselves.
 func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	o, err := o.withDefaults()
 	if err != nil {

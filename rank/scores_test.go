@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// TestScores checks that Scores equal the scores that the tensors give entry by entry, on every
-// tier and on both sides.
+// TestScores checks that the results of Scores equal the scores computed from the tensors entry by
+// entry, on every tier and on both sides.
 func TestScores(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -61,8 +61,8 @@ func bruteForceNear(m model.Model, g *kg.Graph, triples []kg.Triple, tolerance T
 	return ranks
 }
 
-// TestTolerances checks that ranks with tolerances equal a plain comparison of printed scores, on
-// every tier and screen, in slices and on several threads. Tolerances must not change the exact
+// TestTolerances checks that ranks with tolerances agree with a plain comparison of printed scores,
+// on every tier and screen, in slices and on several threads. Tolerances must not change the exact
 // ranks.
 func TestTolerances(t *testing.T) {
 	backends, err := kernel.Available()

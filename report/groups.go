@@ -72,9 +72,9 @@ func (e Evaluation) groupText(by string) string {
 
 const (
 	// fewGroups is the largest number of groups that a table shows without folding. Above a folded
-	// table are the extremeGroups groups with the lowest and with the highest MRR, among groups
-	// with at least leastQueries queries. If too few groups have so many queries, the fewGroups
-	// groups with the most queries take their place.
+	// table are the extremeGroups groups with the lowest MRR and those with the highest, among
+	// groups with at least leastQueries queries. If fewer than 2·extremeGroups groups have so many
+	// queries, the fewGroups groups with the most queries take their place.
 	fewGroups     = 20
 	extremeGroups = 10
 	leastQueries  = 20

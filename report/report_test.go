@@ -185,7 +185,7 @@ func elements(t *testing.T, html string) []*element {
 	}
 }
 
-// tableRows returns the rows of all tables with a caption, as cells joined by "|".
+// tableRows returns the rows of all tables with the given caption, as cells joined by "|".
 func tableRows(t *testing.T, html, caption string) []string {
 	t.Helper()
 	var rows []string

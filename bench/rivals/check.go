@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// check compares a rival's counts to mquine's exact ones and returns the number of targets whose
+// check compares a rival's counts with mquine's exact ones and returns the number of targets whose
 // counts differ. The rounding of float32 sums, in any order, must explain each difference: the
 // counts must lie between the number of candidates that are certainly better and the number that
 // may be better.

@@ -6,8 +6,8 @@
 //	go run . --all
 //	go run . --steps --data fb15k-237 --dim 38
 //
-// Each rival's ranks are first compared to mquine's exact ranks. They may differ only where float32
-// rounding explains the difference. Then all programs are timed in interleaved rounds.
+// Each rival's ranks are first compared with mquine's exact ranks. They may differ only where
+// float32 rounding explains the difference. Then all programs are timed in interleaved rounds.
 package main
 
 import (

@@ -162,7 +162,7 @@ func fill[T any](x []T, value func(i int) T) []T {
 // genericSums is the number of 32-bit sums in genericLoops. There are half as many 64-bit sums.
 const genericSums = 16
 
-// genericLoops do the same operations in Go, on memory in the L1 cache.
+// genericLoops do the operations of the assembly in Go, on memory in the L1 cache.
 var genericLoops = loops{
 	fma64: func(n int, x *float64) {
 		xs, sums := (*[genericSums]float64)(unsafe.Pointer(x)), [genericSums / 2]float64{}

@@ -325,7 +325,7 @@ func someTargets(q int) int {
 	return 1
 }
 
-// shapes lists the sizes of the tests' problems. In the last one, each thread block processes
+// shapes lists the sizes of the tests' problems. With the last sizes, each thread block processes
 // several tiles on the stand-in's only multiprocessor.
 var shapes = []struct{ queries, candidates, width int }{{1, 1, 1}, {9, 130, 70}, {20, 300, 300}, {500, 800, 64}}
 

@@ -84,7 +84,7 @@ func exactHake(x, y []float32) (score *big.Float, measure float64, finite bool) 
 	return score, (PlainNorm(x)*PlainNorm(y) + distance) * (1 + 1e-12), true
 }
 
-// exactExpressive returns the score outside. finite is false unless an x exceeds 1 by more than its
+// exactExpressive returns the outside score. finite is false unless an x exceeds 1 by more than its
 // rounding error in a panel.
 func exactExpressive(x, y []float32) (score *big.Float, measure float64, finite bool) {
 	number := func(v float32) *big.Float { return big.NewFloat(float64(v)).SetPrec(precision) }

@@ -134,7 +134,8 @@ func twinExpressive(q, e []float32) float32 {
 	return float32(math.NaN())
 }
 
-// twinBoxE is TwinScore for BoxE, whose chains have 64 coordinates, with rounded reciprocals.
+// twinBoxE is TwinScore for BoxE, whose chains have 64 coordinates. Its reciprocals are correctly
+// rounded.
 func twinBoxE(q, e []float32) float32 {
 	const chunk = 64
 	var sums [2]float32

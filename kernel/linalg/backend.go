@@ -1,5 +1,5 @@
 // Package linalg provides the float32 linear algebra for training. Begin with New, which returns a
-// Backend for a tier of package kernel. It offers:
+// Backend for a tier of package kernel. The package offers:
 //
 //   - GEMM on several threads, including in split bfloat16 (Product);
 //   - scores and gradients of distances (Distance, DistanceScores, AddDistanceGradient);

@@ -88,10 +88,11 @@ func (d DistanceKind) Root() bool { return d == DistanceL2 || d == DistanceProdu
 // gradient is a sum over chunks of ProductChunk features or queries. A chunk is one chain that
 // starts at 0 and adds its terms in ascending order. A product is fused with the addition that
 // follows; all other operations are rounded separately. The square root of a group norm and its
-// reciprocal are polynomials with an error of a few units in the last place (inverseRoot). The
-// square root of DistanceL2 and DistanceProductNorm and the division by it are rounded once. A
-// distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order. Hence the
-// results do not depend on the number of threads or on the blocking, and all tiers agree bit for bit.
+// reciprocal are computed with a polynomial; their errors are a few units in the last place
+// (inverseRoot). The square root of DistanceL2 and DistanceProductNorm and the division by it are
+// rounded once. A distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending
+// order. Hence the results do not depend on the number of threads or on the blocking, and all tiers
+// agree bit for bit.
 //
 // At a kink, the gradient is the subgradient 0. Kinks occur where two coordinates are equal
 // (DistanceL1), where two groups are equal (DistanceGroupNorm, DistanceGroupNormOf), where two

@@ -387,8 +387,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 	})
 }
 
-// apart moves the coordinates of queries and features at least 0.01 apart, which also keeps the
-// products of pairs away from 0.
+// apart changes the coordinates of queries until no coordinate is within 0.01 of a feature's, and
+// no sum of the two products of a pair is within 0.01 of 0.
 func apart(x distanceBlock) {
 	near := func(a, b []float32, u int) bool {
 		v := u ^ 1

@@ -8,7 +8,7 @@ type Prefetcher struct {
 	// Backend is a backend whose products prefetch. Like the Prefetcher, it belongs to one
 	// goroutine.
 	*Backend
-	queue    [][]float32 // the operands, last one first
+	queue    [][]float32 // the operands, from back to front
 	lines    int         // cache lines in the queue
 	perStrip int         // cache lines to prefetch per strip
 }

@@ -28,7 +28,7 @@ func flushed(x float32) float32 {
 	return x
 }
 
-// twinSplitProduct returns an entry of a split product.
+// twinSplitProduct returns c plus an entry of a split product.
 func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 	const block = 32
 	c = flushed(c)

@@ -32,7 +32,8 @@ func guardedMatrix(t testing.TB, rows, cols, stride int, value func() float32) M
 	return m
 }
 
-// forms lists the forms of a product: the sizes of the factors, and how to compute it.
+// forms lists the forms of a product: how to compute it, which entries of the factors are term t of
+// vectors i and j, and whether the vectors are columns.
 var forms = []struct {
 	name    string
 	compute func(p *Product, ctx context.Context, c, x, y Matrix, add bool) error

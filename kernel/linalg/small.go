@@ -117,10 +117,10 @@ func (b *Backend) AddTranspose32(m Matrix) {
 	b.small.addTranspose(&m.Data[0], m.Rows, m.Stride)
 }
 
-// UnpackSymmetric32 sets dst to the symmetric d × d matrix whose lower triangle is stored in packed
-// in row-major order. It multiplies the diagonal by diagonal, which is 2 for E = A + Aᵀ from a
-// packed A. The rows of dst from d up to the next multiple of 8 must be zero. The columns from d up
-// to the next multiple of 8 may become zero.
+// UnpackSymmetric32 sets dst to the symmetric d × d matrix with the given lower triangle, which
+// packed holds in row-major order. It multiplies the diagonal by diagonal, which is 2 for E = A +
+// Aᵀ from a packed A. The rows of dst from d up to the next multiple of 8 must be zero. The columns
+// from d up to the next multiple of 8 may become zero.
 func (b *Backend) UnpackSymmetric32(dst Matrix, packed []float32, diagonal float32) {
 	checkSquare(dst)
 	checkTriangle("UnpackSymmetric32", dst.Rows, packed)

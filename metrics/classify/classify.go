@@ -147,7 +147,7 @@ func (t Thresholds) Of(relation int32) float64 {
 	return t.Overall
 }
 
-// Predict reports whether a triple with the score counts as true.
+// Predict reports whether an example counts as true.
 func (t Thresholds) Predict(e Example) bool { return e.Score >= t.Of(e.Triple.Relation) }
 
 // Result holds the measures of predictions for a set of examples. A measure with a denominator of 0

@@ -323,8 +323,8 @@ func TestEvaluate(t *testing.T) {
 	require.ErrorContains(t, err, "scores must be finite")
 }
 
-// A false triple has the relation and one entity of its triple. Its other entity has the relation
-// on that side in the training split. No split contains the false triple.
+// A false triple has the relation and one entity of its true triple. Its other entity has the
+// relation on that side in the training split. No split contains the false triple.
 func TestNegatives(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 6))
 	g := &kg.Graph{Name: "drawn", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("a", "b", "c")}

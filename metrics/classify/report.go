@@ -67,8 +67,8 @@ type Relation struct {
 }
 
 // Evaluate fits thresholds and a calibration to valid, and measures them on test. It returns the
-// report without names, and the thresholds. All triples of both count: accuracy and F1 are not
-// averaged over relations.
+// report without names, and the thresholds. All triples have the same weight: accuracy and F1 are
+// not averaged over relations.
 func Evaluate(valid, test []Example, o Options) (*Report, Thresholds, error) {
 	fitted, err := FitThresholds(valid)
 	if err != nil {

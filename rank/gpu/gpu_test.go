@@ -40,7 +40,7 @@ func trusted(devices ...*cuda.Device) *Engine {
 	return e
 }
 
-// TestDevicesExact checks that the GPU's ranks of every kind of checkpoint, exact and with a
+// TestDevicesExact checks that the GPUs' ranks of every kind of checkpoint, exact and with a
 // tolerance, equal the processor's. It uses one device and two, with all candidates in one slice
 // and in several.
 func TestDevicesExact(t *testing.T) {

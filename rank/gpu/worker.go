@@ -426,8 +426,8 @@ func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolve
 	return counts, int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt])), nil
 }
 
-// addPending leaves a pair to the reference scores. left is the number that each filter's count
-// changes by, as in engine.Pending.
+// addPending leaves a pair to the reference scores. left is the number by which each filter's count
+// changes, as in engine.Pending.
 func (w *worker) addPending(target uint32, position int, left [engine.NumFilters]int8) {
 	b := w.block
 	b.Pending = append(b.Pending, engine.Pending{

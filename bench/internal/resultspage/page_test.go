@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPage compares the committed page to the one generated from the records.
+// TestPage compares the committed page with the one generated from the records.
 func TestPage(t *testing.T) {
 	docs := filepath.Join("..", "..", "..", "docs")
 	want, err := render(filepath.Join(docs, "results"))

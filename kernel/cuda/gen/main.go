@@ -3,8 +3,8 @@
 // Command gen compiles the CUDA C++ files to PTX with NVRTC 11.8 from Debian's packages
 // libnvrtc11.2 and libnvrtc-builtins11.8 (section non-free).
 //
-// With -check it compiles them to machine code for every supported architecture instead. For each
-// kernel, it prints the registers, the shared memory, and the number of thread blocks that fit on a
+// With -check it compiles them to machine code for sm_80, sm_86 and sm_90 instead. For each kernel,
+// it prints the registers, the shared memory, and the number of thread blocks that fit on a
 // multiprocessor. It fails if a kernel spills registers or too few of its thread blocks fit.
 package main
 

@@ -38,7 +38,7 @@ func NewBalance(psi, phi [][]float32, width int) Balance {
 }
 
 // moments returns the mean of rows, or zeros if centred is false, and the root mean square of the
-// rows' differences from it.
+// rows' differences from this mean.
 func moments(rows [][]float32, width int, centred bool) (mean, rms []float64) {
 	mean, rms = make([]float64, width), make([]float64, width)
 	n := float64(len(rows))

@@ -21,7 +21,7 @@ type Features struct {
 	RowAt      []int32   // the row at each position
 	PositionOf []int32   // the position of each row
 	TermOrder  []int32   // φ's entries in the order in which the engine adds their terms
-	PsiOrder   []int32   // ψ's entries in the same order; the same as TermOrder if ψ and φ have equal lengths
+	PsiOrder   []int32   // ψ's entries in the corresponding order; TermOrder itself if ψ and φ have equal lengths
 }
 
 // vectorBatch is the largest number of vectors that a worker computes between checks of the

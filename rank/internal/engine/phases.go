@@ -39,7 +39,7 @@ func NewPhases(ctx context.Context) *Phases {
 	return p
 }
 
-// Enter labels the calling goroutine with p.
+// Enter labels the calling goroutine with phase.
 func (p *Phases) Enter(phase Phase) {
 	if p != nil {
 		pprof.SetGoroutineLabels(p[phase])
