@@ -119,8 +119,9 @@ func zipfSizes(cfg Config) (Config, error) {
 	return cfg, nil
 }
 
-// perRelation returns the maximum number of triples per relation, which is half the number of pairs
-// of different entities. A uniform draw then finds a new triple after few attempts.
+// perRelation returns the maximum number of triples per relation: half the number of pairs of
+// different entities, but at most Largest. A uniform draw then finds a new triple after few
+// attempts.
 func perRelation(entities int) int {
 	n := int64(entities)
 	return int(min(n*(n-1)/2, Largest))
