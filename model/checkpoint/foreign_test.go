@@ -409,7 +409,7 @@ func TestForeignVocabulariesGiven(t *testing.T) {
 	assert.ErrorContains(t, err, "has both entities.dict and entities.tsv, which may number the entities differently")
 }
 
-// OpenKE's files do not name the model, so the name of the file must contain it.
+// OpenKE's files do not contain the name of the model, so the file name must contain it.
 func TestForeignOpenKE(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	dir := filepath.Join(t.TempDir(), "openke")

@@ -202,7 +202,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// Keyword arguments do not copy the arguments.
+// An object keeps positional and keyword arguments apart.
 func TestReadKeywords(t *testing.T) {
 	class := pickle.Global{Module: "m", Name: "C"}
 	got, _, err := pickle.Read([]byte("\x80\x04\x8c\x01m\x8c\x01C\x93K\x01\x85}(\x8c\x01kK\x02u\x92."), pickle.Options{
