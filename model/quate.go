@@ -113,7 +113,7 @@ func quaternions(parts int) initial.Distribution {
 	}
 }
 
-// imaginary draws three entries uniformly from (0, 1) and divides them by their norm plus 10⁻⁴, as
+// imaginary draws three entries uniformly from [0, 1) and divides them by their norm plus 10⁻⁴, as
 // the authors do.
 func imaginary(s *initial.Source) (v quaternion) {
 	for i := 1; i < len(v); i++ {

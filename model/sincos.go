@@ -48,7 +48,7 @@ func sinCosOctant(r, low float64) (sin, cos float64) {
 	c = float64(c*z) + 1.0/40320
 	c = float64(c*z) - 1.0/720
 	c = float64(c*z) + 1.0/24
-	// sin(r + low) = r + (r³ s + low cos r), with 1 − z/2 for the last cosine.
+	// sin(r + low) = r + (r³ s + low cos r), with 1 − z/2 in place of cos r.
 	half := float64(z / 2)
 	sin = r + (float64(float64(r*z)*s) + float64(low*(1-half)))
 	// cos(r + low) = 1 − z/2 + (z² c − low r), plus the rounding error of 1 − z/2.

@@ -99,8 +99,8 @@ func BenchmarkValues(b *testing.B) {
 	}
 }
 
-// BenchmarkSample draws 256 triples for each of 16,384 queries of random training triples. Each query
-// has 256 uniformly drawn unobserved candidates.
+// BenchmarkSample draws 256 triples for each of 16,384 queries of random training triples. Each
+// query has 256 uniformly drawn unobserved candidates.
 func BenchmarkSample(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "wn18rr"} {
 		b.Run(name, func(b *testing.B) {
