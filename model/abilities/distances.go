@@ -270,9 +270,9 @@ func nothingToOne(
 		build(2, [][]float64{{1, 1}, {1, 2}, {2, 0}, {3, 1}, {6, 0}, {4, 1}}, [][]float64{{2, 0}, {4, 1}})
 }
 
-// Each of these holds the modulus and the bias of a relation in HAKE. sameModulus makes a triple true if head
-// and tail have the same modulus. anyHead needs the modulus 0 only for the tail, and anyTail only
-// for the head.
+// Each of these holds the modulus and the bias of a relation in HAKE. sameModulus makes a triple
+// true if head and tail have the same modulus. anyHead needs the modulus 0 only for the tail, and
+// anyTail only for the head.
 var (
 	sameModulus = [2]float64{1, 0}
 	anyHead     = [2]float64{1, -1}

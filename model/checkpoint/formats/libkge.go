@@ -98,7 +98,7 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	name, prefix, norm := f.libkgeOption("model"), "", ""
 	if reciprocal := "reciprocal_relations_model"; name == reciprocal {
 		name, prefix = f.libkgeOption(name, "base_model", "type"), "_base_model."
-		norm = f.libkgeOption(reciprocal, "base_model", "l_norm") // takes precedence over the options of the base model
+		norm = f.libkgeOption(reciprocal, "base_model", "l_norm") // takes precedence over the base model's options
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%s has no options of LibKGE, which would name the model", f.Tensors[0].Path)

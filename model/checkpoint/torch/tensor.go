@@ -90,8 +90,8 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Float32 returns the elements in row-major order, converted to float32 if they have another type. On
-// a little-endian machine, aligned float32 numbers in row-major order are the mapped file:
+// Float32 returns the elements in row-major order, converted to float32 if they have another type.
+// On a little-endian machine, aligned float32 numbers in row-major order are the mapped file:
 // read-only and valid until Close. Otherwise they are a converted copy.
 func (t *Tensor) Float32() []float32 {
 	if t.Type == Float32 && t.contiguous() {
