@@ -87,9 +87,9 @@ func (q quaternion) unit() (unit quaternion, modulus float64) {
 }
 
 // quaternions returns the initial distribution of QuatE and DualE for rows with the given number of
-// quaternions, 1 or 2, in each dimension. A first quaternion is m(cos θ + v sin θ). Here m is uniform
-// between ±1/√(2n) for n rows, θ is uniform between ±π, and v is an imaginary unit. A second
-// quaternion is ½w times the first, with another imaginary unit w.
+// quaternions, 1 or 2, in each dimension. A first quaternion is m(cos θ + v sin θ). Here m is
+// uniform between ±1/√(2n) for n rows, θ is uniform between ±π, and v is an imaginary unit. A
+// second quaternion is ½w times the first, with another imaginary unit w.
 func quaternions(parts int) initial.Distribution {
 	return func(ctx context.Context, s *initial.Source, row []int, values []float32) error {
 		width := row[0]

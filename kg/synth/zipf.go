@@ -277,8 +277,8 @@ const patience = 8
 
 // triple draws a new triple of relation r. After a rejection, it keeps the tail if that is a hub,
 // and otherwise the head. It draws only the other entity again. Drawing both again would flatten
-// the skew, because triples of the largest entities are rejected most often. Only if even draws
-// from all groups fail does triple draw both, uniformly from all entities.
+// the skew, because triples of the largest entities are rejected most often. Only
+// after many rejections does triple draw both, uniformly from all entities.
 func (z *zipf) triple(r int32) kg.Triple {
 	t := kg.Triple{Head: z.ring.pick(z.rng), Relation: r}
 	toHub := z.toHub()
