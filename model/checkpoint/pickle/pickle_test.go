@@ -52,7 +52,7 @@ func TestReadValues(t *testing.T) {
 	}
 	for _, protocol := range []string{"2", "3", "4", "5"} {
 		expressions := slices.Sorted(maps.Keys(wanted))
-		if protocol < "4" { // these call functions
+		if protocol < "4" { // older protocols call functions for these values
 			expressions = slices.DeleteFunc(expressions, func(e string) bool {
 				return strings.HasPrefix(e, "frozenset") || protocol == "2" && strings.HasPrefix(e, "b'")
 			})
