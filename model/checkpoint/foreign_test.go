@@ -244,7 +244,8 @@ func TestMissingVocabularies(t *testing.T) {
 	}
 }
 
-// Damaged folders give errors that name a file of the folder, and never cause a panic.
+// A damaged folder never causes a panic. If Open refuses it, the error names the folder or a file in
+// it.
 func TestForeignDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, dir := range fixtureFolders(t) {
