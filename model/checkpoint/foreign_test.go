@@ -95,7 +95,8 @@ func requireSame(t *testing.T, c *checkpoint.Checkpoint, dir string) *checkpoint
 	return other
 }
 
-// For every fixture that mquine reads, its scores of a few triples equal the tool's scores.
+// For every fixture that mquine reads, its scores of a few triples agree with the tool's float32
+// scores.
 func TestForeignScores(t *testing.T) {
 	// The columns with the scores of a triple as an answer to its tail query and to its head query.
 	columns := [2][]string{
@@ -244,8 +245,8 @@ func TestMissingVocabularies(t *testing.T) {
 	}
 }
 
-// A damaged folder never causes a panic. If Open refuses it, the error names the folder or a file in
-// it.
+// A damaged folder never causes a panic. If Open refuses it, the error names the folder or a file
+// in it.
 func TestForeignDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, dir := range fixtureFolders(t) {
