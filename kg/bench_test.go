@@ -56,7 +56,7 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 }
 
-// benchmarkGraph returns a real data set, or a generated one as large and as skewed as YAGO3-10.
+// benchmarkGraph returns a real data set, or a generated, skewed one as large as YAGO3-10.
 func benchmarkGraph(b *testing.B, name string) *Graph {
 	if name != "skewed" {
 		return realDataset(b, name)

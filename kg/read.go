@@ -68,8 +68,8 @@ func Installed() ([]string, error) {
 // identifies the same node in all files. The label of a literal is its canonical form, such as
 // "chat"@fr. An error about the contents of a file names the file and the line.
 //
-// An empty split is an error. A public data set in DataDir whose split does not have the published
-// number of triples is also an error, because filters would miss known answers.
+// An empty split is an error. A public data set in DataDir is also an error if one of its splits
+// does not have the published number of triples, because filters would miss known answers.
 func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
 	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset) })

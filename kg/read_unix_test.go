@@ -48,7 +48,7 @@ func TestReadVocabularyStopsAtANamedPipe(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// Open reads a named pipe that has a writer as it reads a file.
+// Open reads a named pipe as it reads a file, if the pipe has a writer.
 func TestOpenReadsANamedPipe(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "train.txt")

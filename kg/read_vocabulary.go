@@ -47,7 +47,7 @@ func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabul
 // readNumbered reads lines of the form id<TAB>label.
 func readNumbered(l *lines) (*Vocabulary, error) { return readLayout(l, VocabularyLayout{}) }
 
-// readLayout reads the lines of a layout.
+// readLayout reads lines in the given layout.
 func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 	type entry struct {
 		id    uint64

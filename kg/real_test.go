@@ -101,7 +101,7 @@ func TestIncompleteRealDatasetsOpen(t *testing.T) {
 	}
 }
 
-// The evaluation protocols of other tools state the lengths of these longest lists.
+// The evaluation protocols of other tools state how long the longest lists of known answers are.
 func TestLongestKnownAnswersOfRealData(t *testing.T) {
 	for name, want := range map[string][2]int{
 		"fb15k-237": {Tail: 954, Head: 4364},
@@ -126,8 +126,8 @@ func TestLongestKnownAnswersOfRealData(t *testing.T) {
 	}
 }
 
-// The test triples by category (LibKGE's rule) and the distinct queries of the test split equal an
-// independent count.
+// The numbers of test triples by category (LibKGE's rule) and of distinct queries of the test split
+// equal an independent count.
 func TestCategoriesAndQueriesOfRealData(t *testing.T) {
 	type categories [NumCategories]int
 	type counts struct {

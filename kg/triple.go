@@ -38,8 +38,8 @@ type Query struct {
 	Anchor int32
 }
 
-// Query leaves side s of the triple open, Tail or Head. It returns the query and the entity that was
-// on that side, which is an answer.
+// Query leaves side s of the triple open; s must be Tail or Head. Query returns the query and the
+// entity that was on that side, which is an answer.
 func (t Triple) Query(s Side) (q Query, answer int32) {
 	if s == Tail {
 		return Query{Tail, t.Relation, t.Head}, t.Tail

@@ -91,7 +91,7 @@ func newBatchNorm(tensors [][]float32, area, threads int) *batchNorm {
 
 func (b *batchNorm) channels() int { return len(b.scale) }
 
-// entries returns the number of entries that all rows hold of a channel.
+// entries returns the number of entries of a channel in all rows together.
 func (b *batchNorm) entries() float64 { return float64(b.rows * b.area) }
 
 // channel returns the entries of channel c in a row.

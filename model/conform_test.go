@@ -929,7 +929,7 @@ func TestConform(t *testing.T) {
 }
 
 // Models also satisfy the contract with other hyper-parameters: variants and group sizes of OTE and
-// HousE, bounds of projections, and dimensions of their space.
+// HousE, bounds of projections, and dimensions of relations.
 func TestConformVariants(t *testing.T) {
 	for _, c := range []struct {
 		name  string

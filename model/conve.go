@@ -98,8 +98,8 @@ var convE = &Spec{
 	}),
 }
 
-// pyTorchUniform returns the distribution of new layers in PyTorch: uniform up to the inverse root of
-// the number of inputs.
+// pyTorchUniform returns the distribution of new layers in PyTorch: uniform in [−b, b), where b is
+// the inverse square root of the number of inputs.
 func pyTorchUniform(inputs int) initial.Distribution {
 	return initial.Uniform(1 / math.Sqrt(float64(inputs)))
 }
@@ -343,7 +343,7 @@ type convENetwork struct {
 
 	image, input linalg.Matrix // before and after N₀ and dropout
 	maps, hidden linalg.Matrix // before and after N₁, relu and dropout
-	dense, out   linalg.Matrix // before and after N₂ and relu; dense after dropout
+	dense, out   linalg.Matrix // before and after N₂ and relu; dense already has dropout
 	// The gradients of input, hidden and dense. The gradients of image, maps and the output of D
 	// replace them.
 	dInput, dHidden, dDense linalg.Matrix

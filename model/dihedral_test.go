@@ -11,8 +11,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The elements of the group are orthogonal, distinct and closed under multiplication, and quarter
-// turns are exact.
+// The elements of the group are distinct and closed under multiplication, and the quarter turn is
+// exact.
 func TestDihedralGroup(t *testing.T) {
 	for _, order := range []int{1, 2, 3, 4, 5, 8, 64} {
 		m := random(t, "dihedral", 1, 1, 1, 1, 1).(*dihEdralModel)

@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// ensembleError compares an error with the slack: the difference between the reference score of the
+// ensembleError compares the slack with an error: the difference between the reference score of the
 // triple (1, 0, 2), minus the constant c, and the comparison of its float32 vectors.
 func ensembleError(t *testing.T, members []Member, c float64, ratio *exactly.Ratio) {
 	m, err := NewEnsemble(members)

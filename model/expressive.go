@@ -18,9 +18,10 @@ import (
 // The reference score is computed in float64. Every operation is rounded, and tanh is fmath.Tanh. h
 // and t are tanh of the entities' rows. A relation has the rows d_h, d_t, c_h, c_t, s_h, s_t; the
 // functional variant lacks d_h and d_t. Widths are δ = tanh|d|, and centres are tanh of the stored
-// c. The slope s_t is the stored one plus 1e-4 if that is at least 0, and minus 1e-4 otherwise.
-// With Δ = 1 − s_h s_t and σ = 1 if Δ ≥ 0, else −1, the slope s_h becomes s_h + (Δ − σm)/s_t if |Δ|
-// < m = min_denom. The functional variant leaves the slopes unchanged. For each coordinate
+// c. The slope s_t is the stored slope plus 1e-4 if the stored slope is at least 0, and minus 1e-4
+// otherwise. With Δ = 1 − s_h s_t and σ = 1 if Δ ≥ 0, else −1, the slope s_h becomes s_h + (Δ −
+// σm)/s_t if |Δ| < m = min_denom. The functional variant leaves the slopes unchanged. For each
+// coordinate
 //
 //	x₁ = |(h − c_h) − s_t t|   of width δ_h,    x₂ = |(t − c_t) − s_h h|   of width δ_t,
 //	ω = 2δ + 1,   k = (½(ω − 1)) (ω − 1/ω).

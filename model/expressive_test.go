@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// TestExpressiveBoundary compares candidates whose x₁ or x₂ differs from the width δ by a few roundings.
+// TestExpressiveBoundary tries candidates whose x₁ differs from the width δ_h by a few roundings.
 // The comparison of ψ and φ must leave a pair undecided or take the same formula as the reference:
 // the two formulas differ by far more than the slack.
 func TestExpressiveBoundary(t *testing.T) {
@@ -23,7 +23,7 @@ func TestExpressiveBoundary(t *testing.T) {
 	for range 300 {
 		const around = 24
 		c := Config{Model: "expressive", Dim: 1, Entities: 2*around + 2, Relations: 1}
-		// d_h, d_t, c_h, c_t, s_h, s_t; the last place is wide enough for every candidate.
+		// The entries are d_h, d_t, c_h, c_t, s_h and s_t. d_t is large enough for every candidate.
 		relation := []float32{
 			float32(0.2 + rng.Float64()), 4, float32(0.1 * rng.NormFloat64()), 0,
 			float32(0.1 * rng.NormFloat64()), float32(1 + rng.Float64()),

@@ -60,8 +60,8 @@ func (m *groupModel) distance(x, y []float64) float64 {
 	return -sum
 }
 
-// round writes x, rounded to float32. It returns two upper bounds: on the sum of the norms of the
-// groups' changes, and on the sum of the norms of the groups.
+// round writes x, rounded to float32, to out. It returns two upper bounds: on the sum of the norms
+// of the groups' changes, and on the sum of the norms of the groups.
 func (m *groupModel) round(out []float32, x []float64) (changes, norms float64) {
 	norms = m.norms(x)
 	for ; len(x) > 0; x, out = x[m.size:], out[m.size:] {

@@ -109,8 +109,8 @@ type houseModel struct {
 	translation int    // the index of the tensor, or 0 if there is none
 	directions  [2]int // by side of an entity: index of the tensor of directions, which the scales follow
 
-	// project lists the indexes of the vectors of P_h and P_t, by side of an entity. turn and
-	// turnBack list the indexes for H and H⁻¹.
+	// project lists the indices of the vectors of P_h and P_t, by side of an entity. turn and
+	// turnBack list the indices for H and H⁻¹.
 	project        [2][]int
 	turn, turnBack []int
 }

@@ -143,8 +143,8 @@ func integers(rng *rand.Rand, d int, symmetric bool) [][]float64 {
 	return m
 }
 
-// The paper's identities of the definition, inverse and symmetric relations hold exactly for small
-// integers.
+// The definition, and the paper's identities for inverse and symmetric relations, hold exactly for
+// small integers.
 func TestIdentities(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		rng := rand.New(rand.NewPCG(1, 2))

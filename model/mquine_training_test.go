@@ -118,7 +118,7 @@ func relationOf(tensors [][]float32, d, r int, side kg.Side) (relation [3]mat.Ma
 	return relation
 }
 
-// symmetricOf unpacks a lower triangle and multiplies its diagonal.
+// symmetricOf unpacks a lower triangle and multiplies the entries on its diagonal by a factor.
 func symmetricOf(packed []float32, diagonal float64, d int) mat.Matrix {
 	m := mat.NewSymDense(d, nil)
 	at := 0

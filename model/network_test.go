@@ -26,8 +26,8 @@ func networkOf(t *testing.T, c Config, values map[string][]float32) Model {
 	return m
 }
 
-// networkError compares the error of the score of (0, 0, 1), as an answer on the given side, with
-// the slack. float32 must hold ψ and φ exactly, and c must be 0.
+// networkError compares the slack with the error of a score: the score of (0, 0, 1) for its query
+// on the given side. float32 must hold ψ and φ exactly, and c must be 0.
 func networkError(t *testing.T, m Model, side kg.Side, least float64) {
 	w := single(m, someBackend(t))
 	q, answer := kg.Triple{Tail: 1}.Query(side)
@@ -96,7 +96,8 @@ func TestNegativeVariance(t *testing.T) {
 		"but it must not have negative entries")
 }
 
-// The image of an embedding is at least twice as high as wide, if its dimension has such a divisor.
+// The image of an embedding is at least twice as high as wide, if the dimension has a divisor that
+// allows this.
 func TestImageHeight(t *testing.T) {
 	for d, want := range map[int]int{200: 20, 32: 8, 128: 16, 24: 8, 18: 6, 7: 7, 2: 2, 1: 1} {
 		require.Equal(t, want, defaultHeight(d), "dimension %d", d)

@@ -86,10 +86,10 @@ func (q quaternion) unit() (unit quaternion, modulus float64) {
 	return unit, modulus
 }
 
-// quaternions returns the initial distribution of QuatE and DualE for rows of the given number of
-// quaternions, 1 or 2, in each dimension. A first quaternion is m(cos θ + v sin θ) with m uniform in
-// ±1/√(2n) for n rows, θ uniform in ±π, and an imaginary unit v. A second quaternion is ½w times the
-// first, with another imaginary unit w.
+// quaternions returns the initial distribution of QuatE and DualE for rows with the given number of
+// quaternions, 1 or 2, in each dimension. A first quaternion is m(cos θ + v sin θ). Here m is
+// uniform between ±1/√(2n) for n rows, θ is uniform between ±π, and v is an imaginary unit. A
+// second quaternion is ½w times the first, with another imaginary unit w.
 func quaternions(parts int) initial.Distribution {
 	return func(ctx context.Context, s *initial.Source, row []int, values []float32) error {
 		width := row[0]
@@ -113,7 +113,7 @@ func quaternions(parts int) initial.Distribution {
 	}
 }
 
-// imaginary draws three entries uniformly from (0, 1) and divides them by their norm plus 10⁻⁴, as
+// imaginary draws three entries uniformly from [0, 1) and divides them by their norm plus 10⁻⁴, as
 // the authors do.
 func imaginary(s *initial.Source) (v quaternion) {
 	for i := 1; i < len(v); i++ {

@@ -14,7 +14,7 @@ import (
 // sides score a triple differently. Every model has this variant: the underlying model, with 2R
 // relations, answers only tail queries.
 //
-// Row r of a relation's tensor holds the rows of r and of r⁻¹, so they have the indices 2r and
+// Row r of a tensor of relations holds the rows of r and of r⁻¹, so they have the indices 2r and
 // 2r + 1 in the underlying model.
 
 // inner returns the configuration of the underlying model.

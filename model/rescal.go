@@ -56,8 +56,8 @@ type rescalWorker struct {
 	backend *kernel.Backend
 	ld      int // distance between the rows of the matrices
 
-	// matrix is R of the last relation of tail queries, or Rᵀ of the last relation of head queries,
-	// and norm bounds its Frobenius norm.
+	// matrix is R of relation if side is Tail, or Rᵀ if side is Head, and norm bounds its Frobenius
+	// norm.
 	side     kg.Side
 	relation int32
 	matrix   []float64

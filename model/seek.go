@@ -262,7 +262,7 @@ func (w *seekTraining) addOdd(psi, anchor []float32, side kg.Side, x int) {
 	}
 }
 
-// QueryGradient uses that ψ is linear in the anchor: ∂a is the ψ of the anchor ∂ψ for the other
+// QueryGradient relies on ψ being linear in the anchor: ∂a is the ψ of the anchor ∂ψ for the other
 // side.
 func (w *seekTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
 	copy(w.g, dPsi)

@@ -31,7 +31,8 @@ func sinCos(x float64) (sin, cos float64) {
 // unit in the last place of r.
 func sinCosOctant(r, low float64) (sin, cos float64) {
 	z := float64(r * r)
-	// s and c are sums of Taylor series. The next term of each is below 2⁻⁶² of the sum.
+	// s and c are sums of Taylor series. The next term of either would change the sine or cosine by
+	// less than 2⁻⁶² of its value.
 	s := 1.0 / 355687428096000 // 17!
 	s = float64(s*z) - 1.0/1307674368000
 	s = float64(s*z) + 1.0/6227020800
@@ -48,7 +49,7 @@ func sinCosOctant(r, low float64) (sin, cos float64) {
 	c = float64(c*z) + 1.0/40320
 	c = float64(c*z) - 1.0/720
 	c = float64(c*z) + 1.0/24
-	// sin(r + low) = r + (r³ s + low cos r), with 1 − z/2 for the last cosine.
+	// sin(r + low) = r + (r³ s + low cos r), with 1 − z/2 in place of cos r.
 	half := float64(z / 2)
 	sin = r + (float64(float64(r*z)*s) + float64(low*(1-half)))
 	// cos(r + low) = 1 − z/2 + (z² c − low r), plus the rounding error of 1 − z/2.

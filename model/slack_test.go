@@ -49,7 +49,7 @@ func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	}
 }
 
-// slackErrorOf does the same for the query of one side.
+// slackErrorOf is slackError for the query on one side.
 func slackErrorOf(t *testing.T, m Model, side kg.Side, ratio *exactly.Ratio) {
 	w, triple := single(m, someBackend(t)), kg.Triple{Head: 0, Tail: 1}
 	q, answer := triple.Query(side)
@@ -433,9 +433,10 @@ func TestSlackOfHAKE(t *testing.T) {
 	})
 }
 
-// OTE: rounding ψ to float32, and the roundings of the reference. With groups of one coordinate,
-// the chain over the groups loses half a unit in the last place in every sum. With one group, the
-// chain of squares does. The head is the anchor of one query and the candidate of the other.
+// The slack of OTE covers rounding ψ to float32, and the roundings of the reference. With groups of
+// one coordinate, the chain over the groups loses half a unit in the last place in every sum. With
+// one group, the chain of squares does. The head is the anchor of one query and the candidate of
+// the other.
 func TestSlackOfOTE(t *testing.T) {
 	hyper := func(size int, scale float64) map[string]float64 {
 		return map[string]float64{Group: float64(size), Scale: scale}
@@ -471,9 +472,10 @@ func TestSlackOfOTE(t *testing.T) {
 	}
 }
 
-// HousE: rounding ψ and φ to float32, and the roundings of distances and of reflections. A
-// reflection with a unit vector that is too long makes a vector longer. In a head query, the
-// reference reflects the sum of the candidate and the translation, and ψ the anchor.
+// The slack of HousE covers rounding ψ and φ to float32, and the roundings of distances and of
+// reflections. A reflection with a unit vector that is too long makes a vector longer. In a head
+// query, the reference reflects the sum of the candidate and the translation, and ψ reflects the
+// anchor.
 func TestSlackOfHousE(t *testing.T) {
 	try := func(t *testing.T, d int, hyper map[string]float64, ratio *exactly.Ratio, tensors ...[]float32) {
 		m, err := New(Config{Model: "house", Dim: d, Entities: 2, Relations: 1, Hyper: hyper}, tensors)
@@ -520,7 +522,7 @@ func TestSlackOfHousE(t *testing.T) {
 	})
 }
 
-// BoxE: rounding ψ and φ to float32, and clamped exponents.
+// The slack of BoxE covers rounding ψ and φ to float32, and clamping exponents.
 func TestSlackOfBoxE(t *testing.T) {
 	t.Run("changes", func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 8))
@@ -547,8 +549,9 @@ func TestSlackOfBoxE(t *testing.T) {
 	}
 }
 
-// ExpressivE: rounding ψ and φ to float32. In the functional variant, the reference loses nearly half
-// a unit in the last place in every second sum, and a quarter in the others.
+// The slack of ExpressivE covers rounding ψ and φ to float32. In the functional variant, the
+// reference loses nearly half a unit in the last place in every second sum, and a quarter in the
+// others.
 func TestSlackOfExpressivE(t *testing.T) {
 	t.Run("changes", func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 9))

@@ -64,7 +64,7 @@ func (t *Tables) HashEntity(e int32) uint64 {
 	return h
 }
 
-// The indexes of the parameters in a model with one tensor for entities and one for relations.
+// The indices of the parameters in a model with one tensor for entities and one for relations.
 const (
 	entityTable = iota
 	relationTable

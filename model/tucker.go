@@ -52,7 +52,7 @@ var tuckER = &Spec{
 	}),
 }
 
-// The indexes of TuckER's tensors after the tables of entities and relations.
+// The indices of TuckER's tensors after the tables of entities and relations.
 const (
 	tuckERCore  = 2
 	tuckERNorm0 = 3

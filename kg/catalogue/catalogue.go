@@ -45,7 +45,7 @@ type File struct {
 }
 
 // maxBytes returns the largest allowed size of a download of the file: 256 bytes per line, three
-// times the longest average in the catalogue. It is at least 64 KiB, enough for a server's page
+// times the largest average in the catalogue. It is at least 64 KiB, enough for a server's page
 // about a missing file.
 func (f File) maxBytes() int64 { return max(1<<16, 256*int64(f.Lines)) }
 

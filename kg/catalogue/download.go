@@ -161,7 +161,7 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 			return err
 		}
 	case code == http.StatusRequestedRangeNotSatisfiable && contentRange == fmt.Sprintf("bytes */%d", offset):
-		return nil // the part is complete: the last process ended before it used the file
+		return nil // the part is complete: an earlier process ended before it used the file
 	case code == http.StatusPartialContent || code == http.StatusRequestedRangeNotSatisfiable:
 		if err := discardPart(part); err != nil {
 			return err

@@ -79,7 +79,7 @@ func tarred(tb testing.TB, members map[string]string) string {
 	return out.String()
 }
 
-// fetcher returns a Fetcher with short waits for a new folder.
+// fetcher returns a Fetcher for a new folder. Its waits between attempts are short.
 func fetcher(tb testing.TB) *Fetcher {
 	f := NewFetcher(filepath.Join(tb.TempDir(), "data"))
 	f.backoff = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}

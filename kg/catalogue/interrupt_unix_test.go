@@ -46,7 +46,7 @@ func TestGetIsInterruptedWhileReading(t *testing.T) {
 	}
 }
 
-// longArchive returns an archive with a member of size zeros, which needs seconds to read.
+// longArchive returns an archive with a member of size zero bytes, which takes seconds to read.
 func longArchive(t *testing.T, size int64) string {
 	t.Helper()
 	const chunk = 16 << 20

@@ -119,8 +119,9 @@ func zipfSizes(cfg Config) (Config, error) {
 	return cfg, nil
 }
 
-// perRelation returns the maximum number of triples per relation, which is half the number of pairs
-// of different entities. A uniform draw then finds a new triple after few attempts.
+// perRelation returns the maximum number of triples per relation: half the number of pairs of
+// different entities, but at most Largest. A uniform draw then finds a new triple after few
+// attempts.
 func perRelation(entities int) int {
 	n := int64(entities)
 	return int(min(n*(n-1)/2, Largest))
@@ -276,7 +277,8 @@ const patience = 8
 
 // triple draws a new triple of relation r. After a rejection, it keeps the tail if that is a hub,
 // and otherwise the head. It draws only the other entity again. Drawing both again would flatten
-// the skew, because triples of the largest entities are rejected most often.
+// the skew, because triples of the largest entities are rejected most often. Only
+// after many rejections does triple draw both, uniformly from all entities.
 func (z *zipf) triple(r int32) kg.Triple {
 	t := kg.Triple{Head: z.ring.pick(z.rng), Relation: r}
 	toHub := z.toHub()

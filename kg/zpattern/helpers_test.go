@@ -26,8 +26,7 @@ func graphOf(entities, relations int, train []kg.Triple) *kg.Graph {
 	return g
 }
 
-// randomTriples draws triples with repeats and loops. A positive skew makes the first entities
-// hubs.
+// randomTriples draws triples with repeats and loops. If skew is set, the first entities are hubs.
 func randomTriples(rng *rand.Rand, n, entities, relations int, skew bool) []kg.Triple {
 	entity := func() int32 {
 		if skew {

@@ -44,7 +44,7 @@ func TestPublishedCases(t *testing.T) {
 	}
 }
 
-// The head side equals the tail side of the graph with heads and tails exchanged.
+// The values on the head side equal the values on the tail side after exchanging heads and tails.
 func TestHeadSideIsTheMirror(t *testing.T) {
 	g := realGraph(t, "wn18rr")
 	mirror := &kg.Graph{Name: g.Name, Entities: g.Entities, Relations: g.Relations}
@@ -99,8 +99,8 @@ func BenchmarkValues(b *testing.B) {
 	}
 }
 
-// BenchmarkSample draws 256 triples for each training triple, with 256 uniformly drawn unobserved
-// candidates.
+// BenchmarkSample draws 256 triples for each of 16,384 queries of random training triples. Each
+// query has 256 uniformly drawn unobserved candidates.
 func BenchmarkSample(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "wn18rr"} {
 		b.Run(name, func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 // place is a point of the grid.
 type place struct{ u, v int }
 
-// step is the part of a relation on the grid.
+// step is the effect of a relation on the grid.
 type step struct {
 	u, v   int
 	ignore bool // whether the relation ignores v
@@ -67,12 +67,13 @@ func (g grid) injective() construction {
 	return g.at([]place{{0, 0}, {1, 0}, {0, 1}, {1, 1}}, step{u: 1})
 }
 
-// halfTurn is a symmetry for coordinates with a period.
+// halfTurn is a construction of symmetry for coordinates with a period.
 func (g grid) halfTurn() construction {
 	return g.at([]place{{0, 0}, {g.half, 0}, {1, 0}}, step{u: g.half}, step{u: 1})
 }
 
-// sameU and the following constructions need steps that ignore v. sameU is a symmetry.
+// sameU and the following constructions need steps that ignore v. sameU is a construction of
+// symmetry.
 func (g grid) sameU() construction {
 	return g.at([]place{{0, 0}, {0, 1}, {1, 1}}, ignored(0), step{u: 1, v: 1})
 }
@@ -221,7 +222,7 @@ var hake = grid{
 }
 
 // matrixGrid is the grid of MQuadE, with diagonal matrices of powers of two. A relation ignores a
-// coordinate whose entries of Rʰ and Rᵗ are zero.
+// coordinate if the coordinate's entries of Rʰ and Rᵗ are zero.
 var matrixGrid = grid{
 	dim: 2, entity: func(p place) []float64 {
 		x := powers(p.u, p.v)
@@ -260,7 +261,7 @@ func oteScaled(dim int, entities, relations [][]float64) construction {
 		map[string][][]float64{"entity": entities, "relation": rows})
 }
 
-// The relations of these constructions multiply the second coordinate by 0.
+// In these constructions, r multiplies the second coordinate by 0.
 
 func nothingToOne(
 	build func(dim int, entities, relations [][]float64) construction,
@@ -269,9 +270,9 @@ func nothingToOne(
 		build(2, [][]float64{{1, 1}, {1, 2}, {2, 0}, {3, 1}, {6, 0}, {4, 1}}, [][]float64{{2, 0}, {4, 1}})
 }
 
-// These are the modulus and the bias of HAKE in a relation. sameModulus makes a triple true if head
-// and tail have the same modulus. anyHead needs the modulus 0 only for the tail, and anyTail only
-// for the head.
+// Each of these holds the modulus and the bias of a relation in HAKE. sameModulus makes a triple
+// true if head and tail have the same modulus. anyHead needs the modulus 0 only for the tail, and
+// anyTail only for the head.
 var (
 	sameModulus = [2]float64{1, 0}
 	anyHead     = [2]float64{1, -1}
@@ -307,7 +308,7 @@ var permutations = [][]float64{
 	{0, 0, 1, 1, 0, 0, 0, 1, 0},
 }
 
-// otePermutations turns row vectors: (hU)_j = Σ_i h_i U_ij.
+// otePermutations permutes row vectors: (hU)_j = Σ_i h_i U_ij.
 var otePermutations = literal(3, map[string]float64{model.Group: 3, model.Scale: model.NoScale},
 	map[string][][]float64{"entity": permuted, "relation": permutations})
 

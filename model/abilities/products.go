@@ -205,7 +205,7 @@ func rescalParameters(p *Pattern) parameters {
 	}}
 }
 
-// tuckERParameters gives the matrices of the relations to the slices of the core.
+// tuckERParameters makes each slice of the core the matrix of one relation.
 func tuckERParameters(p *Pattern) parameters {
 	list := blocks(p)
 	return parameters{

@@ -81,7 +81,7 @@ func yes(reason string, proof construction) cell { return cell{reason, proof} }
 
 func no(reason string, p proof) cell { return cell{reason, p} }
 
-// zParadox is the cell of models whose scores are distances of two functions.
+// zParadox returns the cell of models whose scores are distances between two functions.
 func zParadox(shapes []shape) cell { return no(metric, bound{shapes: shapes}) }
 
 // with returns cells with changes.
@@ -248,8 +248,8 @@ var mquinEModel = with(mquadEModel, map[string]cell{
 	freeOfZParadox: yes("The example in the proof of Theorem 3.3.", mquinEPaper),
 })
 
-// bilinear returns the cells of models with products whose scores of (h, r, t) and (t, r, h) can
-// differ, and can be equal for all entities.
+// bilinear returns the cells of models whose scores are products. The scores of (h, r, t) and
+// (t, r, h) can differ, and can be equal for all entities.
 func bilinear(c construction, shapes []shape) map[string]cell {
 	cells := finite(c)
 	cells[symmetry] = yes("r is symmetric: f(x, r, y) = f(y, r, x).", c)

@@ -34,8 +34,8 @@ func (m meddling) Err() error {
 	return nil
 }
 
-// TestChangingFile changes a parameter file at every point at which Open, Inspect and Save check
-// their context. Each must report the change, either at once or when the checkpoint is verified.
+// TestChangingFile changes a parameter file at every point at which Open, Inspect, SHA256 and Save
+// check their context. Each must report the change, at once or when the checkpoint is verified.
 func TestChangingFile(t *testing.T) {
 	m := newTrained(t, model.Config{Model: "mquine", Dim: 16, Entities: 2000, Relations: 2}, counting())
 	dir := filepath.Join(t.TempDir(), "ckpt")

@@ -129,9 +129,9 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 	return kg.WriteVocabulary(filepath.Join(dir, relations), c.Relations)
 }
 
-// writeWord2vec writes entities.bin and relations.bin. Each file has a line with the numbers of
-// labels and of elements. For each label, the label follows, then a space, the elements as
-// little-endian float32 and a newline.
+// writeWord2vec writes entities.bin and relations.bin. Each file begins with a line with the
+// numbers of labels and of elements. Then come the labels, each followed by a space, its elements
+// as little-endian float32 and a newline.
 func (c *Checkpoint) writeWord2vec(ctx context.Context, dir string) error {
 	parameters, err := model.Parameters(c.Model.Config())
 	if err != nil {

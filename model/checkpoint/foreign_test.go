@@ -95,7 +95,8 @@ func requireSame(t *testing.T, c *checkpoint.Checkpoint, dir string) *checkpoint
 	return other
 }
 
-// For every fixture that mquine reads, its scores of a few triples equal the tool's scores.
+// For every fixture that mquine reads, its scores of a few triples agree with the tool's float32
+// scores.
 func TestForeignScores(t *testing.T) {
 	// The columns with the scores of a triple as an answer to its tail query and to its head query.
 	columns := [2][]string{
@@ -244,7 +245,8 @@ func TestMissingVocabularies(t *testing.T) {
 	}
 }
 
-// Damaged folders give errors that name a file of the folder, and never cause a panic.
+// A damaged folder never causes a panic. If Open refuses it, the error names the folder or a file
+// in it.
 func TestForeignDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, dir := range fixtureFolders(t) {
@@ -409,7 +411,7 @@ func TestForeignVocabulariesGiven(t *testing.T) {
 	assert.ErrorContains(t, err, "has both entities.dict and entities.tsv, which may number the entities differently")
 }
 
-// OpenKE's files do not name the model, so the name of the file must contain it.
+// OpenKE's files do not contain the name of the model, so the file name must contain it.
 func TestForeignOpenKE(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	dir := filepath.Join(t.TempDir(), "openke")

@@ -19,8 +19,8 @@ import (
 // alone marks the child process of TestSaveToAFullDisk.
 const alone = "MQUINE_TEST_ALONE"
 
-// TestSaveToAFullDisk limits the size of files, as a full disk would. Writing fails first within
-// the vocabulary, then within the parameters. It runs in a child process, because the limit also
+// TestSaveToAFullDisk limits the size of files, so that writing fails as on a full disk, within the
+// vocabulary or within the parameters. The test runs in a child process, because the limit also
 // applies to files of the testing package.
 func TestSaveToAFullDisk(t *testing.T) {
 	if os.Getenv(alone) == "" {

@@ -80,7 +80,7 @@ type givenScore struct {
 	score  float64
 }
 
-// scoreColumns are the columns of a file of scores. Only the last one may be missing.
+// scoreColumns are the columns of a file of scores. Only side may be missing.
 var scoreColumns = []string{"head", "relation", "tail", "score", "side"}
 
 func (c *Checkpoint) readScores(ctx context.Context, path string) (scores []givenScore, err error) {

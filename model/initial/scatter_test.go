@@ -38,8 +38,8 @@ func distance(x, y []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// Points lie at 30% of the centre's norm, equally far along every axis. The axes of a matrix are
-// E_ii and (E_ij + E_ji)/√2.
+// Points lie at 30% of the centre's norm from the centre, on average equally far along every axis.
+// The axes of a matrix are E_ii and (E_ij + E_ji)/√2.
 func TestNearby(t *testing.T) {
 	const d, n = 4, 20_000
 	for _, c := range []struct {

@@ -82,9 +82,9 @@ func convertConvE(f *Folder) (*Converted, error) {
 	return c, err
 }
 
-// conveHeight returns a height of the image of an embedding with d entries for which 3 × 3 filters
-// give the number of inputs. It returns 0 if there is none. Heights a and d/(2a) give the same
-// number; conveHeight returns the larger one, as in the authors' 20 × 10.
+// conveHeight returns a height such that 3 × 3 filters give the number of inputs if an embedding
+// with d entries is an image of this height. It returns 0 if there is none. Heights a and d/(2a)
+// give the same number; conveHeight returns the larger one, as in the authors' 20 × 10.
 func conveHeight(d, inputs, channels int) int {
 	for height := d; height > 0; height-- {
 		if d%height == 0 && channels*(2*height-2)*(d/height-2) == inputs {

@@ -19,8 +19,8 @@ import (
 //	k_scale_head, k_scale_tail   [R, g, m]: scales of the coefficients
 //
 // Every variant has the translation and the coefficients, even if it does not use them. best_model/
-// holds the same files for the best validated step, which the tool tests. The .npy files have
-// copies of the parameters; their coefficients may be one step older.
+// holds the same files for the best validated step, which the tool evaluates on the test split. The
+// .npy files have copies of the parameters; their coefficients may be one step older.
 var house = &Format{
 	Name: "house", Tool: "HousE (rui9812/HousE)", Protocol: "rotate",
 	Files: "config.json, checkpoint, entity_embedding.npy, best_model/, *.dict",

@@ -98,7 +98,7 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	name, prefix, norm := f.libkgeOption("model"), "", ""
 	if reciprocal := "reciprocal_relations_model"; name == reciprocal {
 		name, prefix = f.libkgeOption(name, "base_model", "type"), "_base_model."
-		norm = f.libkgeOption(reciprocal, "base_model", "l_norm") // precedes the options of the base model
+		norm = f.libkgeOption(reciprocal, "base_model", "l_norm") // takes precedence over the base model's options
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%s has no options of LibKGE, which would name the model", f.Tensors[0].Path)
@@ -148,7 +148,7 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	return c, err
 }
 
-// libkgeTransH converts a TransH. A row of its relations is the translation, then the normal, which
+// libkgeTransH converts TransH. A row of its relations is the translation, then the normal, which
 // LibKGE normalises when it scores.
 func (f *Folder) libkgeTransH(name string, entity, relation Tensor) (*Converted, error) {
 	d := entity.width()
@@ -160,7 +160,7 @@ func (f *Folder) libkgeTransH(name string, entity, relation Tensor) (*Converted,
 		entity, relation.columns(0, d), relation.columns(d, 2*d).mapRows(normalise))
 }
 
-// normSuffix returns the end of the name of a model with the L1 or the L2 norm.
+// normSuffix returns the end of a model's name for the L1 or the L2 norm.
 func normSuffix(norm string) (suffix string, ok bool) {
 	switch {
 	case isNumber(norm, 1):

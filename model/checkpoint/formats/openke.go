@@ -138,7 +138,7 @@ func (f *Folder) quatE() (*Converted, error) {
 	return f.vectorModel("quate", 4, 4, tables[0], relation, offset, nil)
 }
 
-// convertOpenKEProjection returns a TransH, TransR or TransD. Like a file of TransE, the file
+// convertOpenKEProjection converts TransH, TransR and TransD. Like a file of TransE, the file
 // contains neither the norm nor the switch for normalised vectors, so OpenKE's defaults apply: L1,
 // and images and translations divided by their Euclidean norms.
 func convertOpenKEProjection(f *Folder) (*Converted, error) {

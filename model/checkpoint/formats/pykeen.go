@@ -202,7 +202,7 @@ func (f *Folder) pykeenOption(name string) string {
 	return text
 }
 
-// pykeenProjection returns a TransH, TransR or TransD, given its first table of entities and its
+// pykeenProjection converts TransH, TransR and TransD, given the first table of entities and the
 // first table of relations. PyKEEN's TransH keeps the normals first and does not normalise them
 // when it scores. Its TransR and TransD shorten images longer than 1, in the norm of the score.
 func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Converted, error) {

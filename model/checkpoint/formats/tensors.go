@@ -44,7 +44,7 @@ type TensorFiles struct {
 // numbers.
 var complexTables = map[string][2]bool{"complex": {true, true}, "rotate": {true, false}, "rotate-l2": {true, false}}
 
-// Complex reports whether the tables of a model hold complex numbers.
+// Complex reports whether the entity table of a model holds complex numbers.
 func Complex(name string) bool { return complexTables[name][0] }
 
 // TensorModels returns the names of the models that TensorFiles can describe.

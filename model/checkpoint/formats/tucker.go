@@ -43,8 +43,8 @@ var tucker = &Format{
 	},
 }
 
-// authorsFile returns the name of the only file in dir with the given ending, if it contains the name
-// of the model, or "". A folder with the vocabularies of LibKGE belongs to LibKGE.
+// authorsFile returns the name of the only file in dir with the given ending, if this name contains
+// the model's, or "". A folder with the vocabularies of LibKGE belongs to LibKGE.
 func authorsFile(dir, name, ending string) string {
 	file := only(dir, ending)
 	if !strings.Contains(strings.ToLower(file), name) || exists(dir, delFiles.entities) {

@@ -69,8 +69,8 @@ func open(path string, integers bool) (*File, error) {
 	return f, nil
 }
 
-// Type returns the type of the elements: float32, float64, float16, int64 or int32, after big-endian
-// if they are big-endian.
+// Type returns the type of the elements: float32, float64, float16, int64 or int32. If they are
+// big-endian, "big-endian" precedes the type.
 func (f *File) Type() string { return f.kind.name }
 
 // Shape returns the extents of the array. It is empty for a scalar. Do not modify it.

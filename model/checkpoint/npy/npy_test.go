@@ -77,7 +77,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Elements of other types are rounded to float32.
+// Elements of other types are converted to float32.
 func TestOpenConverts(t *testing.T) {
 	for descr, c := range map[string]struct {
 		name string

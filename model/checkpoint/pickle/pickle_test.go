@@ -52,7 +52,7 @@ func TestReadValues(t *testing.T) {
 	}
 	for _, protocol := range []string{"2", "3", "4", "5"} {
 		expressions := slices.Sorted(maps.Keys(wanted))
-		if protocol < "4" { // these call functions
+		if protocol < "4" { // older protocols call functions for these values
 			expressions = slices.DeleteFunc(expressions, func(e string) bool {
 				return strings.HasPrefix(e, "frozenset") || protocol == "2" && strings.HasPrefix(e, "b'")
 			})
@@ -202,7 +202,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// Keyword arguments do not copy the arguments.
+// An object keeps positional and keyword arguments apart.
 func TestReadKeywords(t *testing.T) {
 	class := pickle.Global{Module: "m", Name: "C"}
 	got, _, err := pickle.Read([]byte("\x80\x04\x8c\x01m\x8c\x01C\x93K\x01\x85}(\x8c\x01kK\x02u\x92."), pickle.Options{

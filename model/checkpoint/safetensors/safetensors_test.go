@@ -228,7 +228,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrPermission)
 }
 
-// drawTensors draws tensors of all small shapes, including scalars and empty tensors.
+// drawTensors draws tensors of small shapes, including scalars and empty tensors.
 func drawTensors(t *rapid.T) []Float32 {
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z.<é"\\]{0,6}`), 0, 5, rapid.ID).Draw(t, "names")
 	tensors := make([]Float32, len(names))

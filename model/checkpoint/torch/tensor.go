@@ -90,8 +90,8 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Float32 returns the elements in row-major order, rounded to float32 if they have another type. On
-// a little-endian machine, aligned float32 numbers in row-major order are the mapped file:
+// Float32 returns the elements in row-major order, converted to float32 if they have another type.
+// On a little-endian machine, aligned float32 numbers in row-major order are the mapped file:
 // read-only and valid until Close. Otherwise they are a converted copy.
 func (t *Tensor) Float32() []float32 {
 	if t.Type == Float32 && t.contiguous() {
@@ -250,7 +250,7 @@ func (b *builder) tensor(args pickle.Tuple) (any, error) {
 	return t, t.inside()
 }
 
-// maxAxes is the largest number of axes of a tensor. No model has more than four.
+// maxAxes is the largest number of axes of a tensor. No model needs more than four.
 const maxAxes = 16
 
 // extents returns the numbers of a tuple, if they are not negative.
@@ -292,7 +292,7 @@ func (t *Tensor) inside() error {
 	return nil
 }
 
-// check returns an error if a tensor has no elements in the file.
+// check returns an error if the elements of a tensor are missing from the file.
 func (b *builder) check() error {
 	for _, t := range b.tensors {
 		if t.data == nil && t.count > 0 {

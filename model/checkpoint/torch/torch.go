@@ -147,8 +147,8 @@ func (a *archive) checkByteOrder() error {
 }
 
 // record returns the contents of a record, which share the memory of the file. It verifies the
-// record's checksum. Overlapping records are an error, so the time for all checksums is
-// proportional to the size of the file.
+// record's checksum. Records that are larger in total than the file, because they overlap, are an
+// error, so the time for all checksums is proportional to the size of the file.
 func (a *archive) record(name string) ([]byte, error) {
 	name = a.top + name
 	record := a.records[name]
