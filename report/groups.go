@@ -72,7 +72,7 @@ func (e Evaluation) groupText(by string) string {
 
 const (
 	// fewGroups is the largest number of groups that a table shows without folding. Above a folded
-	// table are the extremeGroups groups with the lowest MRR and those with the highest, among
+	// table are the groups with the lowest and with the highest MRR, extremeGroups of each, among
 	// groups with at least leastQueries queries. If fewer than 2·extremeGroups groups have so many
 	// queries, the fewGroups groups with the most queries take their place.
 	fewGroups     = 20
