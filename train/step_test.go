@@ -201,8 +201,8 @@ func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64
 	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
-	// halves returns the weights of a positive's tail query and head query. With kvsall, only the
-	// query that the positive answers has a weight, which is 2.
+	// halves returns the weights of a positive's tail query and head query. With kvsall, a positive
+	// comes from one query, which has weight 2; the other query has none.
 	halves := func(int) (tail, head float64) { return 1, 1 }
 	if c.Negatives == recipe.KvsAll {
 		var sides []kg.Side

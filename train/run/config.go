@@ -49,7 +49,7 @@ func DataLine(data string) (line []byte, err error) {
 			return nil, err
 		}
 	}
-	name, err := json.Marshal(data) // a JSON string is also a YAML string, without control characters
+	name, err := json.Marshal(data) // a JSON string is also a YAML string; text.JSON escapes control characters
 	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", DataKey, text.JSON(name)), err
 }
 

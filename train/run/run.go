@@ -316,7 +316,7 @@ func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 		return r.progress.bestEpoch, r.progress.best, nil
 	}
 	if len(r.log) == 0 || r.log[0].Epoch != 1 {
-		return 0, 0, fmt.Errorf("%s lacks epochs up to %d, which the search compares: restore it, or "+
+		return 0, 0, fmt.Errorf("%s does not have all epochs up to %d, which the search needs: restore it, or "+
 			"move the folder elsewhere and let the search repeat the trial",
 			r.path(logName), epoch)
 	}

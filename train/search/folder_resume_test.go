@@ -70,7 +70,7 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	require.NoError(t, os.Rename(r.Dir, filepath.Join(dir, "trial-001")))
 	require.NoError(t, os.Remove(filepath.Join(dir, "trial-001", "log.jsonl")))
 	assert.ErrorContains(t, goOn(t, dir),
-		"trial-001/log.jsonl lacks epochs up to 2, which the search compares: restore it")
+		"trial-001/log.jsonl does not have all epochs up to 2, which the search needs: restore it")
 }
 
 // A trial cannot be extended, but a copy of it can.
