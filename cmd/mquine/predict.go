@@ -43,7 +43,8 @@ scale depends on the model:
 
 ` + scoreHelp() + `
 Answers with equal scores appear in the order of the checkpoint. Models with
-reciprocal relations score (X, ?, Y) as tail queries.
+reciprocal relations score (X, ?, Y) as tail queries. The processor answers
+(X, ?, Y), even if GPUs answer other queries.
 
 An answer is known if its triple is in the data set. If the data set lacks one
 of the three splits, the table shows "?" for answers that the other splits do
