@@ -22,7 +22,7 @@ var (
 	ExpressivePanel3x48AVX512     func(args *PanelArgs) int
 	ExpressivePanel2x16AVX2       func(args *PanelArgs) int
 	GroupNormPanel4x48AVX512      func(args *PanelArgs) int
-	GroupNormPanel3x16AVX2        func(args *PanelArgs) int
+	GroupNormPanel6x16AVX2        func(args *PanelArgs) int
 	Int16Panel16x48AMX            func(args *PanelArgs) int
 	Int8PeakAMX                   func(n int, x *byte)
 	SplitRows32AVX512             func(dst *float32, src *float32, stride int)

@@ -232,7 +232,7 @@ func ExpressivePanel2x16AVX2(args *PanelArgs) int
 //go:noescape
 func GroupNormPanel4x48AVX512(args *PanelArgs) int
 
-// GroupNormPanel3x16AVX2 scores strips of 3 queries against a panel of 16 candidates, and counts as
+// GroupNormPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts as
 // PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
@@ -246,4 +246,4 @@ func GroupNormPanel4x48AVX512(args *PanelArgs) int
 // Requires Group > 1, and K to be a multiple of Group.
 //
 //go:noescape
-func GroupNormPanel3x16AVX2(args *PanelArgs) int
+func GroupNormPanel6x16AVX2(args *PanelArgs) int

@@ -22,7 +22,7 @@ type Panels struct {
 	chunk    int // coordinates per call of the kernel; 0 means all
 	spare    int // rows of scores after the last query that the kernel uses as scratch memory
 	falling  bool
-	sums     bool // the score combines two sums (asm.PanelArgs.Sums)
+	sums     bool // the kernel needs memory for sums (asm.PanelArgs.Sums)
 	kernel   panelFunc
 }
 
@@ -31,7 +31,7 @@ func (b *Backend) Panels(c Comparison) Panels {
 	k := b.comparer(c)
 	return Panels{
 		MR: k.mr, NR: b.NR, Multiple: c.group,
-		name: c.name, psi: c.psi, phi: c.phi, chunk: c.chunk(), falling: c.falling, sums: c.second != nil,
+		name: c.name, psi: c.psi, phi: c.phi, chunk: c.chunk(), falling: c.falling, sums: c.second != nil || c.kind == KindGroupNormOf,
 		kernel: k.panel,
 	}
 }

@@ -27,17 +27,23 @@ const (
 	// panel from memory is used 512 times, and there are still enough blocks for all goroutines.
 	mostQueries = 512
 
+	// fewestQueries is the least number of queries in a block, even if their strips do not fit into
+	// the L2 cache. Every panel is loaded once per block from the L3 cache or from memory. With fewer
+	// queries, that takes longer than loading long strips from the L3 cache.
+	fewestQueries = 72
+
 	// defaultL2 is the assumed size of the L2 cache, in bytes, if the processor does not report it.
 	defaultL2 = 1 << 20
 )
 
 // QueryBlock returns the number of queries of k words to score against one panel after another. It
-// is a multiple of MR. The queries fill at most half of the L2 cache, unless one strip needs more.
+// is a multiple of MR. The queries fill at most half of the L2 cache, unless fewestQueries need more.
 // The panel and the scores use the other half.
 func (p Panels) QueryBlock(k int) int {
 	l2 := cpuid.CPU.Cache.L2
 	if l2 <= 0 {
 		l2 = defaultL2
 	}
-	return max(min(l2/2/(4*max(k, 1)), mostQueries)/p.MR*p.MR, p.MR)
+	queries := min(max(l2/2/(4*max(k, 1)), fewestQueries), mostQueries)
+	return max(queries/p.MR, 1) * p.MR
 }

@@ -16,10 +16,11 @@ import (
 // anyGroup stands for a group whose size is an argument.
 const anyGroup = 0
 
-// groupNormComparison keeps two registers for each vector of scores: one for the scores, and one
-// for the sum of squares of the current group.
+// groupNormComparison has two accumulators for each vector of scores: the chain, and the sum of
+// squares of the current group. The registers of AVX2 hold only the sums of squares. The chains are in
+// memory, because a group needs them only once.
 var groupNormComparison = comparison{
-	name: "GroupNorm", group: anyGroup, psi: 1, phi: 1, falling: true, rows512: 4, rows256: 3, constants: loadTiny,
+	name: "GroupNorm", group: anyGroup, psi: 1, phi: 1, falling: true, rows512: 4, rows256: 6, constants: loadTiny,
 	equation: `score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 
 in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits in
@@ -28,14 +29,14 @@ AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from 2⁻�
 
 // addSquares adds the squares of ψ − φ to the sums of squares. The first coordinate of a group
 // begins them.
-func (c vectors) addSquares(k fixed, psi, phi, squares reg.VecVirtual, first bool) {
+func (c vectors) addSquares(k fixed, psi *entry, phi, squares reg.VecVirtual, first bool) {
 	if first {
-		c.VSUBPS(phi, psi, squares)
+		psi.subtract(c, phi, squares)
 		c.VFMADD213PS(k.tiny, squares, squares)
 		return
 	}
 	d := c.vec()
-	c.VSUBPS(phi, psi, d)
+	psi.subtract(c, phi, d)
 	c.VFMADD231PS(d, d, squares)
 }
 
@@ -59,15 +60,13 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 	aheadStride := field(c.Context, "AheadStride", c.GP64())
 	c.Comment("Prefetch after every coordinate, not every four")
 	c.SHRQ(operand.Imm(2), aheadStride)
-	acc = matrixOf(c.vectors, c.mr, c.wide)
-	squares := make([][]reg.VecVirtual, c.mr)
-	for i := range squares {
-		for range c.wide {
-			squares[i] = append(squares[i], c.vec())
+	squares, chains := matrixOf(c.vectors, c.mr, c.wide), c.chains()
+	c.Comment("The chains begin at 0")
+	for i, row := range squares {
+		for v, s := range row {
+			chains.begin(i, v, s)
 		}
 	}
-	sums := fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers per query", c.mr, c.wide)
-	holds(c.Context, sums, slices.Concat(acc...)...)
 	holds(c.Context, "address of ψ", psi)
 	holds(c.Context, "address of φ", phi)
 	holds(c.Context, "coordinates left, and in a group", left, group)
@@ -82,8 +81,7 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 		}
 		holds(c.Context, "φ[t][j] of the panel's candidates", candidates...)
 		for i, row := range squares {
-			query := c.broadcast(operand.Mem{Base: psi, Disp: 4 * i})
-			holds(c.Context, "ψ[t][i] of a query in all lanes", query)
+			query := &entry{c: c.vectors, at: operand.Mem{Base: psi, Disp: 4 * i}, embedded: c.lanes == 16}
 			for v, s := range row {
 				c.addSquares(k, query, candidates[v], s, first)
 			}
@@ -107,13 +105,69 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 	c.Comment("Subtract the roots")
 	for i, row := range squares {
 		for v, s := range row {
-			c.subtractRoot(s, acc[i][v])
+			chains.update(i, v, func(sum reg.VecVirtual) { c.subtractRoot(s, sum) })
 		}
 	}
 	c.SUBQ(group, left)
 	c.JNE(operand.LabelRef("group"))
+	acc = chains.load()
+	holds(c.Context, fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers per query", c.mr, c.wide),
+		slices.Concat(acc...)...)
 	c.finish(acc, scores, at)
 	c.MOVQ(ahead, at.ahead)
+	return acc
+}
+
+// chains holds the scores of a strip while scoreGroups adds groups to them: in registers, or from
+// Sums in memory if address is not nil.
+type chains struct {
+	panel
+	address   reg.Register
+	registers [][]reg.VecVirtual
+}
+
+func (c panel) chains() chains {
+	r := chains{panel: c}
+	if c.lanes == 16 {
+		r.registers = matrixOf(c.vectors, c.mr, c.wide)
+		return r
+	}
+	r.address = field(c.Context, "Sums", c.GP64())
+	holds(c.Context, "address of the chains", r.address)
+	return r
+}
+
+func (c chains) at(i, v int) operand.Mem { return at(c.address, (i*c.wide+v)*c.lanes) }
+
+// begin stores zero, a register that is 0, unless the chains are in registers.
+func (c chains) begin(i, v int, zero reg.VecVirtual) {
+	if c.address != nil {
+		c.VMOVAPS(zero, c.at(i, v))
+	}
+}
+
+// update changes the score of register v of query i.
+func (c chains) update(i, v int, change func(sum reg.VecVirtual)) {
+	if c.address == nil {
+		change(c.registers[i][v])
+		return
+	}
+	sum := c.vectors.load(c.at(i, v))
+	change(sum)
+	c.VMOVAPS(sum, c.at(i, v))
+}
+
+// load returns registers with the scores.
+func (c chains) load() [][]reg.VecVirtual {
+	if c.address == nil {
+		return c.registers
+	}
+	acc := make([][]reg.VecVirtual, c.mr)
+	for i := range acc {
+		for v := range c.wide {
+			acc[i] = append(acc[i], c.vectors.load(c.at(i, v)))
+		}
+	}
 	return acc
 }
 
@@ -131,13 +185,13 @@ for %d candidates. It works on registers alone, which begin as x[0..%d]; their v
 Requires n > 0 and group > 1.`, name, chains, c.lanes, 2*c.lanes-1))
 	n, group, x := c.param("n"), c.param("group"), c.param("x")
 	k := groupNormComparison.constants(c)
-	psi, phi := c.load(at(x, 0)), c.load(at(x, c.lanes))
+	psi, phi := &entry{register: c.load(at(x, 0))}, c.load(at(x, c.lanes))
 	acc, squares := make([]reg.VecVirtual, chains), make([]reg.VecVirtual, chains)
 	for i := range acc {
 		acc[i], squares[i] = c.load(at(x, 0)), c.vec()
 	}
 	holds(c.Context, "sums", acc...)
-	holds(c.Context, "ψ and φ", psi, phi)
+	holds(c.Context, "ψ and φ", psi.register, phi)
 	rest := c.GP64()
 	c.Label("group")
 	for _, s := range squares {

@@ -47,12 +47,92 @@ type comparison struct {
 	// constants loads the registers that stay the same in every strip.
 	constants func(c vectors) fixed
 	// update adds one group to the accumulator, given its words of ψ and of φ.
-	update func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual)
+	update func(c vectors, k fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual)
 	// several describes a score that combines several sums. It replaces update.
 	several *severalSums
 	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48
 	// candidates, and for AVX2, with panels of 16: as many as the registers hold.
 	rows512, rows256 int
+	// embedded is the number of queries in a strip whose entries AVX-512 instructions broadcast
+	// themselves (entry).
+	embedded int
+}
+
+// entry is an entry of ψ for the lanes of all candidates. With AVX2, a broadcast into a register is
+// just a load. On processors that compute 512 bits in two halves, it also occupies a unit that the
+// arithmetic needs. An AVX-512 instruction can broadcast an operand from memory itself, which takes
+// only a load, but one for each register of candidates instead of one for all. Where the loads
+// leave the units of the arithmetic idle, as in dot products, only some queries of a strip are
+// embedded.
+type entry struct {
+	c        vectors
+	at       operand.Mem
+	embedded bool
+	register reg.VecVirtual // nil before the broadcast
+	last     bool           // nothing else needs the register after this update
+}
+
+// lanes returns a register that holds the entry in all lanes.
+func (e *entry) lanes() reg.VecVirtual {
+	if e.register == nil {
+		e.register = e.c.broadcast(e.at)
+		holds(e.c.Context, "ψ[t][i] of a query in all lanes", e.register)
+	}
+	return e.register
+}
+
+// variable returns a register that begins as the entry and that the update may change.
+func (e *entry) variable(c vectors) reg.VecVirtual {
+	if e.last {
+		return e.lanes()
+	}
+	x := c.vec()
+	c.VMOVAPS(e.lanes(), x)
+	return x
+}
+
+// inRegisters returns entries that registers already hold.
+func inRegisters(words []reg.VecVirtual) (list []*entry) {
+	for _, w := range words {
+		list = append(list, &entry{register: w})
+	}
+	return list
+}
+
+// subtract sets d to ψ − φ or to φ − ψ.
+func (e *entry) subtract(c vectors, phi, d reg.VecVirtual) {
+	if e.embedded {
+		c.VSUBPS_BCST(e.at, phi, d)
+	} else {
+		c.VSUBPS(phi, e.lanes(), d)
+	}
+}
+
+// multiply sets p to ψ·φ.
+func (e *entry) multiply(c vectors, phi, p reg.VecVirtual) {
+	if e.embedded {
+		c.VMULPS_BCST(e.at, phi, p)
+	} else {
+		c.VMULPS(e.lanes(), phi, p)
+	}
+}
+
+// multiplyAdd adds ψ·φ to acc, fused.
+func (e *entry) multiplyAdd(c vectors, phi, acc reg.VecVirtual) {
+	if e.embedded {
+		c.VFMADD231PS_BCST(e.at, phi, acc)
+	} else {
+		c.VFMADD231PS(phi, e.lanes(), acc)
+	}
+}
+
+// multiplySubtract subtracts ψ·φ from acc, fused.
+func (e *entry) multiplySubtract(c vectors, phi, acc reg.VecVirtual) {
+	if e.embedded {
+		c.VFNMADD231PS_BCST(e.at, phi, acc)
+	} else {
+		c.VFNMADD231PS(e.lanes(), phi, acc)
+	}
 }
 
 // severalSums describes a score that combines several sums.
@@ -72,7 +152,7 @@ type severalSums struct {
 // step adds a part of a group to the sums. psi and phi list the words that it reads.
 type step struct {
 	psi, phi []int
-	update   func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual)
+	update   func(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual)
 }
 
 // sumsOfScore returns the number of sums in a score.
@@ -94,7 +174,7 @@ func (k comparison) steps() []step {
 		}
 		return list
 	}
-	return []step{{words(k.psi), words(k.phi), func(c vectors, same fixed, psi, phi, acc []reg.VecVirtual) {
+	return []step{{words(k.psi), words(k.phi), func(c vectors, same fixed, psi []*entry, phi, acc []reg.VecVirtual) {
 		k.update(c, same, psi, phi, acc[0])
 	}}}
 }
@@ -131,25 +211,29 @@ var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phas
 	boxComparison, expressiveComparison}
 
 var dotComparison = comparison{
-	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6,
+	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6, embedded: 4,
 	equation: `score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 
 in float32: one chain of fused multiply-adds from 0 with t ascending.`,
-	update: func(c vectors, _ fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
-		c.VFMADD231PS(phi[0], psi[0], acc)
+	update: func(c vectors, _ fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
+		psi[0].multiplyAdd(c, phi[0], acc)
 	},
 }
 
 // int8Comparison packs four codes into a word: signed bytes in the queries, unsigned bytes in the
 // candidates.
 var int8Comparison = comparison{
-	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9,
+	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9, embedded: 4,
 	equation: `score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 
 over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel converts the sums to
 float32 if TargetStart is not nil, which marks the last call for these strips.`,
-	update: func(c vectors, _ fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
-		c.VPDPBUSD(psi[0], phi[0], acc)
+	update: func(c vectors, _ fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
+		if psi[0].embedded {
+			c.VPDPBUSD_BCST(psi[0].at, phi[0], acc)
+		} else {
+			c.VPDPBUSD(psi[0].lanes(), phi[0], acc)
+		}
 	},
 }
 
@@ -198,29 +282,29 @@ func (k fixed) absolute(c vectors, x reg.VecVirtual) {
 }
 
 var l1Comparison = comparison{
-	name: "L1", group: 1, psi: 1, phi: 1, falling: true, rows512: 8, rows256: 5, constants: signMask,
+	name: "L1", group: 1, psi: 1, phi: 1, falling: true, rows512: 8, rows256: 5, embedded: 8, constants: signMask,
 	equation: `score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 
 in float32: one chain of subtractions from 0 with t ascending.`,
-	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
+	update: func(c vectors, k fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		d := c.vec()
-		c.VSUBPS(phi[0], psi[0], d)
+		psi[0].subtract(c, phi[0], d)
 		k.absolute(c, d)
 		c.VSUBPS(d, acc, acc)
 	},
 }
 
 var normComparison = comparison{
-	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4,
+	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, embedded: 6,
 	constants: loadTiny,
 	equation: `score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 
 in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits in AVX-512, nearly
 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.`,
-	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
+	update: func(c vectors, k fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		x, y := c.vec(), c.vec()
-		c.VSUBPS(phi[0], psi[0], x)
-		c.VSUBPS(phi[1], psi[1], y)
+		psi[0].subtract(c, phi[0], x)
+		psi[1].subtract(c, phi[1], y)
 		c.VFMADD213PS(k.tiny, x, x)
 		c.VFMADD231PS(y, y, x)
 		c.inverseRoot(x, y)
@@ -238,21 +322,21 @@ func (c vectors) inverseRoot(x, y reg.VecVirtual) {
 }
 
 var phaseComparison = comparison{
-	name: "Phase", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, constants: signMask,
+	name: "Phase", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, embedded: 6, constants: signMask,
 	equation: `score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 
 in float32: one chain of subtractions from 0, with the second product fused.`,
-	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
+	update: func(c vectors, k fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		p := c.vec()
-		c.VMULPS(psi[0], phi[0], p)
-		c.VFMADD231PS(psi[1], phi[1], p)
+		psi[0].multiply(c, phi[0], p)
+		psi[1].multiplyAdd(c, phi[1], p)
 		k.absolute(c, p)
 		c.VSUBPS(p, acc, acc)
 	},
 }
 
 var hakeComparison = comparison{
-	name: "Hake", group: 1, psi: 4, phi: 3, falling: true, rows512: 3, rows256: 2, constants: signMask,
+	name: "Hake", group: 1, psi: 4, phi: 3, falling: true, rows512: 3, rows256: 2, embedded: 3, constants: signMask,
 	equation: `score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
 
 in float32: one chain of subtractions and one of additions from 0 with t ascending. The second product in the
@@ -261,17 +345,16 @@ four words of ψ and three of φ. The square root is rounded once.`,
 	several: &severalSums{
 		sums: 2, chains512: 8, chains256: 3,
 		steps: []step{
-			{[]int{0, 1}, []int{0, 1}, func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual) {
+			{[]int{0, 1}, []int{0, 1}, func(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual) {
 				p := c.vec()
-				c.VMULPS(psi[0], phi[0], p)
-				c.VFMADD231PS(psi[1], phi[1], p)
+				psi[0].multiply(c, phi[0], p)
+				psi[1].multiplyAdd(c, phi[1], p)
 				k.absolute(c, p)
 				c.VSUBPS(p, acc[0], acc[0])
 			}},
-			{[]int{2, 3}, []int{2}, func(c vectors, _ fixed, psi, phi, acc []reg.VecVirtual) {
-				v := c.vec()
-				c.VMOVAPS(psi[0], v)
-				c.VFNMADD231PS(psi[1], phi[0], v)
+			{[]int{2, 3}, []int{2}, func(c vectors, _ fixed, psi []*entry, phi, acc []reg.VecVirtual) {
+				v := psi[0].variable(c)
+				psi[1].multiplySubtract(c, phi[0], v)
 				c.VFMADD231PS(v, v, acc[1])
 			}},
 		},
@@ -470,23 +553,36 @@ func (c vectors) ifNotNil(at operand.Mem, label string, emit func()) {
 	c.Label("not_" + label)
 }
 
+// embeds reports whether the entries of query i are embedded. These queries are spread over the
+// strip.
+func (c panel) embeds(i int) bool { return i*c.embedded/c.mr < (i+1)*c.embedded/c.mr }
+
 // accumulate adds the group of coordinates at offset u of psi and phi to every sum.
 func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.VecVirtual) {
+	loaded := map[int]reg.VecVirtual{} // by the number of the register in the panel
 	for _, step := range c.steps() {
 		words := make([][]reg.VecVirtual, c.wide)
 		for v := range words {
 			for _, t := range step.phi {
-				words[v] = append(words[v], c.load(at(phi, ((u*c.phi+t)*c.wide+v)*c.lanes)))
+				i := (u*c.phi+t)*c.wide + v
+				if loaded[i] == nil {
+					loaded[i] = c.load(at(phi, i*c.lanes))
+					holds(c.Context, "φ[t][j] of the panel's candidates", loaded[i])
+				}
+				words[v] = append(words[v], loaded[i])
 			}
-			holds(c.Context, "φ[t][j] of the panel's candidates", words[v]...)
 		}
 		for i := range c.mr {
-			var query []reg.VecVirtual
+			var query []*entry
 			for _, t := range step.psi {
-				query = append(query, c.broadcast(at(psi, (u*c.psi+t)*c.mr+i)))
+				query = append(query, &entry{
+					c: c.vectors, at: at(psi, (u*c.psi+t)*c.mr+i), embedded: c.lanes == 16 && c.embeds(i),
+				})
 			}
-			holds(c.Context, "ψ[t][i] of a query in all lanes", query...)
 			for v := range c.wide {
+				for _, e := range query {
+					e.last = v == c.wide-1
+				}
 				step.update(c.vectors, k, query, words[v], sumsAt(sums, i, v))
 			}
 		}

@@ -90,7 +90,7 @@ Requires n > 0.`,
 	c.Label("round")
 	for _, step := range k.steps() {
 		for _, a := range acc {
-			step.update(c, same, choose(psi, step.psi), choose(phi, step.phi), a)
+			step.update(c, same, inRegisters(choose(psi, step.psi)), choose(phi, step.phi), a)
 		}
 	}
 	c.SUBQ(operand.Imm(1), n)

@@ -34,7 +34,8 @@ func constant(name string) operand.Op {
 }
 
 var expressiveComparison = comparison{
-	name: "Expressive", group: 1, psi: 12, phi: 1, falling: true, rows512: 3, rows256: 2, constants: signMask,
+	name: "Expressive", group: 1, psi: 12, phi: 1, falling: true, rows512: 3, rows256: 2, embedded: 3,
+	constants: signMask,
 	equation: `score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 
 where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and ψ[12t+6…12t+9][i].
@@ -60,13 +61,16 @@ are rounded once. A coordinate has twelve words of ψ and one of φ.`,
 }
 
 // expressiveTerm adds a term with the words a, s, w, k.
-func expressiveTerm(c vectors, k fixed, psi, phi, acc []reg.VecVirtual) {
-	x := c.vec()
-	c.VMOVAPS(psi[0], x)
-	c.VFNMADD231PS(psi[1], phi[0], x)
+func expressiveTerm(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual) {
+	x := psi[0].variable(c)
+	psi[1].multiplySubtract(c, phi[0], x)
 	k.absolute(c, x)
 	c.VMAXPS(x, acc[1], acc[1])
-	c.VFMSUB213PS(psi[3], psi[2], x)
+	if psi[3].embedded {
+		c.VFMSUB213PS_BCST(psi[3].at, psi[2].lanes(), x)
+	} else {
+		c.VFMSUB213PS(psi[3].lanes(), psi[2].lanes(), x)
+	}
 	c.VFNMADD231PS(x, x, acc[0])
 }
 
@@ -95,21 +99,21 @@ ten words of ψ and two of φ.`,
 }
 
 // boxTerm returns the step that adds d² to a sum. Its words are a, c, v, w, k.
-func boxTerm(sum int) func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual) {
-	return func(c vectors, k fixed, psi, phi, acc []reg.VecVirtual) {
+func boxTerm(sum int) func(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual) {
+	return func(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual) {
 		y, x := c.vec(), c.vec()
 		c.VMOVAPS(phi[0], y)
-		c.VFMADD213PS(constant("half"), psi[0], y)
+		c.VFMADD213PS(constant("half"), psi[0].lanes(), y)
 		if c.lanes == 16 {
 			c.VRCP14PS(y, x)
 		} else {
 			c.VRCPPS(y, x)
 		}
 		c.VFNMADD213PS(constant("two"), x, y)
-		c.VFNMADD213PS(psi[1], y, x)
+		c.VFNMADD213PS(psi[1].lanes(), y, x)
 		k.absolute(c, x)
-		c.VMULPS(psi[2], x, y)
-		c.VFMSUB213PS(psi[4], psi[3], x)
+		psi[2].multiply(c, x, y)
+		c.VFMSUB213PS(psi[4].lanes(), psi[3].lanes(), x)
 		c.VMAXPS(y, x, x)
 		c.VFMADD231PS(x, x, acc[sum])
 	}
