@@ -23,7 +23,8 @@ type PanelArgs struct {
 	Add    int
 	// Sums, [Strips][2][MR][NR], 64-byte aligned, holds the sums of a kernel whose score combines
 	// two sums. If Add is not 0, the kernel adds its sums to the earlier ones. It stores the sums.
-	// If ExitBelow or TargetStart is not nil, it also stores the scores. Other kernels ignore Sums.
+	// If ExitBelow or TargetStart is not nil, it also stores the scores. GroupNormPanel with AVX2 uses
+	// the first [MR][NR] as scratch memory. Other kernels ignore Sums.
 	Sums *float32
 	// ExitBelow, [Strips*MR] or nil, holds a score per query; final scores below it do not matter.
 	// The kernel skips a strip whose entry of Active, [Strips], is 0, and stores 0 there if all

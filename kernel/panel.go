@@ -31,8 +31,8 @@ func (b *Backend) Panels(c Comparison) Panels {
 	k := b.comparer(c)
 	return Panels{
 		MR: k.mr, NR: b.NR, Multiple: c.group,
-		name: c.name, psi: c.psi, phi: c.phi, chunk: c.chunk(), falling: c.falling, sums: c.second != nil || c.kind == KindGroupNormOf,
-		kernel: k.panel,
+		name: c.name, psi: c.psi, phi: c.phi, chunk: c.chunk(), falling: c.falling,
+		sums: c.second != nil || c.kind == KindGroupNormOf, kernel: k.panel,
 	}
 }
 

@@ -66,8 +66,8 @@ Requires n > 0.`
 
 const signDoc = "sign is −1, 0 or 1, and NaN if its argument is not finite."
 
-// addGradient adds a group of columns of one term to sums of gradients, given g in all lanes.
-type addGradient func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
+// addGradient adds a group of columns of one term to sums of gradients, given g.
+type addGradient func(g *entry, x, y, sum []reg.VecVirtual)
 
 // distance describes the kernels of a distance. The first value of a pair is for AVX-512, the
 // second for AVX2.
@@ -108,20 +108,20 @@ var distanceKinds = []distance{
 		score:          "−|q − e|", gradient: "g·sign(y − x)", gradientNote: "\n\n" + signDoc,
 		addScore: func(c vectors, k constants) addTerm {
 			absolute := c.absolute(k)
-			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
+			return func(q []*entry, e []reg.VecVirtual, sum reg.VecVirtual) {
 				d := c.vec()
-				c.VSUBPS(e[0], q[0], d)
+				q[0].subtract(c, e[0], d)
 				absolute(d)
 				c.VSUBPS(d, sum, sum)
 			}
 		},
 		addGradient: func(c vectors, k constants) addGradient {
 			sign := c.sign(k)
-			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+			return func(g *entry, x, y, sum []reg.VecVirtual) {
 				d := c.vec()
 				c.VSUBPS(x[0], y[0], d)
 				sign(d)
-				c.VFMADD231PS(d, g, sum[0])
+				g.multiplyAdd(c, d, sum[0])
 			}
 		},
 	},
@@ -130,17 +130,17 @@ var distanceKinds = []distance{
 		scoreChains: peakChains, gradientChains: peakChains,
 		score: "(q − e)²", scoreChain: ", squares fused", gradient: "g·(x − y)",
 		addScore: func(c vectors, _ constants) addTerm {
-			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
+			return func(q []*entry, e []reg.VecVirtual, sum reg.VecVirtual) {
 				d := c.vec()
-				c.VSUBPS(e[0], q[0], d)
+				q[0].subtract(c, e[0], d)
 				c.VFMADD231PS(d, d, sum)
 			}
 		},
 		addGradient: func(c vectors, _ constants) addGradient {
-			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+			return func(g *entry, x, y, sum []reg.VecVirtual) {
 				d := c.vec()
 				c.VSUBPS(y[0], x[0], d)
-				c.VFMADD231PS(d, g, sum[0])
+				g.multiplyAdd(c, d, sum[0])
 			}
 		},
 	},
@@ -154,10 +154,10 @@ var distanceKinds = []distance{
 			"are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1.",
 		addScore: func(c vectors, k constants) addTerm {
 			root := c.root(k)
-			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
+			return func(q []*entry, e []reg.VecVirtual, sum reg.VecVirtual) {
 				t, d := c.vec(), c.vec()
-				c.VSUBPS(e[0], q[0], t)
-				c.VSUBPS(e[1], q[1], d)
+				q[0].subtract(c, e[0], t)
+				q[1].subtract(c, e[1], d)
 				c.VMULPS(t, t, t)
 				c.VFMADD231PS(d, d, t)
 				_, p := root(t, false)
@@ -166,7 +166,7 @@ var distanceKinds = []distance{
 		},
 		addGradient: func(c vectors, k constants) addGradient {
 			root := c.root(k)
-			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+			return func(g *entry, x, y, sum []reg.VecVirtual) {
 				d0, d1 := c.vec(), c.vec()
 				c.VSUBPS(x[0], y[0], d0)
 				c.VSUBPS(x[1], y[1], d1)
@@ -174,7 +174,7 @@ var distanceKinds = []distance{
 				c.VFMADD231PS(d1, d1, t)
 				r, p := root(t, true)
 				c.VMULPS(p, r, r)
-				c.VMULPS(r, g, r)
+				g.multiply(c, r, r)
 				c.VFMADD231PS(d0, r, sum[0])
 				c.VFMADD231PS(d1, r, sum[1])
 			}
@@ -189,20 +189,21 @@ var distanceKinds = []distance{
 			"columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.",
 		addScore: func(c vectors, k constants) addTerm {
 			absolute := c.absolute(k)
-			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
-				p := c.product(q[0], e[0])
-				c.VFMADD231PS(q[1], e[1], p)
+			return func(q []*entry, e []reg.VecVirtual, sum reg.VecVirtual) {
+				p := c.vec()
+				q[0].multiply(c, e[0], p)
+				q[1].multiplyAdd(c, e[1], p)
 				absolute(p)
 				c.VSUBPS(p, sum, sum)
 			}
 		},
 		addGradient: func(c vectors, k constants) addGradient {
 			sign := c.sign(k)
-			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+			return func(g *entry, x, y, sum []reg.VecVirtual) {
 				p := c.product(x[0], y[0])
 				c.VFMADD231PS(x[1], y[1], p)
 				sign(p)
-				c.VMULPS(p, g, p)
+				g.multiply(c, p, p)
 				c.VFNMADD231PS(y[0], p, sum[0])
 				c.VFNMADD231PS(y[1], p, sum[1])
 			}
@@ -217,17 +218,18 @@ var distanceKinds = []distance{
 		gradientNote: "\n\nIn x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second\n" +
 			"product is fused.",
 		addScore: func(c vectors, _ constants) addTerm {
-			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
-				p := c.product(q[0], e[0])
-				c.VFMADD231PS(q[1], e[1], p)
+			return func(q []*entry, e []reg.VecVirtual, sum reg.VecVirtual) {
+				p := c.vec()
+				q[0].multiply(c, e[0], p)
+				q[1].multiplyAdd(c, e[1], p)
 				c.VFMADD231PS(p, p, sum)
 			}
 		},
 		addGradient: func(c vectors, _ constants) addGradient {
-			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+			return func(g *entry, x, y, sum []reg.VecVirtual) {
 				p := c.product(x[0], y[0])
 				c.VFMADD231PS(x[1], y[1], p)
-				c.VMULPS(p, g, p)
+				g.multiply(c, p, p)
 				c.VFMADD231PS(y[0], p, sum[0])
 				c.VFMADD231PS(y[1], p, sum[1])
 			}
@@ -251,7 +253,9 @@ func distances(c *build.Context) {
 					begin: func(c vectors) addTerm {
 						c.Comment("Σ " + d.score)
 						return d.addScore(c, k)
-					}})
+					},
+					embedded: true,
+				})
 			}
 			rows, columns = d.gradientTile[set][0], d.gradientTile[set][1]
 			for n := 1; n <= columns; n++ {
@@ -271,12 +275,12 @@ func (c vectors) peaks(d distance, k constants) {
 	if d.scoreChains > 0 {
 		c.peak(d.name+"Scores", 2*d.group, d.scoreChains, d.group, 1, func() func(x, sum []reg.VecVirtual) {
 			add := d.addScore(c, k)
-			return func(x, sum []reg.VecVirtual) { add(x[:d.group], x[d.group:], sum[0]) }
+			return func(x, sum []reg.VecVirtual) { add(inRegisters(x[:d.group]), x[d.group:], sum[0]) }
 		})
 	}
 	c.peak(d.name+"Gradient", 2*d.group+1, d.gradientChains, d.group, d.group, func() func(x, sum []reg.VecVirtual) {
 		add := d.addGradient(c, k)
-		return func(x, sum []reg.VecVirtual) { add(x[0], x[1:1+d.group], x[1+d.group:], sum) }
+		return func(x, sum []reg.VecVirtual) { add(&entry{register: x[0]}, x[1:1+d.group], x[1+d.group:], sum) }
 	})
 }
 
@@ -362,8 +366,7 @@ func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int
 			holds(c.Context, "y of the term", y[v]...)
 		}
 		for i := range rows {
-			g := c.broadcast(at(a, i))
-			holds(c.Context, "g of a row in all lanes", g)
+			g := &entry{c: c, at: at(a, i), embedded: c.lanes == 16, what: "g of a row in all lanes"}
 			for v := range columns {
 				add(g, x[i][v], y[v], sum[i][v])
 			}

@@ -133,7 +133,7 @@ func (c vectors) rowScores(d distance, k constants) {
 	c.rounds(left, round, masks, func(_ string, a access) {
 		for v, s := range sums {
 			i := v * d.group * c.lanes
-			add(c.accessGroup(d.group, a, x, i), c.accessGroup(d.group, a, row, i), s)
+			add(inRegisters(c.accessGroup(d.group, a, x, i)), c.accessGroup(d.group, a, row, i), s)
 		}
 		for _, p := range []reg.Register{x, row} {
 			c.ADDQ(operand.U32(uint32(4*round)), p)
@@ -204,7 +204,7 @@ func (c vectors) rowGradient(d distance, k constants) {
 			c.MOVLQSX(operand.Mem{Base: id}, y)
 			c.IMULQ(stride, y)
 			c.ADDQ(table, y)
-			g := c.broadcast(operand.Mem{Base: weight})
+			g := &entry{c: c, at: operand.Mem{Base: weight}, what: "weight in all lanes"}
 			for v := range xs {
 				add(g, xs[v], c.accessGroup(d.group, a, y, v*d.group*c.lanes), sums[v])
 			}

@@ -57,18 +57,19 @@ type microKernel struct {
 	width       int                     // vectors of columns of a panel
 	group       int                     // terms that are added together
 	begin       func(c vectors) addTerm // loads constants
+	// embedded reports whether AVX-512 instructions broadcast the entries of rows themselves (entry).
+	embedded bool
 }
 
-// addTerm adds a group of terms to a vector of sums, given entries of a row, each in all lanes, and
-// vectors of columns.
-type addTerm func(x, y []reg.VecVirtual, sum reg.VecVirtual)
+// addTerm adds a group of terms to a vector of sums, given entries of a row and vectors of columns.
+type addTerm func(x []*entry, y []reg.VecVirtual, sum reg.VecVirtual)
 
 // gemm emits a microkernel for mr rows and the given number of vectors of columns, in a panel that
 // is width vectors wide.
 func (c vectors) gemm(mr, columns, width int) {
 	c.micro(microKernel{name: "Gemm", doc: gemmDoc, mr: mr, columns: columns, width: width, group: 1,
 		begin: func(c vectors) addTerm {
-			return func(x, y []reg.VecVirtual, sum reg.VecVirtual) { c.VFMADD231PS(y[0], x[0], sum) }
+			return func(x []*entry, y []reg.VecVirtual, sum reg.VecVirtual) { x[0].multiplyAdd(c, y[0], sum) }
 		}})
 }
 
@@ -99,11 +100,12 @@ func (c vectors) micro(k microKernel) {
 		}
 		holds(c.Context, "b[t][j]", slices.Concat(ys...)...)
 		for i := range mr {
-			var x []reg.VecVirtual
+			var x []*entry
 			for t := range k.group {
-				x = append(x, c.broadcast(at(a, (u+t)*mr+i)))
+				x = append(x, &entry{
+					c: c, at: at(a, (u+t)*mr+i), embedded: c.lanes == 16 && k.embedded, what: "a[i][t] in all lanes",
+				})
 			}
-			holds(c.Context, "a[i][t] in all lanes", x...)
 			for v, y := range ys {
 				addTerms(x, y, acc[i][v])
 			}

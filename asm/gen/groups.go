@@ -81,7 +81,9 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 		}
 		holds(c.Context, "φ[t][j] of the panel's candidates", candidates...)
 		for i, row := range squares {
-			query := &entry{c: c.vectors, at: operand.Mem{Base: psi, Disp: 4 * i}, embedded: c.lanes == 16}
+			query := &entry{
+				c: c.vectors, at: operand.Mem{Base: psi, Disp: 4 * i}, embedded: c.lanes == 16, what: entryOfPsi,
+			}
 			for v, s := range row {
 				c.addSquares(k, query, candidates[v], s, first)
 			}

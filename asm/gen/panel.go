@@ -23,6 +23,8 @@ const (
 
 const unroll = 4 // coordinates
 
+const entryOfPsi = "ψ[t][i] of a query in all lanes"
+
 const panelDoc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts as
 PanelArgs describes. The score is
 
@@ -53,86 +55,8 @@ type comparison struct {
 	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48
 	// candidates, and for AVX2, with panels of 16: as many as the registers hold.
 	rows512, rows256 int
-	// embedded is the number of queries in a strip whose entries AVX-512 instructions broadcast
-	// themselves (entry).
-	embedded int
-}
-
-// entry is an entry of ψ for the lanes of all candidates. With AVX2, a broadcast into a register is
-// just a load. On processors that compute 512 bits in two halves, it also occupies a unit that the
-// arithmetic needs. An AVX-512 instruction can broadcast an operand from memory itself, which takes
-// only a load, but one for each register of candidates instead of one for all. Where the loads
-// leave the units of the arithmetic idle, as in dot products, only some queries of a strip are
-// embedded.
-type entry struct {
-	c        vectors
-	at       operand.Mem
+	// embedded reports whether AVX-512 instructions broadcast the entries of ψ themselves (entry).
 	embedded bool
-	register reg.VecVirtual // nil before the broadcast
-	last     bool           // nothing else needs the register after this update
-}
-
-// lanes returns a register that holds the entry in all lanes.
-func (e *entry) lanes() reg.VecVirtual {
-	if e.register == nil {
-		e.register = e.c.broadcast(e.at)
-		holds(e.c.Context, "ψ[t][i] of a query in all lanes", e.register)
-	}
-	return e.register
-}
-
-// variable returns a register that begins as the entry and that the update may change.
-func (e *entry) variable(c vectors) reg.VecVirtual {
-	if e.last {
-		return e.lanes()
-	}
-	x := c.vec()
-	c.VMOVAPS(e.lanes(), x)
-	return x
-}
-
-// inRegisters returns entries that registers already hold.
-func inRegisters(words []reg.VecVirtual) (list []*entry) {
-	for _, w := range words {
-		list = append(list, &entry{register: w})
-	}
-	return list
-}
-
-// subtract sets d to ψ − φ or to φ − ψ.
-func (e *entry) subtract(c vectors, phi, d reg.VecVirtual) {
-	if e.embedded {
-		c.VSUBPS_BCST(e.at, phi, d)
-	} else {
-		c.VSUBPS(phi, e.lanes(), d)
-	}
-}
-
-// multiply sets p to ψ·φ.
-func (e *entry) multiply(c vectors, phi, p reg.VecVirtual) {
-	if e.embedded {
-		c.VMULPS_BCST(e.at, phi, p)
-	} else {
-		c.VMULPS(e.lanes(), phi, p)
-	}
-}
-
-// multiplyAdd adds ψ·φ to acc, fused.
-func (e *entry) multiplyAdd(c vectors, phi, acc reg.VecVirtual) {
-	if e.embedded {
-		c.VFMADD231PS_BCST(e.at, phi, acc)
-	} else {
-		c.VFMADD231PS(phi, e.lanes(), acc)
-	}
-}
-
-// multiplySubtract subtracts ψ·φ from acc, fused.
-func (e *entry) multiplySubtract(c vectors, phi, acc reg.VecVirtual) {
-	if e.embedded {
-		c.VFNMADD231PS_BCST(e.at, phi, acc)
-	} else {
-		c.VFNMADD231PS(e.lanes(), phi, acc)
-	}
 }
 
 // severalSums describes a score that combines several sums.
@@ -211,7 +135,7 @@ var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phas
 	boxComparison, expressiveComparison}
 
 var dotComparison = comparison{
-	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6, embedded: 4,
+	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6,
 	equation: `score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 
 in float32: one chain of fused multiply-adds from 0 with t ascending.`,
@@ -223,17 +147,13 @@ in float32: one chain of fused multiply-adds from 0 with t ascending.`,
 // int8Comparison packs four codes into a word: signed bytes in the queries, unsigned bytes in the
 // candidates.
 var int8Comparison = comparison{
-	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9, embedded: 4,
+	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9,
 	equation: `score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 
 over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel converts the sums to
 float32 if TargetStart is not nil, which marks the last call for these strips.`,
 	update: func(c vectors, _ fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
-		if psi[0].embedded {
-			c.VPDPBUSD_BCST(psi[0].at, phi[0], acc)
-		} else {
-			c.VPDPBUSD(psi[0].lanes(), phi[0], acc)
-		}
+		c.VPDPBUSD(psi[0].lanes(), phi[0], acc)
 	},
 }
 
@@ -282,7 +202,7 @@ func (k fixed) absolute(c vectors, x reg.VecVirtual) {
 }
 
 var l1Comparison = comparison{
-	name: "L1", group: 1, psi: 1, phi: 1, falling: true, rows512: 8, rows256: 5, embedded: 8, constants: signMask,
+	name: "L1", group: 1, psi: 1, phi: 1, falling: true, rows512: 8, rows256: 5, embedded: true, constants: signMask,
 	equation: `score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 
 in float32: one chain of subtractions from 0 with t ascending.`,
@@ -295,7 +215,7 @@ in float32: one chain of subtractions from 0 with t ascending.`,
 }
 
 var normComparison = comparison{
-	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, embedded: 6,
+	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, embedded: true,
 	constants: loadTiny,
 	equation: `score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 
@@ -322,7 +242,7 @@ func (c vectors) inverseRoot(x, y reg.VecVirtual) {
 }
 
 var phaseComparison = comparison{
-	name: "Phase", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, embedded: 6, constants: signMask,
+	name: "Phase", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, embedded: true, constants: signMask,
 	equation: `score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 
 in float32: one chain of subtractions from 0, with the second product fused.`,
@@ -336,7 +256,7 @@ in float32: one chain of subtractions from 0, with the second product fused.`,
 }
 
 var hakeComparison = comparison{
-	name: "Hake", group: 1, psi: 4, phi: 3, falling: true, rows512: 3, rows256: 2, embedded: 3, constants: signMask,
+	name: "Hake", group: 1, psi: 4, phi: 3, falling: true, rows512: 3, rows256: 2, embedded: true, constants: signMask,
 	equation: `score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
 
 in float32: one chain of subtractions and one of additions from 0 with t ascending. The second product in the
@@ -553,10 +473,6 @@ func (c vectors) ifNotNil(at operand.Mem, label string, emit func()) {
 	c.Label("not_" + label)
 }
 
-// embeds reports whether the entries of query i are embedded. These queries are spread over the
-// strip.
-func (c panel) embeds(i int) bool { return i*c.embedded/c.mr < (i+1)*c.embedded/c.mr }
-
 // accumulate adds the group of coordinates at offset u of psi and phi to every sum.
 func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.VecVirtual) {
 	loaded := map[int]reg.VecVirtual{} // by the number of the register in the panel
@@ -576,7 +492,8 @@ func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.
 			var query []*entry
 			for _, t := range step.psi {
 				query = append(query, &entry{
-					c: c.vectors, at: at(psi, (u*c.psi+t)*c.mr+i), embedded: c.lanes == 16 && c.embeds(i),
+					c: c.vectors, at: at(psi, (u*c.psi+t)*c.mr+i), embedded: c.lanes == 16 && c.embedded,
+					what: entryOfPsi,
 				})
 			}
 			for v := range c.wide {

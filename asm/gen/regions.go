@@ -34,7 +34,7 @@ func constant(name string) operand.Op {
 }
 
 var expressiveComparison = comparison{
-	name: "Expressive", group: 1, psi: 12, phi: 1, falling: true, rows512: 3, rows256: 2, embedded: 3,
+	name: "Expressive", group: 1, psi: 12, phi: 1, falling: true, rows512: 3, rows256: 2, embedded: true,
 	constants: signMask,
 	equation: `score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 

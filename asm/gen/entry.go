@@ -1,0 +1,84 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// entry is a value x in memory, such as an entry of ψ, for all lanes of a vector y. With AVX2, a
+// broadcast into a register is just a load. On processors that compute 512 bits in two halves, it
+// also occupies a unit of the arithmetic. An AVX-512 instruction can broadcast an operand from memory
+// itself (an embedded broadcast), which takes only a load, but one for each y instead of one for all.
+// Sums of products do not embed their entries, because they would have to wait for the loads, and
+// because they leave units idle that broadcasts can use.
+type entry struct {
+	c        vectors
+	at       operand.Mem
+	embedded bool
+	what     string         // for the map of the registers
+	register reg.VecVirtual // nil before the broadcast
+	last     bool           // nothing else needs the register after this update
+}
+
+// lanes returns a register that holds x in all lanes.
+func (e *entry) lanes() reg.VecVirtual {
+	if e.register == nil {
+		e.register = e.c.broadcast(e.at)
+		holds(e.c.Context, e.what, e.register)
+	}
+	return e.register
+}
+
+// variable returns a register that begins as x in all lanes and that the update may change.
+func (e *entry) variable(c vectors) reg.VecVirtual {
+	if e.last {
+		return e.lanes()
+	}
+	x := c.vec()
+	c.VMOVAPS(e.lanes(), x)
+	return x
+}
+
+// inRegisters returns entries that registers already hold.
+func inRegisters(words []reg.VecVirtual) (list []*entry) {
+	for _, w := range words {
+		list = append(list, &entry{register: w})
+	}
+	return list
+}
+
+// subtract sets d to x − y or to y − x.
+func (e *entry) subtract(c vectors, y, d reg.VecVirtual) {
+	if e.embedded {
+		c.VSUBPS_BCST(e.at, y, d)
+	} else {
+		c.VSUBPS(y, e.lanes(), d)
+	}
+}
+
+// multiply sets p to x·y.
+func (e *entry) multiply(c vectors, y, p reg.VecVirtual) {
+	if e.embedded {
+		c.VMULPS_BCST(e.at, y, p)
+	} else {
+		c.VMULPS(e.lanes(), y, p)
+	}
+}
+
+// multiplyAdd adds x·y to sum, fused.
+func (e *entry) multiplyAdd(c vectors, y, sum reg.VecVirtual) {
+	if e.embedded {
+		c.VFMADD231PS_BCST(e.at, y, sum)
+	} else {
+		c.VFMADD231PS(y, e.lanes(), sum)
+	}
+}
+
+// multiplySubtract subtracts x·y from sum, fused.
+func (e *entry) multiplySubtract(c vectors, y, sum reg.VecVirtual) {
+	if e.embedded {
+		c.VFNMADD231PS_BCST(e.at, y, sum)
+	} else {
+		c.VFNMADD231PS(e.lanes(), y, sum)
+	}
+}
