@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -33,7 +34,9 @@ func render(folder string) ([]byte, error) {
 	page, err := template.New("page.md.tmpl").Funcs(template.FuncMap{
 		"headline":    func() string { return headline(datasets) },
 		"runs":        table(runs),
-		"defaults":    table(defaults),
+		"first":       table(first),
+		"models":      func() string { return models(datasets) },
+		"ablation":    func() string { return ablation(datasets) },
 		"differences": table(differences),
 		"commands":    table(commands),
 	}).Parse(string(text))
@@ -63,13 +66,73 @@ func headline(datasets []*dataset) string {
 	return markdown(rows)
 }
 
-// runs returns the table of the runs that have figures for all protocols, and their notes.
+// models returns the table of the first results of all models: MRR and time on each data set.
+func models(datasets []*dataset) string {
+	var names []string
+	var with []*dataset
+	for _, d := range datasets {
+		any := false
+		for _, r := range d.runs {
+			if r.Group == firstGroup {
+				any = true
+				if !slices.Contains(names, r.Model) {
+					names = append(names, r.Model)
+				}
+			}
+		}
+		if any {
+			with = append(with, d)
+		}
+	}
+	slices.Sort(names)
+	header := []string{"model"}
+	for _, d := range with {
+		header = append(header, d.Title, "time")
+	}
+	rows := [][]string{header}
+	for _, model := range names {
+		row := []string{code(model)}
+		for _, d := range with {
+			mrr, time := "–", "–"
+			for _, r := range d.runs {
+				if r.Group == firstGroup && r.Model == model {
+					mrr, time = figure(r.MRR[fullProtocol]), processorTime(r)
+				}
+			}
+			row = append(row, mrr, time)
+		}
+		rows = append(rows, row)
+	}
+	return markdown(rows)
+}
+
+// ablation returns the table of the runs with the plain recipe. A run that is paired with another is
+// the same run with Z-samples.
+func ablation(datasets []*dataset) string {
+	rows := [][]string{{"data set", "model, recipe", "without", "with", "difference", "95% interval", "p", "processor time"}}
+	for _, d := range datasets {
+		for _, r := range d.runs {
+			if r.Group != plainGroup || len(r.Paired) == 0 {
+				continue
+			}
+			p := r.Paired[0]
+			less := *d.run(p.Less)
+			rows = append(rows, []string{
+				d.Title, name(less), mrr(less, fullProtocol), mrr(r, fullProtocol), signed(p.Difference), p.interval(),
+				p.chance(), processorTime(less) + ", " + processorTime(r),
+			})
+		}
+	}
+	return markdown(rows)
+}
+
+// runs returns the table of the tuned runs, and their notes.
 func runs(d *dataset) string {
 	header := append([]string{"run", "model, recipe"}, protocols...)
 	rows := [][]string{append(header, "95% interval", "Hits@10", "seed", "epochs", "processor time")}
 	notes := ""
 	for _, r := range d.runs {
-		if len(r.MRR) == 1 {
+		if r.Group != "" {
 			continue
 		}
 		row := []string{code(r.Run), name(r)}
@@ -86,12 +149,11 @@ func runs(d *dataset) string {
 	return markdown(rows) + notes
 }
 
-// defaults returns the table of the runs with the default options of their models. These runs have
-// figures only for both/all.
-func defaults(d *dataset) string {
+// first returns the table of the first results of all models.
+func first(d *dataset) string {
 	rows := [][]string{{"run", "model, recipe", fullProtocol, "95% interval", "Hits@1", "Hits@10", "processor time"}}
 	for _, r := range d.runs {
-		if len(r.MRR) == 1 {
+		if r.Group == firstGroup {
 			rows = append(rows, []string{
 				code(r.Run), name(r), mrr(r, fullProtocol), r.CI.String(), figure(r.Hits1), figure(r.Hits10),
 				processorTime(r),
@@ -110,24 +172,34 @@ func processorTime(r record) string {
 	return cmp.Or(r.ProcessorTime, "–")
 }
 
-// differences returns the table of the paired comparisons.
+// differences returns the table of the paired comparisons of tuned runs.
 func differences(d *dataset) string {
 	rows := [][]string{{"runs", "protocol", "difference of MRR", "95% interval", "p"}}
 	for _, r := range d.runs {
+		if r.Group != "" {
+			continue
+		}
 		for _, p := range r.Paired {
-			between, chance := "–", "–"
-			if p.Low != nil {
-				between = signed(*p.Low) + " to " + signed(*p.High)
-			}
-			if p.P != nil {
-				chance = fmt.Sprint(*p.P)
-			}
 			rows = append(rows, []string{
-				code(r.Run) + " − " + code(p.Less), p.Protocol, signed(p.Difference), between, chance,
+				code(r.Run) + " − " + code(p.Less), p.Protocol, signed(p.Difference), p.interval(), p.chance(),
 			})
 		}
 	}
 	return markdown(rows)
+}
+
+func (p difference) interval() string {
+	if p.Low == nil {
+		return "–"
+	}
+	return signed(*p.Low) + " to " + signed(*p.High)
+}
+
+func (p difference) chance() string {
+	if p.P == nil {
+		return "–"
+	}
+	return fmt.Sprint(*p.P)
 }
 
 // commands returns the list of the commands that repeat the runs.

@@ -38,7 +38,10 @@ type dataset struct {
 type record struct {
 	Dataset string `json:"dataset"`
 	// Run names the run within its data set. Documents refer to it, so it never changes.
-	Run    string `json:"run"`
+	Run string `json:"run"`
+	// Group names the tables that contain the run: the tuned runs if it is empty, the runs with the
+	// recipe of a class of models, or the runs with the plain recipe of the ablation.
+	Group  string `json:"group"`
 	Model  string `json:"model"`
 	Recipe string `json:"recipe"`
 	// Options holds the arguments that follow `mquine train --data NAME`.
@@ -59,8 +62,16 @@ type record struct {
 	Hits10 float64            `json:"hits10"`
 	CI     *interval          `json:"ci"`
 	Paired []difference       `json:"paired"`
-	Note   string             `json:"note"`
+	// Valid is the curve of both/all on the validation split: pairs of an epoch and a value.
+	Valid [][2]float64 `json:"valid"`
+	Note  string       `json:"note"`
 }
+
+// These are the groups of runs other than the tuned runs.
+const (
+	firstGroup = "first"
+	plainGroup = "plain"
+)
 
 // interval is a 95% interval with the units that its bootstrap resampled (docs/intervals.md).
 type interval struct {
@@ -145,6 +156,8 @@ func (d *dataset) check(path string) error {
 			return bad("dataset is %q", r.Dataset)
 		case r.Run == "":
 			return bad("run has no name")
+		case r.Group != "" && r.Group != firstGroup && r.Group != plainGroup:
+			return bad("unknown group %q", r.Group)
 		case earlier[r.Run].Run != "":
 			return bad("duplicate run %q", r.Run)
 		case !ok || len(r.MRR) != 1 && len(r.MRR) != len(protocols):
