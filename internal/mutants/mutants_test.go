@@ -209,7 +209,7 @@ func TestReports(t *testing.T) {
 	writeTable(&out, lists{l})
 	assert.Contains(t, out.String(), "SURVIVED")
 	page := string(markdown(lists{l}))
-	assert.Contains(t, page, "2 mutations, 1 of them neither caught nor equivalent.")
+	assert.Contains(t, page, "Of 2 mutations, 1 are neither caught nor equivalent.")
 	assert.Contains(t, page, "\n## The toy\n\nAll of it.\n\n"+
 		"| mutation | file | verdict | caught by, or reason |\n|---|---|---|---|\n"+
 		"| a \\| b | f.go | caught | TestA |\n| c | g.go | SURVIVED |  |\n")

@@ -36,7 +36,7 @@ func markdown(all lists) []byte {
 		"and the first test that fails because of it. `make mutants` makes the changes one at a time, runs\n" +
 		"the tests and writes this page. The lists of changes are `internal/mutants/*.yaml`. An equivalent\n" +
 		"change cannot affect a result, for the reason given.\n\n")
-	fmt.Fprintf(&b, "%d mutations, %d of them neither caught nor equivalent.\n", total, bad)
+	fmt.Fprintf(&b, "Of %d mutations, %d are neither caught nor equivalent.\n", total, bad)
 	cell := strings.NewReplacer("|", `\|`, "\n", " ")
 	for _, l := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n", l.Title)
