@@ -177,7 +177,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	assert.Greater(t, without, 18, "the empty group and small groups")
 }
 
-// The group has more ranks than cachedRanks.
+// TestBootstrapBlocks resamples more ranks than cachedRanks.
 func TestBootstrapBlocks(t *testing.T) {
 	const n = 2*cachedRanks + 100
 	ranks := benchRanks(n, 3, true, 4)

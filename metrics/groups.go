@@ -26,7 +26,7 @@ type Key struct {
 	Group func(r *rank.Rank) int
 }
 
-// The groups of these keys are named after identifiers.
+// These keys have a group for each relation or entity, named by its identifier.
 const (
 	relationName = "relation"
 	entityName   = "entity"

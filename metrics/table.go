@@ -87,7 +87,7 @@ func (o TableOptions) limitCells(res Result) []any {
 	return []any{o.share(res.Limits[Oracle]), o.share(res.Limits[Exchangeable])}
 }
 
-// paperTable returns a table with one line, for the model and the headline.
+// paperTable returns a table with one line: the model's metrics under the headline's protocol.
 func (r *Report) paperTable(o TableOptions) *text.Table {
 	res := r.headline()
 	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(res.Hits)...)

@@ -127,7 +127,7 @@ func byRelation(examples []Example) map[int32][]Example {
 
 // threshold returns the best threshold for sorted examples. There must be at least one example.
 func threshold(sorted []Example) float64 {
-	correct, _ := count(sorted) // at the lowest score, all examples count as true
+	correct, _ := count(sorted) // with the lowest score as the threshold, all examples count as true
 	best, most := sorted[0].Score, correct
 	below := 0 // the correct predictions gained by raising the threshold above the earlier scores
 	tied(sorted, func(score float64, positives, negatives int) {
