@@ -9,7 +9,8 @@ import (
 
 // Align returns the ranks of triples on the given sides in the order of rank.Run: one side after
 // the other, each in the order of the triples. The argument ranks may be in any order and may
-// include other sides. On each of the given sides, it must have the ranks of exactly these triples.
+// include other sides. Align returns an error unless ranks contains the ranks of exactly these
+// triples on each of the given sides.
 func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) ([]rank.Rank, error) {
 	type query struct {
 		kg.Triple

@@ -29,8 +29,8 @@ const (
 	batch = 4
 	// cachedRanks is the number of ranks whose weights, 32 bytes each, stay in the L1 cache.
 	cachedRanks = 512
-	// chunkValues limits the resampled values in memory to 32 MiB. Groups with more values are
-	// resampled in chunks, and each chunk draws the resamples again.
+	// chunkValues limits the resampled values in memory to about 32 MiB. If all groups together
+	// have more values, they are resampled in chunks, and each chunk draws the resamples again.
 	chunkValues = 4 << 20
 )
 
@@ -132,7 +132,7 @@ func draw(
 		return ctx.Err()
 	}
 	draws := len(groups[0].means[0])
-	free := make(chan weights, draws/batch) // reused by later passes; never full
+	free := make(chan weights, draws/batch) // weights that later passes reuse, with room for all
 	return each(ctx, draws/batch, threads, func(pass int) {
 		var w weights
 		select {
@@ -175,12 +175,12 @@ type drawnMeans struct {
 	series   [numSides][][]float64
 	// signed means that the weights are signs. Each mean then includes the whole group.
 	signed bool
-	// means[s·n+i][draw] is the mean of series i of n over sides[s]. It is NaN if the draw contains
-	// no rank.
+	// With n series, means[s·n+i][draw] is the mean of series i over the ranks on sides[s]. It is
+	// NaN if the draw contains none of these ranks.
 	means [][]float64
 }
 
-// newDrawnMeans returns the means of count series over group m, without values yet. series returns
+// newDrawnMeans allocates the means of count series over group m; add computes them. series returns
 // the numbers of series i for the ranks of one side.
 func newDrawnMeans(
 	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,

@@ -90,7 +90,7 @@ func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.
 // thousandths.
 func expandedTail(n float64) float64 {
 	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
-	// Integrate the density of Student's distribution from the middle to 97.5%.
+	// Integrate the density of Student's distribution up to the 97.5% quantile.
 	nu := n - 1
 	half, _ := math.Lgamma((nu + 1) / 2)
 	rest, _ := math.Lgamma(nu / 2)
@@ -106,7 +106,7 @@ func expandedTail(n float64) float64 {
 }
 
 func TestBootstrapAgainstPlainResampling(t *testing.T) {
-	const n, relations = 80, 8 // groups with and without an interval, and the last is empty
+	const n, relations = 80, 8 // some groups have too few clusters, and the last has none
 	ranks := benchRanks(n, relations-1, true, 1)
 	triples := make([][]rank.Rank, n)
 	for i := range n {
@@ -118,7 +118,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 		Ordered: true,
 		Group:   func(r *rank.Rank) int { return int(r.Triple.Relation) },
 	}
-	// This key has a group with only one rank of a triple.
+	// With this key, the two ranks of a triple can be in different groups.
 	mixed := Key{
 		Name:    "mixed",
 		Labels:  []string{"a", "b"},
@@ -177,7 +177,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	assert.Greater(t, without, 18, "the empty group and small groups")
 }
 
-// There are more ranks than cachedRanks.
+// TestBootstrapBlocks resamples more ranks than cachedRanks.
 func TestBootstrapBlocks(t *testing.T) {
 	const n = 2*cachedRanks + 100
 	ranks := benchRanks(n, 3, true, 4)
@@ -199,7 +199,7 @@ func TestBootstrapBlocks(t *testing.T) {
 }
 
 func TestBootstrapChunks(t *testing.T) {
-	const relations = 1000 // at least 9 protocols for each of them: three chunks
+	const relations = 1000 // with at least 9 protocols each, they need three chunks
 	ranks := benchRanks(20_000, relations, true, 2)
 	groups := Key{
 		Labels: make([]string, relations),

@@ -22,14 +22,14 @@ type Restriction struct {
 	Kind string `json:"kind"`
 	// Names is the file of a list, or the types.
 	Names []string `json:"names,omitempty"`
-	// Entities is the number of candidates before a filter. If it depends on the relation, it is
-	// the largest number. For given negatives, it is the length of the longest list, and Fewest is
-	// the length of the shortest.
+	// Entities is the number of candidates before a filter. If the number depends on the relation,
+	// Entities is the largest number. For given negatives, Entities is the length of the longest
+	// list, and Fewest is the length of the shortest.
 	Entities int `json:"entities"`
 	Fewest   int `json:"fewest,omitempty"`
-	// SHA256 is the checksum of the candidates' labels in the order of the checkpoint, each with a
-	// line feed. For given negatives, it is the checksum of the file. It is empty if the candidates
-	// depend on the relation.
+	// SHA256 is the checksum of the candidates' labels in the order of the checkpoint, each
+	// followed by a line feed. For given negatives, it is the checksum of the file. It is empty if
+	// the candidates depend on the relation.
 	SHA256 string `json:"sha256,omitempty"`
 }
 

@@ -56,8 +56,8 @@ type ClusterCount struct {
 // intervals contain the mean too rarely.
 const leastClusters = 10
 
-// cluster identifies a cluster by its query, entity or relation. Fields that the clustering does
-// not need are −1.
+// cluster identifies a cluster by its query, entity or relation. Relation and Anchor are −1 if the
+// clustering does not need them.
 type cluster kg.Query
 
 // of returns the two clusters to which the triple of a rank could belong. They may be equal.
@@ -84,7 +84,8 @@ func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	if c == ByTriple {
 		return numberTriples(ranks)
 	}
-	// All triples have the same number of ranks, so the sizes may count ranks instead of triples.
+	// Count ranks instead of triples: unless queries are left out, all triples have the same number
+	// of ranks.
 	sizes := map[cluster]int{}
 	for i := range ranks {
 		of := c.of(&ranks[i])

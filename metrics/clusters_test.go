@@ -114,7 +114,7 @@ func TestCountClusters(t *testing.T) {
 	assert.True(t, math.IsNaN(float64(none.Effective)))
 }
 
-// Few clusters widen an interval. With too few, there is none.
+// Few clusters widen an interval. With too few clusters, there is no interval.
 func TestTail(t *testing.T) {
 	for _, c := range []struct {
 		effective Number
@@ -182,7 +182,7 @@ func groupedMean() Number {
 var groupedTriples = map[string]func(group, i int32) kg.Triple{
 	"tail query": func(group, i int32) kg.Triple { return kg.Triple{Head: group, Tail: 1e6 + 9*group + i} },
 	"head query": func(group, i int32) kg.Triple { return kg.Triple{Head: 1e6 + 9*group + i, Tail: group} },
-	// Heads and tails of several relations, so no two triples of an entity share a query.
+	// The triples of an entity have different relations, so no two of them share a query.
 	"entity": func(group, i int32) kg.Triple {
 		other := 1e6 + 9*group + i
 		if i%2 == 0 {
@@ -192,8 +192,8 @@ var groupedTriples = map[string]func(group, i int32) kg.Triple{
 	},
 }
 
-// A 95% interval should contain the true mean in about 95% of samples. It does if it resamples
-// whole clusters. Intervals from smaller units contain the mean less often.
+// A 95% interval that resamples whole clusters contains the true mean in about 95% of samples.
+// Intervals from smaller units contain the mean less often.
 func TestClusteredCoverage(t *testing.T) {
 	const samples, groups = 400, 60
 	margin := 3 * math.Sqrt(0.95*0.05/samples)

@@ -90,9 +90,9 @@ const (
 	permutationSeed = 20240522
 )
 
-// Compare compares the ranks of another checkpoint with the ranks of a base. Both must contain the
-// same queries in the same order. If the identifiers of the two rankings differ, the result uses
-// the base's.
+// Compare compares the ranks of another checkpoint with the ranks of a base. The two rankings must
+// contain the same queries in the same order. If the identifiers of the two rankings differ, the
+// result uses the base's.
 //
 // Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with the
 // ranks of both checkpoints. The p-value comes from a permutation test (Noreen, Computer-Intensive
@@ -262,8 +262,8 @@ func (p *pairing) progress(drawn *int, chunk, groups int) func(draws int) {
 	}
 }
 
-// differences returns the difference of a metric for each query: the other checkpoint's minus the
-// base's.
+// differences returns the difference of a metric for each query: the other checkpoint's value minus
+// the base's.
 func (p *pairing) differences(of []int32, metric int) []float64 {
 	values := make([]float64, len(of))
 	for i, q := range of {

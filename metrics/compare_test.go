@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// someOtherRanks changes some ranks. It improves more than it worsens.
+// someOtherRanks changes some ranks. It improves more ranks than it worsens.
 func someOtherRanks(base []rank.Rank, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	other := slices.Clone(base)
@@ -40,7 +40,7 @@ func TestCompareObserves(t *testing.T) {
 			Tail:     0,
 		} // a different vocabulary
 	}
-	// Ranks of the base are 1 2 1 2 on both sides.
+	// The ranks of the base are 1, 2, 1 and 2 on each side.
 	other[1].Better[rank.All] = 0 // 2 → 1
 	other[2].Better[rank.All] = 3 // 1 → 4
 	other[7].Better[rank.All] = 9 // 2 → 10
@@ -139,7 +139,8 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 				}
 			}
 			exact := float64(extreme) / (1 << n)
-			// Four standard deviations of a share of 10,000.
+			// Allow four standard deviations of a share of 10,000 permutations, and one
+			// permutation.
 			assert.InDelta(
 				t,
 				exact,

@@ -12,7 +12,8 @@ import (
 
 // Write writes the comparison in a format. Text and Markdown show the checkpoints and, for each
 // comparison, the differences for all queries and for the groups of each key, and the queries that
-// changed most. LaTeX has a row for each checkpoint, and CSV has a line for each difference.
+// changed most. LaTeX shows the last selection of sides: a row for each checkpoint, for each
+// comparison and for each group. CSV has a line for each difference.
 func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 	var tables []*text.Table
 	switch f {
@@ -58,7 +59,8 @@ func (r *ComparisonReport) protocol(o TableOptions) string {
 	return line
 }
 
-// checkpointTable has a line for each checkpoint and selection of sides, with the best values marked.
+// checkpointTable returns a table with a line for each checkpoint and selection of sides. The best
+// values stand out.
 func (r *ComparisonReport) checkpointTable(o TableOptions) *text.Table {
 	header := []any{"checkpoint", "side", o.intervalHeading("MRR"), "MR"}
 	if o.Wide {
@@ -81,7 +83,7 @@ func (r *ComparisonReport) checkpointTable(o TableOptions) *text.Table {
 
 func mrrOf(res Result) Number { return res.MRR }
 
-// best returns a cell with the text shown. The cell stands out if no other checkpoint's value
+// best returns a cell that shows the given text. The cell stands out if no other checkpoint's value
 // prints as a better number for the selection of sides with index s.
 func (r *ComparisonReport) best(
 	s int, of func(Result) Number, res Result, shown string, print func(Number) string,
@@ -105,7 +107,7 @@ func (r *ComparisonReport) bestHits(s int, res Result, o TableOptions) []any {
 	return cells
 }
 
-// paperTable has a line for each checkpoint, for the last selection of sides.
+// paperTable returns a table with a line for each checkpoint, for the last selection of sides.
 func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
 	s := len(r.Checkpoints[0].Results) - 1
 	first := r.Checkpoints[0].Results[s]
@@ -119,7 +121,8 @@ func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
 	return t
 }
 
-// paperDifferences has a line for each comparison with the base, for the last selection of sides.
+// paperDifferences returns a table with a line for each comparison with the base, for the last
+// selection of sides.
 func (r *ComparisonReport) paperDifferences(o TableOptions) *text.Table {
 	title := fmt.Sprintf("Differences from %s, and two-sided p-values of a permutation test.", r.Checkpoints[0].Name)
 	t := newTable(title, 1, []any{"model", o.intervalHeading("difference in MRR"), "p", "wins", "losses"})
@@ -143,7 +146,7 @@ func (c *NamedComparison) wholeTable(title string, o TableOptions) *text.Table {
 	return t
 }
 
-// countTable counts the queries that became better and worse.
+// countTable returns a table of wins, losses and equal ranks.
 func (c *NamedComparison) countTable() *text.Table {
 	t := newTable("", 1, []any{"side", "queries", "wins", "losses", "equal"})
 	for _, of := range c.Whole {

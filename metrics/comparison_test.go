@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyComparison compares the ranks on the family graph with a copy. In the copy, the rank of
-// ann's spouse improves from 2 to 1.
+// familyComparison compares the tail ranks on the family graph with a copy. In the copy, the rank
+// of (cal, likes, ann) improves from 2 to 1.
 func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	g := familyGraph()
 	base := familyRanks(g)

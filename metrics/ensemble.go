@@ -14,7 +14,7 @@ import (
 
 // FitOptions holds the options of FitEnsemble.
 type FitOptions struct {
-	// Rank holds the options of the rankings, for both sides.
+	// Rank holds the options of the rankings. Its Sides must be nil or contain both sides.
 	Rank rank.Options
 	// Progress, if not nil, is called after every ranking.
 	Progress func(done, total int)

@@ -28,12 +28,12 @@ type Estimate struct {
 	// expected MRR is at least the exact MRR, and the other metrics are biased in either direction.
 	Unbiased []string `json:"unbiased"`
 	// MRLow and MRHigh are the 95% interval of the exact MR of these queries, by a normal
-	// approximation. It is undefined if a sample has one candidate. It belongs to the last result of
-	// the report.
+	// approximation. The interval is undefined if only one of several candidates was drawn for a
+	// query. It belongs to the last result of the report.
 	MRLow  Number `json:"mr_ci_low"`
 	MRHigh Number `json:"mr_ci_high"`
 	// Within holds the metrics of the ranks within the samples, which other tools report. MRR and
-	// Hits@k are never below the exact ones.
+	// Hits@k are never below the exact values.
 	Within Result `json:"within"`
 }
 
@@ -69,9 +69,9 @@ func (r *Report) SetEstimate(ranks []rank.Rank) {
 	}
 }
 
-// rankVariance estimates the variance of an estimated rank over samples without replacement (Cochran,
-// Sampling Techniques, 1977, section 2.6). A candidate counts 1 if it is better than the target and a
-// share of 1 if it is equal.
+// rankVariance estimates the variance of an estimated rank over samples without replacement
+// (Cochran, Sampling Techniques, 1977, section 2.6). A candidate counts 1 if it is better than the
+// target and 0, ½ or 1, by the tie rule, if it is equal.
 func rankVariance(r *rank.Rank, f rank.Filter, t rank.Ties, population, drawn float64) Number {
 	if drawn == population {
 		return 0

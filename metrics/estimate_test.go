@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// The interval of the MR contains the exact MR for about 95% of the samples, under each tie rule. The
-// ranks come from targets with known numbers of better and equal candidates.
+// The interval of the MR contains the exact MR for about 95% of the samples, under each tie rule
+// except rounded. The ranks come from targets with known numbers of better and equal candidates.
 func TestEstimateInterval(t *testing.T) {
 	const queries, population, drawn, rounds = 40, 120, 25, 500
 	rng := rand.New(rand.NewPCG(50, 7))

@@ -23,8 +23,9 @@ type RankedQuery struct {
 // extremes is the number of queries in Report.Worst and in Report.Best.
 const extremes = 10
 
-// SetExtremes sets Worst and Best: the ten queries of g with the highest and the ten with the lowest
-// ranks under a filter and a tie rule. Queries with the same rank keep the order of ranks.
+// SetExtremes sets Worst and Best: the ten queries of g with the highest and the ten with the
+// lowest ranks under a filter and a tie rule. Queries with the same rank keep the order of the
+// argument ranks.
 func (r *Report) SetExtremes(g *kg.Graph, ranks []rank.Rank, f rank.Filter, ties rank.Ties) {
 	list := func(before func(a, b float64) bool) []RankedQuery {
 		kept := make([]RankedQuery, 0, extremes+1)

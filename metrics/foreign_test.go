@@ -50,9 +50,8 @@ func otherRule(name string, r rank.Rank, f rank.Filter, own, their float64) stri
 }
 
 // TestForeignTable evaluates every reference checkpoint under the protocol of its tool, before and
-// after its conversion. It compares the ranks, query by query, and the metrics, digit by digit, with
-// the ranks and the metrics of the tool, and it compares the table in docs/checkpoint.md with the
-// results.
+// after its conversion. It compares the ranks with the tool's query by query, and the metrics digit
+// by digit. It also compares the table in docs/checkpoint.md with the results.
 func TestForeignTable(t *testing.T) {
 	root := os.Getenv("MQUINE_FIXTURES")
 	if root == "" {
@@ -106,10 +105,10 @@ func TestForeignTable(t *testing.T) {
 type foreign struct {
 	name, tool, dir, model string
 	protocol               metrics.Protocol
-	graph                  *kg.Graph // in the identifiers of the checkpoint
+	graph                  *kg.Graph // with the identifiers of the checkpoint
 	ranking                *rank.Ranking
-	// among ranks the same queries among the entities that the graph has on the side of the
-	// relation. Only QuatE prints metrics of this ranking.
+	// among is the ranking of the same queries among the entities that the graph has on the side of
+	// the relation. Only QuatE prints metrics of this ranking.
 	among *rank.Ranking
 }
 
@@ -176,11 +175,12 @@ func observed(g *kg.Graph) *rank.Candidates {
 	return c
 }
 
-// totals counts the metrics and ranks of tools, and the ones that differ from mquine's.
+// totals counts the metrics and ranks of the tools, and the metrics and ranks that differ from
+// mquine's.
 type totals struct{ metrics, otherMetrics, ranks, otherRanks int }
 
-// row compares the ranks and metrics with the tool's. It adds to the totals and returns the row of
-// the table.
+// row compares mquine's ranks and metrics with the tool's. It adds their numbers to the totals and
+// returns the row of the table.
 func (f *foreign) row(t *testing.T, sum *totals) string {
 	var n totals
 	own, theirs := f.protocol.Ranks(f.ranking), f.toolRanks(t)
@@ -306,7 +306,7 @@ func (f *foreign) checkOwnFunction(t *testing.T) {
 	}
 }
 
-// counted returns ranks like toolRanks from two columns of counts under filter all.
+// counted returns the ranks under filter all that two columns of counts in ranks.tsv give.
 func (f *foreign) counted(t *testing.T, better, equal string) []rank.Rank {
 	names, lines := f.lines(t)
 	b, e := slices.Index(names, better), slices.Index(names, equal)
@@ -317,7 +317,7 @@ func (f *foreign) counted(t *testing.T, better, equal string) []rank.Rank {
 	}, lines)
 }
 
-// replaced returns the ranks of the ranking with the counts of the lines.
+// replaced returns a copy of the ranks of f.ranking with the counts from the lines of ranks.tsv.
 func (f *foreign) replaced(
 	filter rank.Filter, counts func(fields []string) (better, equal int32), lines map[sided][]string,
 ) []rank.Rank {

@@ -33,7 +33,7 @@ const (
 type Order uint8
 
 const (
-	// UsualOrder is the key's own order, or the largest groups first.
+	// UsualOrder is the key's own order or, if the key has none, the largest groups first.
 	UsualOrder Order = iota
 	// ByQueries puts the largest groups first.
 	ByQueries
@@ -126,7 +126,7 @@ func (o TableOptions) intervalHeading(name string) string {
 
 // chosen returns the groups to list, in order. queries returns the number of queries of a group,
 // and value returns the number by which ByMRR sorts. hidden counts the groups that only Top leaves
-// out. They belong between listed[:split] and listed[split:].
+// out. The hidden groups belong between listed[:split] and listed[split:].
 func chosen[G any](
 	groups []G, o TableOptions, name func(G) string, queries func(G) int, value func(G) Number,
 ) (listed []G, split, hidden int) {
@@ -223,7 +223,7 @@ func newTable(title string, textColumns int, header []any) *text.Table {
 	return t
 }
 
-// writeTables writes tables with blank lines between them, and notes below.
+// writeTables writes tables with blank lines between them and, except in LaTeX, notes below.
 func writeTables(w io.Writer, f Format, tables []*text.Table, notes []string) error {
 	for i, t := range tables {
 		if i > 0 {

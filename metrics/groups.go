@@ -20,13 +20,13 @@ type Key struct {
 	// Ordered keeps the groups in the order of Labels. Otherwise a report lists the largest groups
 	// first.
 	Ordered bool
-	// Convention is the convention of groups by Z-case. It is empty for other groups.
+	// Convention is the convention of groups by Z-case. It is empty for other keys.
 	Convention string
 	// Group returns the index in Labels of a query's group.
 	Group func(r *rank.Rank) int
 }
 
-// These keys have identifiers as groups.
+// These keys have a group for each relation or entity, named by its identifier.
 const (
 	relationName = "relation"
 	entityName   = "entity"

@@ -26,8 +26,8 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(n))
 }
 
-// hitsKey begins the key of a Hits@k, such as hits@10. Because no object is nested, the numbers
-// load into the columns of a data frame.
+// hitsKey is the prefix of the keys of Hits@k, such as hits@10. No object is nested in a result, so
+// a data frame can have the numbers as columns.
 const hitsKey = "hits@"
 
 // field is a field of a JSON object.

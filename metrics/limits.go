@@ -144,7 +144,7 @@ func addLimits(x *kg.Index, triples []kg.Triple, among *rank.Candidates, side kg
 		sums[f].n = len(targets)
 	}
 	harmonic := []float64{0} // harmonic[n] = Σ_{i ≤ n} 1/i
-	var left []int           // the number of queries with each distinct target that a filter leaves
+	var left []int           // for each distinct target that a filter leaves, the number of its queries
 	for len(targets) > 0 {
 		q := targets[0].query
 		n := slices.IndexFunc(targets, func(t target) bool { return t.query != q })

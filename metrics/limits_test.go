@@ -164,8 +164,8 @@ func TestOracleLimits(t *testing.T) {
 	}
 }
 
-// The exchangeable limits are the best average of one order of the entities, over all ways to
-// choose the targets among the competing true answers.
+// The exchangeable limits are the best averages that a single order of the entities reaches over
+// all ways to choose the targets among the competing true answers.
 func TestExchangeableLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 36))
 	ks := []int{1, 2, 3}

@@ -5,8 +5,8 @@
 // Begin reading with Measure, which computes the metrics of one list of ranks. Summarize computes
 // metrics with intervals for every side, filter, tie rule and group; Report.Summarize stores them
 // in a Report. Compare and CompareAll compare checkpoints by their ranks of the same queries.
-// WriteRanks and ReadRanks store ranks, so that later comparisons need not rank again.
-// docs/intervals.md explains the intervals.
+// WriteRanks stores ranks in a file, and ReadRanks reads them, so later comparisons need not rank
+// again. docs/intervals.md explains the intervals.
 package metrics
 
 import (
@@ -67,8 +67,8 @@ type Result struct {
 	AMR    Number
 	AMRI   Number
 	Hits   Hits
-	// RankCounts[i] counts the ranks above RankBounds[i−1] and up to RankBounds[i] of the report. It
-	// is nil for groups.
+	// RankCounts[i] counts the ranks above RankBounds[i−1] and up to RankBounds[i] of the report.
+	// RankCounts is nil for groups.
 	RankCounts []int
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// The progress of several comparisons increases to the total, without overlapping calls.
+// The progress of several comparisons increases with every call and ends at the total.
 func TestCompareProgress(t *testing.T) {
 	g := familyGraph()
 	ranks := familyRanks(g)

@@ -86,8 +86,8 @@ func (p Protocol) Tolerances() []rank.Tolerance {
 	return []rank.Tolerance{wider, t, {Absolute: t.Absolute - e.Absolute, Relative: t.Relative - e.Relative}}
 }
 
-// Ranks returns the ranks of a ranking under the protocol. The ranking must have the protocol's
-// tolerances.
+// Ranks returns the ranks of a ranking under the protocol. The ranking must have been computed with
+// the protocol's Tolerances.
 func (p Protocol) Ranks(r *rank.Ranking) []rank.Rank {
 	if p.Tolerance == (rank.Tolerance{}) {
 		return r.Ranks
@@ -155,8 +155,8 @@ func (p Protocol) Explain(d Deviation, n int) string {
 		"For these, the rank in %s may differ.", of, p.Tool)
 }
 
-// Apply sets the protocol of the report, and counts its deviations. It drops all other results and
-// groups. The report summarises p.Ranks(ranking).
+// Apply sets the protocol of the report, and counts its deviations. It drops the results and groups
+// of other protocols. The report must summarise p.Ranks(ranking).
 func (p Protocol) Apply(r *Report, ranking *rank.Ranking) {
 	other := func(x Result) bool { return !sameProtocol(x, p.Sides, p.Filter, p.Ties) }
 	r.Protocol, r.Deviations = p.Name, p.deviations(ranking)

@@ -137,7 +137,8 @@ func FuzzReadRanks(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Writing the ranks that ReadRanks returned gives the same file.
+		// Writing the ranks that ReadRanks returned, and reading the file again, gives the same
+		// ranks.
 		var again bytes.Buffer
 		require.NoError(t, WriteRanks(&again, read, filters, ranks, bytes.Contains(text, []byte("_candidates"))))
 		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, read.Entities, read.Relations)

@@ -44,7 +44,7 @@ func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 	return writeTables(w, f, tables, notes)
 }
 
-// resultTable has a line for each result.
+// resultTable returns a table with a line for each result.
 func (r *Report) resultTable(o TableOptions) *text.Table {
 	manyTies := slices.ContainsFunc(r.Results, func(res Result) bool { return res.Ties != r.Results[0].Ties })
 	header := []any{"filter", "side"}
@@ -78,7 +78,8 @@ func (r *Report) resultTable(o TableOptions) *text.Table {
 	return t
 }
 
-// limitCells formats the limits of MRR. Under filter all, no other true answers compete.
+// limitCells formats the limits of MRR. Under filter all, no other true answers compete, so the
+// cells are empty.
 func (o TableOptions) limitCells(res Result) []any {
 	if res.Limits == nil || res.Filter == rank.All {
 		return []any{"", ""}
@@ -86,7 +87,7 @@ func (o TableOptions) limitCells(res Result) []any {
 	return []any{o.share(res.Limits[Oracle]), o.share(res.Limits[Exchangeable])}
 }
 
-// paperTable has a line for the model, under the last filter and selection of sides.
+// paperTable returns a table with one line: the model's metrics under the headline's protocol.
 func (r *Report) paperTable(o TableOptions) *text.Table {
 	res := r.headline()
 	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(res.Hits)...)
@@ -99,12 +100,13 @@ func (r *Report) paperTable(o TableOptions) *text.Table {
 	return t
 }
 
-// groupTable has a line for each group of a key, under the headline's filter and tie rule.
+// groupTable returns a table with a line for each group of a key, under the headline's filter and
+// tie rule.
 func (r *Report) groupTable(groups []Result, o TableOptions) *text.Table {
 	_, sides := r.switches()
 	res, by := r.headline(), groups[0].By
 	var of []Result
-	parts := map[string][]Number{} // MRR of each side of a group, without the headline's selection
+	parts := map[string][]Number{} // MRRs of a group on the selections of sides before the headline's
 	for _, g := range groups {
 		switch {
 		case sameProtocol(g, res.Side, res.Filter, res.Ties):
@@ -147,7 +149,7 @@ func (r *Report) groupTable(groups []Result, o TableOptions) *text.Table {
 	return t
 }
 
-// notListed says, in the title of a table, that it lists only large groups.
+// notListed returns the part of the title of a table that says which small groups are left out.
 func notListed(o TableOptions) string {
 	if o.Least > 1 {
 		return fmt.Sprintf(", groups of at least %s", text.Plural(o.Least, "query"))

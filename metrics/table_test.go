@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyReport contains intervals only under filter all. Under the other filters, its four triples
-// are too few.
+// familyReport has made-up intervals under filter all and for the group N-N. All other intervals
+// are undefined, because four triples are too few.
 func familyReport(t *testing.T) *Report {
 	r := tinyReport()
 	r.Results, r.Groups = familySummary(t, "relation", "category")
@@ -45,7 +45,7 @@ func write(t *testing.T, r interface {
 	return out.String()
 }
 
-// only leaves out the results under all other tie rules, as a report of one rule does.
+// only removes the results and groups under all other tie rules from the report.
 func only(r *Report, ties rank.Ties) *Report {
 	other := func(res Result) bool { return res.Ties != ties }
 	r.Results, r.Groups = slices.DeleteFunc(r.Results, other), slices.DeleteFunc(r.Groups, other)
@@ -272,7 +272,8 @@ func TestNumberFormat(t *testing.T) {
 	assert.Equal(t, "-", formatP(undefined))
 }
 
-// TestTablesFit writes the default tables of a large data set, whose lines fit 80 columns.
+// TestTablesFit checks that the lines of the default tables fit 80 columns, even for a large data
+// set.
 func TestTablesFit(t *testing.T) {
 	r := only(familyReport(t), rank.Realistic)
 	for i := range r.Results {

@@ -123,7 +123,7 @@ func (b *board) distributions() part {
 	}
 }
 
-// groups returns the MRR of each group of a key in all evaluations that have it.
+// groups returns the MRR of each group of a key in all evaluations that have the key.
 func (b *board) groups(by string) part {
 	byName := make([]map[string]metrics.Result, len(b.items))
 	have := 0

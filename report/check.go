@@ -25,7 +25,7 @@ func checkEvaluation(r *metrics.Report) error {
 // checkResult returns an error if the numbers of a result contradict their definitions.
 func checkResult(r metrics.Result, bounds []int) error {
 	if r.N < 0 {
-		return fmt.Errorf("the number of queries is %d", r.N)
+		return fmt.Errorf("the number of queries is %d, but must not be negative", r.N)
 	}
 	shares := []metrics.Number{r.MRR, r.MRRCI[0], r.MRRCI[1]}
 	for _, h := range r.Hits {
@@ -33,11 +33,11 @@ func checkResult(r metrics.Result, bounds []int) error {
 	}
 	for _, v := range shares {
 		if v < 0 || v > 1 { // false for NaN
-			return fmt.Errorf("an MRR or Hits@k is %v", v)
+			return fmt.Errorf("an MRR or Hits@k is %v, but must be from 0 to 1", v)
 		}
 	}
 	if r.MR < 1 {
-		return fmt.Errorf("a mean rank is %v", r.MR)
+		return fmt.Errorf("a mean rank is %v, but must be at least 1", r.MR)
 	}
 	if len(r.RankCounts) > len(bounds) {
 		return errors.New("there are more rank counts than bounds")

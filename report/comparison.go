@@ -106,7 +106,7 @@ func pairPart(pair metrics.NamedComparison) part {
 		Columns: slices.Concat(textColumns("Side"), []column{scale{0, 1}.column("Share of queries")},
 			numberColumns("Wins", "Equal", "Losses")),
 	}
-	for _, meanRank := range []bool{false, true} { // it has another scale, so it comes last
+	for _, meanRank := range []bool{false, true} { // the mean rank has a different scale, so it comes last
 		for m := range pair.Whole[0].Metrics {
 			for _, c := range pair.Whole {
 				if m < len(c.Metrics) && isMeanRank(c.Metrics[m]) == meanRank {

@@ -89,7 +89,7 @@ func distributionChart(title string, candidates int, curves []curve) plot.Chart 
 		for i, share := range of.shares() {
 			at := of.bounds[i]
 			if candidates > 0 {
-				at = min(at, candidates) // the last bound is larger than all ranks
+				at = min(at, candidates) // the last bound may exceed the number of candidates
 			}
 			largest = max(largest, at)
 			s.Points = append(s.Points, plot.Point{

@@ -71,14 +71,14 @@ func (e Evaluation) groupText(by string) string {
 }
 
 const (
-	// fewGroups is the largest number of groups that a table shows without folding. Above a folded
-	// table are the groups with the lowest and with the highest MRR, extremeGroups of each, among
-	// groups with at least leastQueries queries. If fewer than 2·extremeGroups groups have so many
-	// queries, the fewGroups groups with the most queries take their place.
+	// fewGroups is the largest number of groups that a table shows without folding. Among the
+	// groups with at least leastQueries queries, the extremeGroups groups with the lowest MRR and
+	// as many with the highest are above a folded table. If there are fewer than 2·extremeGroups
+	// such groups, the first fewGroups groups of the report take their place.
 	fewGroups     = 20
 	extremeGroups = 10
 	leastQueries  = 20
-	// mostGroups bounds the size of the page.
+	// mostGroups is the largest number of groups in a folded table. It bounds the size of the page.
 	mostGroups = 300
 )
 

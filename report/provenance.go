@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/metrics"
 )
 
-// facts collects facts that are known.
+// facts collects the facts whose values are known.
 type facts []fact
 
 func (f *facts) add(name, value string) {

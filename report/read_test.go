@@ -28,7 +28,7 @@ func files(t *testing.T) (evaluation, comparison string) {
 	return evaluation, comparison
 }
 
-// TestRead checks that the page of files is the page of the reports in them.
+// TestRead checks that reports from files give the same page as the reports in memory.
 func TestRead(t *testing.T) {
 	evaluation, comparison := files(t)
 	p, err := Read(t.Context(), []string{evaluation, comparison, evaluation})

@@ -29,8 +29,9 @@ var (
 	}).Parse(pageText))
 )
 
-// Page is the content of a page. The page has a section for each item, and compares evaluations of
-// the same queries, and runs on the same data set, side by side.
+// Page is the content of a page. The page has a section for each item. Side by side, it compares
+// evaluations of the same queries, and runs on the same data set that select epochs by the same
+// metric.
 type Page struct {
 	Evaluations []Evaluation
 	Comparisons []Comparison

@@ -335,7 +335,7 @@ func TestBest(t *testing.T) {
 }
 
 // TestBestOfGroups checks that groups of evaluations side by side have the best value in bold,
-// unless all are equal.
+// unless all values are equal.
 func TestBestOfGroups(t *testing.T) {
 	for _, test := range []struct {
 		name  string

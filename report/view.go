@@ -235,7 +235,7 @@ func signed(n metrics.Number, decimals int) string {
 	return s
 }
 
-// minus replaces a hyphen with a minus sign.
+// minus replaces hyphens with minus signs.
 func minus(s string) string { return strings.ReplaceAll(s, "-", "−") }
 
 func percent(n metrics.Number) string { return number(100*n, 1) + "%" }
@@ -264,8 +264,8 @@ func pValue(p metrics.Number) string {
 	return number(p, 4)
 }
 
-// markBest sets the cells of a column with the best value in bold, unless all are equal. value
-// returns the value of a row.
+// markBest sets the cells of a column with the best value in bold, unless all values are equal.
+// value returns the value of a row.
 func markBest(rows [][]cell, at int, largest bool, value func(row int) metrics.Number) {
 	best := undefined
 	equal := true

@@ -45,7 +45,7 @@ func (d *distances) addPsiGradient(dPsi, dScores, psi []float32, phi linalg.Matr
 	d.backend.AddDistanceGradient(d.kind, dPsi, dScores, psi, phi, rows)
 }
 
-// addPhiGradient is addPsiGradient, because distances are symmetric.
+// addPhiGradient calls addPsiGradient, because distances are symmetric.
 func (d *distances) addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matrix, rows []int32) {
 	d.addPsiGradient(dPhi, dScores, phi, psi, rows)
 }
@@ -116,7 +116,7 @@ func (d *twoDistances) addPsiGradient(dPsi, dScores, psi []float32, phi linalg.M
 	d.second.addPsiGradient(dPsi[d.from:], dScores, psi[d.from:], phi2, rows)
 }
 
-// addPhiGradient is addPsiGradient, because both distances are symmetric.
+// addPhiGradient calls addPsiGradient, because both distances are symmetric.
 func (d *twoDistances) addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matrix, rows []int32) {
 	d.addPsiGradient(dPhi, dScores, phi, psi, rows)
 }

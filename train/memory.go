@@ -30,8 +30,7 @@ func Memory(c *recipe.Recipe, g *kg.Graph, m Machine) ([]proc.Need, error) {
 	return memoryOf(c, newCensus(g), m)
 }
 
-// CheckMemory returns an error if the recipe that needs the most memory needs more than is
-// available.
+// CheckMemory returns an error if one of the recipes needs more memory than is available.
 func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 	var largest *recipe.Recipe
 	var needs []proc.Need

@@ -133,7 +133,8 @@ func TestInitialMemory(t *testing.T) {
 	})
 }
 
-// A run that does not fit into memory is refused with an error that states both figures.
+// A run that does not fit into memory is refused with an error that states the needed and the
+// available memory.
 func TestTrainingRefused(t *testing.T) {
 	g := scattered(graphSize{5003, 11, 64})
 	m := Machine{Backend: bestBackend(t), Threads: 2}

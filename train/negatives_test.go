@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// preparerOf returns the preparer of a graph with many known answers, and its distinct training
-// triples.
+// preparerOf returns the preparer of a graph with many known answers, and the graph's distinct
+// training triples.
 func preparerOf(t *testing.T, change func(*recipe.Recipe)) (*preparer, []kg.Triple) {
 	t.Helper()
 	c := recipe.Default()
@@ -108,7 +108,7 @@ func TestSharedNegatives(t *testing.T) {
 	}
 }
 
-// The anchors of a side are added to its negative samples, each entity once.
+// The anchors of the queries on a side are added to the side's negative samples, each entity once.
 func TestAnchorNegatives(t *testing.T) {
 	config := func(anchors bool) func(*recipe.Recipe) {
 		return func(c *recipe.Recipe) {
@@ -152,8 +152,8 @@ func TestDegreeDistribution(t *testing.T) {
 	}
 }
 
-// Z-samples are training triples with the same relation and side as their positive. The weights of
-// a positive's Z-samples add up to λ_Z times its own weight.
+// Z-samples are training triples. Their weights add up to λ_Z times the weights of the main queries
+// that have Z-samples.
 func TestZSamples(t *testing.T) {
 	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
 		p, triples := preparerOf(t, func(c *recipe.Recipe) {

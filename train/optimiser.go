@@ -224,12 +224,12 @@ func (o *optimiser) apply(values, first, second, gradient []float32, missed, ahe
 	}
 }
 
-// applyMissed applies to the parameters of a row all steps that it missed, through step until. It
-// prefetches the row with number next.
+// applyMissed applies to the parameters of a row all steps that it missed, up to and including the
+// step until. It prefetches the row with number next.
 //
-// After i steps without a gradient, the moments are β₁ⁱm and β₂ⁱv. All these steps move along m/√v,
-// and their lengths add up to the sum of sizes times (β₁/√β₂)ⁱ. ε does not scale in this way, so
-// applyMissed uses the ε of the first missed step for all of them.
+// After i steps without a gradient, the moments are β₁ⁱm and β₂ⁱv. The i-th of these steps is m/√v
+// times (β₁/√β₂)ⁱ and its entry in sizes, so applyMissed adds up these factors. ε does not scale in
+// this way, so applyMissed uses the ε of the first missed step for all of them.
 func (o *optimiser) applyMissed(t *optimiserTable, row, next, until int) {
 	missed := until - t.last[row]
 	if missed <= 0 {

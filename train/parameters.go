@@ -43,7 +43,7 @@ func parametersOf(m model.Model) []model.Parameter {
 }
 
 // dependence returns what the features of a model depend on. If the towers of the two sides differ,
-// their features differ, too.
+// the features depend on the side, too.
 func dependence(m model.Model) model.Dependence {
 	tail, head := m.Tower(kg.Tail), m.Tower(kg.Head)
 	depends := tail.Features | head.Features

@@ -14,7 +14,7 @@ import (
 )
 
 // The gradients of models that map entities into the spaces of relations equal central differences.
-// The tests also bound the images, and give the spaces of relations a different dimension.
+// Some tests bound the images, and some give the spaces of relations a different dimension.
 func TestProjectionGradients(t *testing.T) {
 	for _, test := range []struct {
 		model string
@@ -107,7 +107,7 @@ func TestConstraints(t *testing.T) {
 }
 
 // checkConstraints checks that normals have unit length, and that entities and, except in TransH,
-// translations are not longer than most.
+// translations are at most as long as the argument most.
 func checkConstraints(t *testing.T, m model.Model, most float64) {
 	t.Helper()
 	c := m.Config()

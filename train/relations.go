@@ -23,7 +23,7 @@ type relationStep struct {
 	config  model.Config
 	product *linalg.Product
 	table   linalg.Matrix // R
-	perRow  int           // the rows of R that one row of the parameter table holds
+	perRow  int           // number of rows of R in one row of the parameter table
 
 	// triples are the triples to score, from model.Config.Scored. Their weights in the loss include
 	// λ_rel.

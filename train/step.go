@@ -30,8 +30,10 @@ type stepper struct {
 	// relationStep predicts relations. It is nil unless the recipe asks for it.
 	relationStep *relationStep
 	backend      *linalg.Backend
-	pool         *pool   // all threads
-	halves       []*pool // each with half of the threads; nil if a step cannot have two dense parts of the same size
+	pool         *pool // all threads
+	// halves holds two pools, each with half of the threads. It is nil if the number of threads is
+	// odd or a step cannot have two dense parts of the same size.
+	halves []*pool
 
 	queryDropout, anchorDropout dropout
 	regulariser                 *regulariser

@@ -202,7 +202,7 @@ func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64
 		return 0
 	}
 	// halves returns the weights of a positive's tail query and head query. With kvsall, a positive
-	// comes from one query, which has weight 2; the other query has none.
+	// comes from one query, which has weight 2; the other query has weight 0.
 	halves := func(int) (tail, head float64) { return 1, 1 }
 	if c.Negatives == recipe.KvsAll {
 		var sides []kg.Side

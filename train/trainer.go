@@ -373,7 +373,7 @@ func (t *Trainer) updateAverage() {
 }
 
 // diverged returns the error for a loss that is NaN or infinite. The error names the largest
-// parameters.
+// parameter of each tensor.
 func (t *Trainer) diverged(step int, l Loss) error {
 	var largest []string
 	for i, tensor := range t.model.Tensors() {
@@ -391,7 +391,8 @@ func (t *Trainer) diverged(step int, l Loss) error {
 		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
-// DivergedError means that the loss or a parameter became NaN or infinite. The recipe is the cause.
+// DivergedError means that the loss or a parameter became NaN or infinite. The cause is the recipe,
+// for example a high learning rate.
 type DivergedError string
 
 func (d DivergedError) Error() string { return string(d) }

@@ -49,8 +49,8 @@ func TestAverage(t *testing.T) {
 		return tr
 	}
 	plain, averaged := trainer(0), trainer(0.6)
-	// With a = 0.6, the EMA is the plain mean after two epochs. The third epoch gets the weight 1 −
-	// a, and then a(1 − a).
+	// With a = 0.6, the EMA is the plain mean after two epochs. The parameters after the third
+	// epoch have the weight 1 − a, and one epoch later a(1 − a).
 	weights := [][]float64{{1}, {0.5, 0.5}, {0.3, 0.3, 0.4}, {0.18, 0.18, 0.24, 0.4}}
 	var epochs [][][]float32 // parameters after each epoch
 	for n := range weights {

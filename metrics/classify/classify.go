@@ -79,7 +79,7 @@ func count(examples []Example) (positives, negatives int) {
 	return positives, len(examples) - positives
 }
 
-// check returns an error unless there are examples of both classes with finite scores.
+// check returns an error unless there are examples of both classes and all scores are finite.
 func check(examples []Example) error {
 	for _, e := range examples {
 		if math.IsNaN(e.Score) || math.IsInf(e.Score, 0) {
@@ -92,8 +92,8 @@ func check(examples []Example) error {
 	return nil
 }
 
-// Thresholds decide which triples count as true. A triple does if its score is at least the
-// threshold of its relation.
+// Thresholds decide which triples count as true. A triple counts as true if its score is at least
+// the threshold of its relation.
 type Thresholds struct {
 	// Overall is the threshold of relations that Relations lacks.
 	Overall float64
@@ -125,9 +125,9 @@ func byRelation(examples []Example) map[int32][]Example {
 	return of
 }
 
-// threshold returns the best threshold for sorted examples. There must be at least one.
+// threshold returns the best threshold for sorted examples. There must be at least one example.
 func threshold(sorted []Example) float64 {
-	correct, _ := count(sorted) // all scores are at least the lowest one
+	correct, _ := count(sorted) // with the lowest score as the threshold, all examples count as true
 	best, most := sorted[0].Score, correct
 	below := 0 // the correct predictions gained by raising the threshold above the earlier scores
 	tied(sorted, func(score float64, positives, negatives int) {
@@ -172,7 +172,8 @@ type Result struct {
 	Recall    metrics.Number `json:"recall"`
 	// ROCAUC is the area under the ROC curve: the probability that a true example has a higher score
 	// than a false one. Equal scores count one half. AP is the average precision, Σ (R_i − R_{i−1})
-	// P_i over the thresholds from high to low. Neither depends on the thresholds.
+	// P_i over the distinct scores from high to low, with the recall R_i and the precision P_i at
+	// each score. Neither measure depends on the fitted thresholds.
 	ROCAUC metrics.Number `json:"roc_auc"`
 	AP     metrics.Number `json:"average_precision"`
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // draw returns examples in which true triples have higher scores on average. Every relation has at
-// least one example of each class. Few distinct scores give ties.
+// least one example of each class. With ties, the scores are rounded, so some are equal.
 func draw(rng *rand.Rand, n, relations int, ties bool) []Example {
 	var list []Example
 	for i := range n {

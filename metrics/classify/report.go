@@ -44,8 +44,8 @@ type Report struct {
 	Threshold  float64 `json:"overall_threshold"`
 	Unseen     int     `json:"unseen"`
 	UnseenAs   string  `json:"unseen_as,omitempty"`
-	// Valid holds the measures on the examples that the thresholds were fitted to. These measures
-	// are therefore too high. Result holds the measures on the split.
+	// Valid holds the measures on the examples that the thresholds were fitted to. Its accuracy is
+	// therefore optimistic. Result holds the measures on the split.
 	Valid  Result `json:"valid"`
 	Result Result `json:"result"`
 

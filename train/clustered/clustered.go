@@ -1,6 +1,6 @@
 // Package clustered creates synthetic models for benchmarks. They rank targets about as well as a
 // trained model does, among many close candidates. Their metrics say nothing about the quality of a
-// model, because New fits them to all splits, including the test split.
+// model, because New fits the models to all splits, including the test split.
 package clustered
 
 import (
@@ -29,7 +29,7 @@ const Version = 2
 //
 // Training consists of rounds of one epoch, each on the next part of the shuffled triples. In an
 // epoch, a trainer uses repeated triples only once, and most triples between clusters are repeats.
-// With rounds, pairs of clusters with many triples are trained often.
+// Rounds repeat such triples, so pairs of clusters with many triples are trained often.
 const (
 	rounds    = 50
 	roundSize = 1024 // triples

@@ -20,8 +20,8 @@ const (
 
 // clusterEntities divides the N entities of g into about √N clusters. It returns the cluster of
 // each entity and the number of clusters. In a graph from synth.Zipf, the clusters are the planted
-// ones. In other graphs, they have equal sizes, and entities with similar relations and neighbours
-// share a cluster.
+// ones. In other graphs, they have almost equal sizes, and entities with similar relations and
+// neighbours share a cluster.
 func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []int32, count int, err error) {
 	count = int(math.Round(math.Sqrt(float64(g.Entities.Len()))))
 	if clusters, n := planted(g, 2*count); n > 0 {
@@ -40,8 +40,8 @@ func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []
 }
 
 // planted returns the clusters that the labels of the entities name, and the number of clusters.
-// The number is 0 if a label does not name a cluster, or names a cluster with the number limit or
-// more.
+// The number is 0 if a label does not name a cluster, or names a cluster whose number is at least
+// limit.
 func planted(g *kg.Graph, limit int) (clusters []int32, count int) {
 	clusters = make([]int32, g.Entities.Len())
 	for e, label := range g.Entities.Labels() {
@@ -80,9 +80,8 @@ func (v *vector) normalize() {
 }
 
 // sketch returns a vector of norm 1 for each entity that occurs in a triple, and zero for all other
-// entities. The vector starts as the normalised sum of random vectors, one for each occurrence of the
-// entity, given by its relation and side. Each round halves the vector, adds the direction of the sum
-// of the neighbours' vectors, and normalises the result.
+// entities. The vector starts as the vector of the entity from roleVectors. Each round halves the
+// vector, adds the direction of the sum of the neighbours' vectors, and normalises the result.
 func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	vectors, err := roleVectors(ctx, g, seed)
 	if err != nil {
@@ -110,8 +109,9 @@ func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	return vectors, nil
 }
 
-// roleVectors returns the normalised sum of the random vectors of each entity's roles. A role is a
-// relation and a side.
+// roleVectors returns, for each entity, the normalised sum of random vectors, one for each
+// occurrence of the entity in a triple. The relation and the side of the occurrence determine the
+// random vector.
 func roleVectors(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	n := initial.NewSource(seed, streamRoles)
 	roles := make([][2]vector, g.Relations.Len())

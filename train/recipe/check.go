@@ -127,7 +127,7 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 	return nil
 }
 
-// CheckBackend returns an error if the kernels of this machine do not support an option.
+// CheckBackend returns an error if the backend does not support an option.
 func (r *Recipe) CheckBackend(b *kernel.Backend) error {
 	if r.Products == SplitBF16 && !b.Features.Has(kernel.FeatureBF16) {
 		return fmt.Errorf("products: bf16x2 needs AMX for bfloat16 (Intel Sapphire Rapids and later, feature bf16), "+

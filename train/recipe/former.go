@@ -19,7 +19,7 @@ var (
 )
 
 // laterKeys maps the key of each option that was added after the first checkpoints to its default.
-// Recipe.Line omits such an option at its default.
+// Recipe.Line omits such an option if it has its default value.
 var laterKeys = map[string]string{
 	"reciprocal": "false", "hyper": noHyper,
 	"degree_weights": "false", "relation_weight": "0",

@@ -67,7 +67,7 @@ var declarations = []declaration{
 		"weight λ_Z of the Z-samples"),
 
 	declare("relation_weight", func(r *Recipe) *float64 { return &r.RelationWeight }, 0, number(0, 1e6),
-		"weight λ_rel of relation prediction, a softmax over all relations between the two entities of a triple; "+
+		"weight λ_rel of relation prediction, a softmax over all relations given the two entities of a triple; "+
 			"0 for none"),
 
 	declare("regulariser", func(r *Recipe) *model.Penalty { return &r.Regulariser }, model.NoPenalty,

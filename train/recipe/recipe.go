@@ -162,7 +162,7 @@ const (
 )
 
 // Option is one option of a recipe, read and written as text. Its key names it in files and, with
-// dashes, on the command line.
+// dashes instead of underscores, on the command line.
 type Option = setting.Setting
 
 // Options returns the options of r, in the order in which files list them. Setting an option

@@ -128,7 +128,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	require.NoError(t, r.Close())
 	require.Len(t, steps, 5)
 
-	// Run.keep writes in this order.
+	// Run.keep writes the files in this order.
 	order := []string{"last/", "best/", "log.jsonl", "loss.svg", "validation.svg"}
 	for epoch := range steps[:4] {
 		for written := range len(order) + 1 {
@@ -193,7 +193,7 @@ func TestResumeOldState(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
-	// The options are compared with the options in the checkpoint.
+	// Without options in the state, Open compares config.yaml with the options in the checkpoint.
 	require.NoError(t, Extend(t.Context(), dir, 5))
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")

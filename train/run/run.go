@@ -52,11 +52,11 @@ const (
 type Run struct {
 	Dir    string
 	Recipe recipe.Recipe
-	Graph  *kg.Graph // nil in a finished run
+	Graph  *kg.Graph // nil if the run was finished when it was opened
 	// Notes holds a sentence for each check that was not possible.
 	Notes []string
 
-	lock     *workdir.Lock // nil in a finished run
+	lock     *workdir.Lock // nil if the run was finished when it was opened
 	data     Fingerprint   // fingerprint of the data set; nil if the state lacks it
 	trainer  *train.Trainer
 	progress progress

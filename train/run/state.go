@@ -23,8 +23,8 @@ import (
 // train.Trainer.State returns. Its metadata contains the progress, the options, the fingerprint of
 // the data set and a SHA-256 of the whole file.
 //
-// Before the first epoch is done, the file exists without tensors. If the file is missing, it was
-// therefore lost.
+// The first Open writes the file, without tensors. A folder with a log or a checkpoint but without
+// this file has therefore lost it.
 const stateFormat = "mquine-state/3"
 
 // countsFormat is the format of earlier versions. It lacks the options, the fingerprint and the

@@ -139,7 +139,7 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 }
 
 // memoryKeys are the options whose open values CheckMemory compares. The memory of a run grows with
-// each numeric option.
+// each numeric one of these options.
 var memoryKeys = []string{
 	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "relation_weight",
 	"optimiser", "clip", "ema",

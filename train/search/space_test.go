@@ -22,7 +22,8 @@ func space(t testing.TB, text string) *Space {
 	return s
 }
 
-// The draws from each kind of range are distributed according to its scale and include both ends.
+// The draws from each kind of range stay within the range and are distributed according to its
+// scale.
 func TestSpaceDraws(t *testing.T) {
 	s := space(t, `
 dim: {min: 3, max: 6}

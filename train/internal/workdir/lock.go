@@ -52,8 +52,8 @@ func (l *Lock) Close() error {
 	return l.file.Close()
 }
 
-// Check returns an error if path no longer leads to the locked file. In that case, the folder was
-// removed or replaced, and further writes would recreate parts of it.
+// Check returns an error if the path no longer leads to the locked file. In that case, the folder
+// was removed or replaced, and further writes would recreate parts of it.
 func (l *Lock) Check() error {
 	if isAt(l.file, l.path) {
 		return nil

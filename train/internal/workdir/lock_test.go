@@ -12,8 +12,7 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// Acquire locks the file to which the path leads, not a file that was replaced between opening and
-// locking.
+// A folder can be locked only once, and Check notices that the locked file was replaced or removed.
 func TestLockOfReplacedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
