@@ -141,8 +141,9 @@ func boxEdge(width float64) (v, kappa float64) {
 	return v, float64(width / 2 * (v - 1/v))
 }
 
-// boxRole returns the part of the anchor's row and the box that meet the candidates' bumps (part 0)
-// or positions (part 1). A tail query bumps the head's position into the head box.
+// boxRole returns the half of the anchor's row that is added to the candidates' bumps (part 0) or
+// positions (part 1), and the index of the box for the sums. For part 0 of a tail query, these are
+// the head's position and the head box.
 func boxRole(side kg.Side, part int, anchor []float32) (values []float32, box int) {
 	position, bump := halves(anchor)
 	if part == 1 {

@@ -11,7 +11,7 @@ import (
 
 // This file contains the common parts of TransH, TransR and TransD. Each relation maps the entities
 // into a separate space and translates them there. With the images h′ and t′ of head and tail, the
-// score is γ − ‖h′ + r − t′‖, in the L1 or the L2 norm. The models' files define the images.
+// score is γ − ‖h′ + r − t′‖, in the L1 or the L2 norm.
 //
 // Two hyper-parameters bound an image y. With unit_projections, y is divided by max(‖y‖₂, 10⁻¹²).
 // Then, with max_projection_norm = m > 0, y is multiplied by m/‖y‖ if ‖y‖ > m, in the norm of the

@@ -29,8 +29,8 @@ func boxes(entities [][]float64, relations ...box) construction {
 
 var boxEModel = func() map[string]cell {
 	narrow, wide := box{0, 0, 0.1}, box{0, 0, 1}
-	const moved = "Moving x and z by the same amount, and the bump of y back, keeps the premises and moves " +
-		"(x, r3, z) out of its boxes."
+	const moved = "Moving x and z by some vector, and the bump of y by its negative, keeps the premises true and " +
+		"moves (x, r3, z) out of its boxes."
 	return map[string]cell{
 		symmetry: yes("The boxes of r are equal.",
 			boxes([][]float64{{0.3, -0.6}, {0.6, -0.3}, {0, 0.3}}, narrow, box{0.6, -0.6, 0.1})),
