@@ -155,11 +155,12 @@ func boxRole(side kg.Side, part int, anchor []float32) (values []float32, box in
 	return position, part
 }
 
-// mostBoxExponent bounds the exponents of a and b, so both are float32 numbers. Larger entries are
-// clamped.
+// mostBoxExponent bounds the exponents of a and b, which keeps a and b within the range of float32.
+// Larger entries are clamped.
 const mostBoxExponent = 40
 
-// boxExponential returns exp(2x) with x clamped.
+// boxExponential returns exp(2x) with x clamped to ±mostBoxExponent, and whether clamping changed
+// x.
 func boxExponential(x float32) (e float64, clamped bool) {
 	y := max(-mostBoxExponent, min(float64(x), mostBoxExponent))
 	return exp(2 * y), y != float64(x)
