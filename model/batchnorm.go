@@ -97,8 +97,8 @@ func (b *batchNorm) entries() float64 { return float64(b.rows * b.area) }
 // channel returns the entries of channel c in a row.
 func (b *batchNorm) channel(row []float32, c int) []float32 { return row[c*b.area:][:b.area] }
 
-// total adds up two sums for each channel and calls use with the totals. add returns the sums over
-// the entries of a channel in one row.
+// total calls add for every row and channel, adds up its two results over the rows, and calls use
+// with the totals of each channel. add returns two sums over the entries of a channel in one row.
 func (b *batchNorm) total(
 	ctx context.Context, add func(row, channel int) (x, y float64), use func(channel int, x, y float64),
 ) error {

@@ -141,8 +141,9 @@ func boxEdge(width float64) (v, kappa float64) {
 	return v, float64(width / 2 * (v - 1/v))
 }
 
-// boxRole returns the part of the anchor's row and the box that meet the candidates' bumps (part 0)
-// or positions (part 1). A tail query bumps the head's position into the head box.
+// boxRole returns the half of the anchor's row that is added to the candidates' bumps (part 0) or
+// positions (part 1), and the index of the box for the sums. For part 0 of a tail query, these are
+// the head's position and the head box.
 func boxRole(side kg.Side, part int, anchor []float32) (values []float32, box int) {
 	position, bump := halves(anchor)
 	if part == 1 {
@@ -154,11 +155,12 @@ func boxRole(side kg.Side, part int, anchor []float32) (values []float32, box in
 	return position, part
 }
 
-// mostBoxExponent bounds the exponents of a and b, so both are float32 numbers. Larger entries are
-// clamped.
+// mostBoxExponent bounds the exponents of a and b, which keeps a and b within the range of float32.
+// Larger entries are clamped.
 const mostBoxExponent = 40
 
-// boxExponential returns exp(2x) with x clamped.
+// boxExponential returns exp(2x) with x clamped to ±mostBoxExponent, and whether clamping changed
+// x.
 func boxExponential(x float32) (e float64, clamped bool) {
 	y := max(-mostBoxExponent, min(float64(x), mostBoxExponent))
 	return exp(2 * y), y != float64(x)

@@ -343,9 +343,9 @@ type convENetwork struct {
 
 	image, input linalg.Matrix // before and after N₀ and dropout
 	maps, hidden linalg.Matrix // before and after N₁, relu and dropout
-	dense, out   linalg.Matrix // before and after N₂ and relu; dense already has dropout
-	// The gradients of input, hidden and dense. The gradients of image, maps and the output of D
-	// replace them.
+	dense, out   linalg.Matrix // before and after N₂ and relu; dense is the output of D after dropout
+	// These hold the gradients of input, hidden and dense. The gradients of image, maps and the
+	// output of D overwrite them later.
 	dInput, dHidden, dDense linalg.Matrix
 	// dFilters holds each query's share of the gradients of the filters and then of their biases.
 	dFilters linalg.Matrix

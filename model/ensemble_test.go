@@ -62,7 +62,7 @@ func TestEnsembleSlackOfConstants(t *testing.T) {
 	var list []Member
 	exact := 0.0
 	for i := range members {
-		value := float32(0.5) // the diagonal of a packed triangle holds half of the matrix's
+		value := float32(0.5) // the diagonal of a packed triangle is half the matrix's diagonal
 		if i > 0 {
 			value = float32(math.Sqrt(0x1p-54)) / 2 // a little less than half a unit
 		}

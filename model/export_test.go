@@ -1,4 +1,5 @@
 package model
 
-// SinCos is sinCos, for definitions of scores. TestSinCosWithinOneUlp checks it.
+// SinCos exports sinCos to the definitions of reference scores in tests. TestSinCosWithinOneUlp
+// checks it.
 var SinCos = sinCos

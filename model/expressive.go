@@ -27,13 +27,14 @@ import (
 //	ω = 2δ + 1,   k = (½(ω − 1)) (ω − 1/ω).
 //
 // A pair is inside if x ≤ δ for every x. The reference score is minus a chain from 0 over the
-// coordinates, x₁ before x₂. It adds (x/ω)² if the pair is inside and (ωx − k)² otherwise. The
-// functional variant adds x². The printed score has the root: −√Σ.
+// coordinates, x₁ before x₂. The chain adds (x/ω)² if the pair is inside and (ωx − k)² otherwise.
+// In the functional variant, it adds x². The printed score includes the root: −√Σ.
 //
-// Towers: with an anchor, x₁ and x₂ are |a − s φ| with φ = tanh of the candidate's row. The pairs
-// (a, s) are (h − c_h, s_t) and (c_t + s_h h, 1) for tails, (c_h + s_t t, 1) and (t − c_t, s_h) for
-// heads. The comparison Expressive needs these numbers in units of the width (expressiveTerm). For
-// the functional variant Σ(a − sφ)² is a dot product with φ and φ², plus a constant of the query.
+// Towers: for a given anchor, x₁ and x₂ are |a − s φ| with φ = tanh of the candidate's row. The
+// pairs (a, s) are (h − c_h, s_t) and (c_t + s_h h, 1) for tails, (c_h + s_t t, 1) and (t − c_t,
+// s_h) for heads. The comparison Expressive needs these numbers in units of the width
+// (expressiveTerm). For the functional variant, Σ(a − sφ)² is a dot product with φ and φ², plus a
+// constant of the query.
 
 var (
 	expressive = &Spec{
@@ -214,9 +215,9 @@ func (w *expressiveWorker) Query(q kg.Query, psi []float32) Slack {
 	return Slack{(6.25*kernel.U32+kappa)*squares + float64(d)*0x1p-137, 0, 0}
 }
 
-// expressiveTerm writes the numbers of a term |a − s φ| with the given width to ψ. The boundary of
-// the region is uncertain by e, because a, s and φ are rounded to float32 and the panels round x.
-// It returns a bound on ωx + k. See docs/models/expressive.md, "Inside and outside".
+// expressiveTerm writes the numbers of a term |a − s φ| with the given width to ψ, and returns a
+// bound on ωx + k. The boundary of the region is uncertain by e, because a, s and φ are rounded to
+// float32 and the panels round x. See docs/models/expressive.md, "Inside and outside".
 func expressiveTerm(psi []float32, a, s, width float64) (most float64) {
 	omega, k := stretch(width)
 	largest := math.Abs(a) + math.Abs(s)
@@ -361,7 +362,7 @@ func (w *expressiveTraining) End(dRelation []float32) {
 		if w.model.functional {
 			continue
 		}
-		// A slope s_h that min_denom changes is (1 − σm)/s_t.
+		// If min_denom changes the slope s_h, the new slope is (1 − σm)/s_t.
 		s := w.shape.slopeT[i]
 		if delta := 1 - float64(float64(row[2*d+i])*s); math.Abs(delta) < least {
 			dSlopeH := float64(dRelation[2*d+i])

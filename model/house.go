@@ -55,12 +55,12 @@ const (
 
 var (
 	projections = &HyperParameter{
-		Key: Projections, Help: "projections of each entity (m); 0 means HousE_r and HousE_r+",
+		Key: Projections, Help: "number of projections of each entity (m); 0 means HousE_r and HousE_r+",
 		Least: 0, Most: maxVectorDim, Whole: true,
 	}
 	reflections = &HyperParameter{
-		Key: Reflections, Help: "reflections of a head",
-		Initial: func(c Config) float64 { // an even number, which makes H a rotation
+		Key: Reflections, Help: "number of reflections of a head",
+		Initial: func(c Config) float64 { // an even number, which makes H a rotation, or 1 for s = 1
 			s := groupSize.Of(c)
 			return max(1, s-math.Mod(s, 2))
 		},

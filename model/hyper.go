@@ -9,8 +9,8 @@ import (
 // HyperParameter declares a number that belongs to a model but is not trained, such as a margin. A
 // switch is 0 or 1.
 type HyperParameter struct {
-	// Key is the name in a checkpoint's metadata. The command line uses it with dashes in place of
-	// underscores.
+	// Key is the name in a checkpoint's metadata. The name of the command-line flag has dashes in
+	// place of underscores.
 	Key string
 	// Help describes the hyper-parameter in one line.
 	Help string

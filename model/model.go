@@ -51,9 +51,9 @@ func (t Tower) Terms() int {
 	return t.Phi / phi
 }
 
-// Dependence says what the features of a candidate depend on besides the entity. A ranking prepares
-// the candidates once, or once for each side, each relation or each pair of both, as their features
-// require.
+// Dependence says what the features of a candidate depend on besides the entity. Accordingly, a
+// ranking prepares the candidates once, or once for each side, for each relation or for each pair
+// of a relation and a side.
 type Dependence uint8
 
 // The possible dependences. OnEntity, the zero value, means that features depend on the entity
@@ -71,8 +71,8 @@ func (d Dependence) Shares(sameSide, sameRelation bool) bool {
 	return (sameSide || d&OnSide == 0) && (sameRelation || d&OnRelation == 0)
 }
 
-// Model is a score function with its parameters. It is safe for concurrent use. Each goroutine
-// computes with its own Worker.
+// Model is a score function with its parameters. It is safe for concurrent use. Each goroutine must
+// use its own Worker.
 type Model interface {
 	Config() Config
 	// Tensors returns the parameters, in the order of Parameters.
@@ -124,8 +124,8 @@ type SingleWorker interface {
 	Reference(q kg.Query, e int32) float64
 }
 
-// lastQuery remembers the query whose data a worker's scratch memory holds. The zero value means
-// none.
+// lastQuery remembers the query whose data a worker's scratch memory holds. The zero value
+// remembers no query.
 type lastQuery struct {
 	kept  bool
 	query kg.Query

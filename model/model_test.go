@@ -99,7 +99,8 @@ func TestSlackBeyondFloat32(t *testing.T) {
 					tensor[i] = 0
 				}
 			}
-			// Sums beyond the range of float32: for rotate by an angle of π/4, or 3π/4 for heads.
+			// Every query has sums beyond the range of float32. In rotate, the relation turns the
+			// anchor by π/4, or by −π/4 for heads.
 			for i := range entityRow(m, 0) {
 				entityRow(m, 0)[i] = math.MaxFloat32
 			}

@@ -152,8 +152,8 @@ type matrixWorker struct {
 
 	entity, square []float64
 	a, b, bt, ba   []float64
-	// These are the matrices that Reference computes. The ones that depend on the query alone
-	// belong to the last query.
+	// Reference computes these matrices. Matrices that depend on the query alone belong to the last
+	// query.
 	anchor, p, q, s, x []float64
 	columns            []float64
 	last               lastQuery

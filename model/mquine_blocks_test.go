@@ -13,8 +13,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// blocksOf returns a random model with k blocks, and the k models with one block each that it consists
-// of.
+// blocksOf returns a random model with k blocks, and each of its blocks as a separate model.
 func blocksOf(t *testing.T, name string, d, k int) (whole *blockModel, blocks []*matrixModel) {
 	rng := rand.New(rand.NewPCG(uint64(d), uint64(k)))
 	c := Config{Model: name, Dim: d, Entities: 5, Relations: 2, Hyper: map[string]float64{"blocks": float64(k)}}

@@ -111,8 +111,8 @@ func score(b *kernel.Backend, m Model, h, r, t int32) float64 {
 	return m.NewWorker(b).Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
 }
 
-// In the example of the paper's theorem 3.3, MQuinE fits the three facts of a Z-pattern and leaves
-// the fourth open.
+// In the example of the paper's theorem 3.3, the three true triples of a Z-pattern score 0, but the
+// fourth triple may score less.
 func TestNoZParadox(t *testing.T) {
 	rel := func(m [][]float64) [][][]float64 { return [][][]float64{m} }
 	m := matrices{
@@ -170,7 +170,7 @@ func TestIdentities(t *testing.T) {
 	})
 }
 
-// If (h, r1, m) and (m, r2, t) hold exactly, so does (h, r1∘r2, t).
+// In this example, (h, r1, m), (m, r2, t) and (h, r1∘r2, t) hold exactly.
 func TestComposition(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		h, mid := diag(1, 2, 4, 8), diag(2, 1, 4, 2)

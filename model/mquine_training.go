@@ -18,9 +18,9 @@ import (
 //	n3         the same with Σ|x|³ of the entries in place of ‖·‖²
 //	dura       ‖H‖² + ‖T‖² + ‖H Rʰ‖² + ‖Rᵗ T‖² + ‖Rᶜ‖²
 //
-// ‖H Rʰ‖² is −c of the tail query and ‖Rᵗ T‖² is −c of the head query.
+// ‖H Rʰ‖² is −c of the tail query, and ‖Rᵗ T‖² is −c of the head query.
 
-// The matrices of a relation, in the order of the model's tensors.
+// These are the indices of a relation's matrices, in the order of the model's tensors.
 const (
 	rh = iota
 	rt
@@ -202,7 +202,8 @@ func newQueryTower(b *linalg.Backend, d int) *queryTower {
 	return w
 }
 
-// begin prepares for queries of one side and of a relation with the rows Rʰ, Rᵗ and, for MQuinE, Rᶜ.
+// begin prepares for queries of one side and one relation, whose rows are Rʰ, Rᵗ and, for MQuinE,
+// Rᶜ.
 func (w *queryTower) begin(side kg.Side, rows [3][]float32) {
 	for i, row := range rows {
 		if row != nil {

@@ -41,7 +41,7 @@ func networkError(t *testing.T, m Model, side kg.Side, least float64) {
 }
 
 // The reference loses half a unit in the last place in every sum of the score: the first term is 1,
-// and adding any other term is a tie that rounds to the even 1. With the scale 0, the last
+// and adding any other term is a tie that rounds to even, which is 1. With the scale 0, the last
 // normalisation returns its shift, so the other layers do not matter.
 func TestSlackOfNetworks(t *testing.T) {
 	const d = 512

@@ -23,7 +23,7 @@ import (
 // The reference score is computed in float64, and every operation is rounded. For each group:
 //
 //   - For i from 0: u_i = V_i; for j from 0 to i − 1, u_i = u_i − (u_i·u_j) u_j; then u_i is divided
-//     by √(u_i·u_i), unless that is 0.
+//     by √(u_i·u_i), unless the root is 0.
 //   - σ_i = |s_i| and ρ_i = 1/(|s_i| + 10⁻⁹), or σ_i = exp(s_i) and ρ_i = exp(−s_i) by scaleExp,
 //     with s_i limited to ±30.
 //   - x_i = a_i σ_i or a_i ρ_i for the anchor a, and q is the vector of the chains Σ_i x_i U_ij for
@@ -80,7 +80,7 @@ const (
 // orthogonal returns the distribution of rows of orthonormal s × s matrices. Each is the result of
 // the Gram–Schmidt process for a matrix with entries uniform in [0, 1), as in the authors' code. A
 // row holds the s rows of each matrix, with the given number of columns. If columns > s, the last
-// column stores the scale 1.
+// column holds scales of the given kind, which are 1.
 func orthogonal(s, columns int, kind float64) initial.Distribution {
 	return func(ctx context.Context, source *initial.Source, _ []int, values []float32) error {
 		u, norms := make([]float64, s*s), make([]float64, s)

@@ -11,7 +11,7 @@ import (
 
 // This file contains the common parts of TransH, TransR and TransD. Each relation maps the entities
 // into a separate space and translates them there. With the images h′ and t′ of head and tail, the
-// score is γ − ‖h′ + r − t′‖, in the L1 or the L2 norm. The models' files define the images.
+// score is γ − ‖h′ + r − t′‖, in the L1 or the L2 norm.
 //
 // Two hyper-parameters bound an image y. With unit_projections, y is divided by max(‖y‖₂, 10⁻¹²).
 // Then, with max_projection_norm = m > 0, y is multiplied by m/‖y‖ if ‖y‖ > m, in the norm of the
@@ -40,7 +40,7 @@ var (
 		Least: 0, Most: math.MaxFloat64,
 	}
 	maxProjectionNorm = &HyperParameter{
-		Key: MaxProjectionNorm, Help: "largest norm of a projected entity; longer ones are shortened; 0 for no limit",
+		Key: MaxProjectionNorm, Help: "largest norm of a projected entity; longer images are shortened; 0 for no limit",
 		Least: 0, Most: 1e30,
 	}
 	unitProjections = &HyperParameter{
@@ -135,7 +135,7 @@ func (m *projected) Score(reference float64) float64 {
 	return margin.Of(m.config) + reference
 }
 
-// stride returns the distance between images in a batch.
+// stride returns the number of entries from the beginning of an image to the next in a batch.
 func (m *projected) stride() int { return kernel.LD(max(m.width, m.config.Dim)) }
 
 func (m *projected) NewWorker(b *kernel.Backend) Worker {

@@ -177,8 +177,8 @@ func (w *reciprocalTraining) Begin(side kg.Side, relation int32) {
 	w.TrainingWorker.Begin(kg.Tail, reciprocalOf(side, relation))
 }
 
-// End writes the gradients of the relation that the queries used, r or r⁻¹. The other one has no
-// gradients.
+// End writes the gradients of the relation that the queries used, r or r⁻¹, and zeros for the other
+// relation.
 func (w *reciprocalTraining) End(dRelation []float32) {
 	clear(dRelation)
 	w.TrainingWorker.End(w.gradient)

@@ -47,7 +47,7 @@ func (m *rescalModel) NewWorker(b *kernel.Backend) Worker {
 	}
 }
 
-// rescalBatch is the number of queries in a product of matrices.
+// rescalBatch is the largest number of queries in a product of matrices.
 const rescalBatch = 8
 
 // rescalWorker computes queries in batches, as products of matrices.

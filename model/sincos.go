@@ -60,8 +60,8 @@ func sinCosOctant(r, low float64) (sin, cos float64) {
 
 // reduce returns r, low and quadrant with x = r + low + quadrant·π/2 modulo 2π and |r + low| ≤ π/4,
 // for x > 2⁻¹⁰. It implements the algorithm of Payne and Hanek. In units of π/2, the angle is
-// x·2/π. Only the two bits before its binary point and some bits after the point matter. These bits
-// depend on the 53 bits of x and on a window of the bits of 2/π.
+// x·2/π. Only the two bits before the binary point of this product and some bits after the point
+// matter. These bits depend on the 53 bits of x and on a window of the bits of 2/π.
 func reduce(x float64) (r, low float64, quadrant uint64) {
 	b := math.Float64bits(x)
 	mantissa := b&(1<<52-1) | 1<<52
@@ -86,7 +86,8 @@ func reduce(x float64) (r, low float64, quadrant uint64) {
 	turn[1], carry = bits.Add64(low1, high2, 0)
 	turn[0], _ = bits.Add64(mantissa*window[0], high1, carry)
 
-	// The nearest quarter turn, and the signed remainder f1:f0 in units of 2⁻¹²⁸ quarter turns.
+	// quadrant becomes the nearest quarter turn, and f1:f0 the absolute value of the remainder, in
+	// units of 2⁻¹²⁸ quarter turns.
 	quadrant = turn[0] >> 62
 	f1, f0 := turn[0]<<2|turn[1]>>62, turn[1]<<2|turn[2]>>62
 	negative := f1>>63 == 1
@@ -96,8 +97,9 @@ func reduce(x float64) (r, low float64, quadrant uint64) {
 		f1, _ = bits.Sub64(0, f1, carry)
 	}
 
-	// The remainder times π/2. At least 64 bits follow its leading zeros, because no float64 is
-	// closer to a multiple of π/2.
+	// The result is the remainder times π/2, computed from the 64 bits that follow the leading
+	// zeros of the remainder. No float64 is so close to a multiple of π/2 that the remainder has
+	// more than 64 leading zeros.
 	zeros := bits.LeadingZeros64(f1)
 	if zeros == 64 {
 		zeros += bits.LeadingZeros64(f0)

@@ -61,7 +61,7 @@ func slackErrorOf(t *testing.T, m Model, side kg.Side, ratio *exactly.Ratio) {
 }
 
 // The reference loses half a unit in the last place in every sum. The first term is 1, and adding
-// any other term is a tie that rounds to the even 1.
+// any other term is a tie that rounds to even, which is 1.
 func TestSlackOfSums(t *testing.T) {
 	const d = 512
 	zero := make([]float32, d)
@@ -129,7 +129,8 @@ func TestSlackOfChanges(t *testing.T) {
 }
 
 // In TransE-L2, every sum of the reference loses half a unit in the last place, and every sum of
-// ‖e‖² in the features gains as much. The anchor and the candidate share the distance of 1.
+// ‖e‖² in the features gains as much. The first coordinates of the candidate and the anchor differ
+// by 1 and are share and share − 1.
 func TestSlackOfSquares(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)
@@ -387,8 +388,8 @@ func TestNormsAreUpperBounds(t *testing.T) {
 	}
 }
 
-// The slack of HAKE covers rounding ψ and φ to float32, and the roundings of the reference. With a
-// weight of 0, only one of the two distances counts.
+// The slack of HAKE covers rounding ψ and φ to float32, and the roundings of the reference. Each
+// case sets one of the two weights to 0, so its score has only one distance.
 func TestSlackOfHAKE(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 4))
 	hyper := func(phases, moduli float64) map[string]float64 {
@@ -435,8 +436,8 @@ func TestSlackOfHAKE(t *testing.T) {
 
 // The slack of OTE covers rounding ψ to float32, and the roundings of the reference. With groups of
 // one coordinate, the chain over the groups loses half a unit in the last place in every sum. With
-// one group, the chain of squares does. The head is the anchor of one query and the candidate of
-// the other.
+// one group, the chain of squares loses as much. The head is the anchor of one query and the
+// candidate of the other.
 func TestSlackOfOTE(t *testing.T) {
 	hyper := func(size int, scale float64) map[string]float64 {
 		return map[string]float64{Group: float64(size), Scale: scale}

@@ -11,8 +11,8 @@ import (
 type Config struct {
 	// Model is the registered name, such as "mquine".
 	Model string
-	// Dim is the dimension d of the model's paper, in the units of the paper. For complex and
-	// rotate it is the number k of complex numbers in a row.
+	// Dim is the dimension d of the model's paper, with the exceptions in docs/models/README.md.
+	// For complex and rotate, for example, it is the number k of complex numbers in a row.
 	Dim int
 	// Entities and Relations are the numbers N and R of entities and relations.
 	Entities, Relations int
@@ -42,8 +42,8 @@ type Spec struct {
 	// Build returns the model with the given tensors, which have been checked.
 	Build func(Tables) Model
 	// Sided reports whether the score of a triple depends on the side of the query even without
-	// reciprocal relations. Nil means that it does not. In that case, Reference returns the same
-	// bits for both sides.
+	// reciprocal relations. If Sided is nil or returns false, Reference must return the same bits
+	// for both sides.
 	Sided func(Config) bool
 	// TrainReciprocal reports whether the model can be trained only with reciprocal relations.
 	TrainReciprocal bool

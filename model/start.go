@@ -57,7 +57,7 @@ var rangeStart = Starting{
 	SpreadByHyper: true,
 }
 
-// StartConfig calls InitialConfig after replacing the hyper-parameters that s determines.
+// StartConfig returns c with the hyper-parameters that s determines, completed by InitialConfig.
 func StartConfig(c Config, s Start) (Config, error) {
 	spec, err := Lookup(c.Model)
 	if err != nil {

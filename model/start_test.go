@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// The deviation changes the initial parameters if and only if the model declares it. Start.Cross
-// changes them if and only if the model has a cross matrix.
+// The deviation changes the initial parameters if and only if Starting.Deviates returns true.
+// Start.Cross changes them if and only if the model has a cross matrix.
 func TestBegin(t *testing.T) {
 	for _, name := range model.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,9 @@ type Training struct {
 	// Width is the number of float32 entries of φ. Psi is the number of entries of ψ, or 0 if it
 	// equals Width.
 	Width, Psi int
-	// Distance is the distance between ψ and φ whose negative is the score. Pairs is any other
-	// score. If both are nil, the score is the dot product of ψ and φ plus a constant of the query.
+	// Distance is the distance between ψ and φ whose negative is the score. Pairs computes any
+	// other score of ψ and φ. If both are nil, the score is the dot product of ψ and φ plus a
+	// constant of the query.
 	Distance *linalg.DistanceKind
 	Pairs    PairScore
 	// Rest describes a second distance, which the score subtracts. Nil means none.
@@ -61,9 +62,10 @@ type PairScore interface {
 	AddPhi(dPhi, psi, phi []float32, weight float32)
 }
 
-// RelationForm writes the score of a triple as the dot product of the relation's row and a vector ρ of
-// its head and tail. One product of matrices then scores all relations of many pairs of entities. The
-// model has one tensor of relations, and Config.Scored says which of its rows belongs to a query.
+// RelationForm writes the score of a triple as the dot product of the relation's row and a vector ρ
+// of its head and tail. One product of matrices then scores all relations of many pairs of
+// entities. The model has one tensor of relations, and Config.Scored says which row of this tensor
+// belongs to a query.
 type RelationForm struct {
 	// Width is the number of entries of ρ.
 	Width int

@@ -4,7 +4,7 @@
 // docs/abilities.md defines the patterns, and says what it means to express one. [Decide] checks
 // every verdict with the model's own scores. A "yes" has parameters that express the pattern. A
 // "no" has an argument that the scores confirm, for random parameters or for parameters that a
-// search chose. The file table.go has an entry for each model.
+// search found. The file table.go has an entry for each model.
 package abilities
 
 import (
@@ -38,7 +38,7 @@ type Finding struct {
 // Differs reports whether the paper has a different verdict.
 func (f Finding) Differs() bool { return f.Paper != "" && f.Paper != f.Verdict }
 
-// Pattern is a pattern of relations.
+// Pattern is a property that relations can have together, such as symmetry or composition.
 type Pattern struct {
 	// Name identifies the pattern, and Short heads its column in a table.
 	Name, Short string

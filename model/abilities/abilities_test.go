@@ -103,7 +103,7 @@ const (
 	tablesEnd   = "<!-- end of the tables -->\n"
 )
 
-// docs/abilities.md contains the verdicts.
+// The tables in docs/abilities.md are up to date.
 func TestDocument(t *testing.T) {
 	const path = "../../docs/abilities.md"
 	data, err := os.ReadFile(path)

@@ -298,8 +298,8 @@ func hakeModuli(entities [][]float64, phases []float64, moduli ...[][2]float64) 
 	return literal(k, hake.hyper, map[string][][]float64{"entity": rows, "relation": relations})
 }
 
-// permuted holds the entities of permutations. r1 exchanges the first two numbers, r2 exchanges the
-// last two, and r3 is r1 followed by r2.
+// permuted holds the entities that the relations in permutations permute. r1 exchanges the first
+// two numbers, r2 exchanges the last two, and r3 is r1 followed by r2.
 var permuted = [][]float64{{1, 2, 3}, {2, 1, 3}, {2, 3, 1}, {1, 3, 2}, {3, 1, 2}}
 
 var permutations = [][]float64{

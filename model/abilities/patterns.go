@@ -65,8 +65,8 @@ type graph struct {
 	rules               []rule
 }
 
-// pattern parses the triples and rules of a pattern. Letters number the entities and variables.
-// Relations are numbered in the order in which truths names them.
+// pattern parses the triples and rules of a pattern. The letters of entities and variables become
+// indices. Relations are numbered in the order in which truths names them.
 func pattern(name, short, means, truths, falsehoods, rules string) *Pattern {
 	p := &Pattern{Name: name, Short: short, Means: means, True: truths, False: falsehoods, Rules: rules}
 	var relations []string

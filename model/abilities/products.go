@@ -75,8 +75,8 @@ func (c codes) entityRows(p *Pattern, list []block) [][]float64 {
 	return rows
 }
 
-// relationRows returns the rows of the relations. Their entries are number by number, as in the rows
-// of entities, or block by block.
+// relationRows returns the rows of the relations. Their entries are ordered number by number, as in
+// the rows of entities, or block by block if blockwise is set.
 func (c codes) relationRows(p *Pattern, list []block, blockwise bool) [][]float64 {
 	width, k := len(c.plain.relation[own]), len(list)
 	rows := zeros(p.relations, width*k)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// optimal is the greatest distance of a true triple. It allows for angles and unit vectors that
-	// float32 rounds.
+	// optimal is the greatest distance of a true triple. It is not 0, because float32 rounds angles
+	// and unit vectors.
 	optimal = 0x1p-20
 	// apart is the least distance of a false triple, and the least difference between the scores of
 	// true and false triples for products.
@@ -46,7 +46,7 @@ func (c construction) check(s subject, p *Pattern) error {
 	worst, best := f.least(p.truths), f.most(p.falsehoods)
 	switch {
 	case s.scale == products && !(worst >= best+apart):
-		return fmt.Errorf("the worst true triple scores %g, the best false one %g", worst, best)
+		return fmt.Errorf("the worst true triple scores %g, and the best false triple %g", worst, best)
 	case s.scale != products && !(worst >= -optimal && worst <= 0):
 		return fmt.Errorf("the worst true triple has the distance %g", -worst)
 	case s.scale != products && !(best <= -apart):
@@ -86,8 +86,8 @@ func (w *world) followsAll(p *Pattern) error {
 }
 
 // follows checks a rule for all entities. For distances, the distance of the conclusion is at most
-// stretch times the sum of the distances of the premises, so it is 0 if all of them are. For
-// products, the conclusion has the score of the only premise.
+// stretch times the sum of the distances of the premises, so it is 0 if all premises have the
+// distance 0. For products, the conclusion has the score of the only premise.
 func (w *world) follows(r rule) error {
 	if w.scale != products {
 		ratio, err := w.attack(onlyEntities, stretch*(1+rounding), func(f scores) float64 {

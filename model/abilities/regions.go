@@ -2,8 +2,9 @@ package abilities
 
 import "math"
 
-// This file contains the cells of BoxE and ExpressivE. A triple is true if it is in the region of its
-// relation. Constructions have one dimension, in which distances decide whether a triple is inside.
+// This file contains the cells of BoxE and ExpressivE. A triple is true if it is in the region of
+// its relation. Constructions have one dimension, where the distance of a triple decides whether it
+// is in the region.
 
 // box is a relation of BoxE: the centres of the head box and the tail box, and the size σ of both.
 type box struct{ head, tail, size float64 }
@@ -29,8 +30,8 @@ func boxes(entities [][]float64, relations ...box) construction {
 
 var boxEModel = func() map[string]cell {
 	narrow, wide := box{0, 0, 0.1}, box{0, 0, 1}
-	const moved = "Moving x and z by the same amount, and the bump of y back, keeps the premises and moves " +
-		"(x, r3, z) out of its boxes."
+	const moved = "Moving x and z by some vector, and the bump of y by its negative, keeps the premises true and " +
+		"moves (x, r3, z) out of its boxes."
 	return map[string]cell{
 		symmetry: yes("The boxes of r are equal.",
 			boxes([][]float64{{0.3, -0.6}, {0.6, -0.3}, {0, 0.3}}, narrow, box{0.6, -0.6, 0.1})),
@@ -115,8 +116,8 @@ var bijectiveLines = with(ofLines(true), map[string]cell{
 	freeOfZParadox: zParadox(plainShapes),
 })
 
-// slopes returns a bound on the stretching of the functional variant: √(1 + s²) for the largest
-// slope s.
+// slopes returns a bound on the factor by which the functional variant stretches distances: √(1 +
+// s²) for the largest slope s.
 func slopes(w *world) float64 { return math.Hypot(1, largestRelation(w)) }
 
 var expressiveModel = func() map[string]cell {

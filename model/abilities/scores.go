@@ -30,8 +30,9 @@ type subject struct {
 	scale scale
 }
 
-// parameters are the tensors of a model. Rows maps the name of a parameter to its rows. Tensors that
-// are missing are zero. If regions is not nil, it bounds the regions of the relations.
+// parameters are the tensors of a model. The map rows holds the rows of each tensor by its name.
+// Tensors that are missing from it are zero. If regions is not nil, it bounds the regions of the
+// relations.
 type parameters struct {
 	dim     int
 	hyper   map[string]float64
@@ -102,14 +103,14 @@ func (w *world) set(x parameters) error {
 	return nil
 }
 
-// scores scores triples of one model.
+// scores computes the scores of triples for one model.
 type scores struct {
 	model  model.Model
 	worker model.Worker
 	scale  scale
 }
 
-// build returns the scores of the present tensors.
+// build returns the scores for the current tensors.
 func (w *world) build() (scores, error) {
 	m, err := w.spec.New(w.config, w.tensors)
 	if err != nil {
@@ -177,7 +178,7 @@ func (w *world) draw(p model.Parameter, v float32, step float64) float32 {
 	return v
 }
 
-// every and onlyEntities choose axes.
+// every and onlyEntities report whether a check may change the parameters of an axis.
 func every(model.Axis) bool { return true }
 
 func onlyEntities(a model.Axis) bool { return a == model.PerEntity }

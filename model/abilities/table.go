@@ -43,7 +43,7 @@ var entries = map[string]entry{
 	"expressive-functional": {distances, bijectiveLines},
 }
 
-// These are the dimensions and hyper-parameters with which the proofs of a "no" try the models.
+// The proofs of a "no" test the models with these dimensions and hyper-parameters.
 var (
 	plainShapes   = []shape{{dim: 2}, {dim: 5}}
 	twoSegments   = map[string]float64{model.Segments: 2}
@@ -81,10 +81,11 @@ func yes(reason string, proof construction) cell { return cell{reason, proof} }
 
 func no(reason string, p proof) cell { return cell{reason, p} }
 
-// zParadox returns the cell of models whose scores are distances between two functions.
+// zParadox returns the cell of models whose scores are distances between a function of (h, r) and a
+// function of (r, t).
 func zParadox(shapes []shape) cell { return no(metric, bound{shapes: shapes}) }
 
-// with returns cells with changes.
+// with returns a copy of cells in which the cells of changes are added or replace others.
 func with(cells, changes map[string]cell) map[string]cell {
 	cells = maps.Clone(cells)
 	maps.Copy(cells, changes)
@@ -101,8 +102,8 @@ func onGrid(g grid) map[string]cell {
 	}
 }
 
-// ignoring returns the cells of a grid whose steps can ignore a coordinate. condition begins their
-// reasons, or is empty.
+// ignoring returns the cells of a grid whose steps can ignore a coordinate. Their reasons begin
+// with condition, which may be empty.
 func ignoring(g grid, condition string) map[string]cell {
 	ignores := condition + "r ignores a coordinate, and q compares it."
 	return with(onGrid(g), map[string]cell{

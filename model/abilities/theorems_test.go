@@ -94,7 +94,7 @@ func (r relation) s(t *testing.T, h, tail matrix) float64 {
 }
 
 // Theorem 3.1, symmetry: with Rᵗᵀ = ∓Rʰ and Rᶜᵀ = ±Rᶜ, exchanging head and tail does not change the
-// score. Other relations have triples whose converse is false.
+// score. For most other relations, a triple and its converse have different scores.
 func TestTheoremSymmetry(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	asymmetric := 0

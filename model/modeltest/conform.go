@@ -315,8 +315,8 @@ func (s Subject) batches(t *testing.T, b *kernel.Backend) {
 	}
 }
 
-// identity checks that two entities are the same if and only if all their parameters are equal, and
-// that such candidates have equal φ and scores.
+// identity checks that SameEntity returns true if and only if all parameters of two entities are
+// equal, and that equal entities have equal φ and scores as candidates.
 func (s Subject) identity(t *testing.T, b *kernel.Backend) {
 	m, parameters := s.model(t, 3, fillings[0])
 	const a, z = 2, entities - 1
@@ -357,7 +357,7 @@ func (s Subject) identity(t *testing.T, b *kernel.Backend) {
 	}
 }
 
-// allocations checks that workers do not allocate.
+// allocations checks that workers do not allocate after their first calls.
 func (s Subject) allocations(t *testing.T, b *kernel.Backend) {
 	m, _ := s.model(t, 9, fillings[0])
 	w := m.NewWorker(b)
