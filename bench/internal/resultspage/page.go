@@ -130,7 +130,7 @@ func differences(d *dataset) string {
 	return markdown(rows)
 }
 
-// commands returns the list of the commands that repeat the runs.
+// commands returns a code block with the commands that repeat the runs and evaluate the first one.
 func commands(d *dataset) string {
 	var b strings.Builder
 	b.WriteString("```sh\n")
