@@ -37,8 +37,8 @@ func spread(at []float64, gap, lo, hi float64) []float64 {
 		}
 		return 0
 	})
-	// A cluster is a run of touching labels. Its first label is at the mean of the positions that
-	// its labels prefer for it.
+	// A cluster is a run of touching labels. Each of them prefers some position of the first label,
+	// and the first label is placed at the mean of these positions.
 	type cluster struct{ first, n, sum float64 }
 	limited := func(c cluster) cluster {
 		c.first = min(max(c.sum/c.n, lo), hi-(c.n-1)*gap)

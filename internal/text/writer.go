@@ -12,8 +12,8 @@ import (
 // Writer escapes text as Escape does, except for line feeds and tabs, and writes it to another
 // writer. It is the last line of defence for a stream of lines and tables. The caller must escape
 // text that must not break a line or shift a column. On a terminal, a Writer lets the escape
-// sequences of a Style through unless two Writes split one. Several goroutines may use a Writer at
-// once.
+// sequences of a Style through, unless a sequence is split between two calls of Write. Several
+// goroutines may use a Writer at once.
 type Writer struct {
 	w      io.Writer
 	styled bool
