@@ -1,6 +1,6 @@
-// Command release writes the files of a release into a folder: an archive for each system with the
-// command mquine, its manual pages and shell completions, Python wheels that contain the command, and
-// SHA256SUMS.
+// Command release writes the files of a release into a folder: archives of the command mquine with
+// its manual pages and shell completions, one for each build; Python wheels that contain the
+// command; and SHA256SUMS.
 //
 //	go run ./internal/release -out dist
 //	go run ./internal/release -out dist -targets linux/amd64

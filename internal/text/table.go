@@ -38,7 +38,7 @@ func (t *Table) AppendRow(cells []any) { t.rows = append(t.rows, cells) }
 func (t *Table) Len() int { return len(t.rows) }
 
 // Write writes the title and the table as text, Markdown or LaTeX, followed by a line feed. It
-// shortens long text only on a terminal that is too narrow for it.
+// shortens long text only on a terminal that is too narrow for the table.
 func (t *Table) Write(w io.Writer, f Format) error {
 	var out string
 	switch f {

@@ -134,7 +134,7 @@ func fileOf(w io.Writer) *os.File {
 }
 
 // Unescaped returns the writer below a Writer, if w is one or leads to one through its method
-// Unwrap, and w otherwise. A progress bar needs the lower writer to write control characters.
+// Unwrap, and w otherwise. A progress bar writes control characters to the lower writer.
 func Unescaped(w io.Writer) io.Writer {
 	for next := w; ; {
 		switch x := next.(type) {
