@@ -79,8 +79,8 @@ func All() ([]Benchmark, error) {
 // best reports whether b is the machine's best backend.
 func (s *suite) best(b *kernel.Backend) bool { return b == s.backends[0] }
 
-// read returns the loop that reads a level of memory on one thread, or nil if the machine has no
-// such level.
+// read returns the limit of reads from a level of memory on one thread, or nil if the machine has
+// no such level.
 func (s *suite) read(l ceiling.Level) *limit {
 	size := l.Reading(1)
 	if size == 0 {

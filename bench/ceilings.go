@@ -26,7 +26,7 @@ func ceilings(s *suite) []Benchmark {
 	type loop struct {
 		of      string
 		ceiling ceiling.Ceiling
-		flops   float64 // floating-point operations per operation that the ceiling counts
+		flops   float64 // reported operations for each operation or term that the ceiling counts
 	}
 	groups := kernel.GroupNormOf(20)
 	for _, backend := range s.backends {

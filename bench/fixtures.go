@@ -167,9 +167,10 @@ func newModel(ctx context.Context, kind string, cfg model.Config, g *kg.Graph, m
 	return t.Model(), nil
 }
 
-// cachedCheckpoint returns the folder of a checkpoint in the user's cache, and creates it if it is
-// missing. Fitting takes seconds, and two compared revisions should use the same checkpoint. The
-// name contains the tier and clustered.Version, because the bytes depend on them.
+// cachedCheckpoint returns the folder of a checkpoint in the user's cache, and creates the
+// checkpoint if it is missing. Fitting takes seconds, and two compared revisions should use the
+// same checkpoint. The folder's name contains the tier and clustered.Version, because the bytes
+// depend on them.
 func cachedCheckpoint(ctx context.Context, g *kg.Graph, key, kind string, cfg model.Config) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -21,8 +21,8 @@ type operation struct {
 	limits []share
 }
 
-// share is a metric in percent: an amount per call, divided by the time of the call, relative to a
-// limit on that rate.
+// share is a metric in percent: a rate, which is an amount per call divided by the time of the
+// call, relative to the limit on this rate.
 type share struct {
 	unit   string
 	amount float64

@@ -9,9 +9,9 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// outOfCache is the size in bytes of a table of which a last-level cache holds only a small part.
-// With 64 MiB, the caches of some servers hold half of a table, and times vary from process to
-// process.
+// outOfCache is the size in bytes of a table that is far larger than most last-level caches. With
+// 64 MiB, the caches of some servers would hold half of the table, and times would vary from
+// process to process.
 const outOfCache = 256 << 20
 
 // panels scores a query block against panel after panel, as a ranking does, with features that
@@ -75,13 +75,15 @@ func int16Panel(b *kernel.Backend, k int) operation {
 	return o
 }
 
-// comparedBy returns the number of pairs that one call of panel scores.
+// comparedBy returns the number of pairs that p scores in one call, with k coordinates per
+// candidate.
 func comparedBy(p kernel.Panels, k int) float64 {
 	psi, _ := p.Words()
 	return float64(p.QueryBlock(k*psi) * p.NR)
 }
 
-// panel calls p with k coordinates per candidate, on values from vectors.
+// panel returns an operation that calls p with k coordinates per candidate. vectors returns the
+// values of queries and candidates.
 func panel(b *kernel.Backend, p kernel.Panels, k int, vectors func(n int) []uint32) operation {
 	psi, phi := p.Words()
 	block, size := p.QueryBlock(k*psi), k*phi*p.NR

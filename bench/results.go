@@ -16,7 +16,8 @@ import (
 
 // Result is one line of a file in the Go benchmark format.
 type Result struct {
-	// Name is the benchmark's name without "Benchmark" and the number of threads.
+	// Name is the benchmark's name without the prefix "Benchmark" and the number of threads at the
+	// end.
 	Name string
 	// Config contains the configuration lines above the result, and the comments that describe the
 	// run: commit, commit-time, measured, go, ceiling and round.

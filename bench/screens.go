@@ -14,9 +14,9 @@ import (
 // with many close scores (random, early) and with fewer (trained, clustered). An operation ranks
 // all test triples on both sides, once with each screen in turn.
 //
-// The times are medians of the processor time. auto/best is the median over the operations of
-// AutoScreen's time, divided by the time of the fastest fixed screen. pct-undecided is the share of
-// pairs that the int8 screen leaves to the fine codes.
+// The times are medians of the processor time. auto/best is a ratio: AutoScreen's time over the
+// time of the fastest fixed screen, as the median over the operations. pct-undecided is the share
+// of pairs that the int8 screen leaves to the fine codes.
 func screenChoices(s *suite) []Benchmark {
 	if !s.backends[0].Features.Has(kernel.FeatureVNNI) {
 		return nil // float32 is the only fast screen

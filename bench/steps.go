@@ -27,11 +27,11 @@ import (
 // cpu-ms/step is the median processor time of a step on all threads. pct-peak is the share of this
 // time that the step's terms would need at the ceilings of their operations on all threads. The
 // ceilings are measured between the steps. The terms are the multiply-adds of the three products,
-// B·C·F for each product and side, or the terms of a distance's scores and gradients. Sampling,
-// features, queries, their gradients and Adam count as lost time. The share is called pct-fma if
-// the products do not use float32 multiply-adds. pct-clock is the same share of the median
-// wall-clock time, which idle threads and other programs lengthen. GFLOP/s counts the products
-// alone.
+// B·C·F for each product and side (batch size, negatives, features), or the terms of a distance's
+// scores and gradients. Sampling, features, queries, their gradients and Adam count as lost time.
+// The share is called pct-fma if the products do not use float32 multiply-adds. pct-clock is the
+// same share of the median wall-clock time, which idle threads and other programs lengthen. GFLOP/s
+// counts the products alone.
 func trainingSteps(s *suite) []Benchmark {
 	shapes := map[int]*kg.Graph{}
 	backend := s.backends[0]

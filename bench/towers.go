@@ -14,8 +14,9 @@ import (
 )
 
 // dimOf returns the dimension at which a model is measured. For MQuinE and MQuadE, it is the MQuinE
-// paper's dimension on FB15k-237. For TuckER and ConvE, it is the dimension of their authors. For
-// other models, it is the largest dimension with which an entity has at most 1,000 parameters.
+// paper's dimension on FB15k-237. For TuckER and ConvE, it is the dimension that their authors
+// used. For other models, it is the largest dimension with which an entity has at most 1,000
+// parameters.
 func dimOf(name string) int {
 	switch name {
 	case "mquine", "mquade":
@@ -30,7 +31,7 @@ func dimOf(name string) int {
 	return d
 }
 
-// entityWidth returns the number of an entity's parameters, or math.MaxInt if d is not valid.
+// entityWidth returns the number of parameters of one entity, or math.MaxInt if d is not valid.
 func entityWidth(name string, d int) int {
 	spec, err := model.Lookup(name)
 	if err != nil {

@@ -79,10 +79,10 @@ func productsOf(
 	return list
 }
 
-// distances measures the scores and the gradients for a training step's block of 512 queries,
-// including their packing, and for pairs, with 64 feature rows for each query. A gradient of a
-// block has two terms for each term of a score, one for the query and one for the feature; a
-// gradient of a pair has one.
+// distances measures the scores and the gradients of a distance in a training step: for a block of
+// 512 queries, including packing, and for pairs of these queries with 64 feature rows each. A
+// gradient of a block has two terms for each term of a score, one for the query and one for the
+// feature; a gradient of a pair has one.
 func distances(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -154,7 +154,8 @@ func distance(
 }
 
 // smallProducts measures products of d × d float32 matrices in L1, the features of entities, and
-// the gradients of those features. GFLOP/s counts whole products without padding.
+// the gradients of those features. GFLOP/s does not count padding, and counts half of a product for
+// features, which are symmetric.
 func smallProducts(s *suite) []Benchmark {
 	const entities = 64
 	var list []Benchmark

@@ -37,7 +37,7 @@ func Build(ctx context.Context, revision, pkg, dir, label string) (b Binary, rem
 			if _, err := output(ctx, root, "git", "worktree", "remove", "--force", tree); err == nil {
 				return nil
 			}
-			// git worktree add was interrupted, so git has no record of the worktree.
+			// If git worktree add was interrupted, git has no record of the worktree.
 			err := os.RemoveAll(tree)
 			_, prune := output(ctx, root, "git", "worktree", "prune")
 			return errors.Join(err, prune)

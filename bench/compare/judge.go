@@ -118,7 +118,8 @@ func leastSample(confidence float64) int {
 // probability of at least confidence.
 const confidenceOfEach = 1 - (1-confidence)/2
 
-// ratio returns other over base, or over base and its control together, and the number of rounds.
+// ratio returns other over base, and the number of paired rounds, or 0 if the points have no
+// rounds. With rounds and a control, base is the geometric mean of base and control.
 func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
 	if of := pair(base, control, other); of != nil {
 		return summary(of, confidence), len(of)

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine simulates measurements on a shared machine. All passes of a round share a level that
-// drifts and sometimes jumps. Each pass has noise, and bursts make single passes much slower.
+// machine simulates measurements on a shared machine. All passes of a round share a level, which
+// drifts and sometimes jumps between rounds. Each pass has noise, and bursts make single passes
+// much slower.
 type machine struct {
 	rng          *rand.Rand
 	drift, noise float64
@@ -60,8 +61,9 @@ func tally(m machine, trials, rounds int, factor float64) map[Verdict]float64 {
 	return count
 }
 
-// TestVerdicts simulates many comparisons. With any noise, equal revisions are rarely called faster
-// or slower. With little noise, a change is detected, and so is the absence of a change.
+// TestVerdicts simulates many comparisons. At every level of noise, equal revisions are rarely
+// called faster or slower. With little noise, a change is detected, and so is the absence of a
+// change.
 func TestVerdicts(t *testing.T) {
 	const trials, rounds = 400, 10
 	quiet := machine{drift: 0.01, noise: 0.005, bursts: 0.02}
@@ -124,9 +126,9 @@ func TestRule(t *testing.T) {
 		{"within the effect", points(1.01), one, Same},
 		{"slower than the effect", points(1.03), one, Slower},
 		{"faster than the effect", points(0.97), one, Faster},
-		{"as much as the control", points(1.05), points(1.04), Inconclusive},
-		{"more than the control", points(1.1), points(1.04), Slower},
-		{"equal, but the control is not", points(1.015), points(1.03), Inconclusive},
+		{"little more than the control", points(1.05), points(1.04), Inconclusive},
+		{"much more than the control", points(1.1), points(1.04), Slower},
+		{"within the effect, but the control is not", points(1.015), points(1.03), Inconclusive},
 		{"an interval that contains the effect", points(1.0, 1.04), one, Inconclusive},
 		{"no control", points(1.03), nil, Slower},
 	} {

@@ -97,8 +97,8 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 	return runs, nil
 }
 
-// list runs each benchmark of a binary once and returns the names. This also fills the cache of
-// checkpoints.
+// list runs the selected benchmarks of a binary once and returns their names. The runs also fill
+// the cache of checkpoints.
 func (o PairOptions) list(ctx context.Context, b Binary) ([]string, error) {
 	_, results, err := b.run(ctx, o.Bench, "1x", o.Short)
 	return names(results), err

@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// keep is the share of a drawn cluster's triples that the sample keeps. A test split also contains
-// only a part of the triples of a query or an entity.
+// keep is the share of a drawn cluster's triples that the sample keeps. Likewise, a test split
+// contains only a part of the triples of a query or an entity.
 const keep = 0.25
 
 // design is a way to sample the population without replacement.

@@ -42,12 +42,12 @@ func main() {
 	flag.TextVar(&o.filter, "filter", o.filter, "filter of the ranks: none, train or all")
 	flag.IntVar(&o.size, "size", 2000, "mean number of triples in a sample")
 	flag.IntVar(&o.samples, "samples", 0,
-		"number of samples that measure the coverage, from the file or with -few; 0 skips it")
+		"number of samples that measure the coverage, drawn from the file or, with -few, simulated; 0: no coverage")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the samples")
 	flag.BoolVar(&o.few, "few", false, "simulate a few clusters instead of reading a file")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: go run ./bench/intervals [flags] FILE")
-		fmt.Fprintln(os.Stderr, "       FILE is from mquine eval --ranks, with both sides")
+		fmt.Fprintln(os.Stderr, "       FILE is written by mquine eval --ranks FILE, with the ranks of both sides")
 		fmt.Fprintln(os.Stderr, "       go run ./bench/intervals -few -samples N")
 		flag.PrintDefaults()
 	}

@@ -16,7 +16,7 @@ var families = []struct {
 	hue    int // in the roofline
 	about  string
 }{
-	{"Panel", true, 1, "scores a query block against panels of candidates from memory, and counts"},
+	{"Panel", true, 1, "scores a query block against panels of candidates from memory, and counts better candidates"},
 	{"Pair", true, 3, "scores a query against single rows of a table in memory"},
 	{"MatMulFMA", true, 4, "multiplies d × d matrices in float64, with fused multiply-adds"},
 	{"MatMul", true, 4, "multiplies d × d matrices in float64, rounding products and sums separately"},
@@ -36,14 +36,14 @@ var families = []struct {
 	{"Pack", false, 0, "computes and packs the features of all candidates"},
 	{"Evaluate", false, 0, "ranks 500 test triples on both sides under every filter, on all threads"},
 	{"Predict", false, 0, "finds the ten best answers to 32 queries, on all threads"},
-	{"TrainStep", false, 0, "computes a training step, on all threads"},
-	{"SplitTrainStep", false, 0, "computes a training step with two bfloat16 values for each float32"},
+	{"TrainStep", false, 0, "runs a training step, on all threads"},
+	{"SplitTrainStep", false, 0, "runs a training step with two bfloat16 values for each float32"},
 }
 
 // integers is the hue of int8 and int16 kernels in the roofline.
 const integers = 2
 
-// modelTitles contains the names of models in papers.
+// modelTitles contains the spellings of model names in papers.
 var modelTitles = map[string]string{
 	"mquine": "MQuinE", "mquade": "MQuadE", "transe-l1": "TransE (L1)", "transe-l2": "TransE (L2)",
 	"distmult": "DistMult", "complex": "ComplEx", "rotate": "RotatE", "protate": "pRotatE",
@@ -58,8 +58,8 @@ var rivalTitles = map[string]string{
 	"torch-unique": "PyTorch on distinct queries",
 }
 
-// describe returns the key=value pairs of a benchmark's name as a reader would say them:
-// "FB15k-237, ComplEx, d = 500".
+// describe returns the key=value pairs of a benchmark's name in readable form, such as "FB15k-237,
+// ComplEx, d = 500".
 func describe(shape string) string {
 	var parts []string
 	for _, pair := range strings.Fields(shape) {

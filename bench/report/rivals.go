@@ -85,7 +85,7 @@ func (c class) rivals(names []string) []contest {
 			e.Range = seconds(t.lo) + " to " + seconds(t.hi)
 		}
 		if reference := c.best(own[family+" "+shape], "sec/op"); reference > 0 && !e.Own {
-			// A round's ratio is less noisy than a ratio of medians.
+			// The median of the rounds' ratios is less noisy than the ratio of the medians.
 			if ratios := c.newestValues(name, "x-mquine"); len(ratios) > 0 {
 				e.slowdown = newEstimate(ratios)
 			} else {

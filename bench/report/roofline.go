@@ -14,7 +14,7 @@ import (
 type kernelPoint struct {
 	x, y  float64 // operations per byte, operations per second in units of 1e9
 	hue   int
-	kind  string // such as "Panel dot": one kernel of a kind has a label
+	kind  string // such as "Panel dot": one kernel of each kind has a label
 	hover string
 }
 

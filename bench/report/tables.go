@@ -76,7 +76,8 @@ func (c class) time(name string) float64 {
 // mainRates are the units to show, the most informative first.
 var mainRates = []string{"queries/s", "scores/s", "entities/s", "GFLOP/s", "GOP/s", "triples/s", "GB/s"}
 
-// cell returns a benchmark's cell. reference is the same benchmark on the tier generic, or "".
+// cell returns a benchmark's cell. reference is the name of the same benchmark on the tier generic,
+// or "".
 func (c class) cell(name, reference string) (out cell) {
 	if c.time(name) == 0 {
 		return out

@@ -19,7 +19,7 @@ type group struct {
 
 type chart struct {
 	Title, Last, Change string
-	Better, Worse       bool // whether a change exceeds the ranges
+	Better, Worse       bool // the ranges of the first and the last commit do not overlap
 	Picture             template.HTML
 }
 

@@ -26,7 +26,7 @@ func (j *job) check(ctx context.Context, counts []count) (differ int, err error)
 	var suspects []count
 	for _, c := range counts {
 		if int(c.place) < 0 || int(c.place) >= len(j.exact) {
-			return 0, fmt.Errorf("it ranked query %d of %d", c.place, len(j.exact))
+			return 0, fmt.Errorf("it ranked a query with index %d, but there are %d queries", c.place, len(j.exact))
 		}
 		if r := &j.exact[c.place]; c.better != r.Better || c.equal != r.Equal {
 			suspects = append(suspects, c)
@@ -76,7 +76,7 @@ func newChecker(j *job) *checker {
 
 func (c *checker) check(q query, t target, got count) error {
 	slack := queryOf(c.worker, q.Query, c.psi[:c.tower.Psi])
-	// Scores are float64 sums over ψ and φ, which are rounded to float32.
+	// Scores are float64 sums over ψ and φ, whose entries are rounded to float32.
 	c.backend.Pair(c.tower.Compare, c.scores, c.psi, c.phi, c.stride, c.ids)
 	size := c.size(c.psi)
 	band := func(e int32) float64 {

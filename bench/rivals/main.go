@@ -71,11 +71,11 @@ func newCommand() *cobra.Command {
   onednn        the same with Debian's libdnnl2
   plain         a plain Go loop over candidates
   torch         PyTorch, with every query scored
-  torch-unique  PyTorch, with repeated queries scored once, as mquine and the rivals above do
+  torch-unique  PyTorch, with repeated queries scored once, as in mquine and all rivals except torch
 
-The matrix products support models that compare by a dot product. A rival whose library is missing is
-left out, with a note on what to install. Candidate features are ready before the clock starts, for
-mquine too. The time covers queries, scores, counts and filters.
+The rivals gonum, openblas and onednn support models that compare by a dot product. A rival whose
+library is missing is left out, with a note on what to install. Candidate features are ready before the
+clock starts, for mquine too. The time covers queries, scores, counts and filters.
 
 A rival that needs longer than --budget for all queries is timed on evenly spaced blocks, and its time
 is extrapolated. The table marks such times.
@@ -100,7 +100,7 @@ the same loss and gradients.
 	f.StringVar(&o.model, "model", "", "`model` of a clustered checkpoint, which is created if it is missing")
 	f.IntVar(&o.dim, "dim", 0, "`dimension` of the clustered checkpoint")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint to use instead")
-	f.BoolVar(&o.all, "all", false, "all jobs of the comparison")
+	f.BoolVar(&o.all, "all", false, "run all jobs of the comparison")
 	f.BoolVar(&o.steps, "steps", false, "time training steps of MQuinE instead of an evaluation")
 	f.StringVar(&o.products, "products", "float32",
 		"`arithmetic` of the large products in mquine's steps: float32 or bf16x2 (AMX)")

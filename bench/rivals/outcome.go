@@ -13,8 +13,8 @@ var rivalNames = []string{"gonum", "openblas", "onednn", "plain", "torch", "torc
 
 // rival evaluates the queries of a job in its own way.
 type rival interface {
-	// rank counts for all targets. With a limit above 0, it counts for about that many targets, in
-	// evenly spaced blocks.
+	// rank counts the better and the equal candidates of all targets or, with a limit above 0, of
+	// about that many targets in evenly spaced blocks.
 	rank(ctx context.Context, limit int) (*outcome, error)
 	// about returns the version and the settings.
 	about() string

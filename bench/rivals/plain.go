@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// plainLoop scores with an idiomatic loop in Go without assembly, on all threads, with four sums at
-// a time.
+// plainLoop scores with an idiomatic loop in Go without assembly, on all threads, with several
+// partial sums.
 type plainLoop struct{ *job }
 
 // plainLoops holds the loop of each comparison that has one.

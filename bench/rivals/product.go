@@ -34,7 +34,7 @@ func (j *job) blocks() []int {
 	return slices.DeleteFunc([]int{64, 128, 256, 512, 1024}, func(m int) bool { return m > 64 && m*j.n > most })
 }
 
-// newMatrixRival returns a rival with the fastest of several block sizes.
+// newMatrixRival returns a rival with the fastest of the given block sizes.
 func newMatrixRival(ctx context.Context, j *job, s scorer, sizes []int) (*matrixRival, error) {
 	r := &matrixRival{job: j, scorer: s, workers: j.workers()}
 	if most := slices.Max(sizes); len(j.c) < most*j.n {

@@ -53,8 +53,8 @@ func newTorch(ctx context.Context, j *job, python string, unique bool) (*torch, 
 	})
 }
 
-// startTorch starts a program in a new folder and reads its first answer. prepare may add files to
-// the folder and returns the program's arguments.
+// startTorch writes a program to a new folder, starts it and reads its first answer. prepare may
+// add files to the folder and returns the program's arguments.
 func startTorch(
 	ctx context.Context, python, name string, text []byte, prepare func(folder string) ([]string, error),
 ) (_ *torch, err error) {
@@ -119,7 +119,7 @@ func findTorch(ctx context.Context, python string) (string, error) {
 			return p, nil
 		}
 	}
-	const install = "python3-torch and libopenblas0-pthread, or set --python to an interpreter that has it"
+	const install = "python3-torch and libopenblas0-pthread, or set --python to an interpreter that has PyTorch"
 	return "", missing("PyTorch", install)
 }
 

@@ -1,11 +1,11 @@
 // Package atomicfile writes files and folders that appear either complete or not at all. Begin with
 // Write and Folder.
 //
-// A writer creates a file or folder under a temporary name in the same folder, syncs it, renames
-// it, and syncs the parent folder. An error or a crash leaves the previous contents in place. A
-// temporary name has the form ".NAME.RANDOM.mquine-tmp", where RANDOM is 16 hexadecimal digits. The
-// writing process holds a lock on the file, so Sweep can recognise and remove the files that killed
-// processes left behind. Every writer sweeps the folder that it writes to.
+// A writer creates a file or folder under a temporary name in the folder of its final name, syncs
+// it, renames it, and syncs that folder. An error or a crash leaves the previous contents in place.
+// A temporary name has the form ".NAME.RANDOM.mquine-tmp", where RANDOM is 16 hexadecimal digits.
+// The writing process holds a lock on the file or folder, so Sweep can recognise and remove what
+// killed processes left behind. Every writer sweeps the folder that it writes to.
 package atomicfile
 
 import (

@@ -24,8 +24,8 @@ func (e *ExistsError) Is(target error) bool { return target == fs.ErrExist }
 
 // Folder creates the folder dir with the files that fill writes to a temporary folder. It creates
 // parent folders as needed. dir appears once all of its contents are on disk. Folder never replaces
-// anything: if dir already exists, the error is an ExistsError. After any other error, dir does not
-// exist.
+// anything: if dir already exists, the error is an ExistsError. After any other error, Folder has
+// not created dir, unless the last step failed, which syncs the parent folder.
 //
 // fill must sync the files that it writes, as Write, File and Folder do.
 func Folder(dir string, fill func(temporary string) error) error {
@@ -130,9 +130,9 @@ func (t *Temporary) release() {
 	t.lock = nil
 }
 
-// SyncFolder syncs the directory entries of a folder to disk. It does nothing if this user may not
-// read the folder, or if the file system cannot sync folders, as on Windows. In that case the files
-// are in place, and the system syncs the entries later.
+// SyncFolder syncs the directory entries of a folder to disk. It returns nil if this user cannot
+// read the folder, or if the file system cannot sync folders, as on Windows. In these cases, the
+// files are in place, and the system syncs the entries later.
 func SyncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {

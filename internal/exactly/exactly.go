@@ -1,5 +1,5 @@
-// Package exactly supports tests of error bounds. It computes sums, products and norms without
-// rounding, and tracks the largest ratio of an error to its bound.
+// Package exactly supports tests of error bounds. It computes sums and products without rounding,
+// and quotients and norms to 1,000 bits. It also tracks the largest ratio of an error to its bound.
 package exactly
 
 import (
@@ -63,7 +63,7 @@ func Norm(x []*big.Float) *big.Float {
 	return sum.Sqrt(sum)
 }
 
-// All converts every element of x.
+// All returns the elements of x as big.Floats.
 func All[X float32 | float64](x []X) []*big.Float {
 	all := make([]*big.Float, len(x))
 	for i, v := range x {
@@ -91,8 +91,8 @@ func (r *Ratio) See(err *big.Float, bound float64) float64 {
 	return ratio
 }
 
-// Check fails the test if an error exceeded its bound, or if the largest ratio is below least. With
-// both conditions, the test notices if the bound is multiplied by a factor that is less than least.
+// Check fails the test if an error exceeded its bound, or if the largest ratio is below least.
+// Together, the conditions detect any change of the bound by a factor below least or above 1/least.
 func (r *Ratio) Check(t testing.TB, least float64) {
 	t.Helper()
 	t.Logf("largest ratio of an error to its bound: %.4f", r.worst)

@@ -30,7 +30,7 @@ func TestRatio(t *testing.T) {
 	assert.False(t, check(0.9, [2]float64{0, 0}, [2]float64{-0.95, 1}, [2]float64{7, math.Inf(1)}))
 	assert.False(t, check(1, [2]float64{0x1p-300, 0x1p-300}))
 	assert.True(t, check(0.9, [2]float64{0.5, 1}), "not near the bound")
-	assert.True(t, check(0, [2]float64{1, 0}), "an error where there is none")
+	assert.True(t, check(0, [2]float64{1, 0}), "an error although the bound is 0")
 	assert.True(t, check(0, [2]float64{1, math.NaN()}))
 
 	var r Ratio

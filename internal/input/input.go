@@ -94,7 +94,7 @@ func newReader(ctx context.Context, from io.ReadCloser, size int64) *Reader {
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	for range chunks {
-		r.free <- nil // fill allocates it: most files need only one
+		r.free <- nil // fill allocates the chunk: most files need only one
 	}
 	go r.fill(from)
 	return r

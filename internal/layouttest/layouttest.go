@@ -23,7 +23,7 @@ type Layout struct {
 	ScrollWidth int      `json:"scrollWidth"`
 	Ground      string   `json:"ground"`
 	Ink         string   `json:"ink"`
-	Outside     []string `json:"outside"`  // elements beyond the right edge that nothing scrolls
+	Outside     []string `json:"outside"`  // elements beyond the right edge, except in parts that scroll
 	Overlaps    []string `json:"overlaps"` // blocks that cover the previous block, and texts that cover each other
 	Charts      int      `json:"charts"`   // visible charts
 	Smallest    float64  `json:"smallest"` // height of the smallest text in the charts, in pixels

@@ -7,6 +7,6 @@
 //   - exported names have doc comments, and comments after code name their subject (comments_test.go);
 //   - decisions have a number, a date, a status and a row in their table (decisions_test.go).
 //
-// Every failure names a file and a line. Each of these tests finally prints its number of failures in
-// each top-level folder. TestSample checks nothing: it prints random sentences for an editor to read.
+// Every failure names a file and a line. A test that fails ends with the number of failures in each
+// top-level folder. TestSample checks nothing: it prints random sentences for an editor to read.
 package lint

@@ -85,7 +85,7 @@ func (p *passage) add(line int, text string) {
 	p.text.WriteByte('\n')
 }
 
-// line returns the line of the file for a place in the passage.
+// line returns the line of the file for an offset in the passage.
 func (p *passage) line(offset int) int {
 	i := sort.Search(len(p.marks), func(i int) bool { return p.marks[i].offset > offset })
 	return p.marks[i-1].line

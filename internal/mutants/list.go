@@ -33,7 +33,7 @@ type mutation struct {
 	// Package and Test select the tests that must fail in short mode. Test is a pattern for go test
 	// -run.
 	Package, Test string
-	// Hangs means that the tests should hang, which then counts as caught.
+	// Hangs means that the change should make the tests hang. A hang then counts as caught.
 	Hangs bool
 	// Equivalent, if not empty, says why the change cannot affect results. The tests must then
 	// pass.

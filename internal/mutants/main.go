@@ -53,7 +53,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 		return flag.ErrHelp // flags has printed the error
 	}
 	if flags.NArg() > 0 || *jobs < 1 || *timeout <= 0 || *doc != "" && *names != "" {
-		fmt.Fprintln(progress, "mutants: want only flags, -jobs and -timeout above 0, and not both -doc and -run")
+		fmt.Fprintln(progress, "mutants: -jobs and -timeout must be positive, -doc and -run exclude each other, "+
+			"and there are no arguments besides flags")
 		return flag.ErrHelp
 	}
 	selected, err := regexp.Compile(*names)

@@ -54,7 +54,7 @@ type runner struct {
 }
 
 // run sets the verdicts of all mutations. It returns an error if there can be no verdicts, for
-// example because the tests fail without a mutation or ctx ended.
+// example because the tests fail without a mutation or ctx is cancelled.
 func (r *runner) run(ctx context.Context, all lists) error {
 	temp, err := os.MkdirTemp("", "mutants")
 	if err != nil {
@@ -125,7 +125,8 @@ func (r *runner) passing(ctx context.Context, all lists, temp string) error {
 	return group.Wait()
 }
 
-// try sets the verdict of a mutation, with its files in dir. After an error, there is no verdict.
+// try sets the verdict of a mutation. It creates temporary files in dir. After an error, there is
+// no verdict.
 func (r *runner) try(ctx context.Context, m *mutation, dir string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err

@@ -116,8 +116,8 @@ func (s *scale) widenLog(round bool) {
 	}
 }
 
-// widen makes room around a single value of a linear scale. If round is true, it extends any other range
-// to ticks. Such a range keeps an end at 0.
+// widen makes room around a single value of a linear scale. If round is true, it extends any other
+// range to ticks, and an end at 0 stays at 0.
 func (s *scale) widen(a *Axis, most int, round bool) {
 	if s.hi-s.lo <= max(1e-9*max(math.Abs(s.lo), math.Abs(s.hi)), 1/largest) {
 		room := max(math.Abs(s.lo)/2, 0.5)
@@ -160,7 +160,7 @@ func linearTicks(lo, hi, step float64) (ticks []float64) {
 
 // logTicks returns at most the given number of ticks: powers of ten, with multiples where there is
 // room. If there is no room for every power, it returns every nth power, for the smallest n that
-// fits. Within a factor of ten, the ticks may be linear.
+// fits. If hi is less than ten times lo, the ticks may be linear.
 func logTicks(lo, hi float64, most int) []float64 {
 	collect := func(factors []float64, every int) (ticks []float64) {
 		for e := int(math.Floor(math.Log10(lo))); e <= int(math.Ceil(math.Log10(hi))); e++ {

@@ -37,8 +37,8 @@ func spread(at []float64, gap, lo, hi float64) []float64 {
 		}
 		return 0
 	})
-	// A cluster is a run of touching labels. Its first label is at the mean of the positions that
-	// its labels prefer for it.
+	// A cluster is a run of touching labels. Each of them prefers some position of the first label,
+	// and the first label is placed at the mean of these positions.
 	type cluster struct{ first, n, sum float64 }
 	limited := func(c cluster) cluster {
 		c.first = min(max(c.sum/c.n, lo), hi-(c.n-1)*gap)
@@ -76,7 +76,7 @@ type obstacles struct {
 	lines []box // covered if necessary
 }
 
-// addLine adds the parts of a line between positions.
+// addLine adds small squares along the line through points.
 func (o *obstacles) addLine(points []position) {
 	const part = 6
 	for i := 1; i < len(points); i++ {
@@ -171,8 +171,8 @@ func (d *drawing) label(dot position, name, class string) bool {
 	return true
 }
 
-// mean returns the mean height of a line. The names of lines that end at the same place are in the
-// order of their means.
+// mean returns the mean y of a line. If lines end at the same place, their names are in the order
+// of their means.
 func (d *drawing) mean(series int) float64 {
 	sum, n := 0.0, 0.0
 	for _, p := range d.Series[series].Points {

@@ -21,8 +21,8 @@ type Chart struct {
 	Title  string
 	X, Y   Axis
 	Series []Series
-	// Horizontal turns a chart with X.Categories: the categories are rows, and Y runs from left to
-	// right.
+	// Horizontal swaps the axes of a chart with X.Categories: the categories are rows, and Y runs
+	// from left to right.
 	Horizontal bool
 	Note       string // a remark under the chart
 	// Description is for readers who cannot see the chart. The default is the title and, for each
@@ -93,7 +93,7 @@ type Point struct {
 	Hue          int    // overrides the hue of the series
 }
 
-// largest is the largest magnitude that can be drawn. Values below its inverse count as 0.
+// largest is the largest magnitude that can be drawn. Magnitudes below its inverse count as 0.
 const largest = 1e100
 
 // shown reports whether a value can be drawn on the axis.

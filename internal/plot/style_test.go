@@ -62,8 +62,8 @@ func lab(t *testing.T, colour string, vision [3][3]float64) [3]float64 {
 	return [3]float64{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
-// Hues are legible as text, and no two of them look alike to readers with any kind of colour
-// vision.
+// Hues are legible as text, and no two of them look alike with any of the kinds of colour vision in
+// visions.
 func TestPalettes(t *testing.T) {
 	for name, p := range map[string]palette{"light": light, "dark": dark} {
 		assert.GreaterOrEqual(t, contrast(t, p.ink, p.paper), 12.0, name)

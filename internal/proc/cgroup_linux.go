@@ -42,7 +42,7 @@ func (s system) groups() (list []group) {
 	return list
 }
 
-// mount is a mounted hierarchy of groups. The folder point shows the group root.
+// mount is a mounted hierarchy of groups. The group root appears as the folder point.
 type mount struct {
 	root, point string
 	unified     bool

@@ -23,9 +23,9 @@ type system struct {
 // rooms returns the room under each known limit. The limits count memory differently. An allocation
 // counts towards the commit limit and the limits on the address space and the data segment even
 // before anything writes to it, but the idle part of the heap remains available. The memory of the
-// machine and the limits of control groups count resident memory. Under these limits, the page cache,
-// including mapped checkpoints, counts as available, because the kernel drops it when memory is
-// needed.
+// machine and the limits of control groups cover only resident memory. Under these limits, the page
+// cache, including mapped checkpoints, counts as available, because the kernel drops it when memory
+// is needed.
 func (s system) rooms() []Room {
 	memory := s.table("proc/meminfo", kibibytes)
 	status := s.table("proc/self/status", kibibytes)
@@ -86,7 +86,7 @@ func (s system) read(path string) []byte {
 	return data
 }
 
-// The units of the values in a table.
+// These are the units of the values in a table.
 const (
 	singleBytes = 1
 	kibibytes   = 1 << 10

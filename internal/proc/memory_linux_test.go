@@ -61,7 +61,7 @@ func TestRooms(t *testing.T) {
 		want  []Room
 	}{
 		"nothing is known": {},
-		"the files are not what they should be": {files: map[string]string{
+		"the files are malformed": {files: map[string]string{
 			"proc/meminfo": "MemAvailable:\nfoo", "proc/self/status": "VmSize: x kB",
 			"proc/self/limits": "Max address space",
 			"proc/self/cgroup": "0\n:\n0::/a\n", "proc/self/mountinfo": "1 2 - cgroup2\n" + v2Mounts,

@@ -1,6 +1,6 @@
-// Command release writes the files of a release into a folder: an archive for each system with the
-// command mquine, its manual pages and shell completions, Python wheels that contain the command, and
-// SHA256SUMS.
+// Command release writes the files of a release into a folder: archives of the command mquine with
+// its manual pages and shell completions, one for each build; Python wheels that contain the
+// command; and SHA256SUMS.
 //
 //	go run ./internal/release -out dist
 //	go run ./internal/release -out dist -targets linux/amd64
@@ -28,17 +28,17 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// target is a system for which the command is built.
+// target is a build of the command for a system.
 type target struct {
 	os, arch string
-	// gpu selects the build with GPU support. It needs the dynamic loader of the system. All other
+	// gpu selects a build with GPU support, which needs the dynamic loader of the system. All other
 	// builds are static.
 	gpu bool
 	// wheel lists the platform tags of the wheel. If it is empty, there is no wheel.
 	wheel string
 }
 
-// targets are the systems of a release. Go requires at least Linux 3.2 and macOS 12.
+// targets are the builds of a release. Go requires at least Linux 3.2 and macOS 12.
 var targets = []target{
 	{os: "linux", arch: "amd64", wheel: "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64"},
 	{os: "linux", arch: "arm64", wheel: "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64"},

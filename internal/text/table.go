@@ -38,7 +38,7 @@ func (t *Table) AppendRow(cells []any) { t.rows = append(t.rows, cells) }
 func (t *Table) Len() int { return len(t.rows) }
 
 // Write writes the title and the table as text, Markdown or LaTeX, followed by a line feed. It
-// shortens long text only on a terminal that is too narrow for it.
+// shortens long text only on a terminal that is too narrow for the table.
 func (t *Table) Write(w io.Writer, f Format) error {
 	var out string
 	switch f {
@@ -131,8 +131,9 @@ func (t *Table) render(width int, best func(string) string) string {
 // cellText returns the text of a cell, escaped for a line.
 func cellText(cell any) string { return Escape(fmt.Sprint(cell)) }
 
-// limits returns the greatest width of each column, so that the table fits. Only columns of text
-// become narrower, the widest first. limits returns nil if the table fits anyway.
+// limits returns the maximum width of each column with which the table fits into the given width.
+// Only columns of text become narrower, the widest first. limits returns nil if the table fits
+// anyway.
 func (t *Table) limits(width int) []int {
 	const least = 8
 	var limits []int
@@ -166,8 +167,8 @@ func (t *Table) limits(width int) []int {
 	return limits
 }
 
-// Shorten replaces the middle of a line with … if the line is wider than most columns. The end of a
-// label often says more than its beginning, so Shorten keeps more of the end.
+// Shorten replaces the middle of a line with … if the line is wider than the given number of
+// columns. The end of a label often says more than its beginning, so Shorten keeps more of the end.
 func Shorten(line string, most int) string {
 	if text.StringWidthWithoutEscSequences(line) <= most {
 		return line

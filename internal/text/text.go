@@ -28,9 +28,9 @@ import (
 //   - other invisible characters, such as zero-width spaces, soft hyphens, fillers and tags:
 //     \u200b, \U000e0041
 //
-// Persian, Indic scripts and emoji need joiners (U+200C, U+200D) and variation selectors.
-// Escape keeps a single one after a visible character outside ASCII, and a joiner after U+FE0F. It
-// does not escape backslashes.
+// Persian, Indic scripts and emoji need joiners (U+200C, U+200D) and variation selectors. Escape
+// keeps a single joiner or selector after a visible character outside ASCII, and a joiner after
+// U+FE0F. It does not escape backslashes.
 func Escape(s string) string {
 	shown, _ := appendEscaped(nil, s, 0, "", goEscape)
 	if shown == nil {

@@ -12,8 +12,8 @@ import (
 // Writer escapes text as Escape does, except for line feeds and tabs, and writes it to another
 // writer. It is the last line of defence for a stream of lines and tables. The caller must escape
 // text that must not break a line or shift a column. On a terminal, a Writer lets the escape
-// sequences of a Style through unless two Writes split one. Several goroutines may use a Writer at
-// once.
+// sequences of a Style through, unless a sequence is split between two calls of Write. Several
+// goroutines may use a Writer at once.
 type Writer struct {
 	w      io.Writer
 	styled bool
@@ -134,7 +134,7 @@ func fileOf(w io.Writer) *os.File {
 }
 
 // Unescaped returns the writer below a Writer, if w is one or leads to one through its method
-// Unwrap, and w otherwise. A progress bar needs the lower writer to write control characters.
+// Unwrap, and w otherwise. A progress bar writes control characters to the lower writer.
 func Unescaped(w io.Writer) io.Writer {
 	for next := w; ; {
 		switch x := next.(type) {

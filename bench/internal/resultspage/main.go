@@ -2,9 +2,9 @@
 //
 //	go run ./bench/internal/resultspage
 //
-// datasets.jsonl lists the data sets, and NAME.jsonl lists the runs on each, with one JSON object
-// per line. page.md.tmpl contains the text around the tables. The test fails when the committed
-// page is stale.
+// datasets.jsonl lists the data sets, and NAME.jsonl lists the runs on the data set NAME. Both have
+// one JSON object per line. page.md.tmpl contains the text around the tables. TestPage fails if the
+// committed page is stale.
 package main
 
 import (

@@ -202,14 +202,16 @@ func (p difference) chance() string {
 	return fmt.Sprint(*p.P)
 }
 
-// commands returns the list of the commands that repeat the runs.
+// commands returns a code block with the commands that repeat the tuned runs and evaluate the best one.
 func commands(d *dataset) string {
 	var b strings.Builder
 	b.WriteString("```sh\n")
 	for _, r := range d.runs {
-		fmt.Fprintf(&b, "mquine train --data %s %s --out ./%s\n", d.Name, r.Options, r.Run)
+		if r.Group == "" {
+			fmt.Fprintf(&b, "mquine train --data %s %s --out ./%s\n", d.Name, r.Options, r.Run)
+		}
 	}
-	fmt.Fprintf(&b, "mquine eval ./%s/best --data %s\n```", d.runs[0].Run, d.Name)
+	fmt.Fprintf(&b, "mquine eval ./%s/best --data %s\n```", d.Best, d.Name)
 	return b.String()
 }
 

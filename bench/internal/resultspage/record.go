@@ -11,7 +11,8 @@ import (
 )
 
 // protocols lists the side/filter pairs of an MRR, in the order of the tables. The text of the
-// MQuinE paper describes tail/train, but its figures need tail/all (docs/evaluation.md).
+// MQuinE paper describes tail/train, but its figures are possible only on tail/all
+// (docs/evaluation.md).
 var protocols = []string{"tail/train", "head/train", "both/train", "tail/all", "head/all", "both/all"}
 
 // These are the main protocols of the tables.
@@ -20,15 +21,15 @@ const (
 	fullProtocol  = "both/all"
 )
 
-// dataset is a line of datasets.jsonl, with the runs of its file.
+// dataset is a line of datasets.jsonl, together with the runs on that data set.
 type dataset struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	// Best is the name of the run with the best validation MRR. It is empty if the data set has no
 	// tuned recipe.
 	Best string `json:"best"`
-	// Paper is the test MRR that the MQuinE paper reports, which the tables compare with tail/all,
-	// or 0 if it reports none.
+	// Paper is the test MRR that the MQuinE paper reports, or 0 if it reports none. The tables
+	// compare it with tail/all.
 	Paper float64 `json:"paper"`
 
 	runs []record
@@ -129,8 +130,8 @@ func readLines[T any](path string) ([]T, error) {
 	}
 }
 
-// rounding is the largest difference between a figure of four digits and the same figure computed
-// from two others.
+// rounding is the largest difference between a figure and its value computed from two other
+// figures, if all three are rounded to four digits.
 const rounding = 1.01e-4
 
 // run returns the run with the given name, or nil.
@@ -143,7 +144,7 @@ func (d *dataset) run(name string) *record {
 	return nil
 }
 
-// check returns an error for typing mistakes, such as figures that contradict each other.
+// check returns an error if the runs contain mistakes, such as figures that contradict each other.
 func (d *dataset) check(path string) error {
 	earlier := map[string]record{}
 	for i, r := range d.runs {
@@ -189,10 +190,10 @@ func (d *dataset) check(path string) error {
 				return bad("%s is not %v above %s", p.Protocol, p.Difference, p.Less)
 			}
 			if (p.Low == nil) != (p.High == nil) {
-				return bad("the interval of the difference to %s has one end", p.Less)
+				return bad("the interval of the difference from %s has only one end", p.Less)
 			}
 			if p.Low != nil && !(*p.Low <= p.Difference && p.Difference <= *p.High) {
-				return bad("the difference to %s is outside its interval", p.Less)
+				return bad("the difference from %s is outside its interval", p.Less)
 			}
 		}
 		earlier[r.Run] = r

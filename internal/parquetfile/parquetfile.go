@@ -1,0 +1,120 @@
+// Package parquetfile writes tables as Apache Parquet files.
+package parquetfile
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+)
+
+// Column describes a column, which must not be null.
+type Column struct {
+	Name string
+	// Type is String for labels, which are stored in a dictionary, Int32 or Float64.
+	Type reflect.Kind
+}
+
+// rowGroup is the number of rows in a row group. Its columns are in memory until it is complete.
+const rowGroup = 1 << 20
+
+// Writer converts tab-separated lines to a Parquet file. The lines have one field for each column
+// and no header. Call Close at the end.
+type Writer struct {
+	columns []Column
+	out     *parquet.Writer
+	rest    []byte // the beginning of a line that is not complete
+	rows    []parquet.Row
+}
+
+// NewWriter returns a Writer to w. The file depends only on the columns and the lines.
+func NewWriter(w io.Writer, columns []Column) *Writer {
+	types := map[reflect.Kind]reflect.Type{
+		reflect.String: reflect.TypeFor[string](), reflect.Int32: reflect.TypeFor[int32](),
+		reflect.Float64: reflect.TypeFor[float64](),
+	}
+	fields := make([]reflect.StructField, len(columns))
+	for i, c := range columns {
+		tag := c.Name
+		if c.Type == reflect.String {
+			tag += ",dict"
+		}
+		fields[i] = reflect.StructField{
+			Name: "C" + strconv.Itoa(i), Type: types[c.Type], Tag: reflect.StructTag(`parquet:"` + tag + `"`),
+		}
+	}
+	schema := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Elem().Interface())
+	out := parquet.NewWriter(w, schema, parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(rowGroup),
+		parquet.CreatedBy("mquine", "", ""))
+	return &Writer{columns: columns, out: out}
+}
+
+// Write converts the complete lines of data.
+func (w *Writer) Write(data []byte) (int, error) {
+	n := len(data)
+	for {
+		line, rest, complete := bytes.Cut(data, []byte("\n"))
+		if !complete {
+			w.rest = append(w.rest, data...)
+			return n, w.flush()
+		}
+		if len(w.rest) > 0 {
+			line = append(w.rest, line...)
+		}
+		if err := w.add(line); err != nil {
+			return 0, err
+		}
+		w.rest, data = w.rest[:0], rest
+	}
+}
+
+// add adds a line.
+func (w *Writer) add(line []byte) error {
+	row := make(parquet.Row, len(w.columns))
+	for i, c := range w.columns {
+		field, rest, more := bytes.Cut(line, []byte("\t"))
+		if more != (i < len(w.columns)-1) {
+			return fmt.Errorf("a line for Parquet does not have %d fields", len(w.columns))
+		}
+		line = rest
+		v, err := value(c.Type, string(field))
+		if err != nil {
+			return fmt.Errorf("column %s: %w", c.Name, err)
+		}
+		row[i] = v.Level(0, 0, i)
+	}
+	w.rows = append(w.rows, row)
+	return nil
+}
+
+// value converts a field.
+func value(kind reflect.Kind, field string) (parquet.Value, error) {
+	switch kind {
+	case reflect.Int32:
+		n, err := strconv.ParseInt(field, 10, 32)
+		return parquet.Int32Value(int32(n)), err
+	case reflect.Float64:
+		x, err := strconv.ParseFloat(field, 64)
+		return parquet.DoubleValue(x), err
+	}
+	return parquet.ByteArrayValue([]byte(field)), nil
+}
+
+// flush passes on the rows.
+func (w *Writer) flush() error {
+	_, err := w.out.WriteRows(w.rows)
+	w.rows = w.rows[:0]
+	return err
+}
+
+// Close completes the file. A line that does not end is an error.
+func (w *Writer) Close() error {
+	if len(w.rest) > 0 {
+		return fmt.Errorf("the last line for Parquet does not end")
+	}
+	return w.out.Close()
+}
