@@ -35,7 +35,7 @@ type Planted struct {
 	Implied int
 }
 
-// patterns lists the regularities of all facts.
+// patterns lists the regularities that Families plants, without their counts.
 var patterns = []Pattern{
 	{Kind: Symmetric, Relations: []int32{hasSpouse}},
 	{Kind: Symmetric, Relations: []int32{hasSibling}},
