@@ -29,7 +29,7 @@ func NewIndex(g *Graph) *Index {
 	return x
 }
 
-// Bytes returns the size of the index in memory.
+// Bytes returns how many bytes of memory the index uses.
 func (x *Index) Bytes() (n int64) {
 	for _, a := range x.sides {
 		n += 4 * int64(len(a.rowStart)+len(a.relations)+len(a.answerStart)+len(a.entities))

@@ -37,7 +37,8 @@ var tucker = &Format{
 		}
 		c, err := f.tuckER(entity, relation.pick(rows), interleaved, core, "bn0", "bn1")
 		if err == nil {
-			c.Notes = append(c.Notes, "TuckER's code applies a sigmoid to scores; mquine ranks and prints them without it")
+			c.Notes = append(c.Notes,
+				"TuckER's code applies a sigmoid to scores; mquine ranks and prints them without it")
 		}
 		return c, err
 	},

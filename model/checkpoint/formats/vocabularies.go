@@ -19,7 +19,7 @@ type vocabularyFiles struct {
 	kg.VocabularyLayout
 }
 
-// The vocabulary files of the tools.
+// These are the vocabulary files of the tools.
 var (
 	dictFiles   = vocabularyFiles{"entities.dict", "relations.dict", kg.VocabularyLayout{}}
 	tsvFiles    = vocabularyFiles{"entities.tsv", "relations.tsv", kg.VocabularyLayout{}}

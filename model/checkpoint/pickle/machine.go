@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The instructions, with Python's names.
+// These are the instructions of a pickle, with Python's names.
 const (
 	opMark           = '('
 	opStop           = '.'

@@ -15,7 +15,7 @@ import (
 // Type is the type of a tensor's elements.
 type Type uint8
 
-// The types of elements.
+// These are the types of elements.
 const (
 	Float32 Type = iota
 	Float64
