@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 )
 
-// SHA256 returns the SHA-256 digest, in hexadecimal digits, of all triples as labels: of the lines
-// head<TAB>relation<TAB>tail of train, valid and test, in this order. It depends neither on
-// identifiers nor on compression. For plain text files with LF line ends, the command "cat
-// train.txt valid.txt test.txt | sha256sum" prints the same digest.
+// SHA256 returns the SHA-256 digest of all triples, in hexadecimal digits. It hashes the labels in
+// lines head<TAB>relation<TAB>tail: the triples of train, then of valid and of test. The digest
+// depends neither on identifiers nor on compression. For plain text files with LF line ends, the
+// command "cat train.txt valid.txt test.txt | sha256sum" prints the same digest.
 func (g *Graph) SHA256(ctx context.Context) (string, error) {
 	digest := sha256.New()
 	lines := bufio.NewWriterSize(digest, 1<<16)

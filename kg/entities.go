@@ -14,7 +14,7 @@ import (
 
 // ReadList reads distinct labels of v, one in each line, and returns their identifiers. kind is
 // "entity" or "relation". The file may be compressed (.gz, .zst). An error names the file and the
-// line, and says that owner lacks an unknown label.
+// line. If v lacks a label, the error says that owner, such as "the checkpoint", has no such label.
 func ReadList(ctx context.Context, path, owner, kind string, v *Vocabulary) (ids []int32, err error) {
 	seen := map[int32]int{} // the line of each label
 	err = newOpening().readFile(ctx, path, func(l *lines) error {
@@ -43,11 +43,11 @@ func ReadList(ctx context.Context, path, owner, kind string, v *Vocabulary) (ids
 	return ids, err
 }
 
-// ReadCandidates reads the candidates of queries. Each line lists the candidates of one query, which
-// are labels of v separated by tabs and may repeat; the target of query i, answers[i], must not be
-// among them. The result holds a list of identifiers in ascending order for each query. The file may
-// be compressed (.gz, .zst). An error names the file and the line, and says that owner lacks an
-// unknown label.
+// ReadCandidates reads the candidates of queries. Each line lists the candidates of one query, as
+// labels of v separated by tabs. Labels may repeat, but line i must not list answers[i], the target
+// of query i. For each query, the result holds a list of identifiers in ascending order. The file
+// may be compressed (.gz, .zst). An error names the file and the line. If v lacks a label, the
+// error says that owner has no such label.
 func ReadCandidates(ctx context.Context, path, owner string, v *Vocabulary, answers []int32) ([][]int32, error) {
 	lists := make([][]int32, 0, len(answers))
 	err := newOpening().readFile(ctx, path, func(l *lines) error {
@@ -110,13 +110,13 @@ func (v *Vocabulary) Find(owner, kind, label string) (int32, error) {
 type Types struct {
 	path    string
 	members map[string][]int32 // by type
-	named   map[string]string  // the type with a readable name; empty if there are several
+	named   map[string]string  // by readable name: the type, or "" if several types share the name
 }
 
-// ReadTypes reads the types of the entities of v. Each line is an entity and its type, separated by a
-// tab, and optionally a readable name of the type. An entity has a line for each of its types.
-// Entities that v lacks are allowed. The file may be compressed (.gz, .zst). An error names the file
-// and the line.
+// ReadTypes reads the types of the entities of v. Each line is an entity and its type, separated by
+// a tab, and optionally a readable name of the type. An entity has a line for each of its types.
+// ReadTypes skips entities that v lacks. The file may be compressed (.gz, .zst). An error names the
+// file and the line.
 func ReadTypes(ctx context.Context, path string, v *Vocabulary) (*Types, error) {
 	types := &Types{path: path, members: map[string][]int32{}, named: map[string]string{}}
 	err := newOpening().readFile(ctx, path, func(l *lines) error {

@@ -95,6 +95,6 @@ func ExampleGraph_Relabel() {
 	_, err = g.Relabel(kg.NewVocabulary("a"), kg.NewVocabulary("r"))
 	fmt.Println(err)
 	// Output:
-	// [{2 0 1}] [1 entity only in the checkpoint stays a candidate]
+	// [{2 0 1}] [1 entity that is only in the checkpoint stays a candidate]
 	// data set small: the checkpoint lacks 1 entity of the data (b): use the checkpoint's data set
 }

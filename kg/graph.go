@@ -25,7 +25,7 @@ type Graph struct {
 // Has reports whether the data set has the split.
 func (g *Graph) Has(s Split) bool { return g.Splits[s] != nil }
 
-// Bytes returns approximately how much memory the triples and labels use.
+// Bytes returns approximately how many bytes of memory the triples and labels use.
 func (g *Graph) Bytes() (n int64) {
 	for _, triples := range g.Splits {
 		n += int64(len(triples)) * int64(unsafe.Sizeof(Triple{}))
@@ -65,7 +65,7 @@ func (g *Graph) describeDefects() []string {
 			continue
 		}
 		if repeats := len(g.Splits[s]) - distinct.in(s); repeats > 0 {
-			note("%v: %s an earlier one; repeats stay queries, but count once as known answers and in training",
+			note("%v: %s an earlier one; repeats remain queries, but count only once as known answers and in training",
 				s, text.Count(repeats, "triple repeats", "triples repeat"))
 		}
 	}

@@ -29,7 +29,7 @@ func NewIndex(g *Graph) *Index {
 	return x
 }
 
-// Bytes returns the size of the index in memory.
+// Bytes returns how many bytes of memory the index uses.
 func (x *Index) Bytes() (n int64) {
 	for _, a := range x.sides {
 		n += 4 * int64(len(a.rowStart)+len(a.relations)+len(a.answerStart)+len(a.entities))
@@ -137,7 +137,8 @@ func newAdjacency(g *Graph, side Side) adjacency {
 // keys of anchor a are at bounds[a] to bounds[a+1] − 1.
 func bucketByAnchor(g *Graph, side Side) (keys []uint64, bounds []uint32) {
 	// This is a counting sort. The counts are stored two places higher, so after the prefix sums
-	// bounds[a+1] is the start of bucket a. Filling the bucket advances it to the end.
+	// bounds[a+1] is the start of bucket a. Filling the bucket advances bounds[a+1] to the end of
+	// the bucket.
 	bounds = make([]uint32, g.Entities.Len()+2)
 	total := 0
 	for _, triples := range g.Splits {
@@ -162,7 +163,7 @@ func bucketByAnchor(g *Graph, side Side) (keys []uint64, bounds []uint32) {
 	return keys, bounds[:len(bounds)-1]
 }
 
-// tally counts the distinct triples for every set of splits that contain them.
+// tally counts the distinct triples by the set of splits that contain them.
 type tally [1 << NumSplits]int
 
 func (a adjacency) tally() (t tally) {

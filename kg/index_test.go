@@ -116,7 +116,7 @@ func TestAnswersHaveNoSpareCapacity(t *testing.T) {
 	assert.Equal(t, []int32{2}, x.Answers(Query{Tail, 0, 1}).Entities)
 }
 
-// The heap grows by the sizes that the graph and its index report.
+// The heap grows by about the sizes that the graph and its index report.
 func TestBytes(t *testing.T) {
 	const entities, triples = 20_000, 300_000
 	heap := func() int64 {

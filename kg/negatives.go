@@ -16,9 +16,9 @@ func negativesFiles(s Split) []string {
 }
 
 // ReadNegatives reads the false triples that belong to a split of g, for triple classification:
-// valid_negatives.txt or test_negatives.txt in the folder of g. The file may contain N-Triples (.nt),
-// and may be compressed (.gz, .zst). The triples have the identifiers of g. Without the file, the
-// result is nil. A label that g lacks is an error with the file and the line.
+// valid_negatives.txt or test_negatives.txt in the folder of g. The file may contain N-Triples
+// (.nt), and may be compressed (.gz, .zst). The triples have the identifiers of g. Without the
+// file, the result is nil. If g lacks a label, the error names the file and the line.
 func ReadNegatives(ctx context.Context, g *Graph, s Split) ([]Triple, error) {
 	if g.Dir == "" {
 		return nil, nil
@@ -37,7 +37,7 @@ func ReadNegatives(ctx context.Context, g *Graph, s Split) ([]Triple, error) {
 		if id, ok := v.lookup(label); ok {
 			return id, nil
 		}
-		return 0, fmt.Errorf("unknown %s %.200q: a false triple has labels of the data set", kind, label)
+		return 0, fmt.Errorf("unknown %s %.200q: a false triple may contain only labels of the data set", kind, label)
 	}
 	negatives := []Triple{}
 	add := func(head, relation, tail []byte) error {

@@ -172,8 +172,8 @@ func FuzzReadNTriples(f *testing.F) {
 		}
 		require.NoError(t, checkLabels(table.entities))
 		require.NoError(t, checkLabels(table.relations))
-		// With brackets around the IRIs, the labels are terms again, and these have the same
-		// labels.
+		// With brackets around the IRIs, the labels are terms of N-Triples, and reading these terms
+		// gives the same labels.
 		term := func(label string) string {
 			if strings.HasPrefix(label, `"`) || strings.HasPrefix(label, "_:") {
 				return label

@@ -52,7 +52,7 @@ func TestOpenComparesPublicDatasets(t *testing.T) {
 	assert.NotContains(t, strings.Join(g.Notes, "\n"), "public data set")
 }
 
-// Every installed public data set has the published numbers of triples.
+// If all public data sets are installed, each has the published numbers of triples.
 func TestRealDatasetsOpenWithoutADifference(t *testing.T) {
 	realData(t)
 	for name := range published {

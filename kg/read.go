@@ -27,8 +27,9 @@ func DataDir() (string, error) {
 	return filepath.Join(cache, "mquine", "datasets"), nil
 }
 
-// Installed returns the sorted names of the data sets in DataDir, which are the folders with a
-// split. It returns no names if DataDir does not exist.
+// Installed returns the sorted names of the data sets in DataDir. Every folder that contains a
+// split is a data set, unless its name begins with a dot. If DataDir does not exist, Installed
+// returns no names.
 func Installed() ([]string, error) {
 	dir, err := DataDir()
 	if err != nil {
@@ -54,10 +55,10 @@ func Installed() ([]string, error) {
 // otherwise it is the name of a folder in DataDir.
 //
 // The folder contains at least one of the splits train, valid and test, as tab-separated text
-// (.txt) or N-Triples (.nt), and either may be compressed (.gz, .zst). Open numbers labels in the
-// order of their first appearance in train, valid and test, head before tail. If the folder
-// contains a vocabulary file, Open uses the identifiers in it, and the file must contain every
-// label:
+// (.txt) or N-Triples (.nt). Files of either format may be compressed (.gz, .zst). Open numbers
+// labels in the order of their first appearance in train, valid and test, head before tail. If the
+// folder contains a vocabulary file, Open uses the identifiers in it, and the file must contain
+// every label:
 //
 //	entities.dict  entity_ids.del    id<TAB>label, as the RotatE repository and LibKGE write it
 //	entities.tsv                     id<TAB>label
@@ -68,8 +69,8 @@ func Installed() ([]string, error) {
 // identifies the same node in all files. The label of a literal is its canonical form, such as
 // "chat"@fr. An error about the contents of a file names the file and the line.
 //
-// An empty split is an error. A public data set in DataDir is also an error if one of its splits
-// does not have the published number of triples, because filters would miss known answers.
+// An empty split is an error. For a public data set in DataDir, a split that does not have the
+// published number of triples is also an error, because filters might miss known answers.
 func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
 	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset) })

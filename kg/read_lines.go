@@ -20,14 +20,15 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// compressions lists the extensions of compressed text files. The first one means no compression.
+// compressions lists the extensions that say how a text file is compressed. The first, "", means
+// that it is not.
 var compressions = []string{"", ".gz", ".zst"}
 
 // maxLine is the length in bytes of the longest line that a reader accepts.
 const maxLine = 1 << 18
 
 // maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command
-// has the same limit.
+// has the same default limit.
 const maxWindow = 1 << 27
 
 // lines reads a text file line by line. Lines end with LF or CRLF, which is optional after the last
@@ -116,7 +117,8 @@ func newLines(ctx context.Context, path string, text io.Reader) *lines {
 	return &lines{ctx: ctx, path: path, text: bufio.NewReaderSize(text, maxLine), advance: func(int64) {}}
 }
 
-// next returns the next line without its end, valid until the next call, or io.EOF.
+// next returns the next line without its line end, or io.EOF. The line is valid until the next
+// call.
 func (l *lines) next() ([]byte, error) {
 	const linesPerCheck, linesPerReport = 1 << 12, 1 << 16
 	if l.n%linesPerCheck == 0 {

@@ -2,7 +2,7 @@ package kg
 
 import "sync"
 
-// OpenProgress is the progress of Open.
+// OpenProgress says how much of a data set Open has read.
 type OpenProgress struct {
 	// Bytes counts the stored (compressed) bytes that Open has read, and Total is the size of all
 	// files. Named pipes do not count towards Total.

@@ -109,7 +109,8 @@ func TestOpenNotesDefects(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, g.Splits[Train], 4)
 	assert.Equal(t, []string{
-		"train: 2 triples repeat an earlier one; repeats stay queries, but count once as known answers and in training",
+		"train: 2 triples repeat an earlier one; repeats remain queries, but count only once as known answers " +
+			"and in training",
 		"train and valid share 2 triples",
 		"train and test share 1 triple",
 		"valid and test share 1 triple",

@@ -39,7 +39,8 @@ func ReadVocabularyLayout(ctx context.Context, path string, layout VocabularyLay
 	return v, err
 }
 
-// ParseVocabulary is like ReadVocabulary, but reads uncompressed text. Errors call the text name.
+// ParseVocabulary is like ReadVocabulary, but reads uncompressed text. Errors refer to the text as
+// name.
 func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabulary, error) {
 	return readNumbered(newLines(ctx, name, text))
 }
@@ -92,7 +93,7 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 			return nil, l.errorf("%w", err)
 		}
 		switch {
-		case id < uint64(ordered): // found before the end, because a compressed file may repeat a line very often
+		case id < uint64(ordered): // checked early, because a compressed file may repeat a line very often
 			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
 				id, begin+int(id))
 		case ordered == len(entries) && id == uint64(ordered):

@@ -101,7 +101,8 @@ func TestIncompleteRealDatasetsOpen(t *testing.T) {
 	}
 }
 
-// The evaluation protocols of other tools state how long the longest lists of known answers are.
+// The longest lists of known answers have the lengths that the evaluation protocols of other tools
+// state.
 func TestLongestKnownAnswersOfRealData(t *testing.T) {
 	for name, want := range map[string][2]int{
 		"fb15k-237": {Tail: 954, Head: 4364},
@@ -127,7 +128,7 @@ func TestLongestKnownAnswersOfRealData(t *testing.T) {
 }
 
 // The numbers of test triples by category (LibKGE's rule) and of distinct queries of the test split
-// equal an independent count.
+// equal the results of an independent count.
 func TestCategoriesAndQueriesOfRealData(t *testing.T) {
 	type categories [NumCategories]int
 	type counts struct {

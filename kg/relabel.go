@@ -31,12 +31,12 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 		}
 	}
 	if extra := entities.Len() - g.Entities.Len(); extra > 0 {
-		verb := "stay candidates"
+		rest := "that are only in the checkpoint stay candidates"
 		if extra == 1 {
-			verb = "stays a candidate"
+			rest = "that is only in the checkpoint stays a candidate"
 		}
 		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
-			fmt.Sprintf("%s only in the checkpoint %s", text.Count(extra, "entity", "entities"), verb))
+			fmt.Sprintf("%s %s", text.Count(extra, "entity", "entities"), rest))
 	}
 	return out, nil
 }

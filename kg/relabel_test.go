@@ -16,7 +16,7 @@ func TestRelabel(t *testing.T) {
 	assert.Equal(t, []Triple{{3, 1, 2}, {1, 0, 3}}, out.Splits[Train])
 	assert.Nil(t, out.Splits[Valid], "a missing split stays missing")
 	assert.NotNil(t, out.Splits[Test], "an empty split stays empty")
-	assert.Equal(t, []string{"1 entity only in the checkpoint stays a candidate"}, out.Notes)
+	assert.Equal(t, []string{"1 entity that is only in the checkpoint stays a candidate"}, out.Notes)
 
 	_, err = g.Relabel(NewVocabulary("a"), NewVocabulary("r", "s"))
 	assert.EqualError(t, err, "data set small: the checkpoint lacks 2 entities of the data (b, c): "+

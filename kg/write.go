@@ -53,7 +53,7 @@ type graphWriter struct {
 	dir   string
 }
 
-// check returns an error if Open could not read the files of the graph.
+// check returns an error if Open could not read the files that Write would create.
 func (w *graphWriter) check() error {
 	if !slices.ContainsFunc(w.graph.Splits[:], func(t []Triple) bool { return t != nil }) {
 		return errors.New("it has no split")

@@ -1,10 +1,10 @@
 // Package catalogue describes the public benchmarks for link prediction: their sizes, licences,
-// checksums and origins. [Fetcher.Get] fetches them into the folder of the data sets, and [Import]
-// copies other data sets there.
+// checksums and origins. [Fetcher.Get] fetches a benchmark into the folder of the data sets, and
+// [Import] copies other data sets there.
 //
 // A checksum is computed from the uncompressed text of a split with LF line ends, including one
-// after the last line. It therefore does not depend on the compression or the operating system of a
-// copy.
+// after the last line. Copies therefore have the same checksum regardless of their compression and
+// line ends.
 package catalogue
 
 import (
@@ -44,12 +44,13 @@ type File struct {
 	Sums []Sum
 }
 
-// maxBytes returns the largest allowed size of a download of the file: 256 bytes per line, three
-// times the largest average in the catalogue. It is at least 64 KiB, enough for a server's page
-// about a missing file.
+// maxBytes returns the size limit for a download of the file, in bytes: 256 bytes per line, three
+// times the largest average in the catalogue. The limit is at least 64 KiB, enough for a server's
+// page about a missing file.
 func (f File) maxBytes() int64 { return max(1<<16, 256*int64(f.Lines)) }
 
-// maxArchive returns the largest allowed size of an archive with the data set and other files.
+// maxArchive returns the size limit for an archive, in bytes: twice the limits of the files
+// together, because an archive may hold other files, too.
 func (d Dataset) maxArchive() (n int64) {
 	for _, f := range d.Files {
 		n += 2 * f.maxBytes()
@@ -57,7 +58,7 @@ func (d Dataset) maxArchive() (n int64) {
 	return n
 }
 
-// Required reports whether a data set needs the file. It needs its splits and no other files.
+// Required reports whether a data set needs the file. Only splits are required.
 func (f File) Required() bool {
 	_, err := kg.ParseSplit(f.Name)
 	return err == nil

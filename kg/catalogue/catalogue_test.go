@@ -99,7 +99,7 @@ func TestCatalogueAgreesWithData(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 44, verified, "of 46 files, two training splits may be absent")
+	require.Equal(t, 44, verified, "all of the 46 files except two training splits")
 }
 
 func TestCatalogueIsWellFormed(t *testing.T) {

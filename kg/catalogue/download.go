@@ -20,13 +20,13 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// errStalled and errSlow are reasons to give up a connection that works.
+// errStalled and errSlow end a connection that has not failed but is too slow.
 var (
 	errStalled = errors.New("the server sent nothing for too long")
 	errSlow    = errors.New("the server sends less than 1 KiB a second")
 )
 
-// redirectError is a redirection that cannot be followed, now or later.
+// redirectError is a redirection that the client refuses to follow. Another attempt would not help.
 type redirectError struct{ what string }
 
 func (e redirectError) Error() string { return "the server redirects " + e.what }
@@ -55,7 +55,7 @@ func newClient() *http.Client {
 	}
 }
 
-// statusError is a server's response without a file.
+// statusError is a response with an HTTP status that provides no file.
 type statusError struct {
 	address string
 	code    int
@@ -70,8 +70,8 @@ type transientError struct{ error }
 
 func (e transientError) Unwrap() error { return e.error }
 
-// resumption describes the file of which Get has downloaded a part. It is stored as a JSON file
-// next to the part.
+// resumption identifies the remote file of a partial download. It is stored as JSON in a file next
+// to the downloaded part.
 type resumption struct {
 	URL string `json:"url"`
 	// Validator identifies the version of the file: a strong entity tag or a date for If-Range
@@ -82,10 +82,10 @@ type resumption struct {
 func resumptionFile(part string) string { return part + ".json" }
 
 // download fetches an address into the file part. It resumes a partial download if the server can,
-// and retries after transient errors. After an error, part stays for the next call. If the file is
-// larger than most bytes, download returns an error and removes the part.
+// and retries after transient errors. After an error, part stays for the next call. The limit most
+// is in bytes: if the file is larger, download returns an error and removes part.
 func (f *Fetcher) download(ctx context.Context, address, part string, most int64) error {
-	var reached int64 // size at the last progress; an attempt that adds f.least bytes resets the failures
+	var reached int64 // size of part when failures was last reset
 	failures := 0
 	for {
 		err := f.attempt(ctx, address, part, most)
@@ -155,7 +155,7 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	contentRange := response.Header.Get("Content-Range")
 	switch code := response.StatusCode; {
 	case code == http.StatusPartialContent && offset > 0 && rangeStart(contentRange) == offset:
-	case code == http.StatusOK: // the whole file: no offset, no ranges on this server, or a new version
+	case code == http.StatusOK: // the whole file: a first request, a server without ranges, or a new version
 		offset = 0
 		if err := startPart(part, resumption{address, validatorOf(response)}); err != nil {
 			return err
@@ -234,7 +234,7 @@ func resumePoint(part, address string) (int64, string) {
 	return info.Size(), from.Validator
 }
 
-// startPart empties part and writes from to its resumption file.
+// startPart replaces part with an empty file and writes its resumption file.
 func startPart(part string, from resumption) error {
 	if err := discardPart(part); err != nil {
 		return err
@@ -253,7 +253,7 @@ func startPart(part string, from resumption) error {
 }
 
 func discardPart(part string) error {
-	// Remove the resumption first, because a part without one is never resumed.
+	// Remove the resumption file first, because a part without this file is never resumed.
 	for _, path := range []string{resumptionFile(part), part} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing a partial download: %w", err)
@@ -264,7 +264,7 @@ func discardPart(part string) error {
 
 // validatorOf returns a validator for If-Range: the entity tag unless it is weak, otherwise the
 // date. If the server gives neither, validatorOf returns "", and an interrupted download from this
-// server starts again.
+// server cannot be resumed.
 func validatorOf(response *http.Response) string {
 	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
 		return tag
@@ -291,7 +291,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// hopeless reports whether a request that failed without a response would always fail.
+// hopeless reports whether a request that failed without a response would fail at every attempt.
 func hopeless(err error) bool {
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
 		return dns.IsNotFound

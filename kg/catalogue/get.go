@@ -22,15 +22,15 @@ type Fetcher struct {
 	// Progress, if not nil, is called often with the number of bytes received from an address and
 	// the size of the file. The size is −1 if the server does not give it.
 	Progress func(address string, done, total int64)
-	// Log, if not nil, is called with messages for the user, such as retries. Each message is one
-	// sentence.
+	// Log, if not nil, is called with messages for the user, for example about retries. Each
+	// message is one sentence.
 	Log func(string)
 
 	client  *http.Client
 	backoff []time.Duration // waits between attempts
 	stall   time.Duration   // the longest silence of a server
-	window  time.Duration   // in this time,
-	least   int64           // a server must send this many bytes
+	window  time.Duration   // the longest time in which a server may send fewer than least bytes
+	least   int64
 	// opened is called after a folder is opened and before it is locked. Tests set it.
 	opened func()
 }
@@ -173,8 +173,8 @@ type staging struct {
 	problems []error // why files are missing, in the order of the origins
 }
 
-// openStaging creates and locks the folder. Only the owner of the lock renames or removes the
-// folder. The name therefore always leads to the locked folder while the lock is held.
+// openStaging creates and locks the staging folder of d. Only the owner of the lock renames or
+// removes the folder. The name therefore always leads to the locked folder while the lock is held.
 func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	dir := filepath.Join(f.Dir, "."+d.Name+".part")
 	const attempts = 100 // more processes than are likely to finish at the same moment

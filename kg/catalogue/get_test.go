@@ -210,7 +210,7 @@ func TestGetResumesAfterInterruption(t *testing.T) {
 	require.Equal(t, []string{"train.txt", "train.txt bytes=100000-", "valid.txt", "test.txt"}, s.asked())
 }
 
-// Get does not fetch again a file whose download was complete when the process ended.
+// Get does not download a file again if its download was complete when the process ended.
 func TestGetResumesCompleteDownload(t *testing.T) {
 	s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
 	ctx, cancel := context.WithCancel(t.Context())

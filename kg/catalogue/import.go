@@ -12,8 +12,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// names matches the allowed names of data sets, which name visible folders on every operating
-// system.
+// names matches the allowed names of data sets, which are portable names of visible folders.
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 // Import reads a data set from the folder source, in any format that kg.Open reads, and writes it

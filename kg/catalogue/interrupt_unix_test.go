@@ -46,7 +46,8 @@ func TestGetIsInterruptedWhileReading(t *testing.T) {
 	}
 }
 
-// longArchive returns an archive with a member of size zero bytes, which takes seconds to read.
+// longArchive returns the path of an archive with one member, which consists of NUL bytes and takes
+// seconds to read. size is the size of the member in bytes.
 func longArchive(t *testing.T, size int64) string {
 	t.Helper()
 	const chunk = 16 << 20

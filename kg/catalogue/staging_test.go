@@ -19,7 +19,8 @@ func once(f func()) func() {
 	}
 }
 
-// Another process may finish with the folder after this one opens it and before this one locks it.
+// Get copes with another process that finishes with the folder after Get opens it and before Get
+// locks it.
 func TestGetAfterALateLock(t *testing.T) {
 	t.Run("the other process fetched the data set", func(t *testing.T) {
 		s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)

@@ -47,7 +47,7 @@ func (s Sum) hash(size int64) (hash.Hash, error) {
 // catalogue. The error says how the file differs.
 func (f File) Verify(ctx context.Context, path string) error { return f.verify(ctx, path, path) }
 
-// verify is like Verify, but messages call the file name.
+// verify is like Verify, but messages refer to the file as name.
 func (f File) verify(ctx context.Context, path, name string) error {
 	var size int64
 	if slices.ContainsFunc(f.Sums, func(s Sum) bool { return strings.HasPrefix(string(s), "git:") }) {
@@ -163,7 +163,7 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 // uncompressed decompresses r. It detects the compression from the first bytes, because the
 // compression that a server delivers may not match the file extension.
 func uncompressed(r io.Reader) (io.ReadCloser, error) {
-	const maxWindow = 128 << 20 // bytes; the zstd tool asks for no more at its highest level
+	const maxWindow = 128 << 20 // bytes; the zstd tool needs no more at its highest level
 	in := bufio.NewReader(r)
 	magic, err := in.Peek(4)
 	if err != nil && err != io.EOF {

@@ -56,8 +56,9 @@ func TestVerify(t *testing.T) {
 	require.ErrorIs(t, known.Verify(ctx, filepath.Join(dir, "lf.txt")), context.Canceled)
 }
 
-// FuzzCopyText compares copies of any text, compressed in every way, with the results of a simple
-// implementation. It also reads the text as compressed data.
+// FuzzCopyText compares copies of any text, plain and compressed, with the results of a simple
+// implementation. It also copies the fuzzer's bytes directly, which may be damaged compressed data,
+// and checks the limit on the lines.
 func FuzzCopyText(f *testing.F) {
 	for _, text := range []string{
 		"", "a\tb\tc\n", "a\r\nb\r\n\r\n", "\r", "a\rb\r\r\n", "a\nb", "\x1f\x8b", "\x28\xb5\x2f\xfd",

@@ -64,19 +64,19 @@ const (
 
 // Families generates a small graph of families and films, with regularities that a model can learn.
 // Families have three generations and a country. Films have directors with a style and a troupe.
-// The graph has relations of all categories. Its symmetric, inverse and composed relations hold
-// without exception over all splits.
+// The graph has relations of all categories. Its symmetric, inverse and composed relations have no
+// exceptions if all splits are taken together.
 //
 // The relation has_genre has Z-patterns (Liu et al., "MQuinE: a cure for Z-paradox in knowledge
 // graph embedding models"): (e1, r, e2), (e3, r, e2) and (e3, r, e4) are facts, and (e1, r, e4) is
-// false. They arise because half of the directors of a style make films of one genre, and the
-// others make films of that genre and two more.
+// false. The Z-patterns arise because half of the directors of a style make films of one genre, and
+// the others make films of that genre and two more.
 //
-// By default, a graph has 400 entities and 17 relations; at least 40 entities and 10 to 17
-// relations are possible. A twentieth of the facts is for validation, a twentieth is for test, and
-// the others are for training. About nine in ten test triples then follow from training triples in
-// one step ([Planted]). With fewer triples, Families drops facts at random, which leaves gaps in
-// the regularities.
+// By default, a graph has 400 entities and 17 relations. It can have 40 to 1,000,000 entities and
+// 10 to 17 relations. By default, a twentieth of the facts is for validation, a twentieth is for
+// test, and the others are for training. About nine in ten test triples then follow from training
+// triples in one step ([Planted]). With fewer triples, Families drops facts at random, which leaves
+// gaps in the regularities.
 func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	cfg, err := familiesSizes(cfg)
 	if err != nil {
@@ -181,8 +181,8 @@ func (w *world) both(head, relation, inverse, tail int32) {
 	w.state(tail, inverse, head)
 }
 
-// A family has two couples of grandparents, who have two children each. The first children of the
-// two couples are the parents of at least three children.
+// A family has two couples of grandparents, and each couple has two children. The first children of
+// the two couples are the parents of at least three children.
 const (
 	leastChildren = 3
 	leastFamily   = 8 + leastChildren
@@ -221,7 +221,7 @@ func (w *world) populate(ctx context.Context) error {
 
 	shuffle(w.rng, candidates)
 	films := permutation(w.rng, w.films)
-	// Every director has two films and a random number of others.
+	// Every director has at least two films. The other films go to random directors.
 	oeuvre := make([][]int32, w.directors)
 	for i, f := range films {
 		d := i % w.directors

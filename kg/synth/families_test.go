@@ -108,8 +108,8 @@ func newMatrices(g *kg.Graph, splits ...kg.Split) matrices {
 	return m
 }
 
-// count returns how often the conclusion of a regularity of the given kind holds, and how often it
-// fails, where the premise holds.
+// count finds the places where the premise of a regularity of the given kind holds. It returns how
+// often the conclusion holds there, and how often it fails.
 func (m matrices) count(kind Kind, r []string) (holds, fails int) {
 	tally := func(conclusion bool) {
 		if conclusion {
@@ -235,8 +235,8 @@ func TestFamiliesPlanted(t *testing.T) {
 	}
 }
 
-// The planted Z-patterns of has_genre are between a film of one genre and a film of three genres of
-// the same style. Every such pair has two patterns.
+// Every planted Z-pattern of has_genre involves a film of one genre and a film of three genres of
+// the same style. Every such pair of films has two patterns.
 func TestFamiliesZPatterns(t *testing.T) {
 	g, planted, err := Families(context.Background(), Config{Seed: 5})
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 // Kind is a kind of regularity.
 type Kind string
 
-// The kinds of regularity. A pattern lists its relations in the order of the letters p, q, r, s
-// below.
+// These are the kinds of regularity. A pattern lists its relations in the order of the letters p,
+// q, r, s below.
 const (
 	Symmetric Kind = "symmetric" // r: facts (a, r, b) with (b, r, a)
 	Inverse   Kind = "inverse"   // r, s: facts (a, r, b) with (b, s, a)
@@ -35,7 +35,7 @@ type Planted struct {
 	Implied int
 }
 
-// patterns lists the regularities of all facts.
+// patterns lists the regularities that Families plants, without their counts.
 var patterns = []Pattern{
 	{Kind: Symmetric, Relations: []int32{hasSpouse}},
 	{Kind: Symmetric, Relations: []int32{hasSibling}},

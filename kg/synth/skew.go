@@ -15,10 +15,10 @@ type skew struct {
 // (1,079,040 triples).
 //
 // The shares in top are taken from YAGO3-10. The constants of a curve minimise the root mean square
-// difference of the logarithms. For entities, the fit samples ranks evenly in log(rank), except the
-// last 3%, and its objective adds ten times the root mean square difference of the cumulative
-// shares. For entities, logarithms differ by 0.11, and cumulative shares by at most 0.011. For
-// relations, these differences are 0.25 and 0.014.
+// difference between the logarithms of its sizes and of YAGO3-10's. For entities, the fit samples
+// ranks evenly in log(rank), except the last 3%, and its objective adds ten times the root mean
+// square difference of the cumulative shares. For entities, logarithms differ by 0.11, and
+// cumulative shares by at most 0.011. For relations, these differences are 0.25 and 0.014.
 //
 // [Zipf] rejects known triples, which mostly join large entities. To compensate, the hyperbola of
 // the entities is 7% higher than fitted (0.0055), and the line is 5% lower (1.1). In a graph with
@@ -69,7 +69,8 @@ func apportion(total int, weights []uint64, limit int) []int {
 		parts[i] = min(1+int(quotient), limit)
 		left -= parts[i]
 	}
-	// The remainder, due to rounding and the limit, goes to the largest parts below the limit.
+	// Rounding and the limit leave a remainder. It goes to the parts below the limit, one each in
+	// turn, the largest first.
 	for i := 0; left > 0; i = (i + 1) % len(parts) {
 		if parts[i] < limit {
 			parts[i]++

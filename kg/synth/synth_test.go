@@ -125,7 +125,7 @@ func TestApportion(t *testing.T) {
 		sum, most := 0, 0
 		var weight float64
 		for i, p := range parts {
-			require.True(t, 1 <= p && p <= limit, "%d is not within 1 and %d", p, limit)
+			require.True(t, 1 <= p && p <= limit, "%d is not between 1 and %d", p, limit)
 			sum += p
 			most = max(most, p)
 			weight += float64(weights[i])

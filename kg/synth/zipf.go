@@ -23,7 +23,7 @@ const (
 
 // Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
 // relations occur in most of the triples. It also returns the planted group of each entity. The
-// entity's label also contains the group, which [Group] parses.
+// label of each entity contains its group, too, and [Group] parses the label.
 //
 // There are about √N groups. Group 0 contains the hubs, the largest 0.1% of the entities. Hubs are
 // tails of every relation and never heads, except in very sparse or dense graphs. The other groups
@@ -140,7 +140,7 @@ type zipf struct {
 	hubs  urn
 	// A tail is a hub with probability hubTails / allTails.
 	hubTails, allTails uint64
-	// step is the number of places along the ring that each relation leads.
+	// step[r] is the number of places by which relation r leads along the ring.
 	step  []int
 	known map[kg.Triple]struct{}
 	// bare counts the entities without a triple so far.
@@ -276,9 +276,9 @@ func (z *zipf) fresh(t kg.Triple) bool {
 const patience = 8
 
 // triple draws a new triple of relation r. After a rejection, it keeps the tail if that is a hub,
-// and otherwise the head. It draws only the other entity again. Drawing both again would flatten
-// the skew, because triples of the largest entities are rejected most often. Only
-// after many rejections does triple draw both, uniformly from all entities.
+// and otherwise the head. It draws only the other entity again. Drawing both entities again would
+// flatten the skew, because triples of the largest entities are rejected most often. After many
+// rejections, however, triple draws both uniformly from all entities.
 func (z *zipf) triple(r int32) kg.Triple {
 	t := kg.Triple{Head: z.ring.pick(z.rng), Relation: r}
 	toHub := z.toHub()

@@ -113,7 +113,8 @@ func FuzzGroup(f *testing.F) {
 	})
 }
 
-// Nearly all triples of a relation lead from a group to a certain group of the ring or to a hub.
+// Nearly all triples of a relation with heads in one group have their tails in a single group of
+// the ring or at a hub.
 func TestZipfStructure(t *testing.T) {
 	g, groups, err := Zipf(context.Background(), Config{Entities: 10_000, Seed: 1})
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 //
 //	film1 → bert ← film2 → clara
 //
-// The test triple (film1, has_actor, clara) closes this Z-pattern.
+// The test triple (film1, has_actor, clara) has one Z-pattern, which this path shows.
 func actors() *kg.Graph {
 	g := &kg.Graph{
 		Name:      "actors",

@@ -88,7 +88,7 @@ func (e enumeration) count(t kg.Triple, c Convention) int {
 	return n
 }
 
-// value implements the definitions literally.
+// value computes the Value of a triple directly from the definitions.
 func (e enumeration) value(t kg.Triple, side kg.Side, c Convention) Value {
 	z := e.count(t, c)
 	v := Value{Z: uint64(z)}

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// CheckMemory returns an error if the machine lacks memory. It counts an index of g and the values
-// of the given number of triples on the given number of sides.
+// CheckMemory returns an error if the available memory cannot hold an index of g and the values of
+// the given number of triples on the given number of sides.
 func CheckMemory(g *kg.Graph, triples, sides int) error {
 	work := fmt.Sprintf("counting the Z-patterns of %s", g.Name)
 	return proc.CheckMemory(work, "make more memory available", memory(g, triples, sides)...)

@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// pairs returns a graph in which every entity is the head of as many triples as each says.
+// pairs returns a graph in which every entity is the head of the given number of triples.
 func pairs(entities, each int) *kg.Graph {
 	g := &kg.Graph{Name: "pairs", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
 	g.Splits[kg.Train] = make([]kg.Triple, 0, entities*each)

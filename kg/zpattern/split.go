@@ -22,8 +22,8 @@ type SplitValues struct {
 
 // NewSplitValues computes the values of a split of g with [Index.Values], on the given sides, of
 // which there must be at least one. It fails if there is not enough memory ([CheckMemory]). If
-// progress is not nil, NewSplitValues calls it with the index of the current side and the share of
-// that side's work that is done.
+// progress is not nil, NewSplitValues calls it with the index of the current side, the work done
+// for that side so far and the total work for it, in arbitrary units.
 func NewSplitValues(
 	ctx context.Context, g *kg.Graph, split kg.Split, sides []kg.Side, c Convention, threads int,
 	progress func(side int, done, total int64),

@@ -17,10 +17,12 @@ import (
 // Values returns n_Z and rank_Z of every triple on one side, in the order of the triples. It uses
 // at most threads goroutines, or GOMAXPROCS if threads is 0. The values do not depend on the number
 // of goroutines. Values returns ctx's error soon after ctx ends. If progress is not nil, Values
-// calls it from one goroutine, about five times a second, with the amount of work done so far.
+// calls it from one goroutine, at most five times a second, with the work done so far and the total
+// work, in arbitrary units.
 //
-// For each distinct query, Values reads the training triples of the relation at most twice. A row
-// of A·Aᵀ·A takes two products of a sparse vector with a sparse matrix.
+// For each distinct query, Values computes a row of A·Aᵀ·A as two products of a sparse vector with
+// a sparse matrix. It reads each training triple of the relation at most twice, or three times with
+// Definition, which subtracts the patterns with e₂ = e₃.
 func (x *Index) Values(
 	ctx context.Context, triples []kg.Triple, side kg.Side, c Convention, threads int,
 	progress func(done, total int64),
@@ -111,8 +113,8 @@ func newCounter(x *Index, c Convention) *counter {
 	return &counter{index: x, convention: c, middle: newSparse(x.widest), end: newSparse(x.widest)}
 }
 
-// value computes the values of the triples of query q. of lists the indices of these triples in
-// triples and values.
+// value computes the values of the triples of query q. The indices in of select these triples in
+// triples, and their values in values.
 func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Value) {
 	defer w.end.clear()
 	from, back := &w.index.relations[q.Relation][q.Side], &w.index.relations[q.Relation][1-q.Side]
@@ -172,8 +174,8 @@ func (w *counter) place(z uint32) int {
 	return 2 * i
 }
 
-// count takes the known answers of an anchor and adds the Z-values of all its answers to w.end. The
-// sums fit in 32 bits, because a Z-value is at most the number of training triples.
+// count adds the Z-values of all answers to a query to w.end, given the known answers to the query.
+// The sums fit in 32 bits, because a Z-value is at most the number of training triples.
 func (w *counter) count(from, back *adjacency, known []int32) {
 	for _, e2 := range known {
 		for _, e3 := range back.row(e2) {
@@ -208,7 +210,7 @@ func (w *counter) count(from, back *adjacency, known []int32) {
 // sparse is a vector that is mostly 0.
 type sparse struct {
 	values []uint32
-	used   []int32 // indices of all values that are or were not 0
+	used   []int32 // indices of all values that have been nonzero since the last clear
 }
 
 func newSparse(n int) sparse { return sparse{values: make([]uint32, n)} }

@@ -102,7 +102,7 @@ type Value struct {
 	Case        Case
 }
 
-// Pattern is a Z-pattern of a triple, in identifiers of entities.
+// Pattern is a Z-pattern of a triple: the identifiers of e₂ and e₃.
 type Pattern struct {
 	E2, E3 int32
 }

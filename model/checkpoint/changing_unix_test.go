@@ -110,7 +110,7 @@ func checkChangingFile(t *testing.T, path string, contents []byte) {
 		for how, change := range changes {
 			looks := int64(1)
 			if name == "Open" || name == "Inspect" {
-				looks = 2 // the first is before the file is opened
+				looks = 2 // the first check precedes the opening of the file
 			}
 			for ; ; looks++ {
 				require.NoError(t, os.RemoveAll(out))

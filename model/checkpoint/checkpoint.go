@@ -50,13 +50,14 @@ type Checkpoint struct {
 	Entities, Relations *kg.Vocabulary
 	// VocabularyDir is the folder of the vocabularies, which may differ from Path.
 	VocabularyDir string
-	// Dataset names the data set that the model was trained on.
+	// Dataset names the data set that the model was trained on, or is "unknown".
 	Dataset string
 	// Metadata holds the metadata of the checkpoint, as text. Do not modify it.
 	Metadata map[string]string
 
 	source *source
-	// toolScore returns the score that the tool prints, given the model's. Nil means the same score.
+	// toolScore returns the score that the tool prints, given the model's score. Nil means that
+	// they are equal.
 	toolScore func(score float64) float64
 }
 
@@ -112,7 +113,7 @@ type format struct {
 
 // source holds the open parameter files of a checkpoint.
 type source struct {
-	// path is the parameter file, or its folder if there are several.
+	// path is the parameter file, or the folder of the parameter files if there are several.
 	path     string
 	metadata map[string]string
 	tensors  []tensor
@@ -138,8 +139,8 @@ func (s *source) add(ctx context.Context, f mappedFile) error {
 type tensor struct {
 	path, name, dtype string
 	shape             []int
-	// values returns the elements as float32. The result may be the mapped file. values is nil if
-	// the elements cannot be converted. Call it under fault.Guard.
+	// values returns the elements as float32. The result may share the memory of the mapped file.
+	// values is nil if the elements cannot be converted. Call it under fault.Guard.
 	values func() []float32
 }
 
@@ -276,7 +277,7 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 	return nil
 }
 
-// SHA256 returns, in hex, the SHA-256 of the parameter files, one after the other. They may be
+// SHA256 returns the SHA-256 of the concatenated parameter files, in hex. The files may be
 // model.safetensors alone, or a table of entities followed by a table of relations. Call it before
 // Close, and before Verify, which then covers its result.
 func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }

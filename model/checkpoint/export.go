@@ -24,7 +24,7 @@ import (
 // ExportFormat is a form in which Export writes a checkpoint for other programs.
 type ExportFormat struct {
 	Name string
-	// Python is a line of Python that loads a part of an export to the folder OUT.
+	// Python is a line of Python that loads a part of an export from the folder OUT.
 	Python string
 	// write writes the files to a folder.
 	write func(ctx context.Context, c *Checkpoint, dir string) error
@@ -113,7 +113,7 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 		}
 	}
 	for _, key := range []string{entitiesSHA256Key, relationsSHA256Key, checksumKey} {
-		delete(options, key) // the metadata describe other files
+		delete(options, key) // these entries describe the files of the checkpoint
 	}
 	options[formatKey], options[datasetKey], options[reciprocalKey] = formats.ExportFormat, c.Dataset, config.Reciprocal
 	text, err := json.MarshalIndent(options, "", "  ")
@@ -129,9 +129,9 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 	return kg.WriteVocabulary(filepath.Join(dir, relations), c.Relations)
 }
 
-// writeWord2vec writes entities.bin and relations.bin. Each file begins with a line with the
-// numbers of labels and of elements. Then come the labels, each followed by a space, its elements
-// as little-endian float32 and a newline.
+// writeWord2vec writes entities.bin and relations.bin. Each file begins with a line that gives the
+// number of labels and the number of elements in a vector. Then come the labels, each followed by a
+// space, its vector as little-endian float32 and a newline.
 func (c *Checkpoint) writeWord2vec(ctx context.Context, dir string) error {
 	parameters, err := model.Parameters(c.Model.Config())
 	if err != nil {

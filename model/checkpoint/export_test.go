@@ -121,7 +121,8 @@ func TestExportWord2vec(t *testing.T) {
 	}
 }
 
-// A label that the format cannot hold, or an existing folder, is an error. Nothing is written.
+// Export refuses a label that the format cannot hold, and an existing folder. It then writes
+// nothing.
 func TestExportRefuses(t *testing.T) {
 	c := smallCheckpoint(t, model.Config{Model: "distmult", Dim: 4})
 	out := filepath.Join(t.TempDir(), "out")

@@ -84,7 +84,8 @@ func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error 
 }
 
 // withoutDefaults removes the hyper-parameters that a checkpoint omits because they have their
-// default values. A converted checkpoint then has the same configuration.
+// default values. A checkpoint of another tool then has the same configuration as its copy in the
+// format mquine/1.
 func withoutDefaults(c model.Config) {
 	spec, err := model.Lookup(c.Model)
 	if err != nil {

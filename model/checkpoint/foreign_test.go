@@ -63,7 +63,7 @@ func TestForeignFormats(t *testing.T) {
 	assert.Positive(t, read)
 }
 
-// A converted checkpoint has the same parameters as the folder.
+// A converted checkpoint has the same parameters as the folder from which it was converted.
 func TestForeignSave(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		c, err := checkpoint.Open(t.Context(), dir)
@@ -95,10 +95,11 @@ func requireSame(t *testing.T, c *checkpoint.Checkpoint, dir string) *checkpoint
 	return other
 }
 
-// For every fixture that mquine reads, its scores of a few triples agree with the tool's float32
-// scores.
+// For every fixture that mquine reads, mquine's scores of a few triples agree with the tool's
+// float32 scores.
 func TestForeignScores(t *testing.T) {
-	// The columns with the scores of a triple as an answer to its tail query and to its head query.
+	// columns names the columns with the scores of a triple as an answer to its tail query and to
+	// its head query.
 	columns := [2][]string{
 		{"score_tail_batch", "score_rhs", "score_sp", "score_t", "score_edge_func", "predict", "score", "logit",
 			"logit_float64"},
@@ -187,7 +188,7 @@ func TestCompareScoresWrong(t *testing.T) {
 	assert.Less(t, largest, 1e-6)
 }
 
-// If a folder holds several checkpoints, the user names one.
+// If a folder holds several checkpoints, the user must name one of them.
 func TestForeignSeveralCheckpoints(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	for name, file := range map[string]string{
@@ -228,7 +229,7 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no folder "+filepath.Join(root, "none"))
 }
 
-// The vocabularies for a list of checkpoints apply to the checkpoints without vocabularies.
+// MissingVocabularies affects only the checkpoints without vocabularies.
 func TestMissingVocabularies(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	kbc, openke := filepath.Join(root, "kbc-complex-umls"), filepath.Join(root, "openke-transe-umls")
@@ -271,7 +272,7 @@ func TestForeignDamaged(t *testing.T) {
 				damaged = damaged[:rng.IntN(len(damaged)+1)]
 			} else {
 				for range 1 + rng.IntN(4) {
-					// The headers are at the beginning and at the end.
+					// Damage the beginning or the end, where the headers are.
 					at := rng.IntN(min(len(damaged), 2000))
 					if rng.IntN(2) == 0 {
 						at = len(damaged) - 1 - at
@@ -309,7 +310,8 @@ func TestForeignPickleCallsNothing(t *testing.T) {
 		`which is not among the names that are safe to read (at byte 2)`)
 }
 
-// A folder without a vocabulary takes it from the given folder, in the form of any tool.
+// Open takes the vocabulary of a folder without one from the given folder, which may hold the files
+// of any tool.
 func TestForeignVocabularies(t *testing.T) {
 	var dir, other string
 	for _, d := range fixtureFolders(t) {

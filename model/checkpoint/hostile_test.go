@@ -88,8 +88,8 @@ func zipOf(t testing.TB, method uint16, records ...[2]string) []byte {
 // system is a pickle that calls os.system when Python loads it.
 const system = "\x80\x02cposix\nsystem\nX\x0c\x00\x00\x00touch called\x85R."
 
-// nestedSystem is a dictionary whose entry "state_dict" is the result of a call to os.system. It
-// uses the second instruction for names.
+// nestedSystem is a dictionary whose entry "state_dict" is the result of a call to os.system. The
+// pickle names the function with the instruction STACK_GLOBAL instead of GLOBAL.
 const nestedSystem = "\x80\x04}\x8c\x0astate_dict}\x8c\x01x\x8c\x02os\x8c\x06system\x93\x8c\x0ctouch called\x85Rss."
 
 // hostileTorch returns hostile torch files. The keys say what is wrong with them.

@@ -124,14 +124,15 @@ func inspectTensor(ctx context.Context, t tensor) (_ *ValueStatistics, err error
 	return s, nil
 }
 
-// tally summarises a part of a tensor. min, max and squares describe the finite values.
+// tally summarises a part of a tensor. min, max and squares, the sum of the squares, describe the
+// finite values.
 type tally struct {
 	nan, inf          int
 	min, max, squares float64
 }
 
-// count tallies rows of equal width and writes their norms: NaN for a row with a value that is not
-// finite.
+// count tallies rows of equal width and sets norms to their norms. The norm is NaN for a row with a
+// value that is not finite.
 func count(values []float32, norms []float64) tally {
 	all := tally{min: math.Inf(1), max: math.Inf(-1)}
 	width := len(values) / len(norms)

@@ -22,7 +22,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// The file names and metadata keys of format mquine/1.
+// These are the file names and metadata keys of format mquine/1.
 const (
 	formatName = "mquine/1"
 

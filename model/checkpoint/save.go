@@ -69,8 +69,8 @@ func fillFolder(ctx context.Context, dir string, m model.Model, entities, relati
 
 // Replace replaces the model of the checkpoint in the folder dir. It writes only model.safetensors,
 // atomically: after an error or a cancelled context, the old file is still there. The vocabularies
-// must equal the checkpoint's. Programs that have the checkpoint open keep the old model. Metadata
-// has the same requirements as in Save.
+// must equal the checkpoint's. Programs that have the checkpoint open keep the old model. As for
+// Save, metadata must contain "dataset".
 func Replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
 	metadata map[string]string) error {
 	dir = filepath.Clean(dir)

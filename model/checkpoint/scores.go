@@ -16,10 +16,10 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
-// scoreTolerance times the largest score, or times 1 if that is larger, is the largest difference
-// between two scores that float32 arithmetic explains. The float32 scores of the tools in package
-// formats differ by less. A different norm, order of coordinates or vocabulary changes scores by
-// far more.
+// scoreTolerance bounds the differences between scores that float32 arithmetic explains, relative
+// to the largest absolute score, or to 1 if all scores are smaller. The float32 scores of the tools
+// in package formats differ by less. A different norm, order of coordinates or vocabulary changes
+// scores by far more.
 const scoreTolerance = 1e-5
 
 // maxScoreLine limits the length of a line of scores, in bytes.

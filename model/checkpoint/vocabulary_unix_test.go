@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open refuses a named pipe in place of a vocabulary without waiting for a writer, wherever the
-// folder's name comes from.
+// Open refuses a named pipe in place of a vocabulary without waiting for a writer, whether the user
+// or the checkpoint names the folder.
 func TestOpenRefusesANamedPipe(t *testing.T) {
 	replaceByPipe := func(path string) {
 		require.NoError(t, os.RemoveAll(path))

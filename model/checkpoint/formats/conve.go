@@ -76,8 +76,8 @@ func convertConvE(f *Folder) (*Converted, error) {
 	if err == nil {
 		c.Notes = append(c.Notes,
 			fmt.Sprintf("the image of an embedding is assumed to be %d × %d", height, (entity.width()-1)/height),
-			"ConvE's code ranks after a sigmoid, and its empty word is a candidate; mquine ranks scores before the "+
-				"sigmoid, and entities only")
+			"ConvE's code applies a sigmoid to scores, and its empty word is a candidate; mquine ranks only entities, "+
+				"by scores without the sigmoid")
 	}
 	return c, err
 }

@@ -15,8 +15,8 @@ import (
 //	<dataset>_TransRprojection.npy    float32 [R, hidden_dim · hidden_dim], for TransR
 //	entities.tsv, relations.tsv       lines id<TAB>label
 //
-// ComplEx, and the entities of RotatE, store all real parts first. The phase of a value in RotatE
-// is value·π/((γ + 2)/hidden_dim).
+// The tables of ComplEx and the entity table of RotatE store all real parts first. The phase of a
+// value in RotatE is value·π/((γ + 2)/hidden_dim).
 var dglke = &Format{
 	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)", Protocol: "dglke",
 	Files:        "config.json, *_{entity,relation}.npy, {entities,relations}.tsv",

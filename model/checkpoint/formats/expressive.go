@@ -8,8 +8,8 @@ import "github.com/mquine/mquine/model/checkpoint/pickle"
 //	state_dict.pt                    torch file: the state dictionary
 //	entities.dict, relations.dict    lines id<TAB>label
 //
-// Rows of 6d entries belong to ExpressivE and rows of 4d to its functional variant. The file does not
-// contain min_denom, so the authors' value applies.
+// Relation rows of 6d entries belong to ExpressivE, and rows of 4d entries to its functional
+// variant. The file does not contain min_denom, so the authors' value applies.
 var expressive = &Format{
 	Name: "expressive", Tool: "ExpressivE (AleksVap/ExpressivE)", Protocol: "pykeen",
 	Files:        expressiveModel + ", entities.dict, relations.dict",

@@ -1,11 +1,11 @@
 // Package formats reads the checkpoints of other tools.
 //
-// The file of each tool declares a [Format]: how to recognise a folder of the tool, how to open its
-// parameters, and how they become the parameters of a model of package model. [All] lists the
-// formats. Package checkpoint uses this list; programs call checkpoint.Open.
+// A source file for each tool declares its [Format]: how to recognise a folder of the tool, how to
+// open its parameters, and how they become the parameters of a model of package model. [All] lists
+// the formats. Package checkpoint uses this list; programs call checkpoint.Open.
 //
 // Nothing in a folder is ever executed. Float32 tables in the layout of package model stay in the
-// mapped file. Other tables are converted; for a different type, a note says so.
+// mapped file. Other tables are converted. If their elements are not float32, a note says so.
 package formats
 
 import (
@@ -34,8 +34,9 @@ type Format struct {
 	Protocol string
 	// Files describes in one line the files that a folder holds.
 	Files string
-	// Is reports, from the names of the files in a folder, whether the folder belongs to the tool.
-	// If Is is nil, a folder with a file that ends in Ending belongs to it.
+	// Is reports whether a folder belongs to the tool. It examines the names of the files and, for
+	// some tools, the training options. If Is is nil, a folder with a file that ends in Ending
+	// belongs to it.
 	Is func(dir string) bool
 	// Ending, if not empty, is the ending of files that each hold one checkpoint, such as ".pt". A
 	// user may name such a file instead of its folder.
@@ -44,8 +45,8 @@ type Format struct {
 	open func(f *Folder) error
 	// vocabularies finds the labels of entities and relations; see ReadVocabularies.
 	vocabularies []vocabularyFiles
-	// elsewhere returns another folder dir that may hold the vocabularies, or "". where says what
-	// names that folder.
+	// elsewhere returns another folder dir that may hold the vocabularies, or "". where says, for
+	// messages, what names that folder.
 	elsewhere func(f *Folder) (where, dir string, err error)
 	// labels returns the labels that the parameter files hold, if any. Vocabulary files take
 	// precedence.
@@ -111,8 +112,8 @@ type Tensor struct {
 	// Type is the type of the elements, such as float32.
 	Type  string
 	Shape []int
-	// Values returns the elements as float32, in row-major order: the mapped file if possible,
-	// otherwise a converted copy.
+	// Values returns the elements as float32, in row-major order: the memory of the mapped file if
+	// possible, otherwise a converted copy.
 	Values func() []float32
 }
 
@@ -153,8 +154,8 @@ func negated(score float64) float64 { return -score }
 // squared returns −D², the score that a tool prints, given −D.
 func squared(score float64) float64 { return -score * score }
 
-// Find returns the first format in All that reads the given folder, or file that holds a
-// checkpoint. It returns nil if there is none.
+// Find returns the first format in All that reads the path, which is a folder or a file that holds
+// a checkpoint. It returns nil if there is none.
 func Find(path string) *Format {
 	i := slices.IndexFunc(All, func(f *Format) bool { return f.reads(path) })
 	if i < 0 {
@@ -326,9 +327,9 @@ func (f *Folder) unsupported(name, reason string) error {
 	return fmt.Errorf("%s holds model %.60q of %s, which mquine cannot rank yet%s", f.Path, name, f.Format.Tool, reason)
 }
 
-// chosen returns the name of the file that the user chose. If the user chose a folder, it is the
-// first of the preferred files that exists. If none exists, it is the only file that ends in
-// f.Format.Ending.
+// chosen returns the name of the file that the user chose. If the user chose a folder, chosen
+// returns the first of the preferred files that exists or, if none exists, the only file that ends
+// in f.Format.Ending.
 func (f *Folder) chosen(preferred ...string) (string, error) {
 	if f.file != "" {
 		return f.file, nil

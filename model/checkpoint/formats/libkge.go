@@ -201,7 +201,7 @@ func (f *Folder) libkgeConvE(prefix string, entity, relation Tensor) (*Converted
 	})
 }
 
-// isNumber reports whether text is the number n, as 1 or as 1.0.
+// isNumber reports whether text is the number n, with or without ".0" at the end.
 func isNumber(text string, n int) bool {
 	return text == fmt.Sprint(n) || text == fmt.Sprintf("%d.0", n)
 }

@@ -10,8 +10,8 @@ import (
 // This file contains the common parts of the formats that can hold TuckER or ConvE.
 
 // tuckER returns a TuckER model. core has the axes relation, head and tail. norms holds the
-// prefixes of the batch normalisations of head and product. It is empty if there is no batch
-// normalisation.
+// prefixes of the batch normalisations of the head and of the product. It is empty if there is no
+// batch normalisation.
 func (f *Folder) tuckER(
 	entity, relation Tensor, inverses numbering, core Tensor, norms ...string,
 ) (*Converted, error) {
@@ -167,14 +167,15 @@ func (f *Folder) pairReversed() (rows []int, err error) {
 		}
 		inverse, ok := f.Relations.ID(label + reverseSuffix)
 		if !ok {
-			return nil, fmt.Errorf("%s: relation %.80q has no inverse %.80q in the vocabulary, as every relation of "+
-				"this tool has", f.VocabularyDir, label, label+reverseSuffix)
+			return nil, fmt.Errorf("%s: relation %.80q has no inverse %.80q in the vocabulary, but this tool gives "+
+				"every relation an inverse", f.VocabularyDir, label, label+reverseSuffix)
 		}
 		labels = append(labels, label)
 		rows = append(rows, id, int(inverse))
 	}
 	if len(rows) != f.Relations.Len() {
-		return nil, fmt.Errorf("%s: the vocabulary has inverses of relations that it lacks", f.VocabularyDir)
+		return nil, fmt.Errorf("%s: the vocabulary has inverse relations, but lacks the relations themselves",
+			f.VocabularyDir)
 	}
 	f.Relations, err = newVocabulary(labels)
 	return rows, err

@@ -14,8 +14,8 @@ import (
 //	*.ckpt                              torch file: a state dictionary
 //	entity2id.txt, relation2id.txt      the number of labels, then lines label<TAB>id
 //
-// TransE, DistMult and HolE have the same tensors, so the name of the file must contain the
-// model's, as in OpenKE's examples. The file contains neither the norm nor the switch for
+// TransE, DistMult and HolE have the same tensors, so the name of the file must contain the name of
+// the model, as in OpenKE's examples. The file contains neither the norm nor the switch for
 // normalised rows of TransE, so OpenKE's defaults apply: L1, and rows divided by their Euclidean
 // norm. A file with a margin was trained with options other than the defaults.
 var openke = &Format{
@@ -120,8 +120,8 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	return c, err
 }
 
-// quatE converts a file of the authors of QuatE, whose code derives from OpenKE. Its tables of
-// relations have a row for each entity, but only the first R rows are used.
+// quatE converts a file of the authors of QuatE, whose code derives from OpenKE. The file's tables
+// of relations have a row for each entity, but only the first R rows are used.
 func (f *Folder) quatE() (*Converted, error) {
 	var tables [2]Tensor
 	for i, pattern := range []string{"emb_%c_a.weight", "rel_%c_b.weight"} {

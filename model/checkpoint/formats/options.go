@@ -52,7 +52,7 @@ func (f *Folder) describe(options map[string]any) {
 	}
 }
 
-// number returns a numeric option.
+// number returns a numeric option and reports whether the option is a number.
 func number(options map[string]any, key string) (float64, bool) {
 	v, ok := options[key].(json.Number)
 	x, err := v.Float64()

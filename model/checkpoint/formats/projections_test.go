@@ -182,7 +182,7 @@ func TestLibKGETransH(t *testing.T) {
 	assert.ErrorContains(t, err, `"short" has rows of 5 numbers, but TransH with d = 5 needs 10`)
 }
 
-// The phases of a table of complex numbers turn back into the numbers.
+// The unit complex numbers with the phases of a table equal the numbers of the table.
 func TestPhases(t *testing.T) {
 	values := []float32{1, 0, 0, 1, -1, 0, 0.6, -0.8}
 	table := Tensor{"file", "relation", "float32", []int{2, 4}, func() []float32 { return values }}

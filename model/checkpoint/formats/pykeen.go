@@ -160,7 +160,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 				"PyKEEN interleaves the parts of quaternions, and mquine stores them part by part")
 		}
 		return c, err
-	case "RotatE": // the tables hold complex numbers in pairs, and the norm has no option
+	case "RotatE": // the tables hold complex numbers in pairs, and no option sets the norm
 		if relation, err = relation.phases(); err != nil {
 			return nil, err
 		}
@@ -203,8 +203,9 @@ func (f *Folder) pykeenOption(name string) string {
 }
 
 // pykeenProjection converts TransH, TransR and TransD, given the first table of entities and the
-// first table of relations. PyKEEN's TransH keeps the normals first and does not normalise them
-// when it scores. Its TransR and TransD shorten images longer than 1, in the norm of the score.
+// first table of relations. PyKEEN's TransH stores the normals in its first table of relations and
+// does not normalise them when it scores. PyKEEN's TransR and TransD shorten images whose norm,
+// taken as in the score, exceeds max_projection_norm.
 func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Converted, error) {
 	second, err := f.tensor("relation_representations.1")
 	if err != nil {
@@ -261,7 +262,7 @@ func (f *Folder) pykeenBoxE() (*Converted, error) {
 	tanh, _ := interaction.Attribute("tanh_map")
 	power, _ := interaction.Attribute("power_norm")
 	if norm, _ := pickle.Text(p); !isNumber(norm, 2) || tanh != true || power == true {
-		return nil, f.unsupported("BoxE", "mquine has p = 2 and tanh_map = true, without power_norm")
+		return nil, f.unsupported("BoxE", "mquine needs p = 2 and tanh_map = true, without power_norm")
 	}
 	relationTable := func(i int) string { return fmt.Sprintf("relation_representations.%d", i) }
 	entity, err := f.joined("entity_representations.0", "entity_representations.1")
@@ -303,7 +304,7 @@ func (f *Folder) pykeenTuckER(entity, relation Tensor) (*Converted, error) {
 	return f.tuckER(entity, relation, interleaved, core.swapAxes(), head, product)
 }
 
-// pykeenConvE converts ConvE. The biases of the entities are a separate table.
+// pykeenConvE converts ConvE. The biases of the entities are in a separate table.
 func (f *Folder) pykeenConvE(entity, relation Tensor) (*Converted, error) {
 	bias, err := f.tensor("entity_representations.1")
 	if err != nil {

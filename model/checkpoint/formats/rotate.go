@@ -146,7 +146,8 @@ func rotateModel(o *options) (config model.Config, widths [2]int) {
 		model.Gamma: gamma, model.EmbeddingRange: span,
 	}}
 	if m.entity == 0 {
-		// Here doubling only adds dimensions. The embedding range still follows from hidden_dim.
+		// For these models, doubling only adds dimensions. The embedding range still follows from
+		// hidden_dim.
 		config.Dim = widths[0]
 		if widths[0] != widths[1] {
 			o.fail("%s needs %s and %s to be equal", name, double[0], double[1])

@@ -75,7 +75,7 @@ func twoTables(name string, hyper map[string]float64, d int) (entity, relation i
 	return parameters[0].Width(), parameters[1].Width(), nil
 }
 
-// OpenTensors opens the tables. The folder is ready to be converted.
+// OpenTensors opens the tables and returns a folder that is ready to be converted.
 func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) {
 	perEntity, _, err := twoTables(files.Model, files.Hyper, 1)
 	if err != nil {
@@ -93,7 +93,7 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 		tables := slices.Clone(f.Tensors)
 		if n := f.Relations.Len(); files.Inverses == "" && tables[1].rows() == 2*n {
 			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations: if half of them are inverse "+
-				"relations, say with --reciprocal where they are", tables[1].Path, tables[1].Name, 2*n, n)
+				"relations, use --reciprocal to say where they are", tables[1].Path, tables[1].Name, 2*n, n)
 		} else if files.Inverses != "" && tables[1].rows() != 2*n {
 			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations, but --reciprocal needs two rows "+
 				"for each", tables[1].Path, tables[1].Name, tables[1].rows(), n)
@@ -155,7 +155,7 @@ func cutTensor(where string) (path, inside string) {
 	return where[:i], where[i+1:]
 }
 
-// openTable opens the table that where describes, and calls it name.
+// openTable opens the table that where describes, under the given name.
 func (f *Folder) openTable(name, where string) error {
 	path, inside := cutTensor(where)
 	switch filepath.Ext(path) {

@@ -37,14 +37,15 @@ var tucker = &Format{
 		}
 		c, err := f.tuckER(entity, relation.pick(rows), interleaved, core, "bn0", "bn1")
 		if err == nil {
-			c.Notes = append(c.Notes, "TuckER's code ranks after a sigmoid; mquine ranks and prints scores before it")
+			c.Notes = append(c.Notes,
+				"TuckER's code applies a sigmoid to scores; mquine ranks and prints them without it")
 		}
 		return c, err
 	},
 }
 
 // authorsFile returns the name of the only file in dir with the given ending, if this name contains
-// the model's, or "". A folder with the vocabularies of LibKGE belongs to LibKGE.
+// the model's. Otherwise, and in a folder with the vocabularies of LibKGE, it returns "".
 func authorsFile(dir, name, ending string) string {
 	file := only(dir, ending)
 	if !strings.Contains(strings.ToLower(file), name) || exists(dir, delFiles.entities) {

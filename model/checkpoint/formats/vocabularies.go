@@ -19,7 +19,7 @@ type vocabularyFiles struct {
 	kg.VocabularyLayout
 }
 
-// The vocabulary files of the tools.
+// These are the vocabulary files of the tools.
 var (
 	dictFiles   = vocabularyFiles{"entities.dict", "relations.dict", kg.VocabularyLayout{}}
 	tsvFiles    = vocabularyFiles{"entities.tsv", "relations.tsv", kg.VocabularyLayout{}}
@@ -196,7 +196,7 @@ func newVocabulary(labels []string) (*kg.Vocabulary, error) {
 	return v, nil
 }
 
-// readVocabulary reads a regular file.
+// readVocabulary reads a vocabulary, which must be a regular file.
 func readVocabulary(ctx context.Context, path string, layout kg.VocabularyLayout) (*kg.Vocabulary, error) {
 	if err := CheckRegular(ctx, path); err != nil {
 		return nil, err

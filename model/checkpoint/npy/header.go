@@ -46,7 +46,7 @@ func parseHeader(text []byte) (h header, err error) {
 		switch key {
 		case "descr":
 			if p.accept("[") {
-				return h, errors.New("its elements are records, but only floating-point numbers can be read")
+				return h, errors.New("its elements are records, but only numbers can be read")
 			}
 			h.descr, err = p.text()
 		case "fortran_order":

@@ -86,8 +86,8 @@ func (f *File) Mark(ctx context.Context) error { return f.mapped.Mark(ctx) }
 func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 
 // Float32 returns the elements in row-major order, rounded to float32 if they are float64. On a
-// little-endian machine, aligned little-endian float32 numbers are the mapped file: read-only and
-// valid until Close. Otherwise the elements are a converted copy.
+// little-endian machine, aligned little-endian float32 numbers share the memory of the file, which
+// is read-only and valid until Close. Otherwise the elements are a converted copy.
 func (f *File) Float32() []float32 {
 	if f.kind.convert == nil {
 		return mapped.Float32s(f.data)
@@ -99,7 +99,8 @@ func (f *File) Float32() []float32 {
 	return values
 }
 
-// Integer returns the element with the given number in row-major order, in a file of OpenIntegers.
+// Integer returns the element with the given number, in row-major order, of a file that
+// OpenIntegers opened.
 func (f *File) Integer(i int) int64 { return f.kind.integer(f.data[i*f.kind.size:]) }
 
 // Close releases the file's memory. Do not use slices of its contents afterwards. A second call

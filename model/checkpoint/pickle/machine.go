@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The instructions, with Python's names.
+// These are the instructions of a pickle, with Python's names.
 const (
 	opMark           = '('
 	opStop           = '.'
@@ -125,7 +125,7 @@ func (m *machine) number(size int) (uint64, error) {
 	return binary.LittleEndian.Uint64(whole[:]), nil
 }
 
-// counted returns the bytes that follow a length of the given size.
+// counted reads a length, an integer of size bytes, and returns that many of the following bytes.
 func (m *machine) counted(size int) ([]byte, error) {
 	n, err := m.number(size)
 	if err != nil {
@@ -149,7 +149,7 @@ func (m *machine) push(v any) error {
 	return nil
 }
 
-// floor is the length of the stack below which an instruction may not reach.
+// floor returns the length of the stack below which an instruction must not pop values.
 func (m *machine) floor() int {
 	if len(m.marks) == 0 {
 		return 0
@@ -482,7 +482,7 @@ func (m *machine) call(op byte) error {
 	}
 	if construct, known := m.options.Known[g]; known {
 		if construct == nil {
-			return fmt.Errorf("it calls %v, which it may only name", g)
+			return fmt.Errorf("it calls %v, which may occur but must not be called", g)
 		}
 		v, err := construct(args)
 		if err != nil {
@@ -516,7 +516,7 @@ func (m *machine) persistent() error {
 		return err
 	}
 	if m.options.Persistent == nil {
-		return errors.New("it refers to data outside it")
+		return errors.New("it refers to data outside itself")
 	}
 	v, err := m.options.Persistent(id)
 	if err != nil {

@@ -79,8 +79,8 @@ func (d *Dict) set(key, value any) {
 	d.Entries = append(d.Entries, Entry{key, value})
 }
 
-// Object is an object of a class that Options.Opaque allows, or the result of a function that it
-// allows.
+// Object is an object of a class that Options.Opaque allows, or the result of a function that
+// Options.Opaque allows.
 type Object struct {
 	Class Global
 	// Args holds the arguments of the constructor or function, and Keywords its keyword arguments.
@@ -112,7 +112,7 @@ type Options struct {
 	// Object. A nil function means that no such name may occur.
 	Opaque func(Global) bool
 	// Persistent returns the value of a persistent identifier, with which a pickle refers to data
-	// outside it. A nil function means that no such identifier may occur.
+	// outside itself. A nil function means that no such identifier may occur.
 	Persistent func(id any) (any, error)
 }
 

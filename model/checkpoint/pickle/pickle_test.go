@@ -85,7 +85,7 @@ func TestReadDictionary(t *testing.T) {
 	}
 }
 
-// Shared and recursive values stay one value.
+// A value that is shared or contains itself stays a single value.
 func TestReadSharedValues(t *testing.T) {
 	got, _, err := pickle.Read(python(t, "4", "(lambda x: (x.append(x), x, [x])[1:])([])")[0], pickle.Options{})
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestReadObjects(t *testing.T) {
 
 	o.Known[ordered] = nil
 	_, _, err = pickle.Read(python(t, "2", "collections.OrderedDict()")[0], o)
-	require.ErrorContains(t, err, "it calls collections.OrderedDict, which it may only name")
+	require.ErrorContains(t, err, "it calls collections.OrderedDict, which may occur but must not be called")
 	got, _, err = pickle.Read(python(t, "2", "collections.OrderedDict")[0], o)
 	require.NoError(t, err)
 	require.Equal(t, ordered, got)
@@ -139,7 +139,7 @@ func TestReadObjects(t *testing.T) {
 func TestReadPersistent(t *testing.T) {
 	data := []byte("\x80\x02X\x01\x00\x00\x00kQ.")
 	_, _, err := pickle.Read(data, pickle.Options{})
-	require.ErrorContains(t, err, "it refers to data outside it")
+	require.ErrorContains(t, err, "it refers to data outside itself")
 	got, _, err := pickle.Read(data, pickle.Options{
 		Persistent: func(id any) (any, error) { return id.(string) + "!", nil },
 	})

@@ -19,8 +19,8 @@ import (
 const (
 	// prefixSize is the number of bytes that hold the length of the header.
 	prefixSize = 8
-	// maxHeaderSize limits the header, in bytes, and with it the memory for reading and showing it.
-	// The format allows headers six times as long, far more than a model needs.
+	// maxHeaderSize limits the length of the header, in bytes, and so the memory for reading and
+	// showing the header. The format allows headers six times as long, far more than a model needs.
 	maxHeaderSize = 16 << 20
 	// maxEntries limits the number of tensors and of metadata entries, and maxRank the number of
 	// extents of a tensor. No model needs that many, and the limits keep a hostile header from

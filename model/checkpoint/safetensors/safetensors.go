@@ -66,8 +66,8 @@ func (f *File) Mark(ctx context.Context) error { return f.mapped.Mark(ctx) }
 func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 
 // Float32 returns the elements of an F32 tensor in row-major order. On a little-endian machine with
-// aligned data they are the mapped file: read-only and valid until Close. Otherwise they are a
-// converted copy.
+// aligned data, they share the memory of the file, which is read-only and valid until Close.
+// Otherwise they are a converted copy.
 func (f *File) Float32(name string) ([]float32, error) {
 	i, ok := f.byName[name]
 	if !ok {

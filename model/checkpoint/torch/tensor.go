@@ -15,7 +15,7 @@ import (
 // Type is the type of a tensor's elements.
 type Type uint8
 
-// The types of elements.
+// These are the types of elements.
 const (
 	Float32 Type = iota
 	Float64
@@ -65,7 +65,7 @@ func (s *storage) fill(key string, data []byte) error {
 // sameAs returns an error if two tensors describe their storage in different ways.
 func (s *storage) sameAs(kind Type, count int64) error {
 	if s.kind != kind || s.count != count {
-		return fmt.Errorf("two tensors share a storage, of %d %v according to one and %d %v according to the other",
+		return fmt.Errorf("two tensors share a storage, but describe it as %d %v and as %d %v",
 			s.count, s.kind, count, kind)
 	}
 	return nil
@@ -91,8 +91,8 @@ func (t *Tensor) Len() int {
 }
 
 // Float32 returns the elements in row-major order, converted to float32 if they have another type.
-// On a little-endian machine, aligned float32 numbers in row-major order are the mapped file:
-// read-only and valid until Close. Otherwise they are a converted copy.
+// On a little-endian machine, aligned float32 numbers in row-major order share the memory of the
+// file, which is read-only and valid until Close. Otherwise they are a converted copy.
 func (t *Tensor) Float32() []float32 {
 	if t.Type == Float32 && t.contiguous() {
 		return mapped.Float32s(t.data[4*t.offset:][:4*t.Len()])

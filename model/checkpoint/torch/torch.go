@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// maxPickle limits the size of the pickle, whose values need about ten times as much memory.
-	// The largest pickles hold the labels of a graph.
+	// maxPickle limits the size of the pickle, in bytes. Its values need about ten times as much
+	// memory. The largest pickles hold the labels of a graph.
 	maxPickle = 1 << 28
 	// maxByteOrder is the length of the longest content of the record byteorder.
 	maxByteOrder = len("little")
@@ -98,7 +98,7 @@ func readArchive(contents []byte, opaque func(pickle.Global) bool) (any, error) 
 	a := archive{contents: contents, records: map[string]*zip.File{}, storages: map[string]*storage{}}
 	for _, record := range reader.File {
 		if a.records[record.Name] != nil {
-			return nil, fmt.Errorf("it is a damaged archive: it has two records %.100q", record.Name)
+			return nil, fmt.Errorf("it is a damaged archive: it has two records named %.100q", record.Name)
 		}
 		a.records[record.Name] = record
 		if top, found := strings.CutSuffix(record.Name, "/data.pkl"); found && !strings.Contains(top, "/") {
@@ -198,9 +198,9 @@ var legacyMagic = new(big.Int).SetBytes([]byte{0x19, 0x50, 0xa8, 0x6a, 0x20, 0xf
 
 const legacyProtocol = 1001
 
-// readLegacy reads the old format. It begins with the pickles of the magic number, the protocol, a
-// dictionary that describes the system, the value and the list of storage keys. For each key, the
-// number of elements follows as a 64-bit integer, and then the elements.
+// readLegacy reads the old format. A file in this format begins with the pickles of the magic
+// number, the protocol, a dictionary that describes the system, the value and the list of storage
+// keys. For each key, the number of elements follows as a 64-bit integer, and then the elements.
 func readLegacy(contents []byte, opaque func(pickle.Global) bool) (any, error) {
 	rest := contents
 	storages := map[string]*storage{}

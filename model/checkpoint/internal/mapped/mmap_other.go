@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// loadBytes reads the first size bytes of the file and closes it, because systems without mmap may
-// not allow other programs to replace an open file.
+// loadBytes reads the first size bytes of the file and closes it, because some systems without mmap
+// do not let other programs replace an open file.
 func (f *File) loadBytes(size int) error {
 	f.contents = make([]byte, size)
 	if _, err := io.ReadFull(f.file, f.contents); err != nil {
