@@ -6,11 +6,16 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/parquetfile"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
@@ -60,10 +65,11 @@ probability. The
 order is the same for any number of threads: by relation and query with --per
 query, by relation with --per relation, and the best first.
 
---out writes tab-separated lines to a file, which appears only when complete.
-Without it, the result goes to standard output. Formats csv and tsv write lines
-as soon as they are certain; the other formats and --json hold all triples in
-memory.
+--out writes tab-separated lines to a file or, if its name ends in .parquet, an
+Apache Parquet file with the same columns. The file appears only when complete.
+Without --out, the result goes to standard output. Formats csv and tsv write
+lines as soon as they are certain; the other formats and --json hold all triples
+in memory.
 
 --state DIR keeps the unfinished search in DIR, about every 30 seconds. After an
 interruption, the same command continues it. DIR is removed at the end.
@@ -71,7 +77,7 @@ interruption, the same command continues it. DIR is removed at the end.
 ` + loadingHelp,
 		Example: `  mquine discover ./ckpt --data umls -k 20
   mquine discover ./ckpt --data umls --relation treats --per relation
-  mquine discover ./ckpt --data fb15k-237 --per query -k 10 --out found.tsv
+  mquine discover ./ckpt --data fb15k-237 --per query -k 10 --out found.parquet
   mquine discover ./ckpt --data ./drugs --relation treats --types types.tsv \
       --head-type compound --tail-type disease`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,7 +112,7 @@ interruption, the same command continues it. DIR is removed at the end.
 	inGroup(cmd, queryFlags, "relation", "relations", "side", "k", "per", "order")
 	d.restriction.add(cmd)
 	d.printed.add(cmd, text.FormatTSV)
-	addOutput(cmd, &d.out, "out", "write the triples, tab-separated, to `FILE`")
+	addOutput(cmd, &d.out, "out", "write the triples to `FILE`, tab-separated or, as FILE.parquet, as Parquet")
 	flags.StringVar(&d.stateDir, "state", "", "keep the unfinished search in `DIR`, to continue after an interruption")
 	inGroup(cmd, outputFlags, "state")
 	d.compute.addWithDevices(cmd, &d.gpus)
@@ -195,14 +201,31 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 	if d.out == "" {
 		return cmp.Or(d.printed.print(cmd, f.in(ctx)), f.err)
 	}
-	err := writeTo(cmd.OutOrStdout(), d.out, func(w io.Writer) error {
-		header, rows := f.in(ctx).records()
-		return cmp.Or(text.WriteRecords(w, text.FormatTSV, header, rows), f.err)
+	_, rows := f.in(ctx).records()
+	err := d.writeLines(f, func(w io.Writer) error {
+		return cmp.Or(text.WriteRows(w, rows), f.err)
 	})
 	if err == nil && d.jsonFile != "" {
 		err = writeJSON(cmd, d.jsonFile, f)
 	}
 	return err
+}
+
+// writeLines writes the file of --out. lines writes the tab-separated lines after the header.
+func (d *discovery) writeLines(f *found, lines func(io.Writer) error) error {
+	return atomicfile.Write(d.out, func(w io.Writer) error {
+		if !strings.EqualFold(filepath.Ext(d.out), ".parquet") {
+			if _, err := io.WriteString(w, strings.Join(f.header(), "\t")+"\n"); err != nil {
+				return err
+			}
+			return lines(w)
+		}
+		table := parquetfile.NewWriter(w, f.columns())
+		if err := lines(table); err != nil {
+			return err
+		}
+		return table.Close()
+	})
 }
 
 // chosenRelations returns the relations that the flags name, or all relations if they name none.
@@ -342,14 +365,26 @@ func (f *found) in(ctx context.Context) *found {
 	return f
 }
 
-// header returns the names of the columns.
-func (f *found) header() []string {
-	header := []string{"head", "relation", "tail", "rank", "score"}
+// columns returns the columns of the lines.
+func (f *found) columns() []parquetfile.Column {
+	columns := []parquetfile.Column{
+		{Name: "head", Type: reflect.String}, {Name: "relation", Type: reflect.String},
+		{Name: "tail", Type: reflect.String}, {Name: "rank", Type: reflect.Int32}, {Name: "score", Type: reflect.Float64},
+	}
 	if f.Standardise {
-		header = append(header, "z")
+		columns = append(columns, parquetfile.Column{Name: "z", Type: reflect.Float64})
 	}
 	if f.calibration != nil {
-		header = append(header, "probability")
+		columns = append(columns, parquetfile.Column{Name: "probability", Type: reflect.Float64})
+	}
+	return columns
+}
+
+// header returns the names of the columns.
+func (f *found) header() []string {
+	var header []string
+	for _, c := range f.columns() {
+		header = append(header, c.Name)
 	}
 	return header
 }

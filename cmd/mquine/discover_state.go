@@ -234,13 +234,7 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 	if f.err != nil {
 		return resumableError{f.err, "repeat the command"}
 	}
-	err = atomicfile.Write(d.out, func(w io.Writer) error {
-		if _, err := io.WriteString(w, strings.Join(f.header(), "\t")+"\n"); err != nil {
-			return err
-		}
-		return folder.copyLines(w)
-	})
-	if err != nil {
+	if err := d.writeLines(f, folder.copyLines); err != nil {
 		return err
 	}
 	return folder.remove()

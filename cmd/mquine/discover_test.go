@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -86,6 +88,58 @@ func TestDiscover(t *testing.T) {
 			o = succeed(t, append([]string{"discover", w.model, "--data", w.data, "--per", c.per, "-k",
 				strconv.Itoa(c.k), "--format", "tsv"}, machine...)...)
 			require.Equal(t, want, o.stdout)
+		}
+	}
+}
+
+// A Parquet file has the same rows and columns as the tab-separated file, with and without --state.
+func TestDiscoverParquet(t *testing.T) {
+	w := newWorkplace(t)
+	lines := func(options ...string) (rows [][]string) {
+		file := w.path("found.tsv")
+		succeed(t, append([]string{"discover", w.model, "--data", w.data, "--out", file}, options...)...)
+		for _, line := range strings.Split(strings.TrimSpace(string(must1(os.ReadFile(file)))), "\n") {
+			rows = append(rows, strings.Split(line, "\t"))
+		}
+		return rows
+	}
+	for _, options := range [][]string{{"-k", "30"}, {"-k", "3", "--per", "query", "--order", "z"}} {
+		want := lines(options...)
+		for _, state := range [][]string{nil, {"--state", w.path("state")}} {
+			name := w.path("found.PARQUET")
+			succeed(t, slices.Concat([]string{"discover", w.model, "--data", w.data, "--out", name}, options, state)...)
+			file := must1(os.Open(name))
+			table := must1(parquet.OpenFile(file, must1(file.Stat()).Size()))
+			var got [][]string
+			var header []string
+			for _, column := range table.Schema().Columns() {
+				header = append(header, column[0])
+			}
+			got = append(got, header)
+			for _, group := range table.RowGroups() {
+				reader := group.Rows()
+				rows := make([]parquet.Row, group.NumRows())
+				n, err := reader.ReadRows(rows)
+				require.True(t, err == nil || err == io.EOF, err)
+				require.Equal(t, len(rows), n)
+				for _, row := range rows {
+					var fields []string
+					for i, v := range row {
+						switch header[i] {
+						case "rank":
+							fields = append(fields, strconv.Itoa(int(v.Int32())))
+						case "score", "z":
+							fields = append(fields, strconv.FormatFloat(v.Double(), 'g', -1, 64))
+						default:
+							fields = append(fields, string(v.ByteArray()))
+						}
+					}
+					got = append(got, fields)
+				}
+				require.NoError(t, reader.Close())
+			}
+			require.NoError(t, file.Close())
+			require.Equal(t, want, got)
 		}
 	}
 }

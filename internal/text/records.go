@@ -14,18 +14,10 @@ import (
 // feeds; labels of data sets contain neither.
 func WriteRecords(w io.Writer, f Format, header []string, rows iter.Seq[[]string]) error {
 	if f == FormatTSV {
-		buf := bufio.NewWriter(w)
-		_, err := buf.WriteString(strings.Join(header, "\t") + "\n")
-		for row := range rows {
-			if err != nil {
-				return err
-			}
-			_, err = buf.WriteString(strings.Join(row, "\t") + "\n")
-		}
-		if err != nil {
+		if _, err := io.WriteString(w, strings.Join(header, "\t")+"\n"); err != nil {
 			return err
 		}
-		return buf.Flush()
+		return WriteRows(w, rows)
 	}
 	lines := csv.NewWriter(w)
 	err := lines.Write(header)
@@ -40,6 +32,17 @@ func WriteRecords(w io.Writer, f Format, header []string, rows iter.Seq[[]string
 	}
 	lines.Flush()
 	return lines.Error()
+}
+
+// WriteRows writes the rows of tab-separated text, without a header.
+func WriteRows(w io.Writer, rows iter.Seq[[]string]) error {
+	buf := bufio.NewWriter(w)
+	for row := range rows {
+		if _, err := buf.WriteString(strings.Join(row, "\t") + "\n"); err != nil {
+			return err
+		}
+	}
+	return buf.Flush()
 }
 
 // Fields formats values as a row for WriteRecords.
