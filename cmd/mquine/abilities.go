@@ -23,9 +23,10 @@ func newAbilitiesCommand() *cobra.Command {
 		Use:   "abilities [MODEL]",
 		Short: "Show which relation patterns a model can express",
 		Long: `Show which relation patterns the models can express and, for one model, why. The
-command checks every verdict before it prints it. A "yes" has parameters whose
-scores express the pattern. A "no" has an argument; the command tests its
-inequality on random parameters, and searches for parameters that break it.
+command checks every verdict before it prints it. For a "yes", it has parameters
+whose scores express the pattern. A "no" rests on an inequality; the command
+tests the inequality on random parameters, and searches for parameters that
+break it.
 
 The patterns, by the columns of the table:
 ` + patternHelp() + `

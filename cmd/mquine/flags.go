@@ -203,8 +203,8 @@ func (c cutoffs) Set(list string) error {
 // inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
 	checkpoint, vocabulary, data string
-	// several reports whether the vocabulary is for a list of checkpoints, some of which may not need
-	// it.
+	// several reports whether the command reads several checkpoints. Some of them may not need the
+	// vocabulary.
 	several bool
 }
 

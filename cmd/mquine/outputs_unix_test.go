@@ -235,7 +235,8 @@ func TestEmptyPaths(t *testing.T) {
 func TestHangUp(t *testing.T) {
 	data := smallFamilies(t)
 	t.Run("train", func(t *testing.T) {
-		// If the tests run under nohup, commands would inherit that SIGHUP is ignored.
+		// Handle SIGHUP here, so that the command does not ignore it even if the tests run under
+		// nohup.
 		hangUps := make(chan os.Signal, 1)
 		signal.Notify(hangUps, syscall.SIGHUP)
 		defer signal.Stop(hangUps)

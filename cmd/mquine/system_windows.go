@@ -26,5 +26,5 @@ func prepareConsole() {
 	}
 }
 
-// openFilesLimit returns false, because Windows limits only the memory for open files.
+// openFilesLimit returns no limit, because on Windows only memory limits the number of open files.
 func openFilesLimit() (n int64, known bool) { return 0, false }
