@@ -28,7 +28,7 @@ whose scores express the pattern. A "no" rests on an inequality; the command
 tests the inequality on random parameters, and searches for parameters that
 break it.
 
-The patterns, by the columns of the table:
+The columns of the table, and the patterns that they stand for:
 ` + patternHelp() + `
 A symmetry, an inversion or a composition must hold for all entities, given the
 parameters of the relations. A * marks a verdict that differs from the table in
@@ -71,7 +71,7 @@ the MQuinE paper. docs/abilities.md has the definitions.`,
 	return cmd
 }
 
-// patternHelp lists the patterns with the heads of their columns.
+// patternHelp lists the patterns with the titles of their columns.
 func patternHelp() string {
 	var b strings.Builder
 	for _, p := range abilities.Patterns() {

@@ -71,9 +71,9 @@ func openCheckpoint(ctx context.Context, log io.Writer, path string, with checkp
 }
 
 // findCheckpoint returns the folder of the checkpoint that path names. For the folder of a training
-// run, this is the checkpoint of the best epoch; for the folder of a search, it is this checkpoint
-// of the best run. In both cases, a note on log names the checkpoint. findCheckpoint returns any
-// other path unchanged.
+// run, this is the checkpoint of the best epoch; for the folder of a search, it is the checkpoint
+// of the best epoch of the best trial. In both cases, a note on log names the checkpoint.
+// findCheckpoint returns any other path unchanged.
 func findCheckpoint(ctx context.Context, log io.Writer, path string) (string, error) {
 	var kind string
 	training := path

@@ -34,7 +34,7 @@ func newDiscoverCommand() *cobra.Command {
 set contains. The search asks (h, r, ?) for all heads and relations, or
 (?, r, t) with --side head, and is exact.
 
---per: among which triples to choose the best -k.
+--per: the scope in which to keep the best -k triples.
   query     the answers to each query
   relation  the triples of each relation
   graph     all triples
@@ -60,8 +60,8 @@ probability. The order is the same for any number of threads: by relation and
 query with --per query, by relation with --per relation, and the best first.
 
 --out writes tab-separated lines to a file, which appears only when complete.
-Without it, the result goes to standard output. With csv and tsv, each
-line is written as soon as it is certain; the other formats and --json hold all
+Without --out, the result goes to standard output. With csv and tsv, each line
+is written as soon as it is certain; the other formats and --json hold all
 triples in memory.
 
 --state DIR saves the unfinished search in DIR about every 30 seconds. After an

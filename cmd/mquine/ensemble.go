@@ -62,7 +62,7 @@ func (e *ensemble) Set(list string) error {
 		sum += w
 	}
 	if sum == 0 {
-		return errors.New("one weight must be positive")
+		return errors.New("at least one weight must be positive")
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func TestEvalEnsembleErrors(t *testing.T) {
 		{"give the checkpoints of the ensemble as arguments", []string{w.model, "--ensemble", "equal"}},
 		{"--ensemble has 3 weights, but there are 2 checkpoints", []string{w.model, distance, "--ensemble", "1,2,3"}},
 		{"must be equal, fit or numbers", []string{w.model, distance, "--ensemble", "1,-2"}},
-		{"one weight must be positive", []string{w.model, distance, "--ensemble", "0,0"}},
+		{"at least one weight must be positive", []string{w.model, distance, "--ensemble", "0,0"}},
 	} {
 		mquine(t, append([]string{"eval", "--data", w.data}, c.args...)...).requireSentence(t, exitUsage, c.want)
 	}

@@ -108,8 +108,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	return errors.Join(err, e.print(out, report, r.peak))
 }
 
-// openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. If the
-// flags select GPUs, it refuses other flags that apply only to the processor.
+// openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. If
+// the flags select GPUs, it refuses the flags that apply only to the processor.
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		switch {

@@ -163,10 +163,12 @@ func (n number) Set(text string) error {
 // longestTime is the longest time.Duration that is a whole number of hours.
 const longestTime = 2562047 * time.Hour
 
-// timeSyntax matches positive durations in the syntax of time.ParseDuration, even if they overflow.
+// timeSyntax matches durations without a minus sign, in the syntax of time.ParseDuration, even if
+// they overflow.
 var timeSyntax = regexp.MustCompile(`^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
-// parseTime parses a duration above 0. wanted is the error for anything else.
+// parseTime parses a duration above 0 and up to longestTime. For a longer duration, the error names
+// the limit; wanted is the error for any other text.
 func parseTime(s, wanted string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {

@@ -80,7 +80,7 @@ type result interface {
 	records() (header []string, rows iter.Seq[[]string])
 }
 
-// remarks is a result that prints lines below its tables. The lines are not escaped yet.
+// remarks is a result with lines to print below its tables. Its method returns the lines unescaped.
 type remarks interface{ remarks() []string }
 
 // print writes a result to the file of --json and, in the format of --format, to standard output. If

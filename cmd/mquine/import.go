@@ -158,9 +158,11 @@ func (i *importing) check(cmd *cobra.Command) error {
 	}
 	switch {
 	case cmd.Flags().Changed("vocab"):
-		return errors.New("--vocab has no effect with --from tensors: leave it out; --entities and --relations name the labels")
+		return errors.New("--vocab cannot be given with --from tensors: " +
+			"name the labels with --entities and --relations")
 	case cmd.Flags().Changed("layout") && !formats.Complex(i.tensors.Model):
-		return fmt.Errorf("--layout is for complex numbers, but the tables of %s hold real numbers: leave it out", i.tensors.Model)
+		return fmt.Errorf("--layout does not apply to the tables of %s, which hold real numbers: leave it out",
+			i.tensors.Model)
 	}
 	return nil
 }

@@ -81,8 +81,8 @@ func (e *evaluation) checkNegatives() error {
 	return nil
 }
 
-// load reads the candidates of the triples on the sides with a file, and describes them. digest says
-// whether the description needs checksums.
+// load reads the candidates for the triples, on each side with a file, and describes them. digest
+// says whether the description needs checksums.
 func (n *negatives) load(
 	ctx context.Context, g *kg.Graph, triples []kg.Triple, digest bool,
 ) (*rank.Negatives, *metrics.Restrictions, error) {
@@ -184,7 +184,7 @@ func digestFile(ctx context.Context, path string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", path, text.Cause(err))
+		return "", fmt.Errorf("cannot read %s: %w", path, text.Cause(err))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -226,7 +226,8 @@ func TestEmptyPaths(t *testing.T) {
 	}
 	for _, args := range [][]string{{"info", ""}, {"compare", w.model, "", "--data", w.data},
 		{"import", "--from", "rotate", w.model, ""}} {
-		mquine(t, args...).requireSentence(t, exitUsage, "an argument is empty")
+		mquine(t, args...).requireSentence(t, exitUsage,
+			"an argument is empty: give it a value, or leave it out")
 	}
 	requireFiles(t, w.dir, "families", "checkpoint")
 }

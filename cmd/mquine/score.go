@@ -51,8 +51,8 @@ of the head among all entities, exactly as "mquine eval" would rank them under
 
 The default format is tsv for --in, and table for one triple. csv, tsv and json
 are written while the triples are read, for any number of triples. Other formats
-need all triples in memory. If the command fails, the lines printed so
-far are correct, but the output is incomplete.
+need all triples in memory. If the command fails, the lines printed so far are
+correct, but the output is incomplete.
 
 ` + loadingHelp,
 		Example: `  mquine score ./ckpt --in triples.tsv
