@@ -63,8 +63,8 @@ cross: ## build for other systems and without assembly
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	$(GO) build -tags noasm ./...
 
-# These are the systems of make release except linux/amd64, where the other targets run. FreeBSD and Windows on ARM are
-# not in a release.
+# These are the systems of make release except linux/amd64, where the other targets run, and two systems that are not in
+# a release: FreeBSD and Windows on ARM.
 SYSTEMS = linux/arm64 darwin/arm64 darwin/amd64 freebsd/amd64 windows/amd64 windows/arm64
 cross-all: ## build for all systems
 	@for system in $(SYSTEMS); do \

@@ -23,11 +23,12 @@ func newAbilitiesCommand() *cobra.Command {
 		Use:   "abilities [MODEL]",
 		Short: "Show which relation patterns a model can express",
 		Long: `Show which relation patterns the models can express and, for one model, why. The
-command checks every verdict before it prints it. A "yes" has parameters whose
-scores express the pattern. A "no" has an argument; the command tests its
-inequality on random parameters, and searches for parameters that break it.
+command checks every verdict before it prints it. For a "yes", it has parameters
+whose scores express the pattern. A "no" rests on an inequality; the command
+tests the inequality on random parameters, and searches for parameters that
+break it.
 
-The patterns, by the columns of the table:
+The columns of the table, and the patterns that they stand for:
 ` + patternHelp() + `
 A symmetry, an inversion or a composition must hold for all entities, given the
 parameters of the relations. A * marks a verdict that differs from the table in
@@ -70,7 +71,7 @@ the MQuinE paper. docs/abilities.md has the definitions.`,
 	return cmd
 }
 
-// patternHelp lists the patterns with the heads of their columns.
+// patternHelp lists the patterns with the titles of their columns.
 func patternHelp() string {
 	var b strings.Builder
 	for _, p := range abilities.Patterns() {

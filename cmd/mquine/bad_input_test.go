@@ -15,8 +15,9 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// copyFolder copies a folder to a temporary one and returns its path. It calls change with the name
-// and the contents of each file. change returns the new contents, or nil to leave the file out.
+// copyFolder copies a folder and returns the path of the copy, a temporary folder. It calls change
+// with the name and the contents of each file. change returns the new contents, or nil to leave out
+// the file.
 func copyFolder(t *testing.T, from string, change func(name string, contents []byte) []byte) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(from))
@@ -56,7 +57,7 @@ func TestEvalBadInput(t *testing.T) {
 		lines[2] = "one\ttwo\n"
 		return []byte(strings.Join(lines, ""))
 	}
-	// longer adds an entity that has a label but no row in the checkpoint.
+	// longer adds a label for an entity that has no row in the checkpoint.
 	longer := func(b []byte) []byte { return append(b, "60\textra\n"...) }
 	noHashes := func(b []byte) []byte {
 		return []byte(strings.NewReplacer("entities_sha256", "entities_sha000", "relations_sha256",

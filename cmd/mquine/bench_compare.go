@@ -188,7 +188,7 @@ func withoutParts(name string, parts []string) string {
 	}), "/")
 }
 
-// inUnit returns a median as text.
+// inUnit returns the median of s, which is in the given unit, as text.
 func inUnit(s benchmath.Summary, unit string) string {
 	switch {
 	case strings.HasSuffix(unit, "sec/op"):
@@ -199,7 +199,7 @@ func inUnit(s benchmath.Summary, unit string) string {
 	return benchunit.Scale(s.Center, benchunit.ClassOf(unit))
 }
 
-// spread returns as text how far the interval of s extends from the median on its longer side, in
+// spread returns, as text, the larger distance from the median of s to an end of its interval, in
 // percent of the median. It returns "" if there are too few measurements for an interval.
 func spread(s benchmath.Summary) string {
 	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {

@@ -50,8 +50,8 @@ changing order.
 			if err != nil {
 				return err
 			}
-			// Do not lose results that took long to measure: write them even if the table cannot be
-			// printed, and vice versa.
+			// The results took long to measure. If the files cannot be written, still print the
+			// table.
 			if out != "" {
 				err = keepRuns(cmd, out, runs)
 			}

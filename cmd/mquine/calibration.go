@@ -14,10 +14,10 @@ import (
 	"github.com/mquine/mquine/metrics/classify"
 )
 
-// calibrationSchema is the version of the files of --calibration.
+// calibrationSchema names the format of the files that --calibration writes and reads.
 const calibrationSchema = "mquine.calibration/1"
 
-// calibrationFile is a calibration for the scores of a checkpoint.
+// calibrationFile is the contents of a file with the calibration of a checkpoint.
 type calibrationFile struct {
 	Schema     string             `json:"schema"`
 	Provenance metrics.Provenance `json:"provenance"`
@@ -28,7 +28,7 @@ type calibrationFile struct {
 	classify.Calibration
 }
 
-// calibrated holds the flag of commands that turn scores into probabilities.
+// calibrated holds the flag --calibration of the commands that turn scores into probabilities.
 type calibrated struct {
 	calibrationFile string
 }
@@ -40,8 +40,8 @@ func (c *calibrated) add(cmd *cobra.Command) {
 	markInput(cmd, "calibration")
 }
 
-// read reads the file of the flag, which must be for the checkpoint and the side of the queries. It
-// returns nil without the flag.
+// read reads the calibration that the flag names, or returns nil without the flag. A calibration
+// for a different checkpoint or side is an error.
 func (c *calibrated) read(ctx context.Context, s *subject, side kg.Side) (*classify.Calibration, error) {
 	if c.calibrationFile == "" {
 		return nil, nil

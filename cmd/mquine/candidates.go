@@ -35,7 +35,7 @@ const observedCandidates = "observed"
 // restriction holds the flags that restrict candidates.
 type restriction struct {
 	types string
-	// both holds the flags for both sides, and one holds the flags for each single side.
+	// both applies to both sides, and one[side] to a single side.
 	both sideRestriction
 	one  [2]sideRestriction
 	skip bool
@@ -104,7 +104,8 @@ func (r *restriction) check() error {
 // given reports whether a flag restricts the candidates.
 func (r *restriction) given() bool { return r.both.given() || r.one[0].given() || r.one[1].given() }
 
-// load returns the candidates and their description, or nil if they are all entities.
+// load returns the candidates and their description. Both are nil if no flag restricts the
+// candidates.
 func (r *restriction) load(ctx context.Context, s *subject) (*rank.Candidates, *metrics.Restrictions, error) {
 	if !r.given() {
 		return nil, nil, nil
@@ -132,7 +133,7 @@ func (r *restriction) load(ctx context.Context, s *subject) (*rank.Candidates, *
 	return among, described, nil
 }
 
-// apply restricts a side of among and describes the candidates.
+// apply restricts the candidates of among on a side, and describes the restriction.
 func (s sideRestriction) apply(
 	ctx context.Context, g *kg.Graph, types *kg.Types, among *rank.Candidates, side kg.Side,
 ) (*metrics.Restriction, error) {

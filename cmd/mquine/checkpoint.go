@@ -70,9 +70,10 @@ func openCheckpoint(ctx context.Context, log io.Writer, path string, with checkp
 	return c, nil
 }
 
-// findCheckpoint returns the folder of the checkpoint that path names. If path is the folder of a
-// training run or of a search, findCheckpoint returns the checkpoint of the best epoch, and says so
-// in a note on log. It returns any other path unchanged.
+// findCheckpoint returns the folder of the checkpoint that path names. For the folder of a training
+// run, this is the checkpoint of the best epoch; for the folder of a search, it is the checkpoint
+// of the best epoch of the best trial. In both cases, a note on log names the checkpoint.
+// findCheckpoint returns any other path unchanged.
 func findCheckpoint(ctx context.Context, log io.Writer, path string) (string, error) {
 	var kind string
 	training := path

@@ -54,8 +54,7 @@ func plotClassification(r *classified, examples []classify.Example) []byte {
 	)
 }
 
-// thinned returns a curve with fewer than 1000 of its points, at regular distances. It keeps the last
-// point.
+// thinned returns fewer than 1000 points of a curve: every n-th point, counted back from the last.
 func thinned(curve []classify.Point) []classify.Point {
 	step := max(1, len(curve)/500)
 	var kept []classify.Point

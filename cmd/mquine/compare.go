@@ -88,8 +88,8 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			if err != nil {
 				return err
 			}
-			// Do not lose results that took long to compute: write the file even if the tables
-			// cannot be printed, and vice versa.
+			// The results took long to compute. If the file cannot be written, still print the
+			// tables.
 			if c.jsonFile != "" {
 				err = writeJSON(cmd, c.jsonFile, report)
 			}
@@ -162,7 +162,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 	return report, c.describe(ctx, report, first.graph)
 }
 
-// describe sets the provenance of a report on g.
+// describe sets the provenance of a report about the data set g.
 func (c *comparison) describe(ctx context.Context, report *metrics.ComparisonReport, g *kg.Graph) error {
 	digest, err := g.SHA256(ctx)
 	if err != nil {

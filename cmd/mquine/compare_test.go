@@ -80,7 +80,7 @@ func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
 	return ranks
 }
 
-// TestCompare checks compare against the ranks files of eval.
+// TestCompare compares the results of compare with the ranks files of eval.
 func TestCompare(t *testing.T) {
 	w := newWorkplace(t)
 	other := w.another(t)

@@ -33,7 +33,8 @@ func atOnce(t *testing.T, n int, args ...string) []outcome {
 	return outcomes
 }
 
-// If several commands create the same folder at once, one succeeds and the others report an error.
+// If several commands create the same folder at once, exactly one succeeds. The others report an
+// error.
 func TestOneMakesTheFolder(t *testing.T) {
 	w := newWorkplace(t)
 	space := spaceFile(t, smallSpace)

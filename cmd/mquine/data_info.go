@@ -330,7 +330,7 @@ func (d dataInfo) factTable() *text.Table {
 	return t
 }
 
-// splitColumn is a number that describes a split.
+// splitColumn is a column of a table of splits.
 type splitColumn struct {
 	name string
 	of   func(kg.SplitStatistics) int

@@ -39,8 +39,8 @@ type listedData struct {
 	Present   bool   `json:"present"`
 	// Missing lists the files of a public data set that are not installed.
 	Missing []string `json:"missing,omitempty"`
-	// Differing lists the files that cannot be read or whose number of lines differs from the
-	// catalogue's.
+	// Differing lists the installed files that cannot be read or do not have the number of lines in
+	// the catalogue.
 	Differing []string `json:"differing,omitempty"`
 }
 
@@ -105,8 +105,8 @@ func listData(ctx context.Context) (dataList, error) {
 	return list, nil
 }
 
-// differing returns the installed files of d that cannot be read or whose number of lines differs
-// from the catalogue. parent is the folder of the installed data sets.
+// differing returns the installed files of d that cannot be read or do not have the number of lines
+// in the catalogue. parent is the folder of the installed data sets.
 func differing(ctx context.Context, d catalogue.Dataset, parent string) (names []string, err error) {
 	for _, f := range d.Files {
 		path, err := f.Find(filepath.Join(parent, d.Name))

@@ -92,7 +92,8 @@ A label names the group: g012_e000345 is entity 345 in group 12.`,
 	return cmd
 }
 
-// makeFlags adds the flags that all generators share. The strings describe the default sizes.
+// makeFlags adds the flags that all generators share. The help texts quote entities, relations,
+// train and heldOut as the default sizes.
 func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, relations, train, heldOut string) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -127,7 +128,8 @@ func writeMade(cmd *cobra.Command, dir string, g *kg.Graph) error {
 	return nil
 }
 
-// reportPlanted prints the regularities of the data set.
+// reportPlanted prints how often each planted pattern occurs in the data set, and how many test
+// triples follow from training triples.
 func reportPlanted(cmd *cobra.Command, g *kg.Graph, planted *synth.Planted) {
 	w := cmd.ErrOrStderr()
 	for _, p := range planted.Patterns {

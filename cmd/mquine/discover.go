@@ -39,7 +39,7 @@ func newDiscoverCommand() *cobra.Command {
 set contains. The search asks (h, r, ?) for all heads and relations, or
 (?, r, t) with --side head, and is exact.
 
---per: among which triples to choose the best -k.
+--per: the scope in which to keep the best -k triples.
   query     the answers to each query
   relation  the triples of each relation
   graph     all triples
@@ -52,8 +52,8 @@ relations may have different scales.
          most ` + strconv.Itoa(rank.ZSample) + ` candidates at regular distances
 
 --calibration adds the probability that a triple is true, from a file that
-"mquine classify --calibration" wrote for the same checkpoint. It grows with the
-score, so it does not change the order.
+"mquine classify --calibration" wrote for the same checkpoint. The probability
+grows with the score, so the order stays the same.
 
 --relation and --relations restrict the relations. The following flags restrict
 the heads and the tails of the triples.
@@ -61,18 +61,17 @@ the heads and the tails of the triples.
 ` + candidatesHelp + `
 Each line has the head, relation and tail, the rank of the triple among the
 unknown answers to its query, its score and, if asked for, its z-score and its
-probability. The
-order is the same for any number of threads: by relation and query with --per
-query, by relation with --per relation, and the best first.
+probability. The order is the same for any number of threads: by relation and
+query with --per query, by relation with --per relation, and the best first.
 
 --out writes tab-separated lines to a file or, if its name ends in .parquet, an
 Apache Parquet file with the same columns. The file appears only when complete.
-Without --out, the result goes to standard output. Formats csv and tsv write
-lines as soon as they are certain; the other formats and --json hold all triples
-in memory.
+Without --out, the result goes to standard output. With csv and tsv, each line
+is written as soon as it is certain; the other formats and --json hold all
+triples in memory.
 
---state DIR keeps the unfinished search in DIR, about every 30 seconds. After an
-interruption, the same command continues it. DIR is removed at the end.
+--state DIR saves the unfinished search in DIR about every 30 seconds. After an
+interruption, the same command continues the search. DIR is removed at the end.
 
 ` + loadingHelp,
 		Example: `  mquine discover ./ckpt --data umls -k 20
@@ -183,7 +182,7 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	return d.write(ctx, cmd, f)
 }
 
-// write writes the triples to the file of --out, and otherwise to standard output.
+// write writes the triples to the file that --out names, or to standard output without --out.
 func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) error {
 	if d.stateDir != "" {
 		return d.writeResumable(ctx, f)
@@ -302,7 +301,7 @@ type foundTriple struct {
 	Head     string `json:"head"`
 	Relation string `json:"relation"`
 	Tail     string `json:"tail"`
-	// Labels are the readable labels of the head, the relation and the tail, if there are any.
+	// The labels are the readable names of the head, the relation and the tail, from labels.tsv.
 	HeadLabel     string `json:"head_label,omitempty"`
 	RelationLabel string `json:"relation_label,omitempty"`
 	TailLabel     string `json:"tail_label,omitempty"`
@@ -432,7 +431,7 @@ func (f *found) records() (header []string, rows iter.Seq[[]string]) {
 	}
 }
 
-// fields returns the columns of header, with all digits.
+// fields returns the values in the columns that header names, with all digits.
 func (x foundTriple) fields() []string {
 	row := []string{x.Head, x.Relation, x.Tail, strconv.Itoa(x.Rank), strconv.FormatFloat(x.Score, 'g', -1, 64)}
 	for _, value := range []*float64{x.Z, x.Probability} {

@@ -21,7 +21,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// searchSchema is the version of the files of --state.
+// searchSchema names the format of the files in the folder of --state.
 const searchSchema = "mquine.discover-state/1"
 
 // saveEvery is the time between two saves of a search. Tests shorten it.
@@ -42,7 +42,7 @@ type searchState struct {
 	Schema string `json:"schema"`
 	// Search describes the search: its model, data and options.
 	Search json.RawMessage `json:"search"`
-	// Parts is the number of files with lines. Queries and Kept are as in rank.DiscoveryState.
+	// Parts is the number of files part-N.tsv. Queries and Kept are as in rank.DiscoveryState.
 	Parts   int          `json:"parts"`
 	Queries int          `json:"queries"`
 	Kept    []keptTriple `json:"kept"`
@@ -141,7 +141,7 @@ func (f *searchFolder) resume() *rank.DiscoveryState {
 // add adds a line.
 func (f *searchFolder) add(row []string) { f.lines.WriteString(strings.Join(row, "\t") + "\n") }
 
-// save saves the state, unless the last save was a short time ago.
+// save saves the state, unless less than saveEvery has passed since the last save.
 func (f *searchFolder) save(s rank.DiscoveryState) error {
 	if time.Since(f.saved) < saveEvery {
 		return nil
@@ -210,7 +210,8 @@ func (f *searchFolder) close() {
 	}
 }
 
-// writeResumable searches the triples with a state in a folder, and writes them to the file of --out.
+// writeResumable searches the triples, saves the state of the search in the folder of --state, and
+// writes the triples to the file of --out.
 func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 	digests, err := f.digests(ctx)
 	if err != nil {

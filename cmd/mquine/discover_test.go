@@ -17,8 +17,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The best triples of each query, of each relation and of the graph agree with the lists that predict
-// prints for all queries. The file is the same for every instruction set and number of threads.
+// The best triples of each query, of each relation and of the graph agree with the lists that
+// predict prints for all queries. The output is the same for every instruction set and number of
+// threads.
 func TestDiscover(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -48,8 +49,8 @@ func TestDiscover(t *testing.T) {
 	}
 	best := func(list []found, k int) (lines []string) {
 		list = slices.Clone(list)
-		// Triples with equal scores remain in the order of the queries. In this order, the relation
-		// precedes the head, as in a discovery.
+		// The sort is stable, so triples with equal scores keep the order of the queries: by
+		// relation, then by head, as in discover.
 		slices.SortStableFunc(list, func(a, b found) int {
 			if a.score > b.score {
 				return -1
@@ -144,8 +145,8 @@ func TestDiscoverParquet(t *testing.T) {
 	}
 }
 
-// Lists and types restrict both members of a triple, --order z adds z-scores, and JSON has the same
-// triples as the table.
+// Lists and types restrict the heads and the tails of triples, --order z adds z-scores, and JSON
+// has the same triples as the table.
 func TestDiscoverOptions(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)

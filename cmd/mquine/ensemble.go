@@ -62,7 +62,7 @@ func (e *ensemble) Set(list string) error {
 		sum += w
 	}
 	if sum == 0 {
-		return errors.New("one weight must be positive")
+		return errors.New("at least one weight must be positive")
 	}
 	return nil
 }
@@ -146,9 +146,9 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) 
 	return t.weigh(weights)
 }
 
-// identifiers returns, for each label of the vocabulary from, its identifier in the vocabulary to. It
-// returns nil if the vocabularies are equal. It returns an error that names the checkpoints if a label
-// is in only one of them. what says what the labels name.
+// identifiers returns, for each label of the vocabulary from, its identifier in the vocabulary to.
+// It returns nil if the vocabularies are equal. If a label is in only one vocabulary, it returns an
+// error that names the checkpoints. what is "entity" or "relation".
 func identifiers(what string, first, other *checkpoint.Checkpoint, from, to *kg.Vocabulary) ([]int32, error) {
 	if slices.Equal(from.Labels(), to.Labels()) {
 		return nil, nil

@@ -20,8 +20,8 @@ import (
 )
 
 // sumRanks ranks the test triples by the weighted sum of the checkpoints' reference scores, one
-// candidate at a time. It returns, for each query in labels, the numbers of better and of equal
-// candidates under filter none.
+// candidate at a time. For each query, written as side and labels, it returns the numbers of better
+// and of equal candidates under filter none.
 func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[string][2]int {
 	g, err := kg.Open(t.Context(), data)
 	require.NoError(t, err)
@@ -72,8 +72,8 @@ func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[
 	return ranks
 }
 
-// rotated saves a checkpoint with its labels in another order, so the identifiers of its entities
-// differ from the data set's.
+// rotated saves a checkpoint with the labels of its entities in a different order, so their
+// identifiers differ from the data set's.
 func rotated(t *testing.T, from, to string) {
 	c, err := checkpoint.Open(t.Context(), from)
 	require.NoError(t, err)
@@ -84,7 +84,8 @@ func rotated(t *testing.T, from, to string) {
 	require.NoError(t, err)
 }
 
-// An ensemble ranks by the weighted sum of the scores, in any order of the labels.
+// An ensemble ranks by the weighted sum of the scores, even if its checkpoints list the labels in
+// different orders.
 func TestEvalEnsemble(t *testing.T) {
 	w := newWorkplace(t)
 	same, other := w.path("same"), w.path("other")
@@ -152,7 +153,7 @@ func TestEvalEnsembleErrors(t *testing.T) {
 		{"give the checkpoints of the ensemble as arguments", []string{w.model, "--ensemble", "equal"}},
 		{"--ensemble has 3 weights, but there are 2 checkpoints", []string{w.model, distance, "--ensemble", "1,2,3"}},
 		{"must be equal, fit or numbers", []string{w.model, distance, "--ensemble", "1,-2"}},
-		{"one weight must be positive", []string{w.model, distance, "--ensemble", "0,0"}},
+		{"at least one weight must be positive", []string{w.model, distance, "--ensemble", "0,0"}},
 	} {
 		mquine(t, append([]string{"eval", "--data", w.data}, c.args...)...).requireSentence(t, exitUsage, c.want)
 	}

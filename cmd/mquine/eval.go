@@ -39,10 +39,11 @@ The table shows, over all queries:
              true answer
 
 --side relation ranks the relation of each triple among all relations instead,
-as the answer to (h, ?, t). Models with reciprocal relations score the tail.
+as the answer to (h, ?, t). Models with reciprocal relations score (h, ?, t) as
+tail queries.
 
---filter: which known answers to leave out of the candidates. No filter leaves
-out the true answer itself.
+--filter: which known answers to leave out of the candidates. Every filter keeps
+the true answer itself.
   none   no answers ("raw")
   train  answers in the train split
   all    answers in the train, valid and test splits ("filtered")
@@ -68,9 +69,9 @@ or --ties.
 With the protocol of a tool, a note below the table says for how many queries
 the tool's own ranks may differ, and why.
 
-` + candidatesHelp + `The true answer to a query must be one of its candidates, otherwise the command
-stops. --skip-excluded leaves such queries out and counts them. AMR and AMRI
-compare with a random ranking of the candidates.
+` + candidatesHelp + `If the true answer to a query is not one of its candidates, the command stops.
+With --skip-excluded, it leaves out such queries and prints their number. AMR
+and AMRI compare with a random ranking of the candidates.
 
 ` + negativesHelp + `
 ` + sampleHelp + `

@@ -302,7 +302,8 @@ func TestEvalVerbosity(t *testing.T) {
 	mquine(t, "eval", w.path("none"), "-q", "--data", w.data).requireSentence(t, exitFailed, "none")
 }
 
-// TestEvalCIBy tries each clustering. The means must be equal, but the clusters must differ.
+// TestEvalCIBy tries each value of --ci-by. The MRR must be the same for all values, but the number
+// of clusters must differ.
 func TestEvalCIBy(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", w.model, "--data", w.data, "--by", "relation", "--json", w.path("report.json")}
@@ -348,7 +349,8 @@ func TestEvalCIBy(t *testing.T) {
 		"choose from triple, query, entity and relation")
 }
 
-// TestEvalCollapsed ranks a checkpoint that gives all candidates almost the same score.
+// TestEvalCollapsed checks the note about a checkpoint that gives all candidates almost the same
+// score.
 func TestEvalCollapsed(t *testing.T) {
 	w := newWorkplace(t)
 	// Entities differ only in the last bits of a few entries: near ties, but not identical rows.
@@ -356,7 +358,7 @@ func TestEvalCollapsed(t *testing.T) {
 	rewriteCheckpoint(t, w.model, collapsed, func(tensor string, values []float32) {
 		if tensor == "entity" {
 			for i := range values {
-				values[i] = math.Nextafter32(1, 2+float32(values[i])) // changes by at most one ulp
+				values[i] = math.Nextafter32(1, 2+float32(values[i])) // 1, or a neighbour of 1 in float32
 			}
 		}
 	})

@@ -99,8 +99,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	}
 	report.Timing.Load = loaded.Seconds()
 
-	// Do not lose results that took long to compute: write the files even if the tables cannot be
-	// printed, and vice versa.
+	// The results took long to compute. If a file cannot be written, still print the tables.
 	err = e.writeFiles(ctx, stdout, t.graph, e.fixed.Ranks(r.Ranking), report)
 	out := stdout
 	if e.jsonFile == "-" || e.ranksFile == "-" {
@@ -109,8 +108,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	return errors.Join(err, e.print(out, report, r.peak))
 }
 
-// openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. If the
-// flags select GPUs, it refuses other flags that apply only to the processor.
+// openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. If
+// the flags select GPUs, it refuses the flags that apply only to the processor.
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		switch {
@@ -129,16 +128,16 @@ func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine
 // task holds the inputs of an evaluation.
 type task struct {
 	*subject
-	model   model.Model // the checkpoint's, or the ensemble
+	model   model.Model // model of the checkpoint, or the ensemble
 	members []member    // members of the ensemble; nil without an ensemble
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// among holds the candidates, or is nil if they are all entities. negatives holds the candidates of
-	// single queries, or is nil. restrictions describes the one that is not nil.
+	// among holds the candidates, or is nil if they are all entities. negatives holds the
+	// candidates of single queries, or is nil. restrictions describes among or negatives.
 	among        *rank.Candidates
 	negatives    *rank.Negatives
-	drawn        *rank.Sample // nil without --sample; with it, negatives is part of drawn
+	drawn        *rank.Sample // nil without --sample; otherwise it contains negatives
 	restrictions *metrics.Restrictions
 	labels       map[string]string // the labels of opaque identifiers; nil if the data set has none
 	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the

@@ -83,7 +83,7 @@ func printExported(log io.Writer, to *checkpoint.ExportFormat, out string) {
 	printLine(log, "  %s", strings.ReplaceAll(to.Python, "OUT", out))
 }
 
-// exportHelp lists the forms with the lines of Python that load them.
+// exportHelp lists the forms and, for each, the line of Python that loads it.
 func exportHelp() string {
 	var list strings.Builder
 	for _, f := range checkpoint.ExportFormats {

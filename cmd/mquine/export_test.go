@@ -74,7 +74,7 @@ func TestExportRefuses(t *testing.T) {
 	assert.NoDirExists(t, out)
 }
 
-// import --verify writes a checkpoint only if it gives the tool's scores.
+// import --verify writes a checkpoint only if its scores agree with the tool's scores.
 func TestImportVerify(t *testing.T) {
 	dir := referenceFolder(t, "kbc-complex-umls")
 	text, err := os.ReadFile(filepath.Join(dir, "scores.tsv"))
@@ -95,7 +95,7 @@ func TestImportVerify(t *testing.T) {
 		requireSentence(t, exitFailed, "no such file")
 	assert.NoDirExists(t, wrong)
 
-	// The comparison finds a wrong order of complex numbers in tables that the user describes.
+	// For tables that the user describes, --verify detects a wrong layout of complex numbers.
 	tables := func(layout string) []string {
 		return []string{"import", "--from", "tensors", "--model", "complex", "--reciprocal", "offset",
 			"--layout", layout, "--entity", filepath.Join(dir, "best_valid.model:embeddings.0.weight"),

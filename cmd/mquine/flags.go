@@ -163,10 +163,12 @@ func (n number) Set(text string) error {
 // longestTime is the longest time.Duration that is a whole number of hours.
 const longestTime = 2562047 * time.Hour
 
-// timeSyntax matches positive durations in the syntax of time.ParseDuration, even if they overflow.
+// timeSyntax matches durations without a minus sign, in the syntax of time.ParseDuration, even if
+// they overflow.
 var timeSyntax = regexp.MustCompile(`^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
-// parseTime parses a duration above 0. wanted is the error for anything else.
+// parseTime parses a duration above 0 and up to longestTime. For a longer duration, the error names
+// the limit; wanted is the error for any other text.
 func parseTime(s, wanted string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {
@@ -203,8 +205,8 @@ func (c cutoffs) Set(list string) error {
 // inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
 	checkpoint, vocabulary, data string
-	// several reports whether the vocabulary is for a list of checkpoints, some of which may not need
-	// it.
+	// several reports whether the command reads several checkpoints. Some of them may not need the
+	// vocabulary.
 	several bool
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/metrics"
 )
 
-// outputFormats are the formats of all commands that print tables.
+// outputFormats are the formats that every command with the flag --format supports.
 var outputFormats = []text.Format{
 	text.FormatTable, text.FormatMarkdown, text.FormatLaTeX, text.FormatCSV, text.FormatJSON,
 }
@@ -43,7 +43,8 @@ type printed struct {
 	jsonFile string
 }
 
-// add adds the flags --format and --json. more are formats that only this command has.
+// add adds the flags --format and --json. more are the formats of the command besides
+// outputFormats.
 func (p *printed) add(cmd *cobra.Command, more ...text.Format) {
 	all := slices.Concat(outputFormats, more)
 	help := formatHelp
@@ -79,7 +80,7 @@ type result interface {
 	records() (header []string, rows iter.Seq[[]string])
 }
 
-// remarks is a result that prints lines below its tables. The lines are not escaped yet.
+// remarks is a result with lines to print below its tables. Its method returns the lines unescaped.
 type remarks interface{ remarks() []string }
 
 // print writes a result to the file of --json and, in the format of --format, to standard output. If

@@ -13,7 +13,7 @@ import (
 // formerNames lets users call flags by their names in earlier versions. It collects a note about
 // each former name in use.
 type formerNames struct {
-	current map[string]string // flag by its former name
+	current map[string]string // current name of a flag by its former name
 	notes   []string
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Every command and every flag says what it does.
+// Every command and every flag has a help text, and the help of a flag names its value.
 func TestEverythingHasHelp(t *testing.T) {
 	var check func(cmd *cobra.Command)
 	commands, flags := 0, 0

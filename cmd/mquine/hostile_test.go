@@ -25,8 +25,9 @@ import (
 )
 
 const (
-	// hostileLabel sets the clipboard and the colour, reverses the reading order and hides
-	// characters. In a document, it could become a script, a link, code and two table cells.
+	// hostileLabel would set the clipboard and the colour of a terminal, reverse the reading order
+	// and hide characters. In a document, it could become a script, a link, code and two table
+	// cells.
 	hostileLabel = "\x1b]52;c;cm0gLXJmIH4=\a\b\x7f\u009b31m\u202e\u2066\u200b\u2028" +
 		"<script>alert(1)<-script>|`[x](javascript:alert(1))"
 	// hostileName also starts a new line, which a label cannot do.
@@ -119,7 +120,7 @@ func requireHarmless(t *testing.T, shown string) {
 	require.NotContains(t, shown, "\nINJECTED")
 }
 
-// TestHostileText shows hostile labels, names and metadata with every command.
+// TestHostileText runs commands that show hostile labels, names and metadata.
 func TestHostileText(t *testing.T) {
 	w := newHostileWorkplace(t)
 	subject := []string{w.model, "--data", w.data}

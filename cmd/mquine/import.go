@@ -25,8 +25,8 @@ func newImportCommand() *cobra.Command {
 		Long: `Convert a checkpoint of another tool to mquine's format. The ranks stay the
 same. The converted checkpoint is self-contained: it holds the labels.
 
-The other commands also read such a checkpoint. The files in its folder show
-which tool wrote it:
+The other commands also read checkpoints of other tools directly. The files in
+the folder of a checkpoint show which tool wrote it:
 
 ` + toolHelp() + `
 --from tensors converts the tables of any other program: name the model, the
@@ -158,9 +158,11 @@ func (i *importing) check(cmd *cobra.Command) error {
 	}
 	switch {
 	case cmd.Flags().Changed("vocab"):
-		return errors.New("--vocab: with --from tensors, --entities and --relations name the labels")
+		return errors.New("--vocab cannot be given with --from tensors: " +
+			"name the labels with --entities and --relations")
 	case cmd.Flags().Changed("layout") && !formats.Complex(i.tensors.Model):
-		return fmt.Errorf("--layout: the tables of %s hold real numbers", i.tensors.Model)
+		return fmt.Errorf("--layout does not apply to the tables of %s, which hold real numbers: leave it out",
+			i.tensors.Model)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 // checkpointInfo is the JSON result of `mquine info CKPT`.
 type checkpointInfo struct {
 	Schema string `json:"schema"`
-	// Tool names the tool that wrote the checkpoint, and Protocol the protocol of its evaluation.
-	// Both are empty for mquine's own checkpoints.
+	// Tool names the tool that wrote the checkpoint, and Protocol is the tool's protocol of
+	// evaluation. Both are empty for mquine's own checkpoints.
 	Tool     string `json:"tool,omitempty"`
 	Protocol string `json:"protocol,omitempty"`
 	evaluated
@@ -84,7 +84,7 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 	return info, nil
 }
 
-// summary returns what a user wants to know first.
+// summary returns a table of the file, the tool, the model, the size and the protocol.
 func (c *checkpointInfo) summary() *text.Table {
 	t := text.NewTable()
 	add := func(name, format string, args ...any) {

@@ -75,7 +75,7 @@ func TestInitEveryModel(t *testing.T) {
 	}
 }
 
-// Hyper-parameters are flags. A model that lacks one refuses its flag.
+// Each hyper-parameter has a flag. A model without the hyper-parameter refuses the flag.
 func TestInitHyperParameters(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("rotate")
@@ -131,7 +131,7 @@ func TestInitRefuses(t *testing.T) {
 	require.Zero(t, init(untested, w.path("out"), "4", "random").status, "a random checkpoint needs no test split")
 }
 
-// TestInitWithoutTriples uses an empty data set.
+// init refuses a data set without triples.
 func TestInitWithoutTriples(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "train.txt"), nil, 0o644))

@@ -36,8 +36,9 @@ type victim struct {
 	results []string
 }
 
-// A command that is killed at any system call leaves no half-written file under a final name. One
-// more run gives the same bytes as an undisturbed run, and leaves no temporary files.
+// A command that is killed at one of the system calls in calls leaves no half-written file under a
+// final name. One more run gives the same bytes as an undisturbed run, and leaves no temporary
+// files.
 func TestKilledAtSystemCalls(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

@@ -46,8 +46,8 @@ type cacheInfo struct {
 	L3  int `json:"l3_bytes"`
 }
 
-// tierInfo holds the measured rates of fused multiply-adds in GFLOP/s, on one thread and on all
-// threads.
+// tierInfo holds the rates of fused multiply-adds that were measured with a tier, in GFLOP/s, on
+// one thread and on all threads.
 type tierInfo struct {
 	Tier         string  `json:"tier"`
 	FMAGFLOPS1   float64 `json:"fma_gflops_1"`
@@ -117,7 +117,7 @@ func (c cacheInfo) String() string {
 	return strings.Join(known, ", ")
 }
 
-// vectorFeatures returns the features of vector and matrix units.
+// vectorFeatures returns the features that belong to the vector and matrix units.
 func vectorFeatures(all []string) []string {
 	var picked []string
 	for _, f := range all {

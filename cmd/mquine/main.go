@@ -35,10 +35,10 @@ func main() {
 	start := time.Now()
 	prepareConsole()
 	ctx, stop := signal.NotifyContext(context.Background(), interruptions()...)
-	// Catch SIGPIPE, so that writing to a closed pipe is an ordinary error. Otherwise the process
-	// would end before it has written its other files.
+	// Catch SIGPIPE, so that writing to a closed pipe is an ordinary error. Without this call, the
+	// process would end before it writes its other files.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	// The first signal cancels ctx. Restore the default for the second, so that it ends the
+	// The first signal cancels ctx. Restore the default handling, so that a second signal ends the
 	// process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, start, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -113,7 +113,8 @@ func continuation(err error) string {
 	return "; to continue: " + text.Escape(resumable.command)
 }
 
-// onlyPipe reports whether err, including every error joined in it, says that a reader is gone.
+// onlyPipe reports whether err says that the reader of a pipe is gone. For joined errors, all of
+// them must say so.
 func onlyPipe(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyPipe(e) })

@@ -17,8 +17,8 @@ import (
 
 var manualDir = flag.String("manual", "", "write the manual pages to this `folder`")
 
-// TestManual writes a manual page for every command. The flag -manual keeps them. Cobra's generator
-// of manual pages runs in a test, because the command itself does not need it.
+// TestManual writes a manual page for every command. The flag -manual keeps the pages. Cobra's
+// generator of manual pages runs in a test, because the command itself does not need the generator.
 func TestManual(t *testing.T) {
 	dir := *manualDir
 	if dir == "" {

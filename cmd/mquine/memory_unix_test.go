@@ -13,7 +13,7 @@ import (
 )
 
 // Under an address-space limit that the system enforces, the command reports an error. Without the
-// check of the memory, it would crash with a stack trace.
+// memory check, the command would crash with a stack trace.
 func TestAddressSpaceLimit(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the limit is not enforced or not known on this system")

@@ -19,7 +19,7 @@ import (
 // The default is 12.
 const longMutations = "MQUINE_MUTATIONS"
 
-// For any change to the bytes of an input, the command ends with a result or with one error line.
+// After random changes to an input file, the command ends with a result or with one error line.
 func TestMutatedInputs(t *testing.T) {
 	w := newWorkplace(t)
 	rotate, vocabulary := w.writeRotate(t, "RotatE", 4, true, false)

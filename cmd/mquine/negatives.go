@@ -28,7 +28,7 @@ const negativesHelp = `--tail-negatives and --head-negatives rank the true tails
 candidates only, as OGB does. Line i lists the candidates for triple i of the
 split, without the true answer: labels, separated by tabs. A file that ends with
 .npy has rows of integers, each the label of an entity. By default, the filter
-is then none: the lists count as given.
+is then none, so the lists are used unchanged.
 `
 
 // negatives holds the flags that give every query its own candidates: a file for each side.
@@ -39,7 +39,7 @@ func (n *negatives) add(cmd *cobra.Command) {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		name := side.String() + "-negatives"
 		flags.StringVar(&n[side], name, "",
-			fmt.Sprintf("rank each %v among its own candidates: a line of `FILE`, or a row if it is .npy", side))
+			fmt.Sprintf("rank each %v among its own candidates: a line of `FILE`, or a row of a .npy file", side))
 		markInput(cmd, name)
 		inGroup(cmd, candidateFlags, name)
 	}
@@ -81,8 +81,8 @@ func (e *evaluation) checkNegatives() error {
 	return nil
 }
 
-// load reads the candidates of the triples on the sides with a file, and describes them. digest says
-// whether the description needs checksums.
+// load reads the candidates for the triples, on each side with a file, and describes them. digest
+// says whether the description needs checksums.
 func (n *negatives) load(
 	ctx context.Context, g *kg.Graph, triples []kg.Triple, digest bool,
 ) (*rank.Negatives, *metrics.Restrictions, error) {
@@ -184,7 +184,7 @@ func digestFile(ctx context.Context, path string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", path, text.Cause(err))
+		return "", fmt.Errorf("cannot read %s: %w", path, text.Cause(err))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }

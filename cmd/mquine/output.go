@@ -21,7 +21,7 @@ func printLine(w io.Writer, format string, args ...any) error {
 	return err
 }
 
-// printNote prints a line that warns or informs the user.
+// printNote prints a line that begins with "note:".
 func printNote(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "%s %s\n", text.Yellow.Of(w, "note:"), text.Escape(fmt.Sprintf(format, args...)))
 }

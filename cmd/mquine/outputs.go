@@ -76,7 +76,7 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	}
 	// The commands for shell completion, such as __complete, accept empty arguments.
 	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") {
-		return errors.New("an argument is empty")
+		return errors.New("an argument is empty: give it a value, or leave it out")
 	}
 	files := outputs(cmd)
 	for i, a := range files {

@@ -226,7 +226,8 @@ func TestEmptyPaths(t *testing.T) {
 	}
 	for _, args := range [][]string{{"info", ""}, {"compare", w.model, "", "--data", w.data},
 		{"import", "--from", "rotate", w.model, ""}} {
-		mquine(t, args...).requireSentence(t, exitUsage, "an argument is empty")
+		mquine(t, args...).requireSentence(t, exitUsage,
+			"an argument is empty: give it a value, or leave it out")
 	}
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
@@ -235,7 +236,8 @@ func TestEmptyPaths(t *testing.T) {
 func TestHangUp(t *testing.T) {
 	data := smallFamilies(t)
 	t.Run("train", func(t *testing.T) {
-		// If the tests run under nohup, commands would inherit that SIGHUP is ignored.
+		// Handle SIGHUP here, so that the command does not ignore it even if the tests run under
+		// nohup.
 		hangUps := make(chan os.Signal, 1)
 		signal.Notify(hangUps, syscall.SIGHUP)
 		defer signal.Stop(hangUps)

@@ -105,7 +105,8 @@ func TestPredictOne(t *testing.T) {
 	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))
 }
 
-// Queries that ask for relations give the ranks of eval, and may be mixed with other queries.
+// Answers to queries that ask for relations have the ranks of eval. Such queries may be mixed with
+// other queries.
 func TestPredictRelations(t *testing.T) {
 	w := newWorkplace(t)
 	ranks := w.path("relations.tsv")

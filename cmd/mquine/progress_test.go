@@ -31,7 +31,7 @@ func TestProgressLines(t *testing.T) {
 	}, "\n"), log.String())
 }
 
-// A task, such as one of several checkpoints, precedes its lines of progress.
+// The name of a task, such as "checkpoint 2 of 3", precedes each line of progress.
 func TestProgressOfATask(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)
@@ -85,7 +85,7 @@ func TestBarLine(t *testing.T) {
 	}
 }
 
-// A bar is redrawn at most every drawEvery.
+// A bar is redrawn at most once in drawEvery.
 func TestProgressIsSparse(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)

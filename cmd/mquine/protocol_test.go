@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProtocols evaluates a checkpoint of each tool under the tool's protocol. The MRR is the one
-// that the tool computed. metrics.TestForeignTable compares all metrics of all tools.
+// TestProtocols evaluates a checkpoint of each tool under the tool's protocol. The MRR must equal
+// the MRR that the tool computed. metrics.TestForeignTable compares all metrics of all tools.
 func TestProtocols(t *testing.T) {
 	fixtures := os.Getenv("MQUINE_FIXTURES")
 	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {

@@ -25,8 +25,8 @@ func withInvocation(ctx context.Context, args []string, start time.Time) context
 	return context.WithValue(ctx, invocationKey{}, invocation{args, start})
 }
 
-// provenance returns the program, the command line and the processor. The caller adds what else the
-// result depends on.
+// provenance returns the program, the command line and the processor. The caller adds the other
+// inputs of the result, such as the checkpoint and the data set.
 func provenance(ctx context.Context) metrics.Provenance {
 	p := metrics.Provenance{Machine: metrics.Machine{CPU: machine()}}
 	p.Version, p.Revision = build()

@@ -17,15 +17,14 @@ import (
 // unknown marks the open side of a query.
 const unknown = "?"
 
-// question is a query: a triple whose member on a side is asked for. The side may be kg.Relation.
-// The value of that member is ignored.
+// question is a query: a triple with one side left open. The side may be kg.Relation. The value on
+// the open side is ignored.
 type question struct {
 	side   kg.Side
 	triple kg.Triple
 }
 
-// checkpointOwner is the owner that errors about unknown labels name in commands that read a
-// checkpoint.
+// checkpointOwner is the subject of errors such as "the checkpoint has no entity …".
 const checkpointOwner = "the checkpoint"
 
 // maxQueryLine is the maximum length of a line of queries or triples in bytes.

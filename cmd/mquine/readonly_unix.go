@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly reports whether the permissions of a file forbid all users to write to it, or at least
-// the current user.
+// readOnly reports whether the permissions of a file forbid writing, to all users or to the current
+// user.
 func readOnly(path string, info fs.FileInfo) bool {
 	return info.Mode().Perm()&0o222 == 0 || errors.Is(unix.Access(path, unix.W_OK), unix.EACCES)
 }

@@ -31,8 +31,8 @@ func newScoreCommand() *cobra.Command {
 		Long: `Print the model's score of every triple in a file, or of one triple.
 
 The score says how plausible the model finds the triple. Higher is better, for
-distances too: their scores are negative, or subtracted from a margin. The scale
-depends on the model ("mquine predict --help" lists the formulas).
+distances too: they are negated or subtracted from a margin. The scale depends
+on the model ("mquine predict --help" lists the formulas).
 
 --in reads triples from a file, or from standard input if the file is "-". Each
 line has a head, a relation and a tail, separated by tabs. --head, --relation
@@ -50,9 +50,9 @@ of the head among all entities, exactly as "mquine eval" would rank them under
 "mquine classify --calibration" wrote for the same checkpoint.
 
 The default format is tsv for --in, and table for one triple. csv, tsv and json
-are written while the triples are read, so their number is not limited. Other
-formats need all triples in memory. If the command fails, the lines printed so
-far are correct, but the output is incomplete.
+are written while the triples are read, for any number of triples. Other formats
+need all triples in memory. If the command fails, the lines printed so far are
+correct, but the output is incomplete.
 
 ` + loadingHelp,
 		Example: `  mquine score ./ckpt --in triples.tsv
@@ -355,7 +355,7 @@ type scores struct {
 	Triples []scoredTriple `json:"triples"` // empty: the triples are streamed
 
 	triples      iter.Seq2[scoredTriple, error]
-	all          iter.Seq[scoredTriple] // triples up to an error, which all stores in failed
+	all          iter.Seq[scoredTriple] // triples up to the first error; the iteration sets failed
 	failed       error
 	known, ranks bool
 	probability  bool

@@ -49,7 +49,7 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 		return err
 	})
 	reading.Wait()
-	_, _ = notes.WriteTo(log) // notes must not end the work
+	_, _ = notes.WriteTo(log) // a failure to print notes must not end the work
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +98,8 @@ func (s *subject) verify(ctx context.Context) error {
 	return phase(ctx, "verify", s.checkpoint.Verify)
 }
 
-// digests returns the checksums of the checkpoint's parameters and of the triples. The second one is
-// empty without a data set.
+// digests returns the checksums of the checkpoint's parameters and of the triples. Without a data
+// set, the second checksum is empty.
 func (s *subject) digests(ctx context.Context) (sums [2]string, err error) {
 	if sums[0], err = s.checkpoint.SHA256(ctx); err == nil && s.graph != nil {
 		sums[1], err = s.graph.SHA256(ctx)

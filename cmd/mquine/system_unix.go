@@ -13,7 +13,7 @@ func isPipeError(err error) bool { return errors.Is(err, syscall.EPIPE) }
 // prepareConsole does nothing: terminals understand escape sequences.
 func prepareConsole() {}
 
-// openFilesLimit returns the largest number of files that the process can open.
+// openFilesLimit returns the maximum number of files that the process can have open at once.
 func openFilesLimit() (n int64, known bool) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -15,7 +15,7 @@ func isPipeError(err error) bool {
 }
 
 // prepareConsole makes the console understand the escape sequences of progress bars. If a console
-// cannot, as on Windows 8, the bars are merely ugly.
+// does not support them, as on Windows 8, the sequences appear as text.
 func prepareConsole() {
 	for _, file := range []*os.File{os.Stdout, os.Stderr} {
 		console := windows.Handle(file.Fd())
@@ -26,5 +26,5 @@ func prepareConsole() {
 	}
 }
 
-// openFilesLimit returns false, because Windows limits only the memory for open files.
+// openFilesLimit returns no limit, because on Windows only memory limits the number of open files.
 func openFilesLimit() (n int64, known bool) { return 0, false }

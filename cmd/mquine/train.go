@@ -126,7 +126,7 @@ func addPreset(cmd *cobra.Command, preset *string, use string) {
 	complete(cmd, "preset", cobra.FixedCompletions(recipe.Presets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// epochsFlag is the only training option that can be combined with --resume.
+// epochsFlag is the flag of the only training option that can be combined with --resume.
 const epochsFlag = "epochs"
 
 // training starts or continues a run. It holds the flags of train.

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A run that is killed repeatedly ends with the same bytes as an undisturbed run.
+// A run that is killed repeatedly ends with the same checkpoints as an undisturbed run.
 func TestTrainKilled(t *testing.T) {
 	data := smallFamilies(t)
 	args := []string{"train", "--data", data, "--dim", "12", "--epochs", "20", "--batch", "64", "--ema", "0.5"}

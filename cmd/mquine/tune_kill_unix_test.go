@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A search that is killed repeatedly ends like an undisturbed search.
+// A search that is killed repeatedly ends with the same results and checkpoints as an undisturbed
+// search.
 func TestTuneKilled(t *testing.T) {
 	data, space := smallFamilies(t), spaceFile(t, smallSpace)
 	args := []string{"tune", "--data", data, "--space", space, "--trials", "6"}

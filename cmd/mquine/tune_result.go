@@ -52,7 +52,7 @@ func (o *searchResult) found() bool { return len(o.Trials) > 0 && o.Trials[0].Fa
 // maxShown is the maximum number of trials in the table.
 const maxShown = 10
 
-// tables returns a table of the best trials with the options that the space leaves open.
+// tables returns a table of the best trials and their values of the options that the search varies.
 func (o *searchResult) tables() []*text.Table {
 	if !o.found() {
 		return nil

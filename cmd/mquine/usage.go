@@ -51,8 +51,8 @@ var flagGroups = []string{
 	machineFlags, otherFlags,
 }
 
-// groupAnnotation is the annotation of a flag with the title of its group. Flags without one are in
-// outputFlags, except for --help.
+// groupAnnotation is the annotation that holds the group of a flag. Flags without this annotation
+// are in outputFlags, except for --help.
 const groupAnnotation = "mquine-group"
 
 // inGroup puts flags of a command into a group of its help.

@@ -185,7 +185,8 @@ func TestNamesHere(t *testing.T) {
 	}
 }
 
-// Every command that commandsHere suggests exists. No word leads to two commands or is one.
+// Every command that commandsHere suggests exists. No word leads to two commands, and no word is
+// itself a command.
 func TestCommandsHere(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range newRootCommand(time.Now()).Commands() {

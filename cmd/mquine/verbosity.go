@@ -14,7 +14,7 @@ func addVerbosity(root *cobra.Command) {
 	flags.BoolP("quiet", "q", false, "print only results and errors: no progress, no notes")
 }
 
-// setVerbosity makes the standard error of the command print as much as the flags ask for.
+// setVerbosity sets how much the command prints to standard error, as --verbose and --quiet say.
 func setVerbosity(cmd *cobra.Command) error {
 	set := func(flag string) bool { return cmd.Flag(flag).Value.String() == "true" }
 	switch root := cmd.Root(); {
@@ -28,12 +28,12 @@ func setVerbosity(cmd *cobra.Command) error {
 	return nil
 }
 
-// verboseWriter is standard error with --verbose.
+// verboseWriter is standard error if --verbose is given. It shows details.
 type verboseWriter struct{ io.Writer }
 
 func (w verboseWriter) Unwrap() io.Writer { return w.Writer }
 
-// details returns log if it shows details, and otherwise a writer that discards them.
+// details returns log if log is a verboseWriter, and otherwise a writer that discards the details.
 func details(log io.Writer) io.Writer {
 	if _, ok := log.(verboseWriter); ok {
 		return log

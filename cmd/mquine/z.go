@@ -13,10 +13,11 @@ func newZCommand() *cobra.Command {
 		Long: `Analyse Z-patterns in a data set: how exposed its triples are to the Z-paradox.
 
 A Z-pattern of (h, r, t) consists of three training triples (h, r, e2),
-(e3, r, e2) and (e3, r, t). It leads many models to score (h, r, t) highly,
-true or not. The Z-value n_Z of (h, r, t) is its number of Z-patterns. Its
-rank_Z is the number of candidates t' such that (h, r, t') is not in train and
-has at least the same Z-value. On side head, the candidates are heads.
+(e3, r, e2) and (e3, r, t). It leads many models to give (h, r, t) a high score,
+even if the triple is false. The Z-value n_Z of (h, r, t) is its number of
+Z-patterns. Its rank_Z is the number of candidates t' such that (h, r, t') is
+not in train and has at least the same Z-value. On side head, the candidates are
+heads.
 
 A triple is easy if its rank_Z is small, hard if at least ten unobserved
 candidates have a larger Z-value, and neutral otherwise.`,

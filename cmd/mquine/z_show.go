@@ -30,9 +30,9 @@ func newZShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show --data NAME --head H --relation R --tail T",
 		Short: "List the Z-patterns of a triple",
-		Long: `List the Z-patterns of a triple (H, R, T) by name: the pairs (e2, e3) with the
-training triples (H, R, e2), (e3, R, e2) and (e3, R, T). The triple itself need
-not be in the data set.`,
+		Long: `List the Z-patterns of a triple (H, R, T): the names of all e2 and e3 such that
+(H, R, e2), (e3, R, e2) and (e3, R, T) are training triples. The triple itself
+need not be in the data set.`,
 		Example: `  mquine z show --data umls --head steroid --relation affects --tail fungus
   mquine z show --data ./my-graph --head a --relation r --tail b --json z.json`,
 		Args: noArgs,

@@ -99,8 +99,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if report.labels, err = kg.ReadLabels(cmd.Context(), g.Dir); err != nil {
 		return err
 	}
-	// Do not lose results that took long to compute: write the files even if the tables cannot be
-	// printed, and vice versa.
+	// The results took long to compute. If a file cannot be written, still print the tables.
 	if z.tsvFile != "" {
 		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}

@@ -55,7 +55,7 @@ func TestZStatsOfRealData(t *testing.T) {
 	assert.Regexp(t, `tail +3,134 +314 \(10%\) +2,697 \(86%\) +123 \(4%\)`, o.stderr)
 }
 
-// The JSON, the lines of the triples and the tables agree.
+// The JSON, the tab-separated lines and the plot agree.
 func TestZStatsFiles(t *testing.T) {
 	w := newWorkplace(t)
 	jsonFile, tsvFile, plotFile := w.path("z.json"), w.path("z.tsv"), w.path("z.svg")

@@ -41,7 +41,7 @@ class Error(Exception):
 
 
 def executable() -> str:
-    """Return the path of the command: ``MQUINE`` in the environment, or the one in this package."""
+    """Return the path of the command: ``MQUINE`` in the environment, or the command in this package."""
     name = "mquine.exe" if os.name == "nt" else "mquine"
     return os.environ.get("MQUINE") or str(pathlib.Path(__file__).with_name("bin") / name)
 
@@ -80,12 +80,12 @@ def discover(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
 
 
 def score(checkpoint: Path, triples: Path, **options: Any) -> Dict[str, Any]:
-    """Score the triples in a file, one a line: head, relation and tail, separated by tabs."""
+    """Score the triples in a file. Each line has a head, a relation and a tail, separated by tabs."""
     return _json("score", checkpoint, in_=triples, **options)
 
 
 def classify(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
-    """Tell true triples from false ones, with thresholds from the validation split."""
+    """Measure how well scores tell true triples from false ones, with thresholds from the validation split."""
     return _json("classify", checkpoint, data=data, **options)
 
 
