@@ -368,7 +368,8 @@ func (f *found) in(ctx context.Context) *found {
 func (f *found) columns() []parquetfile.Column {
 	columns := []parquetfile.Column{
 		{Name: "head", Type: reflect.String}, {Name: "relation", Type: reflect.String},
-		{Name: "tail", Type: reflect.String}, {Name: "rank", Type: reflect.Int32}, {Name: "score", Type: reflect.Float64},
+		{Name: "tail", Type: reflect.String}, {Name: "rank", Type: reflect.Int32},
+		{Name: "score", Type: reflect.Float64},
 	}
 	if f.Standardise {
 		columns = append(columns, parquetfile.Column{Name: "z", Type: reflect.Float64})

@@ -109,7 +109,9 @@ func models(datasets []*dataset) string {
 // ablation returns the table of the runs with the plain recipe. A run that is paired with another is
 // the same run with Z-samples.
 func ablation(datasets []*dataset) string {
-	rows := [][]string{{"data set", "model, recipe", "without", "with", "difference", "95% interval", "p", "processor time"}}
+	rows := [][]string{
+		{"data set", "model, recipe", "without", "with", "difference", "95% interval", "p", "processor time"},
+	}
 	for _, d := range datasets {
 		for _, r := range d.runs {
 			if r.Group != plainGroup || len(r.Paired) == 0 {
