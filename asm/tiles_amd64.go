@@ -4,9 +4,9 @@
 
 package asm
 
-// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a
-// query (c' of a candidate), the words after them the fine codes f (f'). The score is
+// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse
+// codes c of a query (c' of a candidate), the words after them the fine codes f (f'). The score is
 //
 //	score[i][j] = coarse[i][j] + fine[i][j]/254
 //	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
@@ -21,7 +21,7 @@ package asm
 //
 // The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
 //
-// Requires K to be a multiple of 32, and TargetStart to be not nil.
+// Requires K to be a multiple of 32 and TargetStart not to be nil.
 //
 //go:noescape
 func Int16Panel16x48AMX(args *PanelArgs) int

@@ -17,9 +17,9 @@ GLOBL tileShapes<>(SB), RODATA|NOPTR, $64
 // func Int16Panel16x48AMX(args *PanelArgs) int
 // Requires: AMXINT8, AMXTILE, AVX, AVX512F, MMX+, POPCNT
 TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
-	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a
-	// query (c' of a candidate), the words after them the fine codes f (f'). The score is
+	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse
+	// codes c of a query (c' of a candidate), the words after them the fine codes f (f'). The score is
 	//
 	// 	score[i][j] = coarse[i][j] + fine[i][j]/254
 	// 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
@@ -34,7 +34,7 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	//
 	// The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
 	//
-	// Requires K to be a multiple of 32, and TargetStart to be not nil.
+	// Requires K to be a multiple of 32 and TargetStart not to be nil.
 	//
 	// Registers:
 	//   R8–R9      addresses of c and f, then of the stored sums

@@ -6,7 +6,7 @@ import (
 )
 
 // Features is a set of the instruction-set extensions that kernels use. Some features need others:
-// AVX-512 needs AVX2, VNNI and AMX need AVX-512, and BF16 needs AMX.
+// AVX-512 needs AVX2; VNNI and AMX need AVX-512; BF16 needs AMX.
 type Features uint8
 
 const (

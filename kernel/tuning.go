@@ -29,7 +29,7 @@ const (
 
 	// fewestQueries is the least number of queries in a block, even if their strips do not fit into
 	// the L2 cache. Every panel is loaded once per block from the L3 cache or from memory. With fewer
-	// queries, that takes longer than loading long strips from the L3 cache.
+	// queries, loading panels takes longer than loading long strips from the L3 cache.
 	fewestQueries = 72
 
 	// defaultL2 is the assumed size of the L2 cache, in bytes, if the processor does not report it.

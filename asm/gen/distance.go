@@ -284,8 +284,8 @@ func (c vectors) peaks(d distance, k constants) {
 	})
 }
 
-// peak emits a loop over chains of sums vectors each. begin returns the function that adds a group
-// of terms to a chain.
+// peak emits a loop over the given number of chains. A chain has the given number of vectors of
+// sums. begin returns the function that adds a group of terms to a chain.
 func (c vectors) peak(
 	name string, operands, chains, group, sums int, begin func() func(x, sum []reg.VecVirtual),
 ) {
@@ -308,10 +308,11 @@ func (c vectors) peak(
 	c.end()
 }
 
-// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time. columns and
-// width are the widths of the microtile and of the panel, in groups of vectors. The vectors x and
-// their sums stay in registers while the vectors y of the other side stream past. If coordinates
-// come in pairs, the even and the odd ones are in separate registers.
+// gradients emits a gradient kernel for strips of mr vectors. The kernel processes the given number
+// of rows of a strip at a time. columns and width are the widths of the microtile and of the panel,
+// in groups of vectors. The vectors x and their sums stay in registers while the vectors y of the
+// other side stream past. If coordinates come in pairs, the even and the odd ones are in separate
+// registers.
 func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int) {
 	columnsOf := d.group * c.lanes // columns of a group of vectors
 	nr := width * columnsOf

@@ -231,7 +231,7 @@ const maskName = "group_masks"
 
 func pairGroupNorm(c *build.Context, set string, lanes int) {
 	const squareLanes = 8
-	if lanes == 8 { // the first of both sets
+	if lanes == 8 { // AVX512 comes first, and AVX2 uses the same masks
 		c.StaticGlobal(maskName)
 		c.DataAttributes(attr.RODATA | attr.NOPTR)
 		for i := range 2 * squareLanes {

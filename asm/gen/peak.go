@@ -17,7 +17,8 @@ import (
 // every port.
 const peakChains = 12
 
-// peakOperands is the number of vectors in memory from which a loop of a comparison begins.
+// peakOperands is the largest number of vectors that the loop of a comparison loads before its first
+// round.
 const peakOperands = 4
 
 // peaks emits the ceilings. The ceiling of the dot product is the FMA ceiling of the machine.

@@ -148,8 +148,8 @@ func tileShapes(c *build.Context) {
 	}
 }
 
-const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts as
-PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a query (c' of a
+const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts
+candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a query (c' of a
 candidate), the words after them the fine codes f (f'). The score is
 
 	score[i][j] = coarse[i][j] + fine[i][j]/254
@@ -165,7 +165,7 @@ and the total are rounded.
 
 The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
 
-Requires K to be a multiple of 32, and TargetStart to be not nil.`
+Requires K to be a multiple of 32 and TargetStart not to be nil.`
 
 // tiles emits the panel kernel of two-byte codes and the ceiling of AMX.
 func tiles(c *build.Context, args panelArgs) {

@@ -15,7 +15,7 @@ import (
 )
 
 // gpuEnv is the environment variable that makes tests run on a GPU, not only on the stand-in. The
-// machine must have one. scripts/gpu-check sets it.
+// machine must have a GPU. scripts/gpu-check sets the variable.
 const gpuEnv = "MQUINE_GPU"
 
 func openGPU(t testing.TB) *rig {

@@ -329,8 +329,9 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-// TestDistanceAgainstFloat64 compares scores with float64 scores, within the error of their chains,
-// and gradients with central differences. Coordinates are far enough apart that no kink is near.
+// TestDistanceAgainstFloat64 compares scores with float64 scores, within the error bound for their
+// chains, and gradients with central differences. Coordinates are far enough apart that no kink is
+// near.
 func TestDistanceAgainstFloat64(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(3, uint64(kind)))
