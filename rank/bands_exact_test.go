@@ -23,7 +23,7 @@ import (
 // a test fails if the term is halved or missing (docs/numerics.md, "Tests of the bounds").
 // Arithmetic with the same bits on all tiers is tested on one tier.
 
-// testBlock is a block of queries with the memory of the stages that count it.
+// testBlock is a block of queries with the memory of the stages that process the block.
 type testBlock struct {
 	*sweeper
 	*engine.Block
@@ -276,7 +276,8 @@ func TestIntervalOfSquares(t *testing.T) {
 	}
 }
 
-// TestOverflowGuards checks that MayOverflow reports every overflow in a panel.
+// TestOverflowGuards checks that MayOverflow reports every overflow in a panel, except L1 distances
+// that overflow, and reports none for small vectors.
 func TestOverflowGuards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -100,8 +100,8 @@ func (c *Candidates) check(m model.Config) error {
 	return nil
 }
 
-// sets holds the candidates of queries as the engines take them: the lists of Options.Among, within
-// the range of Options.Candidates. Set 0 is the whole range.
+// sets holds the candidates of queries in the form that engines need: the lists of Options.Among,
+// within the range of Options.Candidates. Set 0 is the whole range.
 type sets struct {
 	among *Candidates
 	list  []engine.Set

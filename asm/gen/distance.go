@@ -60,7 +60,7 @@ entry of c.
 Requires k > 0, strips > 0, cStride ≥ %[2]d and atStride ≥ %[2]d. c must not overlap the other operands.`
 
 const distancePeakDoc = `runs n rounds of the arithmetic of %d terms of the %s kernel, each for %d columns.
-It works on registers alone, which begin as x[0..%d]; their values matter as in DotPeak.
+It works on registers alone, which initially hold x[0..%d]. The values of x affect the speed, as in DotPeak.
 
 Requires n > 0.`
 

@@ -29,7 +29,7 @@ func (e *entry) lanes() reg.VecVirtual {
 	return e.register
 }
 
-// variable returns a register that begins as x in all lanes and that the update may change.
+// variable returns a register that holds x in all lanes and that the update may change.
 func (e *entry) variable(c vectors) reg.VecVirtual {
 	if e.last {
 		return e.lanes()

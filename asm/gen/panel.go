@@ -63,7 +63,8 @@ type comparison struct {
 // severalSums describes a score that combines several sums.
 type severalSums struct {
 	sums int
-	// largest is the number of a "sum" that is the largest of its terms, or 0.
+	// largest is the index of the "sum" that is in fact the largest of its terms, or 0 if there is
+	// none.
 	largest int
 	// steps add a group to the sums, one after another. Each step loads only its own words, so few
 	// registers hold words at the same time.

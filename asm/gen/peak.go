@@ -50,8 +50,8 @@ func (k comparison) emitPeak(c vectors) {
 	operands := min(2*k.group*max(k.psi, k.phi), peakOperands)
 	function(c.Context, name, "func(n int, x *float32)")
 	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the arithmetic of %d terms of the %s panel kernel, each for
-%d candidates. It works on registers alone, which begin as x[0..%d]. The values matter: multiplying zeros draws less
-power, so the processor runs faster.
+%d candidates. It works on registers alone, which initially hold x[0..%d]. The values of x affect the speed: multiplying
+zeros draws less power, so the processor runs faster.
 
 Requires n > 0.`,
 		name, chains*k.group, k.name, c.lanes, operands*c.lanes-1))
@@ -142,7 +142,8 @@ func (k arithmetic) emit(c *build.Context, set string, vectorBytes int, vec func
 
 	%s
 
-on registers alone. The %d operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+on registers alone. The %d operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+result: callers measure its time.
 
 Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))
 	n := parameter(c, "n", c.GP64())

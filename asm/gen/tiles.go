@@ -359,8 +359,9 @@ func int8TilePeak(c *build.Context) {
 func tilePeak(c *build.Context, name, operands string, multiply func(c *build.Context, acc, a, b tile)) {
 	const chains = 6
 	function(c, name, "func(n int, x *byte)")
-	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each. The tiles begin as the 1,024
-bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only its time is of interest.
+	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each. The tiles initially hold the 1,024
+bytes at x and the next 1,024 bytes. The values of these bytes affect the speed, as in DotPeak. The loop has no result:
+callers measure its time.
 
 Requires n > 0.`, name, chains, operands))
 	n := parameter(c, "n", c.GP64())
