@@ -128,7 +128,7 @@ func (o Options) sets(m model.Model) *sets {
 	return s
 }
 
-// number returns the number of q's candidates in the list.
+// number returns the index of q's candidates in s.list.
 func (s *sets) number(q kg.Query) int32 {
 	if s.among == nil {
 		return 0
