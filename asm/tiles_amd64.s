@@ -19,7 +19,8 @@ GLOBL tileShapes<>(SB), RODATA|NOPTR, $64
 TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts
 	// candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse
-	// codes c of a query (c' of a candidate), the words after them the fine codes f (f'). The score is
+	// codes c of a query (c' of a candidate), and the words after them hold the fine codes f (f'). The
+	// score is
 	//
 	// 	score[i][j] = coarse[i][j] + fine[i][j]/254
 	// 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b

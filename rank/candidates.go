@@ -50,7 +50,8 @@ func (c *Candidates) RestrictAll(side kg.Side, entities []int32) {
 	}
 }
 
-// number returns the number of a list, which it adds if it is new.
+// number returns the number that c.of uses for the list of the given entities, and adds the list to
+// c.lists if it is new.
 func (c *Candidates) number(entities []int32) int32 {
 	list := slices.Clone(entities)
 	slices.Sort(list)

@@ -16,7 +16,7 @@ type sweeper struct {
 	queries    packedQueries        // written by screen.packQueries, read by the kernel
 	thresholds thresholds           // thresholds of a panel group, which the kernel reads
 	panel      *kernel.PanelScratch // written by the kernel: scores, and undecided pairs
-	better     []int32              // written by the kernel: number of certainly better candidates of each target, unfiltered
+	better     []int32              // written by the kernel: numbers of candidates certainly better than each target
 	known      knownByPanel
 	decider    decider
 	contenders []duplicates // contenders of a row in a panel, for a list

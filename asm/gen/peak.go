@@ -117,8 +117,8 @@ var (
 			c.VMULPD(x[0], x[1], scratch)
 			c.VADDPD(scratch, acc, acc)
 		}}
-	// int8Pairs is for processors without VNNI. It adds two products in 16 bits, multiplies by the ones in a
-	// third operand, and adds two of the results in 32 bits.
+	// int8Pairs is for processors without VNNI. It adds two products in 16 bits, and then adds two of these
+	// sums in 32 bits by multiplying them by the ones in a third operand.
 	int8Pairs = arithmetic{"Int8", "byte", 1,
 		int8Doc + ",\n\twith intermediate sums of 16 bits; the third operand has ones of 16 bits", 3,
 		func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {

@@ -149,8 +149,8 @@ func tileShapes(c *build.Context) {
 }
 
 const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts
-candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a query (c' of a
-candidate), the words after them the fine codes f (f'). The score is
+candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a query (c' of
+a candidate), and the words after them hold the fine codes f (f'). The score is
 
 	score[i][j] = coarse[i][j] + fine[i][j]/254
 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
