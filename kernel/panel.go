@@ -14,7 +14,7 @@ import (
 type Panels struct {
 	// MR is the number of queries in a strip, and NR is the number of candidates in a panel.
 	MR, NR int
-	// Multiple is a number of coordinates. PanelCall.K must be a multiple of it.
+	// Multiple must divide PanelCall.K, the number of coordinates.
 	Multiple int
 
 	name     string

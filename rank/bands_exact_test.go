@@ -76,8 +76,8 @@ func someBackend(t *testing.T) *kernel.Backend {
 // product returns the exact product of numbers.
 func product(x ...float64) *big.Float { return exactly.Mul(exactly.All(x)...) }
 
-// contain compares the distances of a score from the ends of an interval with the required
-// distances.
+// contain records in ratio the required distances of a score from the ends of an interval, relative
+// to the actual distances.
 func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, high float64) {
 	for _, end := range []struct{ needed, room *big.Float }{
 		{below, exactly.Sub(exactly.Of(score), exactly.Of(low))},

@@ -194,7 +194,7 @@ func TestExact(t *testing.T) {
 						if sameTwin(b, o.Screen) {
 							continue
 						}
-						if b.Tier == kernel.Generic && d > 12 { // half of the test's time
+						if b.Tier == kernel.Generic && d > 12 { // these would take half of the test's time
 							continue
 						}
 						o.Backend = b

@@ -332,7 +332,7 @@ func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c en
 }
 
 // countSpans counts the candidates of a slice for spans of queries. If there are few blocks, it
-// splits the candidates, so that there are enough items for every thread.
+// splits the candidates to give every thread enough items.
 func (r *ranker) countSpans(
 	ctx context.Context, s *session, spans []engine.Span, c engine.Candidates, perThread int,
 ) error {

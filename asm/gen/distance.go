@@ -81,16 +81,16 @@ type distance struct {
 	// that hold a row's columns.
 	// gradientTile is the same for gradients, whose strips have gradientStrip rows.
 	scoreTile, gradientTile [2][2]int
-	// scoreChains and gradientChains are the numbers of chains of the ceilings, which are enough to
-	// hide the latency of an addition. If scoreChains is 0, the scores share the ceiling of a panel
-	// kernel.
+	// scoreChains and gradientChains are the numbers of chains in the loops that measure the ceilings.
+	// They are large enough to hide the latency of an addition. If scoreChains is 0, the scores share
+	// the ceiling of a panel kernel.
 	scoreChains, gradientChains int
 	addScore                    func(c vectors, k constants) addTerm
 	addGradient                 func(c vectors, k constants) addGradient
 }
 
-// even returns, for the documentation, the requirement that the number of coordinates is even, or
-// nothing.
+// even returns the part of a kernel's documentation that requires k to be even, or "" if the kernel
+// has no such requirement.
 func (d distance) even() string {
 	if d.group == 2 {
 		return " and even"
@@ -462,9 +462,9 @@ func (c vectors) sign(k constants) func(x reg.VecVirtual) {
 	}
 }
 
-// root returns a function that emits inverseRoot of package linalg: it computes y and p from x. If
-// inverse is set, it overwrites x; otherwise it sets x to t and overwrites y. In AVX-512 the
-// constants stay in registers.
+// root returns a function that emits inverseRoot of package linalg: the emitted code computes y and p
+// from x. If inverse is set, the code overwrites x; otherwise it sets x to t and overwrites y. In
+// AVX-512 the constants stay in registers.
 func (c vectors) root(k constants) func(x reg.VecVirtual, inverse bool) (y, p reg.VecVirtual) {
 	var terms []operand.Op
 	for _, t := range rootTerms {

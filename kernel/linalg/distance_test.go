@@ -388,8 +388,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 	})
 }
 
-// apart changes the coordinates of queries until no coordinate is within 0.01 of a feature's, and
-// no sum of the two products of a pair is within 0.01 of 0.
+// apart changes the coordinates of queries until every coordinate differs from each feature's by at
+// least 0.01, and every sum of the two products of a pair is at least 0.01 away from 0.
 func apart(x distanceBlock) {
 	near := func(a, b []float32, u int) bool {
 		v := u ^ 1
