@@ -1,9 +1,9 @@
 package asm
 
 // PanelArgs are the arguments of the panel kernels. A kernel scores Strips strips of MR queries
-// against a panel of NR candidates; its name has MR and NR. For every target of every query it
-// counts the candidates that are certainly better. docs/kernels.md describes the contract with an
-// example.
+// against a panel of NR candidates; its name contains MR and NR. For every target of every query,
+// it counts the candidates that are certainly better than the target. docs/kernels.md describes the
+// contract with an example.
 //
 // A word is a float32 value or four one-byte codes. The comparison determines how many words of ψ
 // and of φ a coordinate has: one of each unless the comment of a kernel says otherwise. The
@@ -27,7 +27,7 @@ type PanelArgs struct {
 	// the first [MR][NR] as scratch memory. Other kernels ignore Sums.
 	Sums *float32
 	// ExitBelow, [Strips*MR] or nil, holds a score per query; final scores below it do not matter.
-	// The kernel skips a strip whose entry of Active, [Strips], is 0, and stores 0 there if all
+	// The kernel skips a strip whose entry of Active, [Strips], is 0. It sets the entry to 0 if all
 	// scores of the strip are below ExitBelow. Kernels whose scores may rise with more coordinates
 	// ignore both fields.
 	ExitBelow *float32
@@ -39,14 +39,14 @@ type PanelArgs struct {
 	// Counts[t] the number of valid candidates with score > hi.
 	Thresholds *float32
 	Counts     *int32
-	// Undecided receives a pair (t, mask) for every target that has undecided candidates: valid
-	// ones with neither score > hi nor score < lo, which includes NaN. It has room for one pair
-	// more than there are targets.
+	// Undecided receives a pair (t, mask) for every target that has undecided candidates. They are
+	// the valid candidates with neither score > hi nor score < lo, including those whose score is NaN.
+	// Undecided has room for one pair more than there are targets.
 	Undecided *uint64
 	// ValidLanes has bit j set if candidate j counts.
 	ValidLanes uint64
 	// Ahead is an address to prefetch from, which need not be valid. For every four coordinates of
-	// a strip, the kernel prefetches its cache line into L2 and adds AheadStride bytes to it.
+	// a strip, the kernel prefetches the cache line at Ahead into L2 and adds AheadStride to Ahead.
 	Ahead       uintptr
 	AheadStride int
 	// Group is the number of coordinates in a group. Only kernels for groups of any size read it.

@@ -33,10 +33,10 @@ var (
 	vector     = regexp.MustCompile(`\b[XYZ]\d+\b`)
 )
 
-// TestInstructions reads the generated assembly. A kernel uses no instruction set beyond its
-// suffix, leaves the registers of the Go ABI alone, mixes no legacy SSE into AVX code and ends in
-// VZEROUPPER. Only AMX instructions are written as bytes, each below a comment with its name. A
-// kernel configures the tiles first and releases them last.
+// TestInstructions reads the generated assembly. A kernel must use only the instruction sets that its
+// suffix names, leave the registers of the Go ABI alone, mix no legacy SSE into AVX code and end in
+// VZEROUPPER. Only AMX instructions may be written as bytes, each below a comment with its name. A
+// kernel must configure the tiles first and release them last.
 func TestInstructions(t *testing.T) {
 	files, err := filepath.Glob("*_amd64.s")
 	if err != nil || len(files) == 0 {

@@ -102,8 +102,8 @@ func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 func L1Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // L1GradientPeakAVX512 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each
-// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
-// DotPeak.
+// for 16 columns. It works on registers alone, which initially hold x[0..47]. The values of x
+// affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -187,8 +187,8 @@ func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 func L1Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // L1GradientPeakAVX2 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for
-// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
-// DotPeak.
+// 8 columns. It works on registers alone, which initially hold x[0..23]. The values of x affect the
+// speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -289,8 +289,8 @@ func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // L2ScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for
-// 16 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
-// DotPeak.
+// 16 columns. It works on registers alone, which initially hold x[0..31]. The values of x affect
+// the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -298,8 +298,8 @@ func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32,
 func L2ScoresPeakAVX512(n int, x *float32)
 
 // L2GradientPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each
-// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
-// DotPeak.
+// for 16 columns. It works on registers alone, which initially hold x[0..47]. The values of x
+// affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -379,7 +379,8 @@ func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // L2ScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 8
-// columns. It works on registers alone, which begin as x[0..15]; their values matter as in DotPeak.
+// columns. It works on registers alone, which initially hold x[0..15]. The values of x affect the
+// speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -387,8 +388,8 @@ func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, c
 func L2ScoresPeakAVX2(n int, x *float32)
 
 // L2GradientPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for
-// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
-// DotPeak.
+// 8 columns. It works on registers alone, which initially hold x[0..23]. The values of x affect the
+// speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -437,8 +438,8 @@ func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // NormScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each
-// for 16 columns. It works on registers alone, which begin as x[0..63]; their values matter as in
-// DotPeak.
+// for 16 columns. It works on registers alone, which initially hold x[0..63]. The values of x
+// affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -446,8 +447,8 @@ func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float3
 func NormScoresPeakAVX512(n int, x *float32)
 
 // NormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel,
-// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
-// in DotPeak.
+// each for 16 columns. It works on registers alone, which initially hold x[0..79]. The values of x
+// affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -496,8 +497,8 @@ func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // NormScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for
-// 8 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
-// DotPeak.
+// 8 columns. It works on registers alone, which initially hold x[0..31]. The values of x affect the
+// speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -505,8 +506,8 @@ func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32,
 func NormScoresPeakAVX2(n int, x *float32)
 
 // NormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each
-// for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as in
-// DotPeak.
+// for 8 columns. It works on registers alone, which initially hold x[0..39]. The values of x affect
+// the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -575,8 +576,8 @@ func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32
 func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // PhaseGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
-// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
-// in DotPeak.
+// each for 16 columns. It works on registers alone, which initially hold x[0..79]. The values of x
+// affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -625,8 +626,8 @@ func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, c
 func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // PhaseGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
-// each for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as
-// in DotPeak.
+// each for 8 columns. It works on registers alone, which initially hold x[0..39]. The values of x
+// affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -695,8 +696,8 @@ func ProductNormScores8x32AVX512(a *float32, b *float32, k int, strips int, c *f
 func ProductNormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // ProductNormScoresPeakAVX512 runs n rounds of the arithmetic of 16 terms of the ProductNormScores
-// kernel, each for 16 columns. It works on registers alone, which begin as x[0..63]; their values
-// matter as in DotPeak.
+// kernel, each for 16 columns. It works on registers alone, which initially hold x[0..63]. The
+// values of x affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -704,8 +705,8 @@ func ProductNormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c 
 func ProductNormScoresPeakAVX512(n int, x *float32)
 
 // ProductNormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the
-// ProductNormGradient kernel, each for 16 columns. It works on registers alone, which begin as
-// x[0..79]; their values matter as in DotPeak.
+// ProductNormGradient kernel, each for 16 columns. It works on registers alone, which initially
+// hold x[0..79]. The values of x affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -754,8 +755,8 @@ func ProductNormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *floa
 func ProductNormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
 // ProductNormScoresPeakAVX2 runs n rounds of the arithmetic of 16 terms of the ProductNormScores
-// kernel, each for 8 columns. It works on registers alone, which begin as x[0..31]; their values
-// matter as in DotPeak.
+// kernel, each for 8 columns. It works on registers alone, which initially hold x[0..31]. The
+// values of x affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //
@@ -763,8 +764,8 @@ func ProductNormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *f
 func ProductNormScoresPeakAVX2(n int, x *float32)
 
 // ProductNormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the ProductNormGradient
-// kernel, each for 8 columns. It works on registers alone, which begin as x[0..39]; their values
-// matter as in DotPeak.
+// kernel, each for 8 columns. It works on registers alone, which initially hold x[0..39]. The
+// values of x affect the speed, as in DotPeak.
 //
 // Requires n > 0.
 //

@@ -2163,8 +2163,8 @@ store:
 // Requires: AVX, AVX512F
 TEXT ·L1GradientPeakAVX512(SB), NOSPLIT, $0-16
 	// L1GradientPeakAVX512 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each
-	// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
-	// DotPeak.
+	// for 16 columns. It works on registers alone, which initially hold x[0..47]. The values of x
+	// affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -3370,8 +3370,8 @@ store:
 // Requires: AVX, FMA3
 TEXT ·L1GradientPeakAVX2(SB), NOSPLIT, $0-16
 	// L1GradientPeakAVX2 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for
-	// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
-	// DotPeak.
+	// 8 columns. It works on registers alone, which initially hold x[0..23]. The values of x affect the
+	// speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -5133,8 +5133,8 @@ store:
 // Requires: AVX, AVX512F
 TEXT ·L2ScoresPeakAVX512(SB), NOSPLIT, $0-16
 	// L2ScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for
-	// 16 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
-	// DotPeak.
+	// 16 columns. It works on registers alone, which initially hold x[0..31]. The values of x affect
+	// the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -5194,8 +5194,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·L2GradientPeakAVX512(SB), NOSPLIT, $0-16
 	// L2GradientPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each
-	// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
-	// DotPeak.
+	// for 16 columns. It works on registers alone, which initially hold x[0..47]. The values of x
+	// affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -6234,7 +6234,8 @@ store:
 // Requires: AVX, FMA3
 TEXT ·L2ScoresPeakAVX2(SB), NOSPLIT, $0-16
 	// L2ScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 8
-	// columns. It works on registers alone, which begin as x[0..15]; their values matter as in DotPeak.
+	// columns. It works on registers alone, which initially hold x[0..15]. The values of x affect the
+	// speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -6294,8 +6295,8 @@ round:
 // Requires: AVX, FMA3
 TEXT ·L2GradientPeakAVX2(SB), NOSPLIT, $0-16
 	// L2GradientPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for
-	// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
-	// DotPeak.
+	// 8 columns. It works on registers alone, which initially hold x[0..23]. The values of x affect the
+	// speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -7358,8 +7359,8 @@ store:
 // Requires: AVX, AVX512F
 TEXT ·NormScoresPeakAVX512(SB), NOSPLIT, $0-16
 	// NormScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each
-	// for 16 columns. It works on registers alone, which begin as x[0..63]; their values matter as in
-	// DotPeak.
+	// for 16 columns. It works on registers alone, which initially hold x[0..63]. The values of x
+	// affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -7481,8 +7482,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·NormGradientPeakAVX512(SB), NOSPLIT, $0-16
 	// NormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel,
-	// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
-	// in DotPeak.
+	// each for 16 columns. It works on registers alone, which initially hold x[0..79]. The values of x
+	// affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -8358,8 +8359,8 @@ store:
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormScoresPeakAVX2(SB), NOSPLIT, $0-16
 	// NormScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for
-	// 8 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
-	// DotPeak.
+	// 8 columns. It works on registers alone, which initially hold x[0..31]. The values of x affect the
+	// speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -8481,8 +8482,8 @@ round:
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormGradientPeakAVX2(SB), NOSPLIT, $0-16
 	// NormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each
-	// for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as in
-	// DotPeak.
+	// for 8 columns. It works on registers alone, which initially hold x[0..39]. The values of x affect
+	// the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -9548,8 +9549,8 @@ store:
 // Requires: AVX, AVX512F
 TEXT ·PhaseGradientPeakAVX512(SB), NOSPLIT, $0-16
 	// PhaseGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
-	// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
-	// in DotPeak.
+	// each for 16 columns. It works on registers alone, which initially hold x[0..79]. The values of x
+	// affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -10052,8 +10053,8 @@ store:
 // Requires: AVX, FMA3
 TEXT ·PhaseGradientPeakAVX2(SB), NOSPLIT, $0-16
 	// PhaseGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
-	// each for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as
-	// in DotPeak.
+	// each for 8 columns. It works on registers alone, which initially hold x[0..39]. The values of x
+	// affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -10974,8 +10975,8 @@ store:
 // Requires: AVX, AVX512F
 TEXT ·ProductNormScoresPeakAVX512(SB), NOSPLIT, $0-16
 	// ProductNormScoresPeakAVX512 runs n rounds of the arithmetic of 16 terms of the ProductNormScores
-	// kernel, each for 16 columns. It works on registers alone, which begin as x[0..63]; their values
-	// matter as in DotPeak.
+	// kernel, each for 16 columns. It works on registers alone, which initially hold x[0..63]. The
+	// values of x affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -11033,8 +11034,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·ProductNormGradientPeakAVX512(SB), NOSPLIT, $0-16
 	// ProductNormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the
-	// ProductNormGradient kernel, each for 16 columns. It works on registers alone, which begin as
-	// x[0..79]; their values matter as in DotPeak.
+	// ProductNormGradient kernel, each for 16 columns. It works on registers alone, which initially
+	// hold x[0..79]. The values of x affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -11494,8 +11495,8 @@ store:
 // Requires: AVX, FMA3
 TEXT ·ProductNormScoresPeakAVX2(SB), NOSPLIT, $0-16
 	// ProductNormScoresPeakAVX2 runs n rounds of the arithmetic of 16 terms of the ProductNormScores
-	// kernel, each for 8 columns. It works on registers alone, which begin as x[0..31]; their values
-	// matter as in DotPeak.
+	// kernel, each for 8 columns. It works on registers alone, which initially hold x[0..31]. The
+	// values of x affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -11553,8 +11554,8 @@ round:
 // Requires: AVX, FMA3
 TEXT ·ProductNormGradientPeakAVX2(SB), NOSPLIT, $0-16
 	// ProductNormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the ProductNormGradient
-	// kernel, each for 8 columns. It works on registers alone, which begin as x[0..39]; their values
-	// matter as in DotPeak.
+	// kernel, each for 8 columns. It works on registers alone, which initially hold x[0..39]. The
+	// values of x affect the speed, as in DotPeak.
 	//
 	// Requires n > 0.
 	//

@@ -20,8 +20,8 @@ package asm
 //go:noescape
 func L1RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// L1RowGradientAVX512 adds to dx the gradient with respect to one row of its scores against listed
-// rows of a table:
+// L1RowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose scores
+// against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 //
@@ -54,8 +54,8 @@ func L1RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride 
 //go:noescape
 func L1RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// L1RowGradientAVX2 adds to dx the gradient with respect to one row of its scores against listed
-// rows of a table:
+// L1RowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose scores
+// against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 //
@@ -88,8 +88,8 @@ func L1RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride in
 //go:noescape
 func L2RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// L2RowGradientAVX512 adds to dx the gradient with respect to one row of its scores against listed
-// rows of a table:
+// L2RowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose scores
+// against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i g·(x − y),  u < n, i < count
 //
@@ -120,8 +120,8 @@ func L2RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride 
 //go:noescape
 func L2RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// L2RowGradientAVX2 adds to dx the gradient with respect to one row of its scores against listed
-// rows of a table:
+// L2RowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose scores
+// against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i g·(x − y),  u < n, i < count
 //
@@ -152,8 +152,8 @@ func L2RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride in
 //go:noescape
 func NormRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// NormRowGradientAVX512 adds to dx the gradient with respect to one row of its scores against
-// listed rows of a table:
+// NormRowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose scores
+// against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 //
@@ -187,8 +187,8 @@ func NormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, strid
 //go:noescape
 func NormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// NormRowGradientAVX2 adds to dx the gradient with respect to one row of its scores against listed
-// rows of a table:
+// NormRowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose scores
+// against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 //
@@ -222,8 +222,8 @@ func NormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride 
 //go:noescape
 func PhaseRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// PhaseRowGradientAVX512 adds to dx the gradient with respect to one row of its scores against
-// listed rows of a table:
+// PhaseRowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose scores
+// against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 //
@@ -257,8 +257,8 @@ func PhaseRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stri
 //go:noescape
 func PhaseRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// PhaseRowGradientAVX2 adds to dx the gradient with respect to one row of its scores against listed
-// rows of a table:
+// PhaseRowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose scores
+// against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 //
@@ -292,8 +292,8 @@ func PhaseRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride
 //go:noescape
 func ProductNormRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// ProductNormRowGradientAVX512 adds to dx the gradient with respect to one row of its scores
-// against listed rows of a table:
+// ProductNormRowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose
+// scores against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
 //
@@ -327,8 +327,8 @@ func ProductNormRowGradientAVX512(dx *float32, x *float32, n int, table *float32
 //go:noescape
 func ProductNormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// ProductNormRowGradientAVX2 adds to dx the gradient with respect to one row of its scores against
-// listed rows of a table:
+// ProductNormRowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose
+// scores against listed rows of a table enter the loss:
 //
 //	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
 //

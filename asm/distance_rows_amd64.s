@@ -122,8 +122,8 @@ GLOBL constant7fffffff<>(SB), RODATA|NOPTR, $64
 // func L1RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·L1RowGradientAVX512(SB), NOSPLIT, $0-72
-	// L1RowGradientAVX512 adds to dx the gradient with respect to one row of its scores against listed
-	// rows of a table:
+	// L1RowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose scores
+	// against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
@@ -426,8 +426,8 @@ done:
 // func L1RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·L1RowGradientAVX2(SB), NOSPLIT, $0-72
-	// L1RowGradientAVX2 adds to dx the gradient with respect to one row of its scores against listed
-	// rows of a table:
+	// L1RowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose scores
+	// against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
@@ -733,8 +733,8 @@ done:
 // func L2RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·L2RowGradientAVX512(SB), NOSPLIT, $0-72
-	// L2RowGradientAVX512 adds to dx the gradient with respect to one row of its scores against listed
-	// rows of a table:
+	// L2RowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose scores
+	// against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
@@ -1008,8 +1008,8 @@ done:
 // func L2RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·L2RowGradientAVX2(SB), NOSPLIT, $0-72
-	// L2RowGradientAVX2 adds to dx the gradient with respect to one row of its scores against listed
-	// rows of a table:
+	// L2RowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose scores
+	// against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
@@ -1401,8 +1401,8 @@ GLOBL constant5f3759df<>(SB), RODATA|NOPTR, $64
 // func NormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·NormRowGradientAVX512(SB), NOSPLIT, $0-72
-	// NormRowGradientAVX512 adds to dx the gradient with respect to one row of its scores against
-	// listed rows of a table:
+	// NormRowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose scores
+	// against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
@@ -1921,8 +1921,8 @@ done:
 // func NormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormRowGradientAVX2(SB), NOSPLIT, $0-72
-	// NormRowGradientAVX2 adds to dx the gradient with respect to one row of its scores against listed
-	// rows of a table:
+	// NormRowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose scores
+	// against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
@@ -2302,8 +2302,8 @@ done:
 // func PhaseRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·PhaseRowGradientAVX512(SB), NOSPLIT, $0-72
-	// PhaseRowGradientAVX512 adds to dx the gradient with respect to one row of its scores against
-	// listed rows of a table:
+	// PhaseRowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose scores
+	// against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
@@ -2685,8 +2685,8 @@ done:
 // func PhaseRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·PhaseRowGradientAVX2(SB), NOSPLIT, $0-72
-	// PhaseRowGradientAVX2 adds to dx the gradient with respect to one row of its scores against listed
-	// rows of a table:
+	// PhaseRowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose scores
+	// against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
@@ -3027,8 +3027,8 @@ done:
 // func ProductNormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·ProductNormRowGradientAVX512(SB), NOSPLIT, $0-72
-	// ProductNormRowGradientAVX512 adds to dx the gradient with respect to one row of its scores
-	// against listed rows of a table:
+	// ProductNormRowGradientAVX512 adds to dx the gradient of a loss with respect to the row x, whose
+	// scores against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
 	//
@@ -3397,8 +3397,8 @@ done:
 // func ProductNormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·ProductNormRowGradientAVX2(SB), NOSPLIT, $0-72
-	// ProductNormRowGradientAVX2 adds to dx the gradient with respect to one row of its scores against
-	// listed rows of a table:
+	// ProductNormRowGradientAVX2 adds to dx the gradient of a loss with respect to the row x, whose
+	// scores against listed rows of a table enter the loss:
 	//
 	// 	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
 	//

@@ -103,7 +103,8 @@ func Gemm6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride
 //
 //	dst[t*dstStride+i] = src[i*stride+t],  i < 6, t < k
 //
-// If 6 < dstStride < 8, the entries of dst between these may change, but none after the last.
+// If 6 < dstStride < 8, the entries of dst between the results may change, but no entry after the
+// last result.
 //
 // Requires k > 0. dst and src must not overlap.
 //
@@ -113,8 +114,6 @@ func Transpose6AVX2(dst *float32, src *float32, dstStride int, stride int, k int
 // Transpose8AVX2 transposes 8 rows:
 //
 //	dst[t*dstStride+i] = src[i*stride+t],  i < 8, t < k
-//
-// If 8 < dstStride < 8, the entries of dst between these may change, but none after the last.
 //
 // Requires k > 0. dst and src must not overlap.
 //

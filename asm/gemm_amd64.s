@@ -1748,7 +1748,8 @@ TEXT ·Transpose6AVX2(SB), NOSPLIT, $0-40
 	//
 	// 	dst[t*dstStride+i] = src[i*stride+t],  i < 6, t < k
 	//
-	// If 6 < dstStride < 8, the entries of dst between these may change, but none after the last.
+	// If 6 < dstStride < 8, the entries of dst between the results may change, but no entry after the
+	// last result.
 	//
 	// Requires k > 0. dst and src must not overlap.
 	//
@@ -1860,8 +1861,6 @@ TEXT ·Transpose8AVX2(SB), NOSPLIT, $0-40
 	// Transpose8AVX2 transposes 8 rows:
 	//
 	// 	dst[t*dstStride+i] = src[i*stride+t],  i < 8, t < k
-	//
-	// If 8 < dstStride < 8, the entries of dst between these may change, but none after the last.
 	//
 	// Requires k > 0. dst and src must not overlap.
 	//

@@ -5,7 +5,7 @@
 package asm
 
 // Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates, and counts
-// as PanelArgs describes. The score is
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 //
@@ -18,8 +18,8 @@ package asm
 //go:noescape
 func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 
-// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. The score is
+// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 //
@@ -30,8 +30,8 @@ func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 //go:noescape
 func DotPanel9x48AVX512(args *PanelArgs) int
 
-// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts as
-// PanelArgs describes. The score is
+// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 //
@@ -42,8 +42,8 @@ func DotPanel9x48AVX512(args *PanelArgs) int
 //go:noescape
 func DotPanel6x16AVX2(args *PanelArgs) int
 
-// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. The score is
+// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 //
@@ -54,8 +54,8 @@ func DotPanel6x16AVX2(args *PanelArgs) int
 //go:noescape
 func L1Panel8x48AVX512(args *PanelArgs) int
 
-// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates, and counts as
-// PanelArgs describes. The score is
+// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 //
@@ -66,8 +66,8 @@ func L1Panel8x48AVX512(args *PanelArgs) int
 //go:noescape
 func L1Panel5x16AVX2(args *PanelArgs) int
 
-// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. The score is
+// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 //
@@ -81,8 +81,8 @@ func L1Panel5x16AVX2(args *PanelArgs) int
 //go:noescape
 func NormPanel6x48AVX512(args *PanelArgs) int
 
-// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts as
-// PanelArgs describes. The score is
+// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 //
@@ -96,8 +96,8 @@ func NormPanel6x48AVX512(args *PanelArgs) int
 //go:noescape
 func NormPanel4x16AVX2(args *PanelArgs) int
 
-// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. The score is
+// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 //
@@ -110,8 +110,8 @@ func NormPanel4x16AVX2(args *PanelArgs) int
 //go:noescape
 func PhasePanel6x48AVX512(args *PanelArgs) int
 
-// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts as
-// PanelArgs describes. The score is
+// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 //
@@ -124,8 +124,8 @@ func PhasePanel6x48AVX512(args *PanelArgs) int
 //go:noescape
 func PhasePanel4x16AVX2(args *PanelArgs) int
 
-// HakePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. The score is
+// HakePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
 //
@@ -139,8 +139,8 @@ func PhasePanel4x16AVX2(args *PanelArgs) int
 //go:noescape
 func HakePanel3x48AVX512(args *PanelArgs) int
 
-// HakePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts as
-// PanelArgs describes. The score is
+// HakePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
 //
@@ -154,8 +154,8 @@ func HakePanel3x48AVX512(args *PanelArgs) int
 //go:noescape
 func HakePanel2x16AVX2(args *PanelArgs) int
 
-// BoxEPanel2x48AVX512 scores strips of 2 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. The score is
+// BoxEPanel2x48AVX512 scores strips of 2 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
 //
@@ -170,8 +170,8 @@ func HakePanel2x16AVX2(args *PanelArgs) int
 //go:noescape
 func BoxEPanel2x48AVX512(args *PanelArgs) int
 
-// BoxEPanel1x16AVX2 scores strips of 1 queries against a panel of 16 candidates, and counts as
-// PanelArgs describes. The score is
+// BoxEPanel1x16AVX2 scores strips of 1 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
 //
@@ -187,7 +187,7 @@ func BoxEPanel2x48AVX512(args *PanelArgs) int
 func BoxEPanel1x16AVX2(args *PanelArgs) int
 
 // ExpressivePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts
-// as PanelArgs describes. The score is
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 //
@@ -202,7 +202,7 @@ func BoxEPanel1x16AVX2(args *PanelArgs) int
 func ExpressivePanel3x48AVX512(args *PanelArgs) int
 
 // ExpressivePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
-// as PanelArgs describes. The score is
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 //
@@ -217,7 +217,7 @@ func ExpressivePanel3x48AVX512(args *PanelArgs) int
 func ExpressivePanel2x16AVX2(args *PanelArgs) int
 
 // GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
-// as PanelArgs describes. The score is
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 //
@@ -232,8 +232,8 @@ func ExpressivePanel2x16AVX2(args *PanelArgs) int
 //go:noescape
 func GroupNormPanel4x48AVX512(args *PanelArgs) int
 
-// GroupNormPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts as
-// PanelArgs describes. The score is
+// GroupNormPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 //

@@ -72,7 +72,7 @@ GLOBL two<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+, POPCNT
 TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
 	// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates, and counts
-	// as PanelArgs describes. The score is
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 	//
@@ -913,8 +913,8 @@ not_rows:
 // func DotPanel9x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-16
-	// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. The score is
+	// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 	//
@@ -1719,8 +1719,8 @@ not_rows:
 // func DotPanel6x16AVX2(args *PanelArgs) int
 // Requires: AVX, FMA3, MMX+, POPCNT
 TEXT ·DotPanel6x16AVX2(SB), NOSPLIT, $48-16
-	// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts as
-	// PanelArgs describes. The score is
+	// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 	//
@@ -2215,8 +2215,8 @@ not_rows:
 // func L1Panel8x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·L1Panel8x48AVX512(SB), NOSPLIT, $64-16
-	// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. The score is
+	// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 	//
@@ -3242,8 +3242,8 @@ not_step:
 // func L1Panel5x16AVX2(args *PanelArgs) int
 // Requires: AVX, AVX2, MMX+, POPCNT
 TEXT ·L1Panel5x16AVX2(SB), NOSPLIT, $64-16
-	// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates, and counts as
-	// PanelArgs describes. The score is
+	// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 	//
@@ -3844,8 +3844,8 @@ not_step:
 // func NormPanel6x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·NormPanel6x48AVX512(SB), NOSPLIT, $64-16
-	// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. The score is
+	// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 	//
@@ -4724,8 +4724,8 @@ not_step:
 // func NormPanel4x16AVX2(args *PanelArgs) int
 // Requires: AVX, FMA3, MMX+, POPCNT
 TEXT ·NormPanel4x16AVX2(SB), NOSPLIT, $64-16
-	// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts as
-	// PanelArgs describes. The score is
+	// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 	//
@@ -5273,8 +5273,8 @@ not_step:
 // func PhasePanel6x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·PhasePanel6x48AVX512(SB), NOSPLIT, $64-16
-	// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. The score is
+	// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 	//
@@ -6043,8 +6043,8 @@ not_step:
 // func PhasePanel4x16AVX2(args *PanelArgs) int
 // Requires: AVX, AVX2, FMA3, MMX+, POPCNT
 TEXT ·PhasePanel4x16AVX2(SB), NOSPLIT, $64-16
-	// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts as
-	// PanelArgs describes. The score is
+	// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 	//
@@ -6546,8 +6546,8 @@ not_step:
 // func HakePanel3x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·HakePanel3x48AVX512(SB), NOSPLIT, $72-16
-	// HakePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. The score is
+	// HakePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
 	//
@@ -7334,8 +7334,8 @@ not_step:
 // func HakePanel2x16AVX2(args *PanelArgs) int
 // Requires: AVX, AVX2, FMA3, MMX+, POPCNT
 TEXT ·HakePanel2x16AVX2(SB), NOSPLIT, $72-16
-	// HakePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts as
-	// PanelArgs describes. The score is
+	// HakePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
 	//
@@ -7847,8 +7847,8 @@ not_step:
 // func BoxEPanel2x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·BoxEPanel2x48AVX512(SB), NOSPLIT, $72-16
-	// BoxEPanel2x48AVX512 scores strips of 2 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. The score is
+	// BoxEPanel2x48AVX512 scores strips of 2 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
 	//
@@ -8947,8 +8947,8 @@ not_step:
 // func BoxEPanel1x16AVX2(args *PanelArgs) int
 // Requires: AVX, AVX2, FMA3, MMX+, POPCNT
 TEXT ·BoxEPanel1x16AVX2(SB), NOSPLIT, $72-16
-	// BoxEPanel1x16AVX2 scores strips of 1 queries against a panel of 16 candidates, and counts as
-	// PanelArgs describes. The score is
+	// BoxEPanel1x16AVX2 scores strips of 1 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −√(Σ_t d₁²) − √(Σ_t d₂²),  d = max(v x, w x − k),  x = |c − 1/(a b + ½)|
 	//
@@ -9478,7 +9478,7 @@ not_step:
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·ExpressivePanel3x48AVX512(SB), NOSPLIT, $72-16
 	// ExpressivePanel3x48AVX512 scores strips of 3 queries against a panel of 48 candidates, and counts
-	// as PanelArgs describes. The score is
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 	//
@@ -10491,7 +10491,7 @@ not_step:
 // Requires: AVX, AVX2, FMA3, MMX+, POPCNT
 TEXT ·ExpressivePanel2x16AVX2(SB), NOSPLIT, $72-16
 	// ExpressivePanel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
-	// as PanelArgs describes. The score is
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 	//
@@ -11114,7 +11114,7 @@ not_step:
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·GroupNormPanel4x48AVX512(SB), NOSPLIT, $64-16
 	// GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
-	// as PanelArgs describes. The score is
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 	//
@@ -11630,8 +11630,8 @@ not_step:
 // func GroupNormPanel6x16AVX2(args *PanelArgs) int
 // Requires: AVX, FMA3, MMX+, POPCNT
 TEXT ·GroupNormPanel6x16AVX2(SB), NOSPLIT, $64-16
-	// GroupNormPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts as
-	// PanelArgs describes. The score is
+	// GroupNormPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_g √(Σ_u (ψ[t+u][i] − φ[t+u][j])²), u < Group, t = g·Group
 	//

@@ -5,113 +5,113 @@
 package asm
 
 // DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 16
-// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func DotPeakAVX512(n int, x *float32)
 
 // DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 8
-// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..15]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func DotPeakAVX2(n int, x *float32)
 
 // L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 16
-// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func L1PeakAVX512(n int, x *float32)
 
 // L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 8
-// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..15]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func L1PeakAVX2(n int, x *float32)
 
 // NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for 16
-// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..63]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func NormPeakAVX512(n int, x *float32)
 
 // NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for 8
-// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func NormPeakAVX2(n int, x *float32)
 
 // PhasePeakAVX512 runs n rounds of the arithmetic of 24 terms of the Phase panel kernel, each for
-// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
-// multiplying zeros draws less power, so the processor runs faster.
+// 16 candidates. It works on registers alone, which initially hold x[0..63]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func PhasePeakAVX512(n int, x *float32)
 
 // PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for 8
-// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func PhasePeakAVX2(n int, x *float32)
 
 // HakePeakAVX512 runs n rounds of the arithmetic of 8 terms of the Hake panel kernel, each for 16
-// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..63]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func HakePeakAVX512(n int, x *float32)
 
 // HakePeakAVX2 runs n rounds of the arithmetic of 3 terms of the Hake panel kernel, each for 8
-// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func HakePeakAVX2(n int, x *float32)
 
 // BoxEPeakAVX512 runs n rounds of the arithmetic of 8 terms of the BoxE panel kernel, each for 16
-// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..63]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func BoxEPeakAVX512(n int, x *float32)
 
 // BoxEPeakAVX2 runs n rounds of the arithmetic of 4 terms of the BoxE panel kernel, each for 8
-// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so the processor runs faster.
+// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+// the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func BoxEPeakAVX2(n int, x *float32)
 
 // ExpressivePeakAVX512 runs n rounds of the arithmetic of 8 terms of the Expressive panel kernel,
-// each for 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
-// multiplying zeros draws less power, so the processor runs faster.
+// each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func ExpressivePeakAVX512(n int, x *float32)
 
 // ExpressivePeakAVX2 runs n rounds of the arithmetic of 4 terms of the Expressive panel kernel,
-// each for 8 candidates. It works on registers alone, which begin as x[0..31]. The values matter:
-// multiplying zeros draws less power, so the processor runs faster.
+// each for 8 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func ExpressivePeakAVX2(n int, x *float32)
 
 // GroupNormPeakAVX512 runs n rounds of the arithmetic of 12 groups of the GroupNorm panel kernel,
-// each for 16 candidates. It works on registers alone, which begin as x[0..31]; their values matter
-// as in NormPeak.
+// each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+// x affect the speed, as in NormPeak.
 //
 // Requires n > 0 and group > 1.
 func GroupNormPeakAVX512(n int, group int, x *float32)
 
 // GroupNormPeakAVX2 runs n rounds of the arithmetic of 6 groups of the GroupNorm panel kernel, each
-// for 8 candidates. It works on registers alone, which begin as x[0..15]; their values matter as in
-// NormPeak.
+// for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of x
+// affect the speed, as in NormPeak.
 //
 // Requires n > 0 and group > 1.
 func GroupNormPeakAVX2(n int, group int, x *float32)
@@ -120,8 +120,8 @@ func GroupNormPeakAVX2(n int, group int, x *float32)
 //
 //	a[i] = fma(x[i], y[i], a[i])
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-// time is of interest.
+// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+// DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func FMA64PeakAVX512(n int, x *float64)
@@ -130,8 +130,8 @@ func FMA64PeakAVX512(n int, x *float64)
 //
 //	a[i] = fma(x[i], y[i], a[i])
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-// time is of interest.
+// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+// DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func FMA64PeakAVX2(n int, x *float64)
@@ -140,8 +140,8 @@ func FMA64PeakAVX2(n int, x *float64)
 //
 //	a[i] += x[i]*y[i], both operations rounded
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-// time is of interest.
+// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+// DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func MulAdd64PeakAVX512(n int, x *float64)
@@ -150,8 +150,8 @@ func MulAdd64PeakAVX512(n int, x *float64)
 //
 //	a[i] += x[i]*y[i], both operations rounded
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-// time is of interest.
+// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+// DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func MulAdd64PeakAVX2(n int, x *float64)
@@ -161,8 +161,8 @@ func MulAdd64PeakAVX2(n int, x *float64)
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 //	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 //
-// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
-// time is of interest.
+// on registers alone. The 3 operands are adjacent at x. Their values affect the speed, as in
+// DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func Int8PeakAVX512(n int, x *byte)
@@ -172,8 +172,8 @@ func Int8PeakAVX512(n int, x *byte)
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 //	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 //
-// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
-// time is of interest.
+// on registers alone. The 3 operands are adjacent at x. Their values affect the speed, as in
+// DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func Int8PeakAVX2(n int, x *byte)
@@ -182,8 +182,8 @@ func Int8PeakAVX2(n int, x *byte)
 //
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-// time is of interest.
+// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+// DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func Int8PeakAVX512VNNI(n int, x *byte)

@@ -72,8 +72,8 @@ GLOBL two<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512F
 TEXT ·DotPeakAVX512(SB), NOSPLIT, $0-16
 	// DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 16
-	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -122,8 +122,8 @@ round:
 // Requires: AVX, FMA3
 TEXT ·DotPeakAVX2(SB), NOSPLIT, $0-16
 	// DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 8
-	// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..15]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -172,8 +172,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·L1PeakAVX512(SB), NOSPLIT, $0-16
 	// L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 16
-	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -249,8 +249,8 @@ round:
 // Requires: AVX, AVX2
 TEXT ·L1PeakAVX2(SB), NOSPLIT, $0-16
 	// L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 8
-	// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..15]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -326,8 +326,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·NormPeakAVX512(SB), NOSPLIT, $0-16
 	// NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for 16
-	// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..63]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -442,8 +442,8 @@ round:
 // Requires: AVX, FMA3
 TEXT ·NormPeakAVX2(SB), NOSPLIT, $0-16
 	// NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for 8
-	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -526,8 +526,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·PhasePeakAVX512(SB), NOSPLIT, $0-16
 	// PhasePeakAVX512 runs n rounds of the arithmetic of 24 terms of the Phase panel kernel, each for
-	// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
-	// multiplying zeros draws less power, so the processor runs faster.
+	// 16 candidates. It works on registers alone, which initially hold x[0..63]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -617,8 +617,8 @@ round:
 // Requires: AVX, AVX2, FMA3
 TEXT ·PhasePeakAVX2(SB), NOSPLIT, $0-16
 	// PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for 8
-	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -688,8 +688,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·HakePeakAVX512(SB), NOSPLIT, $0-16
 	// HakePeakAVX512 runs n rounds of the arithmetic of 8 terms of the Hake panel kernel, each for 16
-	// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..63]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -791,8 +791,8 @@ round:
 // Requires: AVX, AVX2, FMA3
 TEXT ·HakePeakAVX2(SB), NOSPLIT, $0-16
 	// HakePeakAVX2 runs n rounds of the arithmetic of 3 terms of the Hake panel kernel, each for 8
-	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -849,8 +849,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·BoxEPeakAVX512(SB), NOSPLIT, $0-16
 	// BoxEPeakAVX512 runs n rounds of the arithmetic of 8 terms of the BoxE panel kernel, each for 16
-	// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..63]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -1056,8 +1056,8 @@ round:
 // Requires: AVX, AVX2, FMA3
 TEXT ·BoxEPeakAVX2(SB), NOSPLIT, $0-16
 	// BoxEPeakAVX2 runs n rounds of the arithmetic of 4 terms of the BoxE panel kernel, each for 8
-	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so the processor runs faster.
+	// candidates. It works on registers alone, which initially hold x[0..31]. The values of x affect
+	// the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -1175,8 +1175,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·ExpressivePeakAVX512(SB), NOSPLIT, $0-16
 	// ExpressivePeakAVX512 runs n rounds of the arithmetic of 8 terms of the Expressive panel kernel,
-	// each for 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
-	// multiplying zeros draws less power, so the processor runs faster.
+	// each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -1318,8 +1318,8 @@ round:
 // Requires: AVX, AVX2, FMA3
 TEXT ·ExpressivePeakAVX2(SB), NOSPLIT, $0-16
 	// ExpressivePeakAVX2 runs n rounds of the arithmetic of 4 terms of the Expressive panel kernel,
-	// each for 8 candidates. It works on registers alone, which begin as x[0..31]. The values matter:
-	// multiplying zeros draws less power, so the processor runs faster.
+	// each for 8 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -1405,8 +1405,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·GroupNormPeakAVX512(SB), NOSPLIT, $0-24
 	// GroupNormPeakAVX512 runs n rounds of the arithmetic of 12 groups of the GroupNorm panel kernel,
-	// each for 16 candidates. It works on registers alone, which begin as x[0..31]; their values matter
-	// as in NormPeak.
+	// each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+	// x affect the speed, as in NormPeak.
 	//
 	// Requires n > 0 and group > 1.
 	//
@@ -1528,8 +1528,8 @@ coordinate:
 // Requires: AVX, FMA3
 TEXT ·GroupNormPeakAVX2(SB), NOSPLIT, $0-24
 	// GroupNormPeakAVX2 runs n rounds of the arithmetic of 6 groups of the GroupNorm panel kernel, each
-	// for 8 candidates. It works on registers alone, which begin as x[0..15]; their values matter as in
-	// NormPeak.
+	// for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of x
+	// affect the speed, as in NormPeak.
 	//
 	// Requires n > 0 and group > 1.
 	//
@@ -1608,8 +1608,8 @@ TEXT ·FMA64PeakAVX512(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] = fma(x[i], y[i], a[i])
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-	// time is of interest.
+	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+	// DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1660,8 +1660,8 @@ TEXT ·FMA64PeakAVX2(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] = fma(x[i], y[i], a[i])
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-	// time is of interest.
+	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+	// DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1712,8 +1712,8 @@ TEXT ·MulAdd64PeakAVX512(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] += x[i]*y[i], both operations rounded
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-	// time is of interest.
+	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+	// DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1776,8 +1776,8 @@ TEXT ·MulAdd64PeakAVX2(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] += x[i]*y[i], both operations rounded
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-	// time is of interest.
+	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+	// DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1841,8 +1841,8 @@ TEXT ·Int8PeakAVX512(SB), NOSPLIT, $0-16
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 	// 	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 	//
-	// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
-	// time is of interest.
+	// on registers alone. The 3 operands are adjacent at x. Their values affect the speed, as in
+	// DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1919,8 +1919,8 @@ TEXT ·Int8PeakAVX2(SB), NOSPLIT, $0-16
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 	// 	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 	//
-	// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
-	// time is of interest.
+	// on registers alone. The 3 operands are adjacent at x. Their values affect the speed, as in
+	// DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1996,8 +1996,8 @@ TEXT ·Int8PeakAVX512VNNI(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
-	// time is of interest.
+	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
+	// DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//

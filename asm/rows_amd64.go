@@ -48,7 +48,7 @@ func SumAVX512(x *float32, n int, lanes *[32]float32)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
 // Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-// into L2; they need not be valid.
+// into L2; these addresses need not be valid.
 //
 // Requires n to be a positive multiple of 16.
 //
@@ -61,7 +61,7 @@ func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s 
 //	w  = w − (rate·m)/(√v + epsilon)
 //
 // Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-// into L2; they need not be valid.
+// into L2; these addresses need not be valid.
 //
 // Requires n to be a positive multiple of 16.
 //
@@ -124,7 +124,7 @@ func SumAVX2(x *float32, n int, lanes *[32]float32)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
 // Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-// into L2; they need not be valid.
+// into L2; these addresses need not be valid.
 //
 // Requires n to be a positive multiple of 16.
 //
@@ -137,7 +137,7 @@ func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *f
 //	w  = w − (rate·m)/(√v + epsilon)
 //
 // Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-// into L2; they need not be valid.
+// into L2; these addresses need not be valid.
 //
 // Requires n to be a positive multiple of 16.
 //

@@ -140,7 +140,7 @@ TEXT ·AdamAVX512(SB), NOSPLIT, $0-56
 	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 	//
 	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-	// into L2; they need not be valid.
+	// into L2; these addresses need not be valid.
 	//
 	// Requires n to be a positive multiple of 16.
 	//
@@ -208,7 +208,7 @@ TEXT ·AdamCatchUpAVX512(SB), NOSPLIT, $0-48
 	// 	w  = w − (rate·m)/(√v + epsilon)
 	//
 	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-	// into L2; they need not be valid.
+	// into L2; these addresses need not be valid.
 	//
 	// Requires n to be a positive multiple of 16.
 	//
@@ -452,7 +452,7 @@ TEXT ·AdamAVX2(SB), NOSPLIT, $0-56
 	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 	//
 	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-	// into L2; they need not be valid.
+	// into L2; these addresses need not be valid.
 	//
 	// Requires n to be a positive multiple of 16.
 	//
@@ -538,7 +538,7 @@ TEXT ·AdamCatchUpAVX2(SB), NOSPLIT, $0-48
 	// 	w  = w − (rate·m)/(√v + epsilon)
 	//
 	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-	// into L2; they need not be valid.
+	// into L2; these addresses need not be valid.
 	//
 	// Requires n to be a positive multiple of 16.
 	//

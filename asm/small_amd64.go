@@ -8,8 +8,8 @@ package asm
 //
 //	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 8, j < 8·eights, t < k
 //
-// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is
-// added to it.
+// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the
+// sums alone.
 //
 // Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
 //
@@ -20,8 +20,8 @@ func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32,
 //
 //	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 4, j < 8·eights, t < k
 //
-// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is
-// added to it.
+// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the
+// sums alone.
 //
 // Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
 //

@@ -11,8 +11,8 @@ TEXT ·MatMulStrip8AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 8, j < 8·eights, t < k
 	//
-	// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is
-	// added to it.
+	// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the
+	// sums alone.
 	//
 	// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
 	//
@@ -804,8 +804,8 @@ TEXT ·MatMulStrip4AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 4, j < 8·eights, t < k
 	//
-	// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is
-	// added to it.
+	// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the
+	// sums alone.
 	//
 	// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
 	//

@@ -45,8 +45,8 @@ func SplitColumns32AVX512(dst *float32, src *float32, stride int)
 func GemmSplit32x32AMXBF16(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
 // BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles, 16 × 32 by 32 × 16 bfloat16 each. The
-// tiles begin as the 1,024 bytes at x and the next 1,024 bytes; their values matter as in DotPeak.
-// Only its time is of interest.
+// tiles initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of these bytes
+// affect the speed, as in DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func BFloat16PeakAMXBF16(n int, x *byte)

@@ -587,8 +587,8 @@ terms:
 // Requires: AMXBF16, AMXTILE, AVX
 TEXT ·BFloat16PeakAMXBF16(SB), NOSPLIT, $0-16
 	// BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles, 16 × 32 by 32 × 16 bfloat16 each. The
-	// tiles begin as the 1,024 bytes at x and the next 1,024 bytes; their values matter as in DotPeak.
-	// Only its time is of interest.
+	// tiles initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of these bytes
+	// affect the speed, as in DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//

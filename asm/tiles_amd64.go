@@ -4,9 +4,10 @@
 
 package asm
 
-// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a
-// query (c' of a candidate), the words after them the fine codes f (f'). The score is
+// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse
+// codes c of a query (c' of a candidate), and the words after them hold the fine codes f (f'). The
+// score is
 //
 //	score[i][j] = coarse[i][j] + fine[i][j]/254
 //	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
@@ -21,14 +22,14 @@ package asm
 //
 // The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
 //
-// Requires K to be a multiple of 32, and TargetStart to be not nil.
+// Requires K to be a multiple of 32 and TargetStart not to be nil.
 //
 //go:noescape
 func Int16Panel16x48AMX(args *PanelArgs) int
 
 // Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each. The tiles
-// begin as the 1,024 bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only
-// its time is of interest.
+// initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of these bytes affect
+// the speed, as in DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func Int8PeakAMX(n int, x *byte)

@@ -17,9 +17,10 @@ GLOBL tileShapes<>(SB), RODATA|NOPTR, $64
 // func Int16Panel16x48AMX(args *PanelArgs) int
 // Requires: AMXINT8, AMXTILE, AVX, AVX512F, MMX+, POPCNT
 TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
-	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a
-	// query (c' of a candidate), the words after them the fine codes f (f'). The score is
+	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse
+	// codes c of a query (c' of a candidate), and the words after them hold the fine codes f (f'). The
+	// score is
 	//
 	// 	score[i][j] = coarse[i][j] + fine[i][j]/254
 	// 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
@@ -34,7 +35,7 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	//
 	// The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
 	//
-	// Requires K to be a multiple of 32, and TargetStart to be not nil.
+	// Requires K to be a multiple of 32 and TargetStart not to be nil.
 	//
 	// Registers:
 	//   R8–R9      addresses of c and f, then of the stored sums
@@ -579,8 +580,8 @@ GLOBL fineUnit<>(SB), RODATA|NOPTR, $4
 // Requires: AMXINT8, AMXTILE, AVX
 TEXT ·Int8PeakAMX(SB), NOSPLIT, $0-16
 	// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each. The tiles
-	// begin as the 1,024 bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only
-	// its time is of interest.
+	// initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of these bytes affect
+	// the speed, as in DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//

@@ -5,8 +5,8 @@ package kernel
 import "golang.org/x/sys/unix"
 
 // requestAMX asks Linux for permission to use the tiles of AMX and reports whether it was granted.
-// Once a thread has used a tile, the operating system saves 8 KiB more state for it at every
-// switch. Linux before 5.16 and some virtual machines refuse permission.
+// Once a thread has used a tile, the operating system saves 8 KiB more of the thread's state at every
+// context switch. Linux before 5.16 and some virtual machines refuse permission.
 func requestAMX() bool {
 	const (
 		requestPermission = 0x1023 // ARCH_REQ_XCOMP_PERM

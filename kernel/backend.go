@@ -53,8 +53,8 @@ func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride i
 	}
 }
 
-// checkPair panics unless len(x) is a positive multiple of width, the listed rows of the given number
-// of entries are in the table, and out values are enough for their scores.
+// checkPair panics unless len(x) is a positive multiple of width, the table contains the listed rows,
+// each with row entries, and there is room for their scores in out values.
 func checkPair[T any](out, width, row int, x, table []T, stride int, ids []int32) {
 	if len(x) == 0 || len(x)%width != 0 || stride < row || out < len(ids) {
 		panic(fmt.Sprintf("kernel: pairs: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), out))
@@ -98,8 +98,8 @@ func (b *Backend) MatMulRows(c, a, bm []float64, rows, terms, columns, ld int) {
 	multiply(b.matMul, c, a, bm, rows, terms, columns, ld, false)
 }
 
-// multiply calls f for each strip of eight rows of a. With lower, it computes only the columns of c
-// up to the diagonal.
+// multiply calls f for each strip of eight rows of a. If lower is set, it computes only the columns of
+// c up to the diagonal.
 func multiply(
 	f func(c, a, b *float64, k, ld, eights int), c, a, bm []float64, rows, terms, columns, ld int, lower bool,
 ) {

@@ -229,7 +229,7 @@ func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []
 	return counts, undecided
 }
 
-// admit takes the absolute values of numbers that must not be negative.
+// admit replaces numbers that must not be negative with their absolute values.
 func admit(c Comparison, psi, phi []float32) {
 	if c != BoxE {
 		return
@@ -263,8 +263,8 @@ func nearest(c Comparison, q, e []float32) {
 	}
 }
 
-// TestDrop requires that early exit does not change the counts. It must skip only strips that do
-// not matter and count nothing for a skipped strip.
+// TestDrop requires that early exit does not change the counts. Early exit may skip a strip only if
+// the strip does not matter, and must count nothing for a skipped strip.
 func TestDrop(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		if !Falling(c) {
@@ -369,8 +369,8 @@ func TestPanelError(t *testing.T) {
 	})
 }
 
-// TestRootError checks the bound of the approximate square root on this processor, for every
-// significand: √(x² + 0²) is x.
+// TestRootError checks the bound on the error of the approximate square root on this processor, for
+// every significand (in the generic tier, for one in 61): √(x² + 0²) is x.
 func TestRootError(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		step := 1

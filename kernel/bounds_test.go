@@ -82,8 +82,9 @@ func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *e
 	ratio.See(exactly.Sub(exactly.Of(float64(got.Scores[0])), want), relative*measure+absolute)
 }
 
-// TestPanelErrorIsReached checks that every rounding in a chain and in the sum of chains may lose
-// as much as the bound says.
+// TestPanelErrorIsReached checks that the error is within the bound if every rounding in a chain and
+// in the sum of chains loses as much as it can. It also checks that the error reaches a large part of
+// the bound, unless an approximate root or reciprocal dominates the bound.
 func TestPanelErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		u, chunk := c.Group(), ChunkOf(c)

@@ -47,8 +47,8 @@ type spec struct {
 	// falling reports whether a score never rises as coordinates are added.
 	falling bool
 	// exits reports whether rankings leave strips of a falling score early and order the
-	// coordinates so that they can. Distances need not set it, because rankings always do so for
-	// distances.
+	// coordinates for this purpose. Distances need not set exits, because rankings always do both
+	// for distances.
 	exits bool
 	// distance reports whether errors are relative to the distance D, the absolute value of a score
 	// whose terms all have the same sign. products reports whether errors are relative to ‖ψ‖‖φ‖.
@@ -166,8 +166,9 @@ func (c Comparison) Group() int { return c.group }
 // next to each other.
 func (c Comparison) Words() (psi, phi int) { return c.psi, c.phi }
 
-// Distance reports whether the score is minus a distance D ≥ 0 that grows with every coordinate, and
-// to which its errors are relative. It is true for L1, group norms and Hake.
+// Distance reports whether the score is −D for a distance D ≥ 0 that never falls as coordinates are
+// added. Errors are then relative to D, or for Hake to ‖ψ‖‖φ‖ + D. Distance is true for L1, group
+// norms and Hake.
 func (c Comparison) Distance() bool { return c.distance }
 
 // Exits reports whether rankings leave strips early. It is true for all distances, BoxE and
@@ -233,8 +234,8 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 	return 2*U32 + U32*U32, 0x1p-149 * math.Sqrt(float64(width))
 }
 
-// PanelError bounds the error of a score over k coordinates, computed in float32 chains, relative
-// to the exact score of the same float32 entries. The bound is relative·M + absolute, where M is
+// PanelError bounds the difference between a score over k coordinates, computed in float32 chains,
+// and the exact score of the same float32 entries. The bound is relative·M + absolute, where M is
 // ‖ψ‖‖φ‖ if Products is true, plus the exact distance if Distance is true (docs/numerics.md, "Panel
 // scores"). root is the relative error of a square root. For vectors below Limit, the bound holds
 // for all scores. For other vectors, it holds for finite scores, because an intermediate overflow

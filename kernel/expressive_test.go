@@ -46,8 +46,8 @@ func TestExpressiveDecisions(t *testing.T) {
 	})
 }
 
-// TestReciprocalError checks the bound of the approximate reciprocal on this processor, for every
-// significand of its argument.
+// TestReciprocalError checks the bound on the error of the approximate reciprocal on this processor,
+// for every significand of its argument (in the generic tier, for one in 61).
 func TestReciprocalError(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		step := 1

@@ -6,19 +6,19 @@ import (
 )
 
 // Features is a set of the instruction-set extensions that kernels use. Some features need others:
-// AVX-512 needs AVX2, VNNI and AMX need AVX-512, and BF16 needs AMX.
+// AVX-512 needs AVX2; VNNI and AMX need AVX-512; BF16 needs AMX.
 type Features uint8
 
 const (
-	// FeatureAVX2 is AVX2 with FMA and POPCNT, "avx2".
+	// FeatureAVX2 ("avx2") is AVX2 with FMA and POPCNT.
 	FeatureAVX2 Features = 1 << iota
-	// FeatureAVX512 is AVX-512 F, BW, DQ and VL, "avx512".
+	// FeatureAVX512 ("avx512") is AVX-512 F, BW, DQ and VL.
 	FeatureAVX512
-	// FeatureVNNI is AVX-512 VNNI, dot products of bytes in vector registers, "vnni".
+	// FeatureVNNI ("vnni") is AVX-512 VNNI: dot products of bytes in vector registers.
 	FeatureVNNI
-	// FeatureAMX is AMX-TILE and AMX-INT8, products of tiles of bytes, "amx".
+	// FeatureAMX ("amx") is AMX-TILE and AMX-INT8: products of tiles of bytes.
 	FeatureAMX
-	// FeatureBF16 is AMX-BF16, products of tiles of bfloat16 values, "bf16".
+	// FeatureBF16 ("bf16") is AMX-BF16: products of tiles of bfloat16 values.
 	FeatureBF16
 )
 

@@ -117,9 +117,9 @@ func FuzzPanel(f *testing.F) {
 	})
 }
 
-// checkCounts widens the scores at[i] of the targets to intervals, by b's error bound. It requires
-// that every candidate that Score counts is better than the target, that every candidate that Score
-// neither counts nor leaves undecided is worse, and that no candidate is missing.
+// checkCounts widens the scores at[i] of the targets to intervals, by b's error bound. Candidates that
+// Score counts must be better than the target, and candidates that Score neither counts nor leaves
+// undecided must be worse. No candidate may be missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
 	panels := b.Panels(c)
 	psi, _ := c.Words()

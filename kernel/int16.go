@@ -17,7 +17,7 @@ const (
 	maxNR = 48
 )
 
-// Int16Multiple is a number of words. The K of Int16Panels must be a multiple of it.
+// Int16Multiple must divide the K of Int16Panels, which is the number of words.
 const Int16Multiple = 2 * tileWords
 
 // Int16Panels returns the panels that score dot products of two-byte codes: each coordinate of a

@@ -88,8 +88,7 @@ func Codes(words []uint32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))
 }
 
-// Int8PairWidth is a number of words. The rows of PairInt8 are padded with zeros to a multiple of
-// it.
+// Int8PairWidth must divide the number of words in a row of PairInt8. Rows are padded with zeros.
 const Int8PairWidth = 64
 
 // PairInt8 sets out[i] to the dot product of the signed codes of x and the unsigned codes of

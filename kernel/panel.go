@@ -14,7 +14,7 @@ import (
 type Panels struct {
 	// MR is the number of queries in a strip, and NR is the number of candidates in a panel.
 	MR, NR int
-	// Multiple is a number of coordinates. PanelCall.K must be a multiple of it.
+	// Multiple must divide PanelCall.K, the number of coordinates.
 	Multiple int
 
 	name     string
@@ -74,8 +74,8 @@ type PanelCall struct {
 	// K is the number of coordinates, a positive multiple of Panels.Multiple.
 	K int
 	// Strips holds the packed queries, [strips][K·psi][MR] words (PackRows, PackTiles), and Panel
-	// holds the packed candidates, [K·phi][NR] words, for the psi and phi words per coordinate of
-	// Panels.Words. Bit j of ValidLanes is set if candidate j counts.
+	// holds the packed candidates, [K·phi][NR] words. Panels.Words returns psi and phi. Bit j of
+	// ValidLanes is set if candidate j counts.
 	Strips, Panel []uint32
 	ValidLanes    uint64
 	// TargetStart has one entry per query and a final one: query i has the targets TargetStart[i] ≤
@@ -83,8 +83,9 @@ type PanelCall struct {
 	// strip have no targets.
 	TargetStart []int32
 	// Thresholds holds an interval lo ≤ hi for each target; lo may be −Inf and hi +Inf. Score adds
-	// to Counts[t] the number of valid candidates with score > hi. Valid candidates with neither
-	// score > hi nor score < lo, such as NaN, become a pair in PanelScratch.Undecided.
+	// to Counts[t] the number of valid candidates with score > hi. It adds a pair to
+	// PanelScratch.Undecided if valid candidates have neither score > hi nor score < lo, for example
+	// because a score is NaN.
 	Thresholds []float32
 	Counts     []int32
 	// ExitBelow holds a score for each query, which is at most the lowest lo of the query's

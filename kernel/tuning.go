@@ -13,9 +13,9 @@ const (
 	// undecided pairs (docs/decisions/0004-chains-of-128-terms.md).
 	Chunk = 128
 
-	// PairWidth is a number of entries. The rows of Pair are padded with zeros to a multiple of it.
-	// Four AVX-512 accumulators hold 32 float64 values and hide the latency of an addition. All
-	// tiers add in 32 chains, so their roundings agree.
+	// PairWidth must divide the number of coordinates in the vectors of Pair, which are padded with
+	// zeros. Four AVX-512 accumulators hold 32 float64 values and hide the latency of an addition.
+	// All tiers add in 32 chains, so their roundings agree.
 	PairWidth = 32
 
 	// mostPairs is the largest number of rows in one call of a pair kernel. The scheduler cannot interrupt
@@ -29,7 +29,7 @@ const (
 
 	// fewestQueries is the least number of queries in a block, even if their strips do not fit into
 	// the L2 cache. Every panel is loaded once per block from the L3 cache or from memory. With fewer
-	// queries, that takes longer than loading long strips from the L3 cache.
+	// queries, loading panels takes longer than loading long strips from the L3 cache.
 	fewestQueries = 72
 
 	// defaultL2 is the assumed size of the L2 cache, in bytes, if the processor does not report it.

@@ -31,7 +31,7 @@ type margins struct {
 	relative, absolute float64 // to widen an interval by
 	rounding           float64 // the largest intermediate result, apart from the ends of the interval
 	units              units
-	fine               float64 // absolute for the scores of fine codes, if the screen has them
+	fine               float64 // the value of absolute for the scores of fine codes, if the screen has them
 }
 
 // scores returns the interval of panel scores for an interval of exact comparisons. A score below

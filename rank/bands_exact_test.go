@@ -23,7 +23,7 @@ import (
 // a test fails if the term is halved or missing (docs/numerics.md, "Tests of the bounds").
 // Arithmetic with the same bits on all tiers is tested on one tier.
 
-// testBlock is a block of queries with the memory of the stages that count it.
+// testBlock is a block of queries with the memory of the stages that process the block.
 type testBlock struct {
 	*sweeper
 	*engine.Block
@@ -76,8 +76,8 @@ func someBackend(t *testing.T) *kernel.Backend {
 // product returns the exact product of numbers.
 func product(x ...float64) *big.Float { return exactly.Mul(exactly.All(x)...) }
 
-// contain compares the distances of a score from the ends of an interval with the required
-// distances.
+// contain records in ratio the required distances of a score from the ends of an interval, relative
+// to the actual distances.
 func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, high float64) {
 	for _, end := range []struct{ needed, room *big.Float }{
 		{below, exactly.Sub(exactly.Of(score), exactly.Of(low))},
@@ -276,7 +276,8 @@ func TestIntervalOfSquares(t *testing.T) {
 	}
 }
 
-// TestOverflowGuards checks that MayOverflow reports every overflow in a panel.
+// TestOverflowGuards checks that MayOverflow reports every overflow in a panel, except L1 distances
+// that overflow, and reports none for small vectors.
 func TestOverflowGuards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -50,7 +50,8 @@ func (c *Candidates) RestrictAll(side kg.Side, entities []int32) {
 	}
 }
 
-// number returns the number of a list, which it adds if it is new.
+// number returns the number that c.of uses for the list of the given entities, and adds the list to
+// c.lists if it is new.
 func (c *Candidates) number(entities []int32) int32 {
 	list := slices.Clone(entities)
 	slices.Sort(list)
@@ -100,8 +101,8 @@ func (c *Candidates) check(m model.Config) error {
 	return nil
 }
 
-// sets holds the candidates of queries as the engines take them: the lists of Options.Among, within
-// the range of Options.Candidates. Set 0 is the whole range.
+// sets holds the candidates of queries in the form that engines need: the lists of Options.Among,
+// within the range of Options.Candidates. Set 0 is the whole range.
 type sets struct {
 	among *Candidates
 	list  []engine.Set
@@ -128,7 +129,7 @@ func (o Options) sets(m model.Model) *sets {
 	return s
 }
 
-// number returns the number of q's candidates in the list.
+// number returns the index of q's candidates in s.list.
 func (s *sets) number(q kg.Query) int32 {
 	if s.among == nil {
 		return 0

@@ -15,9 +15,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// someCandidates returns restrictions of three kinds for a graph: one list for all queries, a list for
-// each side, and a list for each side and relation. Some lists of the third kind are empty or
-// contain all entities.
+// someCandidates returns restrictions of four kinds for a graph: one list for all queries, a list for
+// each side, a list for each side and relation, and the observed entities. Some lists of the third
+// kind are empty or contain all entities.
 func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	n, r := g.Entities.Len(), g.Relations.Len()
 	draw := func(share float64) (list []int32) {
@@ -110,8 +110,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestAllCandidates checks that a list of all entities gives the ranks of an unrestricted ranking
-// in the same passes.
+// TestAllCandidates checks that a list of all entities gives the ranks of an unrestricted ranking, in
+// a single pass.
 func TestAllCandidates(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(43, 2)), 60, 3, 200, 10, 30)
 	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2])

@@ -269,7 +269,7 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 			for j, m := range meddlings {
 				for n, moment := range []int64{0, 1, int64(kind.entities) + 1, calls / 2, calls - 5, calls} {
 					if (i > 0 || o.Engine != nil) && (j+n)%2 == 1 {
-						continue // the first options have all moments
+						continue // only the first options are tested at all moments
 					}
 					c := open()
 					watched := &meddled{Model: c.Model, n: moment, meddle: func() { m.do(t, path, other) }}

@@ -48,8 +48,8 @@ func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, er
 	return list, nil
 }
 
-// worthSampling reports whether a sample takes little time in comparison with the ranking, and
-// whether one of the formats would be faster than float32 if it decided all pairs.
+// worthSampling reports whether a sample takes little time in comparison with the ranking and one of
+// the formats would be faster than float32 if it decided all pairs.
 func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 	c, n, width := &e.costs, e.features.N, e.features.Tower.Phi
 	total := func(s Screen) float64 {

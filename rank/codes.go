@@ -21,8 +21,8 @@ type codeFormat struct {
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips returns the number of words that the codes of the queries need, in strips of mr
-	// queries and by rows.
+	// strips returns the number of words that the codes of the queries need, both in strips of mr
+	// queries and as rows.
 	strips func(l codeLayout, queries, mr int) int
 	new    func(codes) screen
 }
@@ -145,7 +145,7 @@ func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, pos
 // codedQueries holds the codes of a block of queries, and memory for computing and comparing them.
 type codedQueries struct {
 	coded     []codedQuery
-	rows      []uint32 // fine and coarse codes, by rows of the layout's stride; behind the strips
+	rows      []uint32 // fine and coarse codes in rows of layout.stride words, stored after the strips
 	rotated   []float64
 	fineSums  []int32
 	positions []int32
@@ -167,7 +167,7 @@ func (x *codes) code(q *packedQueries, v *engine.Vectors, row int, all, coarse, 
 	clear(all)
 	c := &q.coded[row]
 	*c = codedQuery{step: 1}
-	if !(v.Norms[row] < 0x1p60) { // its thresholds will be infinite
+	if !(v.Norms[row] < 0x1p60) { // the thresholds of the row will be infinite
 		c.norm, c.size = math.Inf(1), math.Inf(1)
 		return
 	}

@@ -22,7 +22,7 @@ import (
 
 // codedSlice returns a block of queries with the given ψ and a slice of candidates with the given
 // φ, for a DistMult model and a screen of codes. If set is not nil, the coordinates have no
-// weights, and no center unless set adds one.
+// weights, and they have a center only if set adds one.
 func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32,
 	set func(*coordinates)) testBlock {
 	n, d := len(phi), len(psi[0])
@@ -267,7 +267,7 @@ func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (
 // codeRatios holds a ratio for each kind of score of codes.
 type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
 
-// see compares the errors of scores with their bands, for coordinates a and b and the steps of
+// see records in r the errors of scores and their bands, for coordinates a and b and the steps of
 // their codes.
 func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB float64) {
 	want := exactly.Dot(a, b)

@@ -47,7 +47,7 @@ func (c *coordinates) query(out []float64, x []float32) {
 	rotate(out)
 }
 
-// rotate multiplies every run of spread entries by the Hadamard matrix of ±1.
+// rotate multiplies every run of spread entries by the Hadamard matrix with entries ±1.
 func rotate(x []float64) {
 	// Each call computes two of the four rounds for four numbers, in registers.
 	four := func(a, b, c, d float64) (float64, float64, float64, float64) {
@@ -112,8 +112,8 @@ func largest(x []float64) (m float64) {
 	return m
 }
 
-// rotation bounds the relative error of the coordinates, which are computed by a difference and
-// log₂ spread sums.
+// rotation bounds the relative error of the coordinates. Each coordinate is computed with a
+// difference and log₂ spread sums.
 const rotation = 8 * kernel.U64
 
 // norm64 returns an upper bound on ‖x‖. len(x) must be a multiple of 4.

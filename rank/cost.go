@@ -31,7 +31,7 @@ func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width)
 // coordinates, in which int8 leaves 1.3% to 27% of the pairs undecided. The pair cost of int8
 // therefore includes the work for each query between the panels and the fine codes. Int16 needs
 // AMX, which this processor lacks. On a Xeon, where the costs of float32 and int8 have the same
-// ratio as here, a pair in int16 costs a fifth of a pair in float32.
+// ratio as here, a pair in int16 costs a fifth as much as a pair in float32.
 var measuredCosts = costs{
 	screens: [...]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},

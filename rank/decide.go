@@ -116,7 +116,7 @@ type rowPairs struct {
 	removed lanesByFilter
 }
 
-// decideRow orders the candidates d.open for the targets of a row.
+// decideRow orders the candidates in d.open relative to the targets of a row.
 func (d *decider) decideRow(
 	b *engine.Block, f *features, q *packedQueries, fineBands []float64, s screened, row int, p rowPairs,
 ) {

@@ -48,11 +48,12 @@ type Discovery struct {
 	// K is the number of triples in each scope, and Scope says among which triples they are the best.
 	K     int
 	Scope Scope
-	// Standardise computes z-scores (Discovered.Z) and compares triples by them instead of scores.
+	// Standardise computes z-scores (Discovered.Z) and compares triples by z-score instead of by score.
 	Standardise bool
 	// Resume is the state of an interrupted search for the same triples, or nil.
 	Resume *DiscoveryState
-	// Save, if not nil, receives the state after each batch of queries. An error ends the search.
+	// Save, if not nil, receives the state after each batch of queries, except an incomplete last
+	// batch. An error from Save ends the search.
 	Save func(DiscoveryState) error
 }
 
@@ -60,7 +61,7 @@ type Discovery struct {
 // scopes have been passed to emit.
 type DiscoveryState struct {
 	Queries int // the number of finished queries
-	// Kept holds the best triples so far of the scopes that are not finished.
+	// Kept holds the best triples so far in the unfinished scopes.
 	Kept []Discovered
 }
 
@@ -73,8 +74,8 @@ type Discovered struct {
 	Score float64
 	// Z is the number of standard deviations by which the printed score (model.Model.Score) exceeds
 	// the mean of the query's candidates. Mean and deviation come from at most ZSample candidates at
-	// regular distances. Z is 0 if the scores of these candidates do not differ, or without
-	// Discovery.Standardise.
+	// regular distances. Z is 0 if these candidates all have the same score, or if
+	// Discovery.Standardise is false.
 	Z float64
 }
 

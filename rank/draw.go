@@ -21,10 +21,11 @@ type Sample struct {
 	Population [2][]int32
 }
 
-// Draw draws n candidates for each query of triples on some sides, without replacement, from the
-// entities that a filter leaves for this query, or takes all of them if there are at most n. Every
-// query has a separate random stream, so the result does not depend on the number of threads.
-// entities is the number of entities, and x is the index of the data set.
+// Draw draws n candidates without replacement for each query of the triples on the given sides. It
+// draws them from the entities that the filter leaves for the query, without the target, and takes
+// all of these entities if there are at most n. Every query has a separate random stream, so the
+// result does not depend on the number of threads. entities is the number of entities, and x is the
+// index of the data set.
 func Draw(
 	ctx context.Context, x *kg.Index, triples []kg.Triple, sides []kg.Side, f Filter, entities, n int, seed uint64,
 	threads int,
@@ -98,7 +99,7 @@ func draw(rng *rand.Rand, excluded []int32, entities, n int) []int32 {
 //	1 + (better + equal/2)·M/N
 //
 // under realistic ties, and accordingly under other tie rules. Its expected value is the rank among
-// all candidates. Only the counts under the sample's filter become meaningful.
+// all candidates. Estimates under other filters than the sample's are meaningless.
 func (s *Sample) Scale(ranks []Rank) {
 	var next [2]int
 	for i := range ranks {

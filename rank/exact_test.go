@@ -194,7 +194,7 @@ func TestExact(t *testing.T) {
 						if sameTwin(b, o.Screen) {
 							continue
 						}
-						if b.Tier == kernel.Generic && d > 12 { // half of the test's time
+						if b.Tier == kernel.Generic && d > 12 { // these would take half of the test's time
 							continue
 						}
 						o.Backend = b
@@ -217,10 +217,10 @@ func sameTwin(b *kernel.Backend, s Screen) bool {
 	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
-// TestExactVectors checks the counting for all other models against the models' reference scores,
-// which modeltest.Conform compares with plain formulas, bit for bit. The models include some with
-// features that depend on the side, with reciprocal relations, with a tensor that all triples
-// share, and with several blocks.
+// TestExactVectors checks the counting for all vector models against the models' reference scores.
+// modeltest.Conform compares these scores with plain formulas, bit for bit. The models include some
+// with features that depend on the side, with reciprocal relations, and with a tensor that all triples
+// share. MQuinE with several blocks is tested, too.
 func TestExactVectors(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ type features struct {
 	engine.Features
 	nr     int
 	screen screen
-	finer  refiner  // the screen, if it is one
+	finer  refiner  // the screen, if it is a refiner, otherwise nil
 	panels []uint32 // packed for the screen, which may store codes after them
 	// groupNorms and groupSizes hold the largest norm and size in each panel group.
 	groupNorms, groupSizes []float64

@@ -41,7 +41,8 @@ var foreignFixtures = []string{
 	"expressive-umls", "expressive-functional-umls", "pykeen-boxe-umls",
 }
 
-// scoredFixtures lists the fixtures whose printed scores mquine prints too.
+// scoredFixtures lists the fixtures for which mquine and the tool print the same scores, apart from
+// rounding.
 var scoredFixtures = []string{
 	"kbc-rescal-umls", "dura-rescal-umls", "libkge-rescal-umls", "dglke-rescal-umls", "pykeen-rescal-umls",
 	"kbc-cp-umls", "dura-cp-umls", "pykeen-cp-umls",

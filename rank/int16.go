@@ -72,7 +72,7 @@ func (x *int16Screen) band(q *codedQuery, g *codeGroup) float64 {
 	coarse := q.norm * (g.norm + g.residual)
 	fine := q.norm*g.fineNorm + q.fineNorm*(g.norm+g.residual)
 	// The kernel rounds the two sums to float32, then the quotient of the fine sum, then the total.
-	// The float32 number nearest to 1/Fine is within a tenth of a unit roundoff.
+	// The relative error of the float32 number nearest to 1/Fine is below a tenth of the unit roundoff.
 	rounding := kernel.U32 * (2*coarse + 3.1*fine) * (1 + 1e-6)
 	codes := q.fineNorm*g.fineNorm + q.fineResidual*g.norm + (q.size+q.fineResidual)*g.fineResidual
 	return (codes + q.centerError + rounding) * engine.Outward

@@ -16,8 +16,8 @@ import (
 )
 
 // TestInt16Band checks that the scores of the int16 panels differ from the exact products of the
-// float32 rows by at most the band. A case here fails if any term of the band is missing, other
-// than the terms for ψ·μ and for the fine sum's roundings.
+// float32 rows by at most the band. If a term of the band is missing, a case fails, except for the
+// terms for ψ·μ and for the roundings of the fine sum.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

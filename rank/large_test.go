@@ -19,8 +19,8 @@ import (
 )
 
 // largeGraph has enough entities for several panel groups on every tier. One query has more targets
-// than one row of a microtile can count together, half of them known from training. Some targets
-// repeat or are known from training. The graph also has loops and entities without triples.
+// than one row of a block can have (engine.MostTargets), and as many answers known from training. Some
+// targets repeat or are known from training. The graph also has loops and entities without triples.
 func largeGraph() *kg.Graph {
 	rng := rand.New(rand.NewPCG(17, 8))
 	g := ranktest.Graph(rng, 1700, 3, 600, 20, 25)

@@ -54,8 +54,8 @@ func newPlan(m model.Model, s *sets, ranks []Rank, exact int, listed [][]int32) 
 	return p
 }
 
-// restrictPasses replaces the candidates of each pass, a range, by those among them that are listed or
-// targets.
+// restrictPasses keeps, from the range of candidates of each pass, only the entities that are listed
+// or targets.
 func restrictPasses(p *engine.Plan, entities int) {
 	pass := make([]int32, entities) // the last pass that needs an entity, counted from 1
 	for i := range p.Passes {

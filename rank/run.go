@@ -247,8 +247,8 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	return res, r.rank(ctx, j, o, &res.Stats)
 }
 
-// newRanks returns ranks with zero counts for triples on each side, in as many copies as times
-// says.
+// newRanks returns ranks with zero counts for triples on each side, repeated the given number of
+// times.
 func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side, times int) ([]Rank, error) {
 	if slices.Contains(sides, kg.Relation) {
 		return nil, errors.New("rank: Run ranks entities: call Relations to rank relations")
@@ -332,7 +332,7 @@ func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c en
 }
 
 // countSpans counts the candidates of a slice for spans of queries. If there are few blocks, it
-// splits the candidates, so that there are enough items for every thread.
+// splits the candidates to give every thread enough items.
 func (r *ranker) countSpans(
 	ctx context.Context, s *session, spans []engine.Span, c engine.Candidates, perThread int,
 ) error {

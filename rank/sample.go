@@ -112,7 +112,7 @@ func (s *sample) coordinates() *coordinates {
 }
 
 // everyCompared is the distance between the candidates that a sample compares with its targets. The
-// others serve to derive coordinates and panel groups.
+// other candidates serve only to derive coordinates and panel groups.
 const everyCompared = 4
 
 // leftovers estimates the shares of the pairs that a screen leaves undecided. The bands are the

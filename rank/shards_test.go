@@ -15,7 +15,8 @@ import (
 )
 
 // TestShards checks that the ranks of ranges of the candidates add up to the ranks of all
-// candidates, and that the triples can be ranked in two halves. Any engine may count a range.
+// candidates, and that the triples can be ranked in two halves. The ranges are counted on different
+// backends.
 func TestShards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -82,11 +82,11 @@ func SimilarRelations(
 type vectors struct {
 	compare model.Comparison
 	stride  int // a multiple of kernel.PairWidth coordinates
-	// fill writes the vectors of ids to rows that are zero.
+	// fill writes the vectors of ids to rows, which must be zero before the call.
 	fill func(w model.Worker, ids []int32, rows []float32, sizes []float64)
 }
 
-// parameterVectors returns the rows of all tensors with an axis.
+// parameterVectors returns vectors that join the rows of all tensors with the given axis.
 func parameterVectors(m model.Model, axis model.Axis) vectors {
 	parameters, err := model.Parameters(m.Config())
 	if err != nil {
@@ -130,7 +130,7 @@ func similar(
 	}
 	for _, id := range ids {
 		if id < 0 || int(id) >= n {
-			return nil, fmt.Errorf("rank: %d is outside the model's %d identifiers", id, n)
+			return nil, fmt.Errorf("rank: identifier %d is outside the model's %d identifiers", id, n)
 		}
 	}
 	workers := engine.NewWorkers(o.job(m, engine.Plan{}))

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// tensorRows returns the rows of the tensors with an axis, joined.
+// tensorRows joins the rows of all tensors with the given axis.
 func tensorRows(t *testing.T, m model.Model, axis model.Axis, n int) [][]float64 {
 	parameters, err := model.Parameters(m.Config())
 	require.NoError(t, err)

@@ -48,7 +48,7 @@ type loadedSlice struct {
 }
 
 // eachSlice calls do for every slice of the candidates of every pass. If the engine has several
-// buffers, it loads the next slice while do runs. eachSlice returns the time spent waiting for
+// buffers, the next slice is loaded while do runs. eachSlice returns the time spent waiting for
 // slices and the time spent in do.
 func (s *session) eachSlice(
 	ctx context.Context, do func(context.Context, engine.Pass, engine.Candidates) error,

@@ -16,7 +16,7 @@ type sweeper struct {
 	queries    packedQueries        // written by screen.packQueries, read by the kernel
 	thresholds thresholds           // thresholds of a panel group, which the kernel reads
 	panel      *kernel.PanelScratch // written by the kernel: scores, and undecided pairs
-	better     []int32              // written by the kernel: certainly better candidates of each target, unfiltered
+	better     []int32              // written by the kernel: numbers of candidates certainly better than each target
 	known      knownByPanel
 	decider    decider
 	contenders []duplicates // contenders of a row in a panel, for a list
@@ -182,7 +182,7 @@ func (s *sweeper) score(b *engine.Block, call *kernel.PanelCall, p int) {
 // and a mask of lanes, in the order of the targets.
 func (s *sweeper) undecided() []uint64 { return s.panel.Undecided[:2*s.panel.Pairs] }
 
-// reportExits adds the chains that early exit skipped to the progress.
+// reportExits adds to the progress the numbers of all chains and of chains that early exit skipped.
 func (s *sweeper) reportExits(j *engine.Job) {
 	j.Progress.Strips.Add(s.panel.Strips)
 	j.Progress.Dropped.Add(s.panel.Dropped)

@@ -114,7 +114,7 @@ func TestTolerances(t *testing.T) {
 			check(ranktest.ModelOf(t, c, 3, kind), kind.Name)
 		}
 	}
-	assert.Greater(t, moved, 5, "the tolerance of LibKGE moves ranks of several checkpoints")
+	assert.Greater(t, moved, 5, "the tolerance of LibKGE changes ranks of several checkpoints")
 }
 
 func TestTolerancesAreChecked(t *testing.T) {

@@ -60,7 +60,7 @@ entry of c.
 Requires k > 0, strips > 0, cStride ≥ %[2]d and atStride ≥ %[2]d. c must not overlap the other operands.`
 
 const distancePeakDoc = `runs n rounds of the arithmetic of %d terms of the %s kernel, each for %d columns.
-It works on registers alone, which begin as x[0..%d]; their values matter as in DotPeak.
+It works on registers alone, which initially hold x[0..%d]. The values of x affect the speed, as in DotPeak.
 
 Requires n > 0.`
 
@@ -81,16 +81,16 @@ type distance struct {
 	// that hold a row's columns.
 	// gradientTile is the same for gradients, whose strips have gradientStrip rows.
 	scoreTile, gradientTile [2][2]int
-	// scoreChains and gradientChains are the numbers of chains of the ceilings, which are enough to
-	// hide the latency of an addition. If scoreChains is 0, the scores share the ceiling of a panel
-	// kernel.
+	// scoreChains and gradientChains are the numbers of chains in the loops that measure the ceilings.
+	// They are large enough to hide the latency of an addition. If scoreChains is 0, the scores share
+	// the ceiling of a panel kernel.
 	scoreChains, gradientChains int
 	addScore                    func(c vectors, k constants) addTerm
 	addGradient                 func(c vectors, k constants) addGradient
 }
 
-// even returns, for the documentation, the requirement that the number of coordinates is even, or
-// nothing.
+// even returns the part of a kernel's documentation that requires k to be even, or "" if the kernel
+// has no such requirement.
 func (d distance) even() string {
 	if d.group == 2 {
 		return " and even"
@@ -284,8 +284,8 @@ func (c vectors) peaks(d distance, k constants) {
 	})
 }
 
-// peak emits a loop over chains of sums vectors each. begin returns the function that adds a group
-// of terms to a chain.
+// peak emits a loop over the given number of chains. A chain has the given number of vectors of
+// sums. begin returns the function that adds a group of terms to a chain.
 func (c vectors) peak(
 	name string, operands, chains, group, sums int, begin func() func(x, sum []reg.VecVirtual),
 ) {
@@ -308,10 +308,11 @@ func (c vectors) peak(
 	c.end()
 }
 
-// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time. columns and
-// width are the widths of the microtile and of the panel, in groups of vectors. The vectors x and
-// their sums stay in registers while the vectors y of the other side stream past. If coordinates
-// come in pairs, the even and the odd ones are in separate registers.
+// gradients emits a gradient kernel for strips of mr vectors. The kernel processes the given number
+// of rows of a strip at a time. columns and width are the widths of the microtile and of the panel,
+// in groups of vectors. The vectors x and their sums stay in registers while the vectors y of the
+// other side stream past. If coordinates come in pairs, the even and the odd ones are in separate
+// registers.
 func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int) {
 	columnsOf := d.group * c.lanes // columns of a group of vectors
 	nr := width * columnsOf
@@ -461,9 +462,9 @@ func (c vectors) sign(k constants) func(x reg.VecVirtual) {
 	}
 }
 
-// root returns a function that emits inverseRoot of package linalg: it computes y and p from x. If
-// inverse is set, it overwrites x; otherwise it sets x to t and overwrites y. In AVX-512 the
-// constants stay in registers.
+// root returns a function that emits inverseRoot of package linalg: the emitted code computes y and p
+// from x. If inverse is set, the code overwrites x; otherwise it sets x to t and overwrites y. In
+// AVX-512 the constants stay in registers.
 func (c vectors) root(k constants) func(x reg.VecVirtual, inverse bool) (y, p reg.VecVirtual) {
 	var terms []operand.Op
 	for _, t := range rootTerms {

@@ -24,7 +24,8 @@ The first n mod %[4]d words of masks are −1; the others, up to %[4]d, are 0.
 
 Requires n > 0%[5]s, and count > 0.`
 
-const rowGradientDoc = `adds to dx the gradient with respect to one row of its scores against listed rows of a table:
+const rowGradientDoc = `adds to dx the gradient of a loss with respect to the row x, whose scores against listed rows of
+a table enter the loss:
 
 	dx[u] += Σ_i %s,  u < n, i < count
 

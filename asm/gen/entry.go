@@ -6,18 +6,18 @@ import (
 )
 
 // entry is a value x in memory, such as an entry of ψ, for all lanes of a vector y. With AVX2, a
-// broadcast into a register is just a load. On processors that compute 512 bits in two halves, it
-// also occupies a unit of the arithmetic. An AVX-512 instruction can broadcast an operand from memory
-// itself (an embedded broadcast), which takes only a load, but one for each y instead of one for all.
-// Sums of products do not embed their entries, because they would have to wait for the loads, and
-// because they leave units idle that broadcasts can use.
+// broadcast into a register is just a load. On processors that compute 512 bits in two halves, a
+// 512-bit broadcast also occupies an arithmetic unit. An AVX-512 instruction can instead broadcast
+// its own memory operand (an embedded broadcast). Such a broadcast takes only a load, but one for
+// each y instead of one for all. Sums of products do not embed their entries, because they would
+// have to wait for the loads, and because they leave units idle that broadcasts can use.
 type entry struct {
 	c        vectors
 	at       operand.Mem
 	embedded bool
 	what     string         // for the map of the registers
 	register reg.VecVirtual // nil before the broadcast
-	last     bool           // nothing else needs the register after this update
+	last     bool           // nothing needs the register after this update
 }
 
 // lanes returns a register that holds x in all lanes.
@@ -29,7 +29,7 @@ func (e *entry) lanes() reg.VecVirtual {
 	return e.register
 }
 
-// variable returns a register that begins as x in all lanes and that the update may change.
+// variable returns a register that holds x in all lanes and that the update may change.
 func (e *entry) variable(c vectors) reg.VecVirtual {
 	if e.last {
 		return e.lanes()

@@ -11,7 +11,7 @@ import (
 
 // This file generates the float32 GEMM: the microkernels Gemm8x16, 8x32 and 8x48 for AVX512,
 // Gemm6x8 and 6x16 for AVX2, and Transpose6, Transpose8 and CopyColumns6 to 48 (AVX2), which pack
-// their operands. Microkernels of distances share micro.
+// their operands. The microkernels of distances also use the function micro.
 
 const gemmDoc = `multiplies strips of %[1]d rows by %[2]d columns of a panel of %[3]d:
 
@@ -57,7 +57,8 @@ type microKernel struct {
 	width       int                     // vectors of columns of a panel
 	group       int                     // terms that are added together
 	begin       func(c vectors) addTerm // loads constants
-	// embedded reports whether AVX-512 instructions broadcast the entries of rows themselves (entry).
+	// embedded reports whether AVX-512 kernels broadcast the entries of rows in the arithmetic
+	// instructions (entry).
 	embedded bool
 }
 
@@ -171,14 +172,17 @@ func (c vectors) micro(k microKernel) {
 
 // transpose emits the transposition of n rows, eight columns at a time.
 func (c vectors) transpose(n int) {
+	between := ""
+	if n < 8 {
+		between = fmt.Sprintf("If %d < dstStride < 8, the entries of dst between the results may change, "+
+			"but no entry after the last result.\n\n", n)
+	}
 	c.begin(fmt.Sprintf("Transpose%dAVX2", n), "func(dst, src *float32, dstStride, stride, k int)",
 		fmt.Sprintf(`transposes %[1]d rows:
 
 	dst[t*dstStride+i] = src[i*stride+t],  i < %[1]d, t < k
 
-If %[1]d < dstStride < 8, the entries of dst between these may change, but none after the last.
-
-Requires k > 0. dst and src must not overlap.`, n))
+%[2]sRequires k > 0. dst and src must not overlap.`, n, between))
 	dst, dstStride, k := c.param("dst"), c.bytes("dstStride"), c.param("k")
 	src := c.rows(c.param("src"), c.bytes("stride"), n)
 	c.SUBQ(operand.Imm(8), k)

@@ -182,7 +182,8 @@ func groupNormPeak(c vectors) {
 	name := "GroupNormPeak" + c.set
 	function(c.Context, name, "func(n, group int, x *float32)")
 	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the arithmetic of %d groups of the GroupNorm panel kernel, each
-for %d candidates. It works on registers alone, which begin as x[0..%d]; their values matter as in NormPeak.
+for %d candidates. It works on registers alone, which initially hold x[0..%d]. The values of x affect the speed, as in
+NormPeak.
 
 Requires n > 0 and group > 1.`, name, chains, c.lanes, 2*c.lanes-1))
 	n, group, x := c.param("n"), c.param("group"), c.param("x")
@@ -231,7 +232,7 @@ const maskName = "group_masks"
 
 func pairGroupNorm(c *build.Context, set string, lanes int) {
 	const squareLanes = 8
-	if lanes == 8 { // the first of both sets
+	if lanes == 8 { // AVX512 comes first, and AVX2 uses the same masks
 		c.StaticGlobal(maskName)
 		c.DataAttributes(attr.RODATA | attr.NOPTR)
 		for i := range 2 * squareLanes {

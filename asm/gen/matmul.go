@@ -67,7 +67,7 @@ func (c matMul) emit(name, rounding string) {
 	c.RET()
 }
 
-// rows computes eight columns of the rows from first on.
+// rows emits the computation of eight columns of c.lanes rows, from row first on.
 func (c matMul) rows(first int) {
 	acc := make([][]reg.VecVirtual, c.lanes)
 	for i := range acc {
@@ -127,8 +127,8 @@ func (c matMul) zero() reg.VecVirtual {
 	return r
 }
 
-// addresses returns the addresses of every fourth of the rows from first on, given the address of
-// row 0. The first of them goes to the register r0.
+// addresses returns the addresses of every fourth row from row first on, given the address of row 0.
+// The address of row first goes to the register r0.
 func (c matMul) addresses(r0, row0 reg.GPVirtual, first int) []reg.GPVirtual {
 	r := []reg.GPVirtual{r0}
 	c.MOVQ(row0, r0)

@@ -14,11 +14,11 @@ import (
 )
 
 // Every kernel in the generated assembly begins with its doc comment and a register map. avo
-// allocates registers only after the generator has run. Hence holds leaves a mark in the code, and
-// mapRegisters turns the marks into the map.
+// allocates registers only after the generator has run. The function holds therefore leaves marks in
+// the code, and mapRegisters turns the marks into the map.
 
-// mapMark begins a comment that holds writes. The registers follow, each as an ID and a size in
-// bytes.
+// mapMark is the beginning of a mark, which is a comment. After mapMark, the comment says what the
+// registers contain, and then lists each register's ID and size in bytes.
 const mapMark = "\x00"
 
 // holds adds a line about the contents of the given registers to the register map.

@@ -25,8 +25,8 @@ const unroll = 4 // coordinates
 
 const entryOfPsi = "ψ[t][i] of a query in all lanes"
 
-const panelDoc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts as
-PanelArgs describes. The score is
+const panelDoc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts
+candidates as PanelArgs describes. The score is
 
 	%[4]s
 
@@ -55,14 +55,16 @@ type comparison struct {
 	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48
 	// candidates, and for AVX2, with panels of 16: as many as the registers hold.
 	rows512, rows256 int
-	// embedded reports whether AVX-512 instructions broadcast the entries of ψ themselves (entry).
+	// embedded reports whether AVX-512 kernels broadcast the entries of ψ in the arithmetic
+	// instructions (entry).
 	embedded bool
 }
 
 // severalSums describes a score that combines several sums.
 type severalSums struct {
 	sums int
-	// largest is the number of a "sum" that is the largest of its terms, or 0.
+	// largest is the index of the "sum" that is in fact the largest of its terms, or 0 if there is
+	// none.
 	largest int
 	// steps add a group to the sums, one after another. Each step loads only its own words, so few
 	// registers hold words at the same time.
@@ -354,7 +356,7 @@ func (c panel) emit() {
 	c.end()
 }
 
-// skipInactive emits a jump to the next strip if this one is inactive.
+// skipInactive emits code that jumps to the next strip if this one is inactive.
 func (c panel) skipInactive(at progress) {
 	c.ifNotNil(at.exitBelow, "begin", func() {
 		c.Comment("Skip inactive strips")

@@ -17,7 +17,8 @@ import (
 // every port.
 const peakChains = 12
 
-// peakOperands is the number of vectors in memory from which a loop of a comparison begins.
+// peakOperands is the largest number of vectors that the loop of a comparison loads before its first
+// round.
 const peakOperands = 4
 
 // peaks emits the ceilings. The ceiling of the dot product is the FMA ceiling of the machine.
@@ -49,8 +50,8 @@ func (k comparison) emitPeak(c vectors) {
 	operands := min(2*k.group*max(k.psi, k.phi), peakOperands)
 	function(c.Context, name, "func(n int, x *float32)")
 	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the arithmetic of %d terms of the %s panel kernel, each for
-%d candidates. It works on registers alone, which begin as x[0..%d]. The values matter: multiplying zeros draws less
-power, so the processor runs faster.
+%d candidates. It works on registers alone, which initially hold x[0..%d]. The values of x affect the speed: multiplying
+zeros draws less power, so the processor runs faster.
 
 Requires n > 0.`,
 		name, chains*k.group, k.name, c.lanes, operands*c.lanes-1))
@@ -116,8 +117,8 @@ var (
 			c.VMULPD(x[0], x[1], scratch)
 			c.VADDPD(scratch, acc, acc)
 		}}
-	// int8Pairs is for processors without VNNI. It adds two products in 16 bits, multiplies by the ones in a
-	// third operand, and adds two of the results in 32 bits.
+	// int8Pairs is for processors without VNNI. It adds two products in 16 bits, and then adds two of these
+	// sums in 32 bits by multiplying them by the ones in a third operand.
 	int8Pairs = arithmetic{"Int8", "byte", 1,
 		int8Doc + ",\n\twith intermediate sums of 16 bits; the third operand has ones of 16 bits", 3,
 		func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
@@ -141,7 +142,8 @@ func (k arithmetic) emit(c *build.Context, set string, vectorBytes int, vec func
 
 	%s
 
-on registers alone. The %d operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+on registers alone. The %d operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+result: callers measure its time.
 
 Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))
 	n := parameter(c, "n", c.GP64())

@@ -36,7 +36,7 @@ const (
 	requires32 = "\n\nRequires n to be a positive multiple of 32."
 )
 
-// entries emits a loop over the n entries of each of rows, rowLanes at a time.
+// entries emits a loop over the n entries of several rows, rowLanes entries at a time.
 func (c vectors) entries(rows []reg.GPVirtual, n reg.GPVirtual, body func(i int)) {
 	c.loop("entries", n, rowLanes, func() {
 		for i := 0; i < rowLanes; i += c.lanes {
@@ -151,8 +151,8 @@ func (c vectors) store(sums []reg.VecVirtual, to reg.Register) {
 
 const adamAhead = `
 
-Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-valid.` + requires16
+Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; these addresses
+need not be valid.` + requires16
 
 func (c vectors) adam() {
 	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32, ahead int)",
@@ -211,8 +211,8 @@ func (c vectors) adamCatchUp() {
 	c.end()
 }
 
-// fetch prefetches the cache lines of entries i of the rows that begin ahead bytes after the given
-// rows.
+// fetch prefetches the cache line of entry i of each row that begins ahead bytes after one of the
+// given rows.
 func (c vectors) fetch(rows []reg.GPVirtual, ahead reg.GPVirtual, i int) {
 	if i%rowLanes != 0 {
 		return

@@ -16,7 +16,7 @@ const strip32Doc = `computes %[1]d rows of a product of small matrices in float3
 
 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < %[1]d, j < 8·eights, t < k
 
-A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is added to it.
+A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the sums alone.
 
 Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.`
 
@@ -131,7 +131,7 @@ func (c strip32) microtile(eights int, mapped bool) {
 	c.addAndStore(eights, parts, acc)
 }
 
-// addAndStore adds plus to the sums of a microtile, unless it is nil, and stores them.
+// addAndStore adds plus, unless it is nil, to the sums of a microtile and stores the sums.
 func (c strip32) addAndStore(eights int, parts []columns, acc [][]reg.VecVirtual) {
 	out, first := c.GP64(), c.param("c")
 	plus := c.param("plus")

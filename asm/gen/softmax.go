@@ -70,8 +70,8 @@ func (c vectors) polynomial(k constants, x reg.VecVirtual, terms []float32) reg.
 }
 
 // exponential returns exp(x) = 2ⁿ·exp(v), where v = x − n·ln 2 and n = round(x/ln 2). most and
-// least are the limits of x. Both must be in registers, because only that order of the operands
-// lets NaN through.
+// least are the limits of x. Both must be in registers: x has to be the operand that may be in
+// memory, because minimum and maximum return that operand for NaN.
 func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.VecVirtual {
 	c.Comment("exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts")
 	v := c.vec()
@@ -208,7 +208,8 @@ func (c vectors) or(m operand.Mem, x, dst reg.VecVirtual) {
 	}
 }
 
-// chooseBySign sets dst to negative in lanes where the sign of x is set, and to positive elsewhere.
+// chooseBySign copies the lanes of negative to dst where the sign of x is set, and the lanes of
+// positive elsewhere.
 func (c vectors) chooseBySign(x, negative reg.VecVirtual, positive operand.Mem, dst reg.VecVirtual) {
 	p := c.load(positive)
 	if c.lanes == 16 {

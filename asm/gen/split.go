@@ -178,7 +178,7 @@ func splitGemm(c *build.Context) {
 	c.MOVQ(operand.U32(tileBytes), words)
 	strips := parameter(c, "strips", c.GP64())
 	ahead, aheadStride := parameter(c, "ahead", c.GP64()), parameter(c, "aheadStride", c.GP64())
-	below := func(of, to reg.Register) { // sets to to the address 16 rows after of
+	below := func(of, to reg.Register) { // stores the address 16 rows after the address of in to
 		c.MOVQ(stride, to)
 		c.SHLQ(operand.Imm(4), to)
 		c.ADDQ(of, to)

@@ -148,9 +148,9 @@ func tileShapes(c *build.Context) {
 	}
 }
 
-const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts as
-PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a query (c' of a
-candidate), the words after them the fine codes f (f'). The score is
+const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts
+candidates as PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a query (c' of
+a candidate), and the words after them hold the fine codes f (f'). The score is
 
 	score[i][j] = coarse[i][j] + fine[i][j]/254
 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
@@ -165,7 +165,7 @@ and the total are rounded.
 
 The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
 
-Requires K to be a multiple of 32, and TargetStart to be not nil.`
+Requires K to be a multiple of 32 and TargetStart not to be nil.`
 
 // tiles emits the panel kernel of two-byte codes and the ceiling of AMX.
 func tiles(c *build.Context, args panelArgs) {
@@ -359,8 +359,9 @@ func int8TilePeak(c *build.Context) {
 func tilePeak(c *build.Context, name, operands string, multiply func(c *build.Context, acc, a, b tile)) {
 	const chains = 6
 	function(c, name, "func(n int, x *byte)")
-	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each. The tiles begin as the 1,024
-bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only its time is of interest.
+	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each. The tiles initially hold the 1,024
+bytes at x and the next 1,024 bytes. The values of these bytes affect the speed, as in DotPeak. The loop has no result:
+callers measure its time.
 
 Requires n > 0.`, name, chains, operands))
 	n := parameter(c, "n", c.GP64())

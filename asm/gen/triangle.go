@@ -35,10 +35,10 @@ func triangles(c *build.Context) {
 
 const triangleDoc = "Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j].\n\nRequires d > 0."
 
-// triangleRows emits a loop over the rows of a packed triangle. For each row it emits before, then
-// whole for every eight entries to the left of the diagonal, then last for the eight with the
-// diagonal entry. last gets the masks of the lanes up to the diagonal and of the diagonal alone,
-// and the length of the row.
+// triangleRows emits a loop over the rows of a packed triangle. For each row, the loop runs the code
+// of before once, the code of whole for every eight entries to the left of the diagonal, and the code
+// of last for the eight entries that include the diagonal entry. last gets the masks of the lanes up
+// to the diagonal and of the diagonal alone, and the length of the row.
 func (c vectors) triangleRows(
 	lanes operand.Mem, d reg.GPVirtual,
 	before, whole func(), last func(upTo, only operand.Mem, entries reg.GPVirtual),
@@ -65,16 +65,16 @@ func (c vectors) triangleRows(
 	c.JLT(operand.LabelRef("row"))
 }
 
-// squares emits a loop over the 8 × 8 submatrices of a matrix. It calls off for each submatrix
-// below the diagonal and its mirror image above, and diagonal for each submatrix on the diagonal.
-// The loop changes m and d.
+// squares emits a loop over the 8 × 8 submatrices of a matrix. The loop runs the code of off for each
+// submatrix below the diagonal together with its mirror image above the diagonal, and the code of
+// diagonal for each submatrix on the diagonal. It changes m and d.
 func (c vectors) squares(m, d, ld reg.GPVirtual, off func(low, high *rows), diagonal func(at *rows)) {
 	down, highs, n := c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(ld, down)
 	c.SHLQ(operand.Imm(3), down)
 	c.MOVQ(m, highs)
 	c.XORQ(n, n)
-	// eight returns eight rows from base on. The first four need no other register.
+	// eight returns eight rows from base on. Only the last four rows need a second base register.
 	eight := func(base, stride3 reg.GPVirtual) *rows {
 		r := &rows{c: c, stride: ld, stride3: stride3, base: [2]reg.GPVirtual{base, c.GP64()}}
 		c.LEAQ(operand.Mem{Base: base, Index: ld, Scale: 4}, r.base[1])

@@ -144,7 +144,8 @@ func onRegisters[T any](loop func(int, *T), operands []T) func() func(int) {
 }
 
 // The operands have ordinary magnitudes, differ between lanes and, except for unsigned bytes, have
-// both signs. The values matter: multiplying zeros draws less power, so the processor runs faster.
+// both signs. The values affect the speed: multiplying zeros draws less power, so the processor runs
+// faster.
 var (
 	operands32    = fill(make([]float32, 80), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })
 	operands64    = fill(make([]float64, 16), func(i int) float64 { return float64(operands32[i]) })

@@ -207,7 +207,7 @@ func (d *Device) check(name string, r result) error {
 func (d *Device) failed(name string, r result) error {
 	err := fmt.Errorf("cuda: GPU %d (%s): %w", d.Index, d.Name, d.lib.failed(name, r))
 	// After an error of a kernel or of the device itself, every call fails. Keep the first error,
-	// which explains it.
+	// which explains the later ones.
 	kernel := r >= illegalAddress && r <= launchFailed && r != launchOutOfResource
 	if kernel || r == eccUncorrectable || r == deviceUnavailable {
 		err = fmt.Errorf("%w; this process can no longer use the GPU and discards its unfinished work", err)

@@ -15,7 +15,7 @@ import (
 )
 
 // gpuEnv is the environment variable that makes tests run on a GPU, not only on the stand-in. The
-// machine must have one. scripts/gpu-check sets it.
+// machine must have a GPU. scripts/gpu-check sets the variable.
 const gpuEnv = "MQUINE_GPU"
 
 func openGPU(t testing.TB) *rig {
@@ -76,7 +76,8 @@ func (r *rig) timed(launch func() error) time.Duration {
 	return best
 }
 
-// ceilings returns the rates that were measured, in operations or bytes per second.
+// ceilings returns the rates that have been measured so far, by name, in operations or bytes per
+// second.
 var ceilings = sync.OnceValue(func() map[string]float64 { return map[string]float64{} })
 
 func (r *rig) ceiling(name string) float64 {

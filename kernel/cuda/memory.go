@@ -37,8 +37,8 @@ func (d *Device) Alloc(bytes int64) (*Memory, error) {
 	return m, nil
 }
 
-// Free frees the memory after all work of the device is done. It does nothing if m is nil or
-// already freed.
+// Free waits until the device has finished all work, and then frees the memory. It does nothing if m
+// is nil or already freed.
 func (m *Memory) Free() error {
 	if m == nil || m.at == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (d *Device) Pin(bytes int64) (*Pinned, error) {
 	return p, nil
 }
 
-// Free frees the memory. Do not use slices that View returned afterwards.
+// Free frees the memory. Afterwards, do not use the slices that View has returned.
 func (p *Pinned) Free() error {
 	if p == nil || p.bytes == nil {
 		return nil

@@ -31,8 +31,8 @@ func useStandin(t *testing.T) *standin.Driver {
 	return f
 }
 
-// TestArgumentSizes compares the sizes of arguments in Go and in C++. A wrong size would make a
-// kernel read past the end.
+// TestArgumentSizes compares the sizes of arguments in Go and in C++. With a wrong size, a kernel would
+// read past the end of its argument.
 func TestArgumentSizes(t *testing.T) {
 	f := useStandin(t)
 	for name, size := range map[string]uintptr{

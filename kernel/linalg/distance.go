@@ -31,7 +31,8 @@ func DistanceKinds() []DistanceKind {
 	return []DistanceKind{DistanceL1, DistanceL2, DistanceGroupNorm, DistancePhase, DistanceProductNorm}
 }
 
-// groupsShift is the position of the size of a group in the result of DistanceGroupNormOf.
+// groupsShift is the position of the lowest bit of a group's size in the result of
+// DistanceGroupNormOf.
 const groupsShift = 8
 
 // DistanceGroupNormOf returns the distance Σ_g ‖ψ_g − φ_g‖ of groups g of the given number of
@@ -89,10 +90,10 @@ func (d DistanceKind) Root() bool { return d == DistanceL2 || d == DistanceProdu
 // starts at 0 and adds its terms in ascending order. A product is fused with the addition that
 // follows; all other operations are rounded separately. The square root of a group norm and its
 // reciprocal are computed with a polynomial; their errors are a few units in the last place
-// (inverseRoot). The square root of DistanceL2 and DistanceProductNorm and the division by it are
-// rounded once. A distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending
-// order. Hence the results do not depend on the number of threads or on the blocking, and all tiers
-// agree bit for bit.
+// (inverseRoot). The square root of DistanceL2 and DistanceProductNorm, and the division by this root,
+// are each rounded once. A distance of DistanceGroupNormOf adds the DistanceL2 of the groups in
+// ascending order. Hence the results do not depend on the number of threads or on the blocking, and
+// all tiers agree bit for bit.
 //
 // At a kink, the gradient is the subgradient 0. Kinks occur where two coordinates are equal
 // (DistanceL1), where two groups are equal (DistanceGroupNorm, DistanceGroupNormOf), where two

@@ -44,8 +44,9 @@ func masksOf(n, round int) *int32 { return &masks[maxRound-n%round] }
 // A group is a coordinate or a pair of coordinates. Lane p mod 32 adds the term of group p. A lane
 // adds its terms in float32 with p ascending. Then lanes l and l + 16 are added, then lanes l and l
 // + 8, l and l + 4, l and l + 2, and the last two. All tiers agree bit for bit. The terms are the
-// same as in Distance, but its chains are longer: scores of the same vectors differ by rounding
-// errors. A distance of DistanceGroupNormOf adds the DistanceL2 of the groups in ascending order.
+// same as in Distance, but the order of the additions is different, so the scores of the same vectors
+// differ by rounding errors. A distance of DistanceGroupNormOf adds the DistanceL2 of the groups in
+// ascending order.
 func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi Matrix, rows []int32) {
 	checkPairs(kind, psi, phi, rows, scores)
 	clear(scores) // the result for vectors without coordinates

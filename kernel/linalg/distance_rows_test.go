@@ -135,8 +135,8 @@ func TestDistanceRows(t *testing.T) {
 	})
 }
 
-// TestDistanceRowsAndBlocks requires that the gradients of pairs equal the results of
-// Distance.Gradients for the same scores bit for bit, and that the errors of the pairs' scores are
+// TestDistanceRowsAndBlocks requires that, for the same scores, the gradients of pairs equal the
+// results of Distance.Gradients bit for bit. It also requires that the errors of the pairs' scores are
 // within the bounds for their chains.
 func TestDistanceRowsAndBlocks(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {

@@ -329,8 +329,9 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-// TestDistanceAgainstFloat64 compares scores with float64 scores, within the error of their chains,
-// and gradients with central differences. Coordinates are far enough apart that no kink is near.
+// TestDistanceAgainstFloat64 compares scores with float64 scores, within the error bound for their
+// chains, and gradients with central differences. Coordinates are far enough apart that no kink is
+// near.
 func TestDistanceAgainstFloat64(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(3, uint64(kind)))
@@ -387,8 +388,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 	})
 }
 
-// apart changes the coordinates of queries until no coordinate is within 0.01 of a feature's, and
-// no sum of the two products of a pair is within 0.01 of 0.
+// apart changes the coordinates of queries until every coordinate differs from each feature's by at
+// least 0.01, and every sum of the two products of a pair is at least 0.01 away from 0.
 func apart(x distanceBlock) {
 	near := func(a, b []float32, u int) bool {
 		v := u ^ 1

@@ -1,9 +1,9 @@
 package linalg
 
-// Prefetcher prefetches a goroutine's next operands into the L2 cache while it computes. The
-// products of small matrices prefetch a few cache lines for every strip, because a burst of
-// prefetches would stall. Prefetching changes only the speed, and the generic tier does not
-// prefetch.
+// Prefetcher prefetches a goroutine's next operands into the L2 cache while the goroutine computes.
+// The products of small matrices prefetch a few cache lines for every strip, because a burst of
+// prefetches would stall the processor. Prefetching affects only the speed, and the generic tier does
+// not prefetch.
 type Prefetcher struct {
 	// Backend is a backend whose products prefetch. Like the Prefetcher, it belongs to one
 	// goroutine.

@@ -69,9 +69,9 @@ func TestSplitProduct(t *testing.T) {
 	})
 }
 
-// TestSplitProductAgainstFloat64 checks the bound in the comment of NewSplitProduct, including for
-// the values that lose the most bits, whose low part is half a unit of the high part and whose
-// remainder is half a unit of the low part.
+// TestSplitProductAgainstFloat64 checks the bound in the comment of NewSplitProduct. Some values lose
+// as many bits as possible: their low part is half a unit of the high part, and their remainder is half
+// a unit of the low part.
 func TestSplitProductAgainstFloat64(t *testing.T) {
 	eachSplitBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))

@@ -6,8 +6,8 @@ import "fmt"
 // bytes, and it has room for rows up to the next multiple of 8.
 //
 // The kernels process multiples of 8 rows and columns. They read the padding of factors and write
-// the padding of results: zeros if it is zero in all factors, otherwise unspecified values. With
-// Columns, the padding may be part of another matrix.
+// the padding of results. The padding of a result becomes zero if the padding of all factors is zero;
+// otherwise its values are unspecified. With Columns, the padding may be part of another matrix.
 func NewSmall(rows, cols int) Matrix {
 	m := NewMatrix(roundUp(rows, 8), cols)
 	m.Rows = rows

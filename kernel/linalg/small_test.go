@@ -27,8 +27,8 @@ func small(t testing.TB, rows, cols int, value func() float32) Matrix {
 func constant(x float32) func() float32 { return func() float32 { return x } }
 
 // TestMatMul32 requires that products of small matrices equal their twin's bit for bit, both alone
-// and as the last columns of larger matrices, and that padding stays zero if it is zero in the
-// factors.
+// and as the last columns of larger matrices. It also requires that the padding of a product is zero
+// if the padding of the factors is zero.
 func TestMatMul32(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 7))

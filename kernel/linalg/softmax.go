@@ -63,8 +63,8 @@ func (b *Backend) Exp(x []float32, a, shift float32) float64 {
 }
 
 // Softmax replaces the scores x_j with the weights weight·exp(a·x_j)/Σ_k exp(a·x_k), a ≥ 0. It
-// returns log Σ_k exp(a·x_k). A score of −Inf gets the weight 0, but not all scores may be −Inf. If
-// a score is NaN or +Inf, the logarithm is NaN.
+// returns log Σ_k exp(a·x_k). A score of −Inf gets the weight 0, but at least one score must be
+// greater than −Inf. If a score is NaN or +Inf, the logarithm is NaN.
 func (b *Backend) Softmax(x []float32, a, weight float32) (logSum float64) {
 	shift := a * b.Max(x)
 	sum := b.Exp(x, a, shift)

@@ -15,7 +15,7 @@ import (
 // float64 scores.
 //
 // The first launch screens one tile. Each later launch screens as many candidates as all launches
-// before it, so about k of them reach the threshold.
+// before it together, so about k of them reach a query's threshold.
 func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	p, b := w.part, w.block
 	w.sendQueries()

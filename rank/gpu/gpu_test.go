@@ -139,7 +139,7 @@ func TestSelfTest(t *testing.T) {
 		driver.Reset("careless")
 	}
 	driver.Set("fail_launch", 1)
-	assert.NoError(t, good.Test(t.Context(), m, best[0], 2), "a class is tested once")
+	assert.NoError(t, good.Test(t.Context(), m, best[0], 2), "each kind of model is tested once")
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 

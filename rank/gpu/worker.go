@@ -23,7 +23,7 @@ type worker struct {
 	stream *stream
 	in     *cuda.Pinned // staging memory for uploads
 	out    *cuda.Pinned // staging memory for downloads
-	used   int64        // length of the prefix of in that pending copies may still read
+	used   int64        // pending copies may still read the first used bytes of in
 	span   int          // the most candidates for a launch; a larger number made a list overflow
 	single bool         // screen the block in float32
 
@@ -426,8 +426,8 @@ func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolve
 	return counts, int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt])), nil
 }
 
-// addPending leaves a pair to the reference scores. left is the number by which each filter's count
-// changes, as in engine.Pending.
+// addPending leaves a pair to the reference scores. left[f] is the number by which the count under
+// filter f changes, as in engine.Pending.
 func (w *worker) addPending(target uint32, position int, left [engine.NumFilters]int8) {
 	b := w.block
 	b.Pending = append(b.Pending, engine.Pending{

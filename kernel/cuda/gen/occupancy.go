@@ -17,9 +17,9 @@ var multiprocessors = map[string]multiprocessor{
 }
 
 // fit returns the number of thread blocks with the given registers per thread and bytes of shared
-// memory that fit on an SM. A quarter of the SM's 65,536 registers belongs to every fourth warp and
-// is allocated in units of 256. Shared memory is allocated in units of 128 bytes; the driver keeps
-// 1 KiB per thread block.
+// memory that fit on an SM. An SM has four partitions, each with a quarter of the 65,536 registers and
+// of the warps. A warp's registers are allocated in units of 256. Shared memory is allocated in units
+// of 128 bytes; the driver keeps 1 KiB per thread block.
 func (m multiprocessor) fit(registers, shared int) int {
 	const warps = shape.Threads / 32
 	perWarp := max(1, (32*registers+255)/256) * 256

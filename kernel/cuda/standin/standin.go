@@ -1,5 +1,5 @@
 // Package standin builds a libcuda.so.1 for tests. The library runs the kernels of package cuda on
-// the CPU, from the same sources, and fails on request. It is not a backend: it is slow on purpose.
+// the CPU, from the same sources, and fails on request. It is far too slow to serve as a backend.
 package standin
 
 import (

@@ -61,8 +61,8 @@ type Block struct {
 // represents one or more candidates with the same parameters.
 type Pending struct {
 	Row, Target, Entity int32
-	// Left is the number of such candidates under each filter. It is negative to subtract
-	// them.
+	// Left is the number of such candidates under each filter. A negative number subtracts the
+	// candidates from the counts.
 	Left [NumFilters]int8
 }
 

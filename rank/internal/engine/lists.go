@@ -82,14 +82,16 @@ func (l *Lists) Keep(kept []Kept) {
 }
 
 // Best returns the best candidates of a row by reference score. The best comes first; candidates
-// with equal scores are in the order of their identifiers. The next call to Open reuses the memory.
+// with equal scores are in the order of their identifiers. The next call to Open reuses the memory of
+// the result.
 func (l *Lists) Best(ctx context.Context, row int) ([]Contender, error) {
 	list := l.narrowed(row)
 	err := l.decide(ctx, row, list)
 	return list.items, err
 }
 
-// narrowed returns the list of a row after all contenders have at least float64 scores.
+// narrowed returns the list of a row after giving all screened contenders float64 scores and dropping
+// the contenders below the threshold.
 func (l *Lists) narrowed(row int) *shortlist {
 	list := &l.lists[row]
 	list.prune()

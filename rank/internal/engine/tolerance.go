@@ -35,7 +35,7 @@ func (t Tolerance) around(target float64, score func(float64) float64) tieRange 
 }
 
 // farthest returns the last number on the way from one number to another that satisfies ties. The
-// first number satisfies ties. If a number does not, no later number does.
+// first number must satisfy ties. After a number that does not, all later numbers must fail, too.
 func farthest(from, to float64, ties func(float64) bool) float64 {
 	in, out := place(from), place(to)
 	if ties(to) {
