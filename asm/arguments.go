@@ -33,7 +33,8 @@ type PanelArgs struct {
 	ExitBelow *float32
 	Active    *uint8
 	// TargetStart, [Strips*MR+1], says that query i has the targets TargetStart[i] ≤ t <
-	// TargetStart[i+1]. If it is nil, the kernel does not count.
+	// TargetStart[i+1]. If it is nil, the kernel counts no
+	// candidates.
 	TargetStart *int32
 	// Thresholds, [targets][2], holds the interval lo ≤ hi of each target. The kernel adds to
 	// Counts[t] the number of valid candidates with score > hi.

@@ -116,74 +116,74 @@ func GroupNormPeakAVX512(n int, group int, x *float32)
 // Requires n > 0 and group > 1.
 func GroupNormPeakAVX2(n int, group int, x *float32)
 
-// FMA64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+// FMA64PeakAVX512 runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 //
 //	a[i] = fma(x[i], y[i], a[i])
 //
-// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-// DotPeak. The loop has no result: callers measure its time.
+// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
 //
 // Requires n > 0.
 func FMA64PeakAVX512(n int, x *float64)
 
-// FMA64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+// FMA64PeakAVX2 runs n rounds of this operation on 12 vectors of 32 bytes, in registers alone:
 //
 //	a[i] = fma(x[i], y[i], a[i])
 //
-// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-// DotPeak. The loop has no result: callers measure its time.
+// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
 //
 // Requires n > 0.
 func FMA64PeakAVX2(n int, x *float64)
 
-// MulAdd64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+// MulAdd64PeakAVX512 runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 //
 //	a[i] += x[i]*y[i], both operations rounded
 //
-// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-// DotPeak. The loop has no result: callers measure its time.
+// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
 //
 // Requires n > 0.
 func MulAdd64PeakAVX512(n int, x *float64)
 
-// MulAdd64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+// MulAdd64PeakAVX2 runs n rounds of this operation on 12 vectors of 32 bytes, in registers alone:
 //
 //	a[i] += x[i]*y[i], both operations rounded
 //
-// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-// DotPeak. The loop has no result: callers measure its time.
+// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
 //
 // Requires n > 0.
 func MulAdd64PeakAVX2(n int, x *float64)
 
-// Int8PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+// Int8PeakAVX512 runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 //
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 //	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 //
-// on registers alone. The 3 operands are adjacent at x. Their values affect the speed, as in
-// DotPeak. The loop has no result: callers measure its time.
+// The 3 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
 //
 // Requires n > 0.
 func Int8PeakAVX512(n int, x *byte)
 
-// Int8PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+// Int8PeakAVX2 runs n rounds of this operation on 12 vectors of 32 bytes, in registers alone:
 //
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 //	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 //
-// on registers alone. The 3 operands are adjacent at x. Their values affect the speed, as in
-// DotPeak. The loop has no result: callers measure its time.
+// The 3 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
 //
 // Requires n > 0.
 func Int8PeakAVX2(n int, x *byte)
 
-// Int8PeakAVX512VNNI runs n rounds of 12 vectors of 64 bytes of
+// Int8PeakAVX512VNNI runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 //
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
 //
-// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-// DotPeak. The loop has no result: callers measure its time.
+// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
 //
 // Requires n > 0.
 func Int8PeakAVX512VNNI(n int, x *byte)

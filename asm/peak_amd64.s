@@ -1604,12 +1604,12 @@ coordinate:
 // func FMA64PeakAVX512(n int, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·FMA64PeakAVX512(SB), NOSPLIT, $0-16
-	// FMA64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+	// FMA64PeakAVX512 runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 	//
 	// 	a[i] = fma(x[i], y[i], a[i])
 	//
-	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-	// DotPeak. The loop has no result: callers measure its time.
+	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1656,12 +1656,12 @@ round:
 // func FMA64PeakAVX2(n int, x *float64)
 // Requires: AVX, FMA3
 TEXT ·FMA64PeakAVX2(SB), NOSPLIT, $0-16
-	// FMA64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+	// FMA64PeakAVX2 runs n rounds of this operation on 12 vectors of 32 bytes, in registers alone:
 	//
 	// 	a[i] = fma(x[i], y[i], a[i])
 	//
-	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-	// DotPeak. The loop has no result: callers measure its time.
+	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1708,12 +1708,12 @@ round:
 // func MulAdd64PeakAVX512(n int, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·MulAdd64PeakAVX512(SB), NOSPLIT, $0-16
-	// MulAdd64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+	// MulAdd64PeakAVX512 runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 	//
 	// 	a[i] += x[i]*y[i], both operations rounded
 	//
-	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-	// DotPeak. The loop has no result: callers measure its time.
+	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1772,12 +1772,12 @@ round:
 // func MulAdd64PeakAVX2(n int, x *float64)
 // Requires: AVX
 TEXT ·MulAdd64PeakAVX2(SB), NOSPLIT, $0-16
-	// MulAdd64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+	// MulAdd64PeakAVX2 runs n rounds of this operation on 12 vectors of 32 bytes, in registers alone:
 	//
 	// 	a[i] += x[i]*y[i], both operations rounded
 	//
-	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-	// DotPeak. The loop has no result: callers measure its time.
+	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1836,13 +1836,13 @@ round:
 // func Int8PeakAVX512(n int, x *byte)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·Int8PeakAVX512(SB), NOSPLIT, $0-16
-	// Int8PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+	// Int8PeakAVX512 runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 	//
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 	// 	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 	//
-	// on registers alone. The 3 operands are adjacent at x. Their values affect the speed, as in
-	// DotPeak. The loop has no result: callers measure its time.
+	// The 3 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1914,13 +1914,13 @@ round:
 // func Int8PeakAVX2(n int, x *byte)
 // Requires: AVX, AVX2
 TEXT ·Int8PeakAVX2(SB), NOSPLIT, $0-16
-	// Int8PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+	// Int8PeakAVX2 runs n rounds of this operation on 12 vectors of 32 bytes, in registers alone:
 	//
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 	// 	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 	//
-	// on registers alone. The 3 operands are adjacent at x. Their values affect the speed, as in
-	// DotPeak. The loop has no result: callers measure its time.
+	// The 3 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
 	//
 	// Requires n > 0.
 	//
@@ -1992,12 +1992,12 @@ round:
 // func Int8PeakAVX512VNNI(n int, x *byte)
 // Requires: AVX, AVX512F, AVX512VNNI
 TEXT ·Int8PeakAVX512VNNI(SB), NOSPLIT, $0-16
-	// Int8PeakAVX512VNNI runs n rounds of 12 vectors of 64 bytes of
+	// Int8PeakAVX512VNNI runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 	//
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
 	//
-	// on registers alone. The 2 operands are adjacent at x. Their values affect the speed, as in
-	// DotPeak. The loop has no result: callers measure its time.
+	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
 	//
 	// Requires n > 0.
 	//

@@ -48,7 +48,7 @@ type translation struct {
 	distance linalg.DistanceKind // the distance in training
 }
 
-// translate calls out with every q_i of a query. It returns an upper bound on norm(anchor) +
+// translate calls out(i, q_i) for every coordinate of the vector q of a query. It returns an upper bound on norm(anchor) +
 // norm(relation).
 func (t *translation) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
 	anchor, r := t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation)

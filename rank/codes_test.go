@@ -14,8 +14,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// TestCodeWidths uses the largest sums of coarse and fine codes. For int8, it uses the largest width
-// whose sums fit into int32, and larger widths; for int16, it uses the largest dimension of a model.
+// TestCodeWidths compares ranks with brute force on vectors whose sums of products of codes are close
+// to the largest possible. For int8, it uses the largest width whose sums fit into int32, and larger
+// widths; for int16, it uses the largest dimension of a model.
 func TestCodeWidths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("wide models")

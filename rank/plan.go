@@ -80,8 +80,8 @@ func restrictPasses(p *engine.Plan, entities int) {
 	}
 }
 
-// newPredictionPlan returns a plan for distinct queries in queryOrder. Each has one target, whose
-// interval is the threshold of the query's list.
+// newPredictionPlan returns a plan for distinct queries in queryOrder. Each has one target,
+// whose interval begins at the threshold of the query's list.
 func newPredictionPlan(m model.Model, s *sets, queries []kg.Query) engine.Plan {
 	p := engine.Plan{Queries: make([]engine.Query, len(queries)), Targets: make([]engine.Target, len(queries))}
 	for i, q := range queries {

@@ -138,11 +138,11 @@ const arithmeticChains = 12
 func (k arithmetic) emit(c *build.Context, set string, vectorBytes int, vec func() reg.VecVirtual) {
 	name := k.name + "Peak" + set
 	function(c, name, fmt.Sprintf("func(n int, x *%s)", k.element))
-	doc(c, fmt.Sprintf(`%s runs n rounds of %d vectors of %d bytes of
+	doc(c, fmt.Sprintf(`%s runs n rounds of this operation on %d vectors of %d bytes, in registers alone:
 
 	%s
 
-on registers alone. The %d operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+The %d operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
 result: callers measure its time.
 
 Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))

@@ -14,7 +14,7 @@ func newEvalCommand(start time.Time) *cobra.Command {
 	e := newEvaluation(start)
 	cmd := &cobra.Command{
 		Use:   "eval CKPT... --data NAME",
-		Short: "Rank a checkpoint on a split of a data set",
+		Short: "Evaluate a checkpoint on a split of a data set",
 		Long: `Rank the true answers in a split of a data set among all entities, or among
 some of them (--candidates, --tail-negatives), exactly.
 

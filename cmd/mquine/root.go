@@ -32,7 +32,7 @@ Ranks are exact: they do not depend on the processor or the number of threads.
 
   mquine demo                           train and rank a toy graph; no download
   mquine data get umls                  download a data set
-  mquine eval CKPT --data umls          rank a checkpoint on the test split
+  mquine eval CKPT --data umls          evaluate a checkpoint on the test split
 
 --data accepts the name of an installed data set or a path. A value with a slash
 is a path.

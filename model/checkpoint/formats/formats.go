@@ -289,7 +289,7 @@ func (f *Folder) tables(entityName, relationName string) (entity, relation Tenso
 	return entity, relation, err
 }
 
-// has reports whether all tensors exist.
+// has reports whether the folder has a tensor with each of the names.
 func (f *Folder) has(names ...string) bool {
 	for _, name := range names {
 		if !slices.ContainsFunc(f.Tensors, func(t Tensor) bool { return t.Name == name }) {
