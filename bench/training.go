@@ -43,8 +43,8 @@ func splitProducts(s *suite) []Benchmark {
 	return list
 }
 
-// productsOf lists the benchmarks of a family: scores, [queries][n], and the gradients with respect to
-// queries and candidates.
+// productsOf lists the benchmarks of a family: scores, [queries][n], and the gradients with respect
+// to queries and candidates.
 func productsOf(
 	s *suite, family string, backend *kernel.Backend, newProduct func(threads int) *linalg.Product,
 	limits func(terms float64) []share,

@@ -27,8 +27,8 @@ in float32, with g ascending. The root is approximate: √s ≈ s·r, where r �
 AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from 2⁻¹²⁶ with u ascending.`,
 }
 
-// addSquares adds the squares of ψ − φ to the sums of squares. For the first coordinate of a group, it
-// starts the sums from 2⁻¹²⁶ instead.
+// addSquares adds the squares of ψ − φ to the sums of squares. For the first coordinate of a group,
+// it starts the sums from 2⁻¹²⁶ instead.
 func (c vectors) addSquares(k fixed, psi *entry, phi, squares reg.VecVirtual, first bool) {
 	if first {
 		psi.subtract(c, phi, squares)

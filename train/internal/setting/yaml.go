@@ -92,8 +92,8 @@ func (s Setting) Read(value *yaml.Node, name string) error {
 	return nil
 }
 
-// YAML returns a YAML file that sets each setting s in list to value(s). A comment above each setting
-// contains its help text.
+// YAML returns a YAML file that sets each setting s in list to value(s). A comment above each
+// setting contains its help text.
 func YAML(list []Setting, value func(Setting) string) []byte {
 	var b bytes.Buffer
 	for _, s := range list {
