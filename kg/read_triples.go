@@ -71,7 +71,7 @@ func number(v *Vocabulary, label []byte, given bool) (int32, error) {
 	return v.Add(string(label)), nil
 }
 
-// readTripleFile reads a file of triples in the format of its name.
+// readTripleFile reads a file of triples in the format that its name implies.
 func (o opening) readTripleFile(
 	ctx context.Context, path string, entities, relations *Vocabulary,
 ) (tripleTable, error) {

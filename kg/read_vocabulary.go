@@ -39,8 +39,8 @@ func ReadVocabularyLayout(ctx context.Context, path string, layout VocabularyLay
 	return v, err
 }
 
-// ParseVocabulary is like ReadVocabulary, but reads uncompressed text. Errors refer to the text as
-// name.
+// ParseVocabulary is like ReadVocabulary, but reads uncompressed text. Errors call the text by the
+// given name.
 func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabulary, error) {
 	return readNumbered(newLines(ctx, name, text))
 }

@@ -97,8 +97,9 @@ func (b *batchNorm) entries() float64 { return float64(b.rows * b.area) }
 // channel returns the entries of channel c in a row.
 func (b *batchNorm) channel(row []float32, c int) []float32 { return row[c*b.area:][:b.area] }
 
-// total calls add for every row and channel, adds up its two results over the rows, and calls use
-// with the totals of each channel. add returns two sums over the entries of a channel in one row.
+// total calls the function add for every row and channel, sums its two results over the rows, and
+// passes the totals of each channel to the function use. add returns two sums over the entries of a
+// channel in one row.
 func (b *batchNorm) total(
 	ctx context.Context, add func(row, channel int) (x, y float64), use func(channel int, x, y float64),
 ) error {

@@ -272,13 +272,14 @@ func (z *zipf) fresh(t kg.Triple) bool {
 	return !known && t.Head != t.Tail
 }
 
-// patience is the number of rejected triples after which triple draws from twice as many groups.
+// patience is the number of rejected triples after which the method triple doubles the number of
+// groups from which it draws.
 const patience = 8
 
 // triple draws a new triple of relation r. After a rejection, it keeps the tail if that is a hub,
 // and otherwise the head. It draws only the other entity again. Drawing both entities again would
 // flatten the skew, because triples of the largest entities are rejected most often. After many
-// rejections, however, triple draws both uniformly from all entities.
+// rejections, however, it draws both uniformly from all entities.
 func (z *zipf) triple(r int32) kg.Triple {
 	t := kg.Triple{Head: z.ring.pick(z.rng), Relation: r}
 	toHub := z.toHub()

@@ -29,7 +29,7 @@ type Sampler struct {
 	candidates, shared sparse
 	marked             []int32  // answers with a flag
 	first              []int32  // the e₂ of S_Z
-	sums               []uint64 // by e₃: the number of triples of S_Z up to its last
+	sums               []uint64 // by e₃: the number of triples of S_Z up to the last triple from e₃
 	numbers            []uint64 // numbers of the drawn triples, ascending
 }
 

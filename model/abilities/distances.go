@@ -144,7 +144,7 @@ func quarter(n int) (cos, sin float64) {
 	return math.Round(cos), math.Round(sin)
 }
 
-// rotatE turns complex numbers by quarters.
+// rotatE rotates complex numbers by quarter turns.
 var rotatE = grid{
 	dim: 2, hyper: map[string]float64{model.EmbeddingRange: 2}, half: 2,
 	entity: func(p place) []float64 {
@@ -161,7 +161,7 @@ var pRotatE = grid{
 	relation: transE.relation,
 }
 
-// ote turns two groups by quarters.
+// ote rotates two groups by quarter turns.
 var ote = grid{
 	dim: 4, hyper: map[string]float64{model.Group: 2, model.Scale: model.NoScale}, half: 2,
 	entity: func(p place) []float64 {
@@ -271,16 +271,16 @@ func nothingToOne(
 }
 
 // Each of these holds the modulus and the bias of a relation in HAKE. sameModulus makes a triple
-// true if head and tail have the same modulus. anyHead needs the modulus 0 only for the tail, and
-// anyTail only for the head.
+// true if head and tail have the same modulus, anyHead if the tail has the modulus 0, and anyTail
+// if the head has the modulus 0.
 var (
 	sameModulus = [2]float64{1, 0}
 	anyHead     = [2]float64{1, -1}
 	anyTail     = [2]float64{1, 1}
 )
 
-// hakeModuli returns a construction of HAKE with one phase and moduli. Rows of entities are a phase
-// and the moduli.
+// hakeModuli returns a construction of HAKE with one phase and moduli. The row of an entity holds
+// its phase and its moduli.
 func hakeModuli(entities [][]float64, phases []float64, moduli ...[][2]float64) construction {
 	k := len(entities[0]) - 1
 	rows := zeros(len(entities), 2*k)

@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// meddling is a context that calls do when it is checked for the n-th time.
+// meddling is a context that calls the function do when it is checked for the n-th time.
 type meddling struct {
 	context.Context
 	n     int64

@@ -136,7 +136,7 @@ func TestExportRefuses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 
-	// A file that changes during the export is an error.
+	// Export fails if a file changes while it runs.
 	path := filepath.Join(c.Path, "model.safetensors")
 	contents, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -18,7 +18,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
-// fixtureFolders returns the folders of the reference checkpoints, without the format mquine/1.
+// fixtureFolders returns the folders of all reference checkpoints that are not in the format
+// mquine/1.
 func fixtureFolders(t *testing.T) (folders []string) {
 	root := os.Getenv("MQUINE_FIXTURES")
 	if root == "" {
@@ -34,7 +35,8 @@ func fixtureFolders(t *testing.T) (folders []string) {
 	return folders
 }
 
-// Open reads a folder with the format of its tool, or names the model that it cannot read.
+// Open reads a folder in the format of its tool, or returns an error that names the unsupported
+// model.
 func TestForeignFormats(t *testing.T) {
 	tools := map[string]string{
 		"rotate": "rotate", "kbc": "kbc", "dura": "dura", "libkge": "libkge", "dglke": "dglke", "pykeen": "pykeen",
@@ -310,7 +312,7 @@ func TestForeignPickleCallsNothing(t *testing.T) {
 		`which is not among the names that are safe to read (at byte 2)`)
 }
 
-// Open takes the vocabulary of a folder without one from the given folder, which may hold the files
+// If a folder has no vocabularies, Open reads them from the given folder, which may hold the files
 // of any tool.
 func TestForeignVocabularies(t *testing.T) {
 	var dir, other string
@@ -336,7 +338,7 @@ func TestForeignVocabularies(t *testing.T) {
 	defer whole.Close()
 	assert.Equal(t, whole.Entities.Labels(), c.Entities.Labels())
 
-	// A vocabulary of another graph does not fit.
+	// A vocabulary with a different number of entities is an error.
 	short := filepath.Join(t.TempDir(), "short")
 	require.NoError(t, os.MkdirAll(short, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(short, "ent_id"), []byte("a\t0\n"), 0o644))
@@ -346,8 +348,8 @@ func TestForeignVocabularies(t *testing.T) {
 		` has 1 entities: use the vocabulary that the model was trained with`)
 }
 
-// A folder of any tool is recognised without its vocabularies, and takes them from the given folder.
-// The packaged models of LibKGE contain labels.
+// Open recognises a folder of any tool without its vocabularies, and reads them from the given
+// folder. The packaged models of LibKGE contain labels.
 func TestForeignWithoutVocabularies(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		bare := filepath.Join(t.TempDir(), filepath.Base(dir))

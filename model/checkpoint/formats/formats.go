@@ -366,8 +366,8 @@ func endingIn(dir, ending string) (names []string) {
 	return names
 }
 
-// only returns the name of the only file in dir with the given ending, or "" if there is none or more
-// than one.
+// only(dir, ending) returns the name of the file in dir with the given ending, or "" if there is
+// none or more than one.
 func only(dir, ending string) string {
 	if names := endingIn(dir, ending); len(names) == 1 {
 		return names[0]
