@@ -38,7 +38,7 @@ func (x *Index) Bytes() (n int64) {
 	return n
 }
 
-// Answers returns the known answers of q. Both slices are empty if there are none. Answers does not
+// Answers returns the known answers to q. Both slices are empty if there are none. Answers does not
 // allocate.
 func (x *Index) Answers(q Query) Answers {
 	a := &x.sides[q.Side]

@@ -198,8 +198,8 @@ func addAll(whole, part *Vocabulary) []int32 {
 	return ids
 }
 
-// Folder returns the folder of a data set, which must exist: dataset itself if it contains a path
-// separator, otherwise the folder of that name in DataDir.
+// Folder returns the folder of a data set, which must exist: dataset itself if it is ".", ".." or
+// contains a path separator, otherwise the folder of that name in DataDir.
 func Folder(dataset string) (string, error) {
 	switch {
 	case dataset == "":

@@ -206,7 +206,7 @@ type convEWorker struct {
 	dense               []float32 // transposed: a row holds the weights of an input
 
 	image, maps, out []float64
-	last             []float64 // [1, x] of the query that the field of remembers
+	last             []float64 // [1, x] of the remembered query (see of)
 	of               lastQuery
 }
 

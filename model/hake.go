@@ -148,7 +148,7 @@ func newHakeRelation(k int) hakeRelation {
 	return hakeRelation{newPhases(k), make([]float64, k), make([]float64, k), -1}
 }
 
-// use prepares relation r.
+// use computes the numbers of relation r, unless x already holds them.
 func (x *hakeRelation) use(m *hakeModel, r int32) {
 	if x.number == r {
 		return

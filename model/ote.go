@@ -109,9 +109,9 @@ func orthogonal(s, columns int, kind float64) initial.Distribution {
 	}
 }
 
-// orthonormalise applies the Gram–Schmidt process to the rows of v, which begin columns entries
-// apart. It writes the result to u and the norms before the divisions to norms. u is s × s for s =
-// len(norms).
+// orthonormalise applies the Gram–Schmidt process to the rows of v. Row i begins at entry
+// i·columns. It writes the result to u and the norms before the divisions to norms. u is s × s for
+// s = len(norms).
 func orthonormalise(u, norms []float64, v []float32, columns int) {
 	s := len(norms)
 	for i := range s {

@@ -62,8 +62,9 @@ func (m *seekModel) segment(row []float32, i int) []float32 {
 	return row[i*m.config.Dim:][:m.config.Dim]
 }
 
-// meets returns the candidate's segment in the product of the relation's odd segment x and the
-// anchor's segment y, for queries of one side, and the sign of the product.
+// meets returns the index of the candidate's segment that the score multiplies by the relation's
+// odd segment x and the anchor's segment y, for queries of one side. It also returns the sign of
+// this product.
 func (m *seekModel) meets(side kg.Side, x, y int) (segment int, sign float64) {
 	switch {
 	case side == kg.Tail && x+y >= m.segments:

@@ -28,7 +28,7 @@ func someBackend(t *testing.T) *kernel.Backend {
 	return backends[0]
 }
 
-// vector returns first followed by n − 1 times rest.
+// vector returns n entries: the value first once, and then the value rest n − 1 times.
 func vector(n int, first, rest float64) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -94,7 +94,8 @@ func TestSlackOfSums(t *testing.T) {
 	}
 }
 
-// The changes that a model measures when it rounds to float32 may all have the same sign.
+// The errors from rounding ψ and φ to float32 may all have the same sign. The error of a score is
+// then nearly as large as the slack.
 func TestSlackOfChanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 4))
 	some := func(n int) func() []float32 {
@@ -185,8 +186,8 @@ func TestSlackOfProducts(t *testing.T) {
 	ratio.Check(t, 0.98)
 }
 
-// In TransR-L1, ψ and φ change when they are rounded to float32. With the L2 norm, one coordinate of
-// the distance is 1, and every sum of the reference loses half a unit in the last place.
+// In TransR-L1, ψ and φ change when they are rounded to float32. In TransH-L2, the first coordinate
+// of the difference is 1, and every sum of the reference loses half a unit in the last place.
 func TestSlackOfProjections(t *testing.T) {
 	check := func(c Config, tensors [][]float32, ratio *exactly.Ratio) {
 		c.Entities, c.Relations = 2, 1

@@ -64,7 +64,7 @@ func (f File) Required() bool {
 	return err == nil
 }
 
-// extensions lists the extensions of stored files.
+// extensions lists the extensions that a file in a data set's folder may have.
 var extensions = []string{".txt", ".txt.gz", ".txt.zst"}
 
 // Find returns the path of the file in a data set's folder, with or without compression, or "" if

@@ -55,7 +55,7 @@ func newClient() *http.Client {
 	}
 }
 
-// statusError is a response with an HTTP status that provides no file.
+// statusError is a response whose HTTP status is an error.
 type statusError struct {
 	address string
 	code    int

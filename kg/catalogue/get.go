@@ -103,8 +103,8 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		return result, err
 	}
 	defer s.close()
-	// Look again, because another process may have fetched the data set before this one obtained
-	// the lock.
+	// Look again, because another process may have fetched the data set before this process
+	// obtained the lock.
 	if missing, err = d.Missing(result.Dir); err != nil || len(missing) == 0 {
 		return result, err
 	}

@@ -155,7 +155,8 @@ func (s *staging) done(ctx context.Context, part string, err error) error {
 	return errors.Join(err, discardPart(part))
 }
 
-// unpack stages the files that the archive at path contains. Messages name the origin.
+// unpack stages the files that the archive at path contains. Messages name the origin instead of
+// the path.
 func (s *staging) unpack(ctx context.Context, files []File, path, origin string) error {
 	archive, err := input.Open(ctx, path) // ctx also interrupts the skipping of a long member
 	if err != nil {

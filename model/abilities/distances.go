@@ -203,7 +203,7 @@ var modE = grid{
 	relation: func(s step) map[string][]float64 { return map[string][]float64{"relation": powers(s.u, s.v)} },
 }
 
-// powers returns powers of two.
+// powers returns 2ⁿ for each exponent n.
 func powers(exponents ...int) []float64 {
 	list := make([]float64, len(exponents))
 	for i, n := range exponents {

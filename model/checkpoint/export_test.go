@@ -76,7 +76,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportForeign exports the checkpoints of other tools.
+// TestExportForeign checks that the checkpoints of other tools, exported as npy, open with the same
+// parameters, configuration and labels.
 func TestExportForeign(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		c, err := checkpoint.Open(t.Context(), dir)
