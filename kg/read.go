@@ -51,8 +51,8 @@ func Installed() ([]string, error) {
 	return names, nil
 }
 
-// Open reads a data set. If dataset contains a path separator, it is the path of a folder;
-// otherwise it is the name of a folder in DataDir.
+// Open reads a data set. If dataset is ".", ".." or contains a path separator, it is the path of a
+// folder; otherwise it is the name of a folder in DataDir.
 //
 // The folder contains at least one of the splits train, valid and test, as tab-separated text
 // (.txt) or N-Triples (.nt). Files of either format may be compressed (.gz, .zst). Open numbers

@@ -24,7 +24,7 @@ import (
 // that it is not.
 var compressions = []string{"", ".gz", ".zst"}
 
-// maxLine is the length in bytes of the longest line that a reader accepts.
+// maxLine is the length in bytes of the longest line that a reader accepts, including its line end.
 const maxLine = 1 << 18
 
 // maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command

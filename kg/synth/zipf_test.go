@@ -43,7 +43,8 @@ func TestZipfHonoursSizes(t *testing.T) {
 	})
 }
 
-// Zipf generates graphs at the limits of the sizes, where few choices are left.
+// Zipf refuses sizes just beyond its limits, and generates graphs at the limits, where few choices
+// are left.
 func TestZipfAtItsLimits(t *testing.T) {
 	for _, cfg := range []Config{
 		{Entities: 2, Relations: 3, Train: 2, Valid: 1, Test: 1},

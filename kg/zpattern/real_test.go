@@ -19,9 +19,9 @@ func countCases(values []Value) (n [NumCases]int) {
 	return n
 }
 
-// The counts of cases equal the published table, except the count of neutral cases of WN18RR, in
-// which the table transposes two digits. The table prints 2,679 instead of 2,697, although the
-// cases must add up to the 3,134 test triples.
+// With the convention paper, the counts of cases equal the published table, except the count of
+// neutral cases of WN18RR, in which the table transposes two digits. The table prints 2,679 instead
+// of 2,697, although the cases must add up to the 3,134 test triples.
 func TestPublishedCases(t *testing.T) {
 	for _, want := range []struct {
 		data       string

@@ -88,7 +88,7 @@ func (s *Sampler) Sample(
 	return s.look(dst, q, from, back), size
 }
 
-// mark flags the candidates and counts the candidates of every e₃.
+// mark flags the candidates. For every e₃, it counts the candidates to which e₃ leads.
 func (s *Sampler) mark(back *adjacency, candidates []int32) {
 	for _, e := range candidates {
 		t, ok := back.find(e)

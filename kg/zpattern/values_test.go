@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The values of all possible triples, on both sides and in both conventions, agree with an
-// enumeration.
+// The values of random triples and of all training triples, on both sides and in both conventions,
+// agree with an enumeration.
 func TestValuesAgreeWithEnumeration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	cases := map[Case]int{}

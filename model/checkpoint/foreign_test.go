@@ -415,7 +415,8 @@ func TestForeignVocabulariesGiven(t *testing.T) {
 	assert.ErrorContains(t, err, "has both entities.dict and entities.tsv, which may number the entities differently")
 }
 
-// OpenKE's files do not contain the name of the model, so the file name must contain it.
+// OpenKE's files of TransE, DistMult and HolE do not say which of these models they hold, so the
+// file name must contain the name of the model.
 func TestForeignOpenKE(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	dir := filepath.Join(t.TempDir(), "openke")
@@ -437,7 +438,7 @@ func TestForeignOpenKE(t *testing.T) {
 	}
 }
 
-// A stray file does not change the tool of a folder.
+// A stray file of another tool does not change the format of a folder.
 func TestForeignStrayFile(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	dir := filepath.Join(t.TempDir(), "rotate")
