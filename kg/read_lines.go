@@ -42,7 +42,7 @@ type lines struct {
 	advance func(lines int64)
 }
 
-// readFile opens a text file, compressed or not, and passes its lines to read.
+// readFile opens a text file, compressed or not, and passes its lines to the function read.
 func (o opening) readFile(ctx context.Context, path string, read func(*lines) error) error {
 	f, err := input.Open(ctx, path)
 	if err != nil {

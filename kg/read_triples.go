@@ -93,7 +93,7 @@ func trimCompression(path string) string {
 	return path
 }
 
-// readTriples calls add with the labels of each line head<TAB>relation<TAB>tail.
+// readTriples calls the function add with the labels of each line head<TAB>relation<TAB>tail.
 func readTriples(l *lines, add func(head, relation, tail []byte) error) error {
 	var fields [3][]byte
 	for {

@@ -125,7 +125,7 @@ func (b *batchNorm) total(
 	return err
 }
 
-// forward writes the normalised rows of in to out.
+// forward writes the normalised rows of the matrix in to the matrix out.
 func (b *batchNorm) forward(ctx context.Context, out, in linalg.Matrix) error {
 	b.rows = in.Rows
 	err := b.total(ctx, func(row, c int) (sum, _ float64) {
@@ -165,8 +165,8 @@ func (b *batchNorm) forward(ctx context.Context, out, in linalg.Matrix) error {
 // inverse returns 1/√(variance + ε) for a channel, with the variance in the last call of forward.
 func (b *batchNorm) inverse(c int) float64 { return 1 / math.Sqrt(b.squares[c]+normEpsilon) }
 
-// backward writes the gradients of the rows of in to dIn, which may be dOut, and the gradients of
-// scale and shift to dScale and dShift. in holds the rows of the last call of forward.
+// backward writes the gradients of the rows of the matrix in to dIn, which may be dOut, and the
+// gradients of scale and shift to dScale and dShift. in holds the rows of the last call of forward.
 //
 // With s = 1/√(variance + ε), x̂ = s(x − mean) and means over all entries of the channel,
 // ∂x = scale · s (∂y − mean(∂y) − x̂ mean(∂y x̂)).

@@ -363,8 +363,8 @@ type convScratch struct {
 // weight times the image, shifted by the position of the weight. The last row has no such entries.
 func (s convSizes) wide() int { return (s.mapHeight()-1)*s.width + s.mapWidth() }
 
-// taps calls visit for each weight of a filter, with the index of the pixel that the weight
-// multiplies in the first entry of the feature map.
+// taps calls the function visit for each weight of a filter, with the index of the pixel that the
+// weight multiplies in the first entry of the feature map.
 func (s convSizes) taps(visit func(weight, pixel int)) {
 	for i := range s.filterHeight {
 		for j := range s.filterWidth {

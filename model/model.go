@@ -91,7 +91,7 @@ type Model interface {
 }
 
 // Worker computes the vectors and reference scores of a model. It has scratch memory, is not safe
-// for concurrent use, and allocates at most in its first calls.
+// for concurrent use, and allocates memory only in its first calls.
 type Worker interface {
 	// Features writes φ of the entities, as candidates on the given side of relation, to the rows
 	// of phi. It also writes their sizes n ≥ 0 to sizes; the slacks of Queries are polynomials in

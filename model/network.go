@@ -89,7 +89,8 @@ func relationRuns(runs []relationRun, queries []kg.Query) []relationRun {
 	return runs
 }
 
-// normalise writes the normalised rows of in to out. If b is nil, it copies the rows unchanged.
+// normalise writes the normalised rows of the matrix in to the matrix out. If b is nil, it copies
+// the rows unchanged.
 func (b *batchNorm) normalise(ctx context.Context, out, in linalg.Matrix) error {
 	if b != nil {
 		return b.forward(ctx, out, in)

@@ -180,8 +180,8 @@ func (m *seekModel) Training() Training {
 	}
 }
 
-// pairs calls visit for every term of the score: segment x of the relation times segment y of the head
-// times segment z of the tail, with a sign.
+// pairs calls the function visit for every term of the score: segment x of the relation times
+// segment y of the head times segment z of the tail, with a sign.
 func (m *seekModel) pairs(visit func(x, y, z int, sign float32)) {
 	for x := range m.segments {
 		for y := range m.segments {

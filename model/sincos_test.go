@@ -120,7 +120,7 @@ func TestSinCosOfSmall(t *testing.T) {
 	}
 }
 
-// Every build gives the same bits.
+// The hash of many results is the same for every build, because every build gives the same bits.
 func TestSinCosBits(t *testing.T) {
 	h := uint64(14695981039346656037)
 	rng := rand.New(rand.NewPCG(3, 4))

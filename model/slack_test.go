@@ -130,8 +130,8 @@ func TestSlackOfChanges(t *testing.T) {
 }
 
 // In TransE-L2, every sum of the reference loses half a unit in the last place, and every sum of
-// ‖e‖² in the features gains as much. The first coordinates of the candidate and the anchor differ
-// by 1 and are share and share − 1.
+// ‖e‖² in the features gains as much. The first coordinate is share for the candidate and share − 1
+// for the anchor, so these coordinates differ by 1.
 func TestSlackOfSquares(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)

@@ -35,8 +35,8 @@ func fixtureFolders(t *testing.T) (folders []string) {
 	return folders
 }
 
-// Open reads a folder in the format of its tool, or returns an error that names the unsupported
-// model.
+// Open reads a folder in the format of its tool, or returns an error that says that mquine cannot
+// rank the model.
 func TestForeignFormats(t *testing.T) {
 	tools := map[string]string{
 		"rotate": "rotate", "kbc": "kbc", "dura": "dura", "libkge": "libkge", "dglke": "dglke", "pykeen": "pykeen",
@@ -65,7 +65,8 @@ func TestForeignFormats(t *testing.T) {
 	assert.Positive(t, read)
 }
 
-// A converted checkpoint has the same parameters as the folder from which it was converted.
+// A checkpoint that was saved from a folder of another tool has the parameters, configuration and
+// labels of this folder.
 func TestForeignSave(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		c, err := checkpoint.Open(t.Context(), dir)
