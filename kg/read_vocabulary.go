@@ -132,7 +132,8 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 	return v, nil
 }
 
-// skipFirst reads the line before the entries, if the layout has one, and returns the number in it.
+// skipFirst reads the line before the entries, if the layout has one. It returns the number of
+// labels in this line, or 0 if the line is a header.
 func (l *lines) skipFirst(layout VocabularyLayout) (count int, err error) {
 	if !layout.Count && !layout.Header {
 		return 0, nil

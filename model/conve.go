@@ -131,7 +131,7 @@ func convSizesOf(c Config) convSizes {
 	return s
 }
 
-// mapHeight and mapWidth return the sizes of a feature map.
+// mapHeight and mapWidth return the extents of a feature map.
 func (s convSizes) mapHeight() int { return s.height - s.filterHeight + 1 }
 func (s convSizes) mapWidth() int  { return s.width - s.filterWidth + 1 }
 

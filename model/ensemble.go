@@ -22,8 +22,8 @@ type Member struct {
 	Model Model
 	// Weight is the factor of the member's score. It is finite and not negative.
 	Weight float64
-	// Entities and Relations hold the member's identifiers of the entities and relations of the
-	// ensemble, each once. Nil means the same identifiers.
+	// Entities[e] and Relations[r] are the member's identifiers of entity e and relation r of the
+	// ensemble. Each identifier occurs once. Nil means the same identifiers.
 	Entities, Relations []int32
 }
 

@@ -16,8 +16,8 @@ import (
 
 // TestExpressiveBoundary tries candidates whose x₁ differs from the width δ_h by a few units in the
 // last place. The comparison of ψ and φ must leave a pair undecided or agree with the reference
-// score within the slack. It then uses the same formula as the reference score, because the two
-// formulas differ by far more than the slack.
+// score within the slack. Agreement shows that both use the same formula, because the two formulas
+// differ by far more than the slack.
 func TestExpressiveBoundary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(46, 1))
 	inside, outside, undecided := 0, 0, 0

@@ -77,7 +77,7 @@ type relationRun struct {
 	relation    int32
 }
 
-// relationRuns appends the runs of queries to runs.
+// relationRuns appends the runs in queries to the slice runs.
 func relationRuns(runs []relationRun, queries []kg.Query) []relationRun {
 	for i, q := range queries {
 		if n := len(runs); n > 0 && runs[n-1].relation == q.Relation {

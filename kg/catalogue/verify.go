@@ -111,7 +111,7 @@ func (f File) readStored(ctx context.Context, path, name string, w io.Writer) (l
 	return f.copyText(ctx, w, stored, name)
 }
 
-// mismatchError means that a file differs from the file in the catalogue.
+// mismatchError means that a file differs from its description in the catalogue.
 type mismatchError struct{ what string }
 
 func mismatch(format string, args ...any) error {

@@ -24,8 +24,8 @@ import (
 type Sampler struct {
 	index *Index
 	flags []uint8 // by answer
-	// For every e₃ that leads to a candidate, candidates counts the candidates to which e₃ leads,
-	// and shared counts the known answers to the query to which e₃ leads.
+	// For every e₃ that leads to a candidate, candidates holds the number of candidates to which e₃
+	// leads, and shared the number of the query's known answers to which e₃ leads.
 	candidates, shared sparse
 	marked             []int32  // answers with a flag
 	first              []int32  // the e₂ of S_Z

@@ -324,7 +324,8 @@ var housePermutations = literal(4, map[string]float64{model.Group: 4, model.Refl
 		},
 	})
 
-// matrixPermutations has diagonal matrices and T = PᵀHP, with Rʰ = Rᵗ = P for permutations P.
+// matrixPermutations represents entities as diagonal matrices. With Rʰ = Rᵗ = P for a permutation
+// matrix P, a true triple has T = PᵀHP.
 var matrixPermutations = func() construction {
 	rows := map[string][][]float64{"relation.head": permutations, "relation.tail": permutations}
 	for _, x := range permuted {

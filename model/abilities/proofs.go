@@ -13,7 +13,8 @@ const (
 	// apart is the least distance that a check accepts for a false triple. For products, it is the
 	// least accepted difference between the scores of true and false triples.
 	apart = 1.0 / 16
-	// stretch bounds the distance of a conclusion by the sum of the distances of its premises.
+	// stretch is the largest accepted ratio of the distance of a conclusion to the sum of the
+	// distances of its premises.
 	stretch = 4
 	// rounding is the relative error that a check of an exact inequality allows.
 	rounding = 1e-5

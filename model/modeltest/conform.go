@@ -405,8 +405,8 @@ func (s Subject) sizes(t *testing.T) {
 	}
 }
 
-// initial checks random models: a seed determines them, their parameters are finite, and entities
-// differ.
+// initial checks random models: a seed determines them, their parameters are finite, and two
+// entities differ.
 func (s Subject) initial(t *testing.T) {
 	random := func(seed uint64) model.Model {
 		c := model.Config{Model: s.Spec.Name, Dim: 5, Entities: 20, Relations: 4, Reciprocal: s.Reciprocal}
