@@ -52,8 +52,8 @@ func (t Tower) Terms() int {
 }
 
 // Dependence says what the features of a candidate depend on besides the entity. Accordingly, a
-// ranking prepares the candidates once, or once for each side, for each relation or for each pair
-// of a relation and a side.
+// ranking prepares the candidates once in all, once for each side, once for each relation, or once
+// for each pair of a relation and a side.
 type Dependence uint8
 
 // The possible dependences. OnEntity, the zero value, means that features depend on the entity

@@ -55,7 +55,7 @@ var (
 // ignores the option Start.Cross.
 var matrixStart = Starting{Scaled: matrixEntity, Cross: crossMatrix}
 
-// maxMatrixDim limits d, and thereby the duration of a product of d × d matrices.
+// maxMatrixDim limits d, because the duration of a product of d × d matrices grows with d³.
 const maxMatrixDim = 512
 
 // The names of the entity parameter and of Rᶜ.

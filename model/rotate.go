@@ -71,7 +71,7 @@ type rotatEWorker struct {
 	last     lastQuery
 }
 
-// Feature interleaves the entity's row. The size is Σ|e_i|.
+// Feature interleaves the real and imaginary parts in the entity's row. The size is Σ|e_i|.
 func (w *rotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := w.Row(entityTable, e)
 	interleave(phi, row)
