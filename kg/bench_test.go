@@ -30,8 +30,8 @@ func BenchmarkNewIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswers looks up the queries of random triples, so it often looks up entities with many
-// triples.
+// BenchmarkAnswers looks up the answers to queries of randomly drawn triples, so entities with many
+// triples are often the anchors.
 func BenchmarkAnswers(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "skewed"} {
 		b.Run(name, func(b *testing.B) {
@@ -56,7 +56,8 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 }
 
-// benchmarkGraph returns a real data set, or a generated, skewed one as large as YAGO3-10.
+// benchmarkGraph returns the data set with the given name. For "skewed", it generates a graph as
+// large as YAGO3-10 in which few entities and relations have most of the triples.
 func benchmarkGraph(b *testing.B, name string) *Graph {
 	if name != "skewed" {
 		return realDataset(b, name)

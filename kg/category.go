@@ -5,10 +5,10 @@ import "github.com/mquine/mquine/internal/text"
 // Category is the cardinality of a relation, heads first: in a 1-N relation, each tail has one head
 // and each head has many tails.
 //
-// Many means more than 1.5 on average (Bordes et al., NIPS 2013). The averages are over the
-// distinct queries of the training split: tails of (head, relation, ?) and heads of (?, relation,
-// tail). Tools differ in the splits that they count, and in whether 1.5 itself is many. Category
-// follows LibKGE. A relation without training triples is 1-1.
+// Many means more than 1.5 on average (Bordes et al., NIPS 2013). The averages are the numbers of
+// tails per distinct query (head, relation, ?) and of heads per distinct query (?, relation, tail)
+// in the training split. Tools differ in the splits that they count, and in whether 1.5 itself is
+// many. Category follows LibKGE. A relation without training triples is 1-1.
 type Category uint8
 
 const (

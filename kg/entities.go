@@ -161,8 +161,8 @@ func (t *Types) name(kind, readable string) {
 	t.named[readable] = kind
 }
 
-// Members returns the entities of a type, given its identifier or its readable name. They may repeat.
-// A type without entities is an error.
+// Members returns the entities of a type, given its identifier or its readable name. Entities may
+// repeat. A type without entities is an error.
 func (t *Types) Members(name string) ([]int32, error) {
 	members, ok := t.members[name]
 	if !ok {

@@ -38,7 +38,7 @@ func (x *Index) Bytes() (n int64) {
 	return n
 }
 
-// Answers returns the known answers of q. Both slices are empty if there are none. Answers does not
+// Answers returns the known answers to q. Both slices are empty if there are none. Answers does not
 // allocate.
 func (x *Index) Answers(q Query) Answers {
 	a := &x.sides[q.Side]
@@ -81,7 +81,8 @@ func (a *adjacency) answers(row int) Answers {
 	return Answers{a.entities[first:last:last], a.splits[first:last:last]}
 }
 
-// newAdjacency sorts keys by relation, answer and split, which occupy these bits.
+// newAdjacency sorts keys that consist of a relation, an answer and a split, from the highest bits
+// to the lowest.
 const (
 	answerShift   = 2                // the split is in the bits below
 	relationShift = answerShift + 31 // the answer, a non-negative int32, is in the bits below
@@ -136,9 +137,9 @@ func newAdjacency(g *Graph, side Side) adjacency {
 // bucketByAnchor returns the keys of all triples, grouped by anchor but not sorted otherwise. The
 // keys of anchor a are at bounds[a] to bounds[a+1] − 1.
 func bucketByAnchor(g *Graph, side Side) (keys []uint64, bounds []uint32) {
-	// This is a counting sort. The counts are stored two places higher, so after the prefix sums
-	// bounds[a+1] is the start of bucket a. Filling the bucket advances bounds[a+1] to the end of
-	// the bucket.
+	// This is a counting sort. The count of bucket a is stored in bounds[a+2], so after the prefix
+	// sums bounds[a+1] is the start of bucket a. Filling the bucket advances bounds[a+1] to the end
+	// of the bucket.
 	bounds = make([]uint32, g.Entities.Len()+2)
 	total := 0
 	for _, triples := range g.Splits {

@@ -38,7 +38,7 @@ func TestReadLabels(t *testing.T) {
 	}
 }
 
-// The digest of a graph is the digest of its files, and does not depend on identifiers.
+// The digest of a graph is the digest of its joined files, and does not depend on identifiers.
 func TestGraphSHA256(t *testing.T) {
 	dir := t.TempDir()
 	for split, text := range map[string]string{

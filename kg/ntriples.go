@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// readNTriples calls add with the labels of each statement of an N-Triples document (W3C
-// Recommendation of 25 February 2014). Equal terms have equal labels, however they are escaped, and
-// different terms have different labels:
+// readNTriples calls the function add with the labels of each statement of an N-Triples document
+// (W3C Recommendation of 25 February 2014). Equal terms have equal labels, however they are
+// escaped, and different terms have different labels:
 //
 //   - the label of an IRI is the IRI without angle brackets and with its escapes resolved;
 //   - the label of a blank node is _:name, and a name identifies the same node in all files of a

@@ -121,7 +121,8 @@ func TestOpenReadsNTriples(t *testing.T) {
 	assert.ErrorContains(t, err, "train.nt:1: tail: label is not valid UTF-8")
 }
 
-// Literals differ if and only if their labels do, and a label is the literal in N-Triples.
+// The label of a literal is a literal of N-Triples that gives the same label again, and the label
+// determines the text.
 func TestLiteralLabelsAreCanonical(t *testing.T) {
 	character := rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune("\x00\t\n\r\"\\'\x7f\u0080é😀")))
 	rapid.Check(t, func(rt *rapid.T) {

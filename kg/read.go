@@ -51,8 +51,8 @@ func Installed() ([]string, error) {
 	return names, nil
 }
 
-// Open reads a data set. If dataset contains a path separator, it is the path of a folder;
-// otherwise it is the name of a folder in DataDir.
+// Open reads a data set. If dataset is ".", ".." or contains a path separator, it is the path of a
+// folder; otherwise it is the name of a folder in DataDir.
 //
 // The folder contains at least one of the splits train, valid and test, as tab-separated text
 // (.txt) or N-Triples (.nt). Files of either format may be compressed (.gz, .zst). Open numbers
@@ -120,8 +120,8 @@ func newOpening(options ...OpenOption) opening {
 	return o
 }
 
-// vocabulary reads a vocabulary file in the format of its name. It returns nil if the path is
-// empty.
+// vocabulary reads a vocabulary file in the format that its name implies. It returns nil if the
+// path is empty.
 func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
 	if path == "" {
 		return nil, nil
@@ -188,7 +188,8 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 	return nil
 }
 
-// addAll adds the labels of part to whole and returns their identifiers in whole.
+// addAll adds the labels of the vocabulary part to the vocabulary whole. It returns the labels'
+// identifiers there.
 func addAll(whole, part *Vocabulary) []int32 {
 	ids := make([]int32, part.Len())
 	for i, label := range part.Labels() {
@@ -197,8 +198,8 @@ func addAll(whole, part *Vocabulary) []int32 {
 	return ids
 }
 
-// Folder returns the folder of a data set, which must exist: dataset itself if it contains a path
-// separator, otherwise the folder of that name in DataDir.
+// Folder returns the folder of a data set, which must exist: dataset itself if it is ".", ".." or
+// contains a path separator, otherwise the folder of that name in DataDir.
 func Folder(dataset string) (string, error) {
 	switch {
 	case dataset == "":
@@ -235,7 +236,7 @@ func unknownDataset(name, parent string) error {
 		"or set MQUINE_DATA to the folder that contains it", name, parent, there)
 }
 
-// folder is a folder and the names of its files.
+// folder holds the path of a folder and the names of its files.
 type folder struct {
 	dir   string
 	names map[string]bool

@@ -13,7 +13,8 @@ import (
 type limits struct {
 	// triples bounds a split, and labels bounds a vocabulary.
 	triples, labels int
-	// A compressed file may expand to expanded bytes or to ratio times its size, whichever is more.
+	// The text of a compressed file may have the number of bytes in expanded, or ratio times as
+	// many bytes as the file, whichever is more.
 	expanded, ratio int64
 }
 
@@ -22,7 +23,7 @@ type limits struct {
 var defaultLimits = limits{triples: 1 << 30, labels: math.MaxInt32, expanded: 1 << 28, ratio: 100}
 
 // bound returns a reader of a compressed file's text. The reader fails with an expansionError if
-// the text is too long. A negative size is unknown and sets no limit.
+// the text is too long. If size is negative, the size of the file is unknown and there is no limit.
 func (l limits) bound(text io.Reader, path string, size int64) io.Reader {
 	if !isCompressed(path) || size < 0 {
 		return text
@@ -31,7 +32,7 @@ func (l limits) bound(text io.Reader, path string, size int64) io.Reader {
 	return &boundedReader{text, most, expansionError{most, l.ratio}}
 }
 
-// boundedReader returns the error tooLong if a text has more than left bytes.
+// boundedReader fails with the error tooLong if a text is longer than the number of bytes in left.
 type boundedReader struct {
 	io.Reader
 	left    int64

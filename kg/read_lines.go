@@ -24,7 +24,7 @@ import (
 // that it is not.
 var compressions = []string{"", ".gz", ".zst"}
 
-// maxLine is the length in bytes of the longest line that a reader accepts.
+// maxLine is the length in bytes of the longest line that a reader accepts, including its line end.
 const maxLine = 1 << 18
 
 // maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command
@@ -42,7 +42,7 @@ type lines struct {
 	advance func(lines int64)
 }
 
-// readFile opens a text file, compressed or not, and passes its lines to read.
+// readFile opens a text file, compressed or not, and passes its lines to the function read.
 func (o opening) readFile(ctx context.Context, path string, read func(*lines) error) error {
 	f, err := input.Open(ctx, path)
 	if err != nil {

@@ -11,8 +11,8 @@ type OpenProgress struct {
 	Lines int64
 }
 
-// ReportProgress makes Open call report before the first line, after every 65,536 lines of a file
-// and at the end of every file. Calls do not overlap. A nil report is allowed.
+// ReportProgress makes Open call the function report before the first line, after every 65,536
+// lines of a file and at the end of every file. Calls do not overlap. A nil report is allowed.
 func ReportProgress(report func(OpenProgress)) OpenOption {
 	return func(o *opening) {
 		if report != nil {

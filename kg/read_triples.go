@@ -71,7 +71,7 @@ func number(v *Vocabulary, label []byte, given bool) (int32, error) {
 	return v.Add(string(label)), nil
 }
 
-// readTripleFile reads a file of triples in the format of its name.
+// readTripleFile reads a file of triples in the format that its name implies.
 func (o opening) readTripleFile(
 	ctx context.Context, path string, entities, relations *Vocabulary,
 ) (tripleTable, error) {
@@ -93,7 +93,7 @@ func trimCompression(path string) string {
 	return path
 }
 
-// readTriples calls add with the labels of each line head<TAB>relation<TAB>tail.
+// readTriples calls the function add with the labels of each line head<TAB>relation<TAB>tail.
 func readTriples(l *lines, add func(head, relation, tail []byte) error) error {
 	var fields [3][]byte
 	for {

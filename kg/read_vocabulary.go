@@ -39,8 +39,8 @@ func ReadVocabularyLayout(ctx context.Context, path string, layout VocabularyLay
 	return v, err
 }
 
-// ParseVocabulary is like ReadVocabulary, but reads uncompressed text. Errors refer to the text as
-// name.
+// ParseVocabulary is like ReadVocabulary, but reads uncompressed text. Errors call the text by the
+// given name.
 func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabulary, error) {
 	return readNumbered(newLines(ctx, name, text))
 }
@@ -132,7 +132,8 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 	return v, nil
 }
 
-// skipFirst reads the line before the entries, if the layout has one, and returns the number in it.
+// skipFirst reads the line before the entries, if the layout has one. It returns the number of
+// labels in this line, or 0 if the line is a header.
 func (l *lines) skipFirst(layout VocabularyLayout) (count int, err error) {
 	if !layout.Count && !layout.Header {
 		return 0, nil

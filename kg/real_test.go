@@ -38,8 +38,8 @@ func realData(tb testing.TB) string {
 	return dir
 }
 
-// The manifest gives the counts, loops and unseen entities that another program found. They equal
-// the statistics of every complete data set.
+// The statistics of every complete data set equal the counts, loops and unseen entities in the
+// manifest, which another program found.
 func TestRealDatasetsHaveTheirPublishedCounts(t *testing.T) {
 	type properties struct {
 		Loops  map[string]int `json:"loops"`

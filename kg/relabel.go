@@ -8,9 +8,9 @@ import (
 )
 
 // Relabel returns the graph with the identifiers of different vocabularies, usually a checkpoint's.
-// It matches labels. If the vocabularies lack labels of the graph, the error counts them and names
-// the first five. Entities that are only in the vocabularies stay candidates, and Notes counts
-// them.
+// It matches entities and relations by their labels. If the vocabularies lack labels of the graph,
+// the error counts them and names the first five. Entities that are only in the vocabularies stay
+// candidates, and Notes counts them.
 func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	entityOf, err := translate(g, "entity", "entities", g.Entities, entities)
 	if err != nil {

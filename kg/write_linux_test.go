@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A limit on the size of files makes a write fail halfway, like a full disk.
+// If a write fails halfway, Write leaves no folder and WriteVocabulary leaves the old file. A limit
+// on the size of files makes the writes fail, like a full disk.
 func TestWriteFailsWholly(t *testing.T) {
 	// The limit is far above the size of the files that go test writes at the same time.
 	const limit = 1 << 19

@@ -131,7 +131,7 @@ func convSizesOf(c Config) convSizes {
 	return s
 }
 
-// mapHeight and mapWidth return the sizes of a feature map.
+// mapHeight and mapWidth return the extents of a feature map.
 func (s convSizes) mapHeight() int { return s.height - s.filterHeight + 1 }
 func (s convSizes) mapWidth() int  { return s.width - s.filterWidth + 1 }
 
@@ -206,7 +206,7 @@ type convEWorker struct {
 	dense               []float32 // transposed: a row holds the weights of an input
 
 	image, maps, out []float64
-	last             []float64 // [1, x] of the query that the field of remembers
+	last             []float64 // [1, x] of the remembered query (see of)
 	of               lastQuery
 }
 
@@ -363,8 +363,8 @@ type convScratch struct {
 // weight times the image, shifted by the position of the weight. The last row has no such entries.
 func (s convSizes) wide() int { return (s.mapHeight()-1)*s.width + s.mapWidth() }
 
-// taps calls visit for each weight of a filter, with the index of the pixel that the weight
-// multiplies in the first entry of the feature map.
+// taps calls the function visit for each weight of a filter, with the index of the pixel that the
+// weight multiplies in the first entry of the feature map.
 func (s convSizes) taps(visit func(weight, pixel int)) {
 	for i := range s.filterHeight {
 		for j := range s.filterWidth {

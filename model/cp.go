@@ -82,8 +82,8 @@ func (m *cpModel) Reference(q kg.Query, e int32) float64 {
 // The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the whole rows h and t; n3 has
 // Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖ψ‖² of both queries.
 //
-// A step may ask for heads and for tails, so φ is the whole row [a, b], and ψ has zeros for the half
-// that a query does not use. A model that answers tail queries only has φ = b.
+// A step may ask for heads and for tails, so φ is the whole row [a, b], and ψ has zeros for the
+// half that a query does not use. A model that answers only tail queries has φ = b.
 
 func (m *cpModel) Training() Training {
 	width := 2 * m.config.Dim

@@ -43,8 +43,7 @@ func TestDihedralGroup(t *testing.T) {
 	}
 }
 
-// The gradient of the weights is the gradient of Σ_m p_m hᵀD_m t, where p is the softmax of the
-// weights.
+// The weights get the gradient of Σ_m p_m hᵀD_m t, where p is the softmax of the weights.
 func TestStraightThrough(t *testing.T) {
 	const k, order = 5, 4
 	m := random(t, "dihedral", k, 2, 1, 1, 7).(*dihEdralModel)

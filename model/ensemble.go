@@ -22,8 +22,8 @@ type Member struct {
 	Model Model
 	// Weight is the factor of the member's score. It is finite and not negative.
 	Weight float64
-	// Entities and Relations hold the member's identifiers of the entities and relations of the
-	// ensemble, each once. Nil means the same identifiers.
+	// Entities[e] and Relations[r] are the member's identifiers of entity e and relation r of the
+	// ensemble. Each identifier occurs once. Nil means the same identifiers.
 	Entities, Relations []int32
 }
 
@@ -194,8 +194,8 @@ func beforeRounding(x []float32) float64 {
 // tiny32 is twice the largest change of a number near zero by rounding to float32.
 const tiny32 = 0x1p-149
 
-// baseEntity is the candidate from whose reference score addSlack bounds the reference scores of
-// all others.
+// baseEntity is a candidate. addSlack uses its reference score to bound the reference scores of all
+// other candidates.
 const baseEntity = 0
 
 // Queries writes the members' w ψ one after another.

@@ -56,7 +56,8 @@ func TestEnsembleSlackOfSums(t *testing.T) {
 	ratio.Check(t, 0.91)
 }
 
-// The sums lose as much with MQuinE, whose scores are constants of the query here, because ψ is 0.
+// With MQuinE, every sum after the first loses a quarter of a unit in the last place. The scores
+// are constants of the query here, because ψ is 0.
 func TestEnsembleSlackOfConstants(t *testing.T) {
 	const members = 256
 	var list []Member
@@ -64,7 +65,7 @@ func TestEnsembleSlackOfConstants(t *testing.T) {
 	for i := range members {
 		value := float32(0.5) // the diagonal of a packed triangle is half the matrix's diagonal
 		if i > 0 {
-			value = float32(math.Sqrt(0x1p-54)) / 2 // a little less than half a unit
+			value = float32(math.Sqrt(0x1p-54)) / 2 // (2·value)² is a quarter of a unit in the last place of 1
 		}
 		square := float64(2*value) * float64(2*value)
 		exact -= square

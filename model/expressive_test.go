@@ -14,9 +14,10 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// TestExpressiveBoundary tries candidates whose x₁ differs from the width δ_h by a few roundings.
-// The comparison of ψ and φ must leave a pair undecided or take the same formula as the reference:
-// the two formulas differ by far more than the slack.
+// TestExpressiveBoundary tries candidates whose x₁ differs from the width δ_h by a few units in the
+// last place. The comparison of ψ and φ must leave a pair undecided or agree with the reference
+// score within the slack. Agreement shows that both use the same formula, because the two formulas
+// differ by far more than the slack.
 func TestExpressiveBoundary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(46, 1))
 	inside, outside, undecided := 0, 0, 0

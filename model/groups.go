@@ -29,7 +29,8 @@ var groupSize = &HyperParameter{
 	Fits: divides,
 }
 
-// groupModel holds the parameters of a model with groups of size coordinates.
+// groupModel holds the parameters of a model with groups. The field size is the number of
+// coordinates in a group.
 type groupModel struct {
 	Tables
 	size int
@@ -60,8 +61,8 @@ func (m *groupModel) distance(x, y []float64) float64 {
 	return -sum
 }
 
-// round writes x, rounded to float32, to out. It returns two upper bounds: on the sum of the norms
-// of the groups' changes, and on the sum of the norms of the groups.
+// round writes x, rounded to float32, to out. It returns upper bounds on two sums of norms: the
+// norms of the groups' rounding errors, and the norms of the groups of x.
 func (m *groupModel) round(out []float32, x []float64) (changes, norms float64) {
 	norms = m.norms(x)
 	for ; len(x) > 0; x, out = x[m.size:], out[m.size:] {

@@ -23,9 +23,9 @@ import (
 // x c_t − y s_t. P is the chain over i from 0 of |σ_i|, and Q is the chain of (m_h A − m_t B)². The
 // score is −(w_p P + w_m √Q).
 //
-// Towers: φ holds the triples (τ c_e, τ s_e, m_e), where τ is a power of two. With w = w_p/τ, tail
-// queries have ψ = (w sin α, −w cos α, w_m m_h A, w_m B) with α = (θ_h + θ_r)/2. Head queries have
-// ψ = (w sin α, w cos α, w_m m_t B, w_m A) with α = (θ_r − θ_t)/2.
+// Towers: φ holds (τ c_e, τ s_e, m_e) for each coordinate, where τ is a power of two. With w =
+// w_p/τ, tail queries have ψ = (w sin α, −w cos α, w_m m_h A, w_m B) with α = (θ_h + θ_r)/2. Head
+// queries have ψ = (w sin α, w cos α, w_m m_t B, w_m A) with α = (θ_r − θ_t)/2.
 
 var hake = &Spec{
 	Name: "hake", Score: "γ − w_p Σ|sin((θ_h + θ_r − θ_t)/2)| − w_m ‖m_h∘A − m_t∘B‖", MaxDim: maxVectorDim,
@@ -148,7 +148,7 @@ func newHakeRelation(k int) hakeRelation {
 	return hakeRelation{newPhases(k), make([]float64, k), make([]float64, k), -1}
 }
 
-// use prepares relation r.
+// use computes the numbers of relation r, unless x already holds them.
 func (x *hakeRelation) use(m *hakeModel, r int32) {
 	if x.number == r {
 		return

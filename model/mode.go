@@ -49,7 +49,7 @@ type modEWorker struct {
 	scaled []float64 // e∘r
 }
 
-// scale sets scaled.
+// scale sets w.scaled to e∘r for an entity e.
 func (w *modEWorker) scale(e, relation int32) {
 	r := w.Row(relationTable, relation)
 	for i, v := range w.Row(entityTable, e) {

@@ -52,8 +52,8 @@ func (t Tower) Terms() int {
 }
 
 // Dependence says what the features of a candidate depend on besides the entity. Accordingly, a
-// ranking prepares the candidates once, or once for each side, for each relation or for each pair
-// of a relation and a side.
+// ranking prepares the candidates once in all, once for each side, once for each relation, or once
+// for each pair of a relation and a side.
 type Dependence uint8
 
 // The possible dependences. OnEntity, the zero value, means that features depend on the entity
@@ -91,7 +91,7 @@ type Model interface {
 }
 
 // Worker computes the vectors and reference scores of a model. It has scratch memory, is not safe
-// for concurrent use, and allocates at most in its first calls.
+// for concurrent use, and allocates memory only in its first calls.
 type Worker interface {
 	// Features writes φ of the entities, as candidates on the given side of relation, to the rows
 	// of phi. It also writes their sizes n ≥ 0 to sizes; the slacks of Queries are polynomials in

@@ -89,7 +89,7 @@ func TestSlackOfReference(t *testing.T) {
 	}
 }
 
-// A vector beyond the range of float32 has an infinite slack.
+// A query has an infinite slack if its ψ exceeds the range of float32.
 func TestSlackBeyondFloat32(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		for _, name := range []string{"transe-l1", "rotate"} {

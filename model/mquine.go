@@ -55,7 +55,7 @@ var (
 // ignores the option Start.Cross.
 var matrixStart = Starting{Scaled: matrixEntity, Cross: crossMatrix}
 
-// maxMatrixDim bounds the duration of a product of d × d matrices.
+// maxMatrixDim limits d, because the duration of a product of d × d matrices grows with d³.
 const maxMatrixDim = 512
 
 // The names of the entity parameter and of Rᶜ.
@@ -244,7 +244,8 @@ func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
 	return Slack{kappa * a0 * a0, 2 * kappa * a0 * a1, kappa * a1 * a1}
 }
 
-// query writes ψ and returns the norms of the slack κ(a₀ + a₁n)² (docs/models/mquine.md, "Slack").
+// query writes ψ and returns the norms a₀ and a₁ of the slack κ(a₀ + a₁n)² (docs/models/mquine.md,
+// "Slack").
 func (w *matrixWorker) query(q kg.Query, psi []float32) (a0, a1 float64) {
 	r := w.relation(q.Side, q.Relation)
 	anchorNorm := w.unpack(w.entity, q.Anchor)

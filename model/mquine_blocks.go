@@ -211,8 +211,8 @@ func (w *blockTraining) RelationPenalty(dRelation []float32, r int32, weight flo
 	return sum
 }
 
-// eachMatrix calls f for each matrix of a block. to is the matrix's part of dRelation, and from is
-// its gradient in w.relation.
+// eachMatrix calls f for each matrix of a block. The argument to is the matrix's part of dRelation,
+// and from is the matrix's gradient in w.relation.
 func (w *blockTraining) eachMatrix(dRelation []float32, block int, f func(to, from []float32)) {
 	tensors := len(w.model.tensors) - 1
 	for i := range tensors {

@@ -170,7 +170,7 @@ func TestIdentities(t *testing.T) {
 	})
 }
 
-// In this example, (h, r1, m), (m, r2, t) and (h, r1∘r2, t) hold exactly.
+// In this example, the scores of (h, r1, m), (m, r2, t) and (h, r1∘r2, t) are exactly 0.
 func TestComposition(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		h, mid := diag(1, 2, 4, 8), diag(2, 1, 4, 2)

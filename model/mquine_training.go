@@ -102,8 +102,8 @@ func (w *matrixTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPen
 
 func (w *matrixTraining) End(dRelation []float32) { w.gradient.end(dRelation) }
 
-// EntityPenalty sums over the entries of E. Off the diagonal, E_ij = A_ij occurs twice; on it,
-// E_ii = 2A_ii.
+// EntityPenalty adds the penalties of all entries of E. Off the diagonal, E_ij = A_ij occurs twice;
+// on it, E_ii = 2A_ii.
 func (w *matrixTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
 	a := w.model.Row(entityTable, e)
 	var sum float64

@@ -77,7 +77,7 @@ type relationRun struct {
 	relation    int32
 }
 
-// relationRuns appends the runs of queries to runs.
+// relationRuns appends the runs in queries to the slice runs.
 func relationRuns(runs []relationRun, queries []kg.Query) []relationRun {
 	for i, q := range queries {
 		if n := len(runs); n > 0 && runs[n-1].relation == q.Relation {
@@ -89,7 +89,8 @@ func relationRuns(runs []relationRun, queries []kg.Query) []relationRun {
 	return runs
 }
 
-// normalise writes the normalised rows of in to out. If b is nil, it copies the rows unchanged.
+// normalise writes the normalised rows of the matrix in to the matrix out. If b is nil, it copies
+// the rows unchanged.
 func (b *batchNorm) normalise(ctx context.Context, out, in linalg.Matrix) error {
 	if b != nil {
 		return b.forward(ctx, out, in)

@@ -96,8 +96,8 @@ func TestNegativeVariance(t *testing.T) {
 		"but it must not have negative entries")
 }
 
-// The image of an embedding is at least twice as high as wide, if the dimension has a divisor that
-// allows this.
+// By default, the image of an embedding has the least height that is at least twice its width. In
+// dimension 1, where there is none, the height is 1.
 func TestImageHeight(t *testing.T) {
 	for d, want := range map[int]int{200: 20, 32: 8, 128: 16, 24: 8, 18: 6, 7: 7, 2: 2, 1: 1} {
 		require.Equal(t, want, defaultHeight(d), "dimension %d", d)

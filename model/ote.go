@@ -77,10 +77,10 @@ const (
 	mostExponent = 30
 )
 
-// orthogonal returns the distribution of rows of orthonormal s × s matrices. Each is the result of
-// the Gram–Schmidt process for a matrix with entries uniform in [0, 1), as in the authors' code. A
-// row holds the s rows of each matrix, with the given number of columns. If columns > s, the last
-// column holds scales of the given kind, which are 1.
+// orthogonal returns the distribution of rows that hold orthonormal s × s matrices. Each matrix is
+// the result of the Gram–Schmidt process for a matrix with entries uniform in [0, 1), as in the
+// authors' code. A row holds the s rows of each matrix, with the given number of columns. If
+// columns > s, the last column holds scales of the given kind, which are 1.
 func orthogonal(s, columns int, kind float64) initial.Distribution {
 	return func(ctx context.Context, source *initial.Source, _ []int, values []float32) error {
 		u, norms := make([]float64, s*s), make([]float64, s)
@@ -109,9 +109,9 @@ func orthogonal(s, columns int, kind float64) initial.Distribution {
 	}
 }
 
-// orthonormalise applies the Gram–Schmidt process to the rows of v, which begin columns entries
-// apart. It writes the result to u and the norms before the divisions to norms. u is s × s for s =
-// len(norms).
+// orthonormalise applies the Gram–Schmidt process to the rows of v. Row i begins at entry
+// i·columns. It writes the result to u, and the norm of each row before its division to norms. u is
+// s × s for s = len(norms).
 func orthonormalise(u, norms []float64, v []float32, columns int) {
 	s := len(norms)
 	for i := range s {

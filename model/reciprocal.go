@@ -151,8 +151,8 @@ func (w relationWidths) sum() (n int) {
 	return n
 }
 
-// add adds the gradient of r, or of r⁻¹ if inverse is 1, tensor by tensor to the gradient that
-// holds both.
+// add adds gradient, which belongs to r or, if inverse is 1, to r⁻¹, tensor by tensor to its place
+// in both.
 func (w relationWidths) add(both, gradient []float32, inverse int) {
 	for _, n := range w {
 		to := both[inverse*n:][:n]

@@ -71,7 +71,7 @@ type rotatEWorker struct {
 	last     lastQuery
 }
 
-// Feature interleaves the entity's row. The size is Σ|e_i|.
+// Feature interleaves the real and imaginary parts in the entity's row. The size is Σ|e_i|.
 func (w *rotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := w.Row(entityTable, e)
 	interleave(phi, row)
@@ -100,8 +100,8 @@ func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 
 func (w *rotatEWorker) Reference(q kg.Query, e int32) float64 { return w.moduli(w.rotateHead(q, e)) }
 
-// rotateHead writes h∘r of the triple that completes q with e to re and im. It returns the row of the
-// tail.
+// rotateHead computes h∘r for the triple that completes q with e. It writes the result to re and
+// im, and returns the row of the tail.
 func (w *rotatEWorker) rotateHead(q kg.Query, e int32) (t []float32) {
 	r := w.rotation.of(&w.phaseTable, q.Relation)
 	if q.Side == kg.Tail {

@@ -62,8 +62,9 @@ func (m *seekModel) segment(row []float32, i int) []float32 {
 	return row[i*m.config.Dim:][:m.config.Dim]
 }
 
-// meets returns the candidate's segment in the product of the relation's odd segment x and the
-// anchor's segment y, for queries of one side, and the sign of the product.
+// meets returns the index of the candidate's segment that the score multiplies by the relation's
+// odd segment x and the anchor's segment y, for queries of one side. It also returns the sign of
+// this product.
 func (m *seekModel) meets(side kg.Side, x, y int) (segment int, sign float64) {
 	switch {
 	case side == kg.Tail && x+y >= m.segments:
@@ -179,8 +180,8 @@ func (m *seekModel) Training() Training {
 	}
 }
 
-// pairs calls visit for every term of the score: segment x of the relation times segment y of the head
-// times segment z of the tail, with a sign.
+// pairs calls the function visit for every term of the score: segment x of the relation times
+// segment y of the head times segment z of the tail, with a sign.
 func (m *seekModel) pairs(visit func(x, y, z int, sign float32)) {
 	for x := range m.segments {
 		for y := range m.segments {

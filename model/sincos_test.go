@@ -91,8 +91,8 @@ func TestSinCosWithinOneUlp(t *testing.T) {
 		x := float64(k) * math.Pi / 4
 		angles = append(angles, x, math.Nextafter(x, 0), math.Nextafter(x, math.Inf(1)))
 	}
-	// The float64 number closest to a multiple of π/2, the ends of the range, and the largest phase
-	// of a float32 number.
+	// These are the float64 number closest to a multiple of π/2, the ends of the range, and the
+	// largest phase of a float32 number.
 	angles = append(angles, 0x1.6ac5b262ca1ffp+849, math.MaxFloat64, math.SmallestNonzeroFloat64, 0x1p-1022,
 		math.MaxFloat32*1e30)
 	worst := 0.0
@@ -120,7 +120,7 @@ func TestSinCosOfSmall(t *testing.T) {
 	}
 }
 
-// Every build gives the same bits.
+// The hash of many results is the same for every build, because every build gives the same bits.
 func TestSinCosBits(t *testing.T) {
 	h := uint64(14695981039346656037)
 	rng := rand.New(rand.NewPCG(3, 4))

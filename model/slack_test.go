@@ -28,7 +28,7 @@ func someBackend(t *testing.T) *kernel.Backend {
 	return backends[0]
 }
 
-// vector returns first followed by n − 1 times rest.
+// vector returns n entries: the value first once, and then the value rest n − 1 times.
 func vector(n int, first, rest float64) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -94,7 +94,8 @@ func TestSlackOfSums(t *testing.T) {
 	}
 }
 
-// The changes that a model measures when it rounds to float32 may all have the same sign.
+// The errors from rounding ψ and φ to float32 may all have the same sign. The error of a score is
+// then nearly as large as the slack.
 func TestSlackOfChanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 4))
 	some := func(n int) func() []float32 {
@@ -129,8 +130,8 @@ func TestSlackOfChanges(t *testing.T) {
 }
 
 // In TransE-L2, every sum of the reference loses half a unit in the last place, and every sum of
-// ‖e‖² in the features gains as much. The first coordinates of the candidate and the anchor differ
-// by 1 and are share and share − 1.
+// ‖e‖² in the features gains as much. The first coordinate is share for the candidate and share − 1
+// for the anchor, so these coordinates differ by 1.
 func TestSlackOfSquares(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)
@@ -185,8 +186,8 @@ func TestSlackOfProducts(t *testing.T) {
 	ratio.Check(t, 0.98)
 }
 
-// In TransR-L1, ψ and φ change when they are rounded to float32. With the L2 norm, one coordinate of
-// the distance is 1, and every sum of the reference loses half a unit in the last place.
+// In TransR-L1, ψ and φ change when they are rounded to float32. In TransH-L2, the first coordinate
+// of the difference is 1, and every sum of the reference loses half a unit in the last place.
 func TestSlackOfProjections(t *testing.T) {
 	check := func(c Config, tensors [][]float32, ratio *exactly.Ratio) {
 		c.Entities, c.Relations = 2, 1

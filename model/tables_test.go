@@ -111,7 +111,8 @@ func TestSEEKWithFewSegments(t *testing.T) {
 	}
 }
 
-// The balance of transe-l2 keeps ‖ψ‖‖φ‖ near the score at every scale.
+// The balance of transe-l2 keeps ‖ψ‖‖φ‖ below ten times the size of a typical score at every scale
+// of the parameters.
 func TestBalance(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -48,8 +48,8 @@ type translation struct {
 	distance linalg.DistanceKind // the distance in training
 }
 
-// translate calls out(i, q_i) for every coordinate of the vector q of a query. It returns an upper bound on norm(anchor) +
-// norm(relation).
+// translate calls out(i, q_i) for every coordinate i of a query's vector q. It returns an upper
+// bound on norm(anchor) + norm(relation).
 func (t *translation) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
 	anchor, r := t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation)
 	for i, a := range anchor {

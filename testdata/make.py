@@ -5,8 +5,8 @@ The script needs only Python's standard library and shares nothing with the Go c
 score of every candidate from its definition in float64, and counts ranks one candidate at a time.
 docs/checkpoint.md gives the definitions, and the files of package model give the order of
 operations. Every run writes the same bytes. Functions such as sin and tanh may differ in their last
-bits between C libraries, but these differences do not change a rank here: for each model, the script
-prints the distance between the closest two scores.
+bits between C libraries, but these differences do not change a rank here. As evidence, the script
+prints, for each model, the distance between the closest two different scores of a query.
 """
 
 import json
@@ -17,7 +17,7 @@ import struct
 
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
-# The dimensions. The other models have 11, which is not a multiple of the entries of a register.
+# Dimensions. All other models have dimension 11, which is not a multiple of a register's number of entries.
 DIM = {
     "mquine": 5, "mquade": 5, "rescal": 6, "quate": 3, "duale": 3, "seek": 3, "tucker": 7, "conve": 18,
     "ote": 15, "house": 15,
@@ -31,7 +31,7 @@ MODELS = [
     "mquine", "mquade", "transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate",
     "rescal", "cp", "simple", "quate", "duale", "dihedral", "seek",
 ]
-# Later models draw from separate generators, so a new model changes no other file.
+# Each later model has its own random generator, so the files of a new model do not change any other file.
 LATER = [
     "rotate-l2", "mode", "transh-l1", "transh-l2", "transr-l1", "transr-l2", "transd-l1", "transd-l2",
     "tucker", "conve", "ote", "house", "hake", "boxe", "expressive", "expressive-functional",

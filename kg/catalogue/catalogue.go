@@ -22,7 +22,7 @@ import (
 type Dataset struct {
 	// Name is the name of the folder and the value of --data. Title is the name in papers.
 	Name, Title string
-	// Entities and Relations count the labels of all splits together.
+	// Entities and Relations are the numbers of distinct labels in all splits together.
 	Entities, Relations int
 	// Source names the authors and their publication. Licence names the terms, as far as they are
 	// known.
@@ -44,13 +44,13 @@ type File struct {
 	Sums []Sum
 }
 
-// maxBytes returns the size limit for a download of the file, in bytes: 256 bytes per line, three
-// times the largest average in the catalogue. The limit is at least 64 KiB, enough for a server's
-// page about a missing file.
+// maxBytes returns the size limit for a download of the file, in bytes: 256 bytes per line, which
+// is three times the largest average length of a line in the catalogue. The limit is at least 64
+// KiB, enough for a server's page about a missing file.
 func (f File) maxBytes() int64 { return max(1<<16, 256*int64(f.Lines)) }
 
-// maxArchive returns the size limit for an archive, in bytes: twice the limits of the files
-// together, because an archive may hold other files, too.
+// maxArchive returns the size limit for an archive, in bytes: twice the sum of the files' limits,
+// because an archive may hold other files, too.
 func (d Dataset) maxArchive() (n int64) {
 	for _, f := range d.Files {
 		n += 2 * f.maxBytes()
@@ -64,7 +64,7 @@ func (f File) Required() bool {
 	return err == nil
 }
 
-// extensions lists the extensions of stored files.
+// extensions lists the extensions that a file in a data set's folder may have.
 var extensions = []string{".txt", ".txt.gz", ".txt.zst"}
 
 // Find returns the path of the file in a data set's folder, with or without compression, or "" if

@@ -78,7 +78,8 @@ func TestCatalogueAgreesWithManifest(t *testing.T) {
 	}
 }
 
-// Every file of the real data that the catalogue lists has the checksums in the catalogue.
+// Every file of the real data that the catalogue lists has the checksums and the number of lines in
+// the catalogue, and less than half the size limit of a download.
 func TestCatalogueAgreesWithData(t *testing.T) {
 	dir, verified := realData(t), 0
 	for _, d := range All() {

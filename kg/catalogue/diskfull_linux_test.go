@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a full disk, Get returns one error and leaves no file, whether the disk is full during the
-// download or afterwards, when Get stores the file.
+// On a full disk, Get and Import return one error and leave no file. The disk may become full
+// during a download or afterwards, when Get stores the file.
 func TestGetDiskFull(t *testing.T) {
 	s := serve(t, toyFiles(".txt", nil))
 	local := writeFiles(t, t.TempDir(), toyFiles(".txt", nil))

@@ -55,7 +55,7 @@ func newClient() *http.Client {
 	}
 }
 
-// statusError is a response with an HTTP status that provides no file.
+// statusError is a response whose HTTP status is an error.
 type statusError struct {
 	address string
 	code    int
@@ -81,9 +81,10 @@ type resumption struct {
 
 func resumptionFile(part string) string { return part + ".json" }
 
-// download fetches an address into the file part. It resumes a partial download if the server can,
-// and retries after transient errors. After an error, part stays for the next call. The limit most
-// is in bytes: if the file is larger, download returns an error and removes part.
+// download fetches the file at address and stores it at the path part. It resumes a partial
+// download if the server can, and retries after transient errors. After an error, the file at part
+// stays for the next call. If the file has more than most bytes, download returns an error and
+// removes the file at part.
 func (f *Fetcher) download(ctx context.Context, address, part string, most int64) error {
 	var reached int64 // size of part when failures was last reset
 	failures := 0
@@ -115,7 +116,7 @@ func (f *Fetcher) download(ctx context.Context, address, part string, most int64
 	}
 }
 
-// attempt makes one request and appends the body to part.
+// attempt makes one request and appends the body to the file at the path part.
 func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64) error {
 	requestCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -219,8 +220,8 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, why(err))}
 }
 
-// resumePoint returns how many bytes of the file at address are in part, and the validator for a
-// range request. It returns 0 if the download cannot be resumed.
+// resumePoint returns the size of the partial download of address at the path part, and the
+// validator for a range request. It returns 0 if the download cannot be resumed.
 func resumePoint(part, address string) (int64, string) {
 	info, err := os.Stat(part)
 	if err != nil {
@@ -234,7 +235,7 @@ func resumePoint(part, address string) (int64, string) {
 	return info.Size(), from.Validator
 }
 
-// startPart replaces part with an empty file and writes its resumption file.
+// startPart replaces the file at the path part with an empty one and writes its resumption file.
 func startPart(part string, from resumption) error {
 	if err := discardPart(part); err != nil {
 		return err

@@ -75,9 +75,9 @@ func (r *Result) note(format string, args ...any) {
 }
 
 // Get installs a data set in the folder Dir/name. It verifies the files that the folder already
-// contains and fetches the missing ones. It uses the origins of the data set or, if from is not
-// empty, only the origin from. An origin is the path or the http(s) address of a folder, an archive
-// (.tar.gz, .tgz) or a single file.
+// contains and fetches the missing ones. It tries the origins of the data set in turn or, if the
+// parameter from is not empty, uses that origin alone. An origin is the path or the http(s) address
+// of a folder, an archive (.tar.gz, .tgz) or a single file.
 //
 // Get stores a file only if its checksums match. Stored files are compressed with gzip and have LF
 // line ends. A new folder appears atomically with all its files. After an interruption, partial
@@ -103,8 +103,8 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		return result, err
 	}
 	defer s.close()
-	// Look again, because another process may have fetched the data set before this one obtained
-	// the lock.
+	// Look again, because another process may have fetched the data set before this process
+	// obtained the lock.
 	if missing, err = d.Missing(result.Dir); err != nil || len(missing) == 0 {
 		return result, err
 	}

@@ -128,7 +128,7 @@ func TestGetTriesNextOrigin(t *testing.T) {
 	require.NoError(t, err)
 	requireToy(t, f)
 	require.Len(t, gone.asked(), 6, "each file, plain and as gzip, once")
-	require.Equal(t, []string{"valid.txt"}, right.asked(), "the correct files of the second origin are kept")
+	require.Equal(t, []string{"valid.txt"}, right.asked(), "only the file that the second origin lacks")
 }
 
 func TestGetNotesMissingChecksums(t *testing.T) {

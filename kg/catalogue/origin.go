@@ -50,8 +50,8 @@ func (s *staging) fetch(ctx context.Context, files []File, origin string) error 
 	return s.tolerate(ctx, s.storeLocal(ctx, file, origin, origin))
 }
 
-// only returns the file that a single-file origin contains, judging by path, and records the other
-// files as missing.
+// only(files, path, origin) returns the file that a single-file origin contains, judging by its
+// path, and records the other files as missing.
 func (s *staging) only(files []File, path, origin string) (file File, ok bool) {
 	file, ok = fileCalled(files, path)
 	if !ok {
@@ -146,8 +146,8 @@ func (s *staging) fetchFile(ctx context.Context, file File, address string) erro
 	return s.done(ctx, part, s.storeLocal(ctx, file, part, address))
 }
 
-// done removes a download that was used and returns err, the error from using it. If the use was
-// interrupted, done keeps the download for the next process.
+// done removes the download at the path part after its use, and returns err, the error from that
+// use. If ctx interrupted the use, done keeps the download for the next process.
 func (s *staging) done(ctx context.Context, part string, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -155,7 +155,8 @@ func (s *staging) done(ctx context.Context, part string, err error) error {
 	return errors.Join(err, discardPart(part))
 }
 
-// unpack stages the files that the archive at path contains. Messages name the origin.
+// unpack stages the files that the archive at path contains. Messages name the origin instead of
+// the path.
 func (s *staging) unpack(ctx context.Context, files []File, path, origin string) error {
 	archive, err := input.Open(ctx, path) // ctx also interrupts the skipping of a long member
 	if err != nil {

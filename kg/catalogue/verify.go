@@ -47,7 +47,7 @@ func (s Sum) hash(size int64) (hash.Hash, error) {
 // catalogue. The error says how the file differs.
 func (f File) Verify(ctx context.Context, path string) error { return f.verify(ctx, path, path) }
 
-// verify is like Verify, but messages refer to the file as name.
+// verify is like Verify, but messages call the file by the given name instead of its path.
 func (f File) verify(ctx context.Context, path, name string) error {
 	var size int64
 	if slices.ContainsFunc(f.Sums, func(s Sum) bool { return strings.HasPrefix(string(s), "git:") }) {
@@ -111,7 +111,7 @@ func (f File) readStored(ctx context.Context, path, name string, w io.Writer) (l
 	return f.copyText(ctx, w, stored, name)
 }
 
-// mismatchError means that a file differs from the file in the catalogue.
+// mismatchError means that a file differs from its description in the catalogue.
 type mismatchError struct{ what string }
 
 func mismatch(format string, args ...any) error {
@@ -122,7 +122,7 @@ func (e *mismatchError) Error() string { return e.what + ": it is damaged or ano
 
 // copyText decompresses the text from r and writes it with LF line ends, including one after the
 // last line. It returns the number of lines. It fails at the first excess line, so a hostile
-// archive cannot fill the disk. Messages refer to the file as name.
+// archive cannot fill the disk. Messages call the text by the given name.
 func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name string) (lines int, err error) {
 	const maxLine = 1 << 16 // far above the longest line of a benchmark
 	plain, err := uncompressed(r)

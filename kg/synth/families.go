@@ -175,7 +175,7 @@ func (w *world) state(head, relation, tail int32) {
 	w.facts = append(w.facts, t)
 }
 
-// both adds a fact and its inverse.
+// both adds the facts (head, relation, tail) and (tail, inverse, head).
 func (w *world) both(head, relation, inverse, tail int32) {
 	w.state(head, relation, tail)
 	w.state(tail, inverse, head)

@@ -108,8 +108,8 @@ func newMatrices(g *kg.Graph, splits ...kg.Split) matrices {
 	return m
 }
 
-// count finds the places where the premise of a regularity of the given kind holds. It returns how
-// often the conclusion holds there, and how often it fails.
+// count finds all instances of the premise of a regularity of the given kind. It returns for how
+// many of them the conclusion holds, and for how many it fails.
 func (m matrices) count(kind Kind, r []string) (holds, fails int) {
 	tally := func(conclusion bool) {
 		if conclusion {

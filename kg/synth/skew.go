@@ -17,11 +17,12 @@ type skew struct {
 // The shares in top are taken from YAGO3-10. The constants of a curve minimise the root mean square
 // difference between the logarithms of its sizes and of YAGO3-10's. For entities, the fit samples
 // ranks evenly in log(rank), except the last 3%, and its objective adds ten times the root mean
-// square difference of the cumulative shares. For entities, logarithms differ by 0.11, and
-// cumulative shares by at most 0.011. For relations, these differences are 0.25 and 0.014.
+// square difference of the cumulative shares. For entities, the root mean square difference of the
+// logarithms is 0.11, and cumulative shares differ by at most 0.011. For relations, these
+// differences are 0.25 and 0.014.
 //
 // [Zipf] rejects known triples, which mostly join large entities. To compensate, the hyperbola of
-// the entities is 7% higher than fitted (0.0055), and the line is 5% lower (1.1). In a graph with
+// the entities (0.0055) is 7% higher than fitted, and the line (1.1) is 5% lower. In a graph with
 // the sizes of YAGO3-10, the top 5% of the entities then have 41.5% of all heads and tails
 // (YAGO3-10: 41.6%). The largest entity has 2.83% (YAGO3-10: 2.83%), and cumulative shares differ
 // by at most 0.023.

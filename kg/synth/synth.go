@@ -90,7 +90,7 @@ func pulse(ctx context.Context) func() error {
 	}
 }
 
-// name adds the labels of 0, …, n-1 to v.
+// name adds label(0), …, label(n−1) to v.
 func name(ctx context.Context, v *kg.Vocabulary, n int, label func(i int) string) error {
 	check := pulse(ctx)
 	for i := range n {

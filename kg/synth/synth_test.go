@@ -17,7 +17,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// requireContract checks the promises of both generators. It does not check sizes that are 0 in
+// requireContract checks the promises of both generators: exact sizes, different triples without
+// loops, and a training triple for every entity and relation. It does not check sizes that are 0 in
 // cfg.
 func requireContract(t require.TestingT, cfg Config, g *kg.Graph) {
 	asked := []int{cfg.Entities, cfg.Relations, cfg.Train, cfg.Valid, cfg.Test}
@@ -73,7 +74,8 @@ func digest(g *kg.Graph) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// A change in these checksums invalidates all results that were measured on generated graphs.
+// The checksums of the generated graphs must not change, because a change would invalidate all
+// results that were measured on generated graphs.
 func TestGolden(t *testing.T) {
 	zipf, _, err := Zipf(context.Background(), Config{Entities: 1000, Seed: 7})
 	require.NoError(t, err)

@@ -28,10 +28,10 @@ const (
 // There are about √N groups. Group 0 contains the hubs, the largest 0.1% of the entities. Hubs are
 // tails of every relation and never heads, except in very sparse or dense graphs. The other groups
 // form a ring, and each relation leads from a group to the group that is a fixed number of places
-// further along the ring. Rotations can represent this structure, and therefore matrix embeddings
-// can. Within a group, Zipf draws entities by their weights alone. If the graph already contains
-// most of the possible triples, as in dense graphs, it also draws from neighbouring groups, and
-// finally from all entities.
+// further along the ring. Rotations, and therefore matrix embeddings, can represent this structure.
+// Within a group, Zipf draws entities by their weights alone. If the graph already contains most of
+// the possible triples, as in dense graphs, it also draws from neighbouring groups, and finally
+// from all entities.
 //
 // The default sizes are YAGO3-10's: 123,182 entities, 37 relations, and 1,079,040 training, 5,000
 // validation and 5,000 test triples. If only the number of entities is given, the numbers of
@@ -272,13 +272,14 @@ func (z *zipf) fresh(t kg.Triple) bool {
 	return !known && t.Head != t.Tail
 }
 
-// patience is the number of rejected triples after which triple draws from twice as many groups.
+// patience is the number of rejected triples after which the method triple doubles the number of
+// groups from which it draws.
 const patience = 8
 
 // triple draws a new triple of relation r. After a rejection, it keeps the tail if that is a hub,
 // and otherwise the head. It draws only the other entity again. Drawing both entities again would
 // flatten the skew, because triples of the largest entities are rejected most often. After many
-// rejections, however, triple draws both uniformly from all entities.
+// rejections, however, it draws both uniformly from all entities.
 func (z *zipf) triple(r int32) kg.Triple {
 	t := kg.Triple{Head: z.ring.pick(z.rng), Relation: r}
 	toHub := z.toHub()

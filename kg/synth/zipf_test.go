@@ -43,7 +43,8 @@ func TestZipfHonoursSizes(t *testing.T) {
 	})
 }
 
-// Zipf generates graphs at the limits of the sizes, where few choices are left.
+// Zipf refuses sizes just beyond its limits, and generates graphs at the limits, where few choices
+// are left.
 func TestZipfAtItsLimits(t *testing.T) {
 	for _, cfg := range []Config{
 		{Entities: 2, Relations: 3, Train: 2, Valid: 1, Test: 1},
@@ -113,8 +114,8 @@ func FuzzGroup(f *testing.F) {
 	})
 }
 
-// Nearly all triples of a relation with heads in one group have their tails in a single group of
-// the ring or at a hub.
+// If the tail of a triple is not a hub, the relation and the group of the head nearly always
+// determine the group of the tail.
 func TestZipfStructure(t *testing.T) {
 	g, groups, err := Zipf(context.Background(), Config{Entities: 10_000, Seed: 1})
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func actors() *kg.Graph {
 	return g
 }
 
-// label writes a triple with its labels.
+// label returns the labels of a triple as text.
 func label(g *kg.Graph, t kg.Triple) string {
 	head, tail := g.Entities.Label(t.Head), g.Entities.Label(t.Tail)
 	return fmt.Sprintf("(%s, %s, %s)", head, g.Relations.Label(t.Relation), tail)

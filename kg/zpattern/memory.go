@@ -16,7 +16,7 @@ func CheckMemory(g *kg.Graph, triples, sides int) error {
 }
 
 func memory(g *kg.Graph, triples, sides int) []proc.Need {
-	// A training triple needs an edge during construction and two answers.
+	// A training triple needs an edge during construction and two answers in the index.
 	const perTriple = int64(unsafe.Sizeof(edge(0)) + 2*4)
 	const perOrder = 4 // the triples sorted by query
 	return []proc.Need{

@@ -19,9 +19,9 @@ func countCases(values []Value) (n [NumCases]int) {
 	return n
 }
 
-// The counts of cases equal the published table, except the count of neutral cases of WN18RR, in
-// which the table transposes two digits. The table prints 2,679 instead of 2,697, although the
-// cases must add up to the 3,134 test triples.
+// With the convention Paper, the counts of cases equal the published table, except the count of
+// neutral cases of WN18RR, in which the table transposes two digits. The table prints 2,679 instead
+// of 2,697, although the cases must add up to the 3,134 test triples.
 func TestPublishedCases(t *testing.T) {
 	for _, want := range []struct {
 		data       string
@@ -124,7 +124,7 @@ func BenchmarkSample(b *testing.B) {
 				}
 			}
 			s, dst := x.NewSampler(), make([]kg.Triple, 0, k)
-			// The minimum of several times excludes most of the machine's noise.
+			// The shortest of several durations of a query excludes most of the machine's noise.
 			took := slices.Repeat([]time.Duration{time.Hour}, positives)
 			empty, i := 0, 0
 			b.ReportAllocs()

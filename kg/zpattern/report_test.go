@@ -50,7 +50,7 @@ func TestReportOfTheFigure(t *testing.T) {
 		`"cases":[`+cases+`,`+head(cases)+`],"relations":[`+relations+`,`+head(relations)+`]}`, string(got))
 }
 
-// TestReportCounts compares a report with the lines of Write.
+// TestReportCounts compares the counts in a report with counts of the lines that Write writes.
 func TestReportCounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	g := graphOf(40, 3, randomTriples(rng, 600, 40, 3, true))

@@ -24,12 +24,12 @@ import (
 type Sampler struct {
 	index *Index
 	flags []uint8 // by answer
-	// For every e₃ that leads to a candidate, candidates counts the candidates to which e₃ leads,
-	// and shared counts the known answers to the query to which e₃ leads.
+	// For every e₃ that leads to a candidate, candidates holds the number of candidates to which e₃
+	// leads, and shared the number of the query's known answers to which e₃ leads.
 	candidates, shared sparse
 	marked             []int32  // answers with a flag
 	first              []int32  // the e₂ of S_Z
-	sums               []uint64 // by e₃: the number of triples of S_Z up to its last
+	sums               []uint64 // by e₃: the number of triples of S_Z up to the last triple from e₃
 	numbers            []uint64 // numbers of the drawn triples, ascending
 }
 
@@ -88,7 +88,7 @@ func (s *Sampler) Sample(
 	return s.look(dst, q, from, back), size
 }
 
-// mark flags the candidates and counts the candidates of every e₃.
+// mark flags the candidates. For every e₃, it counts the candidates to which e₃ leads.
 func (s *Sampler) mark(back *adjacency, candidates []int32) {
 	for _, e := range candidates {
 		t, ok := back.find(e)

@@ -113,8 +113,8 @@ func newCounter(x *Index, c Convention) *counter {
 	return &counter{index: x, convention: c, middle: newSparse(x.widest), end: newSparse(x.widest)}
 }
 
-// value computes the values of the triples of query q. The indices in of select these triples in
-// triples, and their values in values.
+// value computes the values of the triples of query q. The list of holds the indices of these
+// triples in triples. value writes their values to the same indices of values.
 func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Value) {
 	defer w.end.clear()
 	from, back := &w.index.relations[q.Relation][q.Side], &w.index.relations[q.Relation][1-q.Side]

@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The values of all possible triples, on both sides and in both conventions, agree with an
-// enumeration.
+// The values of random triples and of all training triples, on both sides and in both conventions,
+// agree with an enumeration.
 func TestValuesAgreeWithEnumeration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	cases := map[Case]int{}
@@ -71,8 +71,8 @@ func TestPatternsAgreeWithEnumeration(t *testing.T) {
 	assert.Greater(t, listed, 1000)
 }
 
-// In a complete bipartite graph, every training triple is the middle of a pattern, so the Z-value
-// has its largest possible value.
+// In a complete bipartite graph, every training triple is the middle of a pattern of every training
+// triple, so the Z-values of training triples are the largest possible.
 func TestLargestValue(t *testing.T) {
 	const n = 300
 	var train []kg.Triple

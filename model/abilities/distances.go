@@ -144,7 +144,7 @@ func quarter(n int) (cos, sin float64) {
 	return math.Round(cos), math.Round(sin)
 }
 
-// rotatE turns complex numbers by quarters.
+// rotatE rotates complex numbers by quarter turns.
 var rotatE = grid{
 	dim: 2, hyper: map[string]float64{model.EmbeddingRange: 2}, half: 2,
 	entity: func(p place) []float64 {
@@ -161,7 +161,7 @@ var pRotatE = grid{
 	relation: transE.relation,
 }
 
-// ote turns two groups by quarters.
+// ote rotates two groups by quarter turns.
 var ote = grid{
 	dim: 4, hyper: map[string]float64{model.Group: 2, model.Scale: model.NoScale}, half: 2,
 	entity: func(p place) []float64 {
@@ -203,7 +203,7 @@ var modE = grid{
 	relation: func(s step) map[string][]float64 { return map[string][]float64{"relation": powers(s.u, s.v)} },
 }
 
-// powers returns powers of two.
+// powers returns 2ⁿ for each exponent n.
 func powers(exponents ...int) []float64 {
 	list := make([]float64, len(exponents))
 	for i, n := range exponents {
@@ -271,16 +271,16 @@ func nothingToOne(
 }
 
 // Each of these holds the modulus and the bias of a relation in HAKE. sameModulus makes a triple
-// true if head and tail have the same modulus. anyHead needs the modulus 0 only for the tail, and
-// anyTail only for the head.
+// true if head and tail have the same modulus, anyHead if the tail has the modulus 0, and anyTail
+// if the head has the modulus 0.
 var (
 	sameModulus = [2]float64{1, 0}
 	anyHead     = [2]float64{1, -1}
 	anyTail     = [2]float64{1, 1}
 )
 
-// hakeModuli returns a construction of HAKE with one phase and moduli. Rows of entities are a phase
-// and the moduli.
+// hakeModuli returns a construction of HAKE with one phase and moduli. The row of an entity holds
+// its phase and its moduli.
 func hakeModuli(entities [][]float64, phases []float64, moduli ...[][2]float64) construction {
 	k := len(entities[0]) - 1
 	rows := zeros(len(entities), 2*k)
@@ -324,7 +324,8 @@ var housePermutations = literal(4, map[string]float64{model.Group: 4, model.Refl
 		},
 	})
 
-// matrixPermutations has diagonal matrices and T = PᵀHP, with Rʰ = Rᵗ = P for permutations P.
+// matrixPermutations represents entities as diagonal matrices. With Rʰ = Rᵗ = P for a permutation
+// matrix P, a true triple has T = PᵀHP.
 var matrixPermutations = func() construction {
 	rows := map[string][][]float64{"relation.head": permutations, "relation.tail": permutations}
 	for _, x := range permuted {

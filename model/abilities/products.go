@@ -63,7 +63,8 @@ func (c codes) of(b block) code {
 	return c.plain
 }
 
-// entityRows returns the rows of the entities: for each number of a code, its values in all blocks.
+// entityRows returns the rows of the entities. A row lists the values of the first number of a code
+// in all blocks, then the values of the second number, and so on.
 func (c codes) entityRows(p *Pattern, list []block) [][]float64 {
 	rows, k := zeros(p.entities, len(c.plain.head)*len(list)), len(list)
 	for i, b := range list {

@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	// optimal is the greatest distance of a true triple. It is not 0, because float32 rounds angles
-	// and unit vectors.
+	// optimal is the greatest distance that a check accepts for a true triple. It is not 0, because
+	// float32 rounds angles and unit vectors.
 	optimal = 0x1p-20
-	// apart is the least distance of a false triple, and the least difference between the scores of
-	// true and false triples for products.
+	// apart is the least distance that a check accepts for a false triple. For products, it is the
+	// least accepted difference between the scores of true and false triples.
 	apart = 1.0 / 16
-	// stretch bounds the distance of a conclusion by the sum of the distances of its premises.
+	// stretch is the largest accepted ratio of the distance of a conclusion to the sum of the
+	// distances of its premises.
 	stretch = 4
 	// rounding is the relative error that a check of an exact inequality allows.
 	rounding = 1e-5
@@ -135,7 +136,7 @@ type shape struct {
 // distances of the true triples. If factor is not nil, the bound is factor times this sum. The
 // false triple is therefore optimal if all true triples are.
 type bound struct {
-	falsehood int // the index of the triple
+	falsehood int // the index of the false triple
 	shapes    []shape
 	factor    func(w *world) float64
 }

@@ -169,7 +169,7 @@ func (w *world) randomise(chosen func(model.Axis) bool) {
 	}
 }
 
-// draw returns a random change of v.
+// draw returns v after a random change, whose standard deviation is step.
 func (w *world) draw(p model.Parameter, v float32, step float64) float32 {
 	v += float32(step * w.random.NormFloat64())
 	if p.NonNegative {

@@ -85,7 +85,8 @@ func no(reason string, p proof) cell { return cell{reason, p} }
 // function of (r, t).
 func zParadox(shapes []shape) cell { return no(metric, bound{shapes: shapes}) }
 
-// with returns a copy of cells in which the cells of changes are added or replace others.
+// with(cells, changes) returns a copy of cells with the cells of changes, which replace cells of
+// the same pattern.
 func with(cells, changes map[string]cell) map[string]cell {
 	cells = maps.Clone(cells)
 	maps.Copy(cells, changes)

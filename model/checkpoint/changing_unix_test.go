@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// meddling is a context that calls do when it is checked for the n-th time.
+// meddling is a context that calls the function do when it is checked for the n-th time.
 type meddling struct {
 	context.Context
 	n     int64
@@ -133,7 +133,7 @@ func checkChangingFile(t *testing.T, path string, contents []byte) {
 }
 
 // TestFileThatKeepsChanging opens checkpoints while another goroutine truncates and writes their
-// files at random moments.
+// files at random moments. Open and Verify may return errors, but must not crash.
 func TestFileThatKeepsChanging(t *testing.T) {
 	mquine, rotate := filepath.Join(t.TempDir(), "ckpt"), rotateSmall().write(t)
 	require.NoError(t, toy(t).save(mquine))

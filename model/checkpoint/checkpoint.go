@@ -56,8 +56,8 @@ type Checkpoint struct {
 	Metadata map[string]string
 
 	source *source
-	// toolScore returns the score that the tool prints, given the model's score. Nil means that
-	// they are equal.
+	// toolScore returns the score that the tool prints, given the model's score. Nil means that the
+	// two scores are equal.
 	toolScore func(score float64) float64
 }
 
@@ -117,8 +117,8 @@ type source struct {
 	path     string
 	metadata map[string]string
 	tensors  []tensor
-	// files lists the files in the order in which sha256 hashes them. They are marked before their
-	// first use. Close sets files to nil.
+	// files lists the files in the order in which sha256 hashes them. The hashes of their contents
+	// are recorded (Mark) before the first use. Close sets files to nil.
 	files []mappedFile
 }
 
@@ -129,7 +129,7 @@ type mappedFile interface {
 	Close() error
 }
 
-// add adds an open file and marks it.
+// add adds an open file and records hashes of its contents (Mark).
 func (s *source) add(ctx context.Context, f mappedFile) error {
 	s.files = append(s.files, f)
 	return f.Mark(ctx)

@@ -194,7 +194,8 @@ func TestCancelled(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// TestFixture opens a checkpoint in the format mquine/1 that another program wrote.
+// TestFixture opens a checkpoint in the format mquine/1 that another program wrote, and compares
+// its configuration, checksum, first labels and some parameters with known values.
 func TestFixture(t *testing.T) {
 	dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), "mquine-umls")
 	if _, err := os.Stat(dir); err != nil {

@@ -28,7 +28,8 @@ func checksumOf(data []byte, sizes ...int) string {
 	return fmt.Sprintf("%x", all.Sum(nil))
 }
 
-// The tensors have less than one MiB, exactly two MiB, and slightly more than two MiB of data.
+// The saved checksum equals the checksum that a simple loop computes. The entity tensors have less
+// than one MiB, exactly two MiB, and slightly more than two MiB of data.
 func TestChecksumOfPieces(t *testing.T) {
 	for entities, want := range map[int]int{10: 1, 1 << 15: 2, 1<<15 + 1: 3} {
 		m := newTrained(t, model.Config{Model: "distmult", Dim: 16, Entities: entities, Relations: 3}, counting())

@@ -166,7 +166,8 @@ func (c *Checkpoint) writeWord2vec(ctx context.Context, dir string) error {
 	return nil
 }
 
-// writeVectors writes the rows of tables side by side.
+// writeVectors writes the first line of a file and then, for each label, the label and its rows in
+// all tables, one after another.
 func writeVectors(ctx context.Context, w *bufio.Writer, labels []string, width int, tables [][]float32) error {
 	fmt.Fprintf(w, "%d %d\n", len(labels), width)
 	for i, label := range labels {

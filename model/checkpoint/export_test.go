@@ -76,7 +76,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportForeign exports the checkpoints of other tools.
+// TestExportForeign checks that the checkpoints of other tools, exported as npy, open with the same
+// parameters, configuration and labels.
 func TestExportForeign(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		c, err := checkpoint.Open(t.Context(), dir)
@@ -136,7 +137,7 @@ func TestExportRefuses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 
-	// A file that changes during the export is an error.
+	// Export fails if a file changes while it runs.
 	path := filepath.Join(c.Path, "model.safetensors")
 	contents, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// checkFinite returns an error for the first value of a tensor that is NaN or infinite. The text
-// where begins the message. The column in the message is an index into the elements of a row.
+// checkFinite returns an error for the first value of a tensor that is NaN or infinite. The message
+// begins with the text in where. The column in the message is an index into the elements of a row.
 func checkFinite(ctx context.Context, where string, p model.Parameter, values []float32) (err error) {
 	defer fault.Guard().Catch(&err)
 	at, err := firstNonFinite(ctx, values)

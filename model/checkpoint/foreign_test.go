@@ -18,7 +18,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
-// fixtureFolders returns the folders of the reference checkpoints, without the format mquine/1.
+// fixtureFolders returns the folders of all reference checkpoints that are not in the format
+// mquine/1.
 func fixtureFolders(t *testing.T) (folders []string) {
 	root := os.Getenv("MQUINE_FIXTURES")
 	if root == "" {
@@ -34,7 +35,8 @@ func fixtureFolders(t *testing.T) (folders []string) {
 	return folders
 }
 
-// Open reads a folder with the format of its tool, or names the model that it cannot read.
+// Open reads a folder in the format of its tool, or returns an error that says that mquine cannot
+// rank the model.
 func TestForeignFormats(t *testing.T) {
 	tools := map[string]string{
 		"rotate": "rotate", "kbc": "kbc", "dura": "dura", "libkge": "libkge", "dglke": "dglke", "pykeen": "pykeen",
@@ -63,7 +65,8 @@ func TestForeignFormats(t *testing.T) {
 	assert.Positive(t, read)
 }
 
-// A converted checkpoint has the same parameters as the folder from which it was converted.
+// A checkpoint that was saved from a folder of another tool has the parameters, configuration and
+// labels of this folder.
 func TestForeignSave(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		c, err := checkpoint.Open(t.Context(), dir)
@@ -310,7 +313,7 @@ func TestForeignPickleCallsNothing(t *testing.T) {
 		`which is not among the names that are safe to read (at byte 2)`)
 }
 
-// Open takes the vocabulary of a folder without one from the given folder, which may hold the files
+// If a folder has no vocabularies, Open reads them from the given folder, which may hold the files
 // of any tool.
 func TestForeignVocabularies(t *testing.T) {
 	var dir, other string
@@ -336,7 +339,7 @@ func TestForeignVocabularies(t *testing.T) {
 	defer whole.Close()
 	assert.Equal(t, whole.Entities.Labels(), c.Entities.Labels())
 
-	// A vocabulary of another graph does not fit.
+	// A vocabulary with a different number of entities is an error.
 	short := filepath.Join(t.TempDir(), "short")
 	require.NoError(t, os.MkdirAll(short, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(short, "ent_id"), []byte("a\t0\n"), 0o644))
@@ -346,8 +349,8 @@ func TestForeignVocabularies(t *testing.T) {
 		` has 1 entities: use the vocabulary that the model was trained with`)
 }
 
-// A folder of any tool is recognised without its vocabularies, and takes them from the given folder.
-// The packaged models of LibKGE contain labels.
+// Open recognises a folder of any tool without its vocabularies, and reads them from the given
+// folder. The packaged models of LibKGE contain labels.
 func TestForeignWithoutVocabularies(t *testing.T) {
 	for _, dir := range fixtureFolders(t) {
 		bare := filepath.Join(t.TempDir(), filepath.Base(dir))
@@ -413,7 +416,8 @@ func TestForeignVocabulariesGiven(t *testing.T) {
 	assert.ErrorContains(t, err, "has both entities.dict and entities.tsv, which may number the entities differently")
 }
 
-// OpenKE's files do not contain the name of the model, so the file name must contain it.
+// OpenKE's files of TransE, DistMult and HolE do not say which of these models they hold, so the
+// file name must contain the name of the model.
 func TestForeignOpenKE(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	dir := filepath.Join(t.TempDir(), "openke")
@@ -435,7 +439,7 @@ func TestForeignOpenKE(t *testing.T) {
 	}
 }
 
-// A stray file does not change the tool of a folder.
+// A stray file of another tool does not change the format of a folder.
 func TestForeignStrayFile(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	dir := filepath.Join(t.TempDir(), "rotate")

@@ -71,7 +71,7 @@ func state(tensors ...tensorPickle) string {
 	return p.String()
 }
 
-// zipOf returns an archive of pairs of a name and its contents.
+// zipOf returns an archive of the given records, each a name and its contents.
 func zipOf(t testing.TB, method uint16, records ...[2]string) []byte {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)

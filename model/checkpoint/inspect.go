@@ -131,8 +131,8 @@ type tally struct {
 	min, max, squares float64
 }
 
-// count tallies rows of equal width and sets norms to their norms. The norm is NaN for a row with a
-// value that is not finite.
+// count tallies rows of equal width and stores their Euclidean norms in norms. The norm is NaN for
+// a row with a value that is not finite.
 func count(values []float32, norms []float64) tally {
 	all := tally{min: math.Inf(1), max: math.Inf(-1)}
 	width := len(values) / len(norms)

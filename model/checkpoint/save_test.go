@@ -149,7 +149,8 @@ func (c countdown) Err() error {
 	return nil
 }
 
-// TestSaveStops cancels Save at every point at which it checks its context.
+// TestSaveStops cancels Save and Replace at every point at which they check their contexts. A
+// cancelled Save must leave no file, and a cancelled Replace must leave the checkpoint unchanged.
 func TestSaveStops(t *testing.T) {
 	m := newTrained(t, model.Config{Model: "mquine", Dim: 20, Entities: 2000, Relations: 2}, counting())
 	kept := filepath.Join(t.TempDir(), "kept")

@@ -20,8 +20,9 @@ import (
 const alone = "MQUINE_TEST_ALONE"
 
 // TestSaveToAFullDisk limits the size of files, so that writing fails as on a full disk, within the
-// vocabulary or within the parameters. The test runs in a child process, because the limit also
-// applies to files of the testing package.
+// vocabulary or within the parameters. Save must then leave no file, and Replace must keep the old
+// file. The test runs in a child process, because the limit also applies to files of the testing
+// package.
 func TestSaveToAFullDisk(t *testing.T) {
 	if os.Getenv(alone) == "" {
 		self, err := os.Executable()

@@ -25,7 +25,7 @@ const scoreTolerance = 1e-5
 // maxScoreLine limits the length of a line of scores, in bytes.
 const maxScoreLine = 1 << 18
 
-// CompareScores compares the model's scores with the scores in the file path, which the program
+// CompareScores compares the model's scores with the scores in the file at path, which the program
 // that wrote the checkpoint computed. It returns the number of scores and the largest difference.
 // If float32 arithmetic does not explain that difference, it also returns an error that names the
 // line.

@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// Distribution fills values, a tensor of zeros whose rows have the extents row, with draws from s.
-// Its only possible error is the error of ctx. Where a Distribution is optional, nil means zeros.
+// Distribution replaces the elements of a tensor, which are 0, with numbers drawn from s. values
+// holds the elements, and row holds the extents of the tensor's rows. The only possible error is
+// the error of ctx. Where a Distribution is optional, nil means zeros.
 type Distribution func(ctx context.Context, s *Source, row []int, values []float32) error
 
 // Normal returns the distribution of independent normal entries with mean 0 and the given standard

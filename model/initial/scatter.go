@@ -33,7 +33,7 @@ func NearbySymmetric(s *Source, row, centre []float32) {
 }
 
 // NearbyPhases returns the Scatter that adds independent normal deviates, with a standard deviation
-// of 5% of the circle, to phases. The value half represents the phase π.
+// of 5% of the circle, to phases. half is the stored value that represents the phase π.
 func NearbyPhases(half float64) Scatter {
 	return func(s *Source, row, centre []float32) {
 		for i, x := range centre {

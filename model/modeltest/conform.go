@@ -132,7 +132,7 @@ func (s Subject) model(t testing.TB, d int, f filling) (model.Model, []model.Par
 	return m, parameters
 }
 
-// each calls check with a model of every dimension and filling.
+// each calls the function check with a model of every dimension and filling.
 func (s Subject) each(t *testing.T, check func(m model.Model, f filling, name string)) {
 	for _, d := range s.dims() {
 		for _, f := range fillings {
@@ -375,7 +375,8 @@ func (s Subject) allocations(t *testing.T, b *kernel.Backend) {
 	}
 }
 
-// sizes checks which tensors and configurations New rejects.
+// sizes checks that New rejects tensors of wrong sizes, and that Check rejects invalid
+// configurations.
 func (s Subject) sizes(t *testing.T) {
 	m, _ := s.model(t, 3, fillings[0])
 	c := m.Config()
@@ -404,8 +405,8 @@ func (s Subject) sizes(t *testing.T) {
 	}
 }
 
-// initial checks random models: a seed determines them, their parameters are finite, and entities
-// differ.
+// initial checks random models: a seed determines them, their parameters are finite, and two
+// entities differ.
 func (s Subject) initial(t *testing.T) {
 	random := func(seed uint64) model.Model {
 		c := model.Config{Model: s.Spec.Name, Dim: 5, Entities: 20, Relations: 4, Reciprocal: s.Reciprocal}

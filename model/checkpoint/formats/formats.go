@@ -117,7 +117,8 @@ type Tensor struct {
 	Values func() []float32
 }
 
-// rows and width return the extents of a table, whose rows may have several axes.
+// rows returns the number of rows of a table. width returns the number of elements of a row, which
+// may have several axes.
 func (t Tensor) rows() int {
 	if len(t.Shape) == 0 {
 		return 1
@@ -195,7 +196,7 @@ func (f *Format) Open(ctx context.Context, path string) (_ *Folder, err error) {
 	return folder, nil
 }
 
-// Convert returns the model in the folder. ReadVocabularies must come first.
+// Convert returns the model in the folder. Call ReadVocabularies first.
 func (f *Folder) Convert() (_ *Converted, err error) {
 	defer fault.Guard().Catch(&err)
 	c, err := f.Format.convert(f)
@@ -220,7 +221,7 @@ func (f *Folder) Close() error {
 	return errors.Join(errs...)
 }
 
-// add adds an open file and marks it.
+// add adds an open file and records hashes of its contents (Mark).
 func (f *Folder) add(file File) error {
 	f.Files = append(f.Files, file)
 	return file.Mark(f.ctx)
@@ -366,8 +367,8 @@ func endingIn(dir, ending string) (names []string) {
 	return names
 }
 
-// only returns the name of the only file in dir with the given ending, or "" if there is none or more
-// than one.
+// only(dir, ending) returns the name of the file in dir with the given ending, or "" if there is
+// none or more than one.
 func only(dir, ending string) string {
 	if names := endingIn(dir, ending); len(names) == 1 {
 		return names[0]

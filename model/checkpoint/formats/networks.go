@@ -101,8 +101,8 @@ func (f *Folder) normalisation(name, prefix string) ([]Tensor, error) {
 	}, nil
 }
 
-// tensorOr returns the tensor called source under a new name. If there is none, it returns a vector
-// of the given value with an entry for each row of like.
+// tensorOr returns the tensor with the name in source under a new name. If there is none, it
+// returns a vector that has the given value for each row of the tensor like.
 func (f *Folder) tensorOr(name, source string, like Tensor, value float32) Tensor {
 	if t, err := f.tensor(source); err == nil {
 		t.Name = name

@@ -138,9 +138,9 @@ func (f *Folder) quatE() (*Converted, error) {
 	return f.vectorModel("quate", 4, 4, tables[0], relation, offset, nil)
 }
 
-// convertOpenKEProjection converts TransH, TransR and TransD. Like a file of TransE, the file
-// contains neither the norm nor the switch for normalised vectors, so OpenKE's defaults apply: L1,
-// and images and translations divided by their Euclidean norms.
+// convertOpenKEProjection converts TransH, TransR and TransD. Like OpenKE's files of TransE, their
+// files contain neither the norm nor the switch for normalised vectors, so OpenKE's defaults apply:
+// L1, and images and translations divided by their Euclidean norms.
 func convertOpenKEProjection(f *Folder) (*Converted, error) {
 	entity, relation, err := f.tables("ent_embeddings.weight", "rel_embeddings.weight")
 	if err != nil {

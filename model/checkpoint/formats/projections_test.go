@@ -99,7 +99,8 @@ func checkTool(t *testing.T, c *Converted, distance func(h, r, tail int) float64
 	}
 }
 
-// OpenKE divides the images of entities and the translations by their Euclidean norms.
+// Models converted from OpenKE have the scores of its formulas, which divide the images of entities
+// and the translations by their Euclidean norms.
 func TestOpenKEProjections(t *testing.T) {
 	const d, k = 5, 3
 	for name, c := range map[string]struct {
@@ -159,7 +160,8 @@ func TestOpenKEProjections(t *testing.T) {
 	}
 }
 
-// LibKGE stores the translation and the normal of a relation in one row.
+// A TransH model converted from LibKGE has the scores of LibKGE's formula. LibKGE stores the
+// translation and the normal of a relation in one row.
 func TestLibKGETransH(t *testing.T) {
 	const d = 5
 	f := toolFolder(map[string][2]int{"entity": {toolEntities, d}, "relation": {toolRelations, 2 * d}, "short": {3, d}})

@@ -130,7 +130,7 @@ func alternate(values []float32, n int) []float32 {
 	return result
 }
 
-// mapRows returns the tensor with change applied to a copy of each row.
+// mapRows returns the tensor with the function change applied to a copy of each row.
 func (t Tensor) mapRows(change func(to, from []float32)) Tensor {
 	values, width := t.Values, t.width()
 	t.Values = func() []float32 {

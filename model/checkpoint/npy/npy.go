@@ -114,7 +114,8 @@ const (
 	maxHeader = 1 << 16
 )
 
-// parse checks the bytes of a file, which contains integers or floating-point numbers.
+// parse checks the bytes of a file. The elements must be integers if integers is set, and
+// floating-point numbers otherwise.
 func parse(file []byte, integers bool) (*File, error) {
 	if !bytes.HasPrefix(file, []byte(magic)) || len(file) < len(magic)+4 {
 		return nil, errors.New("not a .npy file: its magic string is missing")

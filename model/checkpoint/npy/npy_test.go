@@ -127,7 +127,8 @@ func TestOpenIntegers(t *testing.T) {
 	assert.ErrorContains(t, err, `type "<f4", but only int64 and int32 can be read: save it again after astype('<i8')`)
 }
 
-// Open returns the shape and elements of a file that WriteFile wrote.
+// Open returns the shape and elements of a file that WriteFile wrote. A cancelled WriteFile leaves
+// the old file.
 func TestWriteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "array.npy")
 	values := make([]float32, 3*(1<<18)+3)

@@ -12,9 +12,9 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
-// WriteFile atomically writes values in row-major order, with the given shape, to the file path. It
-// replaces an existing file. The elements are little-endian float32. After an error or a cancelled
-// context, path is unchanged.
+// WriteFile atomically writes an array of the given shape to the file at path, and replaces an
+// existing file. The values are in row-major order and become little-endian float32. After an error
+// or a cancelled context, the old file is unchanged.
 func WriteFile(ctx context.Context, path string, shape []int, values []float32) error {
 	return atomicfile.Write(path, func(w io.Writer) (err error) {
 		defer fault.Guard().Catch(&err) // values may be mapped

@@ -106,7 +106,7 @@ type Constructor func(args Tuple) (any, error)
 // Options tells Read which names may occur in a pickle.
 type Options struct {
 	// Known maps functions and classes to their constructors. A nil constructor means that the name
-	// may occur as a value but may not be called.
+	// may occur as a value, but that a call is an error.
 	Known map[Global]Constructor
 	// Opaque reports whether a function or class that is not known may occur. A call becomes an
 	// Object. A nil function means that no such name may occur.

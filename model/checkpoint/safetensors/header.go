@@ -121,7 +121,7 @@ func newDecoder(raw []byte) decoder {
 	return d
 }
 
-// object reads an object. It calls field for each key to read the value.
+// object reads an object. For each key, it calls the function field, which reads the value.
 func (d decoder) object(what string, field func(key string) error) error {
 	if err := d.delim('{', what, "an object"); err != nil {
 		return err

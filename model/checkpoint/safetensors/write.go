@@ -21,8 +21,8 @@ type Float32 struct {
 	Values []float32
 }
 
-// WriteFile atomically writes the output of Write to the file path. It replaces an existing file.
-// After an error or a cancelled context, path is unchanged.
+// WriteFile atomically writes the output of Write to the file at path, and replaces an existing
+// file. After an error or a cancelled context, the old file is unchanged.
 func WriteFile(ctx context.Context, path string, metadata map[string]string, tensors ...Float32) error {
 	return atomicfile.Write(path, func(w io.Writer) error {
 		return Write(stoppable{ctx, w}, metadata, tensors...)

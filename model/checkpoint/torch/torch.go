@@ -28,7 +28,7 @@ const (
 	// maxPickle limits the size of the pickle, in bytes. Its values need about ten times as much
 	// memory. The largest pickles hold the labels of a graph.
 	maxPickle = 1 << 28
-	// maxByteOrder is the length of the longest content of the record byteorder.
+	// maxByteOrder is the length in bytes of the longest valid content of the record byteorder.
 	maxByteOrder = len("little")
 )
 

@@ -118,7 +118,8 @@ func tensorOf(t *testing.T, f *torch.File, name string) *torch.Tensor {
 	return v.(*torch.Tensor)
 }
 
-// The zip archive and the old format give the same tensors, for every type and for strides.
+// The zip archive and the old format give the same tensors, for every element type and for tensors
+// that are not contiguous.
 func TestOpenTensors(t *testing.T) {
 	storages := [][2]string{
 		{"0", bytesOf([]float32{0, 1, 2, 3, 4, 5, 6, 7})},

@@ -60,9 +60,9 @@ func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitu
 	return sum, magnitude
 }
 
-// expressive returns the score of a pair outside if some x plus its rounding error exceeds 1,
-// because a panel may then compute that score. Otherwise, it returns the score of a pair inside if
-// every x is at most its bound, and nil if not.
+// expressive returns the score for a pair outside the parallelogram if some x plus its rounding
+// error exceeds 1, because a panel may then compute that score. Otherwise, it returns the score for
+// a pair inside if every x is at most its bound l, and nil if some x is larger.
 func expressive(psi, phi []float32) *big.Float {
 	of := func(x float32) *big.Float { return exactly.Of(float64(x)) }
 	inside, outside := exactly.Of(0), exactly.Of(0)

@@ -15,9 +15,9 @@ import (
 )
 
 // File holds the contents of an open file. If they are mapped, a program that writes to the file
-// changes them; Verify detects the change. If a program truncates the file, reads fault. Package
-// fault turns the faults of guarded reads into errors. Replacing the file with a new one of the
-// same name has no effect.
+// changes them; Verify detects the change. If a program truncates the file, reads of the contents
+// fault. Package fault turns the faults of guarded reads into errors. Replacing the file with a new
+// one of the same name has no effect.
 type File struct {
 	path     string
 	contents []byte
