@@ -75,8 +75,8 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 }
 
 // Terms returns the ceiling of c's panels: a loop with only their arithmetic, on registers. Its rate
-// is the number of terms of scores per second. A term of Dot is a multiply-add, so the FMA ceiling in operations per second is twice this
-// rate.
+// is the number of terms of scores per second. A term of Dot is a multiply-add, so the FMA ceiling
+// in operations per second is twice this rate.
 func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
 	loop, terms := b.Peak(c)
 	return Ceiling{float64(terms), onRegisters(loop, operands32)}
