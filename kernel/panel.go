@@ -75,7 +75,7 @@ type PanelCall struct {
 	K int
 	// Strips holds the packed queries, [strips][K·psi][MR] words (PackRows, PackTiles), and Panel
 	// holds the packed candidates, [K·phi][NR] words. Panels.Words returns psi and phi. Bit j of
-	// ValidLanes is set if candidate j counts.
+	// ValidLanes is set if candidate j is valid.
 	Strips, Panel []uint32
 	ValidLanes    uint64
 	// TargetStart has one entry per query and a final one: query i has the targets TargetStart[i] ≤

@@ -38,7 +38,7 @@ func (c *coordinates) candidate(out []float64, x []float32) {
 	rotate(out)
 }
 
-// query writes R(x ∘ 1/w) to out, with the padding and the error of candidate.
+// query writes R(x ∘ 1/w) to out. The padding and the bound on the error are as in candidate.
 func (c *coordinates) query(out []float64, x []float32) {
 	clear(out)
 	for t, v := range x {

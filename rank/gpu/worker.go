@@ -32,7 +32,7 @@ type worker struct {
 	psi, halves, scales, sizes, rows, pairRows, targetStart, targetRow *cuda.Memory
 	thresholds, interval, answer, representative                       *cuda.Memory
 	counts, list, unresolved, known                                    *cuda.Memory
-	// These fields are device memory for constructing ψ and φ of the block's queries and of remote
+	// These fields are device memory for constructing ψ of the block's queries and φ of remote
 	// targets.
 	queries, remote, remotePhi, remoteNorms, remoteSizes *cuda.Memory
 	memory                                               []*cuda.Memory
