@@ -114,8 +114,8 @@ func TestPanelErrorIsReached(t *testing.T) {
 	})
 }
 
-// TestPanelErrorOfReciprocals checks that the errors of random terms of BoxE are within the bound
-// and come to at least 8% of it.
+// TestPanelErrorOfReciprocals checks that the errors of random terms of BoxE are within the bound,
+// and that the largest error is at least 8% of the bound.
 func TestPanelErrorOfReciprocals(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(8, 9))

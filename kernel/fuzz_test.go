@@ -43,8 +43,8 @@ func fuzzedComparison(b uint8) Comparison {
 }
 
 // FuzzPanel compares the panel counts of every tier with a brute-force computation in float64. Each
-// byte of targets defines a target. The byte says which candidate's score the target equals or
-// nearly equals, possibly the best score, and whether the next target belongs to the same query.
+// byte of targets defines the score of a target, which equals a candidate's score, lies next to it,
+// or is the best score. The byte also says whether the next target belongs to the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {

@@ -191,7 +191,7 @@ func (w *worker) widenIntervals(ctx context.Context) error {
 // padded returns n, rounded up to whole tiles of queries.
 func padded(n int) int { return (n + cuda.QueryTile - 1) / cuda.QueryTile * cuda.QueryTile }
 
-// sendQueries uploads the block's queries, with the numbers of their targets.
+// sendQueries uploads ψ of the block's queries, and which targets each query has.
 func (w *worker) sendQueries() {
 	b := w.block
 	n, rows, targets, k := len(b.Queries), padded(len(b.Queries)), len(b.Targets), w.part.k

@@ -99,7 +99,7 @@ var MatrixKinds = []Kind{
 		}
 	}},
 	{"constant score", func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		// With H = 3I for every other entity and Rᵗ = 3Rᶜ, s does not depend on T except in its
+		// With H = 3I for every second entity and Rᵗ = 3Rᶜ, s does not depend on T except in its
 		// last bits.
 		for _, x := range ts {
 			Normal(rng, x, 0.3)
