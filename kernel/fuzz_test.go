@@ -19,7 +19,7 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 	func(rng *rand.Rand) float32 { return float32(rng.IntN(3) - 1) }, // ties
 	// These values nearly tie, with errors of one sign.
 	func(rng *rand.Rand) float32 { return 0.3 * (1 + 0x1p-22*float32(rng.IntN(3))) },
-	// These terms have all magnitudes.
+	// These values have widely different magnitudes.
 	func(rng *rand.Rand) float32 { return float32(math.Ldexp(rng.NormFloat64(), rng.IntN(60)-30)) },
 	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e-21) }, // underflow
 	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e18) },  // near overflow

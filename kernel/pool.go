@@ -26,7 +26,7 @@ type Pool struct {
 	ctx   context.Context
 	wg    sync.WaitGroup
 	mu    sync.Mutex // guards fault
-	fault error      // a fault of work on a mapped file
+	fault error      // the fault of an item on a mapped file
 	// others are the bodies of the workers other than the calling goroutine.
 	others []func()
 }

@@ -113,7 +113,7 @@ func largest(x []float64) (m float64) {
 }
 
 // rotation bounds the relative error of the coordinates. Each coordinate is computed with a
-// difference and log₂ spread sums.
+// difference and log₂(spread) sums.
 const rotation = 8 * kernel.U64
 
 // norm64 returns an upper bound on ‖x‖. len(x) must be a multiple of 4.

@@ -64,7 +64,7 @@ func Relations(
 // relationChunk is the number of triples that a goroutine scores with one relation.
 const relationChunk = 1024
 
-// byHead returns the numbers of triples, ordered by head, because the workers compute each query of
+// byHead returns the indices of triples, ordered by head, because the workers compute each query of
 // consecutive triples once.
 func byHead(triples []kg.Triple) []int32 {
 	order := make([]int32, len(triples))

@@ -70,8 +70,8 @@ func Read(b *kernel.Backend, bytes int) Ceiling {
 	return reading(bytes, loopsOf(b).read)
 }
 
-// reading returns the ceiling of read, which adds the n words at p to sums, on memory of the given
-// number of bytes.
+// reading returns the ceiling of the loop read, which adds the n words at p to sums. The words come
+// from memory of the given number of bytes.
 func reading(bytes int, read func(p *uint64, n int, sums *uint64)) Ceiling {
 	return Ceiling{readingRound, func() func(int) {
 		words := kernel.AlignedFloat64(bytes / 8)

@@ -30,8 +30,8 @@ func (c Ceiling) Loop() func(rounds int) { return c.prepare() }
 // operations, terms or bytes per second.
 func (c Ceiling) Rate(threads int, d time.Duration) float64 { return c.Runner(threads)(d) }
 
-// Runner prepares the loop for the given number of threads and returns a function that measures its
-// Rate repeatedly.
+// Runner prepares the loop for the given number of threads. Each call of the result runs the loop
+// for about d and returns its total rate, as Rate does.
 func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 	loops := make([]func(int), threads)
 	for t := range loops {

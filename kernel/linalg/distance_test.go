@@ -87,7 +87,7 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	return sum
 }
 
-// twinGroups adds the scores of groups, which score computes as DistanceL2.
+// twinGroups adds the scores of groups, which the function score computes as DistanceL2.
 func twinGroups(size int, q, e []float32, score func(DistanceKind, []float32, []float32) float32) (sum float32) {
 	for u := 0; u < len(q); u += size {
 		sum += score(DistanceL2, q[u:u+size], e[u:u+size])

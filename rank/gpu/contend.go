@@ -58,7 +58,8 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	return nil
 }
 
-// enter adds listed candidates to the lists. The positions of the candidates are relative to from.
+// enter adds listed candidates to the lists. A listed pair contains the position of the candidate
+// minus from.
 func (w *worker) enter(ctx context.Context, lists *engine.Lists, from, listed int) error {
 	const pair = int64(unsafe.Sizeof(cuda.Pair{}))
 	for at := 0; at < listed; at += pairChunk {

@@ -23,7 +23,7 @@ type worker struct {
 	stream *stream
 	in     *cuda.Pinned // staging memory for uploads
 	out    *cuda.Pinned // staging memory for downloads
-	used   int64        // pending copies may still read the first used bytes of in
+	used   int64        // bytes of in that pending copies may still read
 	span   int          // the most candidates for a launch; a larger number made a list overflow
 	single bool         // screen the block in float32
 

@@ -79,7 +79,8 @@ type Candidates interface {
 	Contend(ctx context.Context, worker int, b *Block, lists *Lists) error
 }
 
-// Query is a distinct query. Its targets are Targets[First:Last] of the plan.
+// Query is a query of a plan. Its targets are Targets[First:Last] of the plan. A query with more
+// than MostTargets targets becomes several Queries.
 type Query struct {
 	kg.Query
 	First, Last int32
