@@ -211,8 +211,8 @@ func (c vectors) adamCatchUp() {
 	c.end()
 }
 
-// If i is a multiple of rowLanes, fetch prefetches one cache line for each of the given rows. Its
-// address is that of entry i plus ahead bytes.
+// If i is a multiple of rowLanes, fetch prefetches one cache line for each of the given rows. The
+// line is ahead bytes after entry i.
 func (c vectors) fetch(rows []reg.GPVirtual, ahead reg.GPVirtual, i int) {
 	if i%rowLanes != 0 {
 		return
