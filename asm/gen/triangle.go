@@ -143,7 +143,8 @@ from d on must be zero. `+triangleDoc)
 func (c vectors) packTriangle(lanes operand.Mem) {
 	c.begin("PackTriangleAVX2", "func(packed, src *float32, d, ld int, factor, diagonal float32)",
 		`packs the lower triangle of a d × d matrix. It multiplies the entries below the diagonal by the
-argument factor, and those on the diagonal by the argument diagonal. It reads columns up to the next multiple of 8. `+triangleDoc)
+argument factor, and those on the diagonal by the argument diagonal. It reads columns up to the
+next multiple of 8. `+triangleDoc)
 	packed, src, d, ld := c.param("packed"), c.param("src"), c.param("d"), c.bytes("ld")
 	factor, diagonal := c.argument("factor"), c.argument("diagonal")
 	// Store eight entries at a time where the next row overwrites the excess, and with a mask at
