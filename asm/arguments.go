@@ -22,9 +22,9 @@ type PanelArgs struct {
 	Scores *float32
 	Add    int
 	// Sums, [Strips][2][MR][NR], 64-byte aligned, holds the sums of a kernel whose score combines
-	// two sums. If Add is not 0, the kernel adds its sums to the earlier ones. It stores the sums.
-	// If ExitBelow or TargetStart is not nil, it also stores the scores. GroupNormPanel with AVX2 uses
-	// the first [MR][NR] as scratch memory. Other kernels ignore Sums.
+	// two sums. The kernel stores its sums here, added to the earlier ones if Add is not 0. It
+	// stores the scores as well if ExitBelow or TargetStart is not nil. GroupNormPanel with AVX2
+	// uses the first [MR][NR] as scratch memory. Other kernels ignore Sums.
 	Sums *float32
 	// ExitBelow, [Strips*MR] or nil, holds a score per query; final scores below it do not matter.
 	// The kernel skips a strip whose entry of Active, [Strips], is 0. It sets the entry to 0 if all
@@ -33,8 +33,7 @@ type PanelArgs struct {
 	ExitBelow *float32
 	Active    *uint8
 	// TargetStart, [Strips*MR+1], says that query i has the targets TargetStart[i] ≤ t <
-	// TargetStart[i+1]. If it is nil, the kernel counts no
-	// candidates.
+	// TargetStart[i+1]. If TargetStart is nil, the kernel counts no candidates.
 	TargetStart *int32
 	// Thresholds, [targets][2], holds the interval lo ≤ hi of each target. The kernel adds to
 	// Counts[t] the number of valid candidates with score > hi.
@@ -44,7 +43,7 @@ type PanelArgs struct {
 	// the valid candidates with neither score > hi nor score < lo, including those whose score is NaN.
 	// Undecided has room for one pair more than there are targets.
 	Undecided *uint64
-	// ValidLanes has bit j set if candidate j counts.
+	// Bit j of ValidLanes is set if candidate j is valid.
 	ValidLanes uint64
 	// Ahead is an address to prefetch from, which need not be valid. For every four coordinates of
 	// a strip, the kernel prefetches the cache line at Ahead into L2 and adds AheadStride to Ahead.

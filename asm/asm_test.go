@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// allowed lists the features that the generator may require for each suffix.
+// allowed maps the suffix of a kernel's name to the CPU features that the kernel may require.
 var allowed = map[string][]string{
 	"AVX2":   {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+"},
 	"AVX512": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
@@ -33,10 +33,11 @@ var (
 	vector     = regexp.MustCompile(`\b[XYZ]\d+\b`)
 )
 
-// TestInstructions reads the generated assembly. A kernel must use only the instruction sets that its
-// suffix names, leave the registers of the Go ABI alone, mix no legacy SSE into AVX code and end in
-// VZEROUPPER. Only AMX instructions may be written as bytes, each below a comment with its name. A
-// kernel must configure the tiles first and release them last.
+// TestInstructions reads the generated assembly. A kernel must use only the instruction sets that
+// its suffix names, leave R14, R15 and BP to the Go runtime, mix no legacy SSE into AVX code and
+// execute VZEROUPPER before it returns. Only AMX kernels may contain instructions written as bytes.
+// An AMX kernel must configure the tiles first and release them last; the test reads the names of
+// AMX instructions from the comments above their bytes.
 func TestInstructions(t *testing.T) {
 	files, err := filepath.Glob("*_amd64.s")
 	if err != nil || len(files) == 0 {

@@ -899,10 +899,10 @@ TEXT ·PairGroupNormAVX512(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = −Σ_g √(Σ_u (x[t+u] − table[ids[i]*stride+t+u])²),   g < groups, u < group, t = g·group, i < count
 	//
-	// Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added for i < 4, then
-	// < 2: a[i] += a[i+4], a[i] += a[i+2], a[0] + a[1]. Every operation is rounded.
+	// Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added up: a[i] +=
+	// a[i+4] for i < 4, a[i] += a[i+2] for i < 2, then a[0] + a[1]. Every operation is rounded.
 	//
-	// Requires groups, group and count > 0.
+	// Requires groups > 0, group > 0 and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -1003,10 +1003,10 @@ TEXT ·PairGroupNormAVX2(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = −Σ_g √(Σ_u (x[t+u] − table[ids[i]*stride+t+u])²),   g < groups, u < group, t = g·group, i < count
 	//
-	// Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added for i < 4, then
-	// < 2: a[i] += a[i+4], a[i] += a[i+2], a[0] + a[1]. Every operation is rounded.
+	// Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added up: a[i] +=
+	// a[i+4] for i < 4, a[i] += a[i+2] for i < 2, then a[0] + a[1]. Every operation is rounded.
 	//
-	// Requires groups, group and count > 0.
+	// Requires groups > 0, group > 0 and count > 0.
 	//
 	// Registers:
 	//   AX         x

@@ -11130,7 +11130,7 @@ TEXT ·GroupNormPanel4x48AVX512(SB), NOSPLIT, $64-16
 	//   Z0         2⁻¹²⁶
 	//   AX         address of ψ
 	//   BX         address of φ
-	//   SI, DI     coordinates left, and in a group
+	//   SI, DI     coordinates left, and coordinates in a group
 	//   DX, R8     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   R9         coordinates left in the group
@@ -11647,7 +11647,7 @@ TEXT ·GroupNormPanel6x16AVX2(SB), NOSPLIT, $64-16
 	//   R9         address of the chains
 	//   AX         address of ψ
 	//   BX         address of φ
-	//   SI, DI     coordinates left, and in a group
+	//   SI, DI     coordinates left, and coordinates in a group
 	//   DX, R8     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   R10        coordinates left in the group

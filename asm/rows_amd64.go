@@ -47,8 +47,8 @@ func SumAVX512(x *float32, n int, lanes *[32]float32)
 //	v  = keep2·v + new2·(gradient·gradient)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
-// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-// into L2; these addresses need not be valid.
+// Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the
+// line whose address is higher by ahead bytes; that address need not be valid.
 //
 // Requires n to be a positive multiple of 16.
 //
@@ -60,8 +60,8 @@ func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s 
 //
 //	w  = w − (rate·m)/(√v + epsilon)
 //
-// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-// into L2; these addresses need not be valid.
+// Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the
+// line whose address is higher by ahead bytes; that address need not be valid.
 //
 // Requires n to be a positive multiple of 16.
 //
@@ -123,8 +123,8 @@ func SumAVX2(x *float32, n int, lanes *[32]float32)
 //	v  = keep2·v + new2·(gradient·gradient)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
-// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-// into L2; these addresses need not be valid.
+// Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the
+// line whose address is higher by ahead bytes; that address need not be valid.
 //
 // Requires n to be a positive multiple of 16.
 //
@@ -136,8 +136,8 @@ func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *f
 //
 //	w  = w − (rate·m)/(√v + epsilon)
 //
-// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-// into L2; these addresses need not be valid.
+// Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the
+// line whose address is higher by ahead bytes; that address need not be valid.
 //
 // Requires n to be a positive multiple of 16.
 //
@@ -156,7 +156,7 @@ func AdamCatchUpAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahea
 //go:noescape
 func AdagradAVX2(w *float32, v *float32, gradient *float32, n int, s *float32)
 
-// PrefetchAVX2 prefetches cache lines into L2, from the line of p on.
+// PrefetchAVX2 prefetches consecutive cache lines into L2, starting with the line at p.
 //
 // Requires lines > 0.
 //

@@ -139,8 +139,8 @@ TEXT ·AdamAVX512(SB), NOSPLIT, $0-56
 	// 	v  = keep2·v + new2·(gradient·gradient)
 	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 	//
-	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-	// into L2; these addresses need not be valid.
+	// Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the
+	// line whose address is higher by ahead bytes; that address need not be valid.
 	//
 	// Requires n to be a positive multiple of 16.
 	//
@@ -207,8 +207,8 @@ TEXT ·AdamCatchUpAVX512(SB), NOSPLIT, $0-48
 	//
 	// 	w  = w − (rate·m)/(√v + epsilon)
 	//
-	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-	// into L2; these addresses need not be valid.
+	// Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the
+	// line whose address is higher by ahead bytes; that address need not be valid.
 	//
 	// Requires n to be a positive multiple of 16.
 	//
@@ -451,8 +451,8 @@ TEXT ·AdamAVX2(SB), NOSPLIT, $0-56
 	// 	v  = keep2·v + new2·(gradient·gradient)
 	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 	//
-	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-	// into L2; these addresses need not be valid.
+	// Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the
+	// line whose address is higher by ahead bytes; that address need not be valid.
 	//
 	// Requires n to be a positive multiple of 16.
 	//
@@ -537,8 +537,8 @@ TEXT ·AdamCatchUpAVX2(SB), NOSPLIT, $0-48
 	//
 	// 	w  = w − (rate·m)/(√v + epsilon)
 	//
-	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
-	// into L2; these addresses need not be valid.
+	// Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the
+	// line whose address is higher by ahead bytes; that address need not be valid.
 	//
 	// Requires n to be a positive multiple of 16.
 	//
@@ -646,7 +646,7 @@ entries:
 // func PrefetchAVX2(p *float32, lines int)
 // Requires: AVX, MMX+
 TEXT ·PrefetchAVX2(SB), NOSPLIT, $0-16
-	// PrefetchAVX2 prefetches cache lines into L2, from the line of p on.
+	// PrefetchAVX2 prefetches consecutive cache lines into L2, starting with the line at p.
 	//
 	// Requires lines > 0.
 	//

@@ -11,7 +11,8 @@ package asm
 // A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the
 // sums alone.
 //
-// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
+// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; c and plus may be the
+// same matrix.
 //
 //go:noescape
 func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)
@@ -23,7 +24,8 @@ func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32,
 // A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the
 // sums alone.
 //
-// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
+// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; c and plus may be the
+// same matrix.
 //
 //go:noescape
 func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)

@@ -14,7 +14,8 @@ TEXT ·MatMulStrip8AVX512(SB), NOSPLIT, $0-72
 	// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the
 	// sums alone.
 	//
-	// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
+	// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; c and plus may be the
+	// same matrix.
 	//
 	// Registers:
 	//   AX, R8     c
@@ -807,7 +808,8 @@ TEXT ·MatMulStrip4AVX2(SB), NOSPLIT, $0-72
 	// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the
 	// sums alone.
 	//
-	// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
+	// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; c and plus may be the
+	// same matrix.
 	//
 	// Registers:
 	//   AX, R8     c

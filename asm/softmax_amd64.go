@@ -25,8 +25,8 @@ func ExpAVX512(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 //	lanes: Σ w·(log(1 + exp(z)) − target·z)
 //	x = w·(1/(1 + exp(−z)) − target)
 //
-// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
-// lowest finite value.
+// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, the lowest finite
+// value replaces z = −∞.
 //
 // Requires n to be a positive multiple of 32.
 //
@@ -54,8 +54,8 @@ func ExpAVX2(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 //	lanes: Σ w·(log(1 + exp(z)) − target·z)
 //	x = w·(1/(1 + exp(−z)) − target)
 //
-// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
-// lowest finite value.
+// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, the lowest finite
+// value replaces z = −∞.
 //
 // Requires n to be a positive multiple of 32.
 //

@@ -307,8 +307,8 @@ TEXT ·LogisticAVX512(SB), NOSPLIT, $0-40
 	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	// 	x = w·(1/(1 + exp(−z)) − target)
 	//
-	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
-	// lowest finite value.
+	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, the lowest finite
+	// value replaces z = −∞.
 	//
 	// Requires n to be a positive multiple of 32.
 	//
@@ -873,8 +873,8 @@ TEXT ·LogisticAVX2(SB), NOSPLIT, $0-40
 	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	// 	x = w·(1/(1 + exp(−z)) − target)
 	//
-	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
-	// lowest finite value.
+	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, the lowest finite
+	// value replaces z = −∞.
 	//
 	// Requires n to be a positive multiple of 32.
 	//

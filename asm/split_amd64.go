@@ -4,10 +4,11 @@
 
 package asm
 
-// SplitRows32AVX512 splits a block of 32 rows of 32 float32 values into two bfloat16 values each.
-// The rows begin stride values apart. The high part is the value rounded to nearest, with ties away
-// from zero; the low part is the remainder, rounded likewise. dst gets all high parts, then all low
-// parts. In each half, row i is the 16 words from word 16·i on, with two values to a word.
+// SplitRows32AVX512 splits each float32 value of a block of 32 rows of 32 values into two bfloat16
+// values. The rows begin stride values apart. The high part is the value rounded to nearest, with
+// ties away from zero; the low part is the remainder, rounded likewise. dst gets all high parts,
+// then all low parts. In each half, row i is the 16 words from word 16·i on, with two values to a
+// word.
 //
 // The high part of a value beyond the range of bfloat16 is infinite. A NaN must not have all of its
 // bits 15 to 22 set.
@@ -44,9 +45,9 @@ func SplitColumns32AVX512(dst *float32, src *float32, stride int)
 //go:noescape
 func GemmSplit32x32AMXBF16(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles, 16 × 32 by 32 × 16 bfloat16 each. The
-// tiles initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of these bytes
-// affect the speed, as in DotPeak. The loop has no result: callers measure its time.
+// BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles. Each multiplies 16 × 32 by 32 × 16
+// bfloat16. The tiles initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of
+// these bytes affect the speed, as in DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func BFloat16PeakAMXBF16(n int, x *byte)

@@ -57,10 +57,11 @@ GLOBL splitOddWords<>(SB), RODATA|NOPTR, $64
 // func SplitRows32AVX512(dst *float32, src *float32, stride int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·SplitRows32AVX512(SB), NOSPLIT, $0-24
-	// SplitRows32AVX512 splits a block of 32 rows of 32 float32 values into two bfloat16 values each.
-	// The rows begin stride values apart. The high part is the value rounded to nearest, with ties away
-	// from zero; the low part is the remainder, rounded likewise. dst gets all high parts, then all low
-	// parts. In each half, row i is the 16 words from word 16·i on, with two values to a word.
+	// SplitRows32AVX512 splits each float32 value of a block of 32 rows of 32 values into two bfloat16
+	// values. The rows begin stride values apart. The high part is the value rounded to nearest, with
+	// ties away from zero; the low part is the remainder, rounded likewise. dst gets all high parts,
+	// then all low parts. In each half, row i is the 16 words from word 16·i on, with two values to a
+	// word.
 	//
 	// The high part of a value beyond the range of bfloat16 is infinite. A NaN must not have all of its
 	// bits 15 to 22 set.
@@ -586,9 +587,9 @@ terms:
 // func BFloat16PeakAMXBF16(n int, x *byte)
 // Requires: AMXBF16, AMXTILE, AVX
 TEXT ·BFloat16PeakAMXBF16(SB), NOSPLIT, $0-16
-	// BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles, 16 × 32 by 32 × 16 bfloat16 each. The
-	// tiles initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of these bytes
-	// affect the speed, as in DotPeak. The loop has no result: callers measure its time.
+	// BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles. Each multiplies 16 × 32 by 32 × 16
+	// bfloat16. The tiles initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of
+	// these bytes affect the speed, as in DotPeak. The loop has no result: callers measure its time.
 	//
 	// Requires n > 0.
 	//

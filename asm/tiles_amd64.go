@@ -27,9 +27,9 @@ package asm
 //go:noescape
 func Int16Panel16x48AMX(args *PanelArgs) int
 
-// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each. The tiles
-// initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of these bytes affect
-// the speed, as in DotPeak. The loop has no result: callers measure its time.
+// Int8PeakAMX runs n rounds of 6 products of tiles. Each multiplies 16 × 64 by 64 × 16 signed
+// bytes. The tiles initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of
+// these bytes affect the speed, as in DotPeak. The loop has no result: callers measure its time.
 //
 // Requires n > 0.
 func Int8PeakAMX(n int, x *byte)

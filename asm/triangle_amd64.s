@@ -42,9 +42,9 @@ GLOBL lanes<>(SB), RODATA|NOPTR, $128
 // Requires: AVX
 TEXT ·UnpackTriangleAVX2(SB), NOSPLIT, $0-36
 	// UnpackTriangleAVX2 writes the symmetric d × d matrix of a packed lower triangle to dst, with its
-	// diagonal multiplied by diagonal and with zeros up to the next multiple of 8 columns. dst has rows
-	// up to the next multiple of 8; rows from d on must be zero. Entry (i, j) of the triangle, j ≤ i <
-	// d, is packed[i(i+1)/2+j].
+	// diagonal multiplied by the argument diagonal and with zeros up to the next multiple of 8 columns.
+	// dst has rows up to the next multiple of 8; rows from d on must be zero. Entry (i, j) of the
+	// triangle, j ≤ i < d, is packed[i(i+1)/2+j].
 	//
 	// Requires d > 0.
 	//
@@ -230,9 +230,10 @@ diagonal:
 // func PackTriangleAVX2(packed *float32, src *float32, d int, ld int, factor float32, diagonal float32)
 // Requires: AVX
 TEXT ·PackTriangleAVX2(SB), NOSPLIT, $0-40
-	// PackTriangleAVX2 packs the lower triangle of a d × d matrix, multiplied by factor off the
-	// diagonal and by diagonal on it. It reads columns up to the next multiple of 8. Entry (i, j) of
-	// the triangle, j ≤ i < d, is packed[i(i+1)/2+j].
+	// PackTriangleAVX2 packs the lower triangle of a d × d matrix. It multiplies the entries below the
+	// diagonal by the argument factor, and those on the diagonal by the argument diagonal. It reads
+	// columns up to the next multiple of 8. Entry (i, j) of the triangle, j ≤ i < d, is
+	// packed[i(i+1)/2+j].
 	//
 	// Requires d > 0.
 	//

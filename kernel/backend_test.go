@@ -75,8 +75,8 @@ func newInt16Case(
 	return p
 }
 
-// draw creates strips of queries, the last of which is incomplete, and an incomplete panel of
-// candidates.
+// draw draws queries, candidates and targets, and packs the queries into strips and the candidates
+// into a panel. The last strip and the panel may be incomplete.
 func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(t int) uint32) {
 	mr, nr := p.panels.MR, p.panels.NR
 	p.strips = (queries + mr - 1) / mr
@@ -145,7 +145,7 @@ func (p *panelCase) pack() {
 	}
 }
 
-// run calls Score with poisoned memory. Counts start at 7.
+// run calls Score after it has poisoned the memory for scores. Counts start at 7.
 func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []int32) {
 	targets := int(p.call.TargetStart[len(p.q)])
 	scratch = p.b.NewPanelScratch(len(p.q), targets)
@@ -263,8 +263,9 @@ func nearest(c Comparison, q, e []float32) {
 	}
 }
 
-// TestDrop requires that early exit does not change the counts. Early exit may skip a strip only if
-// the strip does not matter, and must count nothing for a skipped strip.
+// TestDrop requires that early exit does not change the counts. Early exit may change a score only
+// if both the old and the new score are below ExitBelow, and must count nothing for a skipped
+// strip.
 func TestDrop(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		if !Falling(c) {
@@ -309,7 +310,8 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// checkBound compares finite scores with exact ones.
+// checkBound requires that finite scores differ from the exact scores by at most the bound. It
+// checks a sample of the pairs.
 func (p *panelCase) checkBound(t *testing.T, scores []float32) {
 	relative, absolute := p.b.PanelError(p.c, p.call.K)
 	for i, q := range p.q {
@@ -327,8 +329,8 @@ func (p *panelCase) checkBound(t *testing.T, scores []float32) {
 	}
 }
 
-// TestPanelError checks the bounds for sums with heavy cancellation, for tiny sums, and for long
-// sums of terms with one sign.
+// TestPanelError checks that the errors of scores are within their bounds, for sums with heavy
+// cancellation, for tiny sums, and for long sums of terms with one sign.
 func TestPanelError(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(5, 1))

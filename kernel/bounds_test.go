@@ -114,7 +114,8 @@ func TestPanelErrorIsReached(t *testing.T) {
 	})
 }
 
-// TestPanelErrorOfReciprocals checks the roundings of a term of BoxE.
+// TestPanelErrorOfReciprocals checks that the errors of random terms of BoxE are within the bound,
+// and that the largest error is at least 8% of the bound.
 func TestPanelErrorOfReciprocals(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(8, 9))
@@ -174,8 +175,9 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 	})
 }
 
-// TestPairErrorIsReached checks that every rounding in a lane of Pair, and in the five additions
-// that join the lane to the others, may lose as much as the bound allows.
+// TestPairErrorIsReached checks that the error is within the bound if every rounding in a lane of
+// Pair, and in the five additions that join the lane to the others, loses as much as it can. It
+// also checks that the error reaches a large part of the bound.
 func TestPairErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio

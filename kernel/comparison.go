@@ -65,8 +65,8 @@ type spec struct {
 	limit float64
 	// flops is the number of floating-point operations per coordinate: additions, multiplications
 	// and roots, but no sign changes. portOperations is the number of operations that compete with
-	// fused multiply-adds for their ports, counting a multiply-add as two. It is 0 if the two have
-	// no common measure.
+	// fused multiply-adds for their ports, counting a multiply-add as two. It is 0 if some
+	// operations, such as square roots, cannot be counted in this way.
 	flops, portOperations float64
 	// panelError bounds the error of a panel's score over k coordinates if each term passes through
 	// n rounded additions and the square root has the given relative error (docs/numerics.md,
@@ -100,7 +100,8 @@ type secondSum struct {
 	terms     func(x, row []float32) [32]float64
 	combine   func(first, second float32) float32
 	combine64 func(first, second float64) float64
-	// largest says that the "sum" is the largest of the values. They are not negative.
+	// largest reports whether the "sum" is instead the largest of the values, none of which is
+	// negative.
 	largest bool
 }
 
@@ -203,8 +204,8 @@ func (c Comparison) Products() bool { return c.products }
 func (c Comparison) Flops() float64 { return c.flops }
 
 // PortOperations returns the number of operations per coordinate that compete with fused
-// multiply-adds for their ports, where a multiply-add counts as two. It is 0 if the two have no
-// common measure, as for square roots.
+// multiply-adds for their ports, where a multiply-add counts as two. It is 0 if some operations,
+// such as square roots, cannot be counted in this way.
 func (c Comparison) PortOperations() float64 { return c.portOperations }
 
 // Limit returns a bound below which nothing overflows in a panel: on ‖ψ‖‖φ‖ for products, on ‖ψ‖ +

@@ -16,8 +16,8 @@ import (
 // for both boxes, the score is −√Σd₁² − √Σd₂².
 //
 // Errors are relative to a number that takes the place of ‖ψ‖ (PsiNorm): the sum over both boxes of
-// √Σ(max(|v|, |w|)(|c| + 2) + |k|)². PhiNorm is 1. PsiNorm is infinite if an a is negative, and
-// PhiNorm is infinite if a b is negative.
+// √Σ(max(|v|, |w|)(|c| + 2) + |k|)². PhiNorm is 1. PsiNorm is infinite if any a is negative, and
+// PhiNorm is infinite if any b is negative.
 var BoxE = define(spec{
 	kind: KindBoxE, name: "boxe", group: 1, psi: 2 * boxTerm, phi: 2,
 	falling: true, products: true, exits: true, limit: 0x1p60,

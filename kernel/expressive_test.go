@@ -10,8 +10,8 @@ import (
 	. "github.com/mquine/mquine/kernel"
 )
 
-// TestExpressiveDecisions checks which pairs a panel of Expressive decides if x = |a − s φ| is within
-// some roundings of 1.
+// TestExpressiveDecisions checks which pairs a panel of Expressive decides if x = |a − s φ| is
+// within a few roundings of 1.
 func TestExpressiveDecisions(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(46, 2))

@@ -19,7 +19,7 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 	func(rng *rand.Rand) float32 { return float32(rng.IntN(3) - 1) }, // ties
 	// These values nearly tie, with errors of one sign.
 	func(rng *rand.Rand) float32 { return 0.3 * (1 + 0x1p-22*float32(rng.IntN(3))) },
-	// These terms have all magnitudes.
+	// These values have widely different magnitudes.
 	func(rng *rand.Rand) float32 { return float32(math.Ldexp(rng.NormFloat64(), rng.IntN(60)-30)) },
 	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e-21) }, // underflow
 	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e18) },  // near overflow
@@ -43,8 +43,8 @@ func fuzzedComparison(b uint8) Comparison {
 }
 
 // FuzzPanel compares the panel counts of every tier with a brute-force computation in float64. Each
-// byte of targets defines a target. The byte says which candidate's score the target equals or
-// nearly equals, possibly the best score, and whether the next target belongs to the same query.
+// byte of targets defines the score of a target, which equals a candidate's score, lies next to it,
+// or is the best score. The byte also says whether the next target belongs to the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {

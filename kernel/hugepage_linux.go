@@ -7,8 +7,8 @@ import (
 )
 
 // hugePages asks Linux to back a large allocation of zeros with huge pages, because a strip or a
-// panel spans dozens of small ones. If Go has reused memory, hugePages also gives the pages that Go
-// has cleared back to Linux, because they are small and would stay small. It ignores errors, which
+// panel spans dozens of small ones. If Go has reused memory, hugePages also returns to Linux the
+// pages that Go has cleared, because they are small and would stay small. It ignores errors, which
 // only cost speed.
 func hugePages(p unsafe.Pointer, bytes int) {
 	const huge = 2 << 20

@@ -25,7 +25,8 @@ const Int16Multiple = 2 * tileWords
 // the coarse codes c, and the second half holds the fine codes f. The score is Σ c c' + (Σ c f' + f
 // c')/Fine, without the products of two fine codes. Both sums, the quotient and the total are
 // rounded to float32. The sums must fit in int32 (MaxInt16). PackTiles packs the strips. The kernel
-// is in assembly with FeatureAMX. The portable kernel gives the same scores but is slower than Dot.
+// is in assembly with FeatureAMX. The portable kernel gives the same scores but is slower than the
+// panels of Dot.
 func (b *Backend) Int16Panels() Panels {
 	return Panels{
 		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple,

@@ -42,8 +42,9 @@ func (p Panels) Words() (psi, phi int) { return p.psi, p.phi }
 // PanelScratch is the scratch memory and the result of Panels.Score. It belongs to one goroutine,
 // which reuses it.
 type PanelScratch struct {
-	// Scores[i*NR+j] is the float32 score of query i and candidate j. In a strip that Score left
-	// early, it is an upper bound on the score, and it is below the query's ExitBelow.
+	// Scores[i*NR+j] is the float32 score of query i and candidate j. If Score left the strip of
+	// query i early, the entry is instead an upper bound on the score, and it is below the query's
+	// ExitBelow.
 	Scores []float32
 	// Undecided holds pairs (target, mask) in the order of the targets; Pairs is their number. Bit
 	// j of a mask is set if candidate j is undecided: neither certainly better than the target nor
@@ -75,7 +76,7 @@ type PanelCall struct {
 	K int
 	// Strips holds the packed queries, [strips][K·psi][MR] words (PackRows, PackTiles), and Panel
 	// holds the packed candidates, [K·phi][NR] words. Panels.Words returns psi and phi. Bit j of
-	// ValidLanes is set if candidate j counts.
+	// ValidLanes is set if candidate j is valid.
 	Strips, Panel []uint32
 	ValidLanes    uint64
 	// TargetStart has one entry per query and a final one: query i has the targets TargetStart[i] ≤
@@ -114,8 +115,8 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 		}
 	}
 	// This is an address rather than a pointer because it may run past the end. The prefetches are
-	// spread evenly because a burst would occupy all of the few line buffers, which hits in L2 also
-	// need.
+	// spread evenly because a burst would occupy all of the few line buffers, and loads that hit L2
+	// need them, too.
 	a.Ahead = uintptr(unsafe.Pointer(&c.Panel[0]))
 	if len(c.Ahead) > 0 {
 		a.Ahead = uintptr(unsafe.Pointer(&c.Ahead[0]))

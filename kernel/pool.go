@@ -26,7 +26,7 @@ type Pool struct {
 	ctx   context.Context
 	wg    sync.WaitGroup
 	mu    sync.Mutex // guards fault
-	fault error      // a fault of work on a mapped file
+	fault error      // the fault of an item on a mapped file
 	// others are the bodies of the workers other than the calling goroutine.
 	others []func()
 }
@@ -61,8 +61,8 @@ func (p *Pool) Run(ctx context.Context, items int, work func(worker, item int)) 
 	return err
 }
 
-// runWorker takes items until none is left. If it faults on a mapped file, it takes the items away
-// from all workers.
+// runWorker takes items until none is left. If an item faults on a mapped file, runWorker leaves no
+// further items to any worker.
 func (p *Pool) runWorker(worker int) {
 	if err := p.takeItems(worker); err != nil {
 		p.next.Store(int64(p.items))

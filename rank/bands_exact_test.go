@@ -245,9 +245,10 @@ func TestPairInterval(t *testing.T) {
 	}
 }
 
-// TestIntervalOfSquares uses MQuinE and MQuadE of one dimension without Rʰ, whose score is −(RᵗT)².
-// The squares of Rᵗ and T lose nearly half a unit in the last place when they are rounded to
-// float32 entries of ψ and φ.
+// TestIntervalOfSquares checks that an interval contains the reference score, and that the score
+// comes close to one end. It uses MQuinE and MQuadE of one dimension without Rʰ, whose score is
+// −(RᵗT)². The squares of Rᵗ and T lose nearly half a unit in the last place when they are rounded
+// to float32 entries of ψ and φ.
 func TestIntervalOfSquares(t *testing.T) {
 	// root returns a number whose square loses the most when it is rounded.
 	root := func(from float64) (x float32) {

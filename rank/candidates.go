@@ -64,8 +64,8 @@ func (c *Candidates) number(entities []int32) int32 {
 	return int32(i + 1)
 }
 
-// Of returns the candidates of q in ascending order. all reports that every entity is a candidate,
-// in which case the list is nil.
+// Of returns the candidates of q in ascending order. all reports whether every entity is a
+// candidate, in which case the list is nil.
 func (c *Candidates) Of(q kg.Query) (entities []int32, all bool) {
 	if c == nil || c.of[q.Side][q.Relation] == 0 {
 		return nil, true

@@ -305,7 +305,8 @@ func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB f
 	}
 }
 
-// TestCodeBands checks the bands of codes. In each case, one term of a band dominates.
+// TestCodeBands checks that the bands of codes cover the errors of scores, and that the errors come
+// close to the bands. In each case, one term of a band dominates.
 func TestCodeBands(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 9))
 	constant := func(v float64) func() float64 { return func() float64 { return v } }

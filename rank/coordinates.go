@@ -38,7 +38,7 @@ func (c *coordinates) candidate(out []float64, x []float32) {
 	rotate(out)
 }
 
-// query writes R(x ∘ 1/w) to out, with the padding and the error of candidate.
+// query writes R(x ∘ 1/w) to out. The padding and the bound on the error are as in candidate.
 func (c *coordinates) query(out []float64, x []float32) {
 	clear(out)
 	for t, v := range x {
@@ -113,7 +113,7 @@ func largest(x []float64) (m float64) {
 }
 
 // rotation bounds the relative error of the coordinates. Each coordinate is computed with a
-// difference and log₂ spread sums.
+// difference and log₂(spread) sums.
 const rotation = 8 * kernel.U64
 
 // norm64 returns an upper bound on ‖x‖. len(x) must be a multiple of 4.

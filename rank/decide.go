@@ -91,8 +91,9 @@ func withoutTarget(b *engine.Block, f *features, panel int, t, lanes uint64) uin
 	return lanes
 }
 
-// groupDuplicates appends the distinct candidates among the lanes of a panel, and a row of features
-// for each. Candidates with the same parameters have the same size, so they are neighbours.
+// groupDuplicates appends the distinct candidates in the given lanes of a panel to open, and a row
+// of features for each to rows. Candidates with the same parameters have the same size, so they are
+// neighbours.
 func groupDuplicates(
 	open []duplicates, rows []int32, b *engine.Block, f *features, panel int, lanes uint64,
 ) ([]duplicates, []int32) {

@@ -73,8 +73,8 @@ type Discovered struct {
 	// Score is the reference score.
 	Score float64
 	// Z is the number of standard deviations by which the printed score (model.Model.Score) exceeds
-	// the mean of the query's candidates. Mean and deviation come from at most ZSample candidates at
-	// regular distances. Z is 0 if these candidates all have the same score, or if
+	// the mean of the query's candidates. Mean and deviation come from at most ZSample evenly
+	// spaced candidates. Z is 0 if these candidates all have the same score, or if
 	// Discovery.Standardise is false.
 	Z float64
 }

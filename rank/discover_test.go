@@ -172,7 +172,8 @@ func discover(t *testing.T, m model.Model, x *kg.Index, d Discovery, o Options) 
 	return all
 }
 
-// A search that resumes from any of its states finds the triples of the uninterrupted search.
+// TestDiscoverResumes checks that a search that resumes from any of its states finds the triples of
+// the uninterrupted search.
 func TestDiscoverResumes(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 4)), 40, 3, 200, 20, 20)
 	m := ranktest.Model(t, "complex", 4, g, 3, ranktest.VectorKinds[0])

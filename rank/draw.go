@@ -66,7 +66,8 @@ func exclude(known kg.Answers, target int32, f Filter) []int32 {
 	return excluded
 }
 
-// draw draws n of the entities that are not excluded, in ascending order, or returns all of them.
+// draw draws n of the entities that are not excluded, or all of them if there are at most n, and
+// returns them in ascending order.
 func draw(rng *rand.Rand, excluded []int32, entities, n int) []int32 {
 	left := entities - len(excluded)
 	n = min(n, left)

@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every set of n entities that are not excluded is equally likely.
+// TestDraw checks that every set of n entities that are not excluded is equally likely.
 func TestDraw(t *testing.T) {
 	const rounds = 6000
 	excluded := []int32{0, 3, 4, 7}
@@ -35,8 +35,9 @@ func TestDraw(t *testing.T) {
 	assert.Empty(t, draw(rand.New(rand.NewPCG(1, 1)), []int32{0, 1}, 2, 5))
 }
 
-// The mean rank of a sample is an unbiased estimate of the exact mean rank, and the mean reciprocal
-// rank is too high on average. A sample of all candidates gives the exact ranks.
+// TestSample checks that the mean rank estimated from a sample is right on average, and that the
+// mean reciprocal rank is too high on average. A sample of all candidates must give the exact
+// ranks.
 func TestSample(t *testing.T) {
 	const entities, seeds = 60, 150
 	g := ranktest.Graph(rand.New(rand.NewPCG(50, 1)), entities, 3, 300, 10, 30)

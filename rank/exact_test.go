@@ -23,8 +23,8 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 	return bruteForceAmong(m, g, triples, sides, score, func(kg.Query, int32) bool { return true })
 }
 
-// bruteForceAmong is bruteForce for the candidates that has selects. A target that is not among them
-// competes with them, but does not count as a candidate.
+// bruteForceAmong is bruteForce for the candidates for which has returns true. A target that is not
+// one of them competes with them, but does not count as a candidate.
 func bruteForceAmong(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility,
 	has func(kg.Query, int32) bool) []Rank {
 	type candidate struct {

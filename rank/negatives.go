@@ -8,10 +8,10 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Negatives holds candidates for single queries: Negatives[side][i] lists the entities with which the
-// target of triple i competes on a side, in ascending order. An entity counts as often as the list
-// has it. The list must not contain the target, which is a candidate in any case. The filters remove
-// known answers as usual. A side that is not ranked may be nil.
+// Negatives holds candidates for single queries: Negatives[side][i] lists the entities with which
+// the target of triple i competes on a side, in ascending order. An entity counts as often as it
+// occurs in the list. The list must not contain the target, which is a candidate in any case. The
+// filters remove known answers as usual. A side that is not ranked may be nil.
 type Negatives [2][][]int32
 
 // listed returns the lists of all ranks: one side after the other, each in the order of the triples.

@@ -71,8 +71,8 @@ func bruteForceNegatives(
 	return ranks
 }
 
-// Ranks among negatives equal the ranks of a brute force, for every model, backend and number of
-// threads, with a tolerance, in slices and in shards.
+// TestNegatives checks that ranks among negatives equal the ranks of a brute force, for every
+// model, backend and number of threads, with a tolerance, in slices and in shards.
 func TestNegatives(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -124,7 +124,8 @@ func TestNegatives(t *testing.T) {
 	}
 }
 
-// If every list holds all other entities, the ranks equal the ranks of a full ranking.
+// TestAllNegatives checks that the ranks equal the ranks of a full ranking if every list holds all
+// other entities.
 func TestAllNegatives(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(49, 2)), 60, 3, 200, 10, 30)
 	test := g.Splits[kg.Test]

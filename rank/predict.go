@@ -96,8 +96,8 @@ type predictor struct {
 	lists []engine.Lists // by goroutine
 }
 
-// run computes the lists of distinct queries in queryOrder. The options are resolved. run returns the
-// number of pairs of a query and a candidate.
+// run computes the lists of distinct queries, which must be in queryOrder. The options are
+// resolved. run returns the number of pairs of a query and a candidate.
 func (p *predictor) run(ctx context.Context, distinct []kg.Query, o Options) (pairs int64, err error) {
 	j := o.job(p.model, newPredictionPlan(p.model, p.sets, distinct))
 	if o.Progress != nil {

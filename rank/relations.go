@@ -64,7 +64,7 @@ func Relations(
 // relationChunk is the number of triples that a goroutine scores with one relation.
 const relationChunk = 1024
 
-// byHead returns the numbers of triples, ordered by head, because the workers compute each query of
+// byHead returns the indices of triples, ordered by head, because the workers compute each query of
 // consecutive triples once.
 func byHead(triples []kg.Triple) []int32 {
 	order := make([]int32, len(triples))
@@ -77,8 +77,8 @@ func byHead(triples []kg.Triple) []int32 {
 	return order
 }
 
-// relationProgress reports how many of total pairs of a triple and a relation are done, until the
-// returned function is called.
+// relationProgress calls o.Progress at intervals, until the returned function is called. total is
+// the number of pairs of a triple and a relation, and done is the number of finished pairs.
 func (o *Options) relationProgress(start time.Time, total int, done *atomic.Int64) (stop func()) {
 	if o.Progress == nil || total == 0 {
 		return func() {}

@@ -129,8 +129,8 @@ func TestRelationsInChunks(t *testing.T) {
 	require.ErrorContains(t, err, "call Relations")
 }
 
-// The expected lists follow the definition: every relation is scored, looked up among the known
-// triples, and sorted.
+// TestPredictRelations compares the lists with lists by definition: every relation is scored and
+// looked up among the known triples, and the relations are sorted.
 func TestPredictRelations(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 3)), 12, 9, 2*relationChunk, 30, 40)
 	index := kg.NewIndex(g)

@@ -33,8 +33,9 @@ type Options struct {
 	// Among and Engine must be nil, and Screen has no effect. Predict ignores the lists.
 	Negatives *Negatives
 	// Engine counts in place of the backend; nil means the backend. Package rank/gpu provides an
-	// engine. Its ranks are the same. The backend still computes the reference scores and, for most
-	// models, ψ and φ. An engine that fails may leave the ranking to the processor.
+	// engine. The ranks do not depend on the engine. The backend still computes the reference
+	// scores and, for most models, ψ and φ. An engine that fails may leave the ranking to the
+	// processor.
 	Engine Engine
 	// Backend runs the kernels; nil means the best one of this machine.
 	Backend *kernel.Backend
@@ -55,7 +56,7 @@ type Options struct {
 	Progress func(Progress)
 
 	adjust func(*cpuEngine) // for tests
-	batch  int              // number of queries in Discover, for tests
+	batch  int              // number of queries in a batch of Discover, for tests
 }
 
 // withDefaults replaces zero values with the defaults, except in Candidates and FeatureMemory.
@@ -332,7 +333,7 @@ func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c en
 }
 
 // countSpans counts the candidates of a slice for spans of queries. If there are few blocks, it
-// splits the candidates to give every thread enough items.
+// splits the candidates to give every thread enough work.
 func (r *ranker) countSpans(
 	ctx context.Context, s *session, spans []engine.Span, c engine.Candidates, perThread int,
 ) error {

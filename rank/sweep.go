@@ -79,9 +79,10 @@ func (s *sweeper) count(ctx context.Context, b *engine.Block) error {
 	return nil
 }
 
-// contend adds the candidates that may be among the best to the lists. It passes the threshold of a
-// list as a target whose upper end is infinite: the kernel counts no candidate as better and leaves
-// undecided the candidates that may reach the threshold.
+// contend adds the candidates that may be among the best to the lists. For each list, it passes the
+// kernel a target whose interval begins at the list's threshold and has no upper end. The kernel
+// then counts no candidate as better and leaves undecided the candidates that may reach the
+// threshold.
 func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Lists) error {
 	f, phases := s.f, b.Job.Phases
 	phases.Enter(engine.QueryPhase)
@@ -125,8 +126,8 @@ func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Li
 	return nil
 }
 
-// list adds the candidates in some lanes of a panel to the list of a row. Their intervals come from
-// the fine codes, if the screen has them, and otherwise from the panel.
+// list adds the candidates in the given lanes of a panel to the list of a row. Their intervals come
+// from the fine codes, if the screen has them, and otherwise from the panel.
 func (s *sweeper) list(
 	ctx context.Context, b *engine.Block, lists *engine.Lists, row, panel int, lanes uint64,
 ) error {

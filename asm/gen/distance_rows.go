@@ -62,7 +62,7 @@ func (c vectors) whole() access {
 	}
 }
 
-// masked returns an access to the values, out of n, whose words in masks are −1. It loads zeros for
+// masked returns an access to those values among n whose words in masks are −1. It loads zeros for
 // the other values, whose addresses need not be valid.
 func (c vectors) masked(masks reg.Register, n int) access {
 	if c.lanes == 8 { // all registers are taken

@@ -5,17 +5,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// entry is a value x in memory, such as an entry of ψ, for all lanes of a vector y. With AVX2, a
-// broadcast into a register is just a load. On processors that compute 512 bits in two halves, a
-// 512-bit broadcast also occupies an arithmetic unit. An AVX-512 instruction can instead broadcast
-// its own memory operand (an embedded broadcast). Such a broadcast takes only a load, but one for
-// each y instead of one for all. Sums of products do not embed their entries, because they would
-// have to wait for the loads, and because they leave units idle that broadcasts can use.
+// entry is a value x in memory, such as an entry of ψ, that is combined with every lane of a vector
+// y. With AVX2, a broadcast into a register is just a load. On processors that compute 512 bits in
+// two halves, a 512-bit broadcast also occupies an arithmetic unit. An AVX-512 instruction can
+// instead broadcast its own memory operand (an embedded broadcast). An embedded broadcast costs
+// only a load, but every y needs its own. Kernels of sums of products do not embed the broadcasts:
+// their arithmetic would have to wait for the loads, and it leaves units idle that separate
+// broadcasts can use.
 type entry struct {
 	c        vectors
 	at       operand.Mem
 	embedded bool
-	what     string         // for the map of the registers
+	what     string         // for the register map
 	register reg.VecVirtual // nil before the broadcast
 	last     bool           // nothing needs the register after this update
 }

@@ -29,7 +29,7 @@ the entry of c.
 
 Requires k > 0, strips > 0 and cStride ≥ %[2]d. c must not overlap a or b.`
 
-// gemms emits the microkernels of matrix products and the packing of their operands.
+// gemms emits the microkernels of matrix products and the kernels that pack their operands.
 func gemms(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		if c.lanes == 16 {
@@ -58,7 +58,7 @@ type microKernel struct {
 	group       int                     // terms that are added together
 	begin       func(c vectors) addTerm // loads constants
 	// embedded reports whether AVX-512 kernels broadcast the entries of rows in the arithmetic
-	// instructions (entry).
+	// instructions (see entry).
 	embedded bool
 }
 

@@ -27,8 +27,8 @@ in float32, with g ascending. The root is approximate: √s ≈ s·r, where r �
 AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from 2⁻¹²⁶ with u ascending.`,
 }
 
-// addSquares adds the squares of ψ − φ to the sums of squares. For the first coordinate of a group,
-// it starts the sums from 2⁻¹²⁶ instead.
+// addSquares adds the squares of ψ − φ to the sums of squares. If first is set, the coordinate is
+// the first of its group, and the sums start from 2⁻¹²⁶.
 func (c vectors) addSquares(k fixed, psi *entry, phi, squares reg.VecVirtual, first bool) {
 	if first {
 		psi.subtract(c, phi, squares)
@@ -69,7 +69,7 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 	}
 	holds(c.Context, "address of ψ", psi)
 	holds(c.Context, "address of φ", phi)
-	holds(c.Context, "coordinates left, and in a group", left, group)
+	holds(c.Context, "coordinates left, and coordinates in a group", left, group)
 	holds(c.Context, "address and stride of the prefetches", ahead, aheadStride)
 	holds(c.Context, "address of the strip's scores", scores)
 	rest := c.GP64()
@@ -148,7 +148,7 @@ func (c chains) begin(i, v int, zero reg.VecVirtual) {
 	}
 }
 
-// update changes the score of register v of query i.
+// update applies change to register v of the scores of query i.
 func (c chains) update(i, v int, change func(sum reg.VecVirtual)) {
 	if c.address == nil {
 		change(c.registers[i][v])
@@ -222,10 +222,10 @@ const pairGroupNormDoc = `%s compares one row with listed rows of a table, in fl
 
 	out[i] = −Σ_g √(Σ_u (x[t+u] − table[ids[i]*stride+t+u])²),   g < groups, u < group, t = g·group, i < count
 
-Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added for i < 4, then < 2: a[i] += a[i+4],
-a[i] += a[i+2], a[0] + a[1]. Every operation is rounded.
+Square u of a group goes to lane u mod 8. The lanes a[0..7] of a group are added up: a[i] += a[i+4] for i < 4, a[i] +=
+a[i+2] for i < 2, then a[0] + a[1]. Every operation is rounded.
 
-Requires groups, group and count > 0.`
+Requires groups > 0, group > 0 and count > 0.`
 
 // maskName is the symbol of eight words of −1 and eight zeros.
 const maskName = "group_masks"

@@ -14,8 +14,8 @@ import (
 )
 
 // Every kernel in the generated assembly begins with its doc comment and a register map. avo
-// allocates registers only after the generator has run. The function holds therefore leaves marks in
-// the code, and mapRegisters turns the marks into the map.
+// allocates registers only after the generator has run. Each call of holds therefore leaves a mark
+// in the code, and mapRegisters later turns the marks into the map.
 
 // mapMark is the beginning of a mark, which is a comment. After mapMark, the comment says what the
 // registers contain, and then lists each register's ID and size in bytes.

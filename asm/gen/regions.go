@@ -14,11 +14,11 @@ import (
 // notGreater is a predicate of VCMPPS: NGT_UQ, !(a > b), true for NaN, quiet.
 const notGreater = 0x1a
 
-// regionConstants are numbers that the kernels of regions read from memory, in 16 lanes, because the
-// registers hold sums.
+// regionConstants are the constants of the region kernels. The kernels read 16 copies of each from
+// memory, because the sums occupy the registers.
 var regionConstants = map[string]float32{"half": 0.5, "one": 1, "two": 2}
 
-// regionData emits the constants. Every file with kernels of regions has them.
+// regionData emits the constants. Every assembly file with region kernels contains them.
 func regionData(c *build.Context) {
 	for _, name := range []string{"half", "one", "two"} {
 		c.StaticGlobal(name)
@@ -60,7 +60,8 @@ are rounded once. A coordinate has twelve words of ψ and one of φ.`,
 	},
 }
 
-// expressiveTerm adds a term with the words a, s, w, k.
+// expressiveTerm adds the term with the words a, s, w, k to the sum acc[0] and updates the maximum
+// acc[1].
 func expressiveTerm(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual) {
 	x := psi[0].variable(c)
 	psi[1].multiplySubtract(c, phi[0], x)
@@ -98,7 +99,7 @@ ten words of ψ and two of φ.`,
 	},
 }
 
-// boxTerm returns the step that adds d² to a sum. Its words are a, c, v, w, k.
+// boxTerm returns a function that adds d² to acc[sum]. The words in psi are a, c, v, w, k.
 func boxTerm(sum int) func(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual) {
 	return func(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual) {
 		y, x := c.vec(), c.vec()

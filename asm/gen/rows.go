@@ -11,8 +11,8 @@ import (
 // operations, so all tiers agree bit for bit.
 
 const (
-	rowLanes = 16 // entries of a round: n is a multiple of it
-	sumLanes = 32 // sums of Dot and Sum
+	rowLanes = 16 // entries per round; n is a multiple of rowLanes
+	sumLanes = 32 // lanes in which Dot and Sum add up
 )
 
 // rowKernels emits the kernels of both instruction sets.
@@ -151,8 +151,8 @@ func (c vectors) store(sums []reg.VecVirtual, to reg.Register) {
 
 const adamAhead = `
 
-Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; these addresses
-need not be valid.` + requires16
+Every operation is rounded. For each cache line of w, m and v, the kernel prefetches into L2 the line whose address is
+higher by ahead bytes; that address need not be valid.` + requires16
 
 func (c vectors) adam() {
 	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32, ahead int)",
@@ -211,8 +211,8 @@ func (c vectors) adamCatchUp() {
 	c.end()
 }
 
-// fetch prefetches the cache line of entry i of each row that begins ahead bytes after one of the
-// given rows.
+// If i is a multiple of rowLanes, fetch prefetches one cache line for each of the given rows. The
+// line is ahead bytes after entry i.
 func (c vectors) fetch(rows []reg.GPVirtual, ahead reg.GPVirtual, i int) {
 	if i%rowLanes != 0 {
 		return
@@ -250,7 +250,7 @@ Every operation is rounded.`+requires16)
 
 func (c vectors) prefetch() {
 	c.begin("PrefetchAVX2", "func(p *float32, lines int)",
-		"prefetches cache lines into L2, from the line of p on.\n\nRequires lines > 0.")
+		"prefetches consecutive cache lines into L2, starting with the line at p.\n\nRequires lines > 0.")
 	p, n := c.param("p"), c.param("lines")
 	c.loop("line", n, 1, func() {
 		c.PREFETCHT1(operand.Mem{Base: p})

@@ -18,7 +18,7 @@ const strip32Doc = `computes %[1]d rows of a product of small matrices in float3
 
 A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, c receives the sums alone.
 
-Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.`
+Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; c and plus may be the same matrix.`
 
 // strips32 emits the kernels of both instruction sets. Their microtiles have up to three vectors of
 // columns, and as many rows as the registers hold.
@@ -36,18 +36,18 @@ func strips32(c *build.Context) {
 type strip32 struct {
 	vectors
 	n                     int
-	dst, b, ld, left, row reg.GPVirtual // row is the distance between rows of a
+	dst, b, ld, left, row reg.GPVirtual // row is the distance in bytes between rows of a
 	blank                 reg.VecVirtual
 }
 
-// columns are the columns of a vector, or half a vector, of a microtile.
+// columns describes the columns of a microtile that one vector, or half a vector, holds.
 type columns struct {
 	at   int // the first column
 	half bool
 }
 
-// emit emits the kernel. widths lists the widths of its microtiles, in eights of columns, widest
-// first. In AVX-512, the last eight columns of an odd width use half a vector.
+// emit emits the kernel. widths lists the widths of its microtiles, in units of eight columns,
+// widest first. In AVX-512, the last eight columns of an odd width use half a vector.
 func (c strip32) emit(widths []int) {
 	c.begin(fmt.Sprintf("MatMulStrip%d%s", c.n, c.set),
 		"func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)",
@@ -87,7 +87,8 @@ func (c strip32) emit(widths []int) {
 
 func numberedLabel(name string, n int) string { return fmt.Sprintf("%s%d", name, n) }
 
-// microtile emits the computation of a microtile that is the given number of eights of columns wide.
+// microtile emits the computation of a microtile of 8·eights columns. If mapped is set, it adds the
+// registers of the sums to the register map.
 func (c strip32) microtile(eights int, mapped bool) {
 	var parts []columns
 	for at := 0; at < 8*eights; at += c.lanes {

@@ -152,8 +152,8 @@ func (c vectors) logistic(k constants) {
 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	x = w·(1/(1 + exp(−z)) − target)
 
-The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the lowest finite
-value.`+requires32)
+The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, the lowest finite value replaces
+z = −∞.`+requires32)
 	x, w, n, lanes := c.param("x"), c.param("w"), c.param("n"), c.param("lanes")
 	shift, target := c.argument("shift"), c.argument("target")
 	least, most := c.load(k.number(-104)), c.load(k.number(89))

@@ -88,8 +88,8 @@ func (c vectors) splitter() splitter {
 	return s
 }
 
-// split returns the high and low parts of 16 values in the high halves of words. The low halves of
-// low are unspecified.
+// split returns the high and low parts of 16 values, each part in the high half of a word. The low
+// halves of low are unspecified.
 func (s splitter) split(x reg.VecVirtual) (high, low reg.VecVirtual) {
 	high, low = s.vec(), s.vec()
 	holds(s.Context, "high and low parts", high, low)
@@ -103,10 +103,10 @@ func (s splitter) split(x reg.VecVirtual) (high, low reg.VecVirtual) {
 // splitRows emits the packing of a block whose vectors are rows of a matrix.
 func (c vectors) splitRows() {
 	c.begin(fmt.Sprintf("SplitRows%dAVX512", splitVectors), "func(dst, src *float32, stride int)", fmt.Sprintf(
-		`splits a block of %[1]d rows of %[2]d float32 values into two bfloat16 values each. The rows begin stride
-values apart. The high part is the value rounded to nearest, with ties away from zero; the low part is the remainder,
-rounded likewise. dst gets all high parts, then all low parts. In each half, row i is the 16 words from word 16·i on,
-with two values to a word.
+		`splits each float32 value of a block of %[1]d rows of %[2]d values into two bfloat16 values. The rows begin
+stride values apart. The high part is the value rounded to nearest, with ties away from zero; the low part is the
+remainder, rounded likewise. dst gets all high parts, then all low parts. In each half, row i is the 16 words from word
+16·i on, with two values to a word.
 
 The high part of a value beyond the range of bfloat16 is infinite. A NaN must not have all of its bits 15 to 22 set.`,
 		splitVectors, splitTerms))
@@ -157,8 +157,8 @@ then all low parts. A word holds two values of one column: row 2p in its low hal
 	c.end()
 }
 
-// splitGemm emits the microkernel. It keeps a microtile of c in four tiles; the other four hold the
-// operands.
+// splitGemm emits the microkernel. The microkernel keeps a microtile of c in four tiles; the other
+// four hold the operands.
 func splitGemm(c *build.Context) {
 	name := fmt.Sprintf("GemmSplit%[1]dx%[1]dAMXBF16", splitVectors)
 	function(c, name,
@@ -178,7 +178,7 @@ func splitGemm(c *build.Context) {
 	c.MOVQ(operand.U32(tileBytes), words)
 	strips := parameter(c, "strips", c.GP64())
 	ahead, aheadStride := parameter(c, "ahead", c.GP64()), parameter(c, "aheadStride", c.GP64())
-	below := func(of, to reg.Register) { // stores the address 16 rows after the address of in to
+	below := func(of, to reg.Register) { // to = of + 16 rows
 		c.MOVQ(stride, to)
 		c.SHLQ(operand.Imm(4), to)
 		c.ADDQ(of, to)

@@ -87,7 +87,8 @@ func (m strided) load(c *build.Context, t tile) {
 	m.emit(c, "TILELOADD", prefixF2, t)
 }
 
-// stream loads a tile that is not used again soon, so it does not displace other lines from L1.
+// stream loads a tile that is not used again soon, with the hint that its cache lines need not stay
+// in L1.
 func (m strided) stream(c *build.Context, t tile) {
 	m.emit(c, "TILELOADDT1", prefix66, t)
 }
@@ -359,9 +360,9 @@ func int8TilePeak(c *build.Context) {
 func tilePeak(c *build.Context, name, operands string, multiply func(c *build.Context, acc, a, b tile)) {
 	const chains = 6
 	function(c, name, "func(n int, x *byte)")
-	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each. The tiles initially hold the 1,024
-bytes at x and the next 1,024 bytes. The values of these bytes affect the speed, as in DotPeak. The loop has no result:
-callers measure its time.
+	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles. Each multiplies 16 × %s. The tiles initially hold the
+1,024 bytes at x and the next 1,024 bytes. The values of these bytes affect the speed, as in DotPeak. The loop has no
+result: callers measure its time.
 
 Requires n > 0.`, name, chains, operands))
 	n := parameter(c, "n", c.GP64())

@@ -106,9 +106,9 @@ func (c vectors) squares(m, d, ld reg.GPVirtual, off func(low, high *rows), diag
 
 func (c vectors) unpackTriangle(lanes operand.Mem) {
 	c.begin("UnpackTriangleAVX2", "func(dst, packed *float32, d, ld int, diagonal float32)",
-		`writes the symmetric d × d matrix of a packed lower triangle to dst, with its diagonal multiplied by diagonal
-and with zeros up to the next multiple of 8 columns. dst has rows up to the next multiple of 8; rows from d on must be
-zero. `+triangleDoc)
+		`writes the symmetric d × d matrix of a packed lower triangle to dst, with its diagonal multiplied by the
+argument diagonal and with zeros up to the next multiple of 8 columns. dst has rows up to the next multiple of 8; rows
+from d on must be zero. `+triangleDoc)
 	dst, packed, d, ld := c.param("dst"), c.param("packed"), c.param("d"), c.bytes("ld")
 	row, to := c.GP64(), c.GP64()
 	c.MOVQ(dst, row)
@@ -142,8 +142,9 @@ zero. `+triangleDoc)
 
 func (c vectors) packTriangle(lanes operand.Mem) {
 	c.begin("PackTriangleAVX2", "func(packed, src *float32, d, ld int, factor, diagonal float32)",
-		`packs the lower triangle of a d × d matrix, multiplied by factor off the diagonal and by diagonal on it. It
-reads columns up to the next multiple of 8. `+triangleDoc)
+		`packs the lower triangle of a d × d matrix. It multiplies the entries below the diagonal by the
+argument factor, and those on the diagonal by the argument diagonal. It reads columns up to the
+next multiple of 8. `+triangleDoc)
 	packed, src, d, ld := c.param("packed"), c.param("src"), c.param("d"), c.bytes("ld")
 	factor, diagonal := c.argument("factor"), c.argument("diagonal")
 	// Store eight entries at a time where the next row overwrites the excess, and with a mask at

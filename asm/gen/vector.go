@@ -110,7 +110,8 @@ func (c vectors) begin(name, signature, text string) {
 	c.Pragma("noescape")
 }
 
-// loop repeats body and subtracts by from n until n is 0. n must be a positive multiple of by.
+// loop emits a loop around body. Each round subtracts the constant by from n, and the loop ends
+// when n is 0; n must be a positive multiple of by.
 func (c vectors) loop(label string, n reg.Register, by int, body func()) {
 	c.Label(label)
 	body()

@@ -30,9 +30,9 @@ func (l Level) String() string {
 }
 
 // Reading returns how many bytes each thread reads repeatedly to measure level l on the given
-// number of threads: half of the thread's share of a cache, or, for Memory, far more than all
-// caches hold. It returns 0 if the processor does not report the cache, or if half of the share of
-// L3 is at most twice L2.
+// number of threads: half of the thread's share of a cache, or, for Memory, its share of several
+// times the size of L3. It returns 0 if the processor does not report the cache, or if half of the
+// thread's share of L3 is at most twice the size of L2.
 func (l Level) Reading(threads int) int {
 	c := cpuid.CPU.Cache
 	var size int
@@ -70,7 +70,8 @@ func Read(b *kernel.Backend, bytes int) Ceiling {
 	return reading(bytes, loopsOf(b).read)
 }
 
-// reading returns the ceiling of a loop that adds n words at p to sums.
+// reading returns the ceiling of the loop read, which adds the n words at p to sums. The words come
+// from memory of the given number of bytes.
 func reading(bytes int, read func(p *uint64, n int, sums *uint64)) Ceiling {
 	return Ceiling{readingRound, func() func(int) {
 		words := kernel.AlignedFloat64(bytes / 8)

@@ -30,8 +30,8 @@ func (c Ceiling) Loop() func(rounds int) { return c.prepare() }
 // operations, terms or bytes per second.
 func (c Ceiling) Rate(threads int, d time.Duration) float64 { return c.Runner(threads)(d) }
 
-// Runner prepares the loop for the given number of threads and returns a function that measures its
-// Rate repeatedly.
+// Runner prepares the loop for the given number of threads. Each call of the result runs the loop
+// for about d and returns its total rate, as Rate does.
 func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 	loops := make([]func(int), threads)
 	for t := range loops {
@@ -74,16 +74,16 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 	}
 }
 
-// Terms returns the ceiling of c's panels: a loop with only their arithmetic, on registers. Its rate
-// is the number of terms of scores per second. A term of Dot is a multiply-add, so the FMA ceiling
+// Terms returns the ceiling of c's panels: a loop with only their arithmetic, on registers. Its
+// rate is the number of terms of scores per second. A term of Dot is a multiply-add, so the ceiling
 // in operations per second is twice this rate.
 func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
 	loop, terms := b.Peak(c)
 	return Ceiling{float64(terms), onRegisters(loop, operands32)}
 }
 
-// DistanceTerms returns the ceilings for the scores and the gradients of a distance, in terms
-// (linalg.Backend.DistancePeaks).
+// DistanceTerms returns the ceilings for the scores and the gradients of a distance, in terms per
+// second (see linalg.Backend.DistancePeaks).
 func DistanceTerms(b *linalg.Backend, kind linalg.DistanceKind) (scores, gradients Ceiling) {
 	of := func(p linalg.Peak) Ceiling { return Ceiling{float64(p.Terms), onRegisters(p.Loop, operands32)} }
 	s, g := b.DistancePeaks(kind)

@@ -119,8 +119,8 @@ func TestRateOfNoTime(t *testing.T) {
 	})
 }
 
-// TestDistanceCeilings checks that no microkernel is much faster than the loop with its arithmetic,
-// which shows that a round of the loop computes Terms terms.
+// TestDistanceCeilings checks that no microkernel is much faster than the loop with its arithmetic.
+// Otherwise a round of the loop would compute more than Terms terms.
 func TestDistanceCeilings(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		if b.Tier == kernel.Generic {

@@ -30,7 +30,7 @@ func TestGPUConstruct(t *testing.T) {
 	conformConstruct(openGPU(t), []int{1, 2, 7, 18, 33, 38, MaxTowerDim})
 }
 
-// matrix is a d × d matrix whose products follow the definition.
+// matrix is a d × d matrix with the arithmetic of the definition in model/mquine.go.
 type matrix struct {
 	d int
 	v []float64

@@ -56,7 +56,8 @@ type Decide struct {
 
 // Quantise is the argument of the kernel that converts rows to fp16.
 type Quantise struct {
-	// Rows has N rows of Stride float32 entries. The first Width entries of a row count.
+	// Rows has N rows of Stride float32 entries. The kernel reads only the first Width entries of
+	// each row.
 	Rows Pointer
 	// Centre (float32) is subtracted from every row, unless the pointer is 0. After that, the
 	// entries of a row are multiplied by the powers of two in Factor (float32).
@@ -79,8 +80,8 @@ type Prepare struct {
 	Centre, Scales, Sizes Pointer
 	// TargetStart and Interval are as in Decide.
 	TargetStart, Interval Pointer
-	// Rows receives N Rows, followed by Rows without targets up to a total of Padded. Ends receives
-	// lo and hi (float32) of every target.
+	// Rows receives Padded Rows: one for each of the N queries, followed by Rows without targets.
+	// Ends receives lo and hi (float32) of every target.
 	Rows, Ends            Pointer
 	N, Padded, K, Compare int32
 	// Relative and Absolute bound the error of a score of the screen. HalfError and SingleError

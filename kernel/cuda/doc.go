@@ -9,8 +9,8 @@
 // Screens and Screen, Stages and Decide, Towers and Construct. Start with Open.
 //
 // Each open device has one goroutine, locked to its thread, that makes all calls to the driver for
-// it. Methods may be called from any goroutine. A Stream executes its work later and in order. Do
-// not touch memory that the work uses until an Event recorded after the work has passed.
+// it. Methods may be called from any goroutine. A Stream executes its work asynchronously and in
+// order. Do not touch memory that the work uses until an Event recorded after the work has passed.
 package cuda
 
 // LibraryEnv is the environment variable that contains the path of a driver library to use instead

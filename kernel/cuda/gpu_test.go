@@ -57,7 +57,8 @@ type peakArguments struct {
 	_      int32
 }
 
-// timed calls launch several times and returns the shortest time, measured by the device's clock.
+// timed repeats the work that launch queues and returns the shortest time, measured by the device's
+// clock.
 func (r *rig) timed(launch func() error) time.Duration {
 	from, err := r.d.NewEvent()
 	require.NoError(r.t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/kernel/cuda/internal/source"
 )
 
-// TestImagesAreFresh checks that the embedded PTX belongs to the sources. CI also regenerates the
-// PTX and compares the bytes.
+// TestImagesAreFresh checks that the stamps of the embedded PTX match the sources. CI also
+// regenerates the PTX and compares the bytes.
 func TestImagesAreFresh(t *testing.T) {
 	files, err := source.Read("src")
 	require.NoError(t, err)

@@ -258,8 +258,8 @@ func (r *rig) single(p *problem, c kernel.Comparison, capacity int) *prepared {
 	return r.prepare(&shaped, rows, blocks, psi, phi, nil, capacity, limit)
 }
 
-// verify compares the counts and the list with scores in float64. Every decision without a listed
-// pair must be certain.
+// verify compares the counts and the list with scores in float64. Every pair that is not listed
+// must be certain and counted correctly.
 func (r *rig) verify(p *problem, c kernel.Comparison, run *prepared, mostOpen float64, what string) {
 	listed := down[uint32](r, run.listed, 1)[0]
 	if !assert.LessOrEqual(r.t, listed, run.screen.Capacity, "%s: the list is too short for the test", what) {

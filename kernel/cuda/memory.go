@@ -59,7 +59,7 @@ func (m *Memory) At(offset int64) Pointer {
 	return m.at + deviceptr(offset)
 }
 
-// Pinned is page-locked host memory, from and to which a device copies asynchronously.
+// Pinned is page-locked host memory. A device can copy to and from it asynchronously.
 type Pinned struct {
 	device *Device
 	bytes  []byte

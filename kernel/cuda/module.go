@@ -20,7 +20,8 @@ const (
 	jitErrorLogSize = 6
 )
 
-// compile lets the driver compile PTX. Errors contain name and the compiler's log.
+// compile lets the driver compile PTX. Errors contain the given name and, if the driver rejects the
+// PTX, its log.
 func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 	image := append(bytes.Clone(ptx), 0)
 	log := make([]byte, 8192)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDecide compares the float64 stage with plain float64 scores: clear decisions, equal
-// parameters, the target itself, and pairs that it cannot decide.
+// TestDecide compares the float64 stage with plain float64 scores, for clear decisions, equal
+// parameters, the target itself, and pairs that the stage cannot decide.
 func TestDecide(t *testing.T) {
 	_, d := openStandin(t)
 	conformDecide(newRig(t, d))

@@ -179,8 +179,8 @@ func (x *Screens) launch(s *Stream, k *Kernel, tile int, a Screen, queries int) 
 }
 
 // SingleError bounds the error of the scores that Single computes from k terms, as
-// kernel.Backend.PanelError does for panels. These kernels also add up chains of kernel.Chunk
-// terms, and the relative error of their square root is below 2⁻²².
+// kernel.Backend.PanelError does for panels. Like panels, these kernels add up chains of
+// kernel.Chunk terms. The relative error of their square root is below 2⁻²².
 func SingleError(c kernel.Comparison, k int) (relative, absolute float64) {
 	return c.PanelError(k, 0x1p-22)
 }

@@ -54,8 +54,7 @@ func TestList(t *testing.T) {
 		SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
 }
 
-// TestHalfVariant checks that two thread blocks of the screen fit on a multiprocessor of every
-// card.
+// TestHalfVariant checks the variants for the sizes of shared memory that cards have.
 func TestHalfVariant(t *testing.T) {
 	for shared, want := range map[int]int{163 << 10: Half128, 99 << 10: Half128Small, 227 << 10: Half128} {
 		assert.Equal(t, want, Info{SharedMemory: shared}.HalfVariant(), shared)

@@ -22,7 +22,7 @@ import (
 // as "avx512,vnni,amx". If one is missing, tests fail instead of passing without it.
 const RequireEnv = "MQUINE_REQUIRE"
 
-// Each runs f as a subtest on every backend of Backends.
+// Each runs f as a subtest on every backend that Backends returns.
 func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.Backend)) {
 	for _, b := range Backends(t, varied) {
 		t.Run(Name(b), func(t *testing.T) { f(t, b) })
@@ -30,9 +30,10 @@ func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.B
 }
 
 // Backends returns the backends of all tiers that the machine and the environment allow, best
-// first. varied contains the features beyond the tier that the tested code uses. For each of them,
-// Backends adds a backend without it, and finally one without any of them. The test fails if a
-// feature that RequireEnv names is missing. The first call prints the features of the machine.
+// first. varied contains the features that the tested code uses in addition to the features of the
+// tier. For each of them, Backends adds a backend without it, and finally one without any of them.
+// The test fails if a feature that RequireEnv names is missing. The first call prints the features
+// of the machine.
 func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 	t.Helper()
 	off := []kernel.Features{0}

@@ -122,8 +122,8 @@ type Distance struct {
 	addWork        func(worker, row int)
 }
 
-// distanceKernels holds the distance kernels of a tier. In roots and quotients, n is a multiple of rowLanes;
-// the portable kernels accept any n > 0.
+// distanceKernels holds the distance kernels of a tier. In roots and quotients, n is a multiple of
+// rowLanes; the portable kernels accept any n > 0.
 type distanceKernels struct {
 	scores, gradients [numDistances]distanceKernel
 	rows              [numDistances]rowDistance
@@ -223,8 +223,9 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 //	dPsi_i = Σ_j G_ij ∂S_ij/∂ψ_i    dPhi_j = Σ_i G_ij ∂S_ij/∂φ_j
 //
 // g is m × n, dPsi and psi are m × k, and dPhi and phi are n × k. s is m × n and holds the result
-// of Scores, which Gradients reads only if the distance is a root. The results must not overlap each
-// other or the operands. Gradients returns ctx's error if ctx is cancelled; the results are then undefined.
+// of Scores, which Gradients reads only if the distance is a root. The results must not overlap
+// each other or the operands. Gradients returns ctx's error if ctx is cancelled; the results are
+// then undefined.
 func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Matrix) error {
 	d.check(psi)
 	psi.check("psi")

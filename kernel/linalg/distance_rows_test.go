@@ -102,8 +102,8 @@ func (p *pairs) check(t *testing.T, b *Backend, kind DistanceKind) {
 }
 
 // TestDistanceRows requires that scores and gradients of pairs equal their twins' bit for bit on
-// every tier. It uses every remainder of the number of coordinates and places operands between
-// guard pages.
+// every tier. The numbers of coordinates have every remainder modulo the size of a round, and the
+// operands lie between guard pages.
 func TestDistanceRows(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(5, uint64(kind)))

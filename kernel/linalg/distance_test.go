@@ -87,7 +87,7 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	return sum
 }
 
-// twinGroups adds the scores of groups, which score computes as DistanceL2.
+// twinGroups adds the scores of groups, which the function score computes as DistanceL2.
 func twinGroups(size int, q, e []float32, score func(DistanceKind, []float32, []float32) float32) (sum float32) {
 	for u := 0; u < len(q); u += size {
 		sum += score(DistanceL2, q[u:u+size], e[u:u+size])
@@ -205,8 +205,8 @@ func (x *distanceBlock) check(t *testing.T, kind DistanceKind) {
 }
 
 // TestDistance requires that scores and gradients equal their twins' bit for bit on every tier, for
-// every remainder of the sizes, for any stride and on any number of threads. Operands are between
-// guard pages.
+// sizes with every remainder modulo the microtile, for several strides, and on one and on three
+// threads. Operands are between guard pages.
 func TestDistance(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(1, uint64(kind)))
@@ -456,7 +456,7 @@ func TestDistanceNotFinite(t *testing.T) {
 	})
 }
 
-// TestInverseRoot measures the error of the polynomial over all float32 values of two binades. All
+// TestInverseRoot checks the error bound of inverseRoot for all float32 values of two binades. All
 // other binades give the same relative errors.
 func TestInverseRoot(t *testing.T) {
 	step := uint32(1)

@@ -48,7 +48,7 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr   int
-	multiple int // the number of packed terms is a multiple of it
+	multiple int // divides the number of packed terms
 	strips   int // strips in a work item
 	// microkernels compute microtiles. Microkernel i computes the first (i+1)/len(microkernels) of
 	// the columns of a panel.

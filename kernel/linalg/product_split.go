@@ -10,8 +10,8 @@ import "fmt"
 // The error of an entry with k terms is at most (2⁻¹⁴ + k·2⁻²⁷) Σ|x·y| and mostly much smaller;
 // TF32 has 2⁻¹⁰ in place of 2⁻¹⁴ (docs/decisions/0009-training-products-in-two-bfloat16.md).
 // asm.GemmSplit32x32AMXBF16 documents the order of additions, which does not depend on threads or
-// blocking. Infinite factors and factors of at least (2 − 2⁻⁸)·2¹²⁷ result in NaN. Factors below
-// 2⁻¹¹⁷ lose bits. The backend must have kernel.FeatureBF16.
+// blocking. A value that is infinite or has a magnitude of at least (2 − 2⁻⁸)·2¹²⁷ results in NaN.
+// Values with magnitudes below 2⁻¹¹⁷ lose bits. The backend must have kernel.FeatureBF16.
 func (b *Backend) NewSplitProduct(threads int) *Product {
 	if b.split.microkernels == nil {
 		panic(fmt.Sprintf("linalg: NewSplitProduct: backend %v has no AMX for bfloat16", b.Tier))

@@ -79,8 +79,9 @@ func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32
 	return sum, add
 }
 
-// TestProduct requires that products equal their twin's bit for bit, for every remainder of the
-// sizes, for any stride and on any number of threads. Operands are between guard pages.
+// TestProduct requires that products equal their twin's bit for bit, for sizes with every remainder
+// modulo the microtile, for several strides, and on one and on three threads. Operands are between
+// guard pages.
 func TestProduct(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		conformProduct(t, &b.gemm, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32,

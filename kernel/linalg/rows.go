@@ -140,8 +140,9 @@ func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	}
 }
 
-// Adam takes a step with gradient g on the row w with moments m and v. If next is not 0, Adam
-// prefetches into L2 most of the rows that begin next entries after w, m and v.
+// Adam takes a step with gradient g on the row w with moments m and v. If next is not 0, it is the
+// distance, in entries, from w, m and v to the rows of a later step, and Adam prefetches most of
+// these rows into L2.
 func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	checkLength("Adam", len(w), m, v, g)
 	t := scratches.Get().(*scratch)

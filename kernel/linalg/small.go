@@ -33,7 +33,8 @@ type smallKernels struct {
 // and c and plus are m × n. Every entry of x·y is one chain of fused multiply-adds that starts at 0
 // and adds its terms in ascending order; then the entry of plus is added. The generic tier rounds
 // products and sums separately. All matrices come from NewSmall or are Columns of such matrices; c,
-// y and plus have the same Stride. c must not overlap x or y but may be plus.
+// y and plus have the same Stride. c must not overlap x or y, but c and plus may be the same
+// matrix.
 func (b *Backend) MatMul32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, false) }
 
 // MatMulT32 computes c = xᵀ·y, or c = xᵀ·y + plus, as MatMul32 does.
@@ -118,9 +119,9 @@ func (b *Backend) AddTranspose32(m Matrix) {
 }
 
 // UnpackSymmetric32 sets dst to the symmetric d × d matrix with the given lower triangle, which
-// packed holds in row-major order. It multiplies the diagonal by diagonal, which is 2 for E = A +
-// Aᵀ from a packed A. The rows of dst from d up to the next multiple of 8 must be zero. The columns
-// from d up to the next multiple of 8 may become zero.
+// packed holds in row-major order. It multiplies the entries on the diagonal by the argument
+// diagonal, which is 2 for E = A + Aᵀ from a packed A. The rows of dst from d up to the next
+// multiple of 8 must be zero. The columns from d up to the next multiple of 8 may become zero.
 func (b *Backend) UnpackSymmetric32(dst Matrix, packed []float32, diagonal float32) {
 	checkSquare(dst)
 	checkTriangle("UnpackSymmetric32", dst.Rows, packed)
@@ -128,7 +129,8 @@ func (b *Backend) UnpackSymmetric32(dst Matrix, packed []float32, diagonal float
 }
 
 // PackLower32 packs the lower triangle of the square matrix src in row-major order. It multiplies
-// entries off the diagonal by factor and entries on the diagonal by diagonal.
+// the entries below the diagonal by the argument factor and the entries on the diagonal by the
+// argument diagonal.
 func (b *Backend) PackLower32(packed []float32, src Matrix, factor, diagonal float32) {
 	checkSquare(src)
 	checkTriangle("PackLower32", src.Rows, packed)

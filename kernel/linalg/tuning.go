@@ -5,13 +5,13 @@ package linalg
 // shapes of the microtiles are in the tables of kernels.
 const (
 	// ProductChunk is the number of terms that a product adds up in one chain: its k-blocking. A
-	// strip of 8 rows has 8 KiB, which stay in the L1 cache. The 24 strips of a work item and two
-	// panels stay in L2.
+	// strip of 8 rows takes up 8 KiB and stays in the L1 cache. The 24 strips of a work item and
+	// two panels stay in L2.
 	ProductChunk = 256
 
 	// floatStrips and splitStrips are the numbers of strips in a work item. 24 strips of 8 rows and
-	// 256 terms have 192 KiB, and 8 strips of 32 rows have 256 KiB. They stay in L2 while panel
-	// after panel passes over them.
+	// 256 terms take up 192 KiB, and 8 strips of 32 rows take up 256 KiB. They stay in L2 while
+	// panel after panel passes over them.
 	floatStrips, splitStrips = 24, 8
 
 	// itemColumns is the number of columns in a work item. It is large enough to reuse packed
@@ -19,7 +19,7 @@ const (
 	itemColumns = 256
 
 	// productBlock is the number of rows and of columns that are packed at a time. A chunk of 4,096
-	// vectors has 4 MiB.
+	// vectors takes up 4 MiB.
 	productBlock = 4096
 
 	// blockEntries is the number of entries of a factor that several threads pack at a time: 8 MiB,

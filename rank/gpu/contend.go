@@ -9,10 +9,10 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// contend adds the candidates of the worker's part to the lists of the block's queries. It passes
-// the threshold of a list as a target whose upper end is infinite: the screen counts no candidate
-// as better and lists the candidates that may reach the threshold. The device then computes their
-// float64 scores.
+// contend adds the candidates of the worker's part to the lists of the block's queries. For each
+// list, it passes the screen a target whose interval begins at the list's threshold and has no
+// upper end. The screen then counts no candidate as better and lists the candidates that may reach
+// the threshold. Afterwards the device computes their float64 scores.
 //
 // The first launch screens one tile. Each later launch screens as many candidates as all launches
 // before it together, so about k of them reach a query's threshold.
@@ -58,7 +58,8 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	return nil
 }
 
-// enter adds listed candidates to the lists. The positions of the candidates are relative to from.
+// enter adds listed candidates to the lists. A listed pair contains the position of the candidate
+// minus from.
 func (w *worker) enter(ctx context.Context, lists *engine.Lists, from, listed int) error {
 	const pair = int64(unsafe.Sizeof(cuda.Pair{}))
 	for at := 0; at < listed; at += pairChunk {

@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// blockQueries bounds the queries of a block.
+	// blockQueries is the largest number of queries in a block.
 	blockQueries = 512
 	// maxUndecided is the share of undecided pairs above which the float32 screen takes over.
 	maxUndecided = 1.0 / 16

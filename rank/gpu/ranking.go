@@ -14,7 +14,8 @@ import (
 
 // slicing says how candidates pass through device memory: size candidates at a time, in one or two
 // buffers. With two buffers, one is filled while the candidates in the other are screened. There is
-// one buffer if all candidates fit into it and there is only one pass or no room for a second buffer.
+// one buffer if all candidates fit into it and there is either a single pass or no room for a
+// second buffer.
 type slicing struct {
 	size, buffers int
 	// constructs is true if the devices compute φ and ψ. kappa is then the κ of the model's slack.

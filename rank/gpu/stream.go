@@ -81,8 +81,8 @@ func (s *stream) close() {
 	_ = s.queue.Close()
 }
 
-// send uploads n values, which fill writes to the bytes of p that begin at offset at. It returns
-// the offset after them.
+// send uploads n values, which fill writes to p. The argument at is their byte offset in p. The
+// result is the offset after them, rounded up to a multiple of 16.
 func send[T any](s *stream, dst *cuda.Memory, p *cuda.Pinned, at int64, n int, fill func([]T)) int64 {
 	var v T
 	size := int64(unsafe.Sizeof(v)) * int64(n)

@@ -23,7 +23,7 @@ type worker struct {
 	stream *stream
 	in     *cuda.Pinned // staging memory for uploads
 	out    *cuda.Pinned // staging memory for downloads
-	used   int64        // pending copies may still read the first used bytes of in
+	used   int64        // bytes of in that pending copies may still read
 	span   int          // the most candidates for a launch; a larger number made a list overflow
 	single bool         // screen the block in float32
 
@@ -32,7 +32,7 @@ type worker struct {
 	psi, halves, scales, sizes, rows, pairRows, targetStart, targetRow *cuda.Memory
 	thresholds, interval, answer, representative                       *cuda.Memory
 	counts, list, unresolved, known                                    *cuda.Memory
-	// These fields are device memory for constructing ψ and φ of the block's queries and of remote
+	// These fields are device memory for constructing ψ of the block's queries and φ of remote
 	// targets.
 	queries, remote, remotePhi, remoteNorms, remoteSizes *cuda.Memory
 	memory                                               []*cuda.Memory
@@ -191,7 +191,7 @@ func (w *worker) widenIntervals(ctx context.Context) error {
 // padded returns n, rounded up to whole tiles of queries.
 func padded(n int) int { return (n + cuda.QueryTile - 1) / cuda.QueryTile * cuda.QueryTile }
 
-// sendQueries uploads the block's queries, with the numbers of their targets.
+// sendQueries uploads ψ of the block's queries, and which targets each query has.
 func (w *worker) sendQueries() {
 	b := w.block
 	n, rows, targets, k := len(b.Queries), padded(len(b.Queries)), len(b.Targets), w.part.k

@@ -63,8 +63,8 @@ func (d *Driver) Set(name string, value int64) {
 // Reset sets a setting to its default.
 func (d *Driver) Reset(name string) { d.Set(name, defaults[name]) }
 
-// Held returns the numbers of bytes of device memory, contexts and streams that are still
-// allocated.
+// Held returns how many bytes of device memory, how many contexts and how many streams have not
+// been released.
 func (d *Driver) Held() (bytes int64, contexts, streams int) {
 	var c, s int32
 	d.held(&bytes, &c, &s)

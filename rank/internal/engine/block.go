@@ -11,14 +11,16 @@ import (
 )
 
 const (
-	// MostTargets bounds the targets of a query. A query with more targets becomes several queries,
-	// because a kernel cannot be interrupted while it compares a panel with the targets.
+	// MostTargets bounds the number of targets of a query. A query with more targets becomes
+	// several queries, because a kernel cannot be interrupted while it compares a panel with the
+	// targets.
 	MostTargets = 512
-	// blockTargets bounds the targets of a block of several queries, and hence the scratch memory.
+	// blockTargets bounds the number of targets of a block with several queries, and hence the
+	// scratch memory.
 	blockTargets = 4096
-	// BlockTargets is the largest number of targets in a block.
+	// BlockTargets is the number of targets for which a Block has room.
 	BlockTargets = blockTargets + MostTargets
-	// mostPending bounds the pairs that wait for reference scores.
+	// mostPending is the number of pending pairs above which DecideMany decides them.
 	mostPending = 1 << 16
 )
 
@@ -29,23 +31,23 @@ type Block struct {
 	// Worker computes ψ, φ of single candidates, and reference scores.
 	Worker model.Worker
 
-	// Begin and the ranking set these.
+	// Begin and the ranking set these fields.
 	Queries     []Query
-	Targets     []Target  // targets of the queries; a target's number counts from the block's first
+	Targets     []Target  // targets of the queries; a target's number is its index here
 	Rows        []int32   // the row of each target
 	TargetStart []int32   // the first target of each row; after the last row, the number of targets
 	Listed      [][]int32 // as in Plan, for the block's targets
-	Part, Parts int       // the engine counts part Part of Parts of the candidates
+	Part, Parts int       // the candidates form Parts parts; the engine counts the one numbered Part
 	Known       []Known   // known answers among the candidates, by row
 
-	// An engine that needs these computes them first (Vectors.Compute, BoundTargets).
+	// An engine that needs these fields computes them first (Vectors.Compute, BoundTargets).
 	Vectors
 	Low, High []float64 // the intervals of the targets, widened by their tolerances
 	// Scores from TieLow to TieHigh certainly tie with a target. BoundTargets sets them for targets
 	// with a tolerance and leaves the ranges of the others empty.
 	TieLow, TieHigh []float64
 
-	// An engine adds to these.
+	// An engine adds to these fields.
 	Counts  []Counts
 	Pending []Pending
 
@@ -145,7 +147,7 @@ func (b *Block) pairScore(row int, table []float32, i int32) float64 {
 	return b.score[0]
 }
 
-// Order is the order of a candidate and a target.
+// Order says how a candidate compares with a target.
 type Order uint8
 
 const (

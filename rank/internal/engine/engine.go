@@ -50,8 +50,8 @@ type Engine interface {
 	// Room returns the largest number of queries in a block, and the largest number of entries of
 	// their ψ, which is 0 if the engine computes ψ itself.
 	Room() (queries, entries int)
-	// Load prepares some candidates of a pass in a buffer that is no longer in use. Meanwhile other
-	// goroutines may count the candidates in other buffers.
+	// Load prepares a slice of the candidates of a pass in a buffer that is no longer in use.
+	// Meanwhile other goroutines may count the candidates in other buffers.
 	Load(ctx context.Context, buffer int, p Pass, slice Set) (Candidates, error)
 	// Close releases the engine's resources.
 	Close() error
@@ -79,7 +79,8 @@ type Candidates interface {
 	Contend(ctx context.Context, worker int, b *Block, lists *Lists) error
 }
 
-// Query is a distinct query. Its targets are Targets[First:Last] of the plan.
+// Query is a query of a plan. Its targets are Targets[First:Last] of the plan. A query with more
+// than MostTargets targets becomes several Queries.
 type Query struct {
 	kg.Query
 	First, Last int32
@@ -172,8 +173,8 @@ type Progress struct {
 	Deciding atomic.Int64
 }
 
-// Rep returns the first candidate or target that has the same parameters as e, which is a candidate
-// or target too.
+// Rep returns the first candidate or target that has the same parameters as the candidate or target
+// e.
 func (j *Job) Rep(e int32) int32 {
 	if j.Representatives == nil {
 		return e

@@ -157,8 +157,9 @@ func (f *Features) OrderTerms() {
 	}
 }
 
-// sameOrder converts an order of vectors with m entries per coordinate to vectors with n entries
-// per coordinate. In both, the entries of a coordinate are consecutive.
+// sameOrder converts an order of the entries of vectors with m entries per coordinate to the
+// corresponding order for vectors with n entries per coordinate. In both orders, the entries of a
+// coordinate are consecutive.
 func sameOrder(order []int32, m, n int) []int32 {
 	if m == n {
 		return order
@@ -227,7 +228,7 @@ func (j *Job) entities() Set {
 		}
 	}
 	for _, t := range j.Targets {
-		if t.Answer >= 0 { // a prediction has no targets
+		if t.Answer >= 0 { // the target of a prediction has no entity
 			use(t.Answer)
 		}
 	}

@@ -35,7 +35,7 @@ func (t Tolerance) around(target float64, score func(float64) float64) tieRange 
 }
 
 // farthest returns the last number on the way from one number to another that satisfies ties. The
-// first number must satisfy ties. After a number that does not, all later numbers must fail, too.
+// first number must satisfy ties. Once a number fails, all later numbers must fail, too.
 func farthest(from, to float64, ties func(float64) bool) float64 {
 	in, out := place(from), place(to)
 	if ties(to) {
@@ -54,8 +54,8 @@ func farthest(from, to float64, ties func(float64) bool) float64 {
 	}
 }
 
-// Lowest returns the smallest number that satisfies a condition, or +Inf if there is none. If a number
-// satisfies the condition, all larger numbers do.
+// Lowest returns the smallest number that satisfies a condition, or +Inf if there is none. If a
+// number satisfies the condition, all larger numbers must satisfy it, too.
 func Lowest(holds func(float64) bool) float64 {
 	if !holds(math.Inf(1)) {
 		return math.Inf(1)

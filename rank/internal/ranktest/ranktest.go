@@ -99,7 +99,7 @@ var MatrixKinds = []Kind{
 		}
 	}},
 	{"constant score", func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		// With H = 3I for every other entity and Rᵗ = 3Rᶜ, s does not depend on T except in its
+		// With H = 3I for every second entity and Rᵗ = 3Rᶜ, s does not depend on T except in its
 		// last bits.
 		for _, x := range ts {
 			Normal(rng, x, 0.3)
@@ -349,8 +349,8 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 	return list
 }
 
-// HasMatrices reports whether the parameters of a relation, or the global parameters, are matrices
-// or larger. The reference scores of such models take long for large d.
+// HasMatrices reports whether a tensor holds a matrix or a larger array for each relation, or for
+// the whole model. The reference scores of such models take long for large d.
 func HasMatrices(c model.Config) bool {
 	parameters, err := model.Parameters(c)
 	return err == nil && slices.ContainsFunc(parameters, func(p model.Parameter) bool {
