@@ -96,7 +96,7 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	return f.withKind(ctx, s, m, dim, clusteredKind)
 }
 
-// withKind is like with but returns a checkpoint of any kind.
+// withKind is like with, but returns a checkpoint of the given kind.
 func (f *fixtures) withKind(ctx context.Context, s shape, m string, dim int, kind string) (*subject, error) {
 	key := fmt.Sprintf("%s-%s-%d", s.name, m, dim)
 	if kind != clusteredKind {

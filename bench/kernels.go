@@ -9,9 +9,10 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// pairs scores a query against scattered rows of a table that exceeds the caches, as the float64
-// stage does with undecided pairs. With int8, it uses 48 rows of coarse and fine codes, as the
-// second int8 stage does with the undecided pairs of a panel. GB/s counts the rows.
+// pairs measures the kernels that score a query against scattered rows of a table that exceeds the
+// caches, as the float64 stage does with undecided pairs. With int8, the table has 48 rows of
+// coarse and fine codes, like the undecided pairs of a panel in the second int8 stage. GB/s counts
+// the rows.
 func pairs(s *suite) []Benchmark {
 	const rows = 256 // in a call
 	var list []Benchmark

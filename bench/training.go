@@ -208,8 +208,8 @@ func entityWorker(backend *kernel.Backend, d, entities int) (model.TrainingWorke
 	return m.(model.Trainable).NewTrainingWorker(linalg.New(backend), model.NoPenalty), nil
 }
 
-// rowOperations measures a training step's operations on rows of 1,024 values in L2. AdamCatchUp is
-// called coast, as in stored results.
+// rowOperations measures a training step's operations on rows of 1,024 values in L2. In the names,
+// coast means AdamCatchUp, as in stored results.
 func rowOperations(s *suite) []Benchmark {
 	const rows, cols = 16, 1024
 	var list []Benchmark

@@ -132,7 +132,7 @@ func draw(
 		return ctx.Err()
 	}
 	draws := len(groups[0].means[0])
-	free := make(chan weights, draws/batch) // weights that later passes reuse, with room for all
+	free := make(chan weights, draws/batch) // weights that later passes reuse, with room for every pass
 	return each(ctx, draws/batch, threads, func(pass int) {
 		var w weights
 		select {
@@ -180,8 +180,8 @@ type drawnMeans struct {
 	means [][]float64
 }
 
-// newDrawnMeans allocates the means of count series over group m; add computes them. series returns
-// the numbers of series i for the ranks of one side.
+// newDrawnMeans allocates the means over group m, for a number of series that count gives; add
+// computes the means. series returns the numbers of series i for the ranks of one side.
 func newDrawnMeans(
 	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {

@@ -106,7 +106,7 @@ func expandedTail(n float64) float64 {
 }
 
 func TestBootstrapAgainstPlainResampling(t *testing.T) {
-	const n, relations = 80, 8 // some groups have too few clusters, and the last has none
+	const n, relations = 80, 8 // some groups have too few clusters, and the last group is empty
 	ranks := benchRanks(n, relations-1, true, 1)
 	triples := make([][]rank.Rank, n)
 	for i := range n {

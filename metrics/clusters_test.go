@@ -100,7 +100,7 @@ func TestClustersShareWhatTheyAreNamedAfter(t *testing.T) {
 					size++
 				}
 			}
-			require.Equal(t, size, together, "one query, entity or relation contains the whole cluster")
+			require.Equal(t, size, together, "all triples of the cluster share one query, entity or relation")
 			require.LessOrEqual(t, size, most)
 		}
 	})

@@ -93,7 +93,7 @@ func (e *Estimate) Notes(s *Sample, o TableOptions) string {
 	for _, h := range w.Hits {
 		hits = append(hits, fmt.Sprintf("Hits@%d %s", h.K, o.share(h.Share)))
 	}
-	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all of them. MR, AMR and\n"+
+	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all candidates. MR, AMR and\n"+
 		"AMRI are unbiased; the 95%% interval of the exact MR is [%s, %s]. MRR is too\n"+
 		"high on average, and Hits@k, the median and GMR are biased too. The interval of\n"+
 		"the MRR does not include its bias.\n"+

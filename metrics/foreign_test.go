@@ -107,8 +107,8 @@ type foreign struct {
 	protocol               metrics.Protocol
 	graph                  *kg.Graph // with the identifiers of the checkpoint
 	ranking                *rank.Ranking
-	// among is the ranking of the same queries among the entities that the graph has on the side of
-	// the relation. Only QuatE prints metrics of this ranking.
+	// among is the ranking of the same queries among the entities that occur on that side of the
+	// relation in the graph. Only QuatE prints metrics of this ranking.
 	among *rank.Ranking
 }
 
@@ -179,8 +179,8 @@ func observed(g *kg.Graph) *rank.Candidates {
 // mquine's.
 type totals struct{ metrics, otherMetrics, ranks, otherRanks int }
 
-// row compares mquine's ranks and metrics with the tool's. It adds their numbers to the totals and
-// returns the row of the table.
+// row compares mquine's ranks and metrics with the tool's. It adds the numbers of ranks, of metrics
+// and of differences to sum, and returns the row of the table.
 func (f *foreign) row(t *testing.T, sum *totals) string {
 	var n totals
 	own, theirs := f.protocol.Ranks(f.ranking), f.toolRanks(t)

@@ -94,7 +94,7 @@ func Judge(base, head, control []Point, minEffect float64) Judgement {
 
 const confidence = 0.95
 
-// tooFew returns the reason for a verdict without an interval.
+// tooFew says why there is no interval, which makes the verdict inconclusive.
 func tooFew(paired bool) string {
 	if paired {
 		return fmt.Sprintf("too few rounds for an interval: at least %d are needed", leastSample(confidence))

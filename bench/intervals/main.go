@@ -120,7 +120,8 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	return pairs, nil
 }
 
-// summarize returns a result for each selection, computed from the triples with the given indices.
+// summarize returns a result for each selection of sides, computed from the triples with the
+// indices in of.
 func summarize(
 	ctx context.Context, triples []pair, of []int, by metrics.Clustering, filter rank.Filter,
 ) ([]metrics.Result, error) {

@@ -144,7 +144,7 @@ func (c *checker) size(x []float32) float64 {
 
 // band bounds the rounding error of a float32 score, for any order of summation.
 func (c *checker) band(query, candidate float64, slack model.Slack, e int32) float64 {
-	// The bound covers a chain of Phi products or differences, plus a few operations for each entry
+	// The bound covers a sum of Phi products or differences, plus a few operations for each entry
 	// of ψ and φ. Rotations, with float32 sines of float32 phases, need the most operations.
 	terms := kernel.Gamma(c.tower.Phi+32, kernel.U32)
 	if c.tower.Compare != kernel.Dot {

@@ -22,7 +22,7 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// zipfName is a synthetic data set of YAGO3-10's size.
+// zipfName is the name of a synthetic data set of YAGO3-10's size.
 const zipfName = "yago-shape"
 
 // job is the evaluation that mquine and its rivals run: a test split, both sides, three filters.
@@ -55,7 +55,7 @@ type query struct {
 	first, last int
 }
 
-// target is the true answer of a triple's query. place is its index in mquine's ranks: the tail
+// target is the true answer to a triple's query. place is its index in mquine's ranks: the tail
 // queries of all triples, then the head queries.
 type target struct{ answer, place int32 }
 
