@@ -154,8 +154,8 @@ func distance(
 }
 
 // smallProducts measures products of d × d float32 matrices in L1, the features of entities, and
-// the gradients of those features. GFLOP/s does not count padding, and counts half of a product for
-// features, which are symmetric.
+// the gradients of those features. GFLOP/s does not count padding and, for features, counts half of
+// each product, because the result is symmetric.
 func smallProducts(s *suite) []Benchmark {
 	const entities = 64
 	var list []Benchmark

@@ -9,10 +9,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// relationStep holds what a step with relation prediction needs besides the fields of stepper (Chen
-// et al., 2021). Every target of a main query adds λ_rel times the cross-entropy of the query's
-// relation among all relations of the model to the loss. With reciprocal relations, the model has two
-// relations for each relation of the data set.
+// relationStep holds what a step with relation prediction (Chen et al., 2021) needs besides the
+// fields of stepper. For every target of a main query, the loss contains λ_rel times the
+// cross-entropy of the query's relation among all relations of the model. With reciprocal
+// relations, the model has two relations for each relation of the data set.
 //
 // With the matrices Ρ of the vectors ρ, R of the relations, their scores S and W = ∂L/∂S,
 //

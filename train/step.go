@@ -27,7 +27,7 @@ type stepper struct {
 	relations, globals []parameterTable
 	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep
-	// relationStep predicts relations. It is nil unless the recipe asks for it.
+	// relationStep predicts relations. It is nil unless the recipe asks for relation prediction.
 	relationStep *relationStep
 	backend      *linalg.Backend
 	pool         *pool // all threads

@@ -118,7 +118,7 @@ func (o *options) check() error {
 	one := o.data != "" && (o.checkpoint != "") != (o.model != "" && o.dim > 0)
 	switch {
 	case o.steps && (o.data == "" || o.dim < 1 || o.all || o.checkpoint != "" || o.model != "" && o.model != "mquine"):
-		return errors.New("--steps trains MQuinE: give --data and --dim, without --checkpoint, --all or another --model")
+		return errors.New("--steps trains MQuinE: give --data and --dim, and no --checkpoint, --all or other --model")
 	case o.products != "float32" && (o.products != "bf16x2" || !o.steps):
 		return errors.New("--products must be float32 or, with --steps, bf16x2")
 	case o.steps:

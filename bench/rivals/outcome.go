@@ -25,9 +25,10 @@ type rival interface {
 type outcome struct {
 	counts  []count // counts for the ranked targets
 	elapsed time.Duration
-	// counting is the part of elapsed that follows the products, or 0 if it is not measured.
+	// counting is the part of the elapsed time that follows the products, or 0 if it is not
+	// measured.
 	counting time.Duration
-	// cores is processor time over elapsed, or 0 if it is not measured.
+	// cores is the processor time divided by the elapsed time, or 0 if it is not measured.
 	cores float64
 }
 
@@ -45,8 +46,8 @@ func removedBy(splits kg.SplitSet) (filters [rank.NumFilters]bool) {
 	return filters
 }
 
-// sample returns the starts of evenly spaced blocks. The blocks contain about limit of total items,
-// or all items if limit is 0.
+// sample returns the starts of evenly spaced blocks. Together, the blocks contain about limit items
+// out of total, or all items if limit is 0.
 func sample(total, block, limit int) (starts []int) {
 	blocks := (total + block - 1) / block
 	keep := blocks

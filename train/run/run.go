@@ -208,7 +208,7 @@ func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
 
-// TrainTo is like Train, but stops after epoch last.
+// TrainTo is like Train, but stops after the epoch with the number last.
 func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
 	for r.progress.stopped == "" && r.progress.epoch < last {
 		before := proc.ProcessorTime()

@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// searched runs up to n jobs of a search with made-up results, and lists them as trial@epochs.
+// searched runs up to n jobs of a search with made-up results, and lists the jobs as trial@epochs.
 func searched(t testing.TB, s *Search, n int, value func(trial, epochs int) float64) string {
 	t.Helper()
 	var jobs []string
