@@ -144,7 +144,7 @@ const (
 	clusteredKind = "clustered"
 )
 
-// newModel creates a model of a kind.
+// newModel creates the model of a checkpoint of the given kind.
 func newModel(ctx context.Context, kind string, cfg model.Config, g *kg.Graph, m train.Machine) (model.Model, error) {
 	epochs := 1
 	switch kind {

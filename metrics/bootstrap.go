@@ -153,7 +153,8 @@ func draw(
 	})
 }
 
-// drawClusters draws len(w) clusters with replacement. Each resample has its own random stream.
+// drawClusters draws len(w) clusters with replacement and counts them in draw k of w. Each resample
+// has its own random stream.
 func drawClusters(w weights, k, resample int) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], bootstrapSeed)

@@ -177,7 +177,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	assert.Greater(t, without, 18, "the empty group and small groups")
 }
 
-// TestBootstrapBlocks resamples more ranks than cachedRanks.
+// TestBootstrapBlocks checks the interval from more than cachedRanks ranks.
 func TestBootstrapBlocks(t *testing.T) {
 	const n = 2*cachedRanks + 100
 	ranks := benchRanks(n, 3, true, 4)
@@ -234,7 +234,7 @@ func TestPercentileInterval(t *testing.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 2100).Draw(t, "values")
 		sorted := slices.Sorted(slices.Values(values))
 		tail := rapid.IntRange(1, 25).Draw(t, "tail")
-		// Resamples without the group may occur anywhere and do not count.
+		// A NaN stands for a resample without the group. It can be at any index and does not count.
 		for range rapid.IntRange(0, 3).Draw(t, "resamples without the group") {
 			at := rapid.IntRange(0, len(values)).Draw(t, "at")
 			values = slices.Insert(values, at, math.NaN())

@@ -93,10 +93,10 @@ func (e *Estimate) Notes(s *Sample, o TableOptions) string {
 	for _, h := range w.Hits {
 		hits = append(hits, fmt.Sprintf("Hits@%d %s", h.K, o.share(h.Share)))
 	}
-	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all candidates. MR, AMR and\n"+
-		"AMRI are unbiased; the 95%% interval of the exact MR is [%s, %s]. MRR is too\n"+
-		"high on average, and Hits@k, the median and GMR are biased too. The interval of\n"+
-		"the MRR does not include its bias.\n"+
+	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all candidates. MR,\n"+
+		"AMR and AMRI are unbiased; the 95%% interval of the exact MR is [%s, %s]. MRR is\n"+
+		"too high on average, and Hits@k, the median and GMR are biased too. The interval\n"+
+		"of the MRR does not include its bias.\n"+
 		"Ranks within the samples: MRR %s, MR %s, %s.", text.Comma(s.Candidates), o.mean(e.MRLow), o.mean(e.MRHigh),
 		o.share(w.MRR), o.mean(w.MR), strings.Join(hits, ", "))
 }

@@ -425,8 +425,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestHostileText fills all text with characters that could end an element or an attribute, or hide
-// text.
+// TestHostileText checks that names and labels cannot end an element or an attribute of the page,
+// and cannot hide other text.
 func TestHostileText(t *testing.T) {
 	const prefix = `"'><script>alert(1)</script><img src=x onerror=alert(1)>--></style></svg>&lt;` + "\x1b\u202e"
 	html := written(t, full(t, prefix))

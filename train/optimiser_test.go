@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// After catch-up, rows equal the results of an Adam that updates all rows in every step, with zero
-// gradients for rows without one. At the end of an epoch, the moments are equal, too.
+// After catch-up, rows equal the results of plain Adam, which updates all rows in every step, with
+// zero gradients for rows without one. At the end of an epoch, the moments are equal, too.
 func TestAdamCatchesUp(t *testing.T) {
 	const rows, width, stepsPerEpoch = 5, 3, 40
 	rng := rand.New(rand.NewPCG(5, 0))

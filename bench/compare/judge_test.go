@@ -37,7 +37,8 @@ func (m *machine) pass(factor float64) float64 {
 	return t
 }
 
-// rounds measures base, head and control. head takes factor times as long as base.
+// rounds simulates n rounds of base, head and control. A run of head takes factor times as long as
+// a run of base.
 func (m *machine) rounds(n int, factor float64) (base, head, control []Point) {
 	for r := 1; r <= n; r++ {
 		m.round()

@@ -51,7 +51,8 @@ func (j *job) check(ctx context.Context, counts []count) (differ int, err error)
 	return len(suspects), err
 }
 
-// checker holds a goroutine's scratch memory.
+// checker checks the counts of one target after another; it holds the scratch memory of a
+// goroutine.
 type checker struct {
 	*job
 	worker model.Worker

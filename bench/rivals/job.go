@@ -49,7 +49,7 @@ type job struct {
 	q, c    []float32 // queries, [block][stride], and scores, [block][n], of a block; shared by the rivals
 }
 
-// query is a distinct query. Its targets are targets[first:last] of the job.
+// query is one of a job's distinct queries. Its targets are targets[first:last] of the job.
 type query struct {
 	kg.Query
 	first, last int

@@ -13,10 +13,10 @@ var rivalNames = []string{"gonum", "openblas", "onednn", "plain", "torch", "torc
 
 // rival evaluates the queries of a job in its own way.
 type rival interface {
-	// rank counts the better and the equal candidates of all targets or, with a limit above 0, of
-	// about that many targets in evenly spaced blocks.
+	// rank counts the better and the equal candidates for all targets or, if limit is above 0, for
+	// about limit targets in evenly spaced blocks.
 	rank(ctx context.Context, limit int) (*outcome, error)
-	// about returns the version and the settings.
+	// about returns the version and the settings of the rival.
 	about() string
 	close()
 }
