@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// Benchmark is one measurement.
+// Benchmark is a benchmark with its name.
 type Benchmark struct {
 	// Name is a family followed by key=value pairs, such as Panel/tier=avx2/compare=dot/k=1482.
 	Name string
@@ -93,7 +93,7 @@ func (s *suite) read(l ceiling.Level) *limit {
 	return &limit{c.PerRound, s.reading[l], 1}
 }
 
-// name joins a family with alternating keys and values.
+// name returns the name of a benchmark, given its family and alternating keys and values.
 func name(family string, pairs ...any) string {
 	for i := 0; i < len(pairs); i += 2 {
 		family += fmt.Sprintf("/%v=%v", pairs[i], pairs[i+1])

@@ -124,8 +124,8 @@ func matrices(s *suite) []Benchmark {
 	return list
 }
 
-// packing interleaves rows of a table that exceeds the caches into panels, as a ranking does before
-// the first query. GB/s counts reads and writes.
+// packing measures how fast the rows of a table that exceeds the caches are interleaved into
+// panels, as in a ranking before the first query. GB/s counts reads and writes.
 func packing(s *suite) []Benchmark {
 	var list []Benchmark
 	widths := map[int]bool{}

@@ -181,8 +181,8 @@ type drawnMeans struct {
 	means [][]float64
 }
 
-// newDrawnMeans allocates the means over group m, for a number of series that count gives; add
-// computes the means. series returns the numbers of series i for the ranks of one side.
+// newDrawnMeans allocates the means over group m; add computes them. The argument count is the
+// number of series, and series returns the numbers of series i for the ranks of one side.
 func newDrawnMeans(
 	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {

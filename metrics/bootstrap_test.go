@@ -20,7 +20,8 @@ import (
 
 var everyTies = []rank.Ties{rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded}
 
-// benchRanks returns ranks of both sides of n triples of some relations, the tail ranks first.
+// benchRanks returns the ranks of n triples on both sides, the tail ranks first. The triples have
+// the given number of relations.
 func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ranks := make([]rank.Rank, 2*n)
@@ -40,9 +41,9 @@ func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	return ranks
 }
 
-// plainInterval resamples, in the plainest way, the ranks that keep selects: it lists the clusters,
-// draws as many clusters as there are, and averages over all their ranks. It returns NaN if there
-// are too few clusters.
+// plainInterval resamples, in the plainest way, the ranks for which keep is true: it lists the
+// clusters, draws as many clusters as there are, and averages over all their ranks. It returns NaN
+// if there are too few clusters.
 func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.Filter, ties rank.Ties) [2]float64 {
 	var all, squares float64
 	for _, ranks := range clusters {

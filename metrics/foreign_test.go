@@ -107,8 +107,8 @@ type foreign struct {
 	protocol               metrics.Protocol
 	graph                  *kg.Graph // with the identifiers of the checkpoint
 	ranking                *rank.Ranking
-	// among is the ranking of the same queries among the entities that occur on that side of the
-	// relation in the graph. Only QuatE prints metrics of this ranking.
+	// among is the ranking of each query among the entities that occur in the graph on the same
+	// side of the same relation. Only QuatE prints metrics of this ranking.
 	among *rank.Ranking
 }
 
@@ -256,7 +256,7 @@ func (f *foreign) row(t *testing.T, sum *totals) string {
 }
 
 // nearlyEqual returns the number of candidates of query i whose order relative to the target, or to
-// an end of the tolerance, float32 arithmetic may change.
+// an end of the tolerance, may change in float32 arithmetic.
 func (f *foreign) nearlyEqual(i int, filter rank.Filter) float64 {
 	n := f.ranking.Near[0][i].Equal[filter]
 	if len(f.ranking.Near) > 1 {

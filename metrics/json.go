@@ -100,8 +100,8 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return writeObject(fields)
 }
 
-// UnmarshalJSON reads an object that MarshalJSON wrote, in this version or in the first one, whose
-// values of mrr_ci and hits were nested. Metrics that are absent are undefined.
+// UnmarshalJSON reads an object that MarshalJSON wrote, in this version or in the first one. The
+// first version nested the values of mrr_ci and hits. Metrics that are absent are undefined.
 func (r *Result) UnmarshalJSON(text []byte) error {
 	*r = Result{
 		MRR: undefined, MRRCI: [2]Number{undefined, undefined}, ClusterCount: ClusterCount{Effective: undefined},

@@ -21,7 +21,7 @@ const (
 	Inconclusive Verdict = "inconclusive"
 )
 
-// DefaultMinEffect is the smallest change that matters by default.
+// DefaultMinEffect is the smallest relative change in time that matters by default.
 const DefaultMinEffect = 0.02
 
 // Point is one measurement of a benchmark: a time, or another value for which less is better.

@@ -87,7 +87,7 @@ func run(ctx context.Context, out io.Writer, file string, o options) error {
 // pair holds the ranks of a triple by side.
 type pair [2]rank.Rank
 
-// readTriples reads a file of ranks that contains both sides.
+// readTriples reads a ranks file that contains both sides.
 func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	f, err := os.Open(file)
 	if err != nil {

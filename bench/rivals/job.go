@@ -177,7 +177,8 @@ func (j *job) workers() []model.Worker {
 	return list
 }
 
-// distinct groups equal queries.
+// distinct returns the distinct queries of the triples on both sides, and their targets, ordered by
+// query.
 func distinct(triples []kg.Triple) (queries []query, targets []target) {
 	type asked struct {
 		kg.Query
