@@ -84,7 +84,7 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
-// memoryOf is like Memory but takes the census of the data set.
+// memoryOf is like Memory but needs only the census of the data set.
 func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
 	if err != nil {

@@ -208,8 +208,8 @@ func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32)
 	}
 }
 
-// apply updates values, which have missed the given number of steps. With Adam, it also prefetches
-// the values and moments that lie ahead entries further on in their tensors.
+// apply updates values, which have missed the given number of steps. The argument ahead is the
+// distance, in entries, to the values and moments that Adam prefetches.
 func (o *optimiser) apply(values, first, second, gradient []float32, missed, ahead int) {
 	c := o.config
 	switch c.Optimiser {

@@ -73,7 +73,7 @@ func (r *relationStep) begin(w *workload, known *kg.Index, entityWidth int) {
 	size(&r.dEntities, 2*n, entityWidth)
 }
 
-// predictRelations computes the losses of the relations and their gradients.
+// predictRelations computes the loss of relation prediction and its gradients.
 func (s *stepper) predictRelations(ctx context.Context) error {
 	r, entities := s.relationStep, s.tables[0]
 	rows := func(i int) (head, tail []float32) {

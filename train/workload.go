@@ -322,8 +322,8 @@ func (p *preparer) reset(epoch, step int) *workload {
 	return w
 }
 
-// complete adds everything except the main queries to the workload. The first tails main queries
-// are tail queries.
+// complete adds everything except the main queries to the workload. The argument tails is the
+// number of tail queries, which come first.
 func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	p.addParts(tails, epoch, step)
 	if err := p.draw(ctx, epoch, step); err != nil {
