@@ -207,7 +207,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		switch c.Negatives {
 		case recipe.OneVsAll:
 			n.rows *= max(1, groups)
-		case recipe.SharedNegatives: // the rows already belong to two groups
+		case recipe.SharedNegatives: // the rows already count for two groups
 			n.rows *= max(1, groups/2)
 		}
 		n.denseRows = n.rows

@@ -80,7 +80,7 @@ clock starts, for mquine too. The time covers queries, scores, counts and filter
 A rival that needs longer than --budget for all queries is timed on evenly spaced blocks, and its time
 is extrapolated. The table marks such times.
 
---steps times training steps of MQuinE in mquine and in PyTorch instead. It first checks that both have
+--steps times training steps of MQuinE in mquine and in PyTorch instead. A check comes first: both must have
 the same loss and gradients.
 
 --all keeps the results of each job in --work, and does not measure a job twice for the same commit.`,
