@@ -68,8 +68,9 @@ type job struct {
 	dim   int
 }
 
-// jobs lists MQuinE on every shape, with the paper's dimensions except on the small graph. On one
-// shape, it also lists a model for each of the comparisons L1, Dot, GroupNorm and Phase.
+// jobs lists a job with MQuinE for every shape, with the paper's dimensions except for the small
+// graph. For one shape, it also lists jobs with a model for each of the comparisons L1, Dot,
+// GroupNorm and Phase.
 func jobs() []job {
 	var list []job
 	dims := map[string]int{"small": 20, "fb15k-237": 38, "wn18rr": 35, "yago3-10": 18}

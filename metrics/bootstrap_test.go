@@ -41,7 +41,7 @@ func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	return ranks
 }
 
-// plainInterval resamples, in the plainest way, the ranks for which keep is true: it lists the
+// plainInterval resamples the ranks for which keep is true in the most direct way: it lists the
 // clusters, draws as many clusters as there are, and averages over all their ranks. It returns NaN
 // if there are too few clusters.
 func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.Filter, ties rank.Ties) [2]float64 {

@@ -124,7 +124,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// For every clustering, the intervals equal the result of the plainest resampling of whole
+// For every clustering, the intervals equal the result of a straightforward resampling of whole
 // clusters.
 func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))

@@ -18,7 +18,7 @@ import (
 
 // CompareOptions selects what Compare reports.
 type CompareOptions struct {
-	// Sides are the sides that were ranked. BothSides gives results for tail, head and both.
+	// Sides are the sides of the ranked queries. BothSides gives results for tail, head and both.
 	Sides  rank.Sides
 	Filter rank.Filter
 	Ties   rank.Ties

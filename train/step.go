@@ -464,8 +464,8 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 	})
 }
 
-// completeDPsi adds the contributions of pairs to row q of dPsi and applies the dropout of ψ. If q
-// < dense, the row already contains the contributions of dense parts.
+// completeDPsi adds the contributions of pairs to row q of dPsi and applies the dropout of ψ. The
+// rows of queries below dense already contain the contributions of dense parts.
 func (s *stepper) completeDPsi(c *stepScratch, p *pool, w *workload, q, dense int) (dPsi []float32) {
 	dPsi = s.dPsi.Row(q)
 	if q >= dense {

@@ -37,7 +37,7 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	data, err := r.read(ctx) // again, because the file may have changed before the lock
+	data, err := r.read(ctx) // again, because the file may have changed before the folder was locked
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	if r.lock, err = workdir.Acquire(r.path(ConfigFile)); err != nil {
 		return err
 	}
-	data, err := r.read(ctx) // again, because the file may have changed before the lock
+	data, err := r.read(ctx) // again, because the file may have changed before the folder was locked
 	if err != nil {
 		return err
 	}
