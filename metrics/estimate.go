@@ -94,9 +94,9 @@ func (e *Estimate) Notes(s *Sample, o TableOptions) string {
 		hits = append(hits, fmt.Sprintf("Hits@%d %s", h.K, o.share(h.Share)))
 	}
 	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all candidates. MR,\n"+
-		"AMR and AMRI are unbiased; the 95%% interval of the exact MR is [%s, %s]. MRR is\n"+
-		"too high on average, and Hits@k, the median and GMR are biased too. The interval\n"+
-		"of the MRR does not include its bias.\n"+
+		"AMR and AMRI are unbiased; the 95%% interval of the exact MR is\n"+
+		"[%s, %s]. MRR is too high on average, and Hits@k, the median and GMR are\n"+
+		"biased too. The interval of the MRR does not include its bias.\n"+
 		"Ranks within the samples: MRR %s, MR %s, %s.", text.Comma(s.Candidates), o.mean(e.MRLow), o.mean(e.MRHigh),
 		o.share(w.MRR), o.mean(w.MR), strings.Join(hits, ", "))
 }
