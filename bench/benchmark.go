@@ -15,11 +15,11 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// Benchmark is one measurement.
+// Benchmark is a benchmark with its name.
 type Benchmark struct {
 	// Name is a family followed by key=value pairs, such as Panel/tier=avx2/compare=dot/k=1482.
 	Name string
-	// Quick marks the subset that runs in about a minute.
+	// Quick reports whether the quick subset, which runs in about a minute, includes the benchmark.
 	Quick bool
 
 	run func(ctx context.Context, b *testing.B) error
@@ -79,8 +79,8 @@ func All() ([]Benchmark, error) {
 // best reports whether b is the machine's best backend.
 func (s *suite) best(b *kernel.Backend) bool { return b == s.backends[0] }
 
-// read returns the limit of reads from a level of memory on one thread, or nil if the machine has
-// no such level.
+// read returns the limit on the rate of reads from a level of memory on one thread, or nil if the
+// machine has no such level.
 func (s *suite) read(l ceiling.Level) *limit {
 	size := l.Reading(1)
 	if size == 0 {
@@ -93,7 +93,7 @@ func (s *suite) read(l ceiling.Level) *limit {
 	return &limit{c.PerRound, s.reading[l], 1}
 }
 
-// name joins a family with alternating keys and values.
+// name returns the name of a benchmark, given its family and alternating keys and values.
 func name(family string, pairs ...any) string {
 	for i := 0; i < len(pairs); i += 2 {
 		family += fmt.Sprintf("/%v=%v", pairs[i], pairs[i+1])

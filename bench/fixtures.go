@@ -96,7 +96,7 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	return f.withKind(ctx, s, m, dim, clusteredKind)
 }
 
-// withKind is like with but returns a checkpoint of any kind.
+// withKind is like with, but returns a checkpoint of the given kind.
 func (f *fixtures) withKind(ctx context.Context, s shape, m string, dim int, kind string) (*subject, error) {
 	key := fmt.Sprintf("%s-%s-%d", s.name, m, dim)
 	if kind != clusteredKind {
@@ -144,7 +144,7 @@ const (
 	clusteredKind = "clustered"
 )
 
-// newModel creates a model of a kind.
+// newModel creates the model of a checkpoint of the given kind.
 func newModel(ctx context.Context, kind string, cfg model.Config, g *kg.Graph, m train.Machine) (model.Model, error) {
 	epochs := 1
 	switch kind {

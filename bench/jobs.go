@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// loads measures reading a data set and indexing its known answers.
+// loads measures how fast a data set is read and how fast its known answers are indexed.
 func loads(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, sh := range append(shapes, realShapes()...) {
@@ -68,8 +68,9 @@ type job struct {
 	dim   int
 }
 
-// jobs lists MQuinE on every shape, with the paper's dimensions except on the small graph. On one
-// shape, it also lists a model for each of the comparisons L1, Dot, GroupNorm and Phase.
+// jobs lists a job with MQuinE for every shape, with the paper's dimensions except for the small
+// graph. For one shape, it also lists jobs with a model for each of the comparisons L1, Dot,
+// GroupNorm and Phase.
 func jobs() []job {
 	var list []job
 	dims := map[string]int{"small": 20, "fb15k-237": 38, "wn18rr": 35, "yago3-10": 18}
@@ -90,8 +91,8 @@ func (j job) name(family string, pairs ...any) string {
 	return name(family, append(pairs, "data", j.shape.name, "model", j.model, "dim", j.dim)...)
 }
 
-// opens measures opening a checkpoint: mapping it, checking every parameter and reading the
-// vocabularies.
+// opens measures how fast a checkpoint is opened. Opening maps it, checks every parameter and reads
+// the vocabularies.
 func opens(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, j := range jobs() {
@@ -118,8 +119,9 @@ func opens(s *suite) []Benchmark {
 	return list
 }
 
-// evaluations ranks test triples on both sides under every filter, on all threads. Pack is the part
-// before the first query: computing and packing the features of all candidates.
+// evaluations measures the ranking of test triples on both sides under every filter, on all
+// threads. Pack is the part before the first query: computing and packing the features of all
+// candidates.
 //
 // pct-peak is the rate of the terms in the scores of all distinct queries, as a share of the
 // comparison's ceiling on all threads. The ceiling is measured before and after each ranking. Terms
@@ -194,7 +196,7 @@ func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kerne
 	return nil
 }
 
-// predictions measures finding the ten best answers to each of a few queries.
+// predictions measures how fast the ten best answers to each of a few queries are found.
 func predictions(s *suite) []Benchmark {
 	const queries, best = 32, 10
 	var list []Benchmark

@@ -9,9 +9,10 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// pairs scores a query against scattered rows of a table that exceeds the caches, as the float64
-// stage does with undecided pairs. With int8, it uses 48 rows of coarse and fine codes, as the
-// second int8 stage does with the undecided pairs of a panel. GB/s counts the rows.
+// pairs measures the kernels that score a query against scattered rows of a table that exceeds the
+// caches, as the float64 stage does with undecided pairs. With int8, the table has 48 rows of
+// coarse and fine codes, like the undecided pairs of a panel in the second int8 stage. GB/s counts
+// the rows.
 func pairs(s *suite) []Benchmark {
 	const rows = 256 // in a call
 	var list []Benchmark
@@ -123,8 +124,8 @@ func matrices(s *suite) []Benchmark {
 	return list
 }
 
-// packing interleaves rows of a table that exceeds the caches into panels, as a ranking does before
-// the first query. GB/s counts reads and writes.
+// packing measures how fast the rows of a table that exceeds the caches are interleaved into
+// panels, as in a ranking before the first query. GB/s counts reads and writes.
 func packing(s *suite) []Benchmark {
 	var list []Benchmark
 	widths := map[int]bool{}

@@ -22,8 +22,8 @@ type Machine struct {
 	// Features are the processor features that the tier's kernels use.
 	Features kernel.Features
 	Threads  int
-	// Commit is the revision of the code, with +dirty if files were changed, and CommitTime is its
-	// time. Both are empty if the build does not contain them.
+	// Commit is the revision of the code, with +dirty if files were changed, and CommitTime is the
+	// time of the commit. Both are empty if the build does not contain them.
 	Commit     string
 	CommitTime string
 	// Ceiling is the best rate of float32 multiply-adds on one thread, in GFLOP/s.

@@ -111,7 +111,7 @@ func (o operation) measure(b *testing.B) {
 	}
 }
 
-// measureError measures a call that may fail, and returns its last error.
+// measureError measures a call that may fail, and returns the error of the last call that failed.
 func (o operation) measureError(b *testing.B, call func() error) (err error) {
 	o.call = func() {
 		if failed := call(); failed != nil {

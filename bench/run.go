@@ -31,8 +31,8 @@ type Options struct {
 // does not parse these flags.
 var registerFlags = sync.OnceFunc(testing.Init)
 
-// Run runs the selected benchmarks and writes the results in the Go benchmark format, each as soon
-// as it is measured, below lines that describe the machine.
+// Run runs the selected benchmarks and writes the results in the Go benchmark format. It first
+// writes lines that describe the machine, and then each result as soon as it is measured.
 func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 	all, err := All()
 	if err != nil {

@@ -92,8 +92,8 @@ type work struct {
 	limit threadsLimit
 }
 
-// work returns the work that is quadratic in the batch size, and reports whether it consists of
-// matrix products.
+// work returns the work in a step that grows with the number of pairs of a query and a negative,
+// and reports whether this work consists of matrix products.
 func (x stepShape) work(backend *kernel.Backend) (list []work, ofProducts bool, err error) {
 	c := model.Config{Model: x.config.Model, Dim: x.config.Dim, Entities: 1, Relations: 1}
 	m, err := model.Random(context.Background(), c, 1)

@@ -84,7 +84,7 @@ func vectorOf(width int) model.Rows {
 	return model.Rows{Values: kernel.AlignedFloat32(width), Width: width, Stride: width}
 }
 
-// tower returns the operation of Features, Query or Reference.
+// tower returns the operation that measures a part: Features, Query or Reference.
 func tower(part string, m model.Model, backend *kernel.Backend) operation {
 	c := m.Config()
 	worker := m.NewWorker(backend)

@@ -154,8 +154,8 @@ func distance(
 }
 
 // smallProducts measures products of d × d float32 matrices in L1, the features of entities, and
-// the gradients of those features. GFLOP/s does not count padding, and counts half of a product for
-// features, which are symmetric.
+// the gradients of those features. GFLOP/s does not count padding and, for features, counts half of
+// each product, because the result is symmetric.
 func smallProducts(s *suite) []Benchmark {
 	const entities = 64
 	var list []Benchmark
@@ -208,8 +208,8 @@ func entityWorker(backend *kernel.Backend, d, entities int) (model.TrainingWorke
 	return m.(model.Trainable).NewTrainingWorker(linalg.New(backend), model.NoPenalty), nil
 }
 
-// rowOperations measures a training step's operations on rows of 1,024 values in L2. AdamCatchUp is
-// called coast, as in stored results.
+// rowOperations measures a training step's operations on rows of 1,024 values in L2. In the names,
+// coast means AdamCatchUp, as in stored results.
 func rowOperations(s *suite) []Benchmark {
 	const rows, cols = 16, 1024
 	var list []Benchmark

@@ -132,7 +132,7 @@ func draw(
 		return ctx.Err()
 	}
 	draws := len(groups[0].means[0])
-	free := make(chan weights, draws/batch) // weights that later passes reuse, with room for all
+	free := make(chan weights, draws/batch) // weights that later passes reuse, with room for every pass
 	return each(ctx, draws/batch, threads, func(pass int) {
 		var w weights
 		select {
@@ -153,7 +153,8 @@ func draw(
 	})
 }
 
-// drawClusters draws len(w) clusters with replacement. Each resample has its own random stream.
+// drawClusters draws len(w) clusters with replacement and counts them in draw k of w. Each resample
+// has its own random stream.
 func drawClusters(w weights, k, resample int) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], bootstrapSeed)
@@ -180,8 +181,8 @@ type drawnMeans struct {
 	means [][]float64
 }
 
-// newDrawnMeans allocates the means of count series over group m; add computes them. series returns
-// the numbers of series i for the ranks of one side.
+// newDrawnMeans allocates the means over group m; add computes them. The argument count is the
+// number of series, and series returns the numbers of series i for the ranks of one side.
 func newDrawnMeans(
 	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {

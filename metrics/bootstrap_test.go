@@ -20,7 +20,8 @@ import (
 
 var everyTies = []rank.Ties{rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded}
 
-// benchRanks returns ranks of both sides of n triples of some relations, the tail ranks first.
+// benchRanks returns the ranks of n triples on both sides, the tail ranks first. The triples have
+// the given number of relations.
 func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ranks := make([]rank.Rank, 2*n)
@@ -40,9 +41,9 @@ func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	return ranks
 }
 
-// plainInterval resamples, in the plainest way, the ranks that keep selects: it lists the clusters,
-// draws as many clusters as there are, and averages over all their ranks. It returns NaN if there
-// are too few clusters.
+// plainInterval resamples the ranks for which keep is true in the most direct way: it lists the
+// clusters, draws as many clusters as there are, and averages over all their ranks. It returns NaN
+// if there are too few clusters.
 func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.Filter, ties rank.Ties) [2]float64 {
 	var all, squares float64
 	for _, ranks := range clusters {
@@ -106,7 +107,7 @@ func expandedTail(n float64) float64 {
 }
 
 func TestBootstrapAgainstPlainResampling(t *testing.T) {
-	const n, relations = 80, 8 // some groups have too few clusters, and the last has none
+	const n, relations = 80, 8 // some groups have too few clusters, and the last group is empty
 	ranks := benchRanks(n, relations-1, true, 1)
 	triples := make([][]rank.Rank, n)
 	for i := range n {
@@ -177,7 +178,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	assert.Greater(t, without, 18, "the empty group and small groups")
 }
 
-// TestBootstrapBlocks resamples more ranks than cachedRanks.
+// TestBootstrapBlocks checks the interval from more than cachedRanks ranks.
 func TestBootstrapBlocks(t *testing.T) {
 	const n = 2*cachedRanks + 100
 	ranks := benchRanks(n, 3, true, 4)
@@ -234,7 +235,7 @@ func TestPercentileInterval(t *testing.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 2100).Draw(t, "values")
 		sorted := slices.Sorted(slices.Values(values))
 		tail := rapid.IntRange(1, 25).Draw(t, "tail")
-		// Resamples without the group may occur anywhere and do not count.
+		// A NaN stands for a resample without the group. It can be at any index and does not count.
 		for range rapid.IntRange(0, 3).Draw(t, "resamples without the group") {
 			at := rapid.IntRange(0, len(values)).Draw(t, "at")
 			values = slices.Insert(values, at, math.NaN())

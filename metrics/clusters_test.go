@@ -100,7 +100,7 @@ func TestClustersShareWhatTheyAreNamedAfter(t *testing.T) {
 					size++
 				}
 			}
-			require.Equal(t, size, together, "one query, entity or relation contains the whole cluster")
+			require.Equal(t, size, together, "all triples of the cluster share one query, entity or relation")
 			require.LessOrEqual(t, size, most)
 		}
 	})
@@ -124,7 +124,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// For every clustering, the intervals equal the result of the plainest resampling of whole
+// For every clustering, the intervals equal the result of a straightforward resampling of whole
 // clusters.
 func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))

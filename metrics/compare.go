@@ -18,7 +18,7 @@ import (
 
 // CompareOptions selects what Compare reports.
 type CompareOptions struct {
-	// Sides are the sides that were ranked. BothSides gives results for tail, head and both.
+	// Sides are the sides of the ranked queries. BothSides gives results for tail, head and both.
 	Sides  rank.Sides
 	Filter rank.Filter
 	Ties   rank.Ties
@@ -197,8 +197,8 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 	}
 }
 
-// infer fills in the intervals and p-values. The contrasts are sorted by group, then by selection
-// of sides.
+// infer fills in the intervals and p-values of the contrasts. The contrasts are sorted by group,
+// then by selection of sides.
 func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contrast) error {
 	sides := selections(p.o.Sides)
 	drawn := 0

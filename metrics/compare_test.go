@@ -166,7 +166,7 @@ func TestPValue(t *testing.T) {
 	assert.Equal(t, Number(3)/4, pValue([]float64{rest, -rest, 0}, tenth+fifth))
 }
 
-// The interval of a difference equals the result of the plainest resampling.
+// The interval of a difference equals the result of a straightforward resampling.
 func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 	const n = 60
 	base := benchRanks(n, 3, false, 6)

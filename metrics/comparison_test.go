@@ -146,7 +146,8 @@ other & \textbf{87.50} & \textbf{75.00} \\
 	assert.Contains(t, write(t, r, LaTeX, TableOptions{}), "other & 0.1250 [too few: 4.0] & 1.0000 & 1 & 0")
 }
 
-// TestComparisonReadsBack reads the JSON of this version and of the first one.
+// TestComparisonReadsBack checks that a comparison can be read from the JSON of this version and of
+// the first one.
 func TestComparisonReadsBack(t *testing.T) {
 	text := write(t, familyComparison(t, "other"), JSON, TableOptions{})
 	var back ComparisonReport

@@ -75,7 +75,7 @@ type ensembleFit struct {
 }
 
 // try multiplies the weight of a member by the factor that gives the highest MRR: 1 or one of the given
-// factors. Of equal results, the first wins.
+// factors. If several factors give this MRR, the first of them wins.
 func (f *ensembleFit) try(ctx context.Context, member int, factors ...float64) error {
 	weight := &f.members[member].Weight
 	before, chosen := *weight, *weight

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// The weights that FitEnsemble finds rank at least as well as equal weights and, with two members,
-// as all weights on its coarse grid. They do not depend on the number of threads.
+// The weights that FitEnsemble finds give an MRR at least as high as equal weights and, with two
+// members, as any weights on its coarse grid. They do not depend on the number of threads.
 func TestFitEnsemble(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -32,8 +32,8 @@ type Estimate struct {
 	// query. It belongs to the last result of the report.
 	MRLow  Number `json:"mr_ci_low"`
 	MRHigh Number `json:"mr_ci_high"`
-	// Within holds the metrics of the ranks within the samples, which other tools report. MRR and
-	// Hits@k are never below the exact values.
+	// Within holds the metrics of the ranks within the samples, which other tools report. Its MRR
+	// and Hits@k are never below the exact values.
 	Within Result `json:"within"`
 }
 
@@ -70,8 +70,8 @@ func (r *Report) SetEstimate(ranks []rank.Rank) {
 }
 
 // rankVariance estimates the variance of an estimated rank over samples without replacement
-// (Cochran, Sampling Techniques, 1977, section 2.6). A candidate counts 1 if it is better than the
-// target and 0, ½ or 1, by the tie rule, if it is equal.
+// (Cochran, Sampling Techniques, 1977, section 2.6). A candidate counts as 1 if it is better than
+// the target. An equal candidate counts as 0, ½ or 1, depending on the tie rule.
 func rankVariance(r *rank.Rank, f rank.Filter, t rank.Ties, population, drawn float64) Number {
 	if drawn == population {
 		return 0
@@ -93,10 +93,10 @@ func (e *Estimate) Notes(s *Sample, o TableOptions) string {
 	for _, h := range w.Hits {
 		hits = append(hits, fmt.Sprintf("Hits@%d %s", h.K, o.share(h.Share)))
 	}
-	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all of them. MR, AMR and\n"+
-		"AMRI are unbiased; the 95%% interval of the exact MR is [%s, %s]. MRR is too\n"+
-		"high on average, and Hits@k, the median and GMR are biased too. The interval of\n"+
-		"the MRR does not include its bias.\n"+
+	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all candidates. MR,\n"+
+		"AMR and AMRI are unbiased; the 95%% interval of the exact MR is\n"+
+		"[%s, %s]. MRR is too high on average, and Hits@k, the median and GMR are\n"+
+		"biased too. The interval of the MRR does not include its bias.\n"+
 		"Ranks within the samples: MRR %s, MR %s, %s.", text.Comma(s.Candidates), o.mean(e.MRLow), o.mean(e.MRHigh),
 		o.share(w.MRR), o.mean(w.MR), strings.Join(hits, ", "))
 }

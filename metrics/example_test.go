@@ -43,7 +43,8 @@ func Example() {
 	fmt.Printf("MRR %.4f of %d queries\n", m.MRR, m.N)
 }
 
-// Three targets have 0, 1 and 9 better candidates among 20. Two candidates equal the last target.
+// Three targets have 0, 1 and 9 better candidates among 20. Two candidates have the same score as
+// the last target.
 func ExampleMeasure() {
 	ranks := make([]rank.Rank, 3)
 	for i, better := range []int32{0, 1, 9} {

@@ -107,8 +107,8 @@ type foreign struct {
 	protocol               metrics.Protocol
 	graph                  *kg.Graph // with the identifiers of the checkpoint
 	ranking                *rank.Ranking
-	// among is the ranking of the same queries among the entities that the graph has on the side of
-	// the relation. Only QuatE prints metrics of this ranking.
+	// among is the ranking of each query among the entities that occur in the graph on the same
+	// side of the same relation. Only QuatE prints metrics of this ranking.
 	among *rank.Ranking
 }
 
@@ -179,8 +179,8 @@ func observed(g *kg.Graph) *rank.Candidates {
 // mquine's.
 type totals struct{ metrics, otherMetrics, ranks, otherRanks int }
 
-// row compares mquine's ranks and metrics with the tool's. It adds their numbers to the totals and
-// returns the row of the table.
+// row compares mquine's ranks and metrics with the tool's. It adds the numbers of ranks, of metrics
+// and of differences to sum, and returns the row of the table.
 func (f *foreign) row(t *testing.T, sum *totals) string {
 	var n totals
 	own, theirs := f.protocol.Ranks(f.ranking), f.toolRanks(t)
@@ -255,8 +255,8 @@ func (f *foreign) row(t *testing.T, sum *totals) string {
 		strings.Join(slices.Sorted(maps.Keys(reasons)), "; "))
 }
 
-// nearlyEqual returns the number of candidates of query i that a tool may put on the other side of
-// the target, or of an end of the tolerance, because it computes in float32.
+// nearlyEqual returns the number of candidates of query i whose order relative to the target, or to
+// an end of the tolerance, may change in float32 arithmetic.
 func (f *foreign) nearlyEqual(i int, filter rank.Filter) float64 {
 	n := f.ranking.Near[0][i].Equal[filter]
 	if len(f.ranking.Near) > 1 {
@@ -369,7 +369,7 @@ type figure struct {
 	precision
 }
 
-// precision says which digits of a figure are right.
+// precision bounds the error of a figure.
 type precision struct {
 	arithmetic float64 // the relative error of the tool's arithmetic
 	printed    float64 // half a unit in the last place that the tool prints
@@ -383,12 +383,12 @@ var (
 	fourDecimals = precision{inFloat32.arithmetic, 0.5e-4}
 )
 
-// agrees reports whether the digits that the tool printed are the digits of v.
+// agrees reports whether v equals the figure, up to the figure's precision.
 func (x figure) agrees(v float64) bool {
 	return math.Abs(v-x.value) <= x.arithmetic*math.Abs(v)+x.printed+1e-15
 }
 
-// measure returns the metric of ranks.
+// measure returns the figure's metric, computed from ranks.
 func (x figure) measure(t *testing.T, ranks []rank.Rank) float64 {
 	if k := hitsAt.FindStringSubmatch(x.metric); k != nil {
 		cut, err := strconv.Atoi(k[1])

@@ -157,7 +157,7 @@ func groupsOf(ranks []rank.Rank, keys []Key) (groups []members, names []groupNam
 	return groups, names
 }
 
-// split returns the members of each group.
+// split returns the members of each group of k.
 func (k Key) split(ranks []rank.Rank) []members {
 	groups := make([]members, len(k.Labels))
 	for i := range ranks {

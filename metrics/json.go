@@ -100,8 +100,8 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return writeObject(fields)
 }
 
-// UnmarshalJSON reads an object that MarshalJSON wrote, in this version or in the first one, whose
-// values of mrr_ci and hits were nested. Metrics that are absent are undefined.
+// UnmarshalJSON reads an object that MarshalJSON wrote, in this version or in the first one. The
+// first version nested the values of mrr_ci and hits. Metrics that are absent are undefined.
 func (r *Result) UnmarshalJSON(text []byte) error {
 	*r = Result{
 		MRR: undefined, MRRCI: [2]Number{undefined, undefined}, ClusterCount: ClusterCount{Effective: undefined},
@@ -145,8 +145,8 @@ func (d MetricDifference) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads an object that MarshalJSON wrote, in this version or in the first one, which
-// nested the interval as ci and wrote the names of metrics as tables do.
+// UnmarshalJSON reads an object that MarshalJSON wrote, in this version or in the first one. The
+// first version nested the interval as ci and wrote the names of metrics as tables do.
 func (d *MetricDifference) UnmarshalJSON(text []byte) error {
 	*d = MetricDifference{
 		Base: undefined, Other: undefined, Difference: undefined, CI: [2]Number{undefined, undefined}, P: undefined,

@@ -66,7 +66,7 @@ func TestMeasureByHand(t *testing.T) {
 	assert.Equal(t, Number((2+3.5)/2), even.Median)
 }
 
-// Realistic ties give chance results to a scorer that gives all candidates the same score.
+// With realistic ties, a scorer that gives all candidates the same score is as good as chance.
 func TestConstantScorer(t *testing.T) {
 	const candidates = 1000
 	var ranks []rank.Rank

@@ -89,7 +89,7 @@ type Bootstrap struct {
 	Resamples int     `json:"resamples"`
 	Level     float64 `json:"level"`
 	Seed      uint64  `json:"seed"`
-	// By is the unit that is resampled. Reports of the first version may lack By; their unit is a
+	// By is the unit that is resampled. Some reports of the first version lack By; their unit is a
 	// triple.
 	By Clustering `json:"by"`
 	// Permutations and PermutationSeed describe the permutation test of a comparison.

@@ -11,8 +11,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// The metrics of ranks of relations follow their definitions. Clusters by query are the pairs of
-// head and tail.
+// The metrics of a ranking of relations equal their definitions. With ByQuery, each pair of head
+// and tail is a cluster.
 func TestSummarizeRelations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	var ranks []rank.Rank

@@ -153,7 +153,7 @@ func TestReportReadsBack(t *testing.T) {
 		`the report has schema "mquine.eval/3", but this mquine reads mquine.eval/2 and mquine.eval/1`)
 }
 
-// TestReportReadsFirstVersion reads a file of the first version, which users may still have.
+// TestReportReadsFirstVersion checks that a report can be read from a file of the first version.
 func TestReportReadsFirstVersion(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "report-1.json"))
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 
 // SummaryOptions selects what Summarize reports.
 type SummaryOptions struct {
-	// Sides are the sides that were ranked. BothSides gives results for tail, head and both.
+	// Sides are the sides of the ranked queries. BothSides gives results for tail, head and both.
 	Sides rank.Sides
 	// Filters are the filters to report, in this order.
 	Filters []rank.Filter

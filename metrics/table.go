@@ -246,8 +246,8 @@ func (r *Report) explanation() []string {
 	return append(lines, resampling(r.Provenance.Bootstrap, r.Split, r.headline().Clusters, few)...)
 }
 
-// resampling returns lines that explain the intervals. few reports whether too few clusters left
-// some intervals out.
+// resampling returns lines that explain the intervals. few reports whether some intervals are
+// missing because there are too few clusters.
 func resampling(b Bootstrap, split string, clusters int, few bool) []string {
 	line := fmt.Sprintf("CI: 95%% percentile bootstrap, %s resamples of the %s triples", text.Comma(b.Resamples), split)
 	if b.By != ByTriple {

@@ -45,7 +45,7 @@ func write(t *testing.T, r interface {
 	return out.String()
 }
 
-// only removes the results and groups under all other tie rules from the report.
+// only restricts the report to the results and groups under one tie rule.
 func only(r *Report, ties rank.Ties) *Report {
 	other := func(res Result) bool { return res.Ties != ties }
 	r.Results, r.Groups = slices.DeleteFunc(r.Results, other), slices.DeleteFunc(r.Groups, other)
@@ -126,7 +126,7 @@ N-N             4  0.7500 [0.6250, 0.8750]  0.5000  1.0000
 	assert.Contains(t, out, "relation  queries           MRR [95% CI]  tail MRR  head MRR    MR  median ")
 }
 
-// TestGroupOrder sorts and bounds the groups of a table.
+// TestGroupOrder checks which groups a table lists, and in which order.
 func TestGroupOrder(t *testing.T) {
 	r := only(familyReport(t), rank.Realistic)
 	relations := func(o TableOptions) []string {
@@ -150,7 +150,8 @@ func TestGroupOrder(t *testing.T) {
 	assert.Contains(t, write(t, r, PlainText, TableOptions{Top: 1}), "\n… 2 more\n")
 }
 
-// TestLabels shows labels beside opaque identifiers, and only where a group is an identifier.
+// TestLabels checks that readable labels appear beside opaque identifiers, but not beside other
+// names of groups.
 func TestLabels(t *testing.T) {
 	r := only(familyReport(t), rank.Realistic)
 	g := familyGraph()

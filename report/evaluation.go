@@ -10,7 +10,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// ties returns the tie rule of the headline figures: realistic if the report has it.
+// ties returns the tie rule of the headline figures: realistic if the report has it, and otherwise
+// the rule of the first result.
 func (e Evaluation) ties() rank.Ties {
 	for _, r := range e.Results {
 		if r.Ties == rank.Realistic {

@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// files writes the reports of full to files, and returns their paths.
+// files writes an evaluation and a comparison to files, and returns the paths.
 func files(t *testing.T) (evaluation, comparison string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -154,7 +154,7 @@ type element struct {
 	text  string // text of the element and of all elements within
 }
 
-// elements parses a page. It requires every element to end, in order.
+// elements parses a page. It fails the test unless the elements are properly nested.
 func elements(t *testing.T, html string) []*element {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(html))
@@ -214,7 +214,7 @@ func TestPage(t *testing.T) {
 	html := written(t, p)
 	assert.Equal(t, html, written(t, p), "equal content gives equal bytes")
 
-	// The page loads nothing and runs nothing, and formats every value.
+	// The page loads nothing and runs nothing, and shows no unformatted value such as NaN.
 	bad := regexp.MustCompile(`(?i:<script|https?://|@import|url\(|<link|src=)|ZgotmplZ|NaN|[+-]Inf|%!|<nil>`)
 	assert.Empty(t, bad.FindString(html))
 
@@ -425,8 +425,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestHostileText fills all text with characters that could end an element or an attribute, or hide
-// text.
+// TestHostileText checks that names and labels cannot end an element or an attribute of the page,
+// and cannot hide other text.
 func TestHostileText(t *testing.T) {
 	const prefix = `"'><script>alert(1)</script><img src=x onerror=alert(1)>--></style></svg>&lt;` + "\x1b\u202e"
 	html := written(t, full(t, prefix))

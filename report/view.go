@@ -110,7 +110,7 @@ type bar struct{ Class, X, Width string }
 // scale is the range of the values in a column of strips.
 type scale struct{ low, high float64 }
 
-// shareScale returns a scale from 0 for values between 0 and 1.
+// shareScale returns a scale that begins at 0, for values between 0 and 1.
 func shareScale(values ...float64) scale {
 	largest := 0.0
 	for _, v := range values {

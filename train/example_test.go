@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// A Trainer trains one epoch after the other.
+// A Trainer trains one epoch after another.
 func Example() {
 	g := &kg.Graph{
 		Name:     "cities",

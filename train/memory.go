@@ -84,7 +84,7 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
-// memoryOf is like Memory but takes the census of the data set.
+// memoryOf is like Memory but needs only the census of the data set.
 func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
 	if err != nil {
@@ -207,7 +207,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		switch c.Negatives {
 		case recipe.OneVsAll:
 			n.rows *= max(1, groups)
-		case recipe.SharedNegatives: // the rows already belong to two groups
+		case recipe.SharedNegatives: // the rows already count for two groups
 			n.rows *= max(1, groups/2)
 		}
 		n.denseRows = n.rows

@@ -190,7 +190,7 @@ func TestSubsamplingWeights(t *testing.T) {
 	assert.InDelta(t, weights[a], weights[b], 1e-12)
 }
 
-// The weights of queries follow the degrees of their targets.
+// The weight of a query is proportional to 0.1 + 0.9·(degree of its target)/(largest degree).
 func TestDegreeWeights(t *testing.T) {
 	p, triples := preparerOf(t, func(c *recipe.Recipe) { c.DegreeWeights = true })
 	degrees, largest := map[int32]float64{}, 0.0

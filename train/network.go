@@ -107,7 +107,7 @@ func (s *stepper) backward(ctx context.Context, w *workload) error {
 	})
 }
 
-// settle updates the frozen parameters of a network after a step.
+// settle updates the running statistics of a network after a step.
 func (s *stepper) settle() {
 	if s.network != nil {
 		s.network.worker.Settle()

@@ -208,8 +208,8 @@ func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32)
 	}
 }
 
-// apply updates values, which have missed the given number of steps. With Adam, it also prefetches
-// the entries that lie the given number of entries after values and after their moments.
+// apply updates values, which have missed the given number of steps. The argument ahead is the
+// distance, in entries, to the values and moments that Adam prefetches.
 func (o *optimiser) apply(values, first, second, gradient []float32, missed, ahead int) {
 	c := o.config
 	switch c.Optimiser {
@@ -227,9 +227,10 @@ func (o *optimiser) apply(values, first, second, gradient []float32, missed, ahe
 // applyMissed applies to the parameters of a row all steps that it missed, up to and including the
 // step until. It prefetches the row with number next.
 //
-// After i steps without a gradient, the moments are β₁ⁱm and β₂ⁱv. The i-th of these steps is m/√v
-// times (β₁/√β₂)ⁱ and its entry in sizes, so applyMissed adds up these factors. ε does not scale in
-// this way, so applyMissed uses the ε of the first missed step for all of them.
+// After i steps without a gradient, the moments are β₁ⁱm and β₂ⁱv. The i-th of these steps is the
+// product of m/√v, (β₁/√β₂)ⁱ and the step's entry in sizes, so applyMissed adds up the products of
+// the last two factors. ε does not scale in this way, so applyMissed uses the ε of the first missed
+// step for all of them.
 func (o *optimiser) applyMissed(t *optimiserTable, row, next, until int) {
 	missed := until - t.last[row]
 	if missed <= 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// After catch-up, rows equal the results of an Adam that updates all rows in every step, with zero
-// gradients for rows without one. At the end of an epoch, the moments are equal, too.
+// After catch-up, rows equal the results of plain Adam, which updates all rows in every step, with
+// zero gradients for rows without one. At the end of an epoch, the moments are equal, too.
 func TestAdamCatchesUp(t *testing.T) {
 	const rows, width, stepsPerEpoch = 5, 3, 40
 	rng := rand.New(rand.NewPCG(5, 0))
@@ -121,8 +121,7 @@ func TestClip(t *testing.T) {
 	assert.InEpsilon(t, 1e-3, math.Sqrt(moved), 1e-3)
 }
 
-// Dropout preserves the mean and drops the same entries of vectors and gradients. The gradients
-// belong to the loss with dropout.
+// Dropout preserves the mean, and the gradients equal central differences of the loss with dropout.
 func TestDropout(t *testing.T) {
 	for _, p := range [][2]float64{{0.3, 0}, {0, 0.4}, {0.3, 0.4}} {
 		t.Run(fmt.Sprintf("queries %v, anchors %v", p[0], p[1]), func(t *testing.T) { checkDropout(t, p[0], p[1]) })

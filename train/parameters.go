@@ -53,7 +53,7 @@ func dependence(m model.Model) model.Dependence {
 	return depends
 }
 
-// tablesWith returns the tables of an axis that have gradients.
+// tablesWith returns the tables of the given axis, except frozen tables, which have no gradients.
 func tablesWith(axis model.Axis, tables []parameterTable) (list []parameterTable) {
 	for _, t := range tables {
 		if t.axis == axis && !t.frozen {

@@ -14,7 +14,8 @@ import (
 )
 
 // The gradients of models that map entities into the spaces of relations equal central differences.
-// Some tests bound the images, and some give the spaces of relations a different dimension.
+// Some cases bound the norms of the projected entities, and in some cases the spaces of relations
+// have a different dimension.
 func TestProjectionGradients(t *testing.T) {
 	for _, test := range []struct {
 		model string

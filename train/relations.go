@@ -9,10 +9,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// relationStep holds what a step with relation prediction needs besides the fields of stepper (Chen
-// et al., 2021). Every target of a main query adds λ_rel times the cross-entropy of the query's
-// relation among all relations of the model to the loss. With reciprocal relations, the model has two
-// relations for each relation of the data set.
+// relationStep holds what a step with relation prediction (Chen et al., 2021) needs besides the
+// fields of stepper. For every target of a main query, the loss contains λ_rel times the
+// cross-entropy of the query's relation among all relations of the model. With reciprocal
+// relations, the model has two relations for each relation of the data set.
 //
 // With the matrices Ρ of the vectors ρ, R of the relations, their scores S and W = ∂L/∂S,
 //
@@ -73,7 +73,7 @@ func (r *relationStep) begin(w *workload, known *kg.Index, entityWidth int) {
 	size(&r.dEntities, 2*n, entityWidth)
 }
 
-// predictRelations computes the losses of the relations and their gradients.
+// predictRelations computes the loss of relation prediction and its gradients.
 func (s *stepper) predictRelations(ctx context.Context) error {
 	r, entities := s.relationStep, s.tables[0]
 	rows := func(i int) (head, tail []float32) {

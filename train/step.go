@@ -27,7 +27,7 @@ type stepper struct {
 	relations, globals []parameterTable
 	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep
-	// relationStep predicts relations. It is nil unless the recipe asks for it.
+	// relationStep predicts relations. It is nil unless the recipe asks for relation prediction.
 	relationStep *relationStep
 	backend      *linalg.Backend
 	pool         *pool // all threads
@@ -464,8 +464,8 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 	})
 }
 
-// completeDPsi adds the contributions of pairs to dPsi of query q, which already contains the
-// contributions of dense parts if q < dense, and applies the dropout of ψ.
+// completeDPsi adds the contributions of pairs to row q of dPsi and applies the dropout of ψ. The
+// rows of queries below dense already contain the contributions of dense parts.
 func (s *stepper) completeDPsi(c *stepScratch, p *pool, w *workload, q, dense int) (dPsi []float32) {
 	dPsi = s.dPsi.Row(q)
 	if q >= dense {

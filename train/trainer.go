@@ -96,8 +96,8 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 	return t, t.fill(start)
 }
 
-// NewTrainerFrom returns a trainer that changes the parameters of start in place and uses its
-// hyper-parameters. It ignores the options in c for initial parameters.
+// NewTrainerFrom returns a trainer that changes the parameters of the model start in place and uses
+// the model's hyper-parameters. It ignores the options in c for initial parameters.
 func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
 	s := start.Config()
 	if s.Reciprocal != c.Reciprocal {

@@ -38,8 +38,8 @@ func TestHeldOutIsNotUsed(t *testing.T) {
 	}
 }
 
-// At first, the EMA is the mean over the epochs so far. Then it follows w ← a w + (1 − a) θ. It does
-// not affect training.
+// At first, the EMA is the mean over the epochs so far. Then it follows w ← a w + (1 − a) θ. The
+// EMA does not affect training.
 func TestAverage(t *testing.T) {
 	g := traintest.OpenGraph(t, traintest.FamiliesFolder(t))
 	trainer := func(average float64) *Trainer {

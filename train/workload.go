@@ -30,7 +30,8 @@ type workload struct {
 	// weights holds the weight of each main query in the loss. The weights add up to 1.
 	weights []float64
 	// penaltyCounts holds how many times the penalty of each main query counts: once or, with
-	// kvsall, twice for each answer, because the batch may lack the query for the other side.
+	// kvsall, twice for each answer, because the query for the other side may be in a different
+	// batch.
 	penaltyCounts []float64
 
 	// parts lists the dense parts. Together they cover the first feature rows and all main queries.
@@ -321,8 +322,8 @@ func (p *preparer) reset(epoch, step int) *workload {
 	return w
 }
 
-// complete adds everything except the main queries to the workload. The first tails main queries
-// are tail queries.
+// complete adds everything except the main queries to the workload. The argument tails is the
+// number of tail queries, which come first.
 func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	p.addParts(tails, epoch, step)
 	if err := p.draw(ctx, epoch, step); err != nil {
@@ -422,9 +423,9 @@ func (p *preparer) addParts(tails, epoch, step int) {
 	}
 }
 
-// addRows adds the dense parts of main queries first ≤ i < last. Their candidates are entities,
-// which are the last rows. If the queries have different features, every group of queries after the
-// first gets copies of these rows.
+// addRows adds the dense parts of main queries first ≤ i < last. The argument entities holds their
+// candidates, which are the last rows. If the queries have different features, every group of
+// queries after the first gets copies of these rows.
 func (p *preparer) addRows(first, last int, entities []int32) {
 	w := &p.work
 	row := len(w.rows) - len(entities)

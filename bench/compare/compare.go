@@ -31,11 +31,11 @@ func metricOf(base, head []bench.Result) string {
 	return "sec/op"
 }
 
-// Compare compares the benchmarks that base and head have in common, by the given metric or, if it
-// is empty, by the metric that disturbances of the machine change least. Ratios are ratios of
-// times: ratios of rates and shares are inverted. control contains the results of a second
-// measurement of the base and may be empty. missing names the benchmarks that only one of base and
-// head has.
+// Compare compares the benchmarks that base and head have in common. If metric is empty, it
+// compares each benchmark by the metric that disturbances of the machine change least. Ratios are
+// ratios of times: ratios of rates and shares are inverted. control contains the results of a
+// second measurement of the base and may be empty. missing names the benchmarks that only one of
+// base and head has.
 func Compare(base, head, control []bench.Result, metric string, minEffect float64) (rows []Row, missing []string) {
 	heads := byName(head)
 	controls := byName(control)

@@ -21,7 +21,7 @@ const (
 	Inconclusive Verdict = "inconclusive"
 )
 
-// DefaultMinEffect is the smallest change that matters by default.
+// DefaultMinEffect is the smallest relative change in time that matters by default.
 const DefaultMinEffect = 0.02
 
 // Point is one measurement of a benchmark: a time, or another value for which less is better.
@@ -94,7 +94,7 @@ func Judge(base, head, control []Point, minEffect float64) Judgement {
 
 const confidence = 0.95
 
-// tooFew returns the reason for a verdict without an interval.
+// tooFew says why there is no interval, which makes the verdict inconclusive.
 func tooFew(paired bool) string {
 	if paired {
 		return fmt.Sprintf("too few rounds for an interval: at least %d are needed", leastSample(confidence))

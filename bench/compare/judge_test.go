@@ -37,7 +37,8 @@ func (m *machine) pass(factor float64) float64 {
 	return t
 }
 
-// rounds measures base, head and control. head takes factor times as long as base.
+// rounds simulates n rounds of base, head and control. A run of head takes factor times as long as
+// a run of base.
 func (m *machine) rounds(n int, factor float64) (base, head, control []Point) {
 	for r := 1; r <= n; r++ {
 		m.round()
@@ -126,7 +127,7 @@ func TestRule(t *testing.T) {
 		{"within the effect", points(1.01), one, Same},
 		{"slower than the effect", points(1.03), one, Slower},
 		{"faster than the effect", points(0.97), one, Faster},
-		{"little more than the control", points(1.05), points(1.04), Inconclusive},
+		{"a little more than the control", points(1.05), points(1.04), Inconclusive},
 		{"much more than the control", points(1.1), points(1.04), Slower},
 		{"within the effect, but the control is not", points(1.015), points(1.03), Inconclusive},
 		{"an interval that contains the effect", points(1.0, 1.04), one, Inconclusive},
@@ -141,8 +142,8 @@ func TestRule(t *testing.T) {
 	assert.Contains(t, Judge(few, few, few, DefaultMinEffect).Why, "too few")
 }
 
-// TestRatioOfMedians checks that the interval of unpaired points contains the true ratio in at
-// least 95% of the trials.
+// TestRatioOfMedians checks that the interval of unpaired points contains the true ratio in more
+// than 95% of the trials.
 func TestRatioOfMedians(t *testing.T) {
 	const trials = 2000
 	inside := 0

@@ -41,8 +41,8 @@ type Runs struct {
 // Interleave runs the benchmarks that two binaries have in common, alternating between the
 // binaries. The base runs as two series, which differ only by noise; the second one is the control.
 // A round of a benchmark has several passes. Each pass runs every series in a new process, so the
-// placement of memory is part of the noise. The order changes from pass to pass, so every series
-// runs first, second and last equally often.
+// placement of data in memory is part of the noise. The order changes from pass to pass, so every
+// series runs first, second and last equally often.
 func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, error) {
 	list, err := o.list(ctx, base)
 	if err != nil {

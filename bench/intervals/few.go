@@ -102,7 +102,7 @@ func (s sizes) mean(rng *rand.Rand) float64 {
 	return sum / count
 }
 
-// reciprocals returns the sum of 1/rank.
+// reciprocals returns the sum of 1/rank over the ranks.
 func reciprocals(ranks []rank.Rank) (sum float64) {
 	for i := range ranks {
 		sum += 1 / rank.Realistic.Rank(&ranks[i], rank.All)

@@ -87,7 +87,7 @@ func run(ctx context.Context, out io.Writer, file string, o options) error {
 // pair holds the ranks of a triple by side.
 type pair [2]rank.Rank
 
-// readTriples reads a file of ranks that contains both sides.
+// readTriples reads a ranks file that contains both sides.
 func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -120,7 +120,8 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	return pairs, nil
 }
 
-// summarize returns a result for each selection, computed from the triples with the given indices.
+// summarize returns a result for each selection of sides, computed from the triples with the
+// indices in of.
 func summarize(
 	ctx context.Context, triples []pair, of []int, by metrics.Clustering, filter rank.Filter,
 ) ([]metrics.Result, error) {

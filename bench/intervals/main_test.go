@@ -62,7 +62,7 @@ func TestIntervals(t *testing.T) {
 	assert.Len(t, drawn, 7)
 	hubs := drawn["queries (?, r, t)"]
 	assert.Less(t, number(hubs[0]), number(hubs[1]), "by triple, by query")
-	assert.Equal(t, "-", hubs[3], "one relation has no interval")
+	assert.Equal(t, "-", hubs[3], "a single relation gives no interval")
 }
 
 func TestFew(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHostileResults fills every field of the results with text that could end an element, an
-// attribute or a comment, or hide text, and looks for that text in the page.
+// TestHostileResults checks that text in the fields of the results cannot end an element, an
+// attribute or a comment of the page, and cannot hide other text.
 func TestHostileResults(t *testing.T) {
 	const (
 		value = "v\"' onload=alert(1) </title></svg></style>--><script>alert(1)</script>\x1b]0;t\a\u202e\x9b"

@@ -114,7 +114,7 @@ func TestRoofline(t *testing.T) {
 		assert.Contains(t, svg, want)
 	}
 	assert.NotContains(t, svg, "MatMul")
-	assert.NotContains(t, svg, "tiles", "no kernel comes close to the tiles")
+	assert.NotContains(t, svg, "tiles", "no kernel comes close to the ceilings of the tiles")
 }
 
 func TestRivals(t *testing.T) {

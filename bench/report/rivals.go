@@ -28,7 +28,8 @@ type entry struct {
 	slowdown           estimate // relative to mquine
 }
 
-// estimate is a median with its interval. Without enough values for an interval, lo equals hi.
+// estimate is a median with its interval. If there are too few values for an interval, lo and hi
+// equal mid.
 type estimate struct{ mid, lo, hi float64 }
 
 func newEstimate(values []float64) estimate {

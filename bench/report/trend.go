@@ -45,8 +45,8 @@ func (c class) trends(names []string) []group {
 	return groups
 }
 
-// trend draws medians and ranges by commit. The unit is trendUnit's. ok is false if there are fewer
-// than two commits.
+// trend draws medians and ranges by commit. trendUnit returns the unit. ok is false if there are
+// fewer than two commits.
 func (c class) trend(name, title string) (ch chart, ok bool) {
 	unit, sign := c.trendUnit(name)
 	points := c.history(name, unit)

@@ -51,7 +51,8 @@ func (j *job) check(ctx context.Context, counts []count) (differ int, err error)
 	return len(suspects), err
 }
 
-// checker holds a goroutine's scratch memory.
+// checker checks the counts of one target after another; it holds the scratch memory of a
+// goroutine.
 type checker struct {
 	*job
 	worker model.Worker
@@ -144,7 +145,7 @@ func (c *checker) size(x []float32) float64 {
 
 // band bounds the rounding error of a float32 score, for any order of summation.
 func (c *checker) band(query, candidate float64, slack model.Slack, e int32) float64 {
-	// The bound covers a chain of Phi products or differences, plus a few operations for each entry
+	// The bound covers a sum of Phi products or differences, plus a few operations for each entry
 	// of ψ and φ. Rotations, with float32 sines of float32 phases, need the most operations.
 	terms := kernel.Gamma(c.tower.Phi+32, kernel.U32)
 	if c.tower.Compare != kernel.Dot {

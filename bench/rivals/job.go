@@ -22,7 +22,7 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// zipfName is a synthetic data set of YAGO3-10's size.
+// zipfName is the name of a synthetic data set of YAGO3-10's size.
 const zipfName = "yago-shape"
 
 // job is the evaluation that mquine and its rivals run: a test split, both sides, three filters.
@@ -49,13 +49,13 @@ type job struct {
 	q, c    []float32 // queries, [block][stride], and scores, [block][n], of a block; shared by the rivals
 }
 
-// query is a distinct query. Its targets are targets[first:last] of the job.
+// query is one of a job's distinct queries. Its targets are targets[first:last] of the job.
 type query struct {
 	kg.Query
 	first, last int
 }
 
-// target is the true answer of a triple's query. place is its index in mquine's ranks: the tail
+// target is the true answer to a triple's query. place is its index in mquine's ranks: the tail
 // queries of all triples, then the head queries.
 type target struct{ answer, place int32 }
 
@@ -177,7 +177,8 @@ func (j *job) workers() []model.Worker {
 	return list
 }
 
-// distinct groups equal queries.
+// distinct returns the distinct queries of the triples on both sides, and their targets, ordered by
+// query.
 func distinct(triples []kg.Triple) (queries []query, targets []target) {
 	type asked struct {
 		kg.Query

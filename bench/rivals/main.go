@@ -80,7 +80,7 @@ clock starts, for mquine too. The time covers queries, scores, counts and filter
 A rival that needs longer than --budget for all queries is timed on evenly spaced blocks, and its time
 is extrapolated. The table marks such times.
 
---steps times training steps of MQuinE in mquine and in PyTorch instead. It first checks that both have
+--steps times training steps of MQuinE in mquine and in PyTorch instead. A check comes first: both must have
 the same loss and gradients.
 
 --all keeps the results of each job in --work, and does not measure a job twice for the same commit.`,
@@ -118,7 +118,7 @@ func (o *options) check() error {
 	one := o.data != "" && (o.checkpoint != "") != (o.model != "" && o.dim > 0)
 	switch {
 	case o.steps && (o.data == "" || o.dim < 1 || o.all || o.checkpoint != "" || o.model != "" && o.model != "mquine"):
-		return errors.New("--steps trains MQuinE: give --data and --dim only")
+		return errors.New("--steps trains MQuinE: give --data and --dim, and no --checkpoint, --all or other --model")
 	case o.products != "float32" && (o.products != "bf16x2" || !o.steps):
 		return errors.New("--products must be float32 or, with --steps, bf16x2")
 	case o.steps:

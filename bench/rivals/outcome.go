@@ -13,10 +13,10 @@ var rivalNames = []string{"gonum", "openblas", "onednn", "plain", "torch", "torc
 
 // rival evaluates the queries of a job in its own way.
 type rival interface {
-	// rank counts the better and the equal candidates of all targets or, with a limit above 0, of
-	// about that many targets in evenly spaced blocks.
+	// rank counts the better and the equal candidates for all targets or, if limit is above 0, for
+	// about limit targets in evenly spaced blocks.
 	rank(ctx context.Context, limit int) (*outcome, error)
-	// about returns the version and the settings.
+	// about returns the version and the settings of the rival.
 	about() string
 	close()
 }
@@ -25,9 +25,10 @@ type rival interface {
 type outcome struct {
 	counts  []count // counts for the ranked targets
 	elapsed time.Duration
-	// counting is the part of elapsed that follows the products, or 0 if it is not measured.
+	// counting is the part of the elapsed time that follows the products, or 0 if it is not
+	// measured.
 	counting time.Duration
-	// cores is processor time over elapsed, or 0 if it is not measured.
+	// cores is the processor time divided by the elapsed time, or 0 if it is not measured.
 	cores float64
 }
 
@@ -45,8 +46,8 @@ func removedBy(splits kg.SplitSet) (filters [rank.NumFilters]bool) {
 	return filters
 }
 
-// sample returns the starts of evenly spaced blocks. The blocks contain about limit of total items,
-// or all items if limit is 0.
+// sample returns the starts of evenly spaced blocks. Together, the blocks contain about limit items
+// out of total, or all items if limit is 0.
 func sample(total, block, limit int) (starts []int) {
 	blocks := (total + block - 1) / block
 	keep := blocks

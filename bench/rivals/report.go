@@ -45,7 +45,7 @@ func (r *results) set(key, value string) {
 	r.config = append(r.config, benchfmt.Config{Key: key, Value: []byte(value), File: true})
 }
 
-// add writes a result of a rival. seconds is the time of the operation.
+// add writes a result of a rival, with the time of one operation in seconds.
 func (r *results) add(name, rival string, seconds float64, values ...benchfmt.Value) error {
 	time := benchfmt.Value{Value: seconds, Unit: "sec/op", OrigValue: seconds * 1e9, OrigUnit: "ns/op"}
 	return r.writer.Write(&benchfmt.Result{

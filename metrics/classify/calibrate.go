@@ -191,7 +191,7 @@ func isotonic(examples []Example) *Calibration {
 	var blocks []block
 	tied(byScore(examples), func(score float64, positives, negatives int) {
 		b := block{score, score, positives, positives + negatives}
-		// The comparison is exact, because it compares the shares as products of integers.
+		// The comparison of the two shares is exact, because its products are integers.
 		for len(blocks) > 0 {
 			last := blocks[len(blocks)-1]
 			if last.positives*b.n < b.positives*last.n {

@@ -102,8 +102,8 @@ type Thresholds struct {
 }
 
 // FitThresholds returns the thresholds with the highest accuracy on examples, overall and for each
-// relation. The candidates are the scores themselves. Among candidates with the same accuracy,
-// the smallest wins.
+// relation. It tries each score as a threshold. Among thresholds with the same accuracy, the
+// smallest wins.
 func FitThresholds(examples []Example) (Thresholds, error) {
 	if err := check(examples); err != nil {
 		return Thresholds{}, err

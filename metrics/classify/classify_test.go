@@ -218,7 +218,7 @@ func TestPlattOfExtremes(t *testing.T) {
 	}
 	c, err := Calibrate(Platt, examples([]float64{4, 3, 2, 1}, signs))
 	require.NoError(t, err)
-	assert.Zero(t, c.Slope, "a lower score must not become a higher probability")
+	assert.Zero(t, c.Slope, "a lower score must not get a higher probability")
 	assert.InDelta(t, 0.5, c.Probability(7), 1e-12)
 }
 

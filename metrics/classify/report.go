@@ -51,7 +51,8 @@ type Report struct {
 
 	Calibration *Calibration `json:"calibration"`
 	Reliability Reliability  `json:"reliability"`
-	// Relations holds the measures of each relation of the split, largest first.
+	// Relations holds the measures of each relation of the split. Relations with more triples come
+	// first.
 	Relations []Relation `json:"relations"`
 }
 
@@ -67,8 +68,8 @@ type Relation struct {
 }
 
 // Evaluate fits thresholds and a calibration to valid, and measures them on test. It returns the
-// report without names, and the thresholds. All triples have the same weight: accuracy and F1 are
-// not averaged over relations.
+// thresholds, and the report without the fields that describe the data and the checkpoint. All
+// triples have the same weight: accuracy and F1 are not averaged over relations.
 func Evaluate(valid, test []Example, o Options) (*Report, Thresholds, error) {
 	fitted, err := FitThresholds(valid)
 	if err != nil {

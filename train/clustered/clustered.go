@@ -182,7 +182,7 @@ func deviation(m model.Model) float64 {
 }
 
 // scatter returns a model with the entities around the centres of their clusters. It copies all
-// other parameters from centres.
+// other parameters from the model centres.
 func scatter(
 	ctx context.Context, cfg model.Config, clusters []int32, centres model.Model, seed uint64, threads int,
 ) (model.Model, error) {

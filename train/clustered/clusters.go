@@ -40,8 +40,8 @@ func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []
 }
 
 // planted returns the clusters that the labels of the entities name, and the number of clusters.
-// The number is 0 if a label does not name a cluster, or names a cluster whose number is at least
-// limit.
+// The number of clusters is 0 if a label does not name a cluster, or names a cluster whose index is
+// at least limit.
 func planted(g *kg.Graph, limit int) (clusters []int32, count int) {
 	clusters = make([]int32, g.Entities.Len())
 	for e, label := range g.Entities.Labels() {

@@ -65,8 +65,8 @@ func (m *diagonalModel) Feature(_ kg.Side, _, e int32, phi []float32) (size floa
 	return math.Sqrt(squares) * outward
 }
 
-// Query returns a slack that covers d roundings of each term of the reference score. One rounding more
-// covers the computation of the bound.
+// Query returns a slack that covers d roundings of each term of the reference score. One more
+// rounding covers the computation of the bound.
 func (m *diagonalModel) Query(q kg.Query, psi []float32) model.Slack {
 	r := m.Row(relations, q.Relation)
 	var squares float64

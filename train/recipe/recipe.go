@@ -192,7 +192,7 @@ func Default() Recipe {
 }
 
 // Read sets the options that a YAML file contains. The file maps keys to values. It may also
-// contain the keys in others, whose values Read returns. Errors refer to the file as name.
+// contain the keys in others, whose values Read returns. In errors, name is the name of the file.
 func (r *Recipe) Read(file io.Reader, name string, others ...string) (map[string]string, error) {
 	options, values := r.Options(), map[string]string{}
 	root, err := setting.ReadMapping(file, name, options...)

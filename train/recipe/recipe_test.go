@@ -82,7 +82,7 @@ func TestCheckRanges(t *testing.T) {
 	}
 	r := Default()
 	r.Model, r.InitStd, r.InitCross = "mquade", 0, IdentityCross
-	require.NoError(t, r.Check(), "MQuadE takes MQuinE's recipes, and its relations do not begin at zero")
+	require.NoError(t, r.Check(), "MQuadE accepts MQuinE's options, and its relations do not start at zero")
 }
 
 func TestLine(t *testing.T) {

@@ -37,7 +37,7 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	data, err := r.read(ctx) // again, because the file may have changed before the lock
+	data, err := r.read(ctx) // again, because the file may have changed before the folder was locked
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,7 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	return atomicfile.WriteBytes(r.path(ConfigFile), text)
 }
 
-// checkExtension returns an error if the number of epochs cannot change from one given value to the
-// other.
+// checkExtension returns an error if the number of epochs cannot change between the given values.
 func (r *Run) checkExtension(from, to int) error {
 	c := &r.Recipe
 	outOfTurn := c.ValidEvery > 0 && from%c.ValidEvery != 0 // validated only because it was the last

@@ -70,8 +70,8 @@ func summary(n int, labels iter.Seq[string]) string {
 	return fmt.Sprintf("%d %x", n, h.Sum(nil))
 }
 
-// Check returns an error if now differs from f. The error mentions where, the folder of the data
-// set, and began, the run or search that began with f.
+// Check returns an error if now differs from f. The error contains two texts: where is the folder
+// of the data set, and began is the run or search that began with f.
 func (f Fingerprint) Check(now Fingerprint, where, began string) error {
 	differs := func(format string, args ...any) error {
 		return fmt.Errorf("the data set in %s has changed since %s began: %s; restore it, or start again in another "+

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// A loss that falls steeply has a logarithmic axis, which parts that are almost zero do not
-// stretch.
+// The axis of a loss that falls steeply is logarithmic. Parts that are almost zero do not stretch
+// it.
 func TestPlots(t *testing.T) {
 	r := &Run{Dir: t.TempDir(), Recipe: recipe.Default(), Graph: &kg.Graph{Name: `<"toy">`}}
 	r.Recipe.ZSamples, r.Recipe.Regulariser = 0, model.NoPenalty
@@ -41,7 +41,7 @@ func TestPlots(t *testing.T) {
 	} {
 		assert.Contains(t, loss, want)
 	}
-	assert.NotContains(t, loss, ">fit<", "the total has no parts")
+	assert.NotContains(t, loss, ">fit<", "a loss without other parts shows only its total")
 	assert.Empty(t, validation, "no epoch was validated")
 
 	r.Recipe.Regulariser = model.N3

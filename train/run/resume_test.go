@@ -350,8 +350,8 @@ func TestResumeComparesFiles(t *testing.T) {
 		", the checkpoint of the best epoch, 1, is missing: restore it from a backup"+elsewhere)
 	replaceAll(t, dir, files)
 
-	// Opening the run writes a missing last checkpoint from the state and starts a missing log
-	// again.
+	// Opening the run writes a missing last checkpoint from the state. If the log is missing, a new
+	// log begins with the next epoch.
 	for _, name := range []string{lastName, logName} {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
 	}

@@ -103,7 +103,7 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	if r.lock, err = workdir.Acquire(r.path(ConfigFile)); err != nil {
 		return err
 	}
-	data, err := r.read(ctx) // again, because the file may have changed before the lock
+	data, err := r.read(ctx) // again, because the file may have changed before the folder was locked
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
 
-// TrainTo is like Train, but stops after epoch last.
+// TrainTo is like Train, but stops after the epoch with the number last.
 func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
 	for r.progress.stopped == "" && r.progress.epoch < last {
 		before := proc.ProcessorTime()

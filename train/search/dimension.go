@@ -43,7 +43,8 @@ type dimensionReader struct {
 	file   string
 }
 
-// readDimension reads the choices or the range of the option of base that key names.
+// readDimension reads the choices or the range of the option with the given key. It checks the
+// values in a copy of base.
 func readDimension(base recipe.Recipe, key string, mapping *yaml.Node, file string) (dimension, error) {
 	r := &dimensionReader{dimension: dimension{key: key}, option: base.Option(key), file: file}
 	given := map[string]bool{}

@@ -57,7 +57,7 @@ func (p *Plan) yaml() ([]byte, error) {
 // fingerprintKey is the key of the fingerprint in search.yaml. Earlier versions did not write it.
 const fingerprintKey = "fingerprint"
 
-// read reads search.yaml, which must contain all options. Errors refer to the file as name.
+// read reads search.yaml, which must contain all options. In errors, name is the name of the file.
 func (p *Plan) read(r io.Reader, name string) error {
 	root, err := setting.ReadMapping(r, name)
 	if err != nil {

@@ -45,7 +45,7 @@ type Job struct {
 const halving = 3
 
 // Rungs returns the epochs of at most n rungs, in ascending order. The last rung is at the last
-// epoch. Every other rung is at a third of the epochs of the next rung, rounded up to a validated
+// epoch. Each earlier rung is at a third of the epochs of the next rung, rounded up to a validated
 // epoch.
 func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	if c.ValidEvery == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// searched runs up to n jobs of a search with made-up results, and lists them as trial@epochs.
+// searched runs up to n jobs of a search with made-up results, and lists the jobs as trial@epochs.
 func searched(t testing.TB, s *Search, n int, value func(trial, epochs int) float64) string {
 	t.Helper()
 	var jobs []string
@@ -44,9 +44,10 @@ func TestSearch(t *testing.T) {
 		value func(trial, epochs int) float64
 		want  string
 	}{
-		// The best of 3 trials is 2, the best of 4 and of 5 trials is 4, and the best two of 6 are
-		// 4 and 5. Then 2, 4 and 5 are at 3 epochs, and 4 is the best of them. Trial 9 is promoted
-		// as the best of 9 trials, and then as the best of 4 at 3 epochs.
+		// The best of 3 trials is trial 2, the best of 4 and of 5 trials is trial 4, and the best
+		// two of 6 are trials 4 and 5. Then trials 2, 4 and 5 are at 3 epochs, and trial 4 is the
+		// best of them. Trial 9 is promoted as the best of 9 trials, and then as the best of 4 at 3
+		// epochs.
 		{"thirds", []int{1, 3, 9}, 0, 16, of, "1@1 2@1 3@1 2@3 4@1 4@3 5@1 6@1 5@3 4@9 7@1 8@1 9@1 9@3 9@9 10@1"},
 		{"no rungs", []int{9}, 3, 9, of, "1@9 2@9 3@9 end"},
 		// At the end, thirds are rounded up: two of 4 at 1 epoch, one of 2 at 3 epochs.

@@ -34,7 +34,7 @@ const useTrial uint64 = 1 << 32
 
 // ReadSpace reads a space from a YAML file that maps options to their values. The value of an open
 // option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that are not in the file keep
-// their values from base. Errors refer to the file as name.
+// their values from base. In errors, name is the name of the file.
 func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	s := &Space{fixed: base}
 	root, err := setting.ReadMapping(r, name, s.fixed.Options()...)

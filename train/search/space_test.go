@@ -153,7 +153,7 @@ func TestSpaceRefused(t *testing.T) {
 	check := func(text string) error { return space(t, text).CheckMemory(g, m) }
 	proctest.Leave(t, 1<<30)
 	assert.NoError(t, check("dim: {min: 8, max: 64}\ndropout: {min: 0, max: 0.5}"))
-	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "all negatives need no count")
+	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "negative_count is not used")
 	assert.ErrorContains(t, check("dim: {choice: [32, 256, 64]}"),
 		"the space contains recipes that do not fit into memory: training mquine, d = 256, on scattered needs about ")
 	blocks := "model: mquine\ndim: 32\nhyper: {choice: [none, blocks=64]}"

@@ -14,8 +14,8 @@ import (
 )
 
 // ReadMapping returns the mapping in a YAML file, or nil if the file is empty. It replaces the
-// former keys of settings in list with the current keys. Here and below, errors refer to the file
-// as name.
+// former keys of settings in list with the current keys. In errors here and below, name is the name
+// of the file.
 func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {

@@ -28,7 +28,7 @@ func Acquire(path string) (*Lock, error) {
 	file, err := filelock.Open(path, os.O_RDWR)
 	if err == nil {
 		err = filelock.Lock(file)
-		if err == nil && !isAt(file, path) { // another process replaced it before the lock
+		if err == nil && !isAt(file, path) { // another process replaced it before it was locked
 			err = filelock.ErrHeld
 		}
 		if err != nil && !errors.Is(err, filelock.ErrUnsupported) {
