@@ -113,7 +113,8 @@ func mark(f abilities.Finding) string {
 	return string(f.Verdict)
 }
 
-// tables returns a row for each model or, for one model, a row for each pattern.
+// tables returns a table with a row for each model or, if there is only one model, a row for each
+// pattern.
 func (l *abilityList) tables() []*text.Table {
 	patterns := abilities.Patterns()
 	t := text.NewTable()

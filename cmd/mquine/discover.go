@@ -301,7 +301,8 @@ type foundTriple struct {
 	Head     string `json:"head"`
 	Relation string `json:"relation"`
 	Tail     string `json:"tail"`
-	// The labels are the readable names of the head, the relation and the tail, from labels.tsv.
+	// The following fields are the readable names of the head, the relation and the tail, from
+	// labels.tsv.
 	HeadLabel     string `json:"head_label,omitempty"`
 	RelationLabel string `json:"relation_label,omitempty"`
 	TailLabel     string `json:"tail_label,omitempty"`
@@ -358,13 +359,13 @@ func (f *found) named(t rank.Discovered) foundTriple {
 	return n
 }
 
-// in returns f after setting the context that records uses.
+// in sets the context that the method records uses, and returns f.
 func (f *found) in(ctx context.Context) *found {
 	f.ctx = ctx
 	return f
 }
 
-// columns returns the columns of the lines.
+// columns returns the columns of the file of --out.
 func (f *found) columns() []parquetfile.Column {
 	columns := []parquetfile.Column{
 		{Name: "head", Type: reflect.String}, {Name: "relation", Type: reflect.String},

@@ -78,8 +78,8 @@ func formatWeights(weights []float64) string {
 // add adds the flag to a command with one checkpoint, which then accepts several.
 func (e *ensemble) add(cmd *cobra.Command, in *inputs) {
 	cmd.Flags().Var(e, ensembleFlag,
-		"rank the weighted sum of the scores of several checkpoints. `WEIGHTS`: equal, fit (to the valid split), or "+
-			"numbers separated by commas")
+		"rank by the weighted sum of the scores of several checkpoints. `WEIGHTS`: equal, fit (to the valid split), "+
+			"or numbers separated by commas")
 	inGroup(cmd, protocolFlags, ensembleFlag)
 	complete(cmd, ensembleFlag, cobra.FixedCompletions([]string{equalWeights, fittedWeights},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -90,7 +90,7 @@ func (e *ensemble) add(cmd *cobra.Command, in *inputs) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch given := cmd.Flags().Changed(ensembleFlag); {
 		case !given && len(args) > 1:
-			return fmt.Errorf("unexpected argument %q: to rank the sum of the scores of several checkpoints, add "+
+			return fmt.Errorf("unexpected argument %q: to rank by the sum of the scores of several checkpoints, add "+
 				"--%s %s; to compare them, use mquine compare", args[1], ensembleFlag, equalWeights)
 		case !given:
 			return one(cmd, args)
@@ -113,8 +113,8 @@ type member struct {
 	sha256     string // empty if no report needs it
 }
 
-// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task. Unless
-// the flag lists weights, all weights are 1.
+// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task.
+// Unless the flag lists weights, all weights are 1.
 func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) (err error) {
 	t.members = []member{{checkpoint: t.checkpoint}}
 	for _, path := range e.paths[1:] {

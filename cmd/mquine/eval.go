@@ -75,9 +75,9 @@ and AMRI compare with a random ranking of the candidates.
 
 ` + negativesHelp + `
 ` + sampleHelp + `
---ensemble: rank the weighted sum of the scores of several checkpoints, exactly.
-Their models must compare by dot product, and have the same entities. Distances
-in the L2 norm count squared, and margins do not count.
+--ensemble: rank exactly by the weighted sum of the scores of several
+checkpoints. Their models must compare by dot product, and have the same
+entities. The sum contains the squares of L2 distances, and omits margins.
   equal   all weights are 1
   fit     the weights with the highest MRR on the valid split. The first is 1
   1,0.5   one weight for each checkpoint

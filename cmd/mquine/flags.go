@@ -101,8 +101,8 @@ func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from
 	})
 }
 
-// positive is a flag whose value is a whole number from 1 to most, or to math.MaxInt32 if most is
-// 0.
+// positive is a flag whose value is a whole number of at least 1. The maximum is the field most, or
+// math.MaxInt32 if most is 0.
 type positive struct {
 	n    *int
 	most int
@@ -244,9 +244,9 @@ func addOptionalData(cmd *cobra.Command, data *string) {
 	})
 }
 
-// compute holds the flags that choose the instruction set and the number of threads. They affect the
-// speed, but never a rank or a score. The instruction set affects the parameters that train, tune and
-// init --kind clustered fit; the number of threads does not.
+// compute holds the flags that choose the instruction set and the number of threads. They affect
+// the speed, but never a rank or a score. The instruction set affects the parameters that train,
+// tune and init --kind clustered fit; the number of threads does not.
 type compute struct {
 	backend string
 	threads int

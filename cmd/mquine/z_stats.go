@@ -218,6 +218,6 @@ func (r *zReport) relationTable() *text.Table {
 		t.AppendRow([]any{withLabel(c.Relation, r.labels), c.Side,
 			text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N), text.Comma(c.LargestZ)})
 	}
-	t.Title = "By relation; largest is the largest n_Z"
+	t.Title = "By relation; the last column is the largest n_Z"
 	return t
 }

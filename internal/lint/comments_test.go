@@ -99,7 +99,7 @@ func missingComments(f *ast.File) []missing {
 // wellKnown lists methods whose meaning the standard library defines.
 var wellKnown = []string{"Error", "Is", "MarshalText", "Read", "String", "UnmarshalText", "Unwrap", "Write"}
 
-// article reports whether a word may come before the name that a doc comment begins with.
+// article reports whether a word is an article, which a doc comment may put before the name.
 func article(word string) bool {
 	return word == "A" || word == "An" || word == "The"
 }

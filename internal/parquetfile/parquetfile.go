@@ -12,14 +12,14 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// Column describes a column, which must not be null.
+// Column describes a column, whose values must not be null.
 type Column struct {
 	Name string
 	// Type is String for labels, which are stored in a dictionary, Int32 or Float64.
 	Type reflect.Kind
 }
 
-// rowGroup is the number of rows in a row group. Its columns are in memory until it is complete.
+// rowGroup is the number of rows in a row group. A row group is in memory until it is complete.
 const rowGroup = 1 << 20
 
 // Writer converts tab-separated lines to a Parquet file. The lines have one field for each column

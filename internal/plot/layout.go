@@ -184,8 +184,8 @@ func (d *drawing) findEnds() {
 	}
 }
 
-// rightOfLines returns the room at the right. If the names of the lines need too much, it leaves
-// them to the legend.
+// rightOfLines returns the room to the right of the lines. If the names of the lines need too much
+// room, it leaves them to the legend.
 func (d *drawing) rightOfLines() float64 {
 	const right = outer + 8
 	if len(d.ends) == 0 {
@@ -234,7 +234,7 @@ func (d *drawing) layLegend() {
 	}
 }
 
-// fold reports whether the names of columns need two lines.
+// fold reports whether two lines are enough, and one line is not, for the name of every column.
 func (d *drawing) fold() bool {
 	const left = 70 // about the room for the axis
 	each := (d.width-left)/float64(max(len(d.X.Categories), 1)) - 4
