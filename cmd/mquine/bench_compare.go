@@ -128,8 +128,8 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	return writeOutput(cmd, notes.Bytes())
 }
 
-// table returns a table of the rows and the reasons that its verdicts refer to by number. The title
-// contains the parts that the names of all rows share.
+// table returns a table of the rows, whose title contains the parts that the names of all rows
+// share. It also returns the reasons to which the verdicts in the table refer by number.
 func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []string) {
 	header := []any{"benchmark", "base", "head", "change", "verdict"}
 	table = text.NewTable(2, 3, 4)

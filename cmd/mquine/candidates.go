@@ -133,7 +133,7 @@ func (r *restriction) load(ctx context.Context, s *subject) (*rank.Candidates, *
 	return among, described, nil
 }
 
-// apply restricts the candidates of among on a side, and describes the restriction.
+// apply restricts the candidates in among for one side, and describes the restriction.
 func (s sideRestriction) apply(
 	ctx context.Context, g *kg.Graph, types *kg.Types, among *rank.Candidates, side kg.Side,
 ) (*metrics.Restriction, error) {

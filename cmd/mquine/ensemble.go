@@ -146,9 +146,10 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) 
 	return t.weigh(weights)
 }
 
-// identifiers returns, for each label of the vocabulary from, its identifier in the vocabulary to.
-// It returns nil if the vocabularies are equal. If a label is in only one vocabulary, it returns an
-// error that names the checkpoints. what is "entity" or "relation".
+// identifiers translates the identifiers of the vocabulary from: element i of the result is the
+// identifier that label i has in the vocabulary to. It returns nil if the vocabularies are equal.
+// If a label is in only one vocabulary, it returns an error that names the checkpoints. what is
+// "entity" or "relation".
 func identifiers(what string, first, other *checkpoint.Checkpoint, from, to *kg.Vocabulary) ([]int32, error) {
 	if slices.Equal(from.Labels(), to.Labels()) {
 		return nil, nil

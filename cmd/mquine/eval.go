@@ -15,8 +15,8 @@ func newEvalCommand(start time.Time) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval CKPT... --data NAME",
 		Short: "Evaluate a checkpoint on a split of a data set",
-		Long: `Rank the true answers in a split of a data set among all entities, or among
-some of them (--candidates, --tail-negatives), exactly.
+		Long: `Compute the exact ranks of the true answers in a split of a data set among all
+entities, or among some of them (--candidates, --tail-negatives).
 
 Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
 and (?, r, t) on side head. The rank of the true answer is 1 + the number of
@@ -71,7 +71,7 @@ the tool's own ranks may differ, and why.
 
 ` + candidatesHelp + `If the true answer to a query is not one of its candidates, the command stops.
 With --skip-excluded, it leaves out such queries and prints their number. AMR
-and AMRI compare with a random ranking of the candidates.
+and AMRI relate the mean rank to a random ranking of the candidates.
 
 ` + negativesHelp + `
 ` + sampleHelp + `

@@ -81,8 +81,8 @@ func (e *evaluation) checkNegatives() error {
 	return nil
 }
 
-// load reads the candidates for the triples, on each side with a file, and describes them. digest
-// says whether the description needs checksums.
+// load reads the candidates for the triples, on each side with a file, and describes them. If
+// digest is true, the description contains checksums of the files.
 func (n *negatives) load(
 	ctx context.Context, g *kg.Graph, triples []kg.Triple, digest bool,
 ) (*rank.Negatives, *metrics.Restrictions, error) {
@@ -122,8 +122,8 @@ func (n *negatives) load(
 	return lists, described, nil
 }
 
-// readArray reads the candidates of queries from a .npy file, as kg.ReadCandidates does from text. A row
-// holds the candidates of a query: integers, which are labels of v.
+// readArray reads the candidates of queries from a .npy file, as kg.ReadCandidates does from text.
+// A row holds the candidates of a query: integers, which are labels of v.
 func readArray(ctx context.Context, path string, v *kg.Vocabulary, answers []int32) (lists [][]int32, err error) {
 	defer fault.Guard().Catch(&err)
 	f, err := npy.OpenIntegers(path)

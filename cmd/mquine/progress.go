@@ -162,7 +162,7 @@ func (m *meter) show(done, total int64, t time.Duration, line string) {
 	}
 }
 
-// draw replaces the bar on the terminal, unless the bar is recent.
+// draw replaces the bar on the terminal, unless it was drawn less than drawEvery ago.
 func (m *meter) draw(share float64, line string) {
 	now := time.Now()
 	if now.Sub(m.drawn) < drawEvery {

@@ -99,7 +99,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if report.labels, err = kg.ReadLabels(cmd.Context(), g.Dir); err != nil {
 		return err
 	}
-	// The results took long to compute. If a file cannot be written, still print the tables.
+	// The computation takes a long time, so print the tables even if a file cannot be written.
 	if z.tsvFile != "" {
 		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}

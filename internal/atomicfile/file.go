@@ -193,7 +193,7 @@ func DiskFull(err error) bool {
 	return slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
 }
 
-// rename replaces every occurrence of the path from in the text of err with the path to.
+// rename returns err with a different text, in which the path to replaces the path from.
 func rename(err error, from, to string) error {
 	if err == nil || !strings.Contains(err.Error(), from) {
 		return err

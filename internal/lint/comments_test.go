@@ -168,7 +168,8 @@ type J int
 // trailingOf matches a comment after code that begins with "of", without a noun.
 var trailingOf = regexp.MustCompile(`\S\s+// of [a-z]`)
 
-// A comment after code names what it describes, as in "// number of rows".
+// A comment after code does not begin with "of": it names what it describes, as in "// number of
+// rows".
 func TestTrailingComments(t *testing.T) {
 	var found failures
 	for _, f := range sources(t, ".go") {

@@ -22,8 +22,8 @@ type Column struct {
 // rowGroup is the number of rows in a row group. A row group is in memory until it is complete.
 const rowGroup = 1 << 20
 
-// Writer converts tab-separated lines to a Parquet file. The lines have one field for each column
-// and no header. Call Close at the end.
+// Writer converts tab-separated lines to a Parquet file. Each line has one field for each column.
+// There is no header. Call Close at the end.
 type Writer struct {
 	columns []Column
 	out     *parquet.Writer
@@ -53,7 +53,7 @@ func NewWriter(w io.Writer, columns []Column) *Writer {
 	return &Writer{columns: columns, out: out}
 }
 
-// Write converts the complete lines of data.
+// Write converts the complete lines in data, and keeps the rest for the next call.
 func (w *Writer) Write(data []byte) (int, error) {
 	n := len(data)
 	for {
@@ -104,7 +104,7 @@ func value(kind reflect.Kind, field string) (parquet.Value, error) {
 	return parquet.ByteArrayValue([]byte(field)), nil
 }
 
-// flush passes on the rows.
+// flush passes the collected rows on to the library.
 func (w *Writer) flush() error {
 	_, err := w.out.WriteRows(w.rows)
 	w.rows = w.rows[:0]

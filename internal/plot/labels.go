@@ -250,8 +250,8 @@ func (d *drawing) writeAlong(a, b position, name, class string) {
 	d.out.turned("name "+class, start.x, start.y, math.Atan2(dy, dx)*180/math.Pi, "start", name)
 }
 
-// along returns the boxes that a rotated text covers and the number of parts of lines under it. The
-// boxes are nil if one of them is not free.
+// along returns the boxes that a rotated text covers, and counts the squares of lines under the
+// text. The boxes are nil if one of them is not free.
 func (d *drawing) along(start position, dx, dy, width float64) (boxes []box, lines int) {
 	const part = 6
 	for at := 0.0; at <= width; at += part {

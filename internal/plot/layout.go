@@ -96,7 +96,8 @@ func (a *Axis) labelled() bool {
 	return slices.ContainsFunc(a.Rules, func(r Rule) bool { return r.Label != "" })
 }
 
-// valueAxis returns the axis below or beside the area.
+// valueAxis returns the axis below the area if below is true, and otherwise the axis beside the
+// area.
 func (d *drawing) valueAxis(below bool) *Axis {
 	if below == d.Horizontal {
 		return &d.Y
@@ -114,7 +115,7 @@ func (d *drawing) hasDots() bool {
 	return false
 }
 
-// ticksAcross returns the largest number of ticks from left to right.
+// ticksAcross returns the number of ticks for which an axis from left to right has room.
 func (d *drawing) ticksAcross(a *Axis) int {
 	widest := 34.0
 	if a.Format != nil || len(a.Ticks) > 0 {
