@@ -36,8 +36,8 @@ func (c *comparing) add(cmd *cobra.Command) {
 const verdictHelp = `Verdicts:
   slower, faster  the 95% interval of the ratio lies beyond the minimum effect
                   and beyond the noise that the control shows
-  same            the interval and the ratio of the control lie within the
-                  minimum effect
+  same            the interval of the ratio, and the ratio of the control, lie
+                  within the minimum effect
   inconclusive    anything else
 The control is a second measurement of the base. Every ratio compares times,
 so a larger ratio is slower. By default, kernels on one thread are compared by

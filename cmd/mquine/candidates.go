@@ -22,11 +22,11 @@ import (
 const candidatesHelp = `--candidates: which entities may answer a query.
   FILE      the entities in a file: one label in each line
   observed  the entities that train has on this side of the relation
---candidate-type TYPE allows the entities of a type in the file of --types. Each
-of its lines is an entity and a type, separated by a tab, and optionally a
-readable name of the type. TYPE is a type or its name. Repeat the flag to allow
-several types. --tail-candidates, --head-candidates, --tail-type and --head-type
-restrict only the tails or only the heads.
+--candidate-type TYPE allows the entities to which the file of --types gives
+this type. Each line of the file is an entity and a type, separated by a tab,
+and optionally a readable name of the type. TYPE is a type or its name. Repeat
+the flag to allow several types. --tail-candidates and --tail-type restrict only
+the tails, --head-candidates and --head-type only the heads.
 `
 
 // observedCandidates is the value of --candidates that stands for the observed entities.

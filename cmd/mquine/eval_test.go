@@ -178,7 +178,7 @@ func readReport(t *testing.T, text []byte) evalReport {
 	return r
 }
 
-// TestEvalJSON compares the JSON with the ranks file.
+// TestEvalJSON checks the provenance in the JSON, and compares the metrics with the ranks file.
 func TestEvalJSON(t *testing.T) {
 	w := newWorkplace(t)
 	ranks, report := w.path("ranks.tsv"), w.path("report.json")

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TestFormats prints the result of every command in every format, and requires the same kind of
-// provenance in every result.
+// TestFormats prints the results of many commands in every format, and checks the schema and the
+// provenance in their JSON.
 func TestFormats(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)

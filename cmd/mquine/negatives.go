@@ -26,9 +26,9 @@ import (
 // negativesHelp describes the flags of negatives.
 const negativesHelp = `--tail-negatives and --head-negatives rank the true tails and heads among given
 candidates only, as OGB does. Line i lists the candidates for triple i of the
-split, without the true answer: labels, separated by tabs. A file that ends with
-.npy has rows of integers, each the label of an entity. By default, the filter
-is then none, so the lists are used unchanged.
+split, without the true answer: labels, separated by tabs. A .npy file has rows
+of integers, each the label of an entity. With these flags, the default filter
+is none, so the lists are used unchanged.
 `
 
 // negatives holds the flags that give every query its own candidates: a file for each side.

@@ -100,7 +100,7 @@ func (l *list) check() error {
 	return nil
 }
 
-// matching returns the mutations whose list/name matches.
+// matching returns the mutations whose list/name matches the expression re.
 func (all lists) matching(re *regexp.Regexp) (some lists) {
 	for _, l := range all {
 		part := *l

@@ -111,10 +111,10 @@ func (w *Writer) flush() error {
 	return err
 }
 
-// Close completes the file. A line that does not end is an error.
+// Close completes the file. A last line without a line feed is an error.
 func (w *Writer) Close() error {
 	if len(w.rest) > 0 {
-		return fmt.Errorf("the last line for Parquet does not end")
+		return fmt.Errorf("the last line for Parquet does not end with a line feed")
 	}
 	return w.out.Close()
 }
