@@ -204,7 +204,7 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 	case n == 0:
 		return nil
 	case !e.skip:
-		return fmt.Errorf("the true answers to %s of %s are not among the candidates, such as %s: "+
+		return fmt.Errorf("the true answers to %s of %s, such as %s, are not among the candidates: "+
 			"add them to the candidates, or leave these queries out with --skip-excluded",
 			text.Plural(n, "query"), text.Comma(total), strings.Join(first, ", "))
 	case n == total:

@@ -157,8 +157,8 @@ func TestCandidatesBadInput(t *testing.T) {
 	unknown := write("unknown.txt", "no-such-entity\n")
 	eval := []string{"eval", w.model, "--data", w.data}
 	for want, flags := range map[string][]string{
-		"not among the candidates, such as": {"--candidates", list},
-		"--skip-excluded":                   {"--candidates", list},
+		"are not among the candidates: ": {"--candidates", list},
+		"--skip-excluded":                {"--candidates", list},
 		`unknown.txt:1: the checkpoint has no entity "no-such-entity"`: {"--candidates", unknown},
 		`types.tsv has no type "persons"; did you mean person`: {
 			"--types", types, "--candidate-type", "persons",

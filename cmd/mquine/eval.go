@@ -168,7 +168,7 @@ the table to standard error.
 	inGroup(cmd, machineFlags, "screen", "peak")
 	e.tableFlags.add(cmd, "usual, queries, mrr (highest first) or name")
 	e.printed.add(cmd)
-	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only --ties")
+	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only the rule of --ties")
 	addOutput(cmd, &e.ranksFile, "ranks",
 		"write the ranks of all queries, tab-separated, to `FILE` (- is standard output)")
 	return cmd

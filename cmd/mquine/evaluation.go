@@ -254,7 +254,7 @@ func (e *evaluation) rank(
 	return &ranked{ranking, options, c}, c.measure()
 }
 
-// rankRelations is like rank, but for --side relation.
+// rankRelations does the work of rank for --side relation.
 func (e *evaluation) rankRelations(
 	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
 ) (*ranked, error) {

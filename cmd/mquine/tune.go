@@ -54,8 +54,8 @@ folder holds the search:
 When the budget ends or you press Ctrl-C, only the current epoch is lost.
 --resume DIR continues the search with a new budget, which has the same length
 unless --budget gives another. It refuses to continue if the data set or the
-space has changed. The seed fixes the sequence of trials; the budget decides
-only how many run. To give a trial more epochs, copy its folder and extend the
+space has changed. The seed fixes the sequence of trials; the budget decides how
+many of them run. To give a trial more epochs, copy its folder and extend the
 copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m
