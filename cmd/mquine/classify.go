@@ -357,7 +357,7 @@ func (r *classified) remarks() []string {
 		lines = append(lines, fmt.Sprintf("Relations that valid lacks: %s %s.", text.Plural(r.Unseen, "triple"), as))
 	}
 	if r.Missing > 0 {
-		lines = append(lines, fmt.Sprintf("There is no false triple to draw for %s.",
+		lines = append(lines, fmt.Sprintf("No false triple can be generated for %s.",
 			text.Plural(r.Missing, "true triple")))
 	}
 	return lines

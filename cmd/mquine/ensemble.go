@@ -214,7 +214,7 @@ func (e *ensemble) fit(
 	}
 	printLine(log, "fitted the weights %s: mrr/both/all of the valid split is %.4f", formatWeights(weights), mrr)
 	if split == kg.Valid {
-		printNote(log, "the weights were fitted to the ranked split, so its metrics are too high")
+		printNote(log, "the weights were fitted to the ranked split, so the metrics are too high")
 	}
 	return t.weigh(weights)
 }
