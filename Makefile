@@ -15,7 +15,8 @@ demo: build ## train and rank a toy graph
 test: ## run all tests, on every tier of this machine
 	$(GO) test -timeout 30m ./...
 
-# The detector makes code five to twenty times slower, so it watches the tests of concurrent code on small inputs.
+# The race detector makes code five to twenty times slower, so race runs only the tests of concurrent code, on small
+# inputs.
 RACE_KERNEL = Parallel|Panel$$|PackRows|Cancelled
 RACE_RANK = ExactDecisions|Predict$$|PredictMany|Shard|Slices|Relational|DefaultOptions|Fallback|Stream|Threads|Cancel|Deterministic
 RACE_TRAIN = SameB|Average|KvsAll|Resume$$|Search$$|Cancel|Drop
@@ -30,7 +31,7 @@ race: ## run the tests of concurrent code under the race detector
 mutants: ## mutate the code, check that the tests notice, and write docs/mutants.md
 	$(GO) run ./internal/mutants -doc docs/mutants.md
 
-# Use a count: with a time, go test sometimes fails on its own deadline.
+# Use a count: with a time, go test sometimes fails because it exceeds its own deadline.
 FUZZTIME ?= 2000x
 fuzz: ## run every fuzz target for FUZZTIME (a count such as 2000x, or a time)
 	@grep -r --include='*_test.go' '^func Fuzz' . | sed -E 's|/[^/]*:func (Fuzz[[:alnum:]_]*).*| \1|' | sort | \
@@ -63,8 +64,8 @@ cross: ## build for other systems and without assembly
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
 	$(GO) build -tags noasm ./...
 
-# These are the systems of make release except linux/amd64, where the other targets run, and two systems that are not in
-# a release: FreeBSD and Windows on ARM.
+# SYSTEMS lists the systems of make release without linux/amd64, which the other targets cover, and adds two systems for
+# which there are no releases: FreeBSD and Windows on ARM.
 SYSTEMS = linux/arm64 darwin/arm64 darwin/amd64 freebsd/amd64 windows/amd64 windows/arm64
 cross-all: ## build for all systems
 	@for system in $(SYSTEMS); do \

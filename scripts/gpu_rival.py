@@ -5,10 +5,10 @@ computes the counts of both sides under the filters none, train and all.
 
     python3 gpu_rival.py CHECKPOINT DATA [--precision fp32|tf32] [--batch 1024] [--name NAME]
 
-It scores every query, even a repeated one. Known answers are on the card before the clock starts. The
-time is the best of three runs after a warm-up run. Neither precision is exact: a candidate whose
-score is close to the target's may be counted wrongly. The program prints a line in the Go benchmark
-format.
+The code scores every query, even a repeated one. Known answers are on the card before the clock
+starts. The time is the best of three runs after a warm-up run. Neither precision is exact: a
+candidate whose score is close to the target's may be counted wrongly. The program prints a line in
+the Go benchmark format.
 """
 import argparse, os, sys, time
 import torch

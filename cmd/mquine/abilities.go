@@ -30,9 +30,9 @@ break it.
 
 The columns of the table, and the patterns that they stand for:
 ` + patternHelp() + `
-A symmetry, an inversion or a composition must hold for all entities, given the
-parameters of the relations. A * marks a verdict that differs from the table in
-the MQuinE paper. docs/abilities.md has the definitions.`,
+The parameters of the relations alone must make a symmetry, an inversion or a
+composition hold for all entities. A * marks a verdict that differs from the
+table in the MQuinE paper. docs/abilities.md has the definitions.`,
 		Example: `  mquine abilities
   mquine abilities rotate
   mquine abilities --format markdown`,
@@ -113,7 +113,8 @@ func mark(f abilities.Finding) string {
 	return string(f.Verdict)
 }
 
-// tables returns a row for each model or, for one model, a row for each pattern.
+// tables returns a table with a row for each model or, if there is only one model, a row for each
+// pattern.
 func (l *abilityList) tables() []*text.Table {
 	patterns := abilities.Patterns()
 	t := text.NewTable()

@@ -223,7 +223,8 @@ func TestEvalCannotWrite(t *testing.T) {
 	requireFiles(t, w.data, "test.txt", "train.txt", "valid.txt", "entities.tsv", "relations.tsv")
 }
 
-// TestFullStandardOutput runs the command as a process whose standard output is full.
+// TestFullStandardOutput runs the command as a process whose standard output is a full device. The
+// command must report this, and must not replace the device.
 func TestFullStandardOutput(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

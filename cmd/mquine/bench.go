@@ -117,8 +117,8 @@ func newBenchProgress(w io.Writer) *benchProgress {
 	return &benchProgress{newMeter(w), time.Now()}
 }
 
-// show reports that done of total benchmarks are finished and that the one with the given name is
-// running.
+// show reports that done of total benchmarks are finished, and that the benchmark with the given
+// name is running.
 func (p *benchProgress) show(done, total int, name string) {
 	t := time.Since(p.start)
 	left := ""

@@ -36,8 +36,8 @@ func (c *comparing) add(cmd *cobra.Command) {
 const verdictHelp = `Verdicts:
   slower, faster  the 95% interval of the ratio lies beyond the minimum effect
                   and beyond the noise that the control shows
-  same            the interval and the ratio of the control lie within the
-                  minimum effect
+  same            the interval of the ratio, and the ratio of the control, lie
+                  within the minimum effect
   inconclusive    anything else
 The control is a second measurement of the base. Every ratio compares times,
 so a larger ratio is slower. By default, kernels on one thread are compared by
@@ -128,8 +128,8 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	return writeOutput(cmd, notes.Bytes())
 }
 
-// table returns a table of the rows and the reasons that its verdicts refer to by number. The title
-// contains the parts that the names of all rows share.
+// table returns a table of the rows, whose title contains the parts that the names of all rows
+// share. It also returns the reasons to which the verdicts in the table refer by number.
 func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []string) {
 	header := []any{"benchmark", "base", "head", "change", "verdict"}
 	table = text.NewTable(2, 3, 4)

@@ -50,8 +50,8 @@ changing order.
 			if err != nil {
 				return err
 			}
-			// The results took long to measure. If the files cannot be written, still print the
-			// table.
+			// Measuring takes a long time, so print the table even if the files cannot be
+			// written.
 			if out != "" {
 				err = keepRuns(cmd, out, runs)
 			}

@@ -17,7 +17,7 @@ func newBenchReportCommand() *cobra.Command {
 		Long: `Write an HTML report of benchmark results. It begins with comparisons with
 rivals, if there are any. Then come a roofline of the kernels, tables of whole
 jobs and of kernels by tier with their shares of the ceilings, and the trend of
-every benchmark by commit.
+every benchmark over the commits.
 
 The page is one file without scripts, fonts or network access. It supports light
 and dark mode and small screens. Each class of machine has its own section,

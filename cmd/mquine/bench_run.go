@@ -29,7 +29,7 @@ the tier, the features and the threads. Comments contain the commit, the time
 and the ceiling.
 
 --results also writes the results to a file in a subfolder for the class of the
-machine, where "mquine bench report" finds them. The file is written once all
+machine, where "mquine bench report" finds them. The file is written after all
 benchmarks have run.
 
 The command makes the graphs and checkpoints that the benchmarks need, which

@@ -21,8 +21,8 @@ const calibrationSchema = "mquine.calibration/1"
 type calibrationFile struct {
 	Schema     string             `json:"schema"`
 	Provenance metrics.Provenance `json:"provenance"`
-	// Side is the side of the queries whose scores were calibrated, and Negatives says where the false
-	// triples came from.
+	// Side is the side of the queries whose scores were calibrated, and Negatives says where the
+	// false triples came from.
 	Side      string `json:"side"`
 	Negatives string `json:"negatives"`
 	classify.Calibration
@@ -35,7 +35,7 @@ type calibrated struct {
 
 func (c *calibrated) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.calibrationFile, "calibration", "",
-		"add probabilities by the calibration in `FILE` (see mquine classify)")
+		"add probabilities, with the calibration in `FILE` (see mquine classify)")
 	inGroup(cmd, inputFlags, "calibration")
 	markInput(cmd, "calibration")
 }

@@ -22,11 +22,11 @@ import (
 const candidatesHelp = `--candidates: which entities may answer a query.
   FILE      the entities in a file: one label in each line
   observed  the entities that train has on this side of the relation
---candidate-type TYPE allows the entities of a type in the file of --types. Each
-of its lines is an entity and a type, separated by a tab, and optionally a
-readable name of the type. TYPE is a type or its name. Repeat the flag to allow
-several types. --tail-candidates, --head-candidates, --tail-type and --head-type
-restrict only the tails or only the heads.
+--candidate-type TYPE allows the entities to which the file of --types gives
+this type. Each line of the file is an entity and a type, separated by a tab,
+and optionally a readable name of the type. TYPE is a type or its name. Repeat
+the flag to allow several types. --tail-candidates and --tail-type restrict only
+the tails, --head-candidates and --head-type only the heads.
 `
 
 // observedCandidates is the value of --candidates that stands for the observed entities.
@@ -60,7 +60,7 @@ func (r *restriction) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&r.one[kg.Head].types, "head-type", nil, "rank heads among the entities of `TYPE`")
 	names := []string{"candidates", "tail-candidates", "head-candidates"}
 	for _, name := range names {
-		// Complete the word "observed" from its beginning, and otherwise the names of files.
+		// Complete a beginning of "observed" to this word, and anything else to the name of a file.
 		complete(cmd, name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if typed != "" && strings.HasPrefix(observedCandidates, typed) {
 				return []string{observedCandidates}, cobra.ShellCompDirectiveNoFileComp
@@ -133,7 +133,7 @@ func (r *restriction) load(ctx context.Context, s *subject) (*rank.Candidates, *
 	return among, described, nil
 }
 
-// apply restricts the candidates of among on a side, and describes the restriction.
+// apply restricts the candidates in among for one side, and describes the restriction.
 func (s sideRestriction) apply(
 	ctx context.Context, g *kg.Graph, types *kg.Types, among *rank.Candidates, side kg.Side,
 ) (*metrics.Restriction, error) {
@@ -204,7 +204,7 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 	case n == 0:
 		return nil
 	case !e.skip:
-		return fmt.Errorf("the true answers to %s of %s are not among the candidates, such as %s: "+
+		return fmt.Errorf("the true answers to %s of %s, such as %s, are not among the candidates: "+
 			"add them to the candidates, or leave these queries out with --skip-excluded",
 			text.Plural(n, "query"), text.Comma(total), strings.Join(first, ", "))
 	case n == total:

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// scoresOf returns the lines of a ranks file, without the header. For each line, it also returns the
-// scores of all answers to the query.
+// scoresOf returns the lines of a ranks file, without the header. For each line, it also returns
+// the scores of all answers to the query.
 func scoresOf(t *testing.T, w workplace, ranks string) (lines [][]string, scores []map[string]float64) {
 	text, err := os.ReadFile(ranks)
 	require.NoError(t, err)
@@ -41,8 +41,8 @@ func scoresOf(t *testing.T, w workplace, ranks string) (lines [][]string, scores
 	return lines, scores
 }
 
-// The ranks among a list, among types and among observed entities agree with the scores of all
-// entities, and the same candidates appear in predictions.
+// The ranks among the entities of a list, the entities of some types and the observed entities
+// agree with ranks from the scores of all entities. Predictions contain the same candidates.
 func TestCandidates(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -157,8 +157,8 @@ func TestCandidatesBadInput(t *testing.T) {
 	unknown := write("unknown.txt", "no-such-entity\n")
 	eval := []string{"eval", w.model, "--data", w.data}
 	for want, flags := range map[string][]string{
-		"not among the candidates, such as": {"--candidates", list},
-		"--skip-excluded":                   {"--candidates", list},
+		"are not among the candidates: ": {"--candidates", list},
+		"--skip-excluded":                {"--candidates", list},
 		`unknown.txt:1: the checkpoint has no entity "no-such-entity"`: {"--candidates", unknown},
 		`types.tsv has no type "persons"; did you mean person`: {
 			"--types", types, "--candidate-type", "persons",

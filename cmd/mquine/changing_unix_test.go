@@ -39,7 +39,9 @@ func (g *trigger) Write(p []byte) (int, error) {
 }
 
 // TestChangingCheckpoint changes the checkpoint after the command has opened it and before the
-// command prints results: at a certain message, or when the command first reads standard input.
+// command prints results: at a certain message, or when the command first reads standard input. If
+// files are replaced, the results must belong to the opened checkpoint. After any other change, the
+// command must fail without results.
 func TestChangingCheckpoint(t *testing.T) {
 	w := newWorkplace(t)
 	other := w.another(t)

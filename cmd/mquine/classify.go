@@ -29,7 +29,7 @@ func newClassifyCommand() *cobra.Command {
 A triple counts as true if its score is at least a threshold. Every relation has
 its own threshold: the smallest score that gives the highest accuracy on the
 true and the false triples of the valid split. CoDEx defines the same thresholds
-and measures. All triples of the split count together:
+and measures. Each measure covers all triples of the split:
 
   accuracy   share of correct predictions
   F1         2TP / (2TP + FP + FN), for the true class
@@ -357,7 +357,7 @@ func (r *classified) remarks() []string {
 		lines = append(lines, fmt.Sprintf("Relations that valid lacks: %s %s.", text.Plural(r.Unseen, "triple"), as))
 	}
 	if r.Missing > 0 {
-		lines = append(lines, fmt.Sprintf("There is no false triple to draw for %s.",
+		lines = append(lines, fmt.Sprintf("No false triple can be generated for %s.",
 			text.Plural(r.Missing, "true triple")))
 	}
 	return lines

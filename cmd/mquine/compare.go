@@ -54,9 +54,10 @@ Wins are the queries that the other checkpoint ranks better than the base,
 losses the queries that it ranks worse. --changed lists the queries whose 1/rank
 changed most.
 
-A file that "mquine eval --ranks" wrote can replace its checkpoint: compare
-reads the ranks instead of computing them again. The file must hold ranks of
-exactly the triples of the split, under the filter that --filter names.
+In place of a checkpoint, you can give the file that "mquine eval --ranks" wrote
+for it: compare reads the ranks instead of computing them again. The file must
+hold ranks of exactly the triples of the split, under the filter that --filter
+names.
 
 "mquine eval --help" explains queries, filters, ties, --by and --ci-by.
 In tables, the best value of a column stands out. --format latex prints a row
@@ -88,8 +89,8 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			if err != nil {
 				return err
 			}
-			// The results took long to compute. If the file cannot be written, still print the
-			// tables.
+			// Ranking takes a long time, so print the tables even if the file cannot be
+			// written.
 			if c.jsonFile != "" {
 				err = writeJSON(cmd, c.jsonFile, report)
 			}
@@ -184,7 +185,8 @@ type competitor struct {
 	metrics.ComparedCheckpoint
 	// graph uses the same identifiers as the ranks.
 	graph *kg.Graph
-	// candidates is the number of candidates, or 0 for a ranks file, which does not record it.
+	// candidates is the number of entities in the checkpoint, or 0 for a ranks file, which does not
+	// record the number.
 	candidates int
 }
 
@@ -276,8 +278,8 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}, s.graph, config.Entities}, nil
 }
 
-// differentCandidates counts the queries whose numbers of candidates differ. A ranks file contains
-// these numbers only if the candidates were restricted.
+// differentCandidates counts the queries that have different numbers of candidates in a and b. A
+// ranks file contains these numbers only if the candidates were restricted.
 func differentCandidates(a, b []rank.Rank, f rank.Filter) (n int) {
 	for i := range min(len(a), len(b)) {
 		if a[i].Candidates[f] != b[i].Candidates[f] {

@@ -37,7 +37,7 @@ func newDataGetCommand() *cobra.Command {
 
 The command checks the uncompressed text of every file, with LF line endings,
 against the checksum in the catalogue. A copy with CRLF line endings also
-passes. The data set is installed only once it is complete. Run the command
+passes. The data set is installed only when it is complete. Run the command
 again to resume an interrupted download, which is kept in the hidden folder
 .NAME.part.
 

@@ -141,7 +141,7 @@ func (l dataList) tables() []*text.Table {
 func (l dataList) remarks() []string {
 	return []string{
 		"Data sets are installed in " + l.Dir + ".",
-		"To describe or download one: mquine data info NAME, mquine data get NAME",
+		"To describe one: mquine data info NAME. To download one: mquine data get NAME",
 	}
 }
 

@@ -92,8 +92,8 @@ A label names the group: g012_e000345 is entity 345 in group 12.`,
 	return cmd
 }
 
-// makeFlags adds the flags that all generators share. The help texts quote entities, relations,
-// train and heldOut as the default sizes.
+// makeFlags adds the flags that all generators share. The parameters entities, relations, train and
+// heldOut are the default sizes, as the help texts state them.
 func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, relations, train, heldOut string) {
 	flags := cmd.Flags()
 	flags.SortFlags = false

@@ -32,7 +32,8 @@ func process(t *testing.T, args ...string) outcome {
 }
 
 // TestGPUs runs the command on the stand-in driver. One GPU and two GPUs give the same ranks as the
-// processor, and the command reports errors.
+// processor. The command reports missing, faulty and unsupported GPUs, and flags that contradict
+// each other.
 func TestGPUs(t *testing.T) {
 	library := standin.Library(t)
 	w := newWorkplace(t)

@@ -61,11 +61,12 @@ the heads and the tails of the triples.
 ` + candidatesHelp + `
 Each line has the head, relation and tail, the rank of the triple among the
 unknown answers to its query, its score and, if asked for, its z-score and its
-probability. The order is the same for any number of threads: by relation and
-query with --per query, by relation with --per relation, and the best first.
+probability. With --per query, the lines are ordered by relation and query, and
+with --per relation, by relation. In each scope, the best triple comes first.
+The order is the same for any number of threads.
 
 --out writes tab-separated lines to a file or, if its name ends in .parquet, an
-Apache Parquet file with the same columns. The file appears only when complete.
+Apache Parquet file with the same columns. The file appears once it is complete.
 Without --out, the result goes to standard output. With csv and tsv, each line
 is written as soon as it is certain; the other formats and --json hold all
 triples in memory.
@@ -100,8 +101,9 @@ interruption, the same command continues the search. DIR is removed at the end.
 	d.inputs.add(cmd)
 	d.calibrated.add(cmd)
 	flags.StringArrayVar(&d.relations, "relation", nil,
-		"search triples of this `RELATION`; repeat the flag for several")
-	flags.StringVar(&d.relationsFile, "relations", "", "search triples of the relations in `FILE`, one in each line")
+		"search for triples of this `RELATION`; repeat the flag for several")
+	flags.StringVar(&d.relationsFile, "relations", "",
+		"search for triples of the relations in `FILE`, one in each line")
 	markInput(cmd, "relations")
 	addChoice(cmd, &d.side, "side", "ask for this side: tail or head", kg.Tail, kg.Head)
 	flags.VarP(positive{n: &d.k}, "k", "k", "number of triples in each scope of --per")
@@ -135,7 +137,7 @@ type discovery struct {
 	out, stateDir string
 }
 
-// run searches the triples and writes them.
+// run searches for the triples and writes them.
 func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	log := cmd.ErrOrStderr()
 	backend, err := d.compute.resolve()
@@ -301,7 +303,8 @@ type foundTriple struct {
 	Head     string `json:"head"`
 	Relation string `json:"relation"`
 	Tail     string `json:"tail"`
-	// The labels are the readable names of the head, the relation and the tail, from labels.tsv.
+	// The following fields are the readable names of the head, the relation and the tail, from
+	// labels.tsv.
 	HeadLabel     string `json:"head_label,omitempty"`
 	RelationLabel string `json:"relation_label,omitempty"`
 	TailLabel     string `json:"tail_label,omitempty"`
@@ -358,13 +361,13 @@ func (f *found) named(t rank.Discovered) foundTriple {
 	return n
 }
 
-// in returns f after setting the context that records uses.
+// in sets the context that the method records uses, and returns f.
 func (f *found) in(ctx context.Context) *found {
 	f.ctx = ctx
 	return f
 }
 
-// columns returns the columns of the lines.
+// columns returns the columns of the file of --out.
 func (f *found) columns() []parquetfile.Column {
 	columns := []parquetfile.Column{
 		{Name: "head", Type: reflect.String}, {Name: "relation", Type: reflect.String},

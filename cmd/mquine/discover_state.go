@@ -24,11 +24,11 @@ import (
 // searchSchema names the format of the files in the folder of --state.
 const searchSchema = "mquine.discover-state/1"
 
-// saveEvery is the time between two saves of a search. Tests shorten it.
+// saveEvery is the minimum time between two saves of a search. Tests shorten it.
 var saveEvery = 30 * time.Second
 
-// searchFolder keeps an unfinished search in the folder of --state: finished lines in files part-N.tsv
-// and everything else in state.json.
+// searchFolder keeps an unfinished search in the folder of --state: finished lines in files
+// part-N.tsv and everything else in state.json.
 type searchFolder struct {
 	dir   string
 	lock  *os.File
@@ -210,8 +210,8 @@ func (f *searchFolder) close() {
 	}
 }
 
-// writeResumable searches the triples, saves the state of the search in the folder of --state, and
-// writes the triples to the file of --out.
+// writeResumable searches for the triples, saves the state of the search in the folder of --state,
+// and writes the triples to the file of --out.
 func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 	digests, err := f.digests(ctx)
 	if err != nil {

@@ -86,7 +86,7 @@ func (d *diagnosis) problem(subject, finding, fix string) {
 	d.Checks = append(d.Checks, check{checkProblem, subject, finding, fix})
 }
 
-// count returns the number of checks with a status.
+// count returns the number of checks with the given status.
 func (d *diagnosis) count(status string) (n int) {
 	for _, c := range d.Checks {
 		if c.Status == status {

@@ -78,8 +78,8 @@ func formatWeights(weights []float64) string {
 // add adds the flag to a command with one checkpoint, which then accepts several.
 func (e *ensemble) add(cmd *cobra.Command, in *inputs) {
 	cmd.Flags().Var(e, ensembleFlag,
-		"rank the weighted sum of the scores of several checkpoints. `WEIGHTS`: equal, fit (to the valid split), or "+
-			"numbers separated by commas")
+		"rank by the weighted sum of the scores of several checkpoints. `WEIGHTS`: equal, fit (to the valid split), "+
+			"or numbers separated by commas")
 	inGroup(cmd, protocolFlags, ensembleFlag)
 	complete(cmd, ensembleFlag, cobra.FixedCompletions([]string{equalWeights, fittedWeights},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -90,7 +90,7 @@ func (e *ensemble) add(cmd *cobra.Command, in *inputs) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch given := cmd.Flags().Changed(ensembleFlag); {
 		case !given && len(args) > 1:
-			return fmt.Errorf("unexpected argument %q: to rank the sum of the scores of several checkpoints, add "+
+			return fmt.Errorf("unexpected argument %q: to rank by the sum of the scores of several checkpoints, add "+
 				"--%s %s; to compare them, use mquine compare", args[1], ensembleFlag, equalWeights)
 		case !given:
 			return one(cmd, args)
@@ -113,8 +113,8 @@ type member struct {
 	sha256     string // empty if no report needs it
 }
 
-// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task. Unless
-// the flag lists weights, all weights are 1.
+// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task.
+// Unless the flag lists weights, all weights are 1.
 func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) (err error) {
 	t.members = []member{{checkpoint: t.checkpoint}}
 	for _, path := range e.paths[1:] {
@@ -146,9 +146,10 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) 
 	return t.weigh(weights)
 }
 
-// identifiers returns, for each label of the vocabulary from, its identifier in the vocabulary to.
-// It returns nil if the vocabularies are equal. If a label is in only one vocabulary, it returns an
-// error that names the checkpoints. what is "entity" or "relation".
+// identifiers translates the identifiers of the vocabulary from: element i of the result is the
+// identifier that label i has in the vocabulary to. It returns nil if the vocabularies are equal.
+// If a label is in only one vocabulary, it returns an error that names the checkpoints. what is
+// "entity" or "relation".
 func identifiers(what string, first, other *checkpoint.Checkpoint, from, to *kg.Vocabulary) ([]int32, error) {
 	if slices.Equal(from.Labels(), to.Labels()) {
 		return nil, nil
@@ -213,7 +214,7 @@ func (e *ensemble) fit(
 	}
 	printLine(log, "fitted the weights %s: mrr/both/all of the valid split is %.4f", formatWeights(weights), mrr)
 	if split == kg.Valid {
-		printNote(log, "the weights were fitted to the ranked split, so its metrics are too high")
+		printNote(log, "the weights were fitted to the ranked split, so the metrics are too high")
 	}
 	return t.weigh(weights)
 }

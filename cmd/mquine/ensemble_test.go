@@ -149,7 +149,7 @@ func TestEvalEnsembleErrors(t *testing.T) {
 		want string
 		args []string
 	}{
-		{`unexpected argument "` + distance + `": to rank the sum`, []string{w.model, distance}},
+		{`unexpected argument "` + distance + `": to rank by the sum`, []string{w.model, distance}},
 		{"give the checkpoints of the ensemble as arguments", []string{w.model, "--ensemble", "equal"}},
 		{"--ensemble has 3 weights, but there are 2 checkpoints", []string{w.model, distance, "--ensemble", "1,2,3"}},
 		{"must be equal, fit or numbers", []string{w.model, distance, "--ensemble", "1,-2"}},

@@ -15,8 +15,8 @@ func newEvalCommand(start time.Time) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval CKPT... --data NAME",
 		Short: "Evaluate a checkpoint on a split of a data set",
-		Long: `Rank the true answers in a split of a data set among all entities, or among
-some of them (--candidates, --tail-negatives), exactly.
+		Long: `Compute the exact ranks of the true answers in a split of a data set among all
+entities, or among some of them (--candidates, --tail-negatives).
 
 Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
 and (?, r, t) on side head. The rank of the true answer is 1 + the number of
@@ -71,13 +71,13 @@ the tool's own ranks may differ, and why.
 
 ` + candidatesHelp + `If the true answer to a query is not one of its candidates, the command stops.
 With --skip-excluded, it leaves out such queries and prints their number. AMR
-and AMRI compare with a random ranking of the candidates.
+and AMRI relate the mean rank to a random ranking of the candidates.
 
 ` + negativesHelp + `
 ` + sampleHelp + `
---ensemble: rank the weighted sum of the scores of several checkpoints, exactly.
-Their models must compare by dot product, and have the same entities. Distances
-in the L2 norm count squared, and margins do not count.
+--ensemble: rank exactly by the weighted sum of the scores of several
+checkpoints. Their models must compare by dot product, and have the same
+entities. The sum contains the squares of L2 distances, and omits margins.
   equal   all weights are 1
   fit     the weights with the highest MRR on the valid split. The first is 1
   1,0.5   one weight for each checkpoint
@@ -168,7 +168,7 @@ the table to standard error.
 	inGroup(cmd, machineFlags, "screen", "peak")
 	e.tableFlags.add(cmd, "usual, queries, mrr (highest first) or name")
 	e.printed.add(cmd)
-	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only --ties")
+	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only the rule of --ties")
 	addOutput(cmd, &e.ranksFile, "ranks",
 		"write the ranks of all queries, tab-separated, to `FILE` (- is standard output)")
 	return cmd

@@ -48,8 +48,8 @@ func TestEvalSameRanks(t *testing.T) {
 	assert.Equal(t, 1+2*40, lines)
 }
 
-// TestEvalScreens ranks with every screen for dot products. For other comparisons, there is no
-// choice of screens.
+// TestEvalScreens ranks with every screen for dot products. The ranks must be equal. Models with
+// other comparisons refuse --screen.
 func TestEvalScreens(t *testing.T) {
 	w := newWorkplace(t)
 	var first string
@@ -178,7 +178,7 @@ func readReport(t *testing.T, text []byte) evalReport {
 	return r
 }
 
-// TestEvalJSON compares the JSON with the ranks file.
+// TestEvalJSON checks the provenance in the JSON, and compares the metrics with the ranks file.
 func TestEvalJSON(t *testing.T) {
 	w := newWorkplace(t)
 	ranks, report := w.path("ranks.tsv"), w.path("report.json")
@@ -284,7 +284,7 @@ func TestEvalTable(t *testing.T) {
 	assert.Regexp(t, `FMA ceiling: \d+ GFLOP/s .* The ranking reached \d+\.\d% of it`, o.stdout)
 }
 
-// Without flags, eval prints one line besides its results. The flags for verbosity do not change the
+// The flags for verbosity do not change the results. Without them, eval prints one line besides its
 // results.
 func TestEvalVerbosity(t *testing.T) {
 	w := newWorkplace(t)

@@ -33,7 +33,7 @@ type evaluation struct {
 	ensemble ensemble
 	gpus     gpus
 	protocol string
-	// fixed is the protocol, or the zero value for fullProtocol.
+	// fixed is the protocol with the name protocol, or the zero value for fullProtocol.
 	fixed     metrics.Protocol
 	filters   []rank.Filter
 	screen    rank.Screen
@@ -99,7 +99,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	}
 	report.Timing.Load = loaded.Seconds()
 
-	// The results took long to compute. If a file cannot be written, still print the tables.
+	// Ranking takes a long time, so print the tables even if a file cannot be written.
 	err = e.writeFiles(ctx, stdout, t.graph, e.fixed.Ranks(r.Ranking), report)
 	out := stdout
 	if e.jsonFile == "-" || e.ranksFile == "-" {
@@ -133,8 +133,8 @@ type task struct {
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// among holds the candidates, or is nil if they are all entities. negatives holds the
-	// candidates of single queries, or is nil. restrictions describes among or negatives.
+	// among holds the candidates, or is nil if they are all entities. negatives holds separate
+	// candidates for every query, or is nil. restrictions describes among or negatives.
 	among        *rank.Candidates
 	negatives    *rank.Negatives
 	drawn        *rank.Sample // nil without --sample; otherwise it contains negatives
@@ -254,7 +254,7 @@ func (e *evaluation) rank(
 	return &ranked{ranking, options, c}, c.measure()
 }
 
-// rankRelations is rank for --side relation.
+// rankRelations does the work of rank for --side relation.
 func (e *evaluation) rankRelations(
 	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
 ) (*ranked, error) {

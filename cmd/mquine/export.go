@@ -17,8 +17,8 @@ func newExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export CKPT --to FORMAT OUT",
 		Short: "Write a checkpoint for other programs",
-		Long: `Write the parameters and the labels of a checkpoint in a form that other
-programs load in one line. OUT is a new folder.
+		Long: `Write the parameters and the labels of a checkpoint in a form that a program can
+load with one line of Python. OUT is a new folder.
 
 ` + exportHelp() + `
 npy holds a file for each tensor, the model and its hyper-parameters in

@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// choice is a flag whose value names one element of from.
+// choice is a flag whose value names an element of the field from.
 type choice[T any] struct {
 	value *T
 	from  []T
@@ -33,7 +33,8 @@ func (c choice[T]) Set(name string) (err error) {
 	return err
 }
 
-// choices is a flag whose value is a comma-separated list of names of distinct elements of from.
+// choices is a flag whose value is a comma-separated list of names of distinct elements of the
+// field from.
 type choices[T any] struct {
 	values *[]T
 	from   []T
@@ -58,7 +59,7 @@ func (c choices[T]) Set(list string) error {
 	return nil
 }
 
-// pick returns the element of from with the given name.
+// pick returns the element with the given name in the slice from.
 func pick[T any](from []T, name string) (T, error) {
 	all := names(from)
 	if i := slices.Index(all, name); i >= 0 {
@@ -79,13 +80,15 @@ func names[T any](values []T) []string {
 	return all
 }
 
-// addChoice adds a flag that sets *value to one of from. The current *value is the default.
+// addChoice adds a flag that sets *value to an element of the list from. The current *value is the
+// default.
 func addChoice[T any](cmd *cobra.Command, value *T, flag, usage string, from ...T) {
 	cmd.Flags().Var(choice[T]{value, from}, flag, usage)
 	complete(cmd, flag, cobra.FixedCompletions(names(from), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addChoices adds a flag that sets *values to some of from. The current *values are the default.
+// addChoices adds a flag that sets *values to elements of the list from. The current *values are
+// the default.
 func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from ...T) {
 	cmd.Flags().Var(choices[T]{values, from}, flag, usage)
 	complete(cmd, flag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -101,8 +104,8 @@ func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from
 	})
 }
 
-// positive is a flag whose value is a whole number from 1 to most, or to math.MaxInt32 if most is
-// 0.
+// positive is a flag whose value is a whole number of at least 1. The maximum is the field most, or
+// math.MaxInt32 if most is 0.
 type positive struct {
 	n    *int
 	most int
@@ -205,8 +208,8 @@ func (c cutoffs) Set(list string) error {
 // inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
 	checkpoint, vocabulary, data string
-	// several reports whether the command reads several checkpoints. Some of them may not need the
-	// vocabulary.
+	// several reports whether the command reads several checkpoints. It is not an error if one of
+	// them does not need the folder vocabulary.
 	several bool
 }
 
@@ -244,9 +247,9 @@ func addOptionalData(cmd *cobra.Command, data *string) {
 	})
 }
 
-// compute holds the flags that choose the instruction set and the number of threads. They affect the
-// speed, but never a rank or a score. The instruction set affects the parameters that train, tune and
-// init --kind clustered fit; the number of threads does not.
+// compute holds the flags that choose the instruction set and the number of threads. They affect
+// the speed, but never a rank or a score. The instruction set affects the parameters that train,
+// tune and init --kind clustered fit; the number of threads does not.
 type compute struct {
 	backend string
 	threads int

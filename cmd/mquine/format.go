@@ -43,8 +43,8 @@ type printed struct {
 	jsonFile string
 }
 
-// add adds the flags --format and --json. more are the formats of the command besides
-// outputFormats.
+// add adds the flags --format and --json. The command supports outputFormats and the formats in
+// more.
 func (p *printed) add(cmd *cobra.Command, more ...text.Format) {
 	all := slices.Concat(outputFormats, more)
 	help := formatHelp
@@ -83,8 +83,8 @@ type result interface {
 // remarks is a result with lines to print below its tables. Its method returns the lines unescaped.
 type remarks interface{ remarks() []string }
 
-// print writes a result to the file of --json and, in the format of --format, to standard output. If
-// the JSON goes to standard output, print writes nothing else there.
+// print writes a result to the file of --json and, in the format of --format, to standard output.
+// If the JSON goes to standard output, print writes nothing else there.
 func (p *printed) print(cmd *cobra.Command, r result) error {
 	if p.jsonFile != "" {
 		if err := writeJSON(cmd, p.jsonFile, r); err != nil || p.jsonFile == "-" {

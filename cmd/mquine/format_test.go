@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TestFormats prints the result of every command in every format, and requires the same kind of
-// provenance in every result.
+// TestFormats prints the results of many commands in every format, and checks the schema and the
+// provenance in their JSON.
 func TestFormats(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -114,7 +114,8 @@ for row in db.execute("select distinct head, relation, tail from t order by 1, 2
     print("\t".join(row))
 `
 
-// TestOtherProgramsReadLabels writes labels with quotes, NA and commas, and reads them in Python.
+// TestOtherProgramsReadLabels writes ranks and predictions with labels such as NA, and labels with
+// quotes or commas. Python must read the same labels.
 func TestOtherProgramsReadLabels(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

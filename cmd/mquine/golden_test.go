@@ -15,7 +15,8 @@ import (
 )
 
 // TestGoldenRanks ranks the checkpoints in testdata on every tier, with every screen and with
-// several threads. The golden ranks come from an independent Python program.
+// several threads. The ranks must equal the golden ranks, which come from an independent Python
+// program.
 func TestGoldenRanks(t *testing.T) {
 	data := filepath.Join("..", "..", "testdata")
 	backends, err := kernel.Available()

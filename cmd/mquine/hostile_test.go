@@ -120,7 +120,8 @@ func requireHarmless(t *testing.T, shown string) {
 	require.NotContains(t, shown, "\nINJECTED")
 }
 
-// TestHostileText runs commands that show hostile labels, names and metadata.
+// TestHostileText runs commands that show hostile labels, names and metadata. Their output and
+// their files must be harmless.
 func TestHostileText(t *testing.T) {
 	w := newHostileWorkplace(t)
 	subject := []string{w.model, "--data", w.data}
@@ -273,7 +274,7 @@ func requireWellFormed(t *testing.T, file []byte) {
 }
 
 // TestHostileTraining trains on hostile data and resumes the run, even from a state that gives a
-// hostile reason for the end of the run.
+// hostile reason for the end of the run. The output and the plots must be harmless.
 func TestHostileTraining(t *testing.T) {
 	w := newHostileWorkplace(t)
 	run := w.path("run" + hostileName)

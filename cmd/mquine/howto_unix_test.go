@@ -19,7 +19,7 @@ import (
 var updateHowTo = flag.Bool("update-howto", false, "write the output of the commands into docs/howto")
 
 // TestHowTo runs the commands of the pages in docs/howto, in a shell, and compares what they print
-// with the page. A page may begin with a checkpoint of another tool in the folder published.
+// with the page. Some pages need a checkpoint of another tool, in the folder "published".
 func TestHowTo(t *testing.T) {
 	data, fixtures := os.Getenv("MQUINE_DATA"), os.Getenv("MQUINE_FIXTURES")
 	if data == "" || fixtures == "" {
@@ -47,8 +47,9 @@ func TestHowTo(t *testing.T) {
 	}
 }
 
-// runPage runs the commands in the console blocks of a page. A command begins with "$ " and continues
-// after a backslash or with "> ". runPage returns the page with the output of the commands.
+// runPage runs the commands in the console blocks of a page. A command begins with "$ " and
+// continues after a backslash or with "> ". runPage returns the page with the output of the
+// commands.
 func runPage(t *testing.T, page, dir string) string {
 	var out strings.Builder
 	inside := false
@@ -76,8 +77,8 @@ func runPage(t *testing.T, page, dir string) string {
 	return out.String()
 }
 
-// runShell returns what a command line prints to standard output. In the command line, mquine is the
-// test binary, run as the command.
+// runShell returns what a command line prints to standard output. In the command line, mquine is
+// the test binary, run as the command.
 func runShell(t *testing.T, line, dir string) string {
 	self := command(t)
 	cmd := exec.Command("sh", "-c", `mquine() { "$0" "$@"; }

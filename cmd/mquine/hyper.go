@@ -30,7 +30,7 @@ func addHyper(cmd *cobra.Command) func() map[string]float64 {
 	}
 }
 
-// modelsWith returns the names of the models that have the hyper-parameter key.
+// modelsWith returns the names of the models that have the hyper-parameter with the given key.
 func modelsWith(key string) (names []string) {
 	for _, s := range model.Specs() {
 		for _, h := range s.Hyper {

@@ -42,8 +42,8 @@ models of each tool.
 --verify compares the scores of some triples with the scores that the tool
 computed, and writes nothing if they differ by more than float32 arithmetic
 explains. The file has lines head<TAB>relation<TAB>tail<TAB>score, or names its
-columns in the first line. A column side with "tail" or "head" says which entity
-was predicted.
+columns in the first line. A column with the name "side" says which entity was
+predicted: "tail" or "head".
 
 The command executes nothing in the folder: its parser for pickles accepts only
 tensors, dictionaries and plain values.`,

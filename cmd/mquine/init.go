@@ -39,9 +39,9 @@ func newInitCommand() *cobra.Command {
              model, for benchmarks. They are fitted to all splits, including
              test, so their metrics say nothing about the model
 
-The same seed gives the same checkpoint for any number of threads: a random one
-on every machine, a clustered one on machines with the same instruction set (see
-"mquine doctor").
+The same seed gives the same checkpoint for any number of threads. Random
+checkpoints are the same on every machine, and clustered checkpoints on machines
+with the same instruction set (see "mquine doctor").
 
 For a clustered checkpoint, the command also ranks the test split and prints the
 median rank and the numbers of pairs that the first stage and float64 left

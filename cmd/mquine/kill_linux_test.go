@@ -25,20 +25,20 @@ const longKills = "MQUINE_KILLS"
 type victim struct {
 	name string
 	args []string // writes only to the working folder
-	// folder, if not empty, is a folder that the command creates in several steps. Once it exists,
-	// the arguments in again continue the work.
+	// folder, if not empty, is a folder that the command creates in several steps. again holds the
+	// arguments that continue the work once the folder exists.
 	folder string
 	again  []string
 	// prepare, if not nil, fills the working folder first.
 	prepare func(t *testing.T, dir string)
-	// results lists the files and folders in the working folder that must have the same bytes in the
-	// end.
+	// results lists the files and folders in the working folder that must have the same bytes in
+	// the end.
 	results []string
 }
 
-// A command that is killed at one of the system calls in calls leaves no half-written file under a
-// final name. One more run gives the same bytes as an undisturbed run, and leaves no temporary
-// files.
+// A command that is killed at a system call that the variable calls lists leaves no half-written
+// file under a final name. One more run gives the same bytes as an undisturbed run, and leaves no
+// temporary files.
 func TestKilledAtSystemCalls(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

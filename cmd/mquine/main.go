@@ -66,7 +66,7 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	root.SetIn(stdin)
 	root.SetOut(shown)
 	root.SetErr(stderr)
-	root.InitDefaultCompletionCmd() // after SetOut, because this call keeps the output that is set
+	root.InitDefaultCompletionCmd() // call SetOut first, because this call stores the current output
 	fitCompletionHelp(root)
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)

@@ -63,8 +63,8 @@ func succeed(t *testing.T, args ...string) outcome {
 	return o
 }
 
-// requireSentence checks that the command failed with a status and one error line that contains the
-// text.
+// requireSentence checks that the command failed with the given status and with one error line that
+// contains the text.
 func (o outcome) requireSentence(t *testing.T, status int, text string) {
 	t.Helper()
 	require.Equal(t, status, o.status, o.stderr)

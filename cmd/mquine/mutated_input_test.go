@@ -68,8 +68,8 @@ func TestMutatedInputs(t *testing.T) {
 	}
 }
 
-// compressedCopies writes two copies of the data set, with .gz and with .zst files, and returns their
-// folders.
+// compressedCopies writes two copies of the data set, with .gz and with .zst files, and returns
+// their folders.
 func compressedCopies(t *testing.T, w workplace) (gz, zst string) {
 	t.Helper()
 	gz, zst = w.path("gz"), w.path("zst")
@@ -152,7 +152,7 @@ func mutation(rng *rand.Rand, data []byte) []byte {
 	return data
 }
 
-// folderSnapshot is a copy of a folder, from which restore restores the folder.
+// folderSnapshot is a copy of a folder. Its method restore gives the folder its former contents.
 type folderSnapshot struct{ dir, copied string }
 
 func snapshot(t *testing.T, dir string) folderSnapshot {

@@ -26,9 +26,9 @@ import (
 // negativesHelp describes the flags of negatives.
 const negativesHelp = `--tail-negatives and --head-negatives rank the true tails and heads among given
 candidates only, as OGB does. Line i lists the candidates for triple i of the
-split, without the true answer: labels, separated by tabs. A file that ends with
-.npy has rows of integers, each the label of an entity. By default, the filter
-is then none, so the lists are used unchanged.
+split, without the true answer: labels, separated by tabs. A .npy file has rows
+of integers, each the label of an entity. With these flags, the default filter
+is none, so the lists are used unchanged.
 `
 
 // negatives holds the flags that give every query its own candidates: a file for each side.
@@ -81,8 +81,8 @@ func (e *evaluation) checkNegatives() error {
 	return nil
 }
 
-// load reads the candidates for the triples, on each side with a file, and describes them. digest
-// says whether the description needs checksums.
+// load reads the candidates for the triples, on each side with a file, and describes them. If
+// digest is true, the description contains checksums of the files.
 func (n *negatives) load(
 	ctx context.Context, g *kg.Graph, triples []kg.Triple, digest bool,
 ) (*rank.Negatives, *metrics.Restrictions, error) {
@@ -122,8 +122,8 @@ func (n *negatives) load(
 	return lists, described, nil
 }
 
-// readArray reads the candidates of queries from a .npy file, as kg.ReadCandidates does from text. A row
-// holds the candidates of a query: integers, which are labels of v.
+// readArray reads the candidates of queries from a .npy file, as kg.ReadCandidates does from text.
+// A row holds the candidates of a query: integers, which are labels of v.
 func readArray(ctx context.Context, path string, v *kg.Vocabulary, answers []int32) (lists [][]int32, err error) {
 	defer fault.Guard().Catch(&err)
 	f, err := npy.OpenIntegers(path)

@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Annotations of flags that name files, and of commands. A command's annotations say what the arguments
-// name and which data sets the command reads.
+// Annotations of flags that name files, and of commands. A command's annotations say what the
+// arguments name and which data sets the command reads.
 const (
 	outputFlag     = "mquine-output"
 	inputFlag      = "mquine-input"
@@ -37,7 +37,7 @@ func addOutput(cmd *cobra.Command, file *string, flag, usage string) {
 	must(flags.SetAnnotation(flag, outputFlag, nil))
 	if flags.Lookup(forceFlag) == nil {
 		flags.Bool(forceFlag, false,
-			"replace output files that are read-only or look like part of a checkpoint, run or data set")
+			"replace output files even if they are read-only or look like part of a checkpoint, run or data set")
 	}
 }
 

@@ -28,7 +28,7 @@ type peakRates struct {
 	fma, terms []float64
 }
 
-// measure measures the ceilings of the best tier and adds them to the earlier measurements.
+// measure measures the ceilings of the best tier, and keeps earlier measurements.
 func (c *peakRates) measure() error {
 	if c == nil {
 		return nil

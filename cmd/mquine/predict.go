@@ -42,9 +42,9 @@ The score says how plausible the model finds the triple. Higher is better. The
 scale depends on the model:
 
 ` + scoreHelp() + `
-Answers with equal scores appear in the order of the checkpoint. Models with
-reciprocal relations score (X, ?, Y) as tail queries. The processor answers
-(X, ?, Y), even if GPUs answer other queries.
+Answers with equal scores appear in the order of the labels in the checkpoint.
+Models with reciprocal relations score (X, ?, Y) as tail queries. The processor
+answers (X, ?, Y), even if GPUs answer other queries.
 
 An answer is known if its triple is in the data set. If the data set lacks one
 of the three splits, the table shows "?" for answers that the other splits do
@@ -306,8 +306,8 @@ type answers struct {
 	FilterKnown bool               `json:"filter_known"`
 	// Restrictions describes the candidates, unless they are all entities.
 	Restrictions *metrics.Restrictions `json:"restrictions,omitempty"`
-	// Queries counts the queries. Answers lists the answers to one query after the other, if they are
-	// written as JSON.
+	// Queries is the number of queries. Answers lists the answers, query by query. It is empty
+	// unless the result is written as JSON.
 	Queries int      `json:"queries"`
 	Answers []answer `json:"answers"`
 
@@ -316,7 +316,7 @@ type answers struct {
 	title  string
 }
 
-// answer is a triple with the answer to a query.
+// answer is an answer to a query, with the triple that it completes.
 type answer struct {
 	Head     string `json:"head"`
 	Relation string `json:"relation"`

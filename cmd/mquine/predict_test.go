@@ -150,7 +150,8 @@ func TestPredictRelations(t *testing.T) {
 		"leave out one of --head, --relation and --tail")
 }
 
-// TestPredictWithoutSplit predicts with a data set that lacks a split.
+// TestPredictWithoutSplit predicts with a data set that lacks a split. Answers are then known or
+// uncertain, but never new, and --filter-known is an error.
 func TestPredictWithoutSplit(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)

@@ -90,8 +90,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 	}
 }
 
-// steps returns a progress function for work that consists of equal steps, such as the resamples of a
-// bootstrap.
+// steps returns a progress function for work that consists of equal steps, such as the resamples of
+// a bootstrap.
 func (m *meter) steps(work string) func(done, total int) {
 	start := time.Now()
 	return func(done, total int) {
@@ -162,7 +162,7 @@ func (m *meter) show(done, total int64, t time.Duration, line string) {
 	}
 }
 
-// draw replaces the bar on the terminal, unless the bar is recent.
+// draw replaces the bar on the terminal, unless it was drawn less than drawEvery ago.
 func (m *meter) draw(share float64, line string) {
 	now := time.Now()
 	if now.Sub(m.drawn) < drawEvery {
@@ -176,8 +176,8 @@ func (m *meter) draw(share float64, line string) {
 	fmt.Fprintf(text.Unescaped(m.w), "\r%s\x1b[K", barLine(share, text.Escape(line), width))
 }
 
-// barLine returns a line with a bar, if the terminal is wide enough for one. The line leaves the last
-// column free: some terminals wrap a line that fills it.
+// barLine returns a line with a bar, if the terminal is wide enough for one. The line leaves the
+// last column free: some terminals wrap a line that fills it.
 func barLine(share float64, line string, width int) string {
 	bar := ""
 	if columns := min(20, width/8); columns >= 8 && share > 0 {
@@ -201,7 +201,8 @@ const collapsedNote = "most candidates have almost the same score, as in a colla
 // collapsed reports whether the first stage leaves most (target, candidate) pairs undecided.
 func collapsed(undecided, pairs int64) bool { return undecided > pairs/2 }
 
-// pairRate returns a speed in pairs per second. A pair is a distinct query with a candidate.
+// pairRate returns a speed in pairs per second. A pair consists of a distinct query and a
+// candidate.
 func pairRate(pairs int64, t time.Duration) string {
 	return quantity(float64(pairs)/max(t.Seconds(), 1e-9)) + " pairs/s"
 }

@@ -85,7 +85,7 @@ func TestBarLine(t *testing.T) {
 	}
 }
 
-// A bar is redrawn at most once in drawEvery.
+// A bar is redrawn at most once per drawEvery.
 func TestProgressIsSparse(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)

@@ -46,9 +46,10 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]question, error) {
 	return queries, err
 }
 
-// readLines calls add with the three tab-separated fields of each line. A line with another number of
-// fields is an error. Errors about a line, including errors of add, name the file and the line. what
-// says what the file holds, and wanted says what a line must hold.
+// readLines calls add with the three tab-separated fields of each line. A line with a different
+// number of fields is an error. Errors about a line, including errors of add, name the file and the
+// line. For the messages, what names the contents of the file, such as "queries", and wanted lists
+// the fields of a line.
 func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxQueryLine)
@@ -78,7 +79,7 @@ func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string
 }
 
 // openLines opens the file of --in, or standard input if path is "-", for readLines. It returns the
-// name of the file for messages. what says what the file holds.
+// name of the file for messages. As in readLines, what names the contents of the file.
 func openLines(ctx context.Context, path, what string, stdin io.Reader, log io.Writer,
 ) (file *input.Reader, name string, err error) {
 	if path == "-" {

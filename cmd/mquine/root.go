@@ -91,9 +91,9 @@ type workError struct{ error }
 
 func (e workError) Unwrap() error { return e.error }
 
-// markWork wraps the work of cmd and its subcommands. Cobra calls the work once the arguments are
-// valid. The wrapper checks the output files, profiles the work if requested, and turns an error into
-// a workError. A command that only groups others prints its help, and refuses arguments.
+// markWork wraps the work of cmd and its subcommands. Cobra calls the work after it has checked the
+// arguments. The wrapper checks the output files, profiles the work if requested, and turns an
+// error into a workError. A command that only groups others prints its help, and refuses arguments.
 func markWork(cmd *cobra.Command) {
 	switch work := cmd.RunE; {
 	case !cmd.HasSubCommands() && work != nil:
@@ -150,7 +150,7 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArg requires one argument. missing is the error if there is none.
+// oneArg requires one argument. missing is the message of the error if there is no argument.
 func oneArg(missing string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/metrics"
 )
 
-// Estimates are marked in every format, do not depend on the threads, and equal the exact figures if
-// the sample has all candidates.
+// Estimates are marked in every format, do not depend on the number of threads, and equal the exact
+// figures if the sample contains all candidates.
 func TestSample(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", w.model, "--data", w.data}

@@ -36,10 +36,11 @@ on the model ("mquine predict --help" lists the formulas).
 
 --in reads triples from a file, or from standard input if the file is "-". Each
 line has a head, a relation and a tail, separated by tabs. --head, --relation
-and --tail give one triple. Labels are as in the checkpoint.
+and --tail give one triple. Use the labels in the checkpoint.
 
 Models with reciprocal relations, and some others, score a triple differently as
-an answer to (h, r, ?) and to (?, r, t). --side chooses; the default is tail.
+an answer to (h, r, ?) and to (?, r, t). --side selects one of these scores; the
+default is tail.
 
 With --data, the column "known" names the splits that contain the triple, such
 as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and

@@ -32,8 +32,8 @@ func newSetup() setup {
 	}
 }
 
-// add adds the flags to a command. keys are the values of --by, and more are values of --side that
-// only this command has.
+// add adds the flags to a command. keys lists the values of --by, and more lists the values of
+// --side that only this command has.
 func (s *setup) add(cmd *cobra.Command, keys []string, more ...rank.Sides) {
 	addChoice(cmd, &s.split, "split", "rank the triples of this split: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)

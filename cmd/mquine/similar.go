@@ -32,8 +32,9 @@ similar to the given ones. The search is exact.
               RotatE and other models that compare vectors by a distance. Only
               for entities
 
-The embedding of an entity or a relation is its row of numbers in the
-checkpoint, or all its rows, one after the other, as in "mquine export".
+The embedding of an entity or a relation is its row of numbers in the checkpoint
+or, if it has several rows, all of them, one after the other, as in
+"mquine export".
 
 If --data names a data set with labels.tsv, tables show its labels.`,
 		Example: `  mquine similar ./ckpt steroid

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTablesOnTerminal prints tables with long labels on terminals of several widths. Files and
-// pipes get complete labels.
+// Tables with long labels fit terminals of several widths. Other outputs get complete labels.
 func TestTablesOnTerminal(t *testing.T) {
 	w := newWorkplace(t)
 	data := copyFolder(t, w.data, func(_ string, contents []byte) []byte {

@@ -34,7 +34,8 @@ in one folder:
 
   config.yaml         the data set and all options
   log.jsonl           one line per epoch: loss and its parts, speed, validation
-  best/, last/        checkpoints of the best validated and of the last epoch
+  best/, last/        checkpoints of the epoch with the best validation metric,
+                      and of the last epoch
   loss.svg            plot of the loss
   validation.svg      plot of the validation MRR
   state.safetensors   the state that --resume needs

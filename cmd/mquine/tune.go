@@ -34,8 +34,8 @@ rung continue to the next rung, which has three times as many epochs. The last
 rung has all epochs of the space. Trials train one after another.
 
 The space is a YAML file with options that "mquine train --print-config" prints.
-Each option has a value, a list of choices or a range. Options that the space
-leaves out have the default of the model or the value of the preset:
+Options that the space leaves out have the default of the model or the value of
+the preset. Each option has a value, a list of choices or a range:
 
   model: complex
   epochs: 30
@@ -43,8 +43,8 @@ leaves out have the default of the model or the value of the preset:
   learning_rate: {min: 1e-4, max: 1e-2, scale: log}
   dropout: {min: 0, max: 0.5}
 
-The search compares trials by the metric that the option valid_metric names. It
-is kept in one folder:
+The search compares trials by the metric that the option valid_metric names. One
+folder holds the search:
 
   search.yaml, space.yaml   the settings of the search, and the space
   trials.jsonl, trials.svg  one line per trial and rung, and a plot
@@ -54,8 +54,8 @@ is kept in one folder:
 When the budget ends or you press Ctrl-C, only the current epoch is lost.
 --resume DIR continues the search with a new budget, which has the same length
 unless --budget gives another. It refuses to continue if the data set or the
-space has changed. The seed fixes the sequence of trials; the budget decides
-only how many run. To give a trial more epochs, copy its folder and extend the
+space has changed. The seed fixes the sequence of trials; the budget decides how
+many of them run. To give a trial more epochs, copy its folder and extend the
 copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m

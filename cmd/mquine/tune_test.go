@@ -43,7 +43,7 @@ func TestTune(t *testing.T) {
 	for _, trial := range []string{"trial-001", "trial-002", "trial-003"} {
 		assert.Contains(t, succeed(t, "train", "--resume", filepath.Join(dir, trial)).stdout, "all 4 epochs are done")
 	}
-	// A finished search only prints its table.
+	// Resuming a finished search only prints its table.
 	again := succeed(t, "tune", "--resume", dir, "--budget", "1h")
 	assert.Equal(t, o.stdout, again.stdout)
 

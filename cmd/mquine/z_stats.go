@@ -99,7 +99,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if report.labels, err = kg.ReadLabels(cmd.Context(), g.Dir); err != nil {
 		return err
 	}
-	// The results took long to compute. If a file cannot be written, still print the tables.
+	// The computation takes a long time, so print the tables even if a file cannot be written.
 	if z.tsvFile != "" {
 		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}
@@ -218,6 +218,6 @@ func (r *zReport) relationTable() *text.Table {
 		t.AppendRow([]any{withLabel(c.Relation, r.labels), c.Side,
 			text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N), text.Comma(c.LargestZ)})
 	}
-	t.Title = "By relation; largest is the largest n_Z"
+	t.Title = "By relation; the last column is the largest n_Z"
 	return t
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Write creates or replaces the file at path with the output of write, through a buffer. It follows
-// symbolic links and replaces the file to which they lead. It writes directly to pipes, terminals
-// and open descriptors such as /dev/stdout, because they cannot be replaced, and escapes control
-// characters on a terminal. If it replaces a file, the permissions remain the same. The permissions of
-// a new file follow the umask.
+// Write stores the output of write, which it buffers, in the file at path. It creates the file or
+// replaces an existing one. It follows symbolic links and replaces the file to which they lead. It
+// does not replace pipes, terminals and open descriptors such as /dev/stdout, but writes to them,
+// and escapes control characters on a terminal. If it replaces a file, the permissions remain the
+// same. The permissions of a new file follow the umask.
 //
 // An error names path and says why the file cannot be written.
 func Write(path string, write func(w io.Writer) error) error {
@@ -193,7 +193,7 @@ func DiskFull(err error) bool {
 	return slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
 }
 
-// rename replaces every occurrence of the path from in the text of err with the path to.
+// rename returns err with a different text, in which the path to replaces the path from.
 func rename(err error, from, to string) error {
 	if err == nil || !strings.Contains(err.Error(), from) {
 		return err

@@ -25,7 +25,7 @@ func (e *ExistsError) Is(target error) bool { return target == fs.ErrExist }
 // Folder creates the folder dir with the files that fill writes to a temporary folder. It creates
 // parent folders as needed. dir appears once all of its contents are on disk. Folder never replaces
 // anything: if dir already exists, the error is an ExistsError. After any other error, Folder has
-// not created dir, unless the last step failed, which syncs the parent folder.
+// not created dir, unless only the last step failed, the sync of the parent folder.
 //
 // fill must sync the files that it writes, as Write, File and Folder do.
 func Folder(dir string, fill func(temporary string) error) error {
@@ -83,9 +83,9 @@ type Temporary struct {
 	lock *os.File
 }
 
-// TemporaryFolder creates a folder in parent that only this user can read, with a temporary name
-// derived from base. If the process dies before Remove, the next writer in parent removes the
-// folder.
+// TemporaryFolder creates a folder in the folder parent, with a temporary name derived from base.
+// Only this user can read the new folder. If the process dies before Remove, the next writer in
+// parent removes it.
 func TemporaryFolder(parent, base string) (*Temporary, error) {
 	temporary, err := temporaryFolder(parent, base, 0o700)
 	if err != nil {

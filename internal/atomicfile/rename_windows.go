@@ -42,8 +42,8 @@ func replace(from, to string) error {
 	return patiently(func() error { return os.Rename(from, to) })
 }
 
-// patiently repeats do for up to a second while another program, such as a virus scanner or a
-// reader of the previous file, has a file open.
+// patiently repeats do for up to a second while it fails because another program, such as a virus
+// scanner or a reader of the previous file, has the file open.
 func patiently(do func() error) (err error) {
 	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
 		err = do()

@@ -15,8 +15,8 @@ import (
 // temporaryName matches exactly the names that temporaryPath returns.
 var temporaryName = regexp.MustCompile(`^\..+\.[0-9a-f]{16}\.mquine-tmp$`)
 
-// maxBase is the largest number of bytes that a temporary name copies from the final name. File
-// systems allow names of 255 bytes.
+// maxBase is the largest number of bytes of the final name in a temporary name. File systems allow
+// names of 255 bytes.
 const maxBase = 200
 
 // temporaryPath returns a temporary name for the file or folder at path, in the same folder.

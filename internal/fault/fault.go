@@ -22,8 +22,8 @@ var (
 	watched []*region
 )
 
-// Watch makes Guard turn faults in memory into the error that explain returns. The caller must call
-// forget before it unmaps memory.
+// Watch makes Guard turn faults at addresses in the slice memory into the error that explain
+// returns. The caller must call forget before it unmaps the slice.
 func Watch(memory []byte, explain func() error) (forget func()) {
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	r := &region{first, first + uintptr(len(memory)), explain}

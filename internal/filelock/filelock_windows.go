@@ -15,9 +15,9 @@ func create(path string) (*os.File, error) { return exclusively(path, windows.CR
 // lock does nothing, because open and create already open the file exclusively.
 func lock(*os.File) error { return nil }
 
-// exclusively opens a file or folder for writing, and prevents others from opening it for writing.
-// LockFileEx is unsuitable: it does not lock folders, and others cannot read the locked part of a
-// file.
+// exclusively opens a file or folder for writing, and prevents other opens for writing until it is
+// closed. LockFileEx is unsuitable: it does not lock folders, and others cannot read the locked
+// part of a file.
 func exclusively(path string, disposition uint32) (*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {

@@ -19,8 +19,8 @@ func Tanh(x float64) float64 {
 	return math.Copysign(t, x)
 }
 
-// expMinus1 returns eˣ − 1 for 0 ≤ x ≤ 1/2, to within a few units in the last place. Up to 1/2, the
-// series needs two terms more than the series of Exp.
+// expMinus1 returns eˣ − 1 for 0 ≤ x ≤ 1/2, to within a few units in the last place. Its series has
+// two terms more than the series of Exp, whose arguments are smaller.
 func expMinus1(x float64) float64 {
 	const factorial14 = 87178291200
 	sum := (x/15 + 1) / factorial14

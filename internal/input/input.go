@@ -115,15 +115,15 @@ func (r *Reader) fill(from io.ReadCloser) {
 			buffer = make([]byte, chunkSize)
 		}
 		n, err := from.Read(buffer)
-		r.full <- chunk{buffer[:n], err} // never blocks: the channel has room for every buffer
+		r.full <- chunk{buffer[:n], err} // never blocks: the channel has room for every chunk
 		if err != nil {
 			return
 		}
 	}
 }
 
-// Read implements io.Reader. If the context is cancelled, Read returns the rest of the current chunk,
-// then the context's error, unless reading had already ended.
+// Read implements io.Reader. If the context is cancelled, Read returns the rest of the current
+// chunk, then the context's error, unless reading had already ended.
 func (r *Reader) Read(p []byte) (int, error) {
 	if len(r.rest) == 0 && r.err == nil {
 		r.receive()

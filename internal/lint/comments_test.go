@@ -99,7 +99,7 @@ func missingComments(f *ast.File) []missing {
 // wellKnown lists methods whose meaning the standard library defines.
 var wellKnown = []string{"Error", "Is", "MarshalText", "Read", "String", "UnmarshalText", "Unwrap", "Write"}
 
-// article reports whether a word may come before the name that a doc comment begins with.
+// article reports whether a word is an article, which a doc comment may put before the name.
 func article(word string) bool {
 	return word == "A" || word == "An" || word == "The"
 }
@@ -168,7 +168,8 @@ type J int
 // trailingOf matches a comment after code that begins with "of", without a noun.
 var trailingOf = regexp.MustCompile(`\S\s+// of [a-z]`)
 
-// A comment after code names what it describes, as in "// number of rows".
+// A comment after code does not begin with "of": it names what it describes, as in "// number of
+// rows".
 func TestTrailingComments(t *testing.T) {
 	var found failures
 	for _, f := range sources(t, ".go") {

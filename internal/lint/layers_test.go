@@ -129,8 +129,8 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// Only programs that import rank/gpu load CUDA's driver. The packages for rankings, metrics and
-// training do not.
+// A program loads CUDA's driver only if it imports rank/gpu. The packages for rankings, metrics,
+// training, models and data sets do not import it.
 func TestRankingLoadsNoDriver(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "./rank", "./metrics", "./train/...", "./model/...", "./kg/...")
 	list.Dir = root

@@ -117,7 +117,7 @@ func anchorsOf(f file) []string {
 	return list
 }
 
-// References to headings from code and its comments, such as docs/numerics.md, "The order", resolve.
+// Every heading to which the sources refer exists, as in: docs/numerics.md, "The order".
 func TestHeadingsResolve(t *testing.T) {
 	var found failures
 	headings := map[string][]string{}
@@ -160,7 +160,7 @@ func plain(heading string) string {
 	return strings.ReplaceAll(heading, "`", "")
 }
 
-// names are the declarations of the Go files of the repository.
+// names holds the names that the repository declares, and the paths of its files.
 type names struct {
 	packages map[string]bool // names of packages, and of folders with Go files
 	declared map[string]bool // package.Name, package.Type.Member, and names of tests
@@ -262,7 +262,8 @@ func (n names) wrong(document, code string) string {
 	return ""
 }
 
-// Code in backquotes in documents exists: `package.Name`, `TestName` and `path/file.go`.
+// Documents refer in backquotes only to names and files that exist: `package.Name`, `TestName` and
+// `path/file.go`.
 func TestCodeReferencesResolve(t *testing.T) {
 	all := declarations(t)
 	var found failures

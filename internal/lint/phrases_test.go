@@ -143,7 +143,8 @@ func passages(t *testing.T, f file) []*passage {
 // codeSpan matches code within a line of Markdown.
 var codeSpan = regexp.MustCompile("`[^`]*`")
 
-// paragraphs joins lines of text. content returns the text of a line, or false between paragraphs.
+// paragraphs joins the lines of each paragraph. content returns the text of a line, or false if the
+// line does not belong to a paragraph.
 func paragraphs(lines []string, content func(line string) (string, bool)) []*passage {
 	var list []*passage
 	inside := false

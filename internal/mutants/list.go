@@ -26,9 +26,9 @@ type list struct {
 type mutation struct {
 	// Name describes the wrong behaviour in plain words.
 	Name string
-	// Old becomes New in File, a path with slashes, relative to the root. Old must occur once. If
-	// After is not empty, After must occur once instead, and the mutation changes the first Old
-	// after it.
+	// The mutation replaces Old with New in File, a path with slashes, relative to the root. If
+	// After is empty, Old must occur once. Otherwise After must occur once, and the mutation
+	// replaces the first Old after it.
 	File, After, Old, New string
 	// Package and Test select the tests that must fail in short mode. Test is a pattern for go test
 	// -run.
@@ -100,7 +100,7 @@ func (l *list) check() error {
 	return nil
 }
 
-// matching returns the mutations whose list/name matches.
+// matching returns the mutations whose list/name matches the expression re.
 func (all lists) matching(re *regexp.Regexp) (some lists) {
 	for _, l := range all {
 		part := *l

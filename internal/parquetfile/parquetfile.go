@@ -12,18 +12,18 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// Column describes a column, which must not be null.
+// Column describes a column, whose values must not be null.
 type Column struct {
 	Name string
 	// Type is String for labels, which are stored in a dictionary, Int32 or Float64.
 	Type reflect.Kind
 }
 
-// rowGroup is the number of rows in a row group. Its columns are in memory until it is complete.
+// rowGroup is the number of rows in a row group. A row group is in memory until it is complete.
 const rowGroup = 1 << 20
 
-// Writer converts tab-separated lines to a Parquet file. The lines have one field for each column
-// and no header. Call Close at the end.
+// Writer converts tab-separated lines to a Parquet file. Each line has one field for each column.
+// There is no header. Call Close at the end.
 type Writer struct {
 	columns []Column
 	out     *parquet.Writer
@@ -53,7 +53,7 @@ func NewWriter(w io.Writer, columns []Column) *Writer {
 	return &Writer{columns: columns, out: out}
 }
 
-// Write converts the complete lines of data.
+// Write converts the complete lines in data, and keeps the rest for the next call.
 func (w *Writer) Write(data []byte) (int, error) {
 	n := len(data)
 	for {
@@ -104,17 +104,17 @@ func value(kind reflect.Kind, field string) (parquet.Value, error) {
 	return parquet.ByteArrayValue([]byte(field)), nil
 }
 
-// flush passes on the rows.
+// flush passes the collected rows on to the library.
 func (w *Writer) flush() error {
 	_, err := w.out.WriteRows(w.rows)
 	w.rows = w.rows[:0]
 	return err
 }
 
-// Close completes the file. A line that does not end is an error.
+// Close completes the file. A last line without a line feed is an error.
 func (w *Writer) Close() error {
 	if len(w.rest) > 0 {
-		return fmt.Errorf("the last line for Parquet does not end")
+		return fmt.Errorf("the last line for Parquet does not end with a line feed")
 	}
 	return w.out.Close()
 }

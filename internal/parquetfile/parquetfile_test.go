@@ -64,8 +64,8 @@ func TestWriter(t *testing.T) {
 	})
 }
 
-// Lines with missing fields, further fields or wrong numbers are errors, and so is a line that does
-// not end.
+// Lines with missing or extra fields, fields that are not valid numbers, and a last line without a
+// line feed are errors.
 func TestBadLines(t *testing.T) {
 	for _, line := range []string{"\n", "a\t1\n", "a\t1\t2\t3\n", "a\tx\t2\n", "a\t1\tx\n", "a\t3000000000\t2\n"} {
 		_, err := NewWriter(&bytes.Buffer{}, columns).Write([]byte(line))

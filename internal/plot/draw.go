@@ -85,7 +85,7 @@ func (d *drawing) class(series int, p *Point) string {
 	return fmt.Sprintf("h%d", (hue-1)%hues+1)
 }
 
-// at returns the position of a value.
+// at returns the position in the chart of the point with the values x and y.
 func (d *drawing) at(x, y float64) position {
 	if d.Horizontal {
 		return position{d.y.at(y), d.x.at(x)}

@@ -17,12 +17,12 @@ func (b box) nearest(p position) position {
 	return position{min(max(p.x, b.x0), b.x1), min(max(p.y, b.y0), b.y1)}
 }
 
-// around returns the square around p whose sides have twice the length half.
+// around returns the square with the centre p whose sides are 2·half long.
 func around(p position, half float64) box { return box{p.x - half, p.y - half, p.x + half, p.y + half} }
 
-// spread moves labels apart, so that their distances are at least gap and all of them lie from lo
-// to hi. Within these limits, it minimises the sum of squared shifts. There must be room for
-// all labels.
+// spread moves labels apart, so that their distances are at least gap and all of them lie between
+// lo and hi. Within these limits, it minimises the sum of the squared shifts. There must be room
+// for all labels.
 func spread(at []float64, gap, lo, hi float64) []float64 {
 	order := make([]int, len(at))
 	for i := range order {
@@ -128,8 +128,8 @@ func overlapping(boxes []box, b box) (n int) {
 	return n
 }
 
-// crossed measures how many dots and texts lie between a dot and its label, and how wide they are there:
-// it counts them at every step of the way.
+// crossed measures how much of the way from a dot to its label leads across dots and texts: at
+// each step of the way, it counts the dots and texts at that position.
 func (o *obstacles) crossed(from, to position) (n int) {
 	const step = 4
 	length := math.Hypot(to.x-from.x, to.y-from.y)
@@ -250,8 +250,8 @@ func (d *drawing) writeAlong(a, b position, name, class string) {
 	d.out.turned("name "+class, start.x, start.y, math.Atan2(dy, dx)*180/math.Pi, "start", name)
 }
 
-// along returns the boxes that a rotated text covers and the number of parts of lines under it. The
-// boxes are nil if one of them is not free.
+// along returns the boxes that a rotated text covers, and counts the squares of lines under the
+// text. The boxes are nil if one of them is not free.
 func (d *drawing) along(start position, dx, dy, width float64) (boxes []box, lines int) {
 	const part = 6
 	for at := 0.0; at <= width; at += part {

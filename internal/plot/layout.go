@@ -96,7 +96,8 @@ func (a *Axis) labelled() bool {
 	return slices.ContainsFunc(a.Rules, func(r Rule) bool { return r.Label != "" })
 }
 
-// valueAxis returns the axis below or beside the area.
+// valueAxis returns the axis below the area if below is true, and otherwise the axis beside the
+// area.
 func (d *drawing) valueAxis(below bool) *Axis {
 	if below == d.Horizontal {
 		return &d.Y
@@ -114,7 +115,7 @@ func (d *drawing) hasDots() bool {
 	return false
 }
 
-// ticksAcross returns the largest number of ticks from left to right.
+// ticksAcross returns the number of ticks for which an axis from left to right has room.
 func (d *drawing) ticksAcross(a *Axis) int {
 	widest := 34.0
 	if a.Format != nil || len(a.Ticks) > 0 {
@@ -184,8 +185,8 @@ func (d *drawing) findEnds() {
 	}
 }
 
-// rightOfLines returns the room at the right. If the names of the lines need too much, it leaves
-// them to the legend.
+// rightOfLines returns the room to the right of the lines. If the names of the lines need too much
+// room, it leaves them to the legend.
 func (d *drawing) rightOfLines() float64 {
 	const right = outer + 8
 	if len(d.ends) == 0 {
@@ -234,7 +235,7 @@ func (d *drawing) layLegend() {
 	}
 }
 
-// fold reports whether the names of columns need two lines.
+// fold reports whether two lines are enough, and one line is not, for the name of every column.
 func (d *drawing) fold() bool {
 	const left = 70 // about the room for the axis
 	each := (d.width-left)/float64(max(len(d.X.Categories), 1)) - 4

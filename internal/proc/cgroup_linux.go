@@ -42,7 +42,8 @@ func (s system) groups() (list []group) {
 	return list
 }
 
-// mount is a mounted hierarchy of groups. The group root appears as the folder point.
+// mount is a mounted hierarchy of groups. root is the path of a group in the hierarchy, and point
+// is the folder where this group is mounted.
 type mount struct {
 	root, point string
 	unified     bool
@@ -89,15 +90,15 @@ func (g group) room(s system, swap int64) number {
 	return number{limit.value - usage.value + g.cache(s) + max(swap, 0), limit.known && usage.known}
 }
 
-// roomWithSwap returns the number of bytes left under the group's limit on the sum of memory and swap.
-// Only version 1 has this limit.
+// roomWithSwap returns the number of bytes left under the group's limit on the sum of memory and
+// swap. Only version 1 has this limit.
 func (g group) roomWithSwap(s system) number {
 	limit, usage := s.number(g.dir+"/memory.memsw.limit_in_bytes"), s.number(g.dir+"/memory.memsw.usage_in_bytes")
 	return number{limit.value - usage.value + g.cache(s), limit.known && usage.known}
 }
 
-// cache returns the number of bytes that are charged to the group and that the kernel can reclaim. In
-// version 1, names with the prefix total_ include the subgroups.
+// cache returns the number of bytes that are charged to the group and that the kernel can reclaim.
+// In version 1, names with the prefix total_ include the subgroups.
 func (g group) cache(s system) (bytes int64) {
 	stat := s.table(g.dir+"/memory.stat", singleBytes)
 	for _, name := range []string{"active_file", "inactive_file", "slab_reclaimable"} {

@@ -2,5 +2,5 @@
 
 package proc
 
-// FreeDisk returns false, because this system reports free space in another way.
+// FreeDisk returns false, because mquine cannot read the free space on this system.
 func FreeDisk(string) (bytes int64, known bool) { return 0, false }

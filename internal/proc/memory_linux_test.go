@@ -41,7 +41,7 @@ func limited(as, data string) string {
 	return strings.NewReplacer("%AS%", as, "%DATA%", data).Replace(limits)
 }
 
-// newSystem writes the files of a system.
+// newSystem writes the files of a simulated system to a temporary folder.
 func newSystem(t *testing.T, files map[string]string) system {
 	t.Helper()
 	root := t.TempDir()

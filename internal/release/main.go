@@ -5,7 +5,7 @@
 //	go run ./internal/release -out dist
 //	go run ./internal/release -out dist -targets linux/amd64
 //
-// It builds the commit HEAD in a fresh clone. Go derives the version from the tags of the
+// The program builds the commit HEAD in a fresh clone. Go derives the version from the tags of the
 // repository. The same commit gives the same bytes: times in the files come from the commit or from
 // SOURCE_DATE_EPOCH, and the files contain no paths of this machine.
 package main
@@ -222,9 +222,9 @@ func (r *release) stamp(command string) error {
 	return fmt.Errorf("%s does not say from which commit it was built", command)
 }
 
-// addDocuments adds the documents in the repository, the completions that the command prints, and the
-// manual pages, which it first writes to the folder manual. It also reads the files of the Python
-// package.
+// addDocuments adds the documents in the repository, the completions that the command prints, and
+// the manual pages, which it first writes to the folder manual. It also reads the files of the
+// Python package.
 func (r *release) addDocuments(command, manual string) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		data, err := os.ReadFile(filepath.Join(r.source, name))

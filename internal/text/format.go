@@ -14,7 +14,7 @@ const (
 	FormatCSV
 	// FormatJSON is JSON with a versioned schema.
 	FormatJSON
-	// FormatTSV is like FormatCSV, but separates fields by tabs and quotes nothing.
+	// FormatTSV is like FormatCSV, but separates fields with tabs and quotes nothing.
 	FormatTSV
 )
 

@@ -64,7 +64,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// Choose returns text for an error about a word that is not one of words. There must be at least two
+// Choose returns text for an error about a word that is not in words. There must be at least two
 // words. If there are many, the text begins with similar words.
 func Choose(word string, words []string) string {
 	const many = 10

@@ -11,8 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table is a table of text and numbers with a title. Each method that writes a table escapes the cells
-// of text for its format.
+// Table is a table of text and numbers with a title. Each method that writes a table escapes the
+// cells of text for its format.
 type Table struct {
 	// Title is a line above the table, or empty.
 	Title   string
@@ -28,7 +28,7 @@ type Best string
 // right-aligned. All others hold text and are left-aligned.
 func NewTable(numbers ...int) *Table { return &Table{numbers: numbers} }
 
-// AppendHeader sets the column names. Markdown does not escape them.
+// AppendHeader sets the column names. The method Markdown does not escape them.
 func (t *Table) AppendHeader(cells []any) { t.header = cells }
 
 // AppendRow adds a row.
@@ -89,8 +89,8 @@ func (t *Table) Render() string { return t.render(0, func(s string) string { ret
 // gap is the number of spaces between two columns of plain text.
 const gap = 2
 
-// render is Render for a terminal of the given width, or for any width if it is 0. It passes cells of
-// type Best through best.
+// render is Render for a terminal of the given width, or for any width if it is 0. It passes cells
+// of type Best through best.
 func (t *Table) render(width int, best func(string) string) string {
 	w := table.NewWriter()
 	style := table.StyleDefault
@@ -232,8 +232,8 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// LaTeX returns the table as a table environment with its title as the caption. It needs the package
-// booktabs.
+// LaTeX returns the table as a table environment with its title as the caption. It needs the
+// package booktabs.
 func (t *Table) LaTeX() string {
 	var b strings.Builder
 	b.WriteString("\\begin{table}\n\\centering\n")

@@ -6,8 +6,8 @@
 // in any script stay readable. Escape is idempotent. The package has one function or type for each
 // destination: Escape for a line, Table, Markdown and JSON for documents, and Writer for streams.
 // CSV and tab-separated output is exact, because programs read it and compare labels. A spreadsheet
-// must therefore import such columns as text. The writer that Exact returns escapes such output only
-// on a terminal.
+// must therefore import such columns as text. The writer that Exact returns escapes such output
+// only on a terminal.
 //
 // The package also formats counts (Comma, Count, Plural), names enumeration values (Name) and finds
 // the words nearest to a misspelt name (Nearest, Similar).
@@ -39,8 +39,8 @@ func Escape(s string) string {
 	return string(shown)
 }
 
-// appendEscaped appends s to b. It writes hidden characters with escape, except for the control
-// characters in keep. previous is the character before s, or 0 at the start of the text.
+// appendEscaped appends s to b. It calls escape to append a hidden character, except for the
+// control characters in keep. previous is the character before s, or 0 at the start of the text.
 // appendEscaped also returns the last character of s, for the next call. If b is nil and nothing
 // needs escaping, it returns a nil slice.
 func appendEscaped(

@@ -87,9 +87,9 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// Exact returns a writer for text that programs read, such as tab-separated lines. It removes the
-// escaping if w is a Writer, so every byte reaches the destination unchanged. If w leads to a
-// terminal, the text is escaped nevertheless.
+// Exact returns a writer for text that programs read, such as tab-separated lines. It bypasses the
+// escaping of a Writer, so every byte reaches the destination unchanged. On a terminal, however,
+// the text is escaped.
 func Exact(w io.Writer) io.Writer {
 	w = Unescaped(w)
 	if OnTerminal(w) {

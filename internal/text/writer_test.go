@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWriter splits text at any place, even within a character.
+// TestWriter splits text at any places, even within characters. The output must be the escaped
+// text.
 func TestWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := hostile.Draw(t, "text") + rapid.SampledFrom([]string{"", "\xff", "\xe2\x82", "\xf0\x9f"}).Draw(t,

@@ -7,9 +7,9 @@ as dictionaries::
 
     result = mquine.evaluate("./checkpoint", "umls", filter="all")
 
-Keyword arguments are the flags of the command, with underscores in place of hyphens:
+Keyword arguments are the flags of the corresponding command, with underscores in place of hyphens:
 ``ci_by="relation"`` stands for ``--ci-by relation``, ``hits=[1, 10]`` for ``--hits 1,10``, and
-``percent=True`` for ``--percent``. ``mquine eval --help`` lists the flags.
+``percent=True`` for ``--percent``. For example, ``mquine eval --help`` lists the flags of ``evaluate``.
 """
 
 import importlib.metadata
@@ -80,7 +80,7 @@ def discover(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
 
 
 def score(checkpoint: Path, triples: Path, **options: Any) -> Dict[str, Any]:
-    """Score the triples in a file. Each line has a head, a relation and a tail, separated by tabs."""
+    """Return the scores of the triples in a file, whose lines are a head, a relation and a tail, separated by tabs."""
     return _json("score", checkpoint, in_=triples, **options)
 
 
