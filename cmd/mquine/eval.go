@@ -16,7 +16,9 @@ func newEvalCommand(start time.Time) *cobra.Command {
 		Use:   "eval CKPT... --data NAME",
 		Short: "Evaluate a checkpoint on a split of a data set",
 		Long: `Rank the true answers in a split of a data set among all entities, or among
-some of them (--candidates, --tail-negatives), exactly.
+some of them (--candidates, --tail-negatives), exactly. CKPT is a checkpoint of
+mquine, the folder of a training run, or the folder of another tool, such as
+PyKEEN, LibKGE, DGL-KE or OpenKE (see "mquine import --help").
 
 Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
 and (?, r, t) on side head. The rank of the true answer is 1 + the number of
@@ -75,7 +77,7 @@ and AMRI compare with a random ranking of the candidates.
 
 ` + negativesHelp + `
 ` + sampleHelp + `
---ensemble: rank the weighted sum of the scores of several checkpoints, exactly.
+--ensemble: rank by the weighted sum of the scores of several checkpoints.
 Their models must compare by dot product, and have the same entities. Distances
 in the L2 norm count squared, and margins do not count.
   equal   all weights are 1
@@ -123,6 +125,7 @@ the table to standard error.
 
 ` + loadingHelp,
 		Example: `  mquine eval ./checkpoint --data fb15k-237
+  mquine eval ./my-pykeen-model --data umls --protocol pykeen
   mquine eval ./checkpoint --data ./my-graph --split valid --hits 1,10
   mquine eval ./checkpoint --data fb15k-237 --by z-case,degree
   mquine eval ./checkpoint --data umls --by relation --sort mrr --min 20
