@@ -78,8 +78,8 @@ func formatWeights(weights []float64) string {
 // add adds the flag to a command with one checkpoint, which then accepts several.
 func (e *ensemble) add(cmd *cobra.Command, in *inputs) {
 	cmd.Flags().Var(e, ensembleFlag,
-		"rank by the weighted sum of the scores of several checkpoints. `WEIGHTS`: equal, fit (to the valid split), or "+
-			"numbers separated by commas")
+		"rank by the weighted sum of the scores of several checkpoints. `WEIGHTS`: equal, fit (to the valid split), "+
+			"or numbers separated by commas")
 	inGroup(cmd, protocolFlags, ensembleFlag)
 	complete(cmd, ensembleFlag, cobra.FixedCompletions([]string{equalWeights, fittedWeights},
 		cobra.ShellCompDirectiveNoFileComp))
