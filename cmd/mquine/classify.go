@@ -58,7 +58,8 @@ evaluated split:
   ECE    expected calibration error: how far the probabilities are from the
          observed shares, on average over --bins bins
   Brier  mean squared error of the probabilities
---calibration writes the fit to a file for "mquine score --calibration".
+--calibration writes the fit to a file for "mquine score --calibration" and
+"mquine discover --calibration".
 
 --predictions writes a line for each triple of the split: head, relation, tail,
 class, score, predicted and probability. --plot draws the reliability, the ROC

@@ -16,7 +16,9 @@ func newEvalCommand(start time.Time) *cobra.Command {
 		Use:   "eval CKPT... --data NAME",
 		Short: "Evaluate a checkpoint on a split of a data set",
 		Long: `Compute the exact ranks of the true answers in a split of a data set among all
-entities, or among some of them (--candidates, --tail-negatives).
+entities, or among some of them (--candidates, --tail-negatives). CKPT is a
+checkpoint of mquine, the folder of a training run, or the folder of another
+tool, such as PyKEEN, LibKGE, DGL-KE or OpenKE (see "mquine import --help").
 
 Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
 and (?, r, t) on side head. The rank of the true answer is 1 + the number of
@@ -123,6 +125,7 @@ the table to standard error.
 
 ` + loadingHelp,
 		Example: `  mquine eval ./checkpoint --data fb15k-237
+  mquine eval ./my-pykeen-model --data umls --protocol pykeen
   mquine eval ./checkpoint --data ./my-graph --split valid --hits 1,10
   mquine eval ./checkpoint --data fb15k-237 --by z-case,degree
   mquine eval ./checkpoint --data umls --by relation --sort mrr --min 20

@@ -42,7 +42,8 @@ Environment variables:
   MQUINE_TIER  highest instruction set to use: avx512, avx2 or generic
   MQUINE_CPU   processor features to switch off, such as -vnni,-amx
   NO_COLOR     no colours on a terminal, if set
-MQUINE_TIER and MQUINE_CPU affect the speed, never a rank.
+MQUINE_TIER and MQUINE_CPU affect the speed, never a rank of a given checkpoint.
+With the tier generic, training may give different parameters than with avx2.
 
 Results go to standard output, progress and notes to standard error. Tables and
 messages show control and invisible characters as escapes, such as \x1b.

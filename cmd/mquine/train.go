@@ -44,7 +44,8 @@ in one folder:
 epoch, and the result is the same, bit for bit, as without the interruption. It
 refuses to continue if the data set or an option has changed, or if a file of
 the run is missing, damaged or out of date. The parameters do not depend on the
-number of threads.
+number of threads. They are the same with avx512 and avx2, but may differ with
+--backend generic.
 
 --resume DIR --epochs N extends or shortens a run. It does not work with
 learning-rate decay, after early stopping, or for a trial of "mquine tune".

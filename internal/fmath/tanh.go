@@ -27,5 +27,5 @@ func expMinus1(x float64) float64 {
 	for _, c := range inverseFactorials[:len(inverseFactorials)-1] { // without 1/0!
 		sum = float64(sum*x) + c
 	}
-	return sum * x
+	return float64(sum * x) // Tanh adds to the result, and an inlined product would fuse with the sum
 }
