@@ -66,10 +66,10 @@ func checkPair[T any](out, width, row int, x, table []T, stride int, ids []int32
 	}
 }
 
-// MatMul computes the product c = a·b of d × d matrices in float64. Every entry is one chain that
+// MatMul computes the product c = a·bm of d × d matrices in float64. Every entry is one chain that
 // starts at 0 and adds its terms in ascending order; products and sums are rounded separately. The
 // matrices are stored as LD(d) × LD(d) matrices in row-major order, with zeros beyond d. c must not
-// overlap a or b.
+// overlap a or bm.
 func (b *Backend) MatMul(c, a, bm []float64, d int) {
 	multiply(b.matMul, c, a, bm, d, d, d, LD(d), false)
 }

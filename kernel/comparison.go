@@ -57,16 +57,17 @@ type spec struct {
 	// rounding reports whether bounds must cover the rounding of ψ and φ to float32. Otherwise the
 	// model's slack covers that rounding.
 	rounding bool
-	// psiNorm and phiNorm take the place of ‖ψ‖ and ‖φ‖ in the bounds of products. They are nil if the
-	// bounds refer to these norms.
+	// psiNorm and phiNorm take the place of ‖ψ‖ and ‖φ‖ in the bounds of products. They are nil if
+	// the bounds refer to these norms.
 	psiNorm, phiNorm func([]float32) float64
 	// limit is a bound below which nothing overflows in a panel: on ‖ψ‖‖φ‖ for products, on ‖ψ‖ +
 	// ‖φ‖ for a distance, and on ‖ψ‖ + ‖ψ‖‖φ‖ for both.
 	limit float64
-	// flops is the number of floating-point operations per coordinate: additions, multiplications
-	// and roots, but no sign changes. portOperations is the number of operations that compete with
-	// fused multiply-adds for their ports, counting a multiply-add as two. It is 0 if some
-	// operations, such as square roots, cannot be counted in this way.
+	// flops is the number of floating-point operations per coordinate: additions, subtractions,
+	// multiplications, divisions and roots, but no sign changes or maxima. portOperations is the
+	// number of operations that compete with fused multiply-adds for their ports, counting a
+	// multiply-add as two. It is 0 if some operations, such as square roots, cannot be counted in
+	// this way.
 	flops, portOperations float64
 	// panelError bounds the error of a panel's score over k coordinates if each term passes through
 	// n rounded additions and the square root has the given relative error (docs/numerics.md,
@@ -155,8 +156,8 @@ func (b *Backend) comparer(c Comparison) *comparer { return &c.tiers[b.Tier] }
 // Kind returns the number of the comparison.
 func (c Comparison) Kind() Kind { return c.kind }
 
-// String returns "dot", "l1", "group-norm", "phase", "hake", "boxe", "expressive" or, for groups of s
-// coordinates, "group-norm-s".
+// String returns "dot", "l1", "group-norm", "phase", "hake", "boxe", "expressive" or, for groups of
+// s coordinates, "group-norm-s".
 func (c Comparison) String() string { return c.name }
 
 // Group returns the number of coordinates that are compared together. It divides the number of
@@ -176,8 +177,8 @@ func (c Comparison) Distance() bool { return c.distance }
 // Expressive.
 func (c Comparison) Exits() bool { return c.distance || c.exits }
 
-// PsiNorm returns an upper bound on ‖ψ‖, or on the number that takes its place in the error bounds of
-// BoxE and Expressive.
+// PsiNorm returns an upper bound on ‖ψ‖, or on the number that takes its place in the error bounds
+// of BoxE and Expressive.
 func (c Comparison) PsiNorm(psi []float32) float64 {
 	if c.psiNorm != nil {
 		return c.psiNorm(psi)
@@ -195,8 +196,8 @@ func (c Comparison) PhiNorm(phi []float32) float64 {
 }
 
 // Products reports whether the errors of scores are relative to ‖ψ‖‖φ‖. It is true for all
-// comparisons except L1 and group norms. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and the
-// distance.
+// comparisons except L1 and group norms. The errors of Hake are relative to the sum of ‖ψ‖‖φ‖ and
+// the distance.
 func (c Comparison) Products() bool { return c.products }
 
 // Flops returns the number of floating-point operations per coordinate: additions, multiplications

@@ -57,7 +57,7 @@ func TestReciprocalError(t *testing.T) {
 		relative, _ := b.PanelError(BoxE, 1)
 		panels := b.Panels(BoxE)
 		psi, panel := make([]float32, 10*panels.MR), make([]float32, 2*b.NR)
-		psi[0], psi[3*panels.MR] = 1, 1 // the score is −1/(b + ½)
+		psi[0], psi[3*panels.MR] = 1, 1 // the score of candidate j is −1/(panel[j] + ½)
 		bound := relative * BoxE.PsiNorm([]float32{1, 0, 0, 1, 0})
 		call := PanelCall{
 			K: 1, Strips: Words(psi), Panel: Words(panel), ValidLanes: 1, TargetStart: make([]int32, panels.MR+1),
@@ -65,7 +65,7 @@ func TestReciprocalError(t *testing.T) {
 		scratch := b.NewPanelScratch(panels.MR, 0)
 		worst := 0.0
 		for at := 0; at < 1<<23; at += b.NR * step {
-			for j := range b.NR { // 1 ≤ b + ½ < 2
+			for j := range b.NR { // 1 ≤ panel[j] + ½ < 2
 				panel[j] = math.Float32frombits(0x3f800000+uint32(min(at+j, 1<<23-1))) - 0.5
 			}
 			panels.Score(scratch, &call)

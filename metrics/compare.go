@@ -49,8 +49,8 @@ type Comparison struct {
 
 // Contrast compares the ranks of a group of queries.
 type Contrast struct {
-	// By and Group name the key and the group. They are empty for all queries. Label is the readable
-	// label of the group's identifier, if there is one.
+	// By and Group name the key and the group. They are empty for all queries. Label is the
+	// readable label of the group's identifier, if there is one.
 	By    string     `json:"by,omitempty"`
 	Group string     `json:"group,omitempty"`
 	Label string     `json:"label,omitempty"`
@@ -288,8 +288,8 @@ func drawSigns(w weights, k, permutation int) {
 	}
 }
 
-// pValue returns the share of the means, with the observed one among them, that are at least as far
-// from 0 as observed.
+// pValue returns the share of means that are at least as far from 0 as observed, where observed
+// itself counts as one more mean.
 func pValue(means []float64, observed float64) Number {
 	const rounding = 1e-9 // equal means may differ by rounding errors
 	least := math.Abs(observed) * (1 - rounding)

@@ -119,8 +119,9 @@ func asTrainable(m Model) (Trainable, error) {
 	return t, nil
 }
 
-// Unfilled returns a model without entities and relations that reports the sizes of c. Only its
-// Config and its Training may be used.
+// Unfilled returns a model without entities and relations that reports the sizes of c. Its
+// tables are empty, so only methods that need no entity or relation may be used, such as Config,
+// Tower and Training.
 func Unfilled(c Config) (Trainable, error) {
 	empty := c
 	empty.Entities, empty.Relations = 0, 0

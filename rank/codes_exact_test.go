@@ -86,8 +86,8 @@ func begin(t *testing.T, e *cpuEngine, first, last int) testBlock {
 	return s
 }
 
-// exactCoordinates returns the coordinates of x without rounding: b if x is a candidate's φ, or a if
-// x is a query's ψ.
+// exactCoordinates returns the coordinates of x without rounding: b if x is a candidate's φ, or a
+// if x is a query's ψ.
 func exactCoordinates(c *coordinates, x []float32, candidate bool) []*big.Float {
 	out := exactly.All(make([]float64, int8Width(len(x))))
 	for t, v := range x {
@@ -231,14 +231,14 @@ func TestCenterBands(t *testing.T) {
 		for t, v := range phi {
 			c[t] = float64(v)
 		}
-		c[0] += 0x1p-40 // not exactly φ, so the codes have a step
+		c[0] += 0x1p-40 // not exactly φ: if all entries were 0, the quantum would be 1
 	}, &coarse, &fine, &int16)
 	coarse.Check(t, 0.99)
 	fine.Check(t, 0.99)
 	int16.Check(t, 0.99)
 
-	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and the sum to which ψμ
-	// is added are rounding ties.
+	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so the product ψμ and the
+	// last sum of a fine score, which adds ψμ, are rounding ties.
 	rng := rand.New(rand.NewPCG(4, 9))
 	for range 100 {
 		psi := float32(129+2*rng.IntN(60)) / 128

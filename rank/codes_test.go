@@ -14,9 +14,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// TestCodeWidths compares ranks with brute force on vectors whose sums of products of codes are close
-// to the largest possible. For int8, it uses the largest width whose sums fit into int32, and larger
-// widths; for int16, it uses the largest dimension of a model.
+// TestCodeWidths compares ranks with brute force on vectors whose sums of products of codes are
+// close to the largest possible. For int8, it uses the largest width whose sums fit into int32, and
+// larger widths; for int16, it uses the largest dimension of a model.
 func TestCodeWidths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("wide models")
@@ -40,10 +40,10 @@ func TestCodeWidths(t *testing.T) {
 					ts[1][i] = 1
 				}
 				for e := range config.Entities {
-					// A single nonzero entry in a rotated run gives all coordinates of the run the
-					// same absolute value. Their coarse codes are at most 126, and their remainders
-					// are large and have one sign. The first run reaches 127 and determines the
-					// step.
+					// If a run has a single nonzero entry, all its coordinates have the same
+					// absolute value after the rotation. Their coarse codes are at most 126, and
+					// their remainders are large and have one sign. The first run reaches 127 and
+					// determines the step.
 					scale := 126.49 * (1 - 0.02*rng.Float64())
 					if e%2 == 1 {
 						scale = -scale

@@ -27,8 +27,8 @@ type duplicates struct {
 
 // decider orders the pairs that panels leave undecided, by increasingly precise scores.
 type decider struct {
-	// open holds the undecided candidates of a row of queries. rows[i] is the row of the features
-	// of open[i].
+	// open holds the undecided candidates of one query, which is a row of the block. rows[i] is the
+	// row of the features of open[i].
 	open   []duplicates
 	rows   []int32
 	scores []float64

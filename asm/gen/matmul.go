@@ -128,7 +128,7 @@ func (c matMul) zero() reg.VecVirtual {
 }
 
 // addresses returns the addresses of every fourth row from row first on, given the address of row 0.
-// The address of row first goes to the register r0.
+// The register r0 receives the address of row first.
 func (c matMul) addresses(r0, row0 reg.GPVirtual, first int) []reg.GPVirtual {
 	r := []reg.GPVirtual{r0}
 	c.MOVQ(row0, r0)
@@ -155,7 +155,7 @@ func (c matMul) at(addresses []reg.GPVirtual, i, disp int) operand.Mem {
 	return operand.Mem{Base: base, Index: c.ld, Scale: uint8(i % 4), Disp: disp}
 }
 
-// multiplyAdd adds the products of a value in memory and each of vectors to acc.
+// multiplyAdd adds the product of value, which is in memory, and vectors[v] to acc[v], for every v.
 func (c matMul) multiplyAdd(value operand.Mem, vectors, acc []reg.VecVirtual) {
 	if c.lanes == 8 {
 		if c.fused {

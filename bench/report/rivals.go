@@ -19,7 +19,7 @@ type contest struct {
 	Entries []entry // fastest first
 }
 
-// entry is a rival's result.
+// entry is the result of one program: a rival or, if Own is set, mquine.
 type entry struct {
 	Rival, Time, Range string
 	Own                bool

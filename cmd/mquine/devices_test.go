@@ -91,7 +91,7 @@ func TestGPUs(t *testing.T) {
 	// The self-test rejects tensor cores that round worse than the bands assume.
 	t.Setenv("STANDIN_CARELESS", "13")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed,
-		"GPU 0 (Stand-in) failed the self-test: its ranks of a small graph with mquine differ")
+		"GPU 0 (Stand-in) failed the self-test: its results for model mquine on a small graph differ")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
 	assert.Contains(t, process(t, with("--devices", "0")...).stderr,
 		"note: using the processor: GPU 0 (Stand-in) failed the self-test")

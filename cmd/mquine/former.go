@@ -21,7 +21,7 @@ type formerNames struct {
 // current names. The command prints a note about each former name in use before it does its work.
 func acceptFormer(cmd *cobra.Command, current map[string]string) *formerNames {
 	f := &formerNames{current: current}
-	before := cmd.Flags().GetNormalizeFunc() // several flags may have former names
+	before := cmd.Flags().GetNormalizeFunc() // an earlier call for this command may have set it
 	cmd.Flags().SetNormalizeFunc(func(flags *pflag.FlagSet, name string) pflag.NormalizedName {
 		if current, ok := f.current[name]; ok {
 			f.note("--"+name, "--"+current)

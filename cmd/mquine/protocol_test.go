@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProtocols evaluates a checkpoint of each tool under the tool's protocol. The MRR must equal
-// the MRR that the tool computed. metrics.TestForeignTable compares all metrics of all tools.
+// TestProtocols evaluates a reference checkpoint under the protocol of each tool, except ogb. The
+// MRR must equal the MRR that the tool computed. metrics.TestForeignTable compares all metrics of
+// all tools.
 func TestProtocols(t *testing.T) {
 	fixtures := os.Getenv("MQUINE_FIXTURES")
 	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {

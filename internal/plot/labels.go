@@ -17,7 +17,7 @@ func (b box) nearest(p position) position {
 	return position{min(max(p.x, b.x0), b.x1), min(max(p.y, b.y0), b.y1)}
 }
 
-// around returns the square with the centre p whose sides are 2·half long.
+// around returns the square with centre p and sides of length 2·half.
 func around(p position, half float64) box { return box{p.x - half, p.y - half, p.x + half, p.y + half} }
 
 // spread moves labels apart, so that their distances are at least gap and all of them lie between

@@ -122,8 +122,8 @@ func BFloat16Tiles(b *kernel.Backend) Ceiling {
 	return Ceiling{tileOperations / 2, onRegisters(loopsOf(b).bfloat16Tiles, operandsTiles)}
 }
 
-// tileOperations is the number of operations in a round of loops.int8Tiles, which multiplies six
-// pairs of tiles.
+// tileOperations is the number of operations in a round of loops.int8Tiles, which computes six
+// products of tiles.
 const tileOperations = 6 * 2 * 16 * 16 * 64
 
 // loops holds a backend's loops that do not belong to a comparison. int8Tiles is nil without

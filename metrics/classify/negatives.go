@@ -9,11 +9,11 @@ import (
 )
 
 // Negatives draws a false triple for each triple, with the same relation and the same head or tail.
-// The other entity is drawn, uniformly, from the entities that have the relation on that side in
-// the training split of g. No split of g contains the false triple, and it differs from the triples
-// drawn earlier; x is the index of g. Negatives first tries a random side of the query. If that
-// side has no such entity, it tries the other side. If neither side has one, the triple has no
-// false triple, and missing counts it. The same seed gives the same triples.
+// It replaces the other side with an entity that is drawn uniformly from the entities on this side
+// of the relation in the training split of g. No split of g contains the false triple, and it
+// differs from the triples drawn earlier; x is the index of g. Negatives first tries a random side
+// of the query. If that side has no such entity, it tries the other side. If neither side has one,
+// the triple has no false triple, and missing counts it. The same seed gives the same triples.
 func Negatives(
 	ctx context.Context, g *kg.Graph, x *kg.Index, triples []kg.Triple, seed uint64,
 ) (negatives []kg.Triple, missing int, err error) {

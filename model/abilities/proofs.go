@@ -56,7 +56,7 @@ func (c construction) check(s subject, p *Pattern) error {
 	return w.followsAll(p)
 }
 
-// region bounds the distances of a relation that has a region. A triple is in the region if its
+// region bounds the distance at which a triple leaves the region of its relation. A triple is in the region if its
 // distance is at most inside, and is not in the region if its distance exceeds outside.
 type region struct{ inside, outside float64 }
 

@@ -134,7 +134,7 @@ func TestSelfTest(t *testing.T) {
 		}
 		driver.Set("careless", 13)
 		err = New(device).Test(t.Context(), ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0]), best[0], 2)
-		want := "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph with " + c.model + " differ"
+		want := "GPU 0 (Stand-in) failed the self-test: its results for model " + c.model + " on a small graph differ"
 		assert.ErrorContains(t, err, want)
 		driver.Reset("careless")
 	}

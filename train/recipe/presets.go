@@ -10,7 +10,7 @@ import (
 )
 
 // presetFiles contains a file presets/KIND/DATASET.yaml for each preset, with changes to the
-// defaults. The kind paper contains the hyper-parameters in the paper's table. The kind best
+// defaults. The kind "paper" contains the hyper-parameters in the paper's table. The kind "best"
 // contains the best recipes in docs/results.md. A file presets/KIND/MODEL/DATASET.yaml replaces the
 // preset for one model.
 //
@@ -47,9 +47,9 @@ func Presets() []string {
 	return names
 }
 
-// Base returns the options that a run of a model starts from. If preset is "", they are the defaults of
-// the model. Otherwise they are the preset, as in Preset, or the model's own version of the preset if
-// there is one.
+// Base returns the options that a run of a model starts from. If preset is "", they are the
+// defaults of the model. Otherwise they are the preset, as in Preset, or the model's own version of
+// the preset if there is one.
 func Base(preset, dataset, model string) (Recipe, error) {
 	if preset == "" {
 		return DefaultFor(model)

@@ -2,7 +2,7 @@ package formats
 
 // dura is the format of MIRALab-USTC/KGE-DURA and the forks of its code, such as KGE-ER:
 //
-//	config.json             the training options: "rank" is the number k of complex dimensions
+//	config.json             the training options: "rank" is the dimension k (of complex numbers in ComplEx)
 //	entity_embedding.npy    ComplEx: float32 [N, 2k], real parts first; RESCAL: [N, k]
 //	relation_embedding.npy  ComplEx: [2R, 2k]; RESCAL: [2R, k²]; CP: [2R, k]; the inverse of r is r + R
 //	ent_id, rel_id          lines label<TAB>id, from the folder of the data set

@@ -88,7 +88,8 @@ func convertOTE(f *Folder) (*Converted, error) {
 	}, nil
 }
 
-// bestNote returns a note for a tensor that was read from a subfolder, and nil for any other.
+// bestNote returns a note for a tensor that was read from a folder named best or best_model, and
+// nil for any other.
 func bestNote(t Tensor) []string {
 	switch dir := filepath.Base(filepath.Dir(t.Path)); dir {
 	case "best", "best_model":

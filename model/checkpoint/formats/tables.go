@@ -26,8 +26,8 @@ func (f *Folder) vectorModel(
 ) (*Converted, error) {
 	c := &Converted{Config: model.Config{Model: name, Dim: entity.width() / perEntity, Hyper: hyper}}
 	if d := c.Config.Dim; d == 0 || entity.width() != d*perEntity || relation.width() != d*perRelation {
-		return nil, fmt.Errorf("%s: %s does not fit tables of shape %v (%.60q) and %v (%.60q)",
-			entity.Path, name, entity.Shape, entity.Name, relation.Shape, relation.Name)
+		return nil, fmt.Errorf("%s: tables of shape %v (%.60q) and %v (%.60q) do not fit model %s",
+			entity.Path, entity.Shape, entity.Name, relation.Shape, relation.Name, name)
 	}
 	return f.tableModel(c.Config, inverses, entity, relation)
 }
