@@ -16,9 +16,10 @@ import (
 // (docs/numerics.md, "Tests of the bounds").
 
 // lossy returns vectors of k coordinates. In arithmetic with the given unit roundoff, their score loses
-// half a unit in the last place in every addition to a nonzero sum. The first term is 1. The terms
-// at the given positions cause ties that round to the even 1. Computing the first term loses half a
-// unit too, unless its product is exact.
+// half a unit in the last place in every addition to a nonzero sum. The first term is 1 or,
+// with Expressive, 4 or 2.25. The terms at the given positions cause ties that round to this even
+// number. Computing the first term loses half a unit too, unless its product is exact. BoxE is an
+// exception: it has no ties, and its first term is only close to 1.
 func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	psi, phi := c.Words()
 	x, y = make([]float32, k*psi), make([]float32, k*phi)

@@ -48,7 +48,7 @@ func (d deviceList) Set(list string) error {
 	for _, s := range strings.Split(list, ",") {
 		i, err := strconv.ParseUint(s, 10, 16)
 		if err != nil {
-			return errors.New("must be numbers of GPUs from 0 to 65535, separated by commas, such as 0,1")
+			return errors.New("must be GPU numbers from 0 to 65535, separated by commas, such as 0,1")
 		}
 		if slices.Contains(indices, int(i)) {
 			return fmt.Errorf("%d is given twice", i)

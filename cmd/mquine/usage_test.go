@@ -68,7 +68,7 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--threads", "-99999999999999999999"), "must be a whole number of at least 1"},
 		{with(eval, "--hits", "2147483648"),
 			`--hits "2147483648": must be whole numbers from 1 to 2147483647, separated by commas`},
-		{with(eval, "--devices", "65536"), "must be numbers of GPUs from 0 to 65535"},
+		{with(eval, "--devices", "65536"), "must be GPU numbers from 0 to 65535"},
 		{with(predict, "-k", "1000000000000"), `-k "1000000000000": must be at most 2147483647`},
 		{[]string{"compare", "a", "b", "--data", "d", "--changed", "2147483648"},
 			`--changed "2147483648": must be at most 2147483647`},

@@ -33,9 +33,9 @@ func markdown(all lists) []byte {
 	total, bad := all.count()
 	b.WriteString("# Mutations\n\n")
 	b.WriteString("This page shows which mistakes the tests catch. Each row is a small wrong change to the code\n" +
-		"and the first test that fails because of it. `make mutants` makes the changes one at a time, runs\n" +
-		"the tests and writes this page. The lists of changes are `internal/mutants/*.yaml`. An equivalent\n" +
-		"change cannot affect a result, for the reason given.\n\n")
+		"and the first test that fails because of it. `make mutants` makes each change by itself, runs the\n" +
+		"tests that should notice it, and writes this page. The lists of changes are\n" +
+		"`internal/mutants/*.yaml`. An equivalent change cannot affect a result, for the reason given.\n\n")
 	fmt.Fprintf(&b, "Of %d mutations, %d are neither caught nor equivalent.\n", total, bad)
 	cell := strings.NewReplacer("|", `\|`, "\n", " ")
 	for _, l := range all {

@@ -33,7 +33,7 @@ func TestSpeedChart(t *testing.T) {
 	}
 	for row := range strings.Lines(rows) {
 		cells := strings.Split(strings.Trim(row, "| \n"), " | ")
-		if len(cells) != 5 { // the rule, and models without all programs
+		if len(cells) != 5 { // the separator line, or a model that not all programs were measured on
 			continue
 		}
 		x := float64(len(chart.X.Categories))
