@@ -7,7 +7,7 @@ import (
 
 var regionsGeneric = [numRegions]regionKernels{
 	RegionBoxes:         {boxScoresGeneric, boxPsiGeneric, boxPhiGeneric},
-	RegionParallelogram: {bandScoresGeneric, bandPsiGeneric, bandPhiGeneric},
+	RegionParallelogram: {parallelogramScoresGeneric, parallelogramPsiGeneric, parallelogramPhiGeneric},
 }
 
 // lanes16 is a vector of the portable kernels. Slices of a fixed length need no bounds checks.
@@ -75,7 +75,7 @@ func boxScoresGeneric(
 	}
 }
 
-func bandScoresGeneric(
+func parallelogramScoresGeneric(
 	q *float32, n int, table *float32, stride int, ids *int32, count int, sums, most *float32,
 ) {
 	words, out, largest := unsafe.Slice(q, regionWords*n), unsafe.Slice(sums, count), unsafe.Slice(most, count)
@@ -171,7 +171,7 @@ func boxPhiGeneric(dx, x *float32, n int, table *float32, stride int, weights *f
 	}
 }
 
-func bandPsiGeneric(
+func parallelogramPsiGeneric(
 	dq, q *float32, n int, table *float32, stride int, ids *int32, weights *float32, inside *int32, count int,
 ) {
 	words, out := unsafe.Slice(q, regionWords*n), unsafe.Slice(dq, regionPsi*n)
@@ -197,7 +197,7 @@ func bandPsiGeneric(
 	}
 }
 
-func bandPhiGeneric(dx, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int) {
+func parallelogramPhiGeneric(dx, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int) {
 	phi, out, masks := unsafe.Slice(x, n), unsafe.Slice(dx, n), unsafe.Slice(inside, count)
 	for i, g := range unsafe.Slice(weights, count) {
 		words, mask := rowAt(table, stride, int32(i), regionWords*n), uint32(masks[i])
