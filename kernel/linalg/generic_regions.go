@@ -93,9 +93,8 @@ func parallelogramScoresGeneric(
 				x := abs32(a[l] - float32(s[l]*b[l]))
 				d := float32(x*v[l]) - kappa[l]
 				sum[l] += float32(d * d)
-				if y := x - half[l]; y > beyond[l] {
-					beyond[l] = y
-				}
+				y := x - half[l]
+				beyond[l] = choose(whenever(y > beyond[l]), y, beyond[l])
 			}
 		}
 		out[i], largest[i] = addSixteen(&sum), beyond[0]
