@@ -57,6 +57,15 @@ func (r Region) terms() int { return roundUp(r.Coordinates, regionLanes) }
 // Width returns the number of entries of φ. ψ has three times as many.
 func (r Region) Width() int { return r.Kind.parts() * r.terms() }
 
+// Scratch returns the number of float32 entries that a Regions needs for a block.
+func (r Region) Scratch(queries, features int) int {
+	scores := r.Kind.parts() * lineStride(features)
+	if r.Kind == RegionParallelogram {
+		scores += features // which pairs are inside
+	}
+	return queries * (lineStride(regionWords*r.Width()) + scores)
+}
+
 const (
 	regionLanes = rowLanes // lanes of a sum over coordinates; entry u goes to lane u mod 16
 	regionPsi   = 3        // entries of ψ for an entry of φ
@@ -227,10 +236,13 @@ func (r *Regions) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	return r.pool.Run(ctx, groups(psi.Rows), r.scoreWork)
 }
 
-// sized gives m the shape rows × cols and keeps its memory if it suffices. A row has an odd number
-// of cache lines.
+// lineStride returns a distance between rows that is an odd number of cache lines, so a column uses
+// all sets of a cache.
+func lineStride(cols int) int { return (roundUp(cols, rowLanes)/rowLanes | 1) * rowLanes }
+
+// sized gives m the shape rows × cols and keeps its memory if it suffices.
 func sized(m *Matrix, rows, cols int) {
-	stride := (roundUp(cols, rowLanes)/rowLanes | 1) * rowLanes
+	stride := lineStride(cols)
 	*m = Matrix{Data: room(m.Data, rows*stride), Rows: rows, Cols: cols, Stride: stride}
 }
 
