@@ -12,10 +12,9 @@ package asm
 // terms of value u, in one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l
 // and l + 4, l + 2, and the last two.
 //
-// q has n values of each of the words a, c, i, v, k. n is a multiple of 16, and every operation is
-// rounded separately.
+// q has n values of each of the words a, c, i, v, k. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func BoxScoresAVX512(q *float32, n int, table *float32, stride int, ids *int32, count int, sums *float32, most *float32)
@@ -23,21 +22,21 @@ func BoxScoresAVX512(q *float32, n int, table *float32, stride int, ids *int32, 
 // BoxPsiGradientAVX512 adds to dq the gradient of a prepared part q of a query from listed rows of
 // a table:
 //
-//	dq[u]     += Σ_j e·(r·(2 − r))
-//	dq[n+u]   −= Σ_j e
-//	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+//	dq[u]    += Σ_j e·(r·(2 − r))
+//	dq[n+u]  −= Σ_j e
+//	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 //
 // in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 //
-//	e = ((g·d)·(i if inside, else v))·sign(y),  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
+//	e = ((g·d)·(i if inside, else v))·sign(y)
+//	d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
 //
 // A sum is one chain that begins at the value of dq, with j ascending. A point is inside if x·i >
 // x·v − k. The kernel does not read inside.
 //
-// q has n values of each of the words a, c, i, v, k, w, z. n is a multiple of 16, and every
-// operation is rounded separately.
+// q has n values of each of the words a, c, i, v, k, w, z. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func BoxPsiGradientAVX512(dq *float32, q *float32, n int, table *float32, stride int, ids *int32, weights *float32, inside *int32, count int)
@@ -49,15 +48,15 @@ func BoxPsiGradientAVX512(dq *float32, q *float32, n int, table *float32, stride
 //
 // in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 //
-//	e = ((g·d)·(i if inside, else v))·sign(y),  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
+//	e = ((g·d)·(i if inside, else v))·sign(y)
+//	d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
 //
 // A sum is one chain that begins at the value of dx, with j ascending. A point is inside if x·i >
 // x·v − k. The kernel does not read inside.
 //
-// q has n values of each of the words a, c, i, v, k. n is a multiple of 16, and every operation is
-// rounded separately.
+// q has n values of each of the words a, c, i, v, k. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func BoxPhiGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)
@@ -70,10 +69,9 @@ func BoxPhiGradientAVX512(dx *float32, x *float32, n int, table *float32, stride
 // terms of value u, in one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l
 // and l + 4, l + 2, and the last two.
 //
-// q has n values of each of the words a, c, i, v, k. n is a multiple of 16, and every operation is
-// rounded separately.
+// q has n values of each of the words a, c, i, v, k. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func BoxScoresAVX2(q *float32, n int, table *float32, stride int, ids *int32, count int, sums *float32, most *float32)
@@ -81,21 +79,21 @@ func BoxScoresAVX2(q *float32, n int, table *float32, stride int, ids *int32, co
 // BoxPsiGradientAVX2 adds to dq the gradient of a prepared part q of a query from listed rows of a
 // table:
 //
-//	dq[u]     += Σ_j e·(r·(2 − r))
-//	dq[n+u]   −= Σ_j e
-//	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+//	dq[u]    += Σ_j e·(r·(2 − r))
+//	dq[n+u]  −= Σ_j e
+//	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 //
 // in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 //
-//	e = ((g·d)·(i if inside, else v))·sign(y),  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
+//	e = ((g·d)·(i if inside, else v))·sign(y)
+//	d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
 //
 // A sum is one chain that begins at the value of dq, with j ascending. A point is inside if x·i >
 // x·v − k. The kernel does not read inside.
 //
-// q has n values of each of the words a, c, i, v, k, w, z. n is a multiple of 16, and every
-// operation is rounded separately.
+// q has n values of each of the words a, c, i, v, k, w, z. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func BoxPsiGradientAVX2(dq *float32, q *float32, n int, table *float32, stride int, ids *int32, weights *float32, inside *int32, count int)
@@ -107,15 +105,15 @@ func BoxPsiGradientAVX2(dq *float32, q *float32, n int, table *float32, stride i
 //
 // in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 //
-//	e = ((g·d)·(i if inside, else v))·sign(y),  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
+//	e = ((g·d)·(i if inside, else v))·sign(y)
+//	d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
 //
 // A sum is one chain that begins at the value of dx, with j ascending. A point is inside if x·i >
 // x·v − k. The kernel does not read inside.
 //
-// q has n values of each of the words a, c, i, v, k. n is a multiple of 16, and every operation is
-// rounded separately.
+// q has n values of each of the words a, c, i, v, k. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func BoxPhiGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)
@@ -128,10 +126,12 @@ func BoxPhiGradientAVX2(dx *float32, x *float32, n int, table *float32, stride i
 // terms of value u, in one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l
 // and l + 4, l + 2, and the last two.
 //
-// q has n values of each of the words s, a, i, v, k, w, z, h. most[j] is the largest x − h of the
-// row, or at least −3.4e38. n is a multiple of 16, and every operation is rounded separately.
+// most[j] is the largest x − h of the row.
 //
-// Requires n > 0 and count > 0.
+// q has n values of each of the words s, a, i, v, k, w, z, h. Every operation is rounded
+// separately.
+//
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func ParallelogramScoresAVX512(q *float32, n int, table *float32, stride int, ids *int32, count int, sums *float32, most *float32)
@@ -139,21 +139,21 @@ func ParallelogramScoresAVX512(q *float32, n int, table *float32, stride int, id
 // ParallelogramPsiGradientAVX512 adds to dq the gradient of a prepared part q of a query from
 // listed rows of a table:
 //
-//	dq[u]     += Σ_j e
-//	dq[n+u]   −= Σ_j e·b
-//	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+//	dq[u]    += Σ_j e
+//	dq[n+u]  −= Σ_j e·b
+//	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 //
 // in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 //
-//	e = ((g·d)·(i if inside, else v))·sign(y),  d = x·v − k,  x = |y|,  y = a − s·b
+//	e = ((g·d)·(i if inside, else v))·sign(y)
+//	d = x·v − k,  x = |y|,  y = a − s·b
 //
 // A sum is one chain that begins at the value of dq, with j ascending. A pair is inside if its word
 // of inside is −1; its d is x·i. For other pairs, the word is 0.
 //
-// q has n values of each of the words s, a, i, v, k, w, z. n is a multiple of 16, and every
-// operation is rounded separately.
+// q has n values of each of the words s, a, i, v, k, w, z. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func ParallelogramPsiGradientAVX512(dq *float32, q *float32, n int, table *float32, stride int, ids *int32, weights *float32, inside *int32, count int)
@@ -165,15 +165,15 @@ func ParallelogramPsiGradientAVX512(dq *float32, q *float32, n int, table *float
 //
 // in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 //
-//	e = ((g·d)·(i if inside, else v))·sign(y),  d = x·v − k,  x = |y|,  y = a − s·b
+//	e = ((g·d)·(i if inside, else v))·sign(y)
+//	d = x·v − k,  x = |y|,  y = a − s·b
 //
 // A sum is one chain that begins at the value of dx, with j ascending. A pair is inside if its word
 // of inside is −1; its d is x·i. For other pairs, the word is 0.
 //
-// q has n values of each of the words s, a, i, v, k. n is a multiple of 16, and every operation is
-// rounded separately.
+// q has n values of each of the words s, a, i, v, k. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func ParallelogramPhiGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)
@@ -186,10 +186,12 @@ func ParallelogramPhiGradientAVX512(dx *float32, x *float32, n int, table *float
 // terms of value u, in one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l
 // and l + 4, l + 2, and the last two.
 //
-// q has n values of each of the words s, a, i, v, k, w, z, h. most[j] is the largest x − h of the
-// row, or at least −3.4e38. n is a multiple of 16, and every operation is rounded separately.
+// most[j] is the largest x − h of the row.
 //
-// Requires n > 0 and count > 0.
+// q has n values of each of the words s, a, i, v, k, w, z, h. Every operation is rounded
+// separately.
+//
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func ParallelogramScoresAVX2(q *float32, n int, table *float32, stride int, ids *int32, count int, sums *float32, most *float32)
@@ -197,21 +199,21 @@ func ParallelogramScoresAVX2(q *float32, n int, table *float32, stride int, ids 
 // ParallelogramPsiGradientAVX2 adds to dq the gradient of a prepared part q of a query from listed
 // rows of a table:
 //
-//	dq[u]     += Σ_j e
-//	dq[n+u]   −= Σ_j e·b
-//	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+//	dq[u]    += Σ_j e
+//	dq[n+u]  −= Σ_j e·b
+//	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 //
 // in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 //
-//	e = ((g·d)·(i if inside, else v))·sign(y),  d = x·v − k,  x = |y|,  y = a − s·b
+//	e = ((g·d)·(i if inside, else v))·sign(y)
+//	d = x·v − k,  x = |y|,  y = a − s·b
 //
 // A sum is one chain that begins at the value of dq, with j ascending. A pair is inside if its word
 // of inside is −1; its d is x·i. For other pairs, the word is 0.
 //
-// q has n values of each of the words s, a, i, v, k, w, z. n is a multiple of 16, and every
-// operation is rounded separately.
+// q has n values of each of the words s, a, i, v, k, w, z. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func ParallelogramPsiGradientAVX2(dq *float32, q *float32, n int, table *float32, stride int, ids *int32, weights *float32, inside *int32, count int)
@@ -223,15 +225,15 @@ func ParallelogramPsiGradientAVX2(dq *float32, q *float32, n int, table *float32
 //
 // in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 //
-//	e = ((g·d)·(i if inside, else v))·sign(y),  d = x·v − k,  x = |y|,  y = a − s·b
+//	e = ((g·d)·(i if inside, else v))·sign(y)
+//	d = x·v − k,  x = |y|,  y = a − s·b
 //
 // A sum is one chain that begins at the value of dx, with j ascending. A pair is inside if its word
 // of inside is −1; its d is x·i. For other pairs, the word is 0.
 //
-// q has n values of each of the words s, a, i, v, k. n is a multiple of 16, and every operation is
-// rounded separately.
+// q has n values of each of the words s, a, i, v, k. Every operation is rounded separately.
 //
-// Requires n > 0 and count > 0.
+// Requires n > 0 and count > 0. n is a multiple of 16.
 //
 //go:noescape
 func ParallelogramPhiGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)

@@ -15,10 +15,9 @@ TEXT ·BoxScoresAVX512(SB), NOSPLIT, $0-64
 	// terms of value u, in one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l
 	// and l + 4, l + 2, and the last two.
 	//
-	// q has n values of each of the words a, c, i, v, k. n is a multiple of 16, and every operation is
-	// rounded separately.
+	// q has n values of each of the words a, c, i, v, k. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         q
@@ -26,24 +25,21 @@ TEXT ·BoxScoresAVX512(SB), NOSPLIT, $0-64
 	//   DX         ids
 	//   BX         count
 	//   SI         table
-	//   DI         stride, in bytes
-	//   R8         sums
-	//   R9         n, in bytes
-	//   R12–R13    address of the row, and values left
+	//   DI         sums
+	//   R8         n, in bytes
+	//   R11–R12    address of the row, and values left
 	//   Z4         sums of the lanes
 	MOVQ    q+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    ids+32(FP), DX
 	MOVQ    count+40(FP), BX
 	MOVQ    table+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    sums+48(FP), R8
-	MOVQ    n+8(FP), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	MOVQ    AX, R11
-	LEAQ    (AX)(R9*4), AX
+	MOVQ    sums+48(FP), DI
+	MOVQ    n+8(FP), R8
+	SHLQ    $0x02, R8
+	LEAQ    (R8)(R8*2), R9
+	MOVQ    AX, R10
+	LEAQ    (AX)(R8*4), AX
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 	VMOVUPS constant3f000000<>+0(SB), Z1
 	VMOVUPS constant3f800000<>+0(SB), Z2
@@ -51,30 +47,30 @@ TEXT ·BoxScoresAVX512(SB), NOSPLIT, $0-64
 	VMOVUPS constant80000000<>+0(SB), Z3
 
 row:
-	MOVLQSX (DX), R12
-	IMULQ   DI, R12
-	ADDQ    SI, R12
-	MOVQ    CX, R13
+	MOVLQSX (DX), R11
+	IMULQ   stride+24(FP), R11
+	LEAQ    (SI)(R11*4), R11
+	MOVQ    CX, R12
 	VPXORD  Z4, Z4, Z4
 
 values:
-	VMOVUPS       (R12), Z3
-	VMULPS        (R11), Z3, Z3
+	VMOVUPS       (R11), Z3
+	VMULPS        (R10), Z3, Z3
 	VADDPS        Z1, Z3, Z3
 	VDIVPS        Z3, Z2, Z3
-	VMOVUPS       (R11)(R9*1), Z5
+	VMOVUPS       (R10)(R8*1), Z5
 	VSUBPS        Z3, Z5, Z3
 	VPANDD        Z0, Z3, Z3
-	VMULPS        (R11)(R10*1), Z3, Z5
+	VMULPS        (R10)(R9*1), Z3, Z5
 	VSUBPS        (AX), Z5, Z5
-	VMULPS        (R11)(R9*2), Z3, Z3
+	VMULPS        (R10)(R8*2), Z3, Z3
 	VMAXPS        Z5, Z3, Z5
 	VMULPS        Z5, Z5, Z5
 	VADDPS        Z5, Z4, Z4
-	ADDQ          $0x40, R12
 	ADDQ          $0x40, R11
+	ADDQ          $0x40, R10
 	ADDQ          $0x40, AX
-	SUBQ          $0x00000010, R13
+	SUBQ          $0x00000010, R12
 	JNE           values
 	VEXTRACTF64X4 $0x01, Z4, Y3
 	VADDPS        Y3, Y4, Y4
@@ -84,15 +80,15 @@ values:
 	VADDPS        X3, X4, X4
 	VMOVSHDUP     X4, X3
 	VADDSS        X3, X4, X4
-	VMOVSS        X4, (R8)
+	VMOVSS        X4, (DI)
 
 	// Return to the first words
 	SHLQ $0x02, CX
-	SUBQ CX, R11
+	SUBQ CX, R10
 	SUBQ CX, AX
 	SHRQ $0x02, CX
 	ADDQ $0x04, DX
-	ADDQ $0x04, R8
+	ADDQ $0x04, DI
 	DECQ BX
 	JNE  row
 	VZEROUPPER
@@ -154,21 +150,21 @@ TEXT ·BoxPsiGradientAVX512(SB), NOSPLIT, $0-72
 	// BoxPsiGradientAVX512 adds to dq the gradient of a prepared part q of a query from listed rows of
 	// a table:
 	//
-	// 	dq[u]     += Σ_j e·(r·(2 − r))
-	// 	dq[n+u]   −= Σ_j e
-	// 	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+	// 	dq[u]    += Σ_j e·(r·(2 − r))
+	// 	dq[n+u]  −= Σ_j e
+	// 	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 	//
 	// in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 	//
-	// 	e = ((g·d)·(i if inside, else v))·sign(y),  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
+	// 	e = ((g·d)·(i if inside, else v))·sign(y)
+	// 	d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
 	//
 	// A sum is one chain that begins at the value of dq, with j ascending. A point is inside if x·i >
 	// x·v − k. The kernel does not read inside.
 	//
-	// q has n values of each of the words a, c, i, v, k, w, z. n is a multiple of 16, and every
-	// operation is rounded separately.
+	// q has n values of each of the words a, c, i, v, k, w, z. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         dq
@@ -265,15 +261,15 @@ TEXT ·BoxPhiGradientAVX512(SB), NOSPLIT, $0-64
 	//
 	// in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 	//
-	// 	e = ((g·d)·(i if inside, else v))·sign(y),  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
+	// 	e = ((g·d)·(i if inside, else v))·sign(y)
+	// 	d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
 	//
 	// A sum is one chain that begins at the value of dx, with j ascending. A point is inside if x·i >
 	// x·v − k. The kernel does not read inside.
 	//
-	// q has n values of each of the words a, c, i, v, k. n is a multiple of 16, and every operation is
-	// rounded separately.
+	// q has n values of each of the words a, c, i, v, k. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         dx
@@ -354,10 +350,9 @@ TEXT ·BoxScoresAVX2(SB), NOSPLIT, $0-64
 	// terms of value u, in one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l
 	// and l + 4, l + 2, and the last two.
 	//
-	// q has n values of each of the words a, c, i, v, k. n is a multiple of 16, and every operation is
-	// rounded separately.
+	// q has n values of each of the words a, c, i, v, k. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         q
@@ -365,66 +360,63 @@ TEXT ·BoxScoresAVX2(SB), NOSPLIT, $0-64
 	//   DX         ids
 	//   BX         count
 	//   SI         table
-	//   DI         stride, in bytes
-	//   R8         sums
-	//   R9         n, in bytes
-	//   R12–R13    address of the row, and values left
+	//   DI         sums
+	//   R8         n, in bytes
+	//   R11–R12    address of the row, and values left
 	//   Y0–Y1      sums of the lanes
 	MOVQ q+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ ids+32(FP), DX
 	MOVQ count+40(FP), BX
 	MOVQ table+16(FP), SI
-	MOVQ stride+24(FP), DI
-	SHLQ $0x02, DI
-	MOVQ sums+48(FP), R8
-	MOVQ n+8(FP), R9
-	SHLQ $0x02, R9
-	LEAQ (R9)(R9*2), R10
-	MOVQ AX, R11
-	LEAQ (AX)(R9*4), AX
+	MOVQ sums+48(FP), DI
+	MOVQ n+8(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ AX, R10
+	LEAQ (AX)(R8*4), AX
 
 row:
-	MOVLQSX (DX), R12
-	IMULQ   DI, R12
-	ADDQ    SI, R12
-	MOVQ    CX, R13
+	MOVLQSX (DX), R11
+	IMULQ   stride+24(FP), R11
+	LEAQ    (SI)(R11*4), R11
+	MOVQ    CX, R12
 	VXORPS  Y0, Y0, Y0
 	VXORPS  Y1, Y1, Y1
 
 values:
-	VMOVUPS      (R12), Y2
-	VMULPS       (R11), Y2, Y2
+	VMOVUPS      (R11), Y2
+	VMULPS       (R10), Y2, Y2
 	VADDPS       constant3f000000<>+0(SB), Y2, Y2
 	VMOVUPS      constant3f800000<>+0(SB), Y3
 	VDIVPS       Y2, Y3, Y2
-	VMOVUPS      (R11)(R9*1), Y3
+	VMOVUPS      (R10)(R8*1), Y3
 	VSUBPS       Y2, Y3, Y2
 	VANDPS       constant7fffffff<>+0(SB), Y2, Y2
-	VMULPS       (R11)(R10*1), Y2, Y3
+	VMULPS       (R10)(R9*1), Y2, Y3
 	VSUBPS       (AX), Y3, Y3
-	VMULPS       (R11)(R9*2), Y2, Y2
+	VMULPS       (R10)(R8*2), Y2, Y2
 	VMAXPS       Y3, Y2, Y3
 	VMULPS       Y3, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	VMOVUPS      32(R12), Y2
-	VMULPS       32(R11), Y2, Y2
+	VMOVUPS      32(R11), Y2
+	VMULPS       32(R10), Y2, Y2
 	VADDPS       constant3f000000<>+0(SB), Y2, Y2
 	VMOVUPS      constant3f800000<>+0(SB), Y3
 	VDIVPS       Y2, Y3, Y2
-	VMOVUPS      32(R11)(R9*1), Y3
+	VMOVUPS      32(R10)(R8*1), Y3
 	VSUBPS       Y2, Y3, Y2
 	VANDPS       constant7fffffff<>+0(SB), Y2, Y2
-	VMULPS       32(R11)(R10*1), Y2, Y3
+	VMULPS       32(R10)(R9*1), Y2, Y3
 	VSUBPS       32(AX), Y3, Y3
-	VMULPS       32(R11)(R9*2), Y2, Y2
+	VMULPS       32(R10)(R8*2), Y2, Y2
 	VMAXPS       Y3, Y2, Y3
 	VMULPS       Y3, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x40, R12
 	ADDQ         $0x40, R11
+	ADDQ         $0x40, R10
 	ADDQ         $0x40, AX
-	SUBQ         $0x00000010, R13
+	SUBQ         $0x00000010, R12
 	JNE          values
 	VADDPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
@@ -433,15 +425,15 @@ values:
 	VADDPS       X1, X0, X0
 	VMOVSHDUP    X0, X1
 	VADDSS       X1, X0, X0
-	VMOVSS       X0, (R8)
+	VMOVSS       X0, (DI)
 
 	// Return to the first words
 	SHLQ $0x02, CX
-	SUBQ CX, R11
+	SUBQ CX, R10
 	SUBQ CX, AX
 	SHRQ $0x02, CX
 	ADDQ $0x04, DX
-	ADDQ $0x04, R8
+	ADDQ $0x04, DI
 	DECQ BX
 	JNE  row
 	VZEROUPPER
@@ -453,21 +445,21 @@ TEXT ·BoxPsiGradientAVX2(SB), NOSPLIT, $0-72
 	// BoxPsiGradientAVX2 adds to dq the gradient of a prepared part q of a query from listed rows of a
 	// table:
 	//
-	// 	dq[u]     += Σ_j e·(r·(2 − r))
-	// 	dq[n+u]   −= Σ_j e
-	// 	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+	// 	dq[u]    += Σ_j e·(r·(2 − r))
+	// 	dq[n+u]  −= Σ_j e
+	// 	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 	//
 	// in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 	//
-	// 	e = ((g·d)·(i if inside, else v))·sign(y),  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
+	// 	e = ((g·d)·(i if inside, else v))·sign(y)
+	// 	d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
 	//
 	// A sum is one chain that begins at the value of dq, with j ascending. A point is inside if x·i >
 	// x·v − k. The kernel does not read inside.
 	//
-	// q has n values of each of the words a, c, i, v, k, w, z. n is a multiple of 16, and every
-	// operation is rounded separately.
+	// q has n values of each of the words a, c, i, v, k, w, z. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         dq
@@ -557,15 +549,15 @@ TEXT ·BoxPhiGradientAVX2(SB), NOSPLIT, $0-64
 	//
 	// in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 	//
-	// 	e = ((g·d)·(i if inside, else v))·sign(y),  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
+	// 	e = ((g·d)·(i if inside, else v))·sign(y)
+	// 	d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½)
 	//
 	// A sum is one chain that begins at the value of dx, with j ascending. A point is inside if x·i >
 	// x·v − k. The kernel does not read inside.
 	//
-	// q has n values of each of the words a, c, i, v, k. n is a multiple of 16, and every operation is
-	// rounded separately.
+	// q has n values of each of the words a, c, i, v, k. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         dx
@@ -645,10 +637,12 @@ TEXT ·ParallelogramScoresAVX512(SB), NOSPLIT, $0-64
 	// terms of value u, in one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l
 	// and l + 4, l + 2, and the last two.
 	//
-	// q has n values of each of the words s, a, i, v, k, w, z, h. most[j] is the largest x − h of the
-	// row, or at least −3.4e38. n is a multiple of 16, and every operation is rounded separately.
+	// most[j] is the largest x − h of the row.
 	//
-	// Requires n > 0 and count > 0.
+	// q has n values of each of the words s, a, i, v, k, w, z, h. Every operation is rounded
+	// separately.
+	//
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         q
@@ -656,26 +650,23 @@ TEXT ·ParallelogramScoresAVX512(SB), NOSPLIT, $0-64
 	//   DX         ids
 	//   BX         count
 	//   SI         table
-	//   DI         stride, in bytes
-	//   R8         sums
-	//   R9         n, in bytes
-	//   R12        most
-	//   R13–R14    address of the row, and values left
+	//   DI         sums
+	//   R8         n, in bytes
+	//   R11        most
+	//   R12–R13    address of the row, and values left
 	//   Z2         sums of the lanes
 	MOVQ    q+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    ids+32(FP), DX
 	MOVQ    count+40(FP), BX
 	MOVQ    table+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    sums+48(FP), R8
-	MOVQ    n+8(FP), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	MOVQ    AX, R11
-	LEAQ    (AX)(R9*4), AX
-	MOVQ    most+56(FP), R12
+	MOVQ    sums+48(FP), DI
+	MOVQ    n+8(FP), R8
+	SHLQ    $0x02, R8
+	LEAQ    (R8)(R8*2), R9
+	MOVQ    AX, R10
+	LEAQ    (AX)(R8*4), AX
+	MOVQ    most+56(FP), R11
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 	VMOVUPS constant3f000000<>+0(SB), Z1
 	VMOVUPS constant3f800000<>+0(SB), Z1
@@ -683,29 +674,29 @@ TEXT ·ParallelogramScoresAVX512(SB), NOSPLIT, $0-64
 	VMOVUPS constant80000000<>+0(SB), Z1
 
 row:
-	MOVLQSX (DX), R13
-	IMULQ   DI, R13
-	ADDQ    SI, R13
-	MOVQ    CX, R14
+	MOVLQSX (DX), R12
+	IMULQ   stride+24(FP), R12
+	LEAQ    (SI)(R12*4), R12
+	MOVQ    CX, R13
 	VPXORD  Z2, Z2, Z2
 	VMOVUPS constantff7fffff<>+0(SB), Z1
 
 values:
-	VMOVUPS       (R13), Z3
-	VMULPS        (R11), Z3, Z3
-	VMOVUPS       (R11)(R9*1), Z4
+	VMOVUPS       (R12), Z3
+	VMULPS        (R10), Z3, Z3
+	VMOVUPS       (R10)(R8*1), Z4
 	VSUBPS        Z3, Z4, Z3
 	VPANDD        Z0, Z3, Z3
-	VMULPS        (R11)(R10*1), Z3, Z4
+	VMULPS        (R10)(R9*1), Z3, Z4
 	VSUBPS        (AX), Z4, Z4
-	VSUBPS        (AX)(R10*1), Z3, Z3
+	VSUBPS        (AX)(R9*1), Z3, Z3
 	VMAXPS        Z1, Z3, Z1
 	VMULPS        Z4, Z4, Z4
 	VADDPS        Z4, Z2, Z2
-	ADDQ          $0x40, R13
-	ADDQ          $0x40, R11
+	ADDQ          $0x40, R12
+	ADDQ          $0x40, R10
 	ADDQ          $0x40, AX
-	SUBQ          $0x00000010, R14
+	SUBQ          $0x00000010, R13
 	JNE           values
 	VEXTRACTF64X4 $0x01, Z2, Y3
 	VADDPS        Y3, Y2, Y2
@@ -715,7 +706,7 @@ values:
 	VADDPS        X3, X2, X2
 	VMOVSHDUP     X2, X3
 	VADDSS        X3, X2, X2
-	VMOVSS        X2, (R8)
+	VMOVSS        X2, (DI)
 	VEXTRACTF64X4 $0x01, Z1, Y3
 	VMAXPS        Y3, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X3
@@ -724,16 +715,16 @@ values:
 	VMAXPS        X3, X1, X1
 	VMOVSHDUP     X1, X3
 	VMAXSS        X3, X1, X1
-	VMOVSS        X1, (R12)
-	ADDQ          $0x04, R12
+	VMOVSS        X1, (R11)
+	ADDQ          $0x04, R11
 
 	// Return to the first words
 	SHLQ $0x02, CX
-	SUBQ CX, R11
+	SUBQ CX, R10
 	SUBQ CX, AX
 	SHRQ $0x02, CX
 	ADDQ $0x04, DX
-	ADDQ $0x04, R8
+	ADDQ $0x04, DI
 	DECQ BX
 	JNE  row
 	VZEROUPPER
@@ -755,21 +746,21 @@ TEXT ·ParallelogramPsiGradientAVX512(SB), NOSPLIT, $0-72
 	// ParallelogramPsiGradientAVX512 adds to dq the gradient of a prepared part q of a query from
 	// listed rows of a table:
 	//
-	// 	dq[u]     += Σ_j e
-	// 	dq[n+u]   −= Σ_j e·b
-	// 	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+	// 	dq[u]    += Σ_j e
+	// 	dq[n+u]  −= Σ_j e·b
+	// 	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 	//
 	// in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 	//
-	// 	e = ((g·d)·(i if inside, else v))·sign(y),  d = x·v − k,  x = |y|,  y = a − s·b
+	// 	e = ((g·d)·(i if inside, else v))·sign(y)
+	// 	d = x·v − k,  x = |y|,  y = a − s·b
 	//
 	// A sum is one chain that begins at the value of dq, with j ascending. A pair is inside if its word
 	// of inside is −1; its d is x·i. For other pairs, the word is 0.
 	//
-	// q has n values of each of the words s, a, i, v, k, w, z. n is a multiple of 16, and every
-	// operation is rounded separately.
+	// q has n values of each of the words s, a, i, v, k, w, z. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         dq
@@ -866,15 +857,15 @@ TEXT ·ParallelogramPhiGradientAVX512(SB), NOSPLIT, $0-64
 	//
 	// in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 	//
-	// 	e = ((g·d)·(i if inside, else v))·sign(y),  d = x·v − k,  x = |y|,  y = a − s·b
+	// 	e = ((g·d)·(i if inside, else v))·sign(y)
+	// 	d = x·v − k,  x = |y|,  y = a − s·b
 	//
 	// A sum is one chain that begins at the value of dx, with j ascending. A pair is inside if its word
 	// of inside is −1; its d is x·i. For other pairs, the word is 0.
 	//
-	// q has n values of each of the words s, a, i, v, k. n is a multiple of 16, and every operation is
-	// rounded separately.
+	// q has n values of each of the words s, a, i, v, k. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         dx
@@ -955,10 +946,12 @@ TEXT ·ParallelogramScoresAVX2(SB), NOSPLIT, $0-64
 	// terms of value u, in one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l
 	// and l + 4, l + 2, and the last two.
 	//
-	// q has n values of each of the words s, a, i, v, k, w, z, h. most[j] is the largest x − h of the
-	// row, or at least −3.4e38. n is a multiple of 16, and every operation is rounded separately.
+	// most[j] is the largest x − h of the row.
 	//
-	// Requires n > 0 and count > 0.
+	// q has n values of each of the words s, a, i, v, k, w, z, h. Every operation is rounded
+	// separately.
+	//
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         q
@@ -966,64 +959,61 @@ TEXT ·ParallelogramScoresAVX2(SB), NOSPLIT, $0-64
 	//   DX         ids
 	//   BX         count
 	//   SI         table
-	//   DI         stride, in bytes
-	//   R8         sums
-	//   R9         n, in bytes
-	//   R12        most
-	//   R13–R14    address of the row, and values left
+	//   DI         sums
+	//   R8         n, in bytes
+	//   R11        most
+	//   R12–R13    address of the row, and values left
 	//   Y0, Y2     sums of the lanes
 	MOVQ q+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ ids+32(FP), DX
 	MOVQ count+40(FP), BX
 	MOVQ table+16(FP), SI
-	MOVQ stride+24(FP), DI
-	SHLQ $0x02, DI
-	MOVQ sums+48(FP), R8
-	MOVQ n+8(FP), R9
-	SHLQ $0x02, R9
-	LEAQ (R9)(R9*2), R10
-	MOVQ AX, R11
-	LEAQ (AX)(R9*4), AX
-	MOVQ most+56(FP), R12
+	MOVQ sums+48(FP), DI
+	MOVQ n+8(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ AX, R10
+	LEAQ (AX)(R8*4), AX
+	MOVQ most+56(FP), R11
 
 row:
-	MOVLQSX (DX), R13
-	IMULQ   DI, R13
-	ADDQ    SI, R13
-	MOVQ    CX, R14
+	MOVLQSX (DX), R12
+	IMULQ   stride+24(FP), R12
+	LEAQ    (SI)(R12*4), R12
+	MOVQ    CX, R13
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constantff7fffff<>+0(SB), Y1
 	VXORPS  Y2, Y2, Y2
 	VMOVUPS constantff7fffff<>+0(SB), Y3
 
 values:
-	VMOVUPS      (R13), Y4
-	VMULPS       (R11), Y4, Y4
-	VMOVUPS      (R11)(R9*1), Y5
+	VMOVUPS      (R12), Y4
+	VMULPS       (R10), Y4, Y4
+	VMOVUPS      (R10)(R8*1), Y5
 	VSUBPS       Y4, Y5, Y4
 	VANDPS       constant7fffffff<>+0(SB), Y4, Y4
-	VMULPS       (R11)(R10*1), Y4, Y5
+	VMULPS       (R10)(R9*1), Y4, Y5
 	VSUBPS       (AX), Y5, Y5
-	VSUBPS       (AX)(R10*1), Y4, Y4
+	VSUBPS       (AX)(R9*1), Y4, Y4
 	VMAXPS       Y1, Y4, Y1
 	VMULPS       Y5, Y5, Y5
 	VADDPS       Y5, Y0, Y0
-	VMOVUPS      32(R13), Y4
-	VMULPS       32(R11), Y4, Y4
-	VMOVUPS      32(R11)(R9*1), Y5
+	VMOVUPS      32(R12), Y4
+	VMULPS       32(R10), Y4, Y4
+	VMOVUPS      32(R10)(R8*1), Y5
 	VSUBPS       Y4, Y5, Y4
 	VANDPS       constant7fffffff<>+0(SB), Y4, Y4
-	VMULPS       32(R11)(R10*1), Y4, Y5
+	VMULPS       32(R10)(R9*1), Y4, Y5
 	VSUBPS       32(AX), Y5, Y5
-	VSUBPS       32(AX)(R10*1), Y4, Y4
+	VSUBPS       32(AX)(R9*1), Y4, Y4
 	VMAXPS       Y3, Y4, Y3
 	VMULPS       Y5, Y5, Y5
 	VADDPS       Y5, Y2, Y2
-	ADDQ         $0x40, R13
-	ADDQ         $0x40, R11
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R10
 	ADDQ         $0x40, AX
-	SUBQ         $0x00000010, R14
+	SUBQ         $0x00000010, R13
 	JNE          values
 	VADDPS       Y2, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X2
@@ -1032,7 +1022,7 @@ values:
 	VADDPS       X2, X0, X0
 	VMOVSHDUP    X0, X2
 	VADDSS       X2, X0, X0
-	VMOVSS       X0, (R8)
+	VMOVSS       X0, (DI)
 	VMAXPS       Y3, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VMAXPS       X0, X1, X1
@@ -1040,16 +1030,16 @@ values:
 	VMAXPS       X0, X1, X1
 	VMOVSHDUP    X1, X0
 	VMAXSS       X0, X1, X1
-	VMOVSS       X1, (R12)
-	ADDQ         $0x04, R12
+	VMOVSS       X1, (R11)
+	ADDQ         $0x04, R11
 
 	// Return to the first words
 	SHLQ $0x02, CX
-	SUBQ CX, R11
+	SUBQ CX, R10
 	SUBQ CX, AX
 	SHRQ $0x02, CX
 	ADDQ $0x04, DX
-	ADDQ $0x04, R8
+	ADDQ $0x04, DI
 	DECQ BX
 	JNE  row
 	VZEROUPPER
@@ -1061,21 +1051,21 @@ TEXT ·ParallelogramPsiGradientAVX2(SB), NOSPLIT, $0-72
 	// ParallelogramPsiGradientAVX2 adds to dq the gradient of a prepared part q of a query from listed
 	// rows of a table:
 	//
-	// 	dq[u]     += Σ_j e
-	// 	dq[n+u]   −= Σ_j e·b
-	// 	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+	// 	dq[u]    += Σ_j e
+	// 	dq[n+u]  −= Σ_j e·b
+	// 	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 	//
 	// in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 	//
-	// 	e = ((g·d)·(i if inside, else v))·sign(y),  d = x·v − k,  x = |y|,  y = a − s·b
+	// 	e = ((g·d)·(i if inside, else v))·sign(y)
+	// 	d = x·v − k,  x = |y|,  y = a − s·b
 	//
 	// A sum is one chain that begins at the value of dq, with j ascending. A pair is inside if its word
 	// of inside is −1; its d is x·i. For other pairs, the word is 0.
 	//
-	// q has n values of each of the words s, a, i, v, k, w, z. n is a multiple of 16, and every
-	// operation is rounded separately.
+	// q has n values of each of the words s, a, i, v, k, w, z. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         dq
@@ -1161,15 +1151,15 @@ TEXT ·ParallelogramPhiGradientAVX2(SB), NOSPLIT, $0-64
 	//
 	// in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 	//
-	// 	e = ((g·d)·(i if inside, else v))·sign(y),  d = x·v − k,  x = |y|,  y = a − s·b
+	// 	e = ((g·d)·(i if inside, else v))·sign(y)
+	// 	d = x·v − k,  x = |y|,  y = a − s·b
 	//
 	// A sum is one chain that begins at the value of dx, with j ascending. A pair is inside if its word
 	// of inside is −1; its d is x·i. For other pairs, the word is 0.
 	//
-	// q has n values of each of the words s, a, i, v, k. n is a multiple of 16, and every operation is
-	// rounded separately.
+	// q has n values of each of the words s, a, i, v, k. Every operation is rounded separately.
 	//
-	// Requires n > 0 and count > 0.
+	// Requires n > 0 and count > 0. n is a multiple of 16.
 	//
 	// Registers:
 	//   AX         dx

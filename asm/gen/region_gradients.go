@@ -20,8 +20,8 @@ const (
 	regionInverse        // i = 1/V
 	regionV              // v = V
 	regionKappa          // k
-	regionInside         // w, the derivative of i divided by that of W
-	regionOutside        // z
+	regionInside         // w = ∂i/∂W
+	regionOutside        // z, so ∂(v x − k)/∂W = x − z
 	regionHalf           // h = W/2
 	regionWords
 )
@@ -34,26 +34,28 @@ const (
 
 const regionDoc = `
 
-q has n values of each of the words %s. %sn is a multiple of 16, and every operation is rounded separately.
+q has n values of each of the words %s. Every operation is rounded separately.
 
-Requires n > 0 and count > 0.`
+Requires n > 0 and count > 0. n is a multiple of 16.`
 
 const regionScoreDoc = `scores a prepared part q of a query against listed rows of a table:
 
 	sums[j] = Σ_u d²,  %s,  j < count
 
-in float32, where b is value u < n of the row at table[ids[j]*stride]. Lane u mod 16 adds the terms of value u, in one
-chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l and l + 4, l + 2, and the last two.` + regionDoc
+in float32, where b is value u < n of the row at table[ids[j]*stride]. Lane u mod 16 adds the terms of value u, in
+one chain from 0 with u ascending. The kernel adds lanes l and l + 8, then l and l + 4, l + 2, and the last two.%s` +
+	regionDoc
 
 const regionPsiDoc = `adds to dq the gradient of a prepared part q of a query from listed rows of a table:
 
-	dq[u]     += Σ_j %s
-	dq[n+u]   −= Σ_j %s
-	dq[2n+u]  += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
+	dq[u]    += Σ_j %s
+	dq[n+u]  −= Σ_j %s
+	dq[2n+u] += Σ_j (g·d)·(x·w if inside, else x − z),  j < count
 
 in float32, where b is value u < n of the row at table[ids[j]*stride], g is weights[j] and
 
-	e = ((g·d)·(i if inside, else v))·sign(y),  %s
+	e = ((g·d)·(i if inside, else v))·sign(y)
+	%s
 
 A sum is one chain that begins at the value of dq, with j ascending. %s` + regionDoc
 
@@ -63,7 +65,8 @@ const regionPhiDoc = `adds to dx the gradient of a part x of a feature from prep
 
 in float32, where b is x[u], the words of q begin at table[j*stride], g is weights[j] and
 
-	e = ((g·d)·(i if inside, else v))·sign(y),  %s
+	e = ((g·d)·(i if inside, else v))·sign(y)
+	%s
 
 A sum is one chain that begins at the value of dx, with j ascending. %s` + regionDoc
 
@@ -110,13 +113,13 @@ func regionKernels(c *build.Context) {
 func (c vectors) regionScores(r region, k constants) {
 	most := ""
 	if !r.box {
-		most = "most[j] is the largest x − h of the row, or at least −3.4e38. "
+		most = "\n\nmost[j] is the largest x − h of the row."
 	}
 	c.begin(r.name+"Scores"+c.set,
 		"func(q *float32, n int, table *float32, stride int, ids *int32, count int, sums, most *float32)",
-		fmt.Sprintf(regionScoreDoc, r.point, r.words[0], most))
+		fmt.Sprintf(regionScoreDoc, r.point, most, r.words[0]))
 	q, n, id, count := c.param("q"), c.param("n"), c.param("ids"), c.param("count")
-	table, stride, out := c.param("table"), c.bytes("stride"), c.param("sums")
+	table, stride, out := c.param("table"), c.operand("stride"), c.param("sums")
 	words := c.rows(q, c.bytes("n"), regionWords)
 	var largest reg.GPVirtual
 	if !r.box {
@@ -129,7 +132,7 @@ func (c vectors) regionScores(r region, k constants) {
 	holds(c.Context, "address of the row, and values left", row, left)
 	c.MOVLQSX(operand.Mem{Base: id}, row)
 	c.IMULQ(stride, row)
-	c.ADDQ(table, row)
+	c.LEAQ(operand.Mem{Base: table, Index: row, Scale: 4}, row)
 	c.MOVQ(n, left)
 	var sums, beyond []reg.VecVirtual
 	for range regionLanes / c.lanes {
@@ -179,6 +182,15 @@ func (c vectors) regionScores(r region, k constants) {
 	c.DECQ(count)
 	c.JNE(operand.LabelRef("row"))
 	c.end()
+}
+
+// operand returns the address of an argument, for kernels without a free register.
+func (c vectors) operand(name string) operand.Mem {
+	p, err := c.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return p.Addr
 }
 
 // largest returns the largest of 16 lanes.
@@ -337,16 +349,13 @@ func (t regionTerm) complement(e, r reg.VecVirtual) {
 // while the rows stream past.
 func (c vectors) regionPsi(r region, k constants) {
 	c.begin(r.name+"PsiGradient"+c.set,
-		"func(dq, q *float32, n int, table *float32, stride int, ids *int32, weights *float32, inside *int32, count int)",
-		fmt.Sprintf(regionPsiDoc, r.first, r.second, r.point, r.inside, r.words[1], ""))
+		"func(dq, q *float32, n int, table *float32, stride int, ids *int32, weights *float32, inside *int32, "+
+			"count int)",
+		fmt.Sprintf(regionPsiDoc, r.first, r.second, r.point, r.inside, r.words[1]))
 	dq, q, n, table := c.param("dq"), c.param("q"), c.param("n"), c.param("table")
 	words := c.rows(q, c.bytes("n"), regionWords)
 	gradient := &rows{c: c, stride: words.stride, stride3: words.stride3, base: [2]reg.GPVirtual{dq}}
-	t := c.regionConstants(k)
-	stride, err := c.Param("stride").Resolve()
-	if err != nil {
-		panic(err)
-	}
+	t, stride := c.regionConstants(k), c.operand("stride")
 
 	c.Label("value")
 	var held [regionWords]operand.Op
@@ -375,7 +384,7 @@ func (c vectors) regionPsi(r region, k constants) {
 	c.loop("row", count, 1, func() {
 		row := c.GP64()
 		c.MOVLQSX(operand.Mem{Base: id}, row)
-		c.IMULQ(stride.Addr, row)
+		c.IMULQ(stride, row)
 		b := c.load(operand.Mem{Base: table, Index: row, Scale: 4})
 		inverse, y := t.point(r, b, word, func(i int) reg.VecVirtual { return t.register(word(i)) })
 		var mask reg.Register
@@ -421,7 +430,7 @@ func (c vectors) regionPsi(r region, k constants) {
 func (c vectors) regionPhi(r region, k constants) {
 	c.begin(r.name+"PhiGradient"+c.set,
 		"func(dx, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)",
-		fmt.Sprintf(regionPhiDoc, r.phi, r.point, r.inside, r.words[2], ""))
+		fmt.Sprintf(regionPhiDoc, r.phi, r.point, r.inside, r.words[2]))
 	dx, from, n, table, stride := c.param("dx"), c.param("x"), c.param("n"), c.param("table"), c.bytes("stride")
 	words := c.rows(table, c.bytes("n"), 4)
 	t := c.regionConstants(k)

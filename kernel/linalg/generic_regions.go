@@ -196,7 +196,9 @@ func parallelogramPsiGeneric(
 	}
 }
 
-func parallelogramPhiGeneric(dx, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int) {
+func parallelogramPhiGeneric(
+	dx, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int,
+) {
 	phi, out, masks := unsafe.Slice(x, n), unsafe.Slice(dx, n), unsafe.Slice(inside, count)
 	for i, g := range unsafe.Slice(weights, count) {
 		words, mask := rowAt(table, stride, int32(i), regionWords*n), uint32(masks[i])

@@ -18,7 +18,7 @@ import (
 // entries p, then n entries q and then n widths W ≥ 0.
 type Region struct {
 	Kind        RegionKind
-	Coordinates int // of a part
+	Coordinates int // the number of coordinates of a part
 }
 
 // RegionKind says where points are, and which of them are inside.

@@ -127,7 +127,7 @@ type regionBlock struct {
 	psi, phi, s, g, dPsi, dPhi Matrix
 }
 
-// newRegionBlock draws numbers that a trainer could meet. If some is not 0, one of so many numbers
+// newRegionBlock draws numbers that a trainer could meet. If some is not 0, about one number in some
 // is special.
 func newRegionBlock(t testing.TB, rng *rand.Rand, region Region, queries, features, some int) regionBlock {
 	normal := func() float32 { return float32(rng.NormFloat64()) }
@@ -401,8 +401,8 @@ func TestRegionsPanic(t *testing.T) {
 	}, "gradients before scores")
 	require.Panics(t, func() { b.RegionScores(region, one, phi.Row(0), phi, rows) }, "a query that does not fit")
 	require.Panics(t, func() { b.RegionScores(region, one, psi.Row(0), phi, []int32{0, 1}) }, "pairs that do not fit")
-	require.Panics(t, func() { b.AddRegionPsi(region, one, one, psi.Row(0), phi, rows) }, "a gradient that does not fit")
-	require.Panics(t, func() { b.AddRegionPhi(region, one, one, phi.Row(0), psi, rows) }, "a gradient that does not fit")
+	require.Panics(t, func() { b.AddRegionPsi(region, one, one, psi.Row(0), phi, rows) }, "a gradient of ψ")
+	require.Panics(t, func() { b.AddRegionPhi(region, one, one, phi.Row(0), psi, rows) }, "a gradient of φ")
 	for _, row := range []int32{-1, 2} {
 		require.Panics(t, func() { b.RegionScores(region, one, psi.Row(0), phi, []int32{row}) }, "row %d", row)
 	}
