@@ -85,8 +85,8 @@ const (
 )
 
 // regionKernels holds the kernels of a kind. n is a multiple of regionLanes, and count > 0. q is a
-// prepared part of a query, and rows are parts of features. A chain begins at 0. Its terms are in
-// the order of the rows.
+// prepared part of a query, and rows are parts of features. The chains of gradients continue the
+// values of dq and dx, in the order of the rows.
 type regionKernels struct {
 	// scores writes Σd² for the rows table[ids[i]*stride:]; outside for a parallelogram, whose
 	// kernel also writes to most the largest x − ½W.
@@ -141,7 +141,7 @@ func (r Region) prepare(words, psi []float32) {
 // of ProductChunk queries or features in ascending order, and a chunk is one chain that starts at 0.
 // Hence the results do not depend on the number of threads, and all tiers agree bit for bit.
 //
-// The gradient is 0 where the distance of a part is 0. At the edge of a region, it is the gradient
+// The gradient is 0 where the distance of a part is 0. At the edge of a box, it is the gradient
 // outside.
 //
 // A Regions holds scratch memory for one call at a time. It allocates only if the matrices are
