@@ -240,16 +240,13 @@ func (b *box) distance(position, bump []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// Training uses the printed score. ψ holds a, m and W of both boxes in each coordinate, and φ is
-// the φ of rankings. The gradients with respect to a and to φ are the gradients with respect to the
-// exponents α and β. The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
-// is the same with Σ|x|³ in place of ‖·‖².
+// Training uses the printed score. A part of φ holds b of the bumps or of the positions, and a part
+// of ψ holds a, m and W of the box that meets them (linalg.RegionBoxes). The gradients with respect
+// to a and to φ are the gradients with respect to the exponents α and β. The penalty frobenius of a
+// triple is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3 is the same with Σ|x|³ in place of ‖·‖².
 
 func (m *boxEModel) Training() Training {
-	return Training{
-		Width: 2 * m.config.Dim, Psi: 6 * m.config.Dim, Pairs: boxPairs{},
-		Penalties: []Penalty{NoPenalty, Frobenius, N3},
-	}
+	return regionTraining(linalg.Region{Kind: linalg.RegionBoxes, Coordinates: m.config.Dim})
 }
 
 func (m *boxEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
@@ -265,19 +262,21 @@ type boxETraining struct {
 }
 
 func (w *boxETraining) Features(phi []float32, e int32) {
+	clear(phi)
 	position, bump := halves(w.Row(entityTable, e))
+	bumps, positions := halves(phi)
 	for i := range position {
 		b1, _ := boxExponential(bump[i])
 		b2, _ := boxExponential(position[i])
-		phi[2*i], phi[2*i+1] = float32(b1), float32(b2)
+		bumps[i], positions[i] = float32(b1), float32(b2)
 	}
 }
 
 func (w *boxETraining) FeatureGradient(dEntity, dPhi, _ []float32, _ int32) {
 	position, bump := halves(dEntity)
-	for i := range position {
-		bump[i], position[i] = dPhi[2*i], dPhi[2*i+1]
-	}
+	bumps, positions := halves(dPhi)
+	copy(bump, bumps)
+	copy(position, positions)
 }
 
 func (w *boxETraining) Begin(side kg.Side, relation int32) {
@@ -286,13 +285,14 @@ func (w *boxETraining) Begin(side kg.Side, relation int32) {
 }
 
 func (w *boxETraining) Query(psi, anchor []float32) (c, penalty float64) {
+	clear(psi)
 	for part := range 2 {
 		values, k := boxRole(w.side, part, anchor)
 		b := &w.boxes.box[k]
+		as, middles, widths := regionPart(psi, part, 2)
 		for i, x := range values {
 			a, _ := boxExponential(x)
-			p := psi[6*i+3*part:][:3]
-			p[0], p[1], p[2] = float32(a/2), float32(b.middle[i]), float32(b.width[i])
+			as[i], middles[i], widths[i] = float32(a/2), float32(b.middle[i]), float32(b.width[i])
 		}
 	}
 	return 0, 0
@@ -304,11 +304,11 @@ func (w *boxETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float
 		_, k := boxRole(w.side, part, anchor)
 		values, _ := boxRole(w.side, part, w.dAnchor)
 		dMiddle, dWidth := w.sum[2*k*d:][:d], w.sum[(2*k+1)*d:][:d]
+		das, dMiddles, dWidths := regionPart(dPsi, part, 2)
+		copy(values, das)
 		for i := range values {
-			p := dPsi[6*i+3*part:][:3]
-			values[i] = p[0]
-			dMiddle[i] += p[1]
-			dWidth[i] += p[2]
+			dMiddle[i] += dMiddles[i]
+			dWidth[i] += dWidths[i]
 		}
 	}
 	copy(dAnchor, w.dAnchor)
@@ -344,69 +344,16 @@ func (w *boxETraining) End(dRelation []float32) {
 	}
 }
 
-// boxPairs is the PairScore of BoxE, with ψ and φ as in Training.
-type boxPairs struct{}
-
-// term returns the distance d of a point from a box in one coordinate, and the derivatives of d
-// with respect to the point and to the width. p holds a, m and W. complement is 1 minus the square
-// of the point: the derivative of the point with respect to an exponent.
-func (boxPairs) term(p []float32, b float32) (d, dPoint, dWidth, complement float64) {
-	point := 1 - 1/(float64(float64(p[0])*float64(b))+0.5)
-	from, width := point-float64(p[1]), float64(p[2])
-	v, kappa := boxEdge(width)
-	x := math.Abs(from)
-	inside, outside := x/v, float64(v*x)-kappa
-	if inside >= outside {
-		d, dPoint, dWidth = inside, 1/v, -x/float64(v*v)
-	} else {
-		d, dPoint = outside, v
-		dWidth = x - float64(0.5*(v-1/v)) - float64(width/2*(1+1/float64(v*v)))
-	}
-	if from < 0 {
-		dPoint = -dPoint
-	} else if from == 0 {
-		dPoint = 0
-	}
-	return d, dPoint, dWidth, 1 - float64(point*point)
-}
-
-// distances returns the distances from both boxes.
-func (s boxPairs) distances(psi, phi []float32) (both [2]float64) {
-	for i := range phi {
-		d, _, _, _ := s.term(psi[3*i:][:3], phi[i])
-		both[i%2] += float64(d * d)
-	}
-	return [2]float64{math.Sqrt(both[0]), math.Sqrt(both[1])}
-}
-
-func (s boxPairs) Score(psi, phi []float32) float32 {
-	both := s.distances(psi, phi)
-	return float32(-both[0] - both[1])
-}
-
-func (s boxPairs) AddPsi(dPsi, psi, phi []float32, weight float32) {
-	both := s.distances(psi, phi)
-	for i := range phi {
-		d, dPoint, dWidth, complement := s.term(psi[3*i:][:3], phi[i])
-		if both[i%2] == 0 {
-			continue
-		}
-		slope := -float64(weight) * d / both[i%2]
-		out := dPsi[3*i:][:3]
-		out[0] += float32(float64(slope*dPoint) * complement)
-		out[1] -= float32(slope * dPoint)
-		out[2] += float32(slope * dWidth)
+// regionTraining returns the description of the training of a model of regions.
+func regionTraining(r linalg.Region) Training {
+	return Training{
+		Width: r.Width(), Psi: 3 * r.Width(), Region: &r, Penalties: []Penalty{NoPenalty, Frobenius, N3},
 	}
 }
 
-func (s boxPairs) AddPhi(dPhi, psi, phi []float32, weight float32) {
-	both := s.distances(psi, phi)
-	for i := range phi {
-		d, dPoint, _, complement := s.term(psi[3*i:][:3], phi[i])
-		if both[i%2] == 0 {
-			continue
-		}
-		slope := -float64(weight) * d / both[i%2]
-		dPhi[i] += float32(float64(slope*dPoint) * complement)
-	}
+// regionPart returns the three vectors of a part of ψ (linalg.Region).
+func regionPart(psi []float32, part, parts int) (p, q, width []float32) {
+	n := len(psi) / (3 * parts)
+	psi = psi[3*part*n:][:3*n]
+	return psi[:n], psi[n : 2*n], psi[2*n:]
 }

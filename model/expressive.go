@@ -259,38 +259,59 @@ func (w *expressiveWorker) Reference(q kg.Query, e int32) float64 {
 	return -outside
 }
 
-// Training uses the printed score −√Σ. ψ holds (a, s, δ) of x₁ and x₂ for each coordinate, and φ is
-// tanh of the row. The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3
-// is the same with Σ|x|³ in place of ‖·‖².
+// Training uses the printed score −√Σ. For the parallelograms (linalg.RegionParallelogram), φ is
+// tanh of the row, twice. ψ holds all a, then all s and then all widths 2δ, each for x₁ in all
+// coordinates and then for x₂. In the functional variant, φ has the pairs (1, tanh), (1, tanh) for
+// each coordinate and ψ the pairs (a, −s) of x₁ and of x₂, so the score is minus the norm of their
+// products. The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² of the rows, and n3 is the same
+// with Σ|x|³ in place of ‖·‖².
 
 func (m *expressiveModel) Training() Training {
-	return Training{
-		Width: m.config.Dim, Psi: 6 * m.config.Dim, Pairs: expressivePairs{},
-		Penalties: []Penalty{NoPenalty, Frobenius, N3},
+	if m.functional {
+		return distanceTraining(linalg.DistanceProductNorm, 4*m.config.Dim, NoPenalty, Frobenius, N3)
 	}
+	return regionTraining(linalg.Region{Kind: linalg.RegionParallelogram, Coordinates: 2 * m.config.Dim})
 }
 
 func (m *expressiveModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	return &expressiveTraining{newTableTraining(&m.Tables, b, p), m, newParallelogram(m.config.Dim)}
+	d := m.config.Dim
+	return &expressiveTraining{
+		tableTraining: newTableTraining(&m.Tables, b, p), model: m, shape: newParallelogram(d),
+		dAnchor: make([]float32, d),
+	}
 }
 
 // expressiveTraining adds up the gradients of the numbers in shape. Their sums lie in w.sum, in the
 // order of the relation's rows.
 type expressiveTraining struct {
 	tableTraining
-	model *expressiveModel
-	shape parallelogram
+	model   *expressiveModel
+	shape   parallelogram
+	dAnchor []float32 // scratch, because dAnchor may overlap dPsi
 }
 
 func (w *expressiveTraining) Features(phi []float32, e int32) {
+	clear(phi)
+	d := w.config.Dim
 	for i, v := range w.Row(entityTable, e) {
-		phi[i] = float32(fmath.Tanh(float64(v)))
+		t := float32(fmath.Tanh(float64(v)))
+		if w.model.functional {
+			p := phi[4*i:][:4]
+			p[0], p[1], p[2], p[3] = 1, t, 1, t
+			continue
+		}
+		phi[i], phi[d+i] = t, t
 	}
 }
 
 func (w *expressiveTraining) FeatureGradient(dEntity, dPhi, phi []float32, _ int32) {
-	for i, v := range phi[:len(dEntity)] {
-		dEntity[i] = dPhi[i] * (1 - float32(v*v))
+	d := w.config.Dim
+	for i := range dEntity {
+		v, g := phi[i], dPhi[i]+dPhi[d+i]
+		if w.model.functional {
+			v, g = phi[4*i+1], dPhi[4*i+1]+dPhi[4*i+3]
+		}
+		dEntity[i] = g * (1 - float32(v*v))
 	}
 }
 
@@ -300,11 +321,18 @@ func (w *expressiveTraining) Begin(side kg.Side, relation int32) {
 }
 
 func (w *expressiveTraining) Query(psi, anchor []float32) (c, penalty float64) {
+	clear(psi)
+	d := len(anchor)
+	as, slopes, widths := regionPart(psi, 0, 1)
 	for i, v := range anchor {
 		a1, s1, a2, s2 := w.shape.terms(w.side, fmath.Tanh(float64(v)), i)
-		p := psi[6*i:][:6]
-		p[0], p[1], p[2] = float32(a1), float32(s1), float32(w.shape.widthH[i])
-		p[3], p[4], p[5] = float32(a2), float32(s2), float32(w.shape.widthT[i])
+		if w.model.functional {
+			p := psi[4*i:][:4]
+			p[0], p[1], p[2], p[3] = float32(a1), float32(-s1), float32(a2), float32(-s2)
+			continue
+		}
+		as[i], slopes[i], widths[i] = float32(a1), float32(s1), float32(2*w.shape.widthH[i])
+		as[d+i], slopes[d+i], widths[d+i] = float32(a2), float32(s2), float32(2*w.shape.widthT[i])
 	}
 	return 0, 0
 }
@@ -312,18 +340,23 @@ func (w *expressiveTraining) Query(psi, anchor []float32) (c, penalty float64) {
 func (w *expressiveTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
 	d := len(anchor)
 	sum := w.sum
+	das, dSlopes, dWidths := regionPart(dPsi, 0, 1)
 	if !w.model.functional {
-		for i := range d {
-			sum[i] += dPsi[6*i+2]
-			sum[d+i] += dPsi[6*i+5]
+		for i, g := range dWidths[:2*d] {
+			sum[i] += 2 * g
 		}
 		sum = sum[2*d:]
 	}
 	dCentreH, dCentreT, dSlopeH, dSlopeT := sum[:d], sum[d:2*d], sum[2*d:3*d], sum[3*d:4*d]
 	for i, v := range anchor {
 		x := float32(fmath.Tanh(float64(v)))
-		p := dPsi[6*i:][:6]
-		da1, ds1, da2, ds2 := p[0], p[1], p[3], p[4]
+		var da1, ds1, da2, ds2 float32
+		if w.model.functional {
+			p := dPsi[4*i:][:4]
+			da1, ds1, da2, ds2 = p[0], -p[1], p[2], -p[3]
+		} else {
+			da1, ds1, da2, ds2 = das[i], dSlopes[i], das[d+i], dSlopes[d+i]
+		}
 		var g float32
 		if w.side == kg.Tail {
 			dCentreH[i] -= da1
@@ -338,8 +371,9 @@ func (w *expressiveTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _
 			dSlopeH[i] += ds2
 			g = float32(da1*float32(w.shape.slopeT[i])) + da2
 		}
-		dAnchor[i] = g * (1 - float32(x*x))
+		w.dAnchor[i] = g * (1 - float32(x*x))
 	}
+	copy(dAnchor, w.dAnchor)
 }
 
 // End propagates the gradients of the numbers in shape to the relation's rows.
@@ -381,80 +415,4 @@ func sign(x float32) float64 {
 		return -1
 	}
 	return 0
-}
-
-// expressivePairs is the PairScore of ExpressivE: −√Σ, with ψ and φ as in Training.
-type expressivePairs struct{}
-
-// distance returns the distance of a pair from the parallelograms, and whether the pair is inside.
-func (expressivePairs) distance(psi, phi []float32) (distance float64, within bool) {
-	var inside, outside float64
-	within = true
-	for i, v := range phi {
-		for p := psi[6*i:][:6]; len(p) > 0; p = p[3:] {
-			x := math.Abs(float64(p[0]) - float64(float64(p[1])*float64(v)))
-			width := float64(p[2])
-			omega, k := stretch(width)
-			in, out := x/omega, float64(omega*x)-k
-			inside += float64(in * in)
-			outside += float64(out * out)
-			within = within && x <= width
-		}
-	}
-	if within {
-		return math.Sqrt(inside), true
-	}
-	return math.Sqrt(outside), false
-}
-
-// slopes returns the derivatives of the score, minus the distance, with respect to a − s φ and to
-// the width.
-func (expressivePairs) slopes(p []float32, v float32, distance float64, within bool) (dx, dWidth float64) {
-	if distance == 0 {
-		return 0, 0
-	}
-	y := float64(p[0]) - float64(float64(p[1])*float64(v))
-	x := math.Abs(y)
-	omega, k := stretch(float64(p[2]))
-	if within {
-		inverse := 1 / float64(omega*omega)
-		dx, dWidth = -float64(x*inverse)/distance, 2*float64(float64(x*x)*float64(inverse/omega))/distance
-	} else {
-		out := float64(omega*x) - k
-		dk := float64(0.5*(omega-1/omega)) + float64(0.5*(omega-1)*(1+1/float64(omega*omega)))
-		dx, dWidth = -float64(omega*out)/distance, -2*float64(out*(x-dk))/distance
-	}
-	if y < 0 {
-		dx = -dx
-	} else if y == 0 {
-		dx = 0
-	}
-	return dx, dWidth
-}
-
-func (s expressivePairs) Score(psi, phi []float32) float32 {
-	distance, _ := s.distance(psi, phi)
-	return float32(-distance)
-}
-
-func (s expressivePairs) AddPsi(dPsi, psi, phi []float32, weight float32) {
-	distance, within := s.distance(psi, phi)
-	for i, v := range phi {
-		for u := 6 * i; u < 6*i+6; u += 3 {
-			dx, dWidth := s.slopes(psi[u:][:3], v, distance, within)
-			dPsi[u] += float32(weight * float32(dx))
-			dPsi[u+1] -= float32(weight * float32(dx*float64(v)))
-			dPsi[u+2] += float32(weight * float32(dWidth))
-		}
-	}
-}
-
-func (s expressivePairs) AddPhi(dPhi, psi, phi []float32, weight float32) {
-	distance, within := s.distance(psi, phi)
-	for i, v := range phi {
-		for u := 6 * i; u < 6*i+6; u += 3 {
-			dx, _ := s.slopes(psi[u:][:3], v, distance, within)
-			dPhi[i] -= float32(weight * float32(dx*float64(psi[u+1])))
-		}
-	}
 }

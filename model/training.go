@@ -22,11 +22,11 @@ type Training struct {
 	// Width is the number of float32 entries of φ. Psi is the number of entries of ψ, or 0 if it
 	// equals Width.
 	Width, Psi int
-	// Distance is the distance between ψ and φ whose negative is the score. Pairs computes any
-	// other score of ψ and φ. If both are nil, the score is the dot product of ψ and φ plus a
+	// Distance is the distance between ψ and φ whose negative is the score. Region is a score with
+	// regions, such as boxes. If both are nil, the score is the dot product of ψ and φ plus a
 	// constant of the query.
 	Distance *linalg.DistanceKind
-	Pairs    PairScore
+	Region   *linalg.Region
 	// Rest describes a second distance, which the score subtracts. Nil means none.
 	Rest *DistanceRest
 	// Relations describes scores that are linear in the relation. It is nil for other scores.
@@ -50,16 +50,6 @@ func (t Training) PsiWidth() int {
 		return t.Psi
 	}
 	return t.Width
-}
-
-// PairScore is a score of ψ and φ that no kernel of package linalg computes, with its gradients. It
-// is safe for concurrent use, and its methods do not allocate.
-type PairScore interface {
-	Score(psi, phi []float32) float32
-	// AddPsi adds weight times the gradient of the score with respect to ψ to dPsi, and AddPhi does
-	// the same for φ.
-	AddPsi(dPsi, psi, phi []float32, weight float32)
-	AddPhi(dPhi, psi, phi []float32, weight float32)
 }
 
 // RelationForm writes the score of a triple as the dot product of the relation's row and a vector ρ

@@ -37,8 +37,8 @@ func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads 
 		return newTwoDistances(first, second, t.Rest.From)
 	case t.Distance != nil:
 		return newDistances(*t.Distance, b, threads)
-	case t.Pairs != nil:
-		return &pairwise{t.Pairs, threads}
+	case t.Region != nil:
+		return &regions{*t.Region, b, b.NewRegions(*t.Region, threads)}
 	case c.Products == recipe.SplitBF16:
 		return &dotProducts{b, b.NewSplitProduct(threads)}
 	}

@@ -142,11 +142,16 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width)+stride(rows))
 		gradients += float64(rows * stride(form.Width))
 	}
+	scores := n.scores
+	if r := towers.Region; r != nil && n.denseRows > 0 {
+		candidates := n.scores / n.scoredQueries
+		scores += float64(r.Scratch(int(n.scoredQueries), int(candidates)))
+	}
 	const perPair = 5 // its row, score, query, position in the order of rows, and negative sample
 	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
 	return []proc.Need{
 		{For: "features, queries and gradients of a step", Bytes: int64(floatBytes * (features + gradients))},
-		{For: "scores of a step", Bytes: int64(floatBytes * n.scores)},
+		{For: "scores of a step", Bytes: int64(floatBytes * scores)},
 		{For: "negatives of a step", Bytes: int64(floatBytes * perPair * n.pairs)},
 		{For: "scratch memory of the threads", Bytes: int64(floatBytes * scratch)},
 	}
@@ -157,6 +162,7 @@ type stepSize struct {
 	queries, segments, relations float64
 	rows, denseRows, entities    float64 // feature rows, and their distinct entities
 	scores, pairs                float64
+	scoredQueries                float64 // queries whose scores are in memory at the same time
 }
 
 // stepSizeOf returns the sizes of a full step of a model with the given features.
@@ -185,16 +191,18 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		n.rows = float64(s.entities)
 		n.denseRows = n.rows
 		n.entities = n.rows
-		n.scores = n.queries * float64(stride(s.entities))
+		n.scoredQueries = n.queries
+		n.scores = n.scoredQueries * float64(stride(s.entities))
 	case recipe.SharedNegatives: // a dense part for each side
 		n.rows = 2 * float64(sampled)
 		n.denseRows = n.rows
 		absent := 1 - float64(sampled)/float64(s.entities) // probability that a part lacks an entity
 		n.entities = float64(s.entities) * (1 - absent*absent)
-		n.scores = n.queries / 2 * float64(stride(sampled))
+		n.scoredQueries = n.queries / 2
 		if threads%2 == 0 && c.Distribution != recipe.Bernoulli { // both parts at once
-			n.scores *= 2
+			n.scoredQueries *= 2
 		}
+		n.scores = n.scoredQueries * float64(stride(sampled))
 	case recipe.IndependentNegatives:
 		n.pairs = n.queries * float64(c.NegativeCount)
 		n.entities = s.distinct(c.Distribution, n.pairs)

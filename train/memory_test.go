@@ -93,6 +93,13 @@ func TestTrainingMemory(t *testing.T) {
 		job("features of relations", graphSize{5003, 23, 1024}, 2, func(c *recipe.Recipe) {
 			c.Model, c.Dim, c.Batch = "transr-l1", 16, 256
 		}),
+		job("boxes", graphSize{30_011, 11, 1024}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch = "boxe", 16, 512
+		}),
+		job("parallelograms", graphSize{5003, 11, 1024}, 1, func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount = recipe.SharedNegatives, 4096
+			c.Model, c.Dim, c.Batch = "expressive", 256, 1024
+		}),
 		job("relations", graphSize{499, 401, 2048}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch = 80, 2048 }),
 		job("relation prediction", graphSize{499, 1009, 2048}, 2, func(c *recipe.Recipe) {
 			c.Model, c.Dim, c.Batch, c.RelationWeight = "rescal", 48, 2048, 1

@@ -62,6 +62,7 @@ func main() {
 		{"gemm", gemms},
 		{"distance", distances},
 		{"distance_rows", distanceRows},
+		{"regions", regionKernels},
 		{"small", strips32},
 		{"triangle", triangles},
 		{"rows", rowKernels},

@@ -2,7 +2,8 @@
 // Backend for a tier of package kernel. The package offers:
 //
 //   - GEMM on several threads, including in split bfloat16 (Product);
-//   - scores and gradients of distances (Distance, DistanceScores, AddDistanceGradient);
+//   - scores and gradients of distances (Distance, DistanceScores, AddDistanceGradient) and of
+//     regions, such as boxes (Regions, RegionScores, AddRegionPsi, AddRegionPhi);
 //   - products of small matrices, and software prefetch between them (NewSmall, MatMul32,
 //     Prefetcher);
 //   - operations on rows of parameters: sums and steps of optimisers (Axpy, Dot, Adam, Adagrad);
@@ -21,6 +22,7 @@ type Backend struct {
 	gemm      gemm
 	split     gemm // for split products; zero without FeatureBF16
 	distances distanceKernels
+	regions   [numRegions]regionKernels
 	small     smallKernels
 	rows      rowKernels
 	softmax   softmaxKernels
@@ -35,6 +37,7 @@ func New(b *kernel.Backend) *Backend {
 
 func newGeneric(kernel.Features) *Backend {
 	return &Backend{
-		gemm: gemmGeneric, distances: distancesGeneric, small: smallGeneric, rows: rowsGeneric, softmax: softmaxGeneric,
+		gemm: gemmGeneric, distances: distancesGeneric, regions: regionsGeneric,
+		small: smallGeneric, rows: rowsGeneric, softmax: softmaxGeneric,
 	}
 }

@@ -15,6 +15,7 @@ func newAVX2(kernel.Features) *Backend {
 	return &Backend{
 		gemm:      gemmAVX2,
 		distances: distancesAVX2,
+		regions:   regionsAVX2,
 		small: smallKernels{
 			rows: 4, multiply: asm.MatMulStrip4AVX2, transpose: asm.Transpose8AVX2,
 			unpack: asm.UnpackTriangleAVX2, pack: asm.PackTriangleAVX2, addTranspose: asm.AddTransposeAVX2,
@@ -32,6 +33,7 @@ func newAVX512(f kernel.Features) *Backend {
 	b := &Backend{
 		gemm:      gemmAVX512,
 		distances: distancesAVX512,
+		regions:   regionsAVX512,
 		small: smallKernels{
 			rows: 8, multiply: asm.MatMulStrip8AVX512, transpose: asm.Transpose8AVX2,
 			unpack: asm.UnpackTriangleAVX2, pack: asm.PackTriangleAVX2, addTranspose: asm.AddTransposeAVX2,

@@ -74,7 +74,7 @@ func (r *Recipe) checkModel() error {
 			r.Model)
 	case spec.TrainReciprocal && !r.Reciprocal:
 		return fmt.Errorf("reciprocal: model %s can be trained only with reciprocal relations: set it to true", r.Model)
-	case r.Products != Float32 && (t.Distance != nil || t.Pairs != nil):
+	case r.Products != Float32 && (t.Distance != nil || t.Region != nil):
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}
 	for layer, probability := range r.LayerDropout() {
