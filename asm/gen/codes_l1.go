@@ -53,8 +53,8 @@ func (c panel) scoreUnits(at progress) (acc [][]reg.VecVirtual) {
 			for v := range 2 * c.wide {
 				candidates := c.load(operand.Mem{Base: phi, Disp: unit*u*c.nr() + 4*c.lanes*v})
 				holds(c.Context, "φ[t][j] of the panel's candidates", candidates)
-				for i, q := range queries {
-					c.addDistances(q, candidates, sums[i][v], i == len(queries)-1)
+				for i := 0; i < c.mr; i += 2 {
+					c.addDistances(queries[i:i+2], candidates, [2]reg.VecVirtual{sums[i][v], sums[i+1][v]})
 				}
 			}
 		}
@@ -109,14 +109,18 @@ func (c panel) halves(v int) (even, odd int) {
 	return even, even + per
 }
 
-// addDistances adds the distances of units to sums. It overwrites y if y is not needed again.
-func (c vectors) addDistances(x, y, sums reg.VecVirtual, last bool) {
-	d := y
-	if !last {
-		d = c.vec()
+// addDistances adds the distances of two units x from y to sums. Processors that compute 512 bits in
+// two halves are a fifth faster if the instructions do not alternate: the additions then leave the
+// units free that can compute distances.
+func (c vectors) addDistances(x []reg.VecVirtual, y reg.VecVirtual, sums [2]reg.VecVirtual) {
+	var d [2]reg.VecVirtual
+	for i := range d {
+		d[i] = c.vec()
+		c.VPSADBW(x[i], y, d[i])
 	}
-	c.VPSADBW(x, y, d)
-	c.VPADDD(d, sums, sums)
+	for i := range d {
+		c.VPADDD(d[i], sums[i], sums[i])
+	}
 }
 
 // int8L1Peak emits the loop with the arithmetic of Int8L1Panel.
@@ -140,8 +144,8 @@ Requires n > 0.`, name, arithmeticChains, 4*c.lanes))
 	holds(c.Context, "operands", operands...)
 	holds(c.Context, "sums", acc...)
 	c.Label("round")
-	for _, a := range acc {
-		c.addDistances(operands[0], operands[1], a, false)
+	for i := 0; i < len(acc); i += 2 {
+		c.addDistances([]reg.VecVirtual{operands[0], operands[0]}, operands[1], [2]reg.VecVirtual(acc[i:i+2]))
 	}
 	c.SUBQ(operand.Imm(1), n)
 	c.JNE(operand.LabelRef("round"))
