@@ -10,8 +10,8 @@ import (
 
 // costs holds processor times in nanoseconds.
 type costs struct {
-	screens   [4]screenCosts // of dot products, by Screen
-	distances [4]screenCosts // of L1 distances, by Screen
+	screens   [4]screenCosts // dot products, by Screen
+	distances [4]screenCosts // L1 distances, by Screen
 	// These are for a pair of a target and a candidate that the panels leave to the fine codes or
 	// to the float64 scores.
 	fine, rescored pairCosts
@@ -47,7 +47,6 @@ var measuredCosts = costs{
 	distances: [...]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.034}},
 		Int8Screen:    {pack: 8, pair: pairCosts{0.4, 0.0048}},
-		Int16Screen:   {},
 	},
 	fine:     pairCosts{35, 0.009},
 	rescored: pairCosts{60, 0.2},

@@ -10,8 +10,8 @@ import (
 )
 
 // This file contains the screen of one-byte codes for L1 distances (docs/numerics.md, "The int8
-// screen of distances"). Both ψ − μ and φ − μ become codes with the same step in all coordinates,
-// so the distance of two vectors is about step times the distance of their codes.
+// screen of L1 distances"). Both ψ − μ and φ − μ become codes with the same step in all
+// coordinates, so the distance of two vectors is about step times the distance of their codes.
 
 // int8L1Format puts one-byte codes into the panels. They leave a few percent of the pairs undecided.
 // Two-byte codes, stored behind the panels, decide nearly all of these.
@@ -194,8 +194,8 @@ func (x *int8L1Screen) centered(out []float64, row []float32) (norm float64) {
 	return norm
 }
 
-// l1Grid bounds the roundings of a vector's coordinates, codes and residuals, relative to the sum of
-// its absolute values: one for a difference from μ, and two for c·step, which is at most twice as
+// l1Rounding bounds the roundings of a vector's coordinates, codes and residuals, relative to the
+// sum of its absolute values: one for a difference from μ, and two for c·step, which is at most twice as
 // large as the coordinate.
 const l1Rounding = 4 * kernel.U64
 
@@ -229,7 +229,7 @@ func (x *int8L1Screen) encodeCoarse(row []uint32, v []float64) gridCode {
 	return encode(&x.coarse, codes, v)
 }
 
-// scratch is memory for the codes of a panel.
+// l1Scratch is memory for the coordinates and the coarse codes of a panel's candidates.
 type l1Scratch struct {
 	coordinates []float64
 	table       []uint32 // rows of coarse codes

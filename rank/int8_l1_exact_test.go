@@ -81,19 +81,26 @@ func TestL1CodeBands(t *testing.T) {
 		least, leastFine float64
 	}{
 		{"residuals of queries", constant(100.25), constant(3), constant(0), coarseGrid(1), fineGrid(1), 0.999, 0.999},
-		{"residuals of candidates", constant(3), constant(100.25), constant(0), coarseGrid(1), fineGrid(1), 0.999, 0.999},
+		{
+			"residuals of candidates", constant(3), constant(100.25), constant(0), coarseGrid(1), fineGrid(1),
+			0.999, 0.999,
+		},
 		{
 			"candidates beyond the grid", constant(3), constant(200), constant(0), coarseGrid(1), fineGrid(1.0 / 256),
 			0.999, 0.999,
 		},
-		{"queries beyond the grid", constant(200), constant(3.25), constant(0), coarseGrid(1), fineGrid(1.0 / 256), 0.999, 0},
+		{
+			"queries beyond the grid", constant(200), constant(3.25), constant(0), coarseGrid(1), fineGrid(1.0 / 256),
+			0.999, 0,
+		},
 		{
 			// A candidate loses half a unit in the last place in the difference from the center.
 			"differences from the center", constant(0x1p-54), constant(1), constant(0x1p-54), coarseGrid(1),
 			fineGrid(1), 0.124, 0.124,
 		},
 		{
-			// The first entry of the query is 1 beyond the grid. The others add 2⁻⁵³, which the sum loses.
+			// The first entry of the query is 1 beyond the grid. The others add 2⁻⁵³, which the sum
+			// loses.
 			"excess of queries", func(t int) float64 {
 				if t == 0 {
 					return 1
@@ -156,7 +163,8 @@ func TestL1CodeEnds(t *testing.T) {
 		s.thresholds.setRow(s.f, s.Block, &s.queries, 0, 0)
 		slack := exactSlack(s.Slacks[0], s.f.groupSizes[0])
 		band := exactly.Add(exactly.Sum(q.coarse.residual, g.coarse.residual, q.coarse.error), slack)
-		fine.See(exactly.Add(exactly.Sum(q.fine.residual, g.fine.residual, q.fine.error), slack), s.thresholds.fineBands[0])
+		fineBand := exactly.Add(exactly.Sum(q.fine.residual, g.fine.residual, q.fine.error), slack)
+		fine.See(fineBand, s.thresholds.fineBands[0])
 		step := exactly.Of(x.coarse.step)
 		at, half := exactly.Quo(exactly.Sum(score, q.coarse.excess), step), exactly.Quo(band, step)
 		if !math.IsInf(float64(s.thresholds.ends[1]), 0) {
@@ -216,12 +224,13 @@ func TestL1Groups(t *testing.T) {
 					phi := f.Row(f.RowAt[p*f.nr+lane])[:20]
 					want := exactly.Mul(exactL1(s.Row(row)[:20], phi), exactly.Of(-1))
 					c, group := &s.queries.l1[row], &x.groups[p/groupPanels]
-					got := exactly.Sub(product(x.coarse.step, float64(s.panel.Scores[row*f.nr+lane])), exactly.Of(c.coarse.excess))
-					diff := exactly.Sub(want, got)
+					scaled := product(x.coarse.step, float64(s.panel.Scores[row*f.nr+lane]))
+					diff := exactly.Sub(want, exactly.Sub(scaled, exactly.Of(c.coarse.excess)))
 					require.LessOrEqual(t, diff.Abs(diff).Cmp(exactly.Of(c.coarse.band(&group.coarse))), 0, b.Tier)
 					open := []duplicates{{lanes: 1 << lane}}
 					x.refine(&s.queries, row, p, nil, c.fine.band(&group.fine), open)
-					require.True(t, want.Cmp(exactly.Of(open[0].low)) >= 0 && want.Cmp(exactly.Of(open[0].high)) <= 0, b.Tier)
+					low, high := exactly.Of(open[0].low), exactly.Of(open[0].high)
+					require.True(t, low.Cmp(want) <= 0 && want.Cmp(high) <= 0, b.Tier)
 				}
 			}
 		}
@@ -241,11 +250,12 @@ func TestL1Grids(t *testing.T) {
 
 	b := someBackend(t)
 	g1 := ranktest.Graph(rand.New(rand.NewPCG(10, 19)), 30, 1, 0, 0, 4)
-	m := ranktest.Model(t, "transe-l1", 3, g1, 1, ranktest.Kind{Fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
+	equal := ranktest.Kind{Fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
 		for i := range ts[0] {
 			ts[0][i] = 0.25
 		}
-	}})
+	}}
+	m := ranktest.Model(t, "transe-l1", 3, g1, 1, equal)
 	ranks, err := newRanks(m, g1.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, 1)
 	require.NoError(t, err)
 	e := loadAll(t, m, b, Int8Screen, ranks, 30)
