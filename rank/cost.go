@@ -44,7 +44,7 @@ var measuredCosts = costs{
 		Int8Screen:    {pack: 12, pair: pairCosts{0.4, 0.0077}},
 		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
 	},
-	distances: [...]screenCosts{
+	distances: [4]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.034}},
 		Int8Screen:    {pack: 8, pair: pairCosts{0.4, 0.0048}},
 	},

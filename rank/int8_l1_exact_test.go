@@ -213,6 +213,12 @@ func TestL1Groups(t *testing.T) {
 		e := loadAll(t, m, b, Int8Screen, ranks, 1600)
 		f := e.features
 		x := f.screen.(*int8L1Screen)
+		v, coarse, fine := x.buffer(), make([]uint32, x.layout.terms), make([]uint32, x.layout.stride)
+		for at, i := range f.RowAt[:f.N] {
+			norm, group := x.centered(v, f.Row(i)), &x.groups[at/f.nr/groupPanels]
+			require.LessOrEqual(t, candidateCode(x.encodeCoarse(coarse, v), norm).residual, group.coarse.residual)
+			require.LessOrEqual(t, candidateCode(x.encodeFine(fine, v), norm).residual, group.fine.residual)
+		}
 		s := begin(t, e, 0, len(e.job.Queries))
 		x.packQueries(&s.queries, &s.Vectors, len(s.Queries))
 		s.thresholds.set(f, s.Block, &s.queries, 0)
