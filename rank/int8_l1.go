@@ -109,6 +109,7 @@ type int8L1Screen struct {
 	center       []float64 // μ, in this order
 	coarse, fine grid
 	groups       []codedL1 // the largest residuals of the candidates in a panel group
+	rows         []uint32  // fine codes by row of the features; sortKey sets it to memory behind the panels
 	// residuals holds the residuals of the candidates by row, between sortKey and pack.
 	residuals []codedL1
 }
@@ -212,9 +213,6 @@ func queryCode(c gridCode, norm float64, width int) l1Code {
 	}
 }
 
-// rows returns the rows of fine codes, by row of the features. They lie behind the panels.
-func (x *int8L1Screen) rows() []uint32 { return x.f.panels[x.f.panelCount()*x.f.panelWords():] }
-
 // encodeFine writes the fine codes of the coordinates v to row.
 func (x *int8L1Screen) encodeFine(row []uint32, v []float64) gridCode {
 	codes := kernel.Int16Codes(row)
@@ -247,13 +245,13 @@ func (x *int8L1Screen) scratch(threads, rows int) []l1Scratch {
 func (x *int8L1Screen) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
 	f, l, scratch := x.f, x.layout, x.scratch(j.Threads, 1)
 	key := make([]float64, f.N)
-	x.residuals = make([]codedL1, f.N)
+	x.residuals, x.rows = make([]codedL1, f.N), f.panels[f.panelCount()*f.panelWords():]
 	err := engine.InChunks(ctx, j.Threads, f.N, 256, func(w, first, last int) {
 		j.Phases.Enter(engine.PackPhase)
 		v := scratch[w].coordinates
 		for i := first; i < last; i++ {
 			norm := x.centered(v, f.Row(int32(i)))
-			fine := x.encodeFine(x.rows()[i*l.stride:(i+1)*l.stride], v)
+			fine := x.encodeFine(x.rows[i*l.stride:(i+1)*l.stride], v)
 			coarse := x.encodeCoarse(scratch[w].table, v)
 			x.residuals[i] = codedL1{candidateCode(coarse, norm), candidateCode(fine, norm)}
 			key[i] = x.residuals[i].coarse.residual
@@ -349,7 +347,7 @@ func (x *int8L1Screen) refine(q *packedQueries, row, panel int, _ []float32, ban
 	for _, d := range open {
 		q.positions = append(q.positions, x.f.RowAt[panel*x.f.nr+bits.TrailingZeros64(d.lanes)])
 	}
-	x.backend.PairInt16L1(q.fineSums, q.l1Rows[row*stride:(row+1)*stride], x.rows(), stride, q.positions)
+	x.backend.PairInt16L1(q.fineSums, q.l1Rows[row*stride:(row+1)*stride], x.rows, stride, q.positions)
 	for i := range open {
 		score := -c.excess - float64(x.fine.step*float64(q.fineSums[i]))
 		// The last term bounds the roundings of the score and of the ends. A band that is infinite

@@ -178,11 +178,11 @@ func TestL1CodeEnds(t *testing.T) {
 		}
 
 		// Candidate and query are equal except for the first code.
-		s.queries.l1Rows, s.f.panels = make([]uint32, x.layout.stride), make([]uint32, 99*x.layout.stride)
-		s.f.N, s.f.RowAt = 1, []int32{0}
+		s.queries.l1Rows, x.rows = make([]uint32, x.layout.stride), make([]uint32, x.layout.stride)
+		s.f.RowAt = []int32{0}
 		s.queries.fineSums = make([]int32, 1)
 		distance := rng.IntN(1 << 15)
-		kernel.Int16Codes(x.rows())[0] = uint16(distance)
+		kernel.Int16Codes(x.rows)[0] = uint16(distance)
 		open := []duplicates{{lanes: 1}}
 		x.refine(&s.queries, 0, 0, nil, 0, open)
 		exact := exactly.Sub(exactly.Of(-q.fine.excess), product(x.fine.step, float64(distance)))
