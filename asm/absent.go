@@ -21,6 +21,8 @@ var (
 	BoxEPanel1x16AVX2              func(args *PanelArgs) int
 	ExpressivePanel3x48AVX512      func(args *PanelArgs) int
 	ExpressivePanel2x16AVX2        func(args *PanelArgs) int
+	Int8L1Panel4x48AVX512          func(args *PanelArgs) int
+	Int8L1Panel2x16AVX2            func(args *PanelArgs) int
 	GroupNormPanel4x48AVX512       func(args *PanelArgs) int
 	GroupNormPanel6x16AVX2         func(args *PanelArgs) int
 	Int16Panel16x48AMX             func(args *PanelArgs) int
@@ -40,6 +42,8 @@ var (
 	PairGroupNormAVX512            func(x *float32, groups int, group int, table *float32, stride int, ids *int32, count int, out *float64)
 	PairGroupNormAVX2              func(x *float32, groups int, group int, table *float32, stride int, ids *int32, count int, out *float64)
 	PairInt8AVX512VNNI             func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+	PairInt16L1AVX512              func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+	PairInt16L1AVX2                func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 	MatMul8AVX512                  func(c *float64, a *float64, b *float64, k int, ld int, eights int)
 	MatMul8AVX2                    func(c *float64, a *float64, b *float64, k int, ld int, eights int)
 	MatMulFMA8AVX512               func(c *float64, a *float64, b *float64, k int, ld int, eights int)
@@ -62,6 +66,8 @@ var (
 	ExpressivePeakAVX2             func(n int, x *float32)
 	GroupNormPeakAVX512            func(n int, group int, x *float32)
 	GroupNormPeakAVX2              func(n int, group int, x *float32)
+	Int8L1PeakAVX512               func(n int, x *byte)
+	Int8L1PeakAVX2                 func(n int, x *byte)
 	FMA64PeakAVX512                func(n int, x *float64)
 	FMA64PeakAVX2                  func(n int, x *float64)
 	MulAdd64PeakAVX512             func(n int, x *float64)

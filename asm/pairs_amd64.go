@@ -150,3 +150,27 @@ func PairGroupNormAVX2(x *float32, groups int, group int, table *float32, stride
 //
 //go:noescape
 func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+
+// PairInt16L1AVX512 computes the L1 distances of one row of two-byte codes to listed rows:
+//
+//	out[i] = Σ_t |x[t] − table[ids[i]*stride+t]|,   t < n, i < count
+//
+// for codes from 0 to 2¹⁵−1. They are exact in int32 if they fit. x, n, table and stride are in
+// words of two codes.
+//
+// Requires n to be a positive multiple of 64, and count > 0.
+//
+//go:noescape
+func PairInt16L1AVX512(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+
+// PairInt16L1AVX2 computes the L1 distances of one row of two-byte codes to listed rows:
+//
+//	out[i] = Σ_t |x[t] − table[ids[i]*stride+t]|,   t < n, i < count
+//
+// for codes from 0 to 2¹⁵−1. They are exact in int32 if they fit. x, n, table and stride are in
+// words of two codes.
+//
+// Requires n to be a positive multiple of 64, and count > 0.
+//
+//go:noescape
+func PairInt16L1AVX2(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)

@@ -1170,7 +1170,7 @@ terms:
 	CMPQ      R10, CX
 	JLT       terms
 
-	// Add the chains, then the halves of the lanes, four times
+	// Add the chains, then the halves of the lanes
 	VPADDD        Z1, Z0, Z0
 	VPADDD        Z3, Z2, Z2
 	VPADDD        Z2, Z0, Z0
@@ -1187,5 +1187,187 @@ terms:
 	ADDQ          $0x04, R8
 	DECQ          DI
 	JNE           row
+	VZEROUPPER
+	RET
+
+// func PairInt16L1AVX512(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F
+TEXT ·PairInt16L1AVX512(SB), NOSPLIT, $0-56
+	// PairInt16L1AVX512 computes the L1 distances of one row of two-byte codes to listed rows:
+	//
+	// 	out[i] = Σ_t |x[t] − table[ids[i]*stride+t]|,   t < n, i < count
+	//
+	// for codes from 0 to 2¹⁵−1. They are exact in int32 if they fit. x, n, table and stride are in
+	// words of two codes.
+	//
+	// Requires n to be a positive multiple of 64, and count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   Z0         1 in every 16 bits
+	//   R9–R10     address of the row, and term t
+	//   Z1–Z4      sums of words t with t/16 mod 4 = 0, 1, 2, 3
+	//   Z5         codes of the row, then distances
+	MOVQ       x+0(FP), AX
+	MOVQ       n+8(FP), CX
+	MOVQ       table+16(FP), DX
+	MOVQ       stride+24(FP), BX
+	MOVQ       ids+32(FP), SI
+	MOVQ       count+40(FP), DI
+	MOVQ       out+48(FP), R8
+	SHLQ       $0x02, BX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLW     $0x0f, Z0, Z0
+
+row:
+	// The next row: table + ids[i]*stride
+	MOVLQSX (SI), R9
+	IMULQ   BX, R9
+	ADDQ    DX, R9
+	XORQ    R10, R10
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+
+	// Accumulate: add the distances of the two codes in a word to a sum in int32
+terms:
+	VMOVUPS  (R9)(R10*4), Z5
+	VPSUBW   (AX)(R10*4), Z5, Z5
+	VPABSW   Z5, Z5
+	VPMADDWD Z0, Z5, Z5
+	VPADDD   Z5, Z1, Z1
+	VMOVUPS  64(R9)(R10*4), Z5
+	VPSUBW   64(AX)(R10*4), Z5, Z5
+	VPABSW   Z5, Z5
+	VPMADDWD Z0, Z5, Z5
+	VPADDD   Z5, Z2, Z2
+	VMOVUPS  128(R9)(R10*4), Z5
+	VPSUBW   128(AX)(R10*4), Z5, Z5
+	VPABSW   Z5, Z5
+	VPMADDWD Z0, Z5, Z5
+	VPADDD   Z5, Z3, Z3
+	VMOVUPS  192(R9)(R10*4), Z5
+	VPSUBW   192(AX)(R10*4), Z5, Z5
+	VPABSW   Z5, Z5
+	VPMADDWD Z0, Z5, Z5
+	VPADDD   Z5, Z4, Z4
+	ADDQ     $0x40, R10
+	CMPQ     R10, CX
+	JLT      terms
+
+	// Add the chains, then the halves of the lanes
+	VPADDD        Z2, Z1, Z1
+	VPADDD        Z4, Z3, Z3
+	VPADDD        Z3, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z1, Y5
+	VPADDD        Y5, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X5
+	VPADDD        X5, X1, X1
+	VPSHUFD       $0x4e, X1, X5
+	VPADDD        X5, X1, X1
+	VPSHUFD       $0xb1, X1, X5
+	VPADDD        X5, X1, X1
+	VMOVD         X1, (R8)
+	ADDQ          $0x04, SI
+	ADDQ          $0x04, R8
+	DECQ          DI
+	JNE           row
+	VZEROUPPER
+	RET
+
+// func PairInt16L1AVX2(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+// Requires: AVX, AVX2
+TEXT ·PairInt16L1AVX2(SB), NOSPLIT, $0-56
+	// PairInt16L1AVX2 computes the L1 distances of one row of two-byte codes to listed rows:
+	//
+	// 	out[i] = Σ_t |x[t] − table[ids[i]*stride+t]|,   t < n, i < count
+	//
+	// for codes from 0 to 2¹⁵−1. They are exact in int32 if they fit. x, n, table and stride are in
+	// words of two codes.
+	//
+	// Requires n to be a positive multiple of 64, and count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   Y0         1 in every 16 bits
+	//   R9–R10     address of the row, and term t
+	//   Y1–Y4      sums of words t with t/8 mod 4 = 0, 1, 2, 3
+	//   Y5         codes of the row, then distances
+	MOVQ     x+0(FP), AX
+	MOVQ     n+8(FP), CX
+	MOVQ     table+16(FP), DX
+	MOVQ     stride+24(FP), BX
+	MOVQ     ids+32(FP), SI
+	MOVQ     count+40(FP), DI
+	MOVQ     out+48(FP), R8
+	SHLQ     $0x02, BX
+	VPCMPEQD Y0, Y0, Y0
+	VPSRLW   $0x0f, Y0, Y0
+
+row:
+	// The next row: table + ids[i]*stride
+	MOVLQSX (SI), R9
+	IMULQ   BX, R9
+	ADDQ    DX, R9
+	XORQ    R10, R10
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+
+	// Accumulate: add the distances of the two codes in a word to a sum in int32
+terms:
+	VMOVUPS  (R9)(R10*4), Y5
+	VPSUBW   (AX)(R10*4), Y5, Y5
+	VPABSW   Y5, Y5
+	VPMADDWD Y0, Y5, Y5
+	VPADDD   Y5, Y1, Y1
+	VMOVUPS  32(R9)(R10*4), Y5
+	VPSUBW   32(AX)(R10*4), Y5, Y5
+	VPABSW   Y5, Y5
+	VPMADDWD Y0, Y5, Y5
+	VPADDD   Y5, Y2, Y2
+	VMOVUPS  64(R9)(R10*4), Y5
+	VPSUBW   64(AX)(R10*4), Y5, Y5
+	VPABSW   Y5, Y5
+	VPMADDWD Y0, Y5, Y5
+	VPADDD   Y5, Y3, Y3
+	VMOVUPS  96(R9)(R10*4), Y5
+	VPSUBW   96(AX)(R10*4), Y5, Y5
+	VPABSW   Y5, Y5
+	VPMADDWD Y0, Y5, Y5
+	VPADDD   Y5, Y4, Y4
+	ADDQ     $0x20, R10
+	CMPQ     R10, CX
+	JLT      terms
+
+	// Add the chains, then the halves of the lanes
+	VPADDD       Y2, Y1, Y1
+	VPADDD       Y4, Y3, Y3
+	VPADDD       Y3, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPADDD       X2, X1, X1
+	VPSHUFD      $0x4e, X1, X2
+	VPADDD       X2, X1, X1
+	VPSHUFD      $0xb1, X1, X2
+	VPADDD       X2, X1, X1
+	VMOVD        X1, (R8)
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, R8
+	DECQ         DI
+	JNE          row
 	VZEROUPPER
 	RET

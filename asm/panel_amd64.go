@@ -216,6 +216,36 @@ func ExpressivePanel3x48AVX512(args *PanelArgs) int
 //go:noescape
 func ExpressivePanel2x16AVX2(args *PanelArgs) int
 
+// Int8L1Panel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_t Σ_b |ψ[t][i].b − φ[t][j].b|
+//
+// over the eight unsigned bytes b of a unit, which is two words. The sum is exact, and so is the
+// score in float32 if the sum is at most 2²⁴. K counts units. Among 16 candidates, units t of the
+// even ones come first: unit t of candidate j is unit j/16·16 + j mod 2·8 + j mod 16/2 of the NR
+// units t of Phi.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int8L1Panel4x48AVX512(args *PanelArgs) int
+
+// Int8L1Panel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_t Σ_b |ψ[t][i].b − φ[t][j].b|
+//
+// over the eight unsigned bytes b of a unit, which is two words. The sum is exact, and so is the
+// score in float32 if the sum is at most 2²⁴. K counts units. Among 16 candidates, units t of the
+// even ones come first: unit t of candidate j is unit j/16·16 + j mod 2·8 + j mod 16/2 of the NR
+// units t of Phi.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int8L1Panel2x16AVX2(args *PanelArgs) int
+
 // GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
 // candidates as PanelArgs describes. The score is
 //

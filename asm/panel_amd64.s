@@ -11110,6 +11110,1184 @@ not_step:
 	VZEROUPPER
 	RET
 
+// func Int8L1Panel4x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512BW, AVX512F, MMX+, POPCNT
+TEXT ·Int8L1Panel4x48AVX512(SB), NOSPLIT, $64-16
+	// Int8L1Panel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_t Σ_b |ψ[t][i].b − φ[t][j].b|
+	//
+	// over the eight unsigned bytes b of a unit, which is two words. The sum is exact, and so is the
+	// score in float32 if the sum is at most 2²⁴. K counts units. Among 16 candidates, units t of the
+	// even ones come first: unit t of candidate j is unit j/16·16 + j mod 2·8 + j mod 16/2 of the NR
+	// units t of Phi.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0–Z23     sums in 64 bits of query i < 4, 6 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         units left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z24–Z27    ψ[t][i] of a query in all lanes
+	//   Z28        φ[t][j] of the panel's candidates
+	//   Z0, Z2, Z4, Z6, Z8, Z10, Z12, Z14, Z16, Z18, Z20, Z22 score[i][j] of query i < 4, 3 registers per query
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z24–Z25    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+	// Accumulate: 4 units per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VPBROADCASTQ (AX), Z24
+	VPBROADCASTQ 8(AX), Z25
+	VPBROADCASTQ 16(AX), Z26
+	VPBROADCASTQ 24(AX), Z27
+	VMOVUPS      (BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z0, Z0
+	VPADDD       Z30, Z6, Z6
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z12, Z12
+	VPADDD       Z28, Z18, Z18
+	VMOVUPS      64(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z1, Z1
+	VPADDD       Z30, Z7, Z7
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z13, Z13
+	VPADDD       Z28, Z19, Z19
+	VMOVUPS      128(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z2, Z2
+	VPADDD       Z30, Z8, Z8
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z14, Z14
+	VPADDD       Z28, Z20, Z20
+	VMOVUPS      192(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z3, Z3
+	VPADDD       Z30, Z9, Z9
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z15, Z15
+	VPADDD       Z28, Z21, Z21
+	VMOVUPS      256(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z4, Z4
+	VPADDD       Z30, Z10, Z10
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z16, Z16
+	VPADDD       Z28, Z22, Z22
+	VMOVUPS      320(BX), Z28
+	VPSADBW      Z24, Z28, Z24
+	VPSADBW      Z25, Z28, Z25
+	VPADDD       Z24, Z5, Z5
+	VPADDD       Z25, Z11, Z11
+	VPSADBW      Z26, Z28, Z24
+	VPSADBW      Z27, Z28, Z25
+	VPADDD       Z24, Z17, Z17
+	VPADDD       Z25, Z23, Z23
+	VPBROADCASTQ 32(AX), Z24
+	VPBROADCASTQ 40(AX), Z25
+	VPBROADCASTQ 48(AX), Z26
+	VPBROADCASTQ 56(AX), Z27
+	VMOVUPS      384(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z0, Z0
+	VPADDD       Z30, Z6, Z6
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z12, Z12
+	VPADDD       Z28, Z18, Z18
+	VMOVUPS      448(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z1, Z1
+	VPADDD       Z30, Z7, Z7
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z13, Z13
+	VPADDD       Z28, Z19, Z19
+	VMOVUPS      512(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z2, Z2
+	VPADDD       Z30, Z8, Z8
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z14, Z14
+	VPADDD       Z28, Z20, Z20
+	VMOVUPS      576(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z3, Z3
+	VPADDD       Z30, Z9, Z9
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z15, Z15
+	VPADDD       Z28, Z21, Z21
+	VMOVUPS      640(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z4, Z4
+	VPADDD       Z30, Z10, Z10
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z16, Z16
+	VPADDD       Z28, Z22, Z22
+	VMOVUPS      704(BX), Z28
+	VPSADBW      Z24, Z28, Z24
+	VPSADBW      Z25, Z28, Z25
+	VPADDD       Z24, Z5, Z5
+	VPADDD       Z25, Z11, Z11
+	VPSADBW      Z26, Z28, Z24
+	VPSADBW      Z27, Z28, Z25
+	VPADDD       Z24, Z17, Z17
+	VPADDD       Z25, Z23, Z23
+	VPBROADCASTQ 64(AX), Z24
+	VPBROADCASTQ 72(AX), Z25
+	VPBROADCASTQ 80(AX), Z26
+	VPBROADCASTQ 88(AX), Z27
+	VMOVUPS      768(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z0, Z0
+	VPADDD       Z30, Z6, Z6
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z12, Z12
+	VPADDD       Z28, Z18, Z18
+	VMOVUPS      832(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z1, Z1
+	VPADDD       Z30, Z7, Z7
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z13, Z13
+	VPADDD       Z28, Z19, Z19
+	VMOVUPS      896(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z2, Z2
+	VPADDD       Z30, Z8, Z8
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z14, Z14
+	VPADDD       Z28, Z20, Z20
+	VMOVUPS      960(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z3, Z3
+	VPADDD       Z30, Z9, Z9
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z15, Z15
+	VPADDD       Z28, Z21, Z21
+	VMOVUPS      1024(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z4, Z4
+	VPADDD       Z30, Z10, Z10
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z16, Z16
+	VPADDD       Z28, Z22, Z22
+	VMOVUPS      1088(BX), Z28
+	VPSADBW      Z24, Z28, Z24
+	VPSADBW      Z25, Z28, Z25
+	VPADDD       Z24, Z5, Z5
+	VPADDD       Z25, Z11, Z11
+	VPSADBW      Z26, Z28, Z24
+	VPSADBW      Z27, Z28, Z25
+	VPADDD       Z24, Z17, Z17
+	VPADDD       Z25, Z23, Z23
+	VPBROADCASTQ 96(AX), Z24
+	VPBROADCASTQ 104(AX), Z25
+	VPBROADCASTQ 112(AX), Z26
+	VPBROADCASTQ 120(AX), Z27
+	VMOVUPS      1152(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z0, Z0
+	VPADDD       Z30, Z6, Z6
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z12, Z12
+	VPADDD       Z28, Z18, Z18
+	VMOVUPS      1216(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z1, Z1
+	VPADDD       Z30, Z7, Z7
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z13, Z13
+	VPADDD       Z28, Z19, Z19
+	VMOVUPS      1280(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z2, Z2
+	VPADDD       Z30, Z8, Z8
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z14, Z14
+	VPADDD       Z28, Z20, Z20
+	VMOVUPS      1344(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z3, Z3
+	VPADDD       Z30, Z9, Z9
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z15, Z15
+	VPADDD       Z28, Z21, Z21
+	VMOVUPS      1408(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z4, Z4
+	VPADDD       Z30, Z10, Z10
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z16, Z16
+	VPADDD       Z28, Z22, Z22
+	VMOVUPS      1472(BX), Z28
+	VPSADBW      Z24, Z28, Z24
+	VPSADBW      Z25, Z28, Z25
+	VPADDD       Z24, Z5, Z5
+	VPADDD       Z25, Z11, Z11
+	VPSADBW      Z26, Z28, Z24
+	VPSADBW      Z27, Z28, Z25
+	VPADDD       Z24, Z17, Z17
+	VPADDD       Z25, Z23, Z23
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000600, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last units, one per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+unit:
+	VPBROADCASTQ (AX), Z24
+	VPBROADCASTQ 8(AX), Z25
+	VPBROADCASTQ 16(AX), Z26
+	VPBROADCASTQ 24(AX), Z27
+	VMOVUPS      (BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z0, Z0
+	VPADDD       Z30, Z6, Z6
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z12, Z12
+	VPADDD       Z28, Z18, Z18
+	VMOVUPS      64(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z1, Z1
+	VPADDD       Z30, Z7, Z7
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z13, Z13
+	VPADDD       Z28, Z19, Z19
+	VMOVUPS      128(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z2, Z2
+	VPADDD       Z30, Z8, Z8
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z14, Z14
+	VPADDD       Z28, Z20, Z20
+	VMOVUPS      192(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z3, Z3
+	VPADDD       Z30, Z9, Z9
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z15, Z15
+	VPADDD       Z28, Z21, Z21
+	VMOVUPS      256(BX), Z28
+	VPSADBW      Z24, Z28, Z29
+	VPSADBW      Z25, Z28, Z30
+	VPADDD       Z29, Z4, Z4
+	VPADDD       Z30, Z10, Z10
+	VPSADBW      Z26, Z28, Z29
+	VPSADBW      Z27, Z28, Z28
+	VPADDD       Z29, Z16, Z16
+	VPADDD       Z28, Z22, Z22
+	VMOVUPS      320(BX), Z28
+	VPSADBW      Z24, Z28, Z24
+	VPSADBW      Z25, Z28, Z25
+	VPADDD       Z24, Z5, Z5
+	VPADDD       Z25, Z11, Z11
+	VPSADBW      Z26, Z28, Z24
+	VPSADBW      Z27, Z28, Z25
+	VPADDD       Z24, Z17, Z17
+	VPADDD       Z25, Z23, Z23
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000180, BX
+	SUBQ         $0x01, SI
+	JNE          unit
+
+finish:
+	// Join the sums of even and odd candidates, convert them to float32 and change their signs
+	VPXORD    Z31, Z31, Z31
+	VPSLLQ    $0x20, Z1, Z1
+	VPADDD    Z1, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VSUBPS    Z0, Z31, Z0
+	VPSLLQ    $0x20, Z3, Z3
+	VPADDD    Z3, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VSUBPS    Z2, Z31, Z2
+	VPSLLQ    $0x20, Z5, Z5
+	VPADDD    Z5, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VSUBPS    Z4, Z31, Z4
+	VPSLLQ    $0x20, Z7, Z7
+	VPADDD    Z7, Z6, Z6
+	VCVTDQ2PS Z6, Z6
+	VSUBPS    Z6, Z31, Z6
+	VPSLLQ    $0x20, Z9, Z9
+	VPADDD    Z9, Z8, Z8
+	VCVTDQ2PS Z8, Z8
+	VSUBPS    Z8, Z31, Z8
+	VPSLLQ    $0x20, Z11, Z11
+	VPADDD    Z11, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VSUBPS    Z10, Z31, Z10
+	VPSLLQ    $0x20, Z13, Z13
+	VPADDD    Z13, Z12, Z12
+	VCVTDQ2PS Z12, Z12
+	VSUBPS    Z12, Z31, Z12
+	VPSLLQ    $0x20, Z15, Z15
+	VPADDD    Z15, Z14, Z14
+	VCVTDQ2PS Z14, Z14
+	VSUBPS    Z14, Z31, Z14
+	VPSLLQ    $0x20, Z17, Z17
+	VPADDD    Z17, Z16, Z16
+	VCVTDQ2PS Z16, Z16
+	VSUBPS    Z16, Z31, Z16
+	VPSLLQ    $0x20, Z19, Z19
+	VPADDD    Z19, Z18, Z18
+	VCVTDQ2PS Z18, Z18
+	VSUBPS    Z18, Z31, Z18
+	VPSLLQ    $0x20, Z21, Z21
+	VPADDD    Z21, Z20, Z20
+	VCVTDQ2PS Z20, Z20
+	VSUBPS    Z20, Z31, Z20
+	VPSLLQ    $0x20, Z23, Z23
+	VPADDD    Z23, Z22, Z22
+	VCVTDQ2PS Z22, Z22
+	VSUBPS    Z22, Z31, Z22
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Z0, Z0
+	VADDPS 64(CX), Z2, Z2
+	VADDPS 128(CX), Z4, Z4
+	VADDPS 192(CX), Z6, Z6
+	VADDPS 256(CX), Z8, Z8
+	VADDPS 320(CX), Z10, Z10
+	VADDPS 384(CX), Z12, Z12
+	VADDPS 448(CX), Z14, Z14
+	VADDPS 512(CX), Z16, Z16
+	VADDPS 576(CX), Z18, Z18
+	VADDPS 640(CX), Z20, Z20
+	VADDPS 704(CX), Z22, Z22
+
+store:
+	VMOVAPS Z0, (CX)
+	VMOVAPS Z2, 64(CX)
+	VMOVAPS Z4, 128(CX)
+	VMOVAPS Z6, 192(CX)
+	VMOVAPS Z8, 256(CX)
+	VMOVAPS Z10, 320(CX)
+	VMOVAPS Z12, 384(CX)
+	VMOVAPS Z14, 448(CX)
+	VMOVAPS Z16, 512(CX)
+	VMOVAPS Z18, 576(CX)
+	VMOVAPS Z20, 640(CX)
+	VMOVAPS Z22, 704(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z24
+	VCMPPS       $0x15, Z24, Z0, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z24, Z2, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z24, Z4, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z24
+	VCMPPS       $0x15, Z24, Z6, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z24, Z8, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z24, Z10, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z24
+	VCMPPS       $0x15, Z24, Z12, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z24, Z14, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z24, Z16, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 12(AX), Z24
+	VCMPPS       $0x15, Z24, Z18, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z24, Z20, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z24, Z22, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z24
+	VBROADCASTSS 4(CX)(SI*8), Z25
+	VCMPPS       $0x15, Z24, Z0, K2, K5
+	VCMPPS       $0x1e, Z25, Z0, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z24, Z2, K3, K5
+	VCMPPS       $0x1e, Z25, Z2, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z24, Z4, K4, K5
+	VCMPPS       $0x1e, Z25, Z4, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z24
+	VBROADCASTSS 4(CX)(SI*8), Z25
+	VCMPPS       $0x15, Z24, Z6, K2, K5
+	VCMPPS       $0x1e, Z25, Z6, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z24, Z8, K3, K5
+	VCMPPS       $0x1e, Z25, Z8, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z24, Z10, K4, K5
+	VCMPPS       $0x1e, Z25, Z10, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z24
+	VBROADCASTSS 4(CX)(SI*8), Z25
+	VCMPPS       $0x15, Z24, Z12, K2, K5
+	VCMPPS       $0x1e, Z25, Z12, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z24, Z14, K3, K5
+	VCMPPS       $0x1e, Z25, Z14, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z24, Z16, K4, K5
+	VCMPPS       $0x1e, Z25, Z16, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z24
+	VBROADCASTSS 4(CX)(SI*8), Z25
+	VCMPPS       $0x15, Z24, Z18, K2, K5
+	VCMPPS       $0x1e, Z25, Z18, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z24, Z20, K3, K5
+	VCMPPS       $0x1e, Z25, Z20, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z24, Z22, K4, K5
+	VCMPPS       $0x1e, Z25, Z22, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000300, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000010, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000010, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int8L1Panel2x16AVX2(args *PanelArgs) int
+// Requires: AVX, AVX2, MMX+, POPCNT
+TEXT ·Int8L1Panel2x16AVX2(SB), NOSPLIT, $64-16
+	// Int8L1Panel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_t Σ_b |ψ[t][i].b − φ[t][j].b|
+	//
+	// over the eight unsigned bytes b of a unit, which is two words. The sum is exact, and so is the
+	// score in float32 if the sum is at most 2²⁴. K counts units. Among 16 candidates, units t of the
+	// even ones come first: unit t of candidate j is unit j/16·16 + j mod 2·8 + j mod 16/2 of the NR
+	// units t of Phi.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0–Y7      sums in 64 bits of query i < 2, 4 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         units left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y8–Y9      ψ[t][i] of a query in all lanes
+	//   Y10        φ[t][j] of the panel's candidates
+	//   Y0–Y1, Y4–Y5 score[i][j] of query i < 2, 2 registers per query
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y3      counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+	// Accumulate: 4 units per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VPBROADCASTQ (AX), Y8
+	VPBROADCASTQ 8(AX), Y9
+	VMOVUPS      (BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y0, Y0
+	VPADDD       Y10, Y4, Y4
+	VMOVUPS      32(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y1, Y1
+	VPADDD       Y10, Y5, Y5
+	VMOVUPS      64(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y2, Y2
+	VPADDD       Y10, Y6, Y6
+	VMOVUPS      96(BX), Y10
+	VPSADBW      Y8, Y10, Y8
+	VPSADBW      Y9, Y10, Y9
+	VPADDD       Y8, Y3, Y3
+	VPADDD       Y9, Y7, Y7
+	VPBROADCASTQ 16(AX), Y8
+	VPBROADCASTQ 24(AX), Y9
+	VMOVUPS      128(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y0, Y0
+	VPADDD       Y10, Y4, Y4
+	VMOVUPS      160(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y1, Y1
+	VPADDD       Y10, Y5, Y5
+	VMOVUPS      192(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y2, Y2
+	VPADDD       Y10, Y6, Y6
+	VMOVUPS      224(BX), Y10
+	VPSADBW      Y8, Y10, Y8
+	VPSADBW      Y9, Y10, Y9
+	VPADDD       Y8, Y3, Y3
+	VPADDD       Y9, Y7, Y7
+	VPBROADCASTQ 32(AX), Y8
+	VPBROADCASTQ 40(AX), Y9
+	VMOVUPS      256(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y0, Y0
+	VPADDD       Y10, Y4, Y4
+	VMOVUPS      288(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y1, Y1
+	VPADDD       Y10, Y5, Y5
+	VMOVUPS      320(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y2, Y2
+	VPADDD       Y10, Y6, Y6
+	VMOVUPS      352(BX), Y10
+	VPSADBW      Y8, Y10, Y8
+	VPSADBW      Y9, Y10, Y9
+	VPADDD       Y8, Y3, Y3
+	VPADDD       Y9, Y7, Y7
+	VPBROADCASTQ 48(AX), Y8
+	VPBROADCASTQ 56(AX), Y9
+	VMOVUPS      384(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y0, Y0
+	VPADDD       Y10, Y4, Y4
+	VMOVUPS      416(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y1, Y1
+	VPADDD       Y10, Y5, Y5
+	VMOVUPS      448(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y2, Y2
+	VPADDD       Y10, Y6, Y6
+	VMOVUPS      480(BX), Y10
+	VPSADBW      Y8, Y10, Y8
+	VPSADBW      Y9, Y10, Y9
+	VPADDD       Y8, Y3, Y3
+	VPADDD       Y9, Y7, Y7
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000200, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last units, one per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+unit:
+	VPBROADCASTQ (AX), Y8
+	VPBROADCASTQ 8(AX), Y9
+	VMOVUPS      (BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y0, Y0
+	VPADDD       Y10, Y4, Y4
+	VMOVUPS      32(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y1, Y1
+	VPADDD       Y10, Y5, Y5
+	VMOVUPS      64(BX), Y10
+	VPSADBW      Y8, Y10, Y11
+	VPSADBW      Y9, Y10, Y10
+	VPADDD       Y11, Y2, Y2
+	VPADDD       Y10, Y6, Y6
+	VMOVUPS      96(BX), Y10
+	VPSADBW      Y8, Y10, Y8
+	VPSADBW      Y9, Y10, Y9
+	VPADDD       Y8, Y3, Y3
+	VPADDD       Y9, Y7, Y7
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x01, SI
+	JNE          unit
+
+finish:
+	// Join the sums of even and odd candidates, convert them to float32 and change their signs
+	VXORPS    Y8, Y8, Y8
+	VPSLLQ    $0x20, Y2, Y2
+	VPADDD    Y2, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VSUBPS    Y0, Y8, Y0
+	VPSLLQ    $0x20, Y3, Y3
+	VPADDD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VSUBPS    Y1, Y8, Y1
+	VPSLLQ    $0x20, Y6, Y6
+	VPADDD    Y6, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VSUBPS    Y4, Y8, Y4
+	VPSLLQ    $0x20, Y7, Y7
+	VPADDD    Y7, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y5, Y8, Y5
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Y0, Y0
+	VADDPS 32(CX), Y1, Y1
+	VADDPS 64(CX), Y4, Y4
+	VADDPS 96(CX), Y5, Y5
+
+store:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y4, 64(CX)
+	VMOVAPS Y5, 96(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS (AX), Y6
+	VCMPPS       $0x15, Y6, Y0, Y3
+	VORPS        Y3, Y2, Y2
+	VCMPPS       $0x15, Y6, Y1, Y3
+	VORPS        Y3, Y2, Y2
+	VBROADCASTSS 4(AX), Y6
+	VCMPPS       $0x15, Y6, Y4, Y3
+	VORPS        Y3, Y2, Y2
+	VCMPPS       $0x15, Y6, Y5, Y3
+	VORPS        Y3, Y2, Y2
+	VMOVMSKPS    Y2, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y2
+	VBROADCASTSS 4(CX)(DI*8), Y3
+	VCMPPS       $0x15, Y2, Y1, Y6
+	VMOVMSKPS    Y6, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y2, Y0, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y3, Y1, Y6
+	VMOVMSKPS    Y6, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y3, Y0, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y5, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y5, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000080, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000008, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000008, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
 // func GroupNormPanel4x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·GroupNormPanel4x48AVX512(SB), NOSPLIT, $64-16

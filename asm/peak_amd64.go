@@ -116,6 +116,26 @@ func GroupNormPeakAVX512(n int, group int, x *float32)
 // Requires n > 0 and group > 1.
 func GroupNormPeakAVX2(n int, group int, x *float32)
 
+// Int8L1PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+//
+//	a[i] += Σ |x[j] − y[j]|, 8i ≤ j < 8i+8, with unsigned bytes x and y and 64-bit sums a
+//
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
+func Int8L1PeakAVX512(n int, x *byte)
+
+// Int8L1PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+//
+//	a[i] += Σ |x[j] − y[j]|, 8i ≤ j < 8i+8, with unsigned bytes x and y and 64-bit sums a
+//
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
+func Int8L1PeakAVX2(n int, x *byte)
+
 // FMA64PeakAVX512 runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
 //
 //	a[i] = fma(x[i], y[i], a[i])

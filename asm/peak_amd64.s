@@ -1601,6 +1601,134 @@ coordinate:
 	VZEROUPPER
 	RET
 
+// func Int8L1PeakAVX512(n int, x *byte)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·Int8L1PeakAVX512(SB), NOSPLIT, $0-16
+	// Int8L1PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+	//
+	// 	a[i] += Σ |x[j] − y[j]|, 8i ≤ j < 8i+8, with unsigned bytes x and y and 64-bit sums a
+	//
+	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z1      operands
+	//   Z2–Z13     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS (CX), Z2
+	VMOVUPS (CX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS (CX), Z5
+	VMOVUPS (CX), Z6
+	VMOVUPS (CX), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS (CX), Z9
+	VMOVUPS (CX), Z10
+	VMOVUPS (CX), Z11
+	VMOVUPS (CX), Z12
+	VMOVUPS (CX), Z13
+
+round:
+	VPSADBW Z0, Z1, Z14
+	VPSADBW Z0, Z1, Z15
+	VPADDD  Z14, Z2, Z2
+	VPADDD  Z15, Z3, Z3
+	VPSADBW Z0, Z1, Z14
+	VPSADBW Z0, Z1, Z15
+	VPADDD  Z14, Z4, Z4
+	VPADDD  Z15, Z5, Z5
+	VPSADBW Z0, Z1, Z14
+	VPSADBW Z0, Z1, Z15
+	VPADDD  Z14, Z6, Z6
+	VPADDD  Z15, Z7, Z7
+	VPSADBW Z0, Z1, Z14
+	VPSADBW Z0, Z1, Z15
+	VPADDD  Z14, Z8, Z8
+	VPADDD  Z15, Z9, Z9
+	VPSADBW Z0, Z1, Z14
+	VPSADBW Z0, Z1, Z15
+	VPADDD  Z14, Z10, Z10
+	VPADDD  Z15, Z11, Z11
+	VPSADBW Z0, Z1, Z14
+	VPSADBW Z0, Z1, Z15
+	VPADDD  Z14, Z12, Z12
+	VPADDD  Z15, Z13, Z13
+	SUBQ    $0x01, AX
+	JNE     round
+	VZEROUPPER
+	RET
+
+// func Int8L1PeakAVX2(n int, x *byte)
+// Requires: AVX, AVX2
+TEXT ·Int8L1PeakAVX2(SB), NOSPLIT, $0-16
+	// Int8L1PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+	//
+	// 	a[i] += Σ |x[j] − y[j]|, 8i ≤ j < 8i+8, with unsigned bytes x and y and 64-bit sums a
+	//
+	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y1      operands
+	//   Y2–Y13     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS (CX), Y9
+	VMOVUPS (CX), Y10
+	VMOVUPS (CX), Y11
+	VMOVUPS (CX), Y12
+	VMOVUPS (CX), Y13
+
+round:
+	VPSADBW Y0, Y1, Y14
+	VPSADBW Y0, Y1, Y15
+	VPADDD  Y14, Y2, Y2
+	VPADDD  Y15, Y3, Y3
+	VPSADBW Y0, Y1, Y14
+	VPSADBW Y0, Y1, Y15
+	VPADDD  Y14, Y4, Y4
+	VPADDD  Y15, Y5, Y5
+	VPSADBW Y0, Y1, Y14
+	VPSADBW Y0, Y1, Y15
+	VPADDD  Y14, Y6, Y6
+	VPADDD  Y15, Y7, Y7
+	VPSADBW Y0, Y1, Y14
+	VPSADBW Y0, Y1, Y15
+	VPADDD  Y14, Y8, Y8
+	VPADDD  Y15, Y9, Y9
+	VPSADBW Y0, Y1, Y14
+	VPSADBW Y0, Y1, Y15
+	VPADDD  Y14, Y10, Y10
+	VPADDD  Y15, Y11, Y11
+	VPSADBW Y0, Y1, Y14
+	VPSADBW Y0, Y1, Y15
+	VPADDD  Y14, Y12, Y12
+	VPADDD  Y15, Y13, Y13
+	SUBQ    $0x01, AX
+	JNE     round
+	VZEROUPPER
+	RET
+
 // func FMA64PeakAVX512(n int, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·FMA64PeakAVX512(SB), NOSPLIT, $0-16

@@ -42,6 +42,7 @@ func ceilings(s *suite) []Benchmark {
 			{"fma64", ceiling.FMA64(backend), 1},
 			{"muladd64", ceiling.MulAdd64(backend), 1},
 			{"int8", ceiling.Int8(backend), 1},
+			{"int8-l1", ceiling.Int8L1(backend), 1},
 		}
 		if backend.Features.Has(kernel.FeatureAMX) {
 			loops = append(loops, loop{"int8-tiles", ceiling.Int8Tiles(backend), 1})

@@ -11,8 +11,8 @@ import (
 
 // pairs measures the kernels that score a query against scattered rows of a table that exceeds the
 // caches, as the float64 stage does with undecided pairs. With int8, the table has 48 rows of
-// coarse and fine codes, like the undecided pairs of a panel in the second int8 stage. GB/s counts
-// the rows.
+// coarse and fine codes, like the undecided pairs of a panel in the second int8 stage, and with
+// int16-l1 48 rows of two-byte codes. GB/s counts the rows.
 func pairs(s *suite) []Benchmark {
 	const rows = 256 // in a call
 	var list []Benchmark
@@ -58,11 +58,15 @@ func pairs(s *suite) []Benchmark {
 				add(backend, c.String(), k, psi, phi, outOfCache/4/(k*phi), quick, o,
 					func(x, table []float32, ids []int32) { backend.Pair(c, out, x, table, k*phi, ids) })
 			}
+			sums := make([]int32, rows)
+			words := roundUp(k/2, kernel.Int8PairWidth) // two-byte codes, or coarse and fine codes
+			distances := operation{others: map[string]float64{"GOP/s": rows * float64(2*2*words) / 1e9}}
+			add(backend, "int16-l1", words, 1, 1, 48, false, distances, func(x, table []float32, ids []int32) {
+				backend.PairInt16L1(sums, kernel.Words(x), kernel.Words(table), words, ids)
+			})
 			if !backend.Features.Has(kernel.FeatureVNNI) {
 				continue
 			}
-			sums := make([]int32, rows)
-			words := roundUp(k/2, kernel.Int8PairWidth) // coarse and fine codes
 			ops := rows * float64(2*kernel.WordBytes*words)
 			o := operation{
 				others: map[string]float64{"GOP/s": ops / 1e9},

@@ -36,6 +36,7 @@ func panels(s *suite) []Benchmark {
 		for _, c := range append(kernel.Comparisons(), kernel.GroupNormOf(20)) {
 			add(c.String(), func(k int) operation { return float32Panel(backend, c, k/c.Group()*c.Group()) })
 		}
+		add("int8-l1", func(k int) operation { return int8L1Panel(backend, k) })
 		if backend.Features.Has(kernel.FeatureVNNI) {
 			add("int8", func(k int) operation { return int8Panel(backend, k) })
 		}
@@ -61,6 +62,16 @@ func int8Panel(b *kernel.Backend, k int) operation {
 	ops := 2 * comparedBy(p, words) * float64(words*kernel.WordBytes)
 	o.others = map[string]float64{"GOP/s": ops / 1e9}
 	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8(b))}}
+	return o
+}
+
+func int8L1Panel(b *kernel.Backend, k int) operation {
+	const codes = kernel.UnitWords * kernel.WordBytes
+	p, units := b.Int8L1Panels(), roundUp(k, codes)/codes
+	o := panel(b, p, units, randomWords)
+	ops := 2 * comparedBy(p, units) * float64(units*codes)
+	o.others = map[string]float64{"GOP/s": ops / 1e9}
+	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8L1(b))}}
 	return o
 }
 

@@ -19,11 +19,18 @@ type Backend struct {
 
 	int8      comparer // panels of one-byte codes: assembly with FeatureVNNI, otherwise portable and slow
 	int16     comparer // panels of two-byte codes: assembly with FeatureAMX, otherwise portable and slow
+	int8L1    comparer // panels of L1 distances of one-byte codes
 	matMul    func(c, a, b *float64, k, ld, eights int)
 	matMulFMA func(c, a, b *float64, k, ld, eights int)
 	frobenius func(p, q, x, out *float64, rows, ld, eights int)
-	pairInt8  func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+	pairInt8  pairCodesFunc
+	// pairInt16L1 computes L1 distances of two-byte codes.
+	pairInt16L1 pairCodesFunc
 }
+
+// pairCodesFunc is the signature of the kernels that compare rows of codes. Package asm documents
+// their arguments.
+type pairCodesFunc func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 
 // Peak returns a loop that does only the arithmetic of c's panels, on 64 operands in registers. It
 // also returns the number of score terms that one round of the loop computes. Package ceiling

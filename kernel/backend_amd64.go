@@ -12,25 +12,29 @@ var constructors = [...]func(Features) *Backend{Generic: newGeneric, AVX2: newAV
 
 func newAVX2(Features) *Backend {
 	return &Backend{
-		NR:        16,
-		int8:      int8Generic(16),
-		int16:     int16Generic(16),
-		matMul:    asm.MatMul8AVX2,
-		matMulFMA: asm.MatMulFMA8AVX2,
-		frobenius: asm.FrobeniusColumnsAVX2,
-		pairInt8:  pairInt8Generic,
+		NR:          16,
+		int8:        int8Generic(16),
+		int16:       int16Generic(16),
+		int8L1:      comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
+		matMul:      asm.MatMul8AVX2,
+		matMulFMA:   asm.MatMulFMA8AVX2,
+		frobenius:   asm.FrobeniusColumnsAVX2,
+		pairInt8:    pairInt8Generic,
+		pairInt16L1: asm.PairInt16L1AVX2,
 	}
 }
 
 func newAVX512(f Features) *Backend {
 	return &Backend{
-		NR:        48,
-		int8:      int8PanelAVX512(f),
-		int16:     int16PanelAVX512(f),
-		matMul:    asm.MatMul8AVX512,
-		matMulFMA: asm.MatMulFMA8AVX512,
-		frobenius: asm.FrobeniusColumnsAVX512,
-		pairInt8:  pairInt8AVX512(f),
+		NR:          48,
+		int8:        int8PanelAVX512(f),
+		int16:       int16PanelAVX512(f),
+		int8L1:      comparer{mr: 4, panel: asm.Int8L1Panel4x48AVX512},
+		matMul:      asm.MatMul8AVX512,
+		matMulFMA:   asm.MatMulFMA8AVX512,
+		frobenius:   asm.FrobeniusColumnsAVX512,
+		pairInt8:    pairInt8AVX512(f),
+		pairInt16L1: asm.PairInt16L1AVX512,
 	}
 }
 
@@ -48,7 +52,7 @@ func int16PanelAVX512(f Features) comparer {
 	return comparer{mr: int16MR, panel: asm.Int16Panel16x48AMX}
 }
 
-func pairInt8AVX512(f Features) func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32) {
+func pairInt8AVX512(f Features) pairCodesFunc {
 	if !f.Has(FeatureVNNI) {
 		return pairInt8Generic
 	}

@@ -38,6 +38,7 @@ type panelCase struct {
 	panels Panels
 	twin   func(q, e []uint32) float32
 	tiles  bool // PackTiles packed the strips
+	units  bool // PackUnits packed the strips and the panel
 	strips int
 	q, e   [][]uint32 // queries by row and candidates by lane; padding is zero
 	call   PanelCall  // without Counts and ExitBelow
@@ -71,6 +72,15 @@ func newInt16Case(
 	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
 ) *panelCase {
 	p := &panelCase{t: t, b: b, panels: b.Int16Panels(), twin: kerneltest.TwinInt16, tiles: true}
+	p.draw(rng, k, queries, candidates, value)
+	return p
+}
+
+// newInt8L1Case returns a case with units of codes. value draws a word.
+func newInt8L1Case(
+	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, panels: b.Int8L1Panels(), twin: kerneltest.TwinInt8L1, units: true}
 	p.draw(rng, k, queries, candidates, value)
 	return p
 }
@@ -129,6 +139,13 @@ func (p *panelCase) pack() {
 	mr, nr, k := p.panels.MR, p.panels.NR, len(p.q[0])
 	p.call.Strips = kerneltest.Guarded[uint32](p.t, len(p.q)*k)
 	p.call.Panel = kerneltest.Guarded[uint32](p.t, len(p.e[0])*nr)
+	if p.units {
+		for i := 0; i < len(p.q); i += mr {
+			packUnitsPlainly(p.call.Strips[i*k:], p.q[i:i+mr])
+		}
+		packUnitsPlainly(p.call.Panel, p.e)
+		return
+	}
 	for i, q := range p.q {
 		for t, v := range q {
 			at := (i/mr*k+t)*mr + i%mr

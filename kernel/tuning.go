@@ -13,6 +13,10 @@ const (
 	// undecided pairs (docs/decisions/0004-chains-of-128-terms.md).
 	Chunk = 128
 
+	// chunkUnits is the number of units that a panel kernel for L1 distances of codes adds up before it
+	// looks for an early exit. A chunk of a panel takes as much memory as a float32 chunk.
+	chunkUnits = Chunk / UnitWords
+
 	// PairWidth must divide the number of coordinates in the vectors of Pair, which are padded with
 	// zeros. Four AVX-512 accumulators hold 32 float64 values and hide the latency of an addition.
 	// All tiers add in 32 chains, so their roundings agree.

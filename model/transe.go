@@ -82,12 +82,18 @@ func (m *transEL1) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) 
 }
 
 func (m *transEL1) Query(q kg.Query, psi []float32) Slack {
+	anchor, r := m.Row(entityTable, q.Anchor), m.Row(relationTable, q.Relation)
+	sign := 1.0
+	if q.Side == kg.Head {
+		sign = -1
+	}
 	var changes float64
-	known := m.translate(q, func(i int, q float64) {
+	for i, a := range anchor {
 		var change float64
-		psi[i], change = round(q)
+		psi[i], change = round(float64(a) + float64(sign*float64(r[i])))
 		changes += change
-	}, fmath.Norm1)
+	}
+	known := fmath.Norm1(anchor) + fmath.Norm1(r)
 	// See docs/models/transe.md, "Slack".
 	kappa := gamma(m.config.Dim + 4)
 	return Slack{changes*fmath.NormSlack + kappa*known, kappa, 0}

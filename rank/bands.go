@@ -17,7 +17,7 @@ import (
 func (f *features) panelInterval(
 	b *engine.Block, q *packedQueries, row, group int, score float32,
 ) (low, high float64) {
-	if _, coded := f.screen.(codedScreen); coded {
+	if f.screen.name() != Float32Screen {
 		m := f.screen.margins(q, &b.Vectors, row, group)
 		return m.comparisons(float64(score), b.Slack(row, f.groupSizes[group])*engine.Outward)
 	}
@@ -49,7 +49,7 @@ func (m *margins) scores(low, high float64) (lo, hi float64) {
 	return m.units.sums(lo, hi)
 }
 
-// comparisons returns an interval that contains the exact dot product of a pair with the given score
+// comparisons returns an interval that contains the exact comparison of a pair with the given score
 // of codes, widened by slack.
 func (m *margins) comparisons(score, slack float64) (low, high float64) {
 	u := m.units

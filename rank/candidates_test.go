@@ -72,7 +72,7 @@ func TestCandidates(t *testing.T) {
 		for name, among := range restrictions {
 			want := bruteForceAmong(m, g, test, sides, score, among.Has)
 			for _, screen := range []Screen{Float32Screen, Int8Screen, Int16Screen} {
-				if screen != Float32Screen && m.Tower(kg.Tail).Compare != kernel.Dot {
+				if screen != Float32Screen && !screen.Fits(m.Tower(kg.Tail).Compare) {
 					continue
 				}
 				turn++

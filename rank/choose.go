@@ -34,11 +34,8 @@ func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, er
 	if e.asked != AutoScreen {
 		list = nil
 	}
-	coordinates := s.coordinates()
-	for _, c := range formats {
-		list = append(list, option{screen: c.new(codes{
-			f: f, backend: b, kernels: c.panels(b), layout: c.layout(f.Tower.Phi), coordinates: coordinates,
-		})})
+	for _, x := range s.screens(formats) {
+		list = append(list, option{screen: x})
 	}
 	if e.asked == AutoScreen {
 		for i := range list {
@@ -51,12 +48,12 @@ func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, er
 // worthSampling reports whether a sample takes little time in comparison with the ranking and one of
 // the formats would be faster than float32 if it decided all pairs.
 func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
-	c, n, width := &e.costs, e.features.N, e.features.Tower.Phi
+	c, n, tower := &e.costs, e.features.N, e.features.Tower
 	total := func(s Screen) float64 {
-		return c.packing(s, n, width) + c.counting(s, queries, 0, n, width, leftovers{})
+		return c.packing(s, n, tower) + c.counting(s, queries, 0, n, tower, leftovers{})
 	}
 	targets, candidates := sampleSize(queries, n) // each query has at least one target
-	sampling, inFloat32 := c.sampling(targets, candidates, width), total(Float32Screen)
+	sampling, inFloat32 := c.sampling(targets, candidates, tower), total(Float32Screen)
 	return sampling < c.most*inFloat32 && slices.ContainsFunc(formats, func(f *codeFormat) bool {
 		return sampling+total(f.screen) < inFloat32
 	})
@@ -72,11 +69,11 @@ func (e *cpuEngine) cheapest(spans ...engine.Span) screen {
 		targets += int(list[s.Last-1].Last - list[s.First].First)
 	}
 	cost := func(o option) float64 {
-		counting := e.costs.counting(o.name(), queries, targets, f.N, f.Tower.Phi, o.left)
+		counting := e.costs.counting(o.name(), queries, targets, f.N, f.Tower, o.left)
 		if o.screen == f.screen {
 			return counting
 		}
-		return counting + e.costs.packing(o.name(), f.N, f.Tower.Phi)
+		return counting + e.costs.packing(o.name(), f.N, f.Tower)
 	}
 	return slices.MinFunc(e.options, func(x, y option) int { return cmp.Compare(cost(x), cost(y)) }).screen
 }

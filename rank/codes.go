@@ -14,7 +14,8 @@ import (
 
 // codeFormat describes a screen of codes.
 type codeFormat struct {
-	screen Screen
+	screen  Screen
+	compare kernel.Comparison
 	// feature is the processor feature that makes the format fast.
 	feature kernel.Features
 	// fits reports whether the sums for a width fit into int32.
@@ -24,14 +25,20 @@ type codeFormat struct {
 	// strips returns the number of words that the codes of the queries need, both in strips of mr
 	// queries and as rows.
 	strips func(l codeLayout, queries, mr int) int
-	new    func(codes) screen
+	// new returns a screen of codes for dot products.
+	new func(codes) screen
 }
 
-// codeFormats lists the formats, most precise first.
-var codeFormats = []*codeFormat{&int16Format, &int8Format}
+// codeFormats lists the formats for dot products, most precise first. distanceFormats lists the
+// formats for distances.
+var (
+	codeFormats     = []*codeFormat{&int16Format, &int8Format}
+	distanceFormats = []*codeFormat{&int8L1Format}
+)
 
 // codeLayout describes a row of stride words. Words [0, len) are the coarse codes, and words [fine,
-// fine + len) are the fine codes. Panels hold words [0, terms).
+// fine + len) are the fine codes. Panels hold words [0, terms). Distances have rows of stride words
+// with fine codes only.
 type codeLayout struct {
 	len, fine, stride, terms int
 	offset                   uint8 // offset of the candidates' bytes

@@ -1,11 +1,17 @@
 package rank
 
+import (
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
+)
+
 // This file estimates how long a ranking takes with each screen. AutoScreen chooses the screen with
 // the lowest estimate, so only the ratios of the times below matter.
 
 // costs holds processor times in nanoseconds.
 type costs struct {
-	screens [4]screenCosts // by Screen
+	screens   [4]screenCosts // dot products, by Screen
+	distances [4]screenCosts // L1 distances, by Screen
 	// These are for a pair of a target and a candidate that the panels leave to the fine codes or
 	// to the float64 scores.
 	fine, rescored pairCosts
@@ -38,6 +44,10 @@ var measuredCosts = costs{
 		Int8Screen:    {pack: 12, pair: pairCosts{0.4, 0.0077}},
 		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
 	},
+	distances: [4]screenCosts{
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.034}},
+		Int8Screen:    {pack: 8, pair: pairCosts{0.4, 0.0048}},
+	},
 	fine:     pairCosts{35, 0.009},
 	rescored: pairCosts{60, 0.2},
 	sampled:  pairCosts{60, 0.2},
@@ -51,20 +61,28 @@ type leftovers struct {
 	rescored float64 // the float64 scores
 }
 
+// of returns the costs of a screen for a tower.
+func (c *costs) of(s Screen, t model.Tower) screenCosts {
+	if t.Compare == kernel.L1 {
+		return c.distances[s]
+	}
+	return c.screens[s]
+}
+
 // packing returns the cost of packing n candidates.
-func (c *costs) packing(s Screen, n, width int) float64 {
-	return c.screens[s].pack * float64(n) * float64(width)
+func (c *costs) packing(s Screen, n int, t model.Tower) float64 {
+	return c.of(s, t).pack * float64(n) * float64(t.Phi)
 }
 
 // counting returns the cost of comparing n candidates with the targets of queries.
-func (c *costs) counting(s Screen, queries, targets, n, width int, l leftovers) float64 {
-	inPanels := float64(queries) * c.screens[s].pair.of(width)
-	later := float64(targets) * (l.fine*c.fine.of(width) + l.rescored*c.rescored.of(width))
+func (c *costs) counting(s Screen, queries, targets, n int, t model.Tower, l leftovers) float64 {
+	inPanels := float64(queries) * c.of(s, t).pair.of(t.Phi)
+	later := float64(targets) * (l.fine*c.fine.of(t.Phi) + l.rescored*c.rescored.of(t.Phi))
 	return float64(n) * (inPanels + later)
 }
 
 // sampling returns the cost of estimating leftovers from a sample of targets and candidates.
-func (c *costs) sampling(targets, candidates, width int) float64 {
+func (c *costs) sampling(targets, candidates int, t model.Tower) float64 {
 	pairs := float64(targets) * float64(candidates) / everyCompared
-	return pairs*c.sampled.of(width) + c.packing(Int8Screen, targets+candidates, width)
+	return pairs*c.sampled.of(t.Phi) + c.packing(Int8Screen, targets+candidates, t)
 }

@@ -156,7 +156,9 @@ func TestPanelGroupsBoundTheirCandidates(t *testing.T) {
 	for _, c := range []struct {
 		model  string
 		screen Screen
-	}{{"transe-l1", Float32Screen}, {"transe-l2", Int8Screen}} { // sizes and norms not in panel order
+	}{
+		{"transe-l1", Float32Screen}, {"transe-l1", Int8Screen}, {"transe-l2", Int8Screen}, // not in panel order
+	} {
 		m := ranktest.Model(t, c.model, 8, g, 1, ranktest.VectorKinds[0])
 		e := loadAll(t, m, backends[0], c.screen, ranks, 3000)
 		f := e.features

@@ -122,8 +122,8 @@ func TestDiscover(t *testing.T) {
 				if turn%2 == 0 {
 					o.FeatureMemory = 20 * featureBytes(engine.WidestTower(m))
 				}
-				if m.Tower(kg.Tail).Compare == kernel.Dot {
-					o.Screen = []Screen{Float32Screen, Int8Screen, Int16Screen}[turn/2%3]
+				if s := []Screen{Float32Screen, Int8Screen, Int16Screen}[turn/2%3]; s.Fits(m.Tower(kg.Tail).Compare) {
+					o.Screen = s
 				}
 				want := bruteDiscovery(g, m, d, score, among)
 				got := discover(t, m, index, d, o)

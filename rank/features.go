@@ -33,7 +33,8 @@ func rowBytes(width int) int64 {
 // mostTerms returns the largest number of words that a candidate needs in the panels and after
 // them.
 func mostTerms(width int) int {
-	return max(width, int8Words(width)+int8Stride(width), int16Terms(width))
+	l1 := int8L1Format.layout(width)
+	return max(width, int8Words(width)+int8Stride(width), int16Terms(width), l1.terms+l1.stride)
 }
 
 // newFeatures reserves memory for up to n candidates.

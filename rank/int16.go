@@ -12,6 +12,7 @@ import (
 // float64 scores decide them.
 var int16Format = codeFormat{
 	screen:  Int16Screen,
+	compare: kernel.Dot,
 	feature: kernel.FeatureAMX,
 	fits:    func(width int) bool { return int16Terms(width) <= kernel.MaxInt16 },
 	panels:  (*kernel.Backend).Int16Panels,

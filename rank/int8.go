@@ -14,6 +14,7 @@ import (
 // is worthwhile if few candidates score close to a target.
 var int8Format = codeFormat{
 	screen:  Int8Screen,
+	compare: kernel.Dot,
 	feature: kernel.FeatureVNNI,
 	fits:    func(width int) bool { return 2*int8Words(width) <= kernel.MaxInt8 }, // fine scores have twice the words
 	panels:  (*kernel.Backend).Int8Panels,

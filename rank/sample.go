@@ -3,6 +3,7 @@ package rank
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/mquine/mquine/kernel"
@@ -83,7 +84,7 @@ func (s *sample) compare() {
 	s.scores = make([][]float64, len(s.Queries))
 	for row := range s.scores {
 		s.scores[row] = make([]float64, len(rows))
-		s.Job.Backend.Pair(kernel.Dot, s.scores[row], s.Row(row), s.f.Rows, s.f.Stride(), rows)
+		s.Job.Backend.Pair(s.Tower.Compare, s.scores[row], s.Row(row), s.f.Rows, s.f.Stride(), rows)
 	}
 }
 
@@ -109,6 +110,26 @@ func (s *sample) coordinates() *coordinates {
 		phi = append(phi, s.f.Row(i))
 	}
 	return newCoordinates(psi, phi, s.f.Tower.Phi)
+}
+
+// screens returns screens in the given formats, which derive their coordinates or grids from the
+// sample.
+func (s *sample) screens(formats []*codeFormat) (list []screen) {
+	var c *coordinates
+	for _, format := range formats {
+		if format == &int8L1Format {
+			list = append(list, newInt8L1Screen(s))
+			continue
+		}
+		if c == nil {
+			c = s.coordinates()
+		}
+		b := s.Job.Backend
+		list = append(list, format.new(codes{
+			f: s.f, backend: b, kernels: format.panels(b), layout: format.layout(s.f.Tower.Phi), coordinates: c,
+		}))
+	}
+	return list
 }
 
 // everyCompared is the distance between the candidates that a sample compares with its targets. The
@@ -151,11 +172,19 @@ func (s *sample) leftovers(x screen) leftovers {
 // sampled query and candidate. The two bounds are equal if the screen has no fine scores.
 func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
 	f, width := s.f, s.f.Tower.Phi
+	if x, ok := x.(*int8L1Screen); ok {
+		return s.distanceBands(x)
+	}
 	coded, ok := x.(codedScreen)
 	if !ok {
-		relative, absolute := s.Job.Backend.PanelError(kernel.Dot, width)
+		compare := f.Tower.Compare
+		relative, absolute := s.Job.Backend.PanelError(compare, f.Tower.Terms())
 		return func(row, i int) (panel, fine float64) {
-			band := relative*s.Norms[row]*f.Norms[s.rows[i]] + absolute
+			size := s.Norms[row] * f.Norms[s.rows[i]]
+			if compare.Distance() {
+				size = math.Abs(s.scores[row][i/everyCompared])
+			}
+			band := relative*size + absolute
 			return band, band
 		}
 	}
@@ -171,10 +200,50 @@ func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
 	return func(row, i int) (panel, fine float64) { return coded.bands(&q.coded[row], &groups[groupOf[i]]) }
 }
 
+// distanceBands is bands for a screen of L1 distances.
+func (s *sample) distanceBands(x *int8L1Screen) func(row, i int) (panel, fine float64) {
+	n, v := len(s.rows), x.buffer()
+	coarse, fine := make([]uint32, x.layout.terms), make([]uint32, x.layout.stride)
+	queries, candidates, order := make([]codedL1, len(s.Queries)), make([]codedL1, n), make([]int, n)
+	for row := range queries {
+		norm := x.centered(v, s.Row(row))
+		queries[row] = codedL1{
+			queryCode(x.encodeCoarse(coarse, v), norm, len(v)), queryCode(x.encodeFine(fine, v), norm, len(v)),
+		}
+	}
+	for i, at := range s.rows {
+		norm := x.centered(v, s.f.Row(at))
+		candidates[i] = codedL1{
+			candidateCode(x.encodeCoarse(coarse, v), norm), candidateCode(x.encodeFine(fine, v), norm),
+		}
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, k int) int {
+		return cmp.Compare(candidates[i].coarse.residual, candidates[k].coarse.residual)
+	})
+	count := s.groupCount()
+	groups, groupOf := make([]codedL1, count), make([]int, n)
+	for at, i := range order {
+		groupOf[i] = at * count / n
+		g, c := &groups[groupOf[i]], &candidates[i]
+		g.coarse.residual = max(g.coarse.residual, c.coarse.residual)
+		g.fine.residual = max(g.fine.residual, c.fine.residual)
+	}
+	return func(row, i int) (panel, fine float64) {
+		q, g := &queries[row], &groups[groupOf[i]]
+		return q.coarse.band(&g.coarse), q.fine.band(&g.fine)
+	}
+}
+
+// groupCount returns the number of panel groups in a sample.
+func (s *sample) groupCount() int {
+	const least = 32
+	return max(1, min(len(s.rows)/least, s.f.N/(groupPanels*s.f.nr)))
+}
+
 // groups returns the panel groups for the candidates of a sample, and the group of each candidate.
 // A group has the same share of the candidates as in a ranking, but at least 32 candidates.
 func (s *sample) groups(c *codes) (groups []codeGroup, groupOf []int) {
-	const least = 32
 	f, n := s.f, len(s.rows)
 	x := make([]float64, int8Width(f.Tower.Phi))
 	sizes, peaks, order := make([]float64, n), make([]float64, n), make([]int, n)
@@ -183,7 +252,7 @@ func (s *sample) groups(c *codes) (groups []codeGroup, groupOf []int) {
 		sizes[i], peaks[i], order[i] = norm64(x), largest(x), i
 	}
 	slices.SortFunc(order, func(i, k int) int { return cmp.Compare(peaks[i], peaks[k]) })
-	count := max(1, min(n/least, f.N/(groupPanels*f.nr)))
+	count := s.groupCount()
 	groups, groupOf = make([]codeGroup, count), make([]int, n)
 	for at, i := range order {
 		groupOf[i] = at * count / n

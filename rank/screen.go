@@ -8,7 +8,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// Screen is the arithmetic of the first stage of dot products. It affects speed, never a rank.
+// Screen is the arithmetic of the first stage of dot products and L1 distances. It affects speed,
+// never a rank.
 type Screen uint8
 
 const (
@@ -28,9 +29,11 @@ const (
 // String returns "auto", "float32", "int8" or "int16", or "float64" for a ranking among Negatives.
 func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16", "float64"}[s] }
 
-// Fits reports whether Options may request the screen for a comparison. Only dot products offer a
-// choice.
-func (s Screen) Fits(c kernel.Comparison) bool { return s == AutoScreen || c == kernel.Dot }
+// Fits reports whether Options may request the screen for a comparison. Only dot products and L1
+// distances offer a choice, and Int16Screen is for dot products only.
+func (s Screen) Fits(c kernel.Comparison) bool {
+	return s == AutoScreen || c == kernel.Dot || c == kernel.L1 && s != Int16Screen
+}
 
 // screen is the first stage for the candidates of a slice, in one format. It packs candidates and
 // queries, and bounds the errors of a panel's scores.
@@ -50,7 +53,7 @@ type screen interface {
 	margins(q *packedQueries, v *engine.Vectors, row, group int) margins
 }
 
-// codedScreen is a screen of codes.
+// codedScreen is a screen of codes for dot products.
 type codedScreen interface {
 	screen
 	common() *codes
@@ -72,13 +75,17 @@ type packedQueries struct {
 	strips []uint32 // [row/MR][terms][MR]
 	ids    []int32  // 0, 1, 2, …
 	codedQueries
+	distanceQueries
 }
 
 // codeFormats lists the formats of codes that may be used for a tower, most precise first.
 func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
-	for _, c := range codeFormats {
-		if t.Compare == kernel.Dot && c.fits(t.Phi) && (s == c.screen || s == AutoScreen && b.Features.Has(c.feature)) {
-			list = append(list, c)
+	for _, formats := range [][]*codeFormat{codeFormats, distanceFormats} {
+		for _, c := range formats {
+			asked := s == c.screen || s == AutoScreen && b.Features.Has(c.feature)
+			if asked && t.Compare == c.compare && c.fits(t.Phi) {
+				list = append(list, c)
+			}
 		}
 	}
 	return list

@@ -21,7 +21,7 @@ import (
 // pairs undecided, and far too expensive if they leave any.
 func eager() costs {
 	c := costs{fine: pairCosts{1e6, 0}, rescored: pairCosts{1e6, 0}, most: math.Inf(1)}
-	c.screens[Float32Screen].pair.pair = 1
+	c.screens[Float32Screen].pair.pair, c.distances[Float32Screen].pair.pair = 1, 1
 	return c
 }
 
@@ -33,9 +33,9 @@ func TestScreenChanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 21))
 	g := ranktest.Graph(rng, 150, 12, 600, 60, 1200)
 	index, test := kg.NewIndex(g), g.Splits[kg.Test]
-	models := []string{"distmult", "mquine"}
+	models := []string{"distmult", "transe-l1", "mquine"}
 	if testing.Short() {
-		models = models[:1]
+		models = models[:2]
 	}
 	for _, name := range models {
 		kind := ranktest.VectorKinds[2] // few distinct rows
@@ -45,7 +45,7 @@ func TestScreenChanges(t *testing.T) {
 		m := ranktest.Model(t, name, 5, g, 3, kind)
 		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[len(backends)-1]).Reference)
 		for _, b := range backends {
-			if !b.Features.Has(kernel.FeatureVNNI) {
+			if len(AutoScreen.codeFormats(m.Tower(kg.Tail), b)) == 0 {
 				continue // always in float32
 			}
 			for _, o := range []Options{
@@ -142,6 +142,7 @@ func TestLeftoversOfSample(t *testing.T) {
 		{"distmult", 64, ranktest.VectorKinds[0]},
 		{"complex", 100, ranktest.VectorKinds[0]},
 		{"mquine", 12, ranktest.MatrixKinds[0]},
+		{"transe-l1", 64, ranktest.VectorKinds[0]},
 		{"distmult", 64, ranktest.Kind{Name: "spread", Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
 			for i := range ts[0] { // the first entries decide most pairs
 				ts[0][i] = float32(rng.NormFloat64() * 100 / (1 + float64(i%64)*float64(i%64)))
@@ -153,6 +154,9 @@ func TestLeftoversOfSample(t *testing.T) {
 		for _, asked := range []Screen{Int8Screen, Int16Screen} {
 			if asked == Int16Screen && !b.Features.Has(kernel.FeatureAMX) {
 				continue // the portable kernels take a minute
+			}
+			if !asked.Fits(m.Tower(kg.Tail).Compare) {
+				continue
 			}
 			ranks, err := newRanks(m, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, 1)
 			require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 
 // This file generates the kernels that score one query against single candidates. PairDot, PairL1,
 // PairNorm, PairPhase and PairGroupNorm (groups.go) compute in float64, for AVX512 and AVX2.
-// PairInt8AVX512VNNI is their counterpart for one-byte codes.
+// PairInt8AVX512VNNI and PairInt16L1 (codes_l1.go) are their counterparts for codes.
 
 const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 from the float32 entries:
 
@@ -71,6 +71,7 @@ func pairs(c *build.Context) {
 	pairGroupNorm(c, "AVX512", 8)
 	pairGroupNorm(c, "AVX2", 4)
 	pairInt8(c)
+	eachSet(c, pairInt16L1)
 }
 
 const pairInt8Doc = `%[1]s computes the dot products of one row of signed bytes with listed rows of unsigned bytes:
@@ -108,21 +109,11 @@ func pairInt8(c *build.Context) {
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
-	c.Comment("Add the chains, then the halves of the lanes, four times")
+	c.Comment("Add the chains, then the halves of the lanes")
 	c.VPADDD(accs[1], accs[0], accs[0])
 	c.VPADDD(accs[3], accs[2], accs[2])
 	c.VPADDD(accs[2], accs[0], accs[0])
-	acc := accs[0]
-	y, s, hi := c.YMM(), acc.AsX(), c.XMM()
-	c.VEXTRACTI64X4(operand.Imm(1), acc, y)
-	c.VPADDD(y, acc.AsY(), acc.AsY())
-	c.VEXTRACTI128(operand.Imm(1), acc.AsY(), hi)
-	c.VPADDD(hi, s, s)
-	c.VPSHUFD(operand.Imm(0x4e), s, hi)
-	c.VPADDD(hi, s, s)
-	c.VPSHUFD(operand.Imm(0xb1), s, hi)
-	c.VPADDD(hi, s, s)
-	c.VMOVD(s, operand.Mem{Base: r.out})
+	storeSum(c, accs[0], lanes, r)
 	c.ADDQ(operand.Imm(4), r.ids)
 	c.ADDQ(operand.Imm(4), r.out)
 	c.DECQ(r.count)

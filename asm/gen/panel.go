@@ -11,9 +11,9 @@ import (
 )
 
 // This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel,
-// NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go) and, described in regions.go, BoxEPanel
-// and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
-// Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
+// NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go), Int8L1Panel (codes_l1.go) and, described
+// in regions.go, BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16),
+// and Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
 
 // These are predicates of VCMPPS.
 const (
@@ -58,6 +58,8 @@ type comparison struct {
 	// embedded reports whether AVX-512 kernels broadcast the entries of ψ in the arithmetic
 	// instructions (entry).
 	embedded bool
+	// units reports whether coordinates are units of eight one-byte codes (scoreUnits).
+	units bool
 }
 
 // severalSums describes a score that combines several sums.
@@ -124,7 +126,7 @@ func panels(c *build.Context, args panelArgs) {
 	tinyData(c)
 	regionData(c)
 	panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, int8Comparison, args, int8Comparison.rows512, 3}.emit()
-	for _, k := range comparisons {
+	for _, k := range append(slices.Clone(comparisons), int8L1Comparison) {
 		panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
 		panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
 	}
@@ -337,8 +339,11 @@ func (c panel) emit() {
 		c.skipInactive(at)
 	}
 	score := c.score
-	if c.group == anyGroup {
+	switch {
+	case c.group == anyGroup:
 		score = c.scoreGroups
+	case c.units:
+		score = c.scoreUnits
 	}
 	acc := score(at)
 	if c.falling {

@@ -9,8 +9,8 @@ import (
 )
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
-// NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak and GroupNormPeak (groups.go) do the
-// arithmetic of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other
+// NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go) and Int8L1Peak
+// (codes_l1.go) do the arithmetic of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other
 // kernels. Each exists for AVX512 and AVX2; Int8Peak also exists for AVX512VNNI.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
@@ -29,6 +29,7 @@ func peaks(c *build.Context) {
 		eachSet(c, k.emitPeak)
 	}
 	eachSet(c, groupNormPeak)
+	eachSet(c, int8L1Peak)
 	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
 		k.emit(c, "AVX512", 64, c.ZMM)
 		k.emit(c, "AVX2", 32, c.YMM)

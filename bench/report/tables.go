@@ -138,6 +138,7 @@ var ceilingNames = map[string]string{
 	"fma64":          "float64 multiply-add, fused",
 	"muladd64":       "float64 multiply, then add",
 	"int8":           "int8 multiply-add",
+	"int8-l1":        "L1 distance, int8",
 	"int8-tiles":     "int8 multiply-add, AMX",
 	"bfloat16-tiles": "bfloat16 multiply-add, AMX",
 	"read-l1":        "reading the L1 cache",

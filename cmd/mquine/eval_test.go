@@ -67,9 +67,9 @@ func TestEvalScreens(t *testing.T) {
 		require.Equal(t, first, string(ranks), screen)
 	}
 	succeed(t, "init", "--model", "transe-l1", "--dim", "6", "--data", w.data, "--out", w.path("transe"))
-	mquine(t, "eval", w.path("transe"), "--data", w.data, "--screen", "int8").
+	mquine(t, "eval", w.path("transe"), "--data", w.data, "--screen", "int16").
 		requireSentence(t, exitFailed,
-			"--screen int8 is for dot products, but model transe-l1 uses comparison l1: leave out --screen")
+			"--screen int16 is for dot products, but model transe-l1 uses comparison l1: leave out --screen")
 }
 
 // TestEvalFixture compares the ranks with the ranks that an independent program computed in

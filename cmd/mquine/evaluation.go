@@ -185,8 +185,12 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	}
 	m := t.model
 	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
-		return nil, fmt.Errorf("--screen %s is for dot products, but model %s uses comparison %s: leave out --screen",
-			e.screen, m.Config().Model, compare)
+		kinds := "dot products and L1 distances"
+		if e.screen == rank.Int16Screen {
+			kinds = "dot products"
+		}
+		return nil, fmt.Errorf("--screen %s is for %s, but model %s uses comparison %s: leave out --screen",
+			e.screen, kinds, m.Config().Model, compare)
 	}
 	return t, t.prepare(ctx, e.wantsJSON())
 }

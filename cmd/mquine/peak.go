@@ -70,8 +70,8 @@ func (c *peakRates) print(w io.Writer, r *metrics.Report) error {
 		}
 	}
 	if c.compare != kernel.Dot {
-		line += fmt.Sprintf("\nCeiling of comparison %v: %.1f·10⁹ terms/s. The ranking reached %.1f%% of it.",
-			c.compare, r.GtermsAll, 100*r.ComparisonShare)
+		const format = "\nCeiling of comparison %v in float32: %.1f·10⁹ terms/s. The ranking reached %.1f%% of it."
+		line += fmt.Sprintf(format, c.compare, r.GtermsAll, 100*r.ComparisonShare)
 	}
 	_, err := fmt.Fprintln(w, line)
 	return err

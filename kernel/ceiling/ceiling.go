@@ -110,6 +110,13 @@ func Int8(b *kernel.Backend) Ceiling {
 	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8, operandsInt8)}
 }
 
+// Int8L1 returns the ceiling of L1 distances of unsigned bytes (kernel.Backend.Int8L1Panels), with two
+// operations per pair of bytes: the distance and its addition to a sum.
+func Int8L1(b *kernel.Backend) Ceiling {
+	l := loopsOf(b)
+	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8L1, operandsInt8)}
+}
+
 // Int8Tiles returns the ceiling of dot products of signed bytes on AMX tiles, summed in int32, with
 // two operations per product. The backend must have FeatureAMX.
 func Int8Tiles(b *kernel.Backend) Ceiling {
@@ -129,8 +136,8 @@ const tileOperations = 6 * 2 * 16 * 16 * 64
 // loops holds a backend's loops that do not belong to a comparison. int8Tiles is nil without
 // FeatureAMX, and bfloat16Tiles is nil without FeatureBF16.
 type loops struct {
-	fma64, mulAdd64                func(rounds int, x *float64)
-	int8, int8Tiles, bfloat16Tiles func(rounds int, x *byte)
+	fma64, mulAdd64                        func(rounds int, x *float64)
+	int8, int8L1, int8Tiles, bfloat16Tiles func(rounds int, x *byte)
 	// sums is the number of 32-bit sums that a round updates. A round of a 64-bit loop updates half
 	// as many.
 	sums int
@@ -189,6 +196,18 @@ var genericLoops = loops{
 			for i := range sums {
 				for j := 4 * i; j < 4*i+4; j++ {
 					sums[i] += int32(xs[j]) * int32(int8(xs[4*genericSums+j]))
+				}
+			}
+		}
+		runtime.KeepAlive(sums)
+	},
+	int8L1: func(n int, x *byte) {
+		xs, sums := (*[8 * genericSums]byte)(unsafe.Pointer(x)), [genericSums]int32{}
+		for range n {
+			for i := range sums {
+				for j := 4 * i; j < 4*i+4; j++ {
+					d := int32(xs[j]) - int32(xs[4*genericSums+j])
+					sums[i] += max(d, -d)
 				}
 			}
 		}

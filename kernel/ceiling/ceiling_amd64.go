@@ -12,12 +12,14 @@ func loopsOf(b *kernel.Backend) loops {
 	case kernel.AVX2:
 		return loops{
 			fma64: asm.FMA64PeakAVX2, mulAdd64: asm.MulAdd64PeakAVX2, int8: asm.Int8PeakAVX2,
-			sums: 12 * 8, read: asm.SumWordsAVX2,
+			int8L1: asm.Int8L1PeakAVX2,
+			sums:   12 * 8, read: asm.SumWordsAVX2,
 		}
 	case kernel.AVX512:
 		l := loops{
 			fma64: asm.FMA64PeakAVX512, mulAdd64: asm.MulAdd64PeakAVX512, int8: asm.Int8PeakAVX512,
-			sums: 12 * 16, read: asm.SumWordsAVX512,
+			int8L1: asm.Int8L1PeakAVX512,
+			sums:   12 * 16, read: asm.SumWordsAVX512,
 		}
 		if b.Features.Has(kernel.FeatureVNNI) {
 			l.int8 = asm.Int8PeakAVX512VNNI

@@ -183,3 +183,16 @@ func TwinInt16(q, e []uint32) float32 {
 	part := float32(float32(fine) * float32(1.0/254)) // the conversion prevents fusing
 	return float32(coarse) + part
 }
+
+// TwinInt8L1 returns the score of q and e, which are words of four codes. It equals the score of
+// Int8L1Panels bit for bit.
+func TwinInt8L1(q, e []uint32) float32 {
+	sum := 0
+	for t := range q {
+		for shift := 0; shift < 32; shift += 8 {
+			x, y := int(uint8(q[t]>>shift)), int(uint8(e[t]>>shift))
+			sum += max(x-y, y-x)
+		}
+	}
+	return 0 - float32(sum) // 0, not −0
+}
