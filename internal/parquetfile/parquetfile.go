@@ -26,7 +26,7 @@ const rowGroup = 1 << 20
 // There is no header. Call Close at the end.
 type Writer struct {
 	columns []Column
-	out     *parquet.Writer
+	out     *parquet.GenericWriter[any]
 	rest    []byte // the beginning of a line that is not complete
 	rows    []parquet.Row
 }
@@ -48,7 +48,7 @@ func NewWriter(w io.Writer, columns []Column) *Writer {
 		}
 	}
 	schema := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Elem().Interface())
-	out := parquet.NewWriter(w, schema, parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(rowGroup),
+	out := parquet.NewGenericWriter[any](w, schema, parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(rowGroup),
 		parquet.CreatedBy("mquine", "", ""))
 	return &Writer{columns: columns, out: out}
 }
