@@ -48,8 +48,8 @@ func NewWriter(w io.Writer, columns []Column) *Writer {
 		}
 	}
 	schema := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Elem().Interface())
-	out := parquet.NewGenericWriter[any](w, schema, parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(rowGroup),
-		parquet.CreatedBy("mquine", "", ""))
+	out := parquet.NewGenericWriter[any](w, schema, parquet.Compression(&zstd.Codec{}),
+		parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("mquine", "", ""))
 	return &Writer{columns: columns, out: out}
 }
 
