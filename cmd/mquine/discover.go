@@ -200,11 +200,17 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 		f.complete = true
 	}
 	if d.out == "" {
-		return cmp.Or(d.printed.print(cmd, f.in(ctx)), f.err)
+		if err := d.printed.print(cmd, f.in(ctx)); err != nil {
+			return err
+		}
+		return f.err // which the printed rows have set
 	}
 	_, rows := f.in(ctx).records()
 	err := d.writeLines(f, func(w io.Writer) error {
-		return cmp.Or(text.WriteRows(w, rows), f.err)
+		if err := text.WriteRows(w, rows); err != nil {
+			return err
+		}
+		return f.err // which the rows have set
 	})
 	if err == nil && d.jsonFile != "" {
 		err = writeJSON(cmd, d.jsonFile, f)

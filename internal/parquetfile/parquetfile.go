@@ -19,8 +19,12 @@ type Column struct {
 	Type reflect.Kind
 }
 
-// rowGroup is the number of rows in a row group. A row group is in memory until it is complete.
-const rowGroup = 1 << 20
+const (
+	// rowGroup is the number of rows in a row group. Its columns are in memory until it is complete.
+	rowGroup = 1 << 20
+	// mostRows bounds the number of converted rows that a Writer holds.
+	mostRows = 4096
+)
 
 // Writer converts tab-separated lines to a Parquet file. Each line has one field for each column.
 // There is no header. Call Close at the end.
@@ -67,6 +71,11 @@ func (w *Writer) Write(data []byte) (int, error) {
 		}
 		if err := w.add(line); err != nil {
 			return 0, err
+		}
+		if len(w.rows) == mostRows {
+			if err := w.flush(); err != nil {
+				return 0, err
+			}
 		}
 		w.rest, data = w.rest[:0], rest
 	}
