@@ -16,19 +16,19 @@ type Sample struct {
 	Negatives
 	// Filter is the filter under which the candidates were drawn. It removes none of them.
 	Filter Filter
-	// Population[side][i] is the number of candidates from which Negatives[side][i] was drawn: the
-	// entities that the filter leaves, without the target.
+	// Population[side][i] is the number of candidates from which Negatives[side][i] was drawn: those
+	// that the filter leaves, without the target.
 	Population [2][]int32
 }
 
 // Draw draws n candidates without replacement for each query of the triples on the given sides. It
-// draws them from the entities that the filter leaves for the query, without the target, and takes
-// all of these entities if there are at most n. Every query has a separate random stream, so the
-// result does not depend on the number of threads. entities is the number of entities, and x is the
-// index of the data set.
+// draws them from the candidates that the filter leaves for the query, without the target, and takes
+// all of these if there are at most n. Every query has a separate random stream, so the result does
+// not depend on the number of threads. x is the index of the data set, entities the number of
+// entities, and among the candidates, or nil if they are all entities.
 func Draw(
-	ctx context.Context, x *kg.Index, triples []kg.Triple, sides []kg.Side, f Filter, entities, n int, seed uint64,
-	threads int,
+	ctx context.Context, x *kg.Index, triples []kg.Triple, sides []kg.Side, among *Candidates, f Filter,
+	entities, n int, seed uint64, threads int,
 ) (*Sample, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("rank: cannot draw %d candidates: draw at least 1", n)
@@ -43,8 +43,19 @@ func Draw(
 				// A stream has the number 2i for tails and 2i + 1 for heads.
 				stream := rand.NewPCG(seed, uint64(2*i)+uint64(side))
 				excluded := exclude(x.Answers(q), answer, f)
-				s.Population[side][i] = int32(entities - len(excluded))
-				s.Negatives[side][i] = draw(rand.New(stream), excluded, entities, n)
+				list, all := among.Of(q)
+				if all {
+					s.Population[side][i] = int32(entities - len(excluded))
+					s.Negatives[side][i] = draw(rand.New(stream), excluded, entities, n)
+					continue
+				}
+				excluded = positions(list, excluded)
+				s.Population[side][i] = int32(len(list) - len(excluded))
+				drawn := draw(rand.New(stream), excluded, len(list), n)
+				for k, at := range drawn {
+					drawn[k] = list[at]
+				}
+				s.Negatives[side][i] = drawn
 			}
 		})
 		if err != nil {
@@ -64,6 +75,18 @@ func exclude(known kg.Answers, target int32, f Filter) []int32 {
 	}
 	slices.Sort(excluded)
 	return excluded
+}
+
+// positions returns the positions in list of those entities that are in list. Both slices must be in
+// ascending order. The result overwrites entities.
+func positions(list, entities []int32) []int32 {
+	at := entities[:0]
+	for _, e := range entities {
+		if i, found := slices.BinarySearch(list, e); found {
+			at = append(at, int32(i))
+		}
+	}
+	return at
 }
 
 // draw draws n of the entities that are not excluded, or all of them if there are at most n, and

@@ -36,16 +36,19 @@ func TestDraw(t *testing.T) {
 }
 
 // TestSample checks that the mean rank estimated from a sample is right on average, and that the
-// mean reciprocal rank is too high on average. A sample of all candidates must give the exact
-// ranks.
+// mean reciprocal rank is too high on average, among all entities and among restricted candidates. A
+// sample of all candidates must give the exact ranks.
 func TestSample(t *testing.T) {
 	const entities, seeds = 60, 150
 	g := ranktest.Graph(rand.New(rand.NewPCG(50, 1)), entities, 3, 300, 10, 30)
 	index, test := kg.NewIndex(g), g.Splits[kg.Test]
 	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2]) // small integers: with ties
 	sides := []kg.Side{kg.Head, kg.Tail}
-	full, err := Run(t.Context(), m, index, test, Options{Sides: sides})
-	require.NoError(t, err)
+	// The tails of relation 0 keep all entities. Some targets are not candidates.
+	restricted := NewCandidates(3)
+	restricted.Observe(g, kg.Head)
+	restricted.Restrict(kg.Tail, 1, []int32{0, 3, 5, 8, 13, 21, 22, 23, 30, 34, 44, 55, 59})
+	restricted.Restrict(kg.Tail, 2, []int32{2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26})
 	means := func(ranks []Rank, f Filter) (mr, mrr float64) {
 		for i := range ranks {
 			rank := Realistic.Rank(&ranks[i], f)
@@ -53,40 +56,46 @@ func TestSample(t *testing.T) {
 		}
 		return mr, mrr
 	}
-	for f := range NumFilters {
-		all, err := Draw(t.Context(), index, test, sides, f, entities, entities, 1, 1)
+	for _, among := range []*Candidates{nil, restricted} {
+		full, err := Run(t.Context(), m, index, test, Options{Sides: sides, Among: among})
 		require.NoError(t, err)
-		r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &all.Negatives})
-		require.NoError(t, err)
-		all.Scale(r.Ranks)
-		for i := range r.Ranks {
-			require.Equal(t, Realistic.Rank(&full.Ranks[i], f), Realistic.Rank(&r.Ranks[i], f))
-			require.Equal(t, full.Ranks[i].Candidates[f], r.Ranks[i].Candidates[f])
-		}
+		for f := range NumFilters {
+			all, err := Draw(t.Context(), index, test, sides, among, f, entities, entities, 1, 1)
+			require.NoError(t, err)
+			r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &all.Negatives})
+			require.NoError(t, err)
+			all.Scale(r.Ranks)
+			for i := range r.Ranks {
+				require.Equal(t, Realistic.Rank(&full.Ranks[i], f), Realistic.Rank(&r.Ranks[i], f))
+				if among.Has(r.Ranks[i].Triple.Query(r.Ranks[i].Side)) {
+					require.Equal(t, full.Ranks[i].Candidates[f], r.Ranks[i].Candidates[f])
+				}
+			}
 
-		wantMR, wantMRR := means(full.Ranks, f)
-		var sum, squares, reciprocal float64
-		for seed := range uint64(seeds) {
-			s, err := Draw(t.Context(), index, test, sides, f, entities, 7, seed, 1+int(seed)%3)
-			require.NoError(t, err)
-			again, err := Draw(t.Context(), index, test, sides, f, entities, 7, seed, 2)
-			require.NoError(t, err)
-			require.Equal(t, s, again)
-			r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &s.Negatives})
-			require.NoError(t, err)
-			s.Scale(r.Ranks)
-			mr, mrr := means(r.Ranks, f)
-			sum, squares, reciprocal = sum+mr, squares+mr*mr, reciprocal+mrr
+			wantMR, wantMRR := means(full.Ranks, f)
+			var sum, squares, reciprocal float64
+			for seed := range uint64(seeds) {
+				s, err := Draw(t.Context(), index, test, sides, among, f, entities, 7, seed, 1+int(seed)%3)
+				require.NoError(t, err)
+				again, err := Draw(t.Context(), index, test, sides, among, f, entities, 7, seed, 2)
+				require.NoError(t, err)
+				require.Equal(t, s, again)
+				r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &s.Negatives})
+				require.NoError(t, err)
+				s.Scale(r.Ranks)
+				mr, mrr := means(r.Ranks, f)
+				sum, squares, reciprocal = sum+mr, squares+mr*mr, reciprocal+mrr
+			}
+			mean := sum / seeds
+			deviation := math.Sqrt((squares/seeds - mean*mean) / seeds) // standard error of the mean
+			assert.InDelta(t, wantMR, mean, 4*deviation, "filter %v", f)
+			assert.Less(t, deviation, 0.02*wantMR, "the test is sharp")
+			assert.Greater(t, reciprocal/seeds, wantMRR+0.01, "filter %v", f)
 		}
-		mean := sum / seeds
-		deviation := math.Sqrt((squares/seeds - mean*mean) / seeds) // standard error of the mean
-		assert.InDelta(t, wantMR, mean, 4*deviation, "filter %v", f)
-		assert.Less(t, deviation, 0.02*wantMR, "the test is sharp")
-		assert.Greater(t, reciprocal/seeds, wantMRR+0.01, "filter %v", f)
 	}
 
 	// A sample contains neither known answers nor the target.
-	s, err := Draw(t.Context(), index, test, sides, All, entities, 20, 3, 2)
+	s, err := Draw(t.Context(), index, test, sides, nil, All, entities, 20, 3, 2)
 	require.NoError(t, err)
 	for i, triple := range test {
 		q, answer := triple.Query(kg.Head)
@@ -97,6 +106,6 @@ func TestSample(t *testing.T) {
 		}
 		assert.True(t, slices.IsSorted(list))
 	}
-	_, err = Draw(t.Context(), index, test, sides, All, entities, 0, 3, 2)
+	_, err = Draw(t.Context(), index, test, sides, nil, All, entities, 0, 3, 2)
 	assert.ErrorContains(t, err, "cannot draw 0 candidates")
 }

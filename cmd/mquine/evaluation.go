@@ -87,7 +87,9 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err := e.sample.draw(ctx, e, t); err != nil {
 		return err
 	}
-	options.Negatives = t.negatives
+	if options.Negatives = t.negatives; t.drawn != nil {
+		options.Among = nil // the sample is drawn from these candidates
+	}
 	r, err := e.rank(ctx, log, meter, t, options)
 	if err != nil {
 		return err
@@ -251,10 +253,10 @@ func (e *evaluation) rank(
 	if err := t.verify(ctx); err != nil {
 		return nil, err
 	}
-	t.leaveOut(ranking)
 	if t.drawn != nil {
 		t.drawn.Scale(ranking.Ranks)
 	}
+	t.leaveOut(ranking)
 	return &ranked{ranking, options, c}, c.measure()
 }
 

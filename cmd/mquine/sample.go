@@ -12,9 +12,9 @@ import (
 )
 
 // sampleHelp describes the flags of sample.
-const sampleHelp = `--sample estimates the metrics from N candidates, drawn for each query among the
-entities that the filter leaves (by default, the filter is all). A note says
-which metrics are biased. An exact ranking is often faster.
+const sampleHelp = `--sample estimates the metrics from N candidates, drawn for each query among
+those that the filter leaves (by default, the filter is all). A note says which
+metrics are biased. An exact ranking is often faster.
 `
 
 // sample holds the flags that draw candidates.
@@ -45,7 +45,7 @@ func (e *evaluation) checkSample(seeded bool) error {
 		given bool
 		name  string
 	}{
-		{e.negatives.given(), "a list of negatives"}, {e.restriction.given(), "a restriction of the candidates"},
+		{e.negatives.given(), "a list of negatives"},
 		{e.named(), "--protocol " + e.protocol}, {e.ranksFile != "", "--ranks"},
 		{e.ties == rank.Rounded, "--ties rounded"}, {e.allTies, "--all-ties"},
 		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
@@ -58,17 +58,27 @@ func (e *evaluation) checkSample(seeded bool) error {
 	return nil
 }
 
-// draw draws the candidates for the queries of a task.
+// draw draws candidates for the queries of a task, from t.among.
 func (s *sample) draw(ctx context.Context, e *evaluation, t *task) (err error) {
 	if s.n == 0 {
 		return nil
 	}
-	entities := t.model.Config().Entities
-	t.drawn, err = rank.Draw(ctx, t.index, t.triples, e.sides.List(), e.filters[0], entities, s.n, s.seed, e.threads)
+	entities, filter := t.model.Config().Entities, e.filters[0]
+	sides := e.sides.List()
+	t.drawn, err = rank.Draw(ctx, t.index, t.triples, sides, t.among, filter, entities, s.n, s.seed, e.threads)
 	if err != nil {
 		return err
 	}
 	t.negatives = &t.drawn.Negatives
-	t.restrictions = &metrics.Restrictions{Sample: &metrics.Sample{Candidates: min(s.n, entities-1), Seed: s.seed}}
+	if t.restrictions == nil {
+		t.restrictions = new(metrics.Restrictions)
+	}
+	most := 0
+	for _, side := range sides {
+		for _, list := range t.negatives[side] {
+			most = max(most, len(list))
+		}
+	}
+	t.restrictions.Sample = &metrics.Sample{Candidates: most, Seed: s.seed}
 	return nil
 }

@@ -48,15 +48,22 @@ func TestSample(t *testing.T) {
 	assert.NotEmpty(t, exact)
 	assert.Equal(t, exact, lastRow(append(eval, "--sample", "60")...))
 
+	// A sample of all observed candidates gives the exact figures among them.
+	observed := append(eval, "--candidates", "observed", "--skip-excluded")
+	exact = lastRow(append(observed, "--filter", "all")...)
+	assert.NotEmpty(t, exact)
+	assert.Equal(t, exact, lastRow(append(observed, "--sample", "60")...))
+	assert.Contains(t, flat(succeed(t, append(observed, "--sample", "9")...).stdout),
+		"candidates observed with the relation, estimated from 9 drawn for each query (seed 0)")
+
 	for want, flags := range map[string][]string{
-		"--seed applies to --sample":                            {"--seed", "1"},
-		"--sample draws candidates under one filter":            {"--sample", "9", "--filter", "none,all"},
-		"--ranks does not apply to the estimates":               {"--sample", "9", "--ranks", "-"},
-		"--protocol kbc does not apply to the estimates":        {"--sample", "9", "--protocol", "kbc"},
-		"--ties rounded does not apply to the estimates":        {"--sample", "9", "--ties", "rounded"},
-		"--sample does not apply to --side relation":            {"--sample", "9", "--side", "relation"},
-		"must be a whole number of at least 1":                  {"--sample", "0"},
-		"a restriction of the candidates does not apply to the": {"--sample", "9", "--candidates", "observed"},
+		"--seed applies to --sample":                     {"--seed", "1"},
+		"--sample draws candidates under one filter":     {"--sample", "9", "--filter", "none,all"},
+		"--ranks does not apply to the estimates":        {"--sample", "9", "--ranks", "-"},
+		"--protocol kbc does not apply to the estimates": {"--sample", "9", "--protocol", "kbc"},
+		"--ties rounded does not apply to the estimates": {"--sample", "9", "--ties", "rounded"},
+		"--sample does not apply to --side relation":     {"--sample", "9", "--side", "relation"},
+		"must be a whole number of at least 1":           {"--sample", "0"},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitUsage, want)
 	}
