@@ -137,10 +137,13 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
-	if form := m.Training().Relations; c.RelationWeight > 0 { // see relationStep
-		rows := s.relations * tables[1].width / form.Width
-		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width)+stride(rows))
-		gradients += float64(rows * stride(form.Width))
+	if form := towers.Relations; c.RelationWeight > 0 || c.DuraPair > 0 { // see relationStep
+		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width))
+		if c.RelationWeight > 0 {
+			rows := s.relations * tables[1].width / form.Width
+			features += n.queries * float64(stride(rows))
+			gradients += float64(rows * stride(form.Width))
+		}
 	}
 	scores := n.scores
 	if r := towers.Region; r != nil && n.denseRows > 0 {

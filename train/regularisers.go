@@ -10,15 +10,18 @@ import (
 // times the sum of the penalties over the B positives of the batch.
 type regulariser struct {
 	lambda float64
-	warmup int     // epochs of linear warm-up of lambda
-	factor float64 // λ_reg/B of the step; 0 without a regulariser
+	// products is the weight of the queries' penalties, and pair the weight of the third pair of dura
+	// (see relationStep). The weight of other penalties is 1.
+	products, pair float64
+	warmup         int     // epochs of linear warm-up of lambda
+	factor         float64 // λ_reg/B of the step; 0 without a regulariser
 	// entities and relations hold how many times each entity and each relation occurs in the positives.
 	entities, relations []int32
 }
 
 func newRegulariser(c *recipe.Recipe, entities, relations int) *regulariser {
 	r := &regulariser{
-		lambda: c.LambdaReg, warmup: c.RegWarmup,
+		lambda: c.LambdaReg, products: c.DuraProducts, pair: c.DuraPair, warmup: c.RegWarmup,
 		entities: make([]int32, entities), relations: make([]int32, relations),
 	}
 	if c.Regulariser == model.NoPenalty {
@@ -46,6 +49,9 @@ func (r *regulariser) end(positives []kg.Triple) {
 		r.entities[t.Head], r.entities[t.Tail], r.relations[t.Relation] = 0, 0, 0
 	}
 }
+
+// ofQuery returns the weight of the penalty on a query, which counts the given number of times.
+func (r *regulariser) ofQuery(count float64) float64 { return r.factor * r.products * count }
 
 // ofEntity returns the weight of the penalty on an entity.
 func (r *regulariser) ofEntity(e int32) float64 { return r.factor * float64(r.entities[e]) }

@@ -27,7 +27,8 @@ type stepper struct {
 	relations, globals []parameterTable
 	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep
-	// relationStep predicts relations. It is nil unless the recipe asks for relation prediction.
+	// relationStep computes the terms of the loss that contain the vectors ρ of triples. It is nil if
+	// the loss has no such terms.
 	relationStep *relationStep
 	backend      *linalg.Backend
 	pool         *pool // all threads
@@ -115,7 +116,7 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.findRowRuns(w)
 	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationWidth(s.tables))
 	if s.relationStep != nil {
-		s.relationStep.begin(w, s.known, s.tables[0].width)
+		s.relationStep.begin(w, s.known, s.tables[0].width, s.regulariser.pair > 0)
 	}
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
@@ -187,7 +188,7 @@ func (s *stepper) findUsed(w *workload) {
 		s.keys = append(s.keys, r.relation)
 	}
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
-	if s.relationStep != nil { // every relation is a candidate
+	if s.relationStep.predicts() { // every relation is a candidate
 		s.used.relations = s.used.relations[:0]
 		for r := range s.tables[1].rows() {
 			s.used.relations = append(s.used.relations, int32(r))
@@ -217,7 +218,7 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
 	}
 	if s.relationStep != nil {
-		stages = append(stages, func() error { return s.predictRelations(ctx) })
+		stages = append(stages, func() error { return s.scoreRelations(ctx) })
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
@@ -454,7 +455,7 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 			dPsi := s.completeDPsi(c, p, w, q, dense)
 			dPenalty := 0.0
 			if q < w.main {
-				dPenalty = s.regulariser.factor * w.penaltyCounts[q]
+				dPenalty = s.regulariser.ofQuery(w.penaltyCounts[q])
 			}
 			dAnchor := s.dAnchor(q)
 			c.worker.QueryGradient(dAnchor, dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalty)
@@ -583,11 +584,14 @@ func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) 
 	for _, i := range s.byRelation.of(int(r)) {
 		s.backend.Axpy(gradient, 1, s.dRelations[int(i)*n:(int(i)+1)*n])
 	}
-	if s.relationStep != nil {
+	if s.relationStep.predicts() {
 		s.relationStep.addRelation(gradient, s.backend, r)
 	}
 	if weight := s.regulariser.ofRelation(r); weight != 0 {
 		penalty = c.worker.RelationPenalty(gradient, r, weight)
+		if s.regulariser.pair > 0 {
+			penalty += s.relationStep.pairPenalty(gradient, s.backend, r, weight*s.regulariser.pair)
+		}
 	}
 	return penalty
 }
@@ -598,7 +602,12 @@ func (s *stepper) penalty(w *workload) (sum float64) {
 		sum += p
 	}
 	for q, p := range s.queryPenalties[:w.main] {
-		sum += p * s.regulariser.factor * w.penaltyCounts[q]
+		sum += p * s.regulariser.factor * s.regulariser.products * w.penaltyCounts[q]
+	}
+	if s.relationStep != nil {
+		for _, p := range s.relationStep.penalties {
+			sum += p
+		}
 	}
 	return sum
 }

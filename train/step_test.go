@@ -122,7 +122,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(w.queries[i], w.rows[w.pairRows[k]]))
 		}
 	}
-	return total + relationLoss(c, known, score, m.Config().Relations, w) + plainRegulariser(c, m, w)
+	return total + relationLoss(c, known, score, m.Config().Relations, w) + plainRegulariser(t, c, m, w)
 }
 
 // relationLoss computes the loss of relation prediction from its definition.
@@ -196,7 +196,7 @@ func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score 
 }
 
 // plainRegulariser computes the regulariser of the first epoch from the definitions.
-func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
+func plainRegulariser(t testing.TB, c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
 	tensors := m.Tensors()
 	if c.Regulariser == model.NoPenalty {
 		return 0
@@ -218,18 +218,57 @@ func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64
 			return 0, 2
 		}
 	}
-	for i, t := range w.positives {
+	for i, p := range w.positives {
 		tail, head := halves(i)
+		tail, head = c.DuraProducts*tail, c.DuraProducts*head
 		switch {
 		case c.Model == "mquine" || c.Model == "mquade":
-			sum += matrixPenalty(c, tensors, t, tail, head)
+			sum += matrixPenalty(c, tensors, p, tail, head)
 		case slices.ContainsFunc(parametersOf(m)[2:], isRow): // such as TransH, TransR and TransD
-			sum += rowPenalty(c, m, t)
+			sum += rowPenalty(c, m, p)
 		default:
-			sum += vectorPenalty(c, tensors, t, tail, head)
+			sum += vectorPenalty(c, tensors, p, tail, head)
 		}
 	}
+	if c.DuraPair > 0 {
+		sum += c.DuraPair * thirdPair(t, c, m, w.positives, halves)
+	}
 	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives))
+}
+
+// thirdPair is the sum over positives of dura's third pair, ‖r‖² + products·‖ρ‖². Entry k of ρ is the score
+// of the triple's entities with the relation e_k, because the score is linear in the relation.
+// The function halves returns twice the weights of ρ in the two directions of a positive.
+func thirdPair(
+	t testing.TB, c *recipe.Recipe, m model.Model, positives []kg.Triple, halves func(int) (tail, head float64),
+) (sum float64) {
+	config, width := m.Config(), m.(model.Trainable).Training().Relations.Width
+	config.Relations, config.Reciprocal = width, false
+	units := make([]float32, width*width)
+	for k := range width {
+		units[k*width+k] = 1
+	}
+	linear, err := model.New(config, [][]float32{m.Tensors()[0], units})
+	require.NoError(t, err)
+	score := scorer(t, linear, nil)
+	for i, p := range positives {
+		rows := relationRows(c, p.Relation)
+		for _, r := range rows {
+			for _, v := range m.Tensors()[1][int(r)*width:][:width] {
+				sum += float64(v) * float64(v) / float64(len(rows))
+			}
+		}
+		tail, head := halves(i)
+		for k := range int32(width) {
+			rho := score(kg.Query{Side: kg.Tail, Relation: k, Anchor: p.Head}, p.Tail)
+			inverse := rho
+			if c.Reciprocal {
+				inverse = score(kg.Query{Side: kg.Tail, Relation: k, Anchor: p.Tail}, p.Head)
+			}
+			sum += c.DuraProducts / 2 * (tail*rho*rho + head*inverse*inverse)
+		}
+	}
+	return sum
 }
 
 func isRow(p model.Parameter) bool { return p.Axis != model.Global }
@@ -511,6 +550,16 @@ var gradientTests = []struct {
 	}},
 	{"dura", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.Dura, 0.3 }},
 	{"dura, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.Dura, 0.9, 3 }},
+	{"dura, weighted products", func(c *recipe.Recipe) {
+		c.Regulariser, c.LambdaReg, c.DuraProducts = model.Dura, 0.3, 1.7
+	}},
+	{"dura, pair", func(c *recipe.Recipe) {
+		c.Regulariser, c.LambdaReg, c.DuraProducts, c.DuraPair = model.Dura, 0.3, 0.4, 1.3
+	}},
+	{"dura, pair, kvsall, relations, reciprocal", func(c *recipe.Recipe) {
+		c.Regulariser, c.LambdaReg, c.DuraProducts, c.DuraPair = model.Dura, 0.3, 3, 0.8
+		c.Negatives, c.RelationWeight, c.Reciprocal = recipe.KvsAll, 0.5, true
+	}},
 	{"n3", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.N3, 0.3 }},
 	{"n3, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.N3, 0.6, 2 }},
 	{"paper", func(c *recipe.Recipe) {
@@ -602,6 +651,10 @@ func TestGradients(t *testing.T) {
 				}
 				if !slices.Contains(m.Training().Penalties, c.Regulariser) {
 					require.ErrorContains(t, c.Check(), fmt.Sprintf("does not support %s", c.Regulariser))
+					continue
+				}
+				if c.DuraPair > 0 && c.RelationWeight == 0 && m.Training().Relations == nil {
+					require.ErrorContains(t, c.Check(), "dura_pair: the score of model "+name+" is not linear")
 					continue
 				}
 				if c.RelationWeight > 0 && m.Training().Relations == nil {

@@ -30,6 +30,11 @@ func (r *Recipe) Check() error {
 	case r.AnchorNegatives && r.Negatives != SharedNegatives:
 		return fmt.Errorf("anchor_negatives needs shared negatives, but negatives is %s: change one of them",
 			r.Negatives)
+	case r.DuraProducts != 1 && r.Regulariser != model.Dura:
+		return fmt.Errorf("dura_products needs regulariser dura, but regulariser is %s: change one of them",
+			r.Regulariser)
+	case r.DuraPair > 0 && r.Regulariser != model.Dura:
+		return fmt.Errorf("dura_pair needs regulariser dura, but regulariser is %s: change one of them", r.Regulariser)
 	case r.Regulariser == model.Dura && r.Distribution == Bernoulli:
 		return errors.New("regulariser dura needs both queries of a triple, but distribution bernoulli uses one: " +
 			"change one of them")
@@ -62,6 +67,10 @@ func (r *Recipe) checkModel() error {
 	if r.RelationWeight > 0 && t.Relations == nil {
 		return fmt.Errorf("relation_weight: the score of model %s is not linear in the relation's parameters: "+
 			"set it to 0", r.Model)
+	}
+	if r.DuraPair > 0 && t.Relations == nil {
+		return fmt.Errorf("dura_pair: the score of model %s is not linear in the relation's parameters: set it to 0",
+			r.Model)
 	}
 	switch start := spec.Start; {
 	case r.InitCross != ZeroCross && start.Cross == "":

@@ -77,6 +77,11 @@ var declarations = []declaration{
 		"weight λ_reg of the regulariser"),
 	declare("reg_warmup", func(r *Recipe) *int { return &r.RegWarmup }, 0, whole(0, 1_000_000),
 		"epochs of linear warm-up of λ_reg; 0 for none"),
+	declare("dura_products", func(r *Recipe) *float64 { return &r.DuraProducts }, 1, number(0, 1e6),
+		"weight of the products, such as ‖h∘r‖², in the regulariser dura, whose entities have weight 1"),
+	declare("dura_pair", func(r *Recipe) *float64 { return &r.DuraPair }, 0, number(0, 1e6),
+		"weight of the third pair in the regulariser dura: the relation, and the product of head and tail, as in "+
+			"IVR; 0 for none"),
 	declare("dropout", func(r *Recipe) *float64 { return &r.Dropout }, 0.2, number(0, 0.99),
 		"probability of dropping an entry of a query vector ψ"),
 	declare("entity_dropout", func(r *Recipe) *float64 { return &r.EntityDropout }, 0, number(0, 0.99),

@@ -52,6 +52,8 @@ type Recipe struct {
 	Regulariser   model.Penalty
 	LambdaReg     float64
 	RegWarmup     int
+	DuraProducts  float64
+	DuraPair      float64
 	Dropout       float64
 	EntityDropout float64
 	// These dropouts apply inside a model.Network.

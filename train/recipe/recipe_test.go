@@ -71,6 +71,15 @@ func TestCheckRanges(t *testing.T) {
 		"feature_map_dropout: model tucker has no such layer: set it to 0": func(r *Recipe) {
 			r.Model, r.Reciprocal, r.FeatureMapDropout = "tucker", true, 0.1
 		},
+		"dura_products needs regulariser dura, but regulariser is n3: change one of them": func(r *Recipe) {
+			r.Regulariser, r.DuraProducts = model.N3, 2
+		},
+		"dura_pair needs regulariser dura, but regulariser is none: change one of them": func(r *Recipe) {
+			r.Model, r.DuraPair = "complex", 1
+		},
+		"dura_pair: the score of model mquine is not linear in the relation's parameters": func(r *Recipe) {
+			r.Regulariser, r.DuraPair = model.Dura, 1
+		},
 		"relation_weight: the score of model mquine is not linear": func(r *Recipe) { r.RelationWeight = 1 },
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16

@@ -48,6 +48,9 @@ func Recipes() map[string]func(*recipe.Recipe) {
 	recipes["relation prediction, kvsall"] = func(c *recipe.Recipe) {
 		c.Model, c.Negatives, c.RelationWeight, c.Optimiser = "rescal", recipe.KvsAll, 2, recipe.Adagrad
 	}
+	recipes["dura, weighted"] = func(c *recipe.Recipe) {
+		c.Model, c.Regulariser, c.DuraProducts, c.DuraPair, c.Reciprocal = "complex", model.Dura, 3, 0.5, true
+	}
 	recipes["tucker, dropout"] = func(c *recipe.Recipe) {
 		c.Model, c.Reciprocal, c.Negatives, c.EMA, c.Clip = "tucker", true, recipe.KvsAll, 0.6, 0.5
 		c.EntityDropout, c.InputDropout, c.HiddenDropout = 0.1, 0.2, 0.3
