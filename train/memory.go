@@ -127,11 +127,11 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 
 // stepMemory estimates the memory that stepper and preparer allocate for a full step.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
-	n, towers, tables := stepSizeOf(c, s, dependence(m), threads), m.Training(), tablesOf(m)
+	n, towers, tables := stepSizeOf(c, s, model.DependenceOf(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
 	features := float64(stride(towers.Width))*(n.rows+n.denseRows) + float64(stride(towers.PsiWidth()))*2*n.queries
 	gradients := n.segments * relation
-	if dependence(m) != model.OnEntity { // gradients of entities, by feature row
+	if model.DependenceOf(m) != model.OnEntity { // gradients of entities, by feature row
 		gradients += n.rows * float64(stride(tables[0].width))
 	}
 	if c.Clip > 0 { // kept until their norm is known
@@ -152,6 +152,9 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	}
 	const perPair = 5 // its row, score, query, position in the order of rows, and negative sample
 	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
+	if c.RelationDropout > 0 { // see relationCopy
+		scratch += float64(threads) * (float64(towers.Scratch) + relation)
+	}
 	return []proc.Need{
 		{For: "features, queries and gradients of a step", Bytes: int64(floatBytes * (features + gradients))},
 		{For: "scores of a step", Bytes: int64(floatBytes * scores)},

@@ -1,9 +1,6 @@
 package train
 
-import (
-	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/model"
-)
+import "github.com/mquine/mquine/model"
 
 // parameterTable is a tensor of a model. A tensor of entities or relations has a row for each of
 // them, and a global tensor has one row.
@@ -40,17 +37,6 @@ func parametersOf(m model.Model) []model.Parameter {
 		panic(err) // the configuration of a model is valid
 	}
 	return list
-}
-
-// dependence returns what the features of a model depend on. If the towers of the two sides differ,
-// the features depend on the side, too.
-func dependence(m model.Model) model.Dependence {
-	tail, head := m.Tower(kg.Tail), m.Tower(kg.Head)
-	depends := tail.Features | head.Features
-	if tail != head {
-		depends |= model.OnSide
-	}
-	return depends
 }
 
 // tablesWith returns the tables of the given axis, except frozen tables, which have no gradients.

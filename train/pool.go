@@ -33,6 +33,7 @@ func (p *pool) parallel(ctx context.Context, items int, work func(c *stepScratch
 // stepScratch is the scratch memory of a goroutine.
 type stepScratch struct {
 	worker     model.TrainingWorker
+	relation   relationCopy       // for queries with dropout of the relation's parameters
 	prefetcher *linalg.Prefetcher // runs during the worker's products of small matrices
 	objective  objective
 	pcg        *rand.PCG
@@ -48,7 +49,7 @@ type stepScratch struct {
 
 func newStepScratch(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tables []parameterTable) stepScratch {
 	prefetcher, width := b.NewPrefetcher(), tables[0].width
-	return stepScratch{
+	scratch := stepScratch{
 		worker:     m.NewTrainingWorker(prefetcher.Backend, c.Regulariser),
 		prefetcher: prefetcher,
 		objective:  objective{config: c, backend: b},
@@ -58,4 +59,8 @@ func newStepScratch(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tabl
 		gradient:   kernel.AlignedFloat32(max(width, relationWidth(tables))),
 		term:       kernel.AlignedFloat32(width),
 	}
+	if c.RelationDropout > 0 {
+		scratch.relation = newRelationCopy(c, prefetcher.Backend, m, tables)
+	}
+	return scratch
 }

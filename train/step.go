@@ -36,8 +36,8 @@ type stepper struct {
 	// odd or a step cannot have two dense parts of the same size.
 	halves []*pool
 
-	queryDropout, anchorDropout dropout
-	regulariser                 *regulariser
+	queryDropout, anchorDropout, relationDropout dropout
+	regulariser                                  *regulariser
 
 	phi, psi   linalg.Matrix // feature vectors and query vectors
 	dPhi, dPsi linalg.Matrix // dPhi contains only the rows of dense parts
@@ -82,9 +82,10 @@ func newStepper(
 	s := &stepper{
 		config: c, known: known, model: m, towers: m.Training(), tables: tables, backend: b,
 		relations: tablesWith(model.PerRelation, tables), globals: tablesWith(model.Global, tables),
-		queryDropout:  dropout{c.Dropout, c.Seed, useDropout},
-		anchorDropout: dropout{c.EntityDropout, c.Seed, useEntityDropout},
-		regulariser:   newRegulariser(c, m.Config().Entities, m.Config().Relations),
+		queryDropout:    dropout{c.Dropout, c.Seed, useDropout},
+		anchorDropout:   dropout{c.EntityDropout, c.Seed, useEntityDropout},
+		relationDropout: dropout{c.RelationDropout, c.Seed, useRelationDropout},
+		regulariser:     newRegulariser(c, m.Config().Entities, m.Config().Relations),
 	}
 	all := make([]stepScratch, threads)
 	for i := range all {
@@ -312,12 +313,11 @@ func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last int) error {
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
-		g := s.segments[i]
-		c.worker.Begin(w.queries[g.first].Side, w.queries[g.first].Relation)
+		g, worker := s.segments[i], s.beginQueries(c, w, i)
 		for q := g.first; q < g.last; q++ {
 			s.prefetchQuery(c, w, p, i, q)
 			psi := s.psi.Row(q)
-			s.constants[q], s.queryPenalties[q] = c.worker.Query(psi, s.anchor(c, w, q))
+			s.constants[q], s.queryPenalties[q] = worker.Query(psi, s.anchor(c, w, q))
 			s.queryDropout.apply(psi, c.pcg, w.epoch, w.step, q)
 			from, to := w.pairsOf(q)
 			p.comparer.pairScores(s.pairScores[from:to], psi, s.phi, w.pairRows[from:to])
@@ -448,8 +448,7 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 	n, dense := relationWidth(s.tables), w.denseQueries()
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
-		g := s.segments[i]
-		c.worker.Begin(w.queries[g.first].Side, w.queries[g.first].Relation)
+		g, worker := s.segments[i], s.beginQueries(c, w, i)
 		for q := g.first; q < g.last; q++ {
 			s.prefetchQueryGradient(c, w, p, i, q)
 			dPsi := s.completeDPsi(c, p, w, q, dense)
@@ -458,11 +457,31 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 				dPenalty = s.regulariser.ofQuery(w.penaltyCounts[q])
 			}
 			dAnchor := s.dAnchor(q)
-			c.worker.QueryGradient(dAnchor, dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalty)
+			worker.QueryGradient(dAnchor, dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalty)
 			s.anchorDropout.apply(dAnchor, c.pcg, w.epoch, w.step, q)
 		}
-		c.worker.End(s.dRelations[i*n : (i+1)*n])
+		dRelation := s.dRelations[i*n : (i+1)*n]
+		worker.End(dRelation)
+		s.relationDropout.apply(dRelation, c.pcg, w.epoch, w.step, i)
 	})
+}
+
+// beginQueries prepares a worker for the queries of segment i and returns it. With dropout, the worker
+// belongs to a copy of the relation from which entries are dropped. The queries of a segment share
+// these entries.
+func (s *stepper) beginQueries(c *stepScratch, w *workload, i int) model.TrainingWorker {
+	q := w.queries[s.segments[i].first]
+	if s.relationDropout.probability == 0 {
+		c.worker.Begin(q.Side, q.Relation)
+		return c.worker
+	}
+	copied := c.relation.parameters
+	for _, t := range s.relations {
+		copied = copied[copy(copied, t.row(int(q.Relation))):]
+	}
+	s.relationDropout.apply(c.relation.parameters, c.pcg, w.epoch, w.step, i)
+	c.relation.worker.Begin(q.Side, 0)
+	return c.relation.worker
 }
 
 // completeDPsi adds the contributions of pairs to row q of dPsi and applies the dropout of ψ. The

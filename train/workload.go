@@ -249,6 +249,9 @@ const (
 	useDropout
 	useEntityDropout
 	useLayerDropout // plus the model.Layer
+
+	// Uses that were added later have numbers above the layers.
+	useRelationDropout = 32
 )
 
 // prepare returns the workload of a step with the given positives. The next call overwrites it.

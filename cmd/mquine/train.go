@@ -114,7 +114,7 @@ var trainingGroups = map[string][]string{
 		"degree-weights", "relation-weight", "z-samples", "lambda-z"},
 	regularisationFlags: {
 		"regulariser", "lambda-reg", "reg-warmup", "dura-products", "dura-pair", "dropout", "entity-dropout",
-		"input-dropout", "feature-map-dropout", "hidden-dropout",
+		"relation-dropout", "input-dropout", "feature-map-dropout", "hidden-dropout",
 	},
 	optimiserFlags: {"optimiser", "learning-rate", "beta1", "beta2", "epsilon", "warmup", "decay", "clip", "epochs",
 		"batch", "ema"},

@@ -86,6 +86,16 @@ func (r *Recipe) checkModel() error {
 	case r.Products != Float32 && (t.Distance != nil || t.Region != nil):
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}
+	if r.RelationDropout > 0 {
+		if _, network := m.(model.Network); network {
+			return fmt.Errorf("relation_dropout: model %s is a network: set it to 0, and use the dropout of its layers",
+				r.Model)
+		}
+		if model.DependenceOf(m)&model.OnRelation != 0 {
+			return fmt.Errorf("relation_dropout: the relation of model %s also transforms the candidates: set it to 0",
+				r.Model)
+		}
+	}
 	for layer, probability := range r.LayerDropout() {
 		if probability > 0 && !slices.Contains(t.Layers, model.Layer(layer)) {
 			return fmt.Errorf("%s: model %s has no such layer: set it to 0", layerKeys[layer], r.Model)

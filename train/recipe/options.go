@@ -86,6 +86,8 @@ var declarations = []declaration{
 		"probability of dropping an entry of a query vector ψ"),
 	declare("entity_dropout", func(r *Recipe) *float64 { return &r.EntityDropout }, 0, number(0, 0.99),
 		"probability of dropping an entry of the embedding of a query's known entity"),
+	declare("relation_dropout", func(r *Recipe) *float64 { return &r.RelationDropout }, 0, number(0, 0.99),
+		"probability of dropping an entry of the parameters of a query's relation"),
 	declare("input_dropout", func(r *Recipe) *float64 { return &r.InputDropout }, 0, number(0, 0.99),
 		"probability of dropping an entry of the normalised input of tucker or conve"),
 	declare("feature_map_dropout", func(r *Recipe) *float64 { return &r.FeatureMapDropout }, 0, number(0, 0.99),

@@ -49,13 +49,14 @@ type Recipe struct {
 
 	RelationWeight float64
 
-	Regulariser   model.Penalty
-	LambdaReg     float64
-	RegWarmup     int
-	DuraProducts  float64
-	DuraPair      float64
-	Dropout       float64
-	EntityDropout float64
+	Regulariser     model.Penalty
+	LambdaReg       float64
+	RegWarmup       int
+	DuraProducts    float64
+	DuraPair        float64
+	Dropout         float64
+	EntityDropout   float64
+	RelationDropout float64
 	// These dropouts apply inside a model.Network.
 	InputDropout, FeatureMapDropout, HiddenDropout float64
 

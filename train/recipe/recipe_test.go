@@ -71,6 +71,12 @@ func TestCheckRanges(t *testing.T) {
 		"feature_map_dropout: model tucker has no such layer: set it to 0": func(r *Recipe) {
 			r.Model, r.Reciprocal, r.FeatureMapDropout = "tucker", true, 0.1
 		},
+		"relation_dropout: model tucker is a network: set it to 0": func(r *Recipe) {
+			r.Model, r.Reciprocal, r.RelationDropout = "tucker", true, 0.1
+		},
+		"relation_dropout: the relation of model transr-l1 also transforms the candidates": func(r *Recipe) {
+			r.Model, r.RelationDropout = "transr-l1", 0.1
+		},
 		"dura_products needs regulariser dura, but regulariser is n3: change one of them": func(r *Recipe) {
 			r.Regulariser, r.DuraProducts = model.N3, 2
 		},
