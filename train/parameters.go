@@ -9,6 +9,9 @@ type parameterTable struct {
 	axis   model.Axis
 	frozen bool
 	width  int // length of a row
+	// dim is the dimension of the square matrices in a row if they map entities (model.Parameter.Maps).
+	// Otherwise it is 0.
+	dim    int
 	values []float32
 	// constrain, if not nil, changes a row so that it satisfies the constraint of the model.
 	constrain func(row []float32)
@@ -22,10 +25,14 @@ func (t *parameterTable) rows() int           { return len(t.values) / t.width }
 func tablesOf(m model.Model) []parameterTable {
 	var tables []parameterTable
 	for i, p := range parametersOf(m) {
-		tables = append(tables, parameterTable{
+		t := parameterTable{
 			name: p.Name, axis: p.Axis, frozen: p.Frozen, width: p.Width(), values: m.Tensors()[i],
 			constrain: p.Constrain,
-		})
+		}
+		if p.Maps {
+			t.dim = p.Row[len(p.Row)-1]
+		}
+		tables = append(tables, t)
 	}
 	return tables
 }

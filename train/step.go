@@ -612,6 +612,9 @@ func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) 
 			penalty += s.relationStep.pairPenalty(gradient, s.backend, r, weight*s.regulariser.pair)
 		}
 	}
+	if weight := s.regulariser.ofMatrices(r); weight != 0 {
+		penalty += c.orthogonality.penalty(gradient, s.relations, int(r), weight)
+	}
 	return penalty
 }
 

@@ -197,10 +197,46 @@ func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score 
 
 // plainRegulariser computes the regulariser of the first epoch from the definitions.
 func plainRegulariser(t testing.TB, c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
-	tensors := m.Tensors()
-	if c.Regulariser == model.NoPenalty {
-		return 0
+	if c.Orthogonality > 0 {
+		for _, p := range w.positives {
+			sum += c.Orthogonality * plainOrthogonality(c, m, p.Relation) / float64(len(w.positives))
+		}
 	}
+	if c.Regulariser == model.NoPenalty {
+		return sum
+	}
+	return sum + plainPenalties(t, c, m, w)
+}
+
+// plainOrthogonality is Σ‖MᵀM − I‖² over the matrices of a relation that map entities.
+func plainOrthogonality(c *recipe.Recipe, m model.Model, relation int32) (sum float64) {
+	d := c.Dim
+	for i, p := range parametersOf(m) {
+		if p.Axis != model.PerRelation || p.Name == "relation.cross" {
+			continue
+		}
+		row := m.Tensors()[i][int(relation)*p.Width():][:p.Width()]
+		for x := range slices.Chunk(row, d*d) {
+			for j := range d {
+				for k := range d {
+					var product float64
+					for l := range d {
+						product += float64(x[l*d+j]) * float64(x[l*d+k])
+					}
+					if j == k {
+						product--
+					}
+					sum += product * product
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// plainPenalties is plainRegulariser without the penalty of orthogonality.
+func plainPenalties(t testing.TB, c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
+	tensors := m.Tensors()
 	// halves returns the weights of a positive's tail query and head query. With kvsall, a positive
 	// comes from one query, which has weight 2; the other query has weight 0.
 	halves := func(int) (tail, head float64) { return 1, 1 }
@@ -270,6 +306,8 @@ func thirdPair(
 	}
 	return sum
 }
+
+func mapsEntities(p model.Parameter) bool { return p.Maps }
 
 func isRow(p model.Parameter) bool { return p.Axis != model.Global }
 
@@ -560,6 +598,11 @@ var gradientTests = []struct {
 		c.Regulariser, c.LambdaReg, c.DuraProducts, c.DuraPair = model.Dura, 0.3, 3, 0.8
 		c.Negatives, c.RelationWeight, c.Reciprocal = recipe.KvsAll, 0.5, true
 	}},
+	{"orthogonality", func(c *recipe.Recipe) { c.Orthogonality = 0.4 }},
+	{"orthogonality, dura, reciprocal, kvsall", func(c *recipe.Recipe) {
+		c.Orthogonality, c.Dim, c.Reciprocal, c.Negatives = 0.1, 9, true, recipe.KvsAll
+		c.Regulariser, c.LambdaReg, c.Batch = model.Dura, 0.1, 5
+	}},
 	{"n3", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.N3, 0.3 }},
 	{"n3, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.N3, 0.6, 2 }},
 	{"paper", func(c *recipe.Recipe) {
@@ -651,6 +694,12 @@ func TestGradients(t *testing.T) {
 				}
 				if !slices.Contains(m.Training().Penalties, c.Regulariser) {
 					require.ErrorContains(t, c.Check(), fmt.Sprintf("does not support %s", c.Regulariser))
+					continue
+				}
+				parameters, err := model.Parameters(config)
+				require.NoError(t, err)
+				if c.Orthogonality > 0 && !slices.ContainsFunc(parameters, mapsEntities) {
+					require.Error(t, c.Check())
 					continue
 				}
 				if c.DuraPair > 0 && c.RelationWeight == 0 && m.Training().Relations == nil {

@@ -113,8 +113,8 @@ var trainingGroups = map[string][]string{
 	lossFlags: {"loss", "gamma", "lambda-neg", "adversarial", "smoothing", "subsampling", "answer-weights",
 		"degree-weights", "relation-weight", "z-samples", "lambda-z"},
 	regularisationFlags: {
-		"regulariser", "lambda-reg", "reg-warmup", "dura-products", "dura-pair", "dropout", "entity-dropout",
-		"relation-dropout", "input-dropout", "feature-map-dropout", "hidden-dropout",
+		"regulariser", "lambda-reg", "reg-warmup", "dura-products", "dura-pair", "orthogonality",
+		"dropout", "entity-dropout", "relation-dropout", "input-dropout", "feature-map-dropout", "hidden-dropout",
 	},
 	optimiserFlags: {"optimiser", "learning-rate", "beta1", "beta2", "epsilon", "warmup", "decay", "clip", "epochs",
 		"batch", "ema"},

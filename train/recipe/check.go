@@ -86,6 +86,15 @@ func (r *Recipe) checkModel() error {
 	case r.Products != Float32 && (t.Distance != nil || t.Region != nil):
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}
+	if r.Orthogonality > 0 {
+		parameters, err := model.Parameters(config)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Maps }) {
+			return fmt.Errorf("orthogonality: the relations of model %s have no square matrices: set it to 0", r.Model)
+		}
+	}
 	if r.RelationDropout > 0 {
 		if _, network := m.(model.Network); network {
 			return fmt.Errorf("relation_dropout: model %s is a network: set it to 0, and use the dropout of its layers",

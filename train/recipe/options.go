@@ -82,6 +82,8 @@ var declarations = []declaration{
 	declare("dura_pair", func(r *Recipe) *float64 { return &r.DuraPair }, 0, number(0, 1e6),
 		"weight of the third pair in the regulariser dura: the relation, and the product of head and tail, as in "+
 			"IVR; 0 for none"),
+	declare("orthogonality", func(r *Recipe) *float64 { return &r.Orthogonality }, 0, number(0, 1e6),
+		"weight λ_ortho of soft orthogonality, ‖MᵀM − I‖² of the relation's matrices, as in MEIM; 0 for none"),
 	declare("dropout", func(r *Recipe) *float64 { return &r.Dropout }, 0.2, number(0, 0.99),
 		"probability of dropping an entry of a query vector ψ"),
 	declare("entity_dropout", func(r *Recipe) *float64 { return &r.EntityDropout }, 0, number(0, 0.99),

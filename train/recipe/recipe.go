@@ -54,6 +54,7 @@ type Recipe struct {
 	RegWarmup       int
 	DuraProducts    float64
 	DuraPair        float64
+	Orthogonality   float64
 	Dropout         float64
 	EntityDropout   float64
 	RelationDropout float64
@@ -277,6 +278,9 @@ func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 		Hyper: r.Hyper.Values(),
 	}
 }
+
+// Penalised reports whether the loss contains penalties on parameters.
+func (r *Recipe) Penalised() bool { return r.Regulariser != model.NoPenalty || r.Orthogonality > 0 }
 
 // LayerDropout returns the dropouts inside a model.Network.
 func (r *Recipe) LayerDropout() [model.Layers]float64 {

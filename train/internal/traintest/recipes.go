@@ -44,6 +44,7 @@ func Recipes() map[string]func(*recipe.Recipe) {
 	}
 	recipes["relation dropout"] = func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount, c.ZSamples, c.RelationDropout = recipe.SharedNegatives, 30, 3, 0.2
+		c.Orthogonality = 0.1
 	}
 	recipes["relation prediction"] = func(c *recipe.Recipe) {
 		c.Model, c.Reciprocal, c.RelationWeight, c.DegreeWeights, c.Clip = "complex", true, 0.5, true, 0.5
