@@ -137,7 +137,21 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
-	if form := towers.Relations; c.RelationWeight > 0 || c.DuraPair > 0 { // see relationStep
+	chunk := 0.0 // memory of a thread for relationPairs
+	switch form := towers.Relations; {
+	case c.RelationWeight > 0 && form == nil: // see relationPairs
+		targets, candidates := n.queries, c.RelationNegatives
+		if !c.Reciprocal && c.Distribution != recipe.Bernoulli {
+			targets /= 2 // a triple's two queries have the same target
+		}
+		if all := s.relations * relationsPer(c); candidates == 0 || candidates > all {
+			candidates = all
+		}
+		chunks := max(1, math.Min(maxChunks, math.Floor(targets/leastChunk)))
+		features += 2 * targets * float64(stride(tables[0].width))
+		gradients += chunks * float64(candidates) * relation
+		chunk = targets / chunks * float64(stride(candidates+1)+stride(towers.Width))
+	case c.RelationWeight > 0 || c.DuraPair > 0: // see relationStep
 		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width))
 		if c.RelationWeight > 0 {
 			rows := s.relations * tables[1].width / form.Width
@@ -151,7 +165,7 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 		scores += float64(r.Scratch(int(n.scoredQueries), int(candidates)))
 	}
 	const perPair = 5 // its row, score, query, position in the order of rows, and negative sample
-	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
+	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width + chunk)
 	if c.RelationDropout > 0 { // see relationCopy
 		scratch += float64(threads) * (float64(towers.Scratch) + relation)
 	}
@@ -161,6 +175,14 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 		{For: "negatives of a step", Bytes: int64(floatBytes * perPair * n.pairs)},
 		{For: "scratch memory of the threads", Bytes: int64(floatBytes * scratch)},
 	}
+}
+
+// relationsPer returns the number of relations of the model for each relation of the data set.
+func relationsPer(c *recipe.Recipe) int {
+	if c.Reciprocal {
+		return 2
+	}
+	return 1
 }
 
 // stepSize holds the expected sizes of a full step, or lower bounds on them.

@@ -37,6 +37,7 @@ type stepScratch struct {
 	prefetcher    *linalg.Prefetcher // runs during the worker's products of small matrices
 	objective     objective
 	orthogonality orthogonality
+	relations     relationScratch
 	pcg           *rand.PCG
 	anchor        []float32 // an embedding with dropout applied
 	dPhi          []float32 // gradient of a feature row outside dense parts

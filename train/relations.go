@@ -45,14 +45,15 @@ type relationStep struct {
 	answers      []int32       // scratch memory of begin
 }
 
-// newRelationStep returns nil if the recipe needs no vectors ρ.
+// newRelationStep returns nil if the recipe needs no vectors ρ, or if the model has none.
 func newRelationStep(
 	c *recipe.Recipe, b *linalg.Backend, threads int, m model.Trainable, relations []parameterTable,
 ) *relationStep {
-	if c.RelationWeight == 0 && c.DuraPair == 0 {
+	form := m.Training().Relations
+	if form == nil || c.RelationWeight == 0 && c.DuraPair == 0 {
 		return nil
 	}
-	form, table := m.Training().Relations, relations[0]
+	table := relations[0]
 	return &relationStep{
 		form: form, lambda: c.RelationWeight, config: m.Config(), product: b.NewProduct(threads),
 		table: linalg.Matrix{
@@ -92,7 +93,7 @@ func (r *relationStep) begin(w *workload, known *kg.Index, entityWidth int, pair
 }
 
 // scoreRelations computes the terms of relationStep and their gradients.
-func (s *stepper) scoreRelations(ctx context.Context) error {
+func (s *stepper) scoreRelations(ctx context.Context, w *workload) error {
 	r, entities := s.relationStep, s.tables[0]
 	rows := func(i int) (head, tail []float32) {
 		return entities.row(int(r.triples[i].Head)), entities.row(int(r.triples[i].Tail))
@@ -105,7 +106,7 @@ func (s *stepper) scoreRelations(ctx context.Context) error {
 		return err
 	}
 	if r.predicts() {
-		if err := s.predictRelations(ctx); err != nil {
+		if err := s.predictRelations(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -125,7 +126,7 @@ func (s *stepper) scoreRelations(ctx context.Context) error {
 }
 
 // predictRelations computes the loss of relation prediction, and its gradients with respect to Ρ and R.
-func (s *stepper) predictRelations(ctx context.Context) error {
+func (s *stepper) predictRelations(ctx context.Context, w *workload) error {
 	r := s.relationStep
 	if err := r.product.NT(ctx, r.scores, r.rho, r.table, false); err != nil {
 		return err
@@ -134,6 +135,9 @@ func (s *stepper) predictRelations(ctx context.Context) error {
 		scores := r.scores.Row(i)
 		target := &scores[r.triples[i].Relation]
 		score := *target
+		if len(w.relations) < len(scores) {
+			excludeOthers(scores, w.relations)
+		}
 		*target = excluded
 		loss, dTarget := c.objective.crossEntropy(score, scores, r.weights[i])
 		r.losses[i], *target = loss, float32(dTarget)
@@ -146,6 +150,17 @@ func (s *stepper) predictRelations(ctx context.Context) error {
 		return err
 	}
 	return r.product.TN(ctx, r.dTable, dScores, r.rho, false)
+}
+
+// excludeOthers excludes all relations that are not in the sample, which is in ascending order.
+func excludeOthers(scores []float32, sample []int32) {
+	for r := range scores {
+		if len(sample) > 0 && int(sample[0]) == r {
+			sample = sample[1:]
+			continue
+		}
+		scores[r] = excluded
+	}
 }
 
 // addRelation adds the gradient of the relation with the given row in the parameter table.

@@ -30,8 +30,10 @@ type stepper struct {
 	// relationStep computes the terms of the loss that contain the vectors ρ of triples. It is nil if
 	// the loss has no such terms.
 	relationStep *relationStep
-	backend      *linalg.Backend
-	pool         *pool // all threads
+	// relationPairs predicts relations if relationStep does not. Otherwise it is nil.
+	relationPairs *relationPairs
+	backend       *linalg.Backend
+	pool          *pool // all threads
 	// halves holds two pools, each with half of the threads. It is nil if the number of threads is
 	// odd or a step cannot have two dense parts of the same size.
 	halves []*pool
@@ -54,10 +56,10 @@ type stepper struct {
 	rowRuns    []featureRun
 	dRelations []float32 // gradients for each segment, and then for each row run
 	byRow      csr       // pairs by feature row
-	// byEntity lists the terms of each entity's gradient: feature rows, then queries, then the heads and
-	// then the tails of relationStep.
+	// byEntity lists the terms of each entity's gradient: feature rows, then queries, and then the heads
+	// and the tails of relationStep or the anchors and the targets of relationPairs.
 	byEntity   csr
-	byRelation csr     // segments, and then row runs, by relation
+	byRelation csr     // segments, then row runs, and then slots of relationPairs, by relation
 	keys       []int32 // scratch memory of begin
 
 	used           usedRows
@@ -94,6 +96,7 @@ func newStepper(
 	s.pool = newPool(c, b, m, all)
 	s.network = newNetworkStep(c, b, threads, m, totalWidth(s.globals))
 	s.relationStep = newRelationStep(c, b, threads, m, s.relations)
+	s.relationPairs = newRelationPairs(c, m)
 	if threads%2 == 0 && c.Negatives == recipe.SharedNegatives && c.Distribution != recipe.Bernoulli {
 		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
 	}
@@ -118,6 +121,9 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationWidth(s.tables))
 	if s.relationStep != nil {
 		s.relationStep.begin(w, s.known, s.tables[0].width, s.regulariser.pair > 0)
+	}
+	if s.relationPairs != nil {
+		s.relationPairs.begin(w, s.known, s.tables[0].width, relationWidth(s.tables))
 	}
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
@@ -180,6 +186,14 @@ func (s *stepper) findUsed(w *workload) {
 			s.keys = append(s.keys, t.Tail)
 		}
 	}
+	if r := s.relationPairs; r != nil {
+		for _, g := range r.groups {
+			s.keys = append(s.keys, r.targets[g.first].Anchor)
+		}
+		for _, t := range r.targets {
+			s.keys = append(s.keys, t.entity)
+		}
+	}
 	s.used.entities = s.byEntity.distinct(s.used.entities[:0], s.tables[0].rows(), s.keys)
 	s.keys = s.keys[:0]
 	for _, g := range s.segments {
@@ -187,6 +201,12 @@ func (s *stepper) findUsed(w *workload) {
 	}
 	for _, r := range s.rowRuns {
 		s.keys = append(s.keys, r.relation)
+	}
+	if r := s.relationPairs; r != nil {
+		for _, slot := range r.slots {
+			_, relation := r.config.Asked(kg.Tail, slot.relation)
+			s.keys = append(s.keys, relation)
+		}
 	}
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
 	if s.relationStep.predicts() { // every relation is a candidate
@@ -219,7 +239,10 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
 	}
 	if s.relationStep != nil {
-		stages = append(stages, func() error { return s.scoreRelations(ctx) })
+		stages = append(stages, func() error { return s.scoreRelations(ctx, w) })
+	}
+	if s.relationPairs != nil {
+		stages = append(stages, func() error { return s.predictRelationsInPairs(ctx, w) })
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
@@ -255,6 +278,11 @@ func (s *stepper) fit(w *workload) (loss Loss) {
 	}
 	if s.relationStep != nil {
 		for _, l := range s.relationStep.losses {
+			loss.Relations += l
+		}
+	}
+	if s.relationPairs != nil {
+		for _, l := range s.relationPairs.losses {
 			loss.Relations += l
 		}
 	}
@@ -562,7 +590,11 @@ func (s *stepper) entityTerm(w *workload, i int) []float32 {
 	if i < len(w.queries) {
 		return s.dAnchor(i)
 	}
-	return s.relationStep.dEntities.Row(i - len(w.queries))
+	i -= len(w.queries)
+	if s.relationPairs != nil {
+		return s.relationPairs.dEntities.Row(i)
+	}
+	return s.relationStep.dEntities.Row(i)
 }
 
 // rowGradient writes the gradient that feature row i contributes to its entity.
@@ -601,7 +633,11 @@ func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) 
 	n := len(gradient)
 	clear(gradient)
 	for _, i := range s.byRelation.of(int(r)) {
-		s.backend.Axpy(gradient, 1, s.dRelations[int(i)*n:(int(i)+1)*n])
+		if slot := int(i) - len(s.segments) - len(s.rowRuns); slot < 0 {
+			s.backend.Axpy(gradient, 1, s.dRelations[int(i)*n:(int(i)+1)*n])
+		} else if s.relationPairs.filled[slot] {
+			s.backend.Axpy(gradient, 1, s.relationPairs.dRelation(slot, n))
+		}
 	}
 	if s.relationStep.predicts() {
 		s.relationStep.addRelation(gradient, s.backend, r)

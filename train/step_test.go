@@ -145,11 +145,20 @@ func relationLoss(
 		}
 		for _, e := range targets {
 			var z float64
+			contrast := func(side kg.Side, r int32) {
+				candidate := kg.Query{Side: side, Relation: r, Anchor: q.Anchor}
+				index := r
+				if c.Reciprocal {
+					index = 2*r + int32(side)
+				}
+				if candidate == q || c.RelationNegatives == 0 || slices.Contains(w.relations, index) {
+					z += math.Exp(score(candidate, e))
+				}
+			}
 			for r := range int32(relations) {
-				z += math.Exp(score(kg.Query{Side: q.Side, Relation: r, Anchor: q.Anchor}, e))
+				contrast(q.Side, r)
 				if c.Reciprocal { // the relation of the query for the other side is a candidate, too
-					other := kg.Query{Side: 1 - q.Side, Relation: r, Anchor: q.Anchor}
-					z += math.Exp(score(other, e))
+					contrast(1-q.Side, r)
 				}
 			}
 			share := c.RelationWeight * w.weights[i] / float64(len(targets))
@@ -647,6 +656,19 @@ var gradientTests = []struct {
 	{"relations, kvsall, reciprocal", func(c *recipe.Recipe) {
 		c.RelationWeight, c.Negatives, c.Reciprocal = 2, recipe.KvsAll, true
 	}},
+	{"relations, sampled", func(c *recipe.Recipe) { c.RelationWeight, c.RelationNegatives = 3, 2 }},
+	{"relations, sampled, kvsall, weighted, dura", func(c *recipe.Recipe) {
+		c.RelationWeight, c.RelationNegatives, c.Negatives, c.AnswerWeights = 2, 1, recipe.KvsAll, true
+		c.Regulariser, c.LambdaReg = model.Dura, 0.3
+	}},
+	{"relations, sampled, shared, reciprocal", func(c *recipe.Recipe) {
+		c.RelationWeight, c.RelationNegatives, c.Reciprocal = 1.5, 3, true
+		c.Negatives, c.NegativeCount = recipe.SharedNegatives, 4
+	}},
+	{"relations, bernoulli", func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 4, recipe.Bernoulli
+		c.RelationWeight, c.RelationNegatives, c.Dim = 0.7, 2, 9
+	}},
 	{"relations, independent, reciprocal, Z, n3", func(c *recipe.Recipe) {
 		c.RelationWeight, c.Negatives, c.NegativeCount, c.Reciprocal = 1, recipe.IndependentNegatives, 3, true
 		c.ZSamples, c.Filter, c.Gamma, c.Regulariser, c.LambdaReg = 3, true, 3, model.N3, 0.3
@@ -702,12 +724,14 @@ func TestGradients(t *testing.T) {
 					require.Error(t, c.Check())
 					continue
 				}
-				if c.DuraPair > 0 && c.RelationWeight == 0 && m.Training().Relations == nil {
-					require.ErrorContains(t, c.Check(), "dura_pair: the score of model "+name+" is not linear")
+				if c.DuraPair > 0 && m.Training().Relations == nil {
+					require.ErrorContains(t, c.Check(), "is not linear in the relation's parameters")
 					continue
 				}
-				if c.RelationWeight > 0 && m.Training().Relations == nil {
-					require.ErrorContains(t, c.Check(), "is not linear in the relation's parameters")
+				if err := c.Check(); c.RelationWeight > 0 && err != nil {
+					require.Nil(t, m.Training().Relations)
+					require.ErrorContains(t, err, "relation_weight: ")
+					require.True(t, networks[name] != nil || model.DependenceOf(m) != model.OnEntity)
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) { checkAllGradients(t, c) })

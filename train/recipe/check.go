@@ -35,6 +35,8 @@ func (r *Recipe) Check() error {
 			r.Regulariser)
 	case r.DuraPair > 0 && r.Regulariser != model.Dura:
 		return fmt.Errorf("dura_pair needs regulariser dura, but regulariser is %s: change one of them", r.Regulariser)
+	case r.RelationNegatives > 0 && r.RelationWeight == 0:
+		return errors.New("relation_negatives needs relation prediction, but relation_weight is 0: change one of them")
 	case r.Regulariser == model.Dura && r.Distribution == Bernoulli:
 		return errors.New("regulariser dura needs both queries of a triple, but distribution bernoulli uses one: " +
 			"change one of them")
@@ -64,13 +66,18 @@ func (r *Recipe) checkModel() error {
 		return fmt.Errorf("regulariser: model %s does not support %s: set one of %v",
 			r.Model, r.Regulariser, t.Penalties)
 	}
-	if r.RelationWeight > 0 && t.Relations == nil {
-		return fmt.Errorf("relation_weight: the score of model %s is not linear in the relation's parameters: "+
-			"set it to 0", r.Model)
-	}
 	if r.DuraPair > 0 && t.Relations == nil {
 		return fmt.Errorf("dura_pair: the score of model %s is not linear in the relation's parameters: set it to 0",
 			r.Model)
+	}
+	if r.RelationWeight > 0 && t.Relations == nil {
+		if _, network := m.(model.Network); network {
+			return fmt.Errorf("relation_weight: model %s is a network: set it to 0", r.Model)
+		}
+		if model.DependenceOf(m) != model.OnEntity {
+			return fmt.Errorf("relation_weight: the features of model %s depend on more than the entity: set it to 0",
+				r.Model)
+		}
 	}
 	switch start := spec.Start; {
 	case r.InitCross != ZeroCross && start.Cross == "":

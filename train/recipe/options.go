@@ -69,6 +69,9 @@ var declarations = []declaration{
 	declare("relation_weight", func(r *Recipe) *float64 { return &r.RelationWeight }, 0, number(0, 1e6),
 		"weight λ_rel of relation prediction, a softmax over all relations given the two entities of a triple; "+
 			"0 for none"),
+	declare("relation_negatives", func(r *Recipe) *int { return &r.RelationNegatives }, 0, whole(0, 1<<24),
+		"number of relations, sampled for each batch, that relation prediction contrasts with the relation of a "+
+			"triple; 0 for all relations"),
 
 	declare("regulariser", func(r *Recipe) *model.Penalty { return &r.Regulariser }, model.NoPenalty,
 		among(model.NoPenalty, model.Frobenius, model.N3, model.Dura),

@@ -47,7 +47,8 @@ type Recipe struct {
 	ZSamples int
 	LambdaZ  float64
 
-	RelationWeight float64
+	RelationWeight    float64
+	RelationNegatives int
 
 	Regulariser     model.Penalty
 	LambdaReg       float64

@@ -89,7 +89,15 @@ func TestCheckRanges(t *testing.T) {
 		"dura_pair: the score of model mquine is not linear in the relation's parameters": func(r *Recipe) {
 			r.Regulariser, r.DuraPair = model.Dura, 1
 		},
-		"relation_weight: the score of model mquine is not linear": func(r *Recipe) { r.RelationWeight = 1 },
+		"relation_weight: model conve is a network: set it to 0": func(r *Recipe) {
+			r.Model, r.Reciprocal, r.RelationWeight = "conve", true, 1
+		},
+		"relation_weight: the features of model transh-l2 depend on more than the entity": func(r *Recipe) {
+			r.Model, r.RelationWeight = "transh-l2", 1
+		},
+		"relation_negatives needs relation prediction, but relation_weight is 0": func(r *Recipe) {
+			r.RelationNegatives = 64
+		},
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},
