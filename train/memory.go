@@ -141,8 +141,8 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	switch form := towers.Relations; {
 	case c.RelationWeight > 0 && form == nil: // see relationPairs
 		targets, candidates := n.queries, c.RelationNegatives
-		if !c.Reciprocal && c.Distribution != recipe.Bernoulli {
-			targets /= 2 // a triple's two queries have the same target
+		if !isSided(m.Config()) && c.Distribution != recipe.Bernoulli {
+			targets /= 2 // a triple's two queries are scored once
 		}
 		if all := s.relations * relationsPer(c); candidates == 0 || candidates > all {
 			candidates = all

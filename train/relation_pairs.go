@@ -23,6 +23,8 @@ type relationPairs struct {
 	lambda    float64
 	config    model.Config
 	relations int // number of relations of the model
+	// sided says that the score of a triple depends on the side of the query.
+	sided bool
 
 	targets []relationTarget
 	groups  []rowRange // targets of one chunk with the same anchor
@@ -79,7 +81,7 @@ func newRelationPairs(c *recipe.Recipe, m model.Trainable) *relationPairs {
 	}
 	config := m.Config()
 	return &relationPairs{
-		lambda: c.RelationWeight, config: config, relations: config.Relations * relationsPer(c),
+		lambda: c.RelationWeight, config: config, relations: config.Relations * relationsPer(c), sided: isSided(config),
 	}
 }
 
@@ -93,8 +95,17 @@ func (r *relationPairs) begin(w *workload, known *kg.Index, entityWidth, relatio
 	size(&r.dEntities, len(r.groups)+len(r.targets), entityWidth)
 }
 
-// listTargets lists the targets, ordered by side and anchor. A triple that is scored for both of its
-// queries is listed once, with the sum of the weights.
+// isSided reports whether the score of a triple depends on the side of the query.
+func isSided(c model.Config) bool {
+	spec, err := model.Lookup(c.Model)
+	if err != nil {
+		panic(err) // the configuration of a model is valid
+	}
+	return spec.IsSided(c)
+}
+
+// listTargets lists the targets, ordered by side and anchor. If the two queries of a triple have the
+// same score, a triple with both queries is listed once, with the sum of the weights.
 func (r *relationPairs) listTargets(w *workload, known *kg.Index) {
 	r.targets = r.targets[:0]
 	for i, q := range w.queries[:w.main] {
@@ -108,6 +119,17 @@ func (r *relationPairs) listTargets(w *workload, known *kg.Index) {
 			r.targets = append(r.targets, relationTarget{q, e, row, r.config.Scored(q, e).Relation, weight})
 		}
 	}
+	if !r.sided {
+		r.mergeSides()
+	}
+	slices.SortFunc(r.targets, func(a, b relationTarget) int {
+		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.scored, b.scored),
+			cmp.Compare(a.entity, b.entity))
+	})
+}
+
+// mergeSides merges the targets of a triple's two queries.
+func (r *relationPairs) mergeSides() {
 	slices.SortStableFunc(r.targets, func(x, y relationTarget) int {
 		a, b := x.triple(r.config), y.triple(r.config)
 		return cmp.Or(cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Head, b.Head), cmp.Compare(a.Tail, b.Tail),
@@ -123,10 +145,6 @@ func (r *relationPairs) listTargets(w *workload, known *kg.Index) {
 		n++
 	}
 	r.targets = r.targets[:n]
-	slices.SortFunc(r.targets, func(a, b relationTarget) int {
-		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.scored, b.scored),
-			cmp.Compare(a.entity, b.entity))
-	})
 }
 
 // divide divides the targets into chunks and groups, and lists the slots of each chunk.
