@@ -71,6 +71,17 @@ func (d Dependence) Shares(sameSide, sameRelation bool) bool {
 	return (sameSide || d&OnSide == 0) && (sameRelation || d&OnRelation == 0)
 }
 
+// DependenceOf returns what the features of a model depend on. If the towers of the two sides differ,
+// the features depend on the side, too.
+func DependenceOf(m Model) Dependence {
+	tail, head := m.Tower(kg.Tail), m.Tower(kg.Head)
+	depends := tail.Features | head.Features
+	if tail != head {
+		depends |= OnSide
+	}
+	return depends
+}
+
 // Model is a score function with its parameters. It is safe for concurrent use. Each goroutine must
 // use its own Worker.
 type Model interface {

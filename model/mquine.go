@@ -82,6 +82,7 @@ func matrixParameters(c Config, relations ...string) []Parameter {
 	for _, name := range relations {
 		list = append(list, Parameter{
 			Name: name, Axis: PerRelation, Row: blockRow(c, c.Dim, c.Dim), Initial: initial.Identity,
+			Maps: name != crossMatrix,
 		})
 	}
 	return list

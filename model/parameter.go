@@ -35,6 +35,10 @@ type Parameter struct {
 	// step changes. If a row already satisfies the constraint, Constrain changes it by rounding
 	// errors at most.
 	Constrain func(row []float32)
+	// Maps says that a row of a PerRelation parameter consists of square matrices that map entities.
+	// The last two extents of Row are the extents of a matrix. Training can keep such matrices close to
+	// orthogonal ones.
+	Maps bool
 	// Frozen marks a parameter without gradients, such as the running means of batch normalisation.
 	Frozen bool
 	// NonNegative marks a parameter, such as a variance, whose entries must not be negative.

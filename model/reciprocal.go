@@ -85,6 +85,18 @@ func (c Config) Scored(q kg.Query, answer int32) kg.Triple {
 	return q.Triple(answer)
 }
 
+// Asked returns the side and the relation of the queries that score triples with a relation of
+// Scored. Without reciprocal relations, queries of both sides do, and Asked returns its arguments.
+func (c Config) Asked(side kg.Side, scored int32) (kg.Side, int32) {
+	switch {
+	case !c.Reciprocal:
+		return side, scored
+	case scored%2 == 0:
+		return kg.Tail, scored / 2
+	}
+	return kg.Head, scored / 2
+}
+
 func (m *reciprocal) Config() Config { return m.config }
 
 func (m *reciprocal) Tower(kg.Side) Tower {

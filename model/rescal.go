@@ -24,7 +24,7 @@ var rescal = &Spec{
 		uniform := initial.Uniform(embeddingRange.Of(c))
 		return []Parameter{
 			{Name: "entity", Axis: PerEntity, Row: []int{c.Dim}, Initial: uniform},
-			{Name: "relation", Axis: PerRelation, Row: []int{c.Dim, c.Dim}, Initial: uniform},
+			{Name: "relation", Axis: PerRelation, Row: []int{c.Dim, c.Dim}, Initial: uniform, Maps: true},
 		}
 	},
 	Recipe: productRecipe("64"),

@@ -138,6 +138,9 @@ func Unfilled(c Config) (Trainable, error) {
 		return nil, err
 	}
 	t, err := asTrainable(m)
+	if n, ok := t.(Network); ok {
+		return unfilledNetwork{n, c}, nil
+	}
 	return unfilled{t, c}, err
 }
 
@@ -148,3 +151,11 @@ type unfilled struct {
 }
 
 func (u unfilled) Config() Config { return u.config }
+
+// unfilledNetwork is unfilled for a Network.
+type unfilledNetwork struct {
+	Network
+	config Config
+}
+
+func (u unfilledNetwork) Config() Config { return u.config }

@@ -3,7 +3,10 @@ package train
 import (
 	"math/rand/v2"
 
+	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train/internal/stream"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // dropout sets each entry of a vector to zero with the given probability and multiplies the others
@@ -34,4 +37,36 @@ func (d *dropout) apply(x []float32, pcg *rand.PCG, epoch, step, query int) {
 			r >>= bits
 		}
 	}
+}
+
+// relationCopy is a model with a single relation, whose parameters may have dropped entries. It shares
+// all other parameters with the model that it copies.
+type relationCopy struct {
+	parameters []float32 // the relation's rows of all tensors, one after another
+	worker     model.TrainingWorker
+}
+
+// newRelationCopy returns a copy of m without parameters of its relation.
+func newRelationCopy(
+	c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tables []parameterTable,
+) (copied relationCopy) {
+	copied.parameters = make([]float32, relationWidth(tables))
+	left := copied.parameters
+	var tensors [][]float32
+	for _, t := range tables {
+		if t.axis != model.PerRelation {
+			tensors = append(tensors, t.values)
+			continue
+		}
+		tensors = append(tensors, left[:t.width])
+		left = left[t.width:]
+	}
+	config := m.Config()
+	config.Relations = 1
+	single, err := model.New(config, tensors)
+	if err != nil {
+		panic(err) // m has the same tensors, with more relations
+	}
+	copied.worker = single.(model.Trainable).NewTrainingWorker(b, c.Regulariser)
+	return copied
 }

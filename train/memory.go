@@ -127,20 +127,37 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 
 // stepMemory estimates the memory that stepper and preparer allocate for a full step.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
-	n, towers, tables := stepSizeOf(c, s, dependence(m), threads), m.Training(), tablesOf(m)
+	n, towers, tables := stepSizeOf(c, s, model.DependenceOf(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
 	features := float64(stride(towers.Width))*(n.rows+n.denseRows) + float64(stride(towers.PsiWidth()))*2*n.queries
 	gradients := n.segments * relation
-	if dependence(m) != model.OnEntity { // gradients of entities, by feature row
+	if model.DependenceOf(m) != model.OnEntity { // gradients of entities, by feature row
 		gradients += n.rows * float64(stride(tables[0].width))
 	}
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
-	if form := m.Training().Relations; c.RelationWeight > 0 { // see relationStep
-		rows := s.relations * tables[1].width / form.Width
-		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width)+stride(rows))
-		gradients += float64(rows * stride(form.Width))
+	chunk := 0.0 // memory of a thread for relationPairs
+	switch form := towers.Relations; {
+	case c.RelationWeight > 0 && form == nil: // see relationPairs
+		targets, candidates := n.queries, c.RelationNegatives
+		if !isSided(m.Config()) && c.Distribution != recipe.Bernoulli {
+			targets /= 2 // a triple's two queries are scored once
+		}
+		if all := s.relations * relationsPer(c); candidates == 0 || candidates > all {
+			candidates = all
+		}
+		chunks := max(1, math.Min(maxChunks, math.Floor(targets/leastChunk)))
+		features += 2 * targets * float64(stride(tables[0].width))
+		gradients += chunks * float64(candidates) * relation
+		chunk = targets / chunks * float64(stride(candidates+1)+stride(towers.Width))
+	case c.RelationWeight > 0 || c.DuraPair > 0: // see relationStep
+		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width))
+		if c.RelationWeight > 0 {
+			rows := s.relations * tables[1].width / form.Width
+			features += n.queries * float64(stride(rows))
+			gradients += float64(rows * stride(form.Width))
+		}
 	}
 	scores := n.scores
 	if r := towers.Region; r != nil && n.denseRows > 0 {
@@ -148,13 +165,24 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 		scores += float64(r.Scratch(int(n.scoredQueries), int(candidates)))
 	}
 	const perPair = 5 // its row, score, query, position in the order of rows, and negative sample
-	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
+	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width + chunk)
+	if c.RelationDropout > 0 { // see relationCopy
+		scratch += float64(threads) * (float64(towers.Scratch) + relation)
+	}
 	return []proc.Need{
 		{For: "features, queries and gradients of a step", Bytes: int64(floatBytes * (features + gradients))},
 		{For: "scores of a step", Bytes: int64(floatBytes * scores)},
 		{For: "negatives of a step", Bytes: int64(floatBytes * perPair * n.pairs)},
 		{For: "scratch memory of the threads", Bytes: int64(floatBytes * scratch)},
 	}
+}
+
+// relationsPer returns the number of relations of the model for each relation of the data set.
+func relationsPer(c *recipe.Recipe) int {
+	if c.Reciprocal {
+		return 2
+	}
+	return 1
 }
 
 // stepSize holds the expected sizes of a full step, or lower bounds on them.

@@ -237,3 +237,40 @@ func TestBernoulli(t *testing.T) {
 	}
 	assert.InDelta(t, want, heads, 5*math.Sqrt(want))
 }
+
+// The candidates of relation prediction are distinct and in ascending order. They depend on the epoch and
+// the step, and every relation is equally likely.
+func TestRelationNegatives(t *testing.T) {
+	draw := func(negatives int, reciprocal bool, step int) []int32 {
+		c := recipe.Default()
+		c.RelationWeight, c.RelationNegatives, c.Reciprocal = 1, negatives, reciprocal
+		p := &preparer{config: &c, seed: 7, relations: 6, scratch: make([]drawScratch, 1)}
+		pcg := rand.NewPCG(0, 0)
+		p.scratch[0] = drawScratch{pcg: pcg, rng: rand.New(pcg)}
+		p.drawRelations(2, step)
+		return p.work.relations
+	}
+	all := []int32{0, 1, 2, 3, 4, 5}
+	for _, n := range []int{0, 6, 100} {
+		assert.Equal(t, all, draw(n, false, 0))
+	}
+	assert.Len(t, draw(0, true, 0), 12)
+	counts, lists, same := make([]int, 12), 3000, 0
+	for step := range lists {
+		list := draw(4, true, step)
+		require.Len(t, list, 4)
+		require.Len(t, slices.Compact(slices.Clone(list)), 4)
+		require.True(t, slices.IsSorted(list))
+		require.Equal(t, list, draw(4, true, step))
+		if slices.Equal(list, draw(4, true, step+1)) {
+			same++
+		}
+		for _, r := range list {
+			counts[r]++
+		}
+	}
+	for r, n := range counts {
+		assert.InDelta(t, 1.0/3, float64(n)/float64(lists), 0.05, r)
+	}
+	assert.Less(t, same, lists/100)
+}

@@ -123,14 +123,24 @@ func TestClip(t *testing.T) {
 
 // Dropout preserves the mean, and the gradients equal central differences of the loss with dropout.
 func TestDropout(t *testing.T) {
-	for _, p := range [][2]float64{{0.3, 0}, {0, 0.4}, {0.3, 0.4}} {
-		t.Run(fmt.Sprintf("queries %v, anchors %v", p[0], p[1]), func(t *testing.T) { checkDropout(t, p[0], p[1]) })
+	for _, p := range [][3]float64{{0.3, 0, 0}, {0, 0.4, 0}, {0.3, 0.4, 0}, {0, 0, 0.3}, {0.3, 0.2, 0.4}} {
+		t.Run(fmt.Sprintf("queries %v, anchors %v, relations %v", p[0], p[1], p[2]), func(t *testing.T) {
+			checkDropout(t, func(c *recipe.Recipe) { c.Dropout, c.EntityDropout, c.RelationDropout = p[0], p[1], p[2] })
+		})
+	}
+	for _, name := range []string{"mquade", "rescal", "complex", "cp", "seek", "quate", "transe-l2"} {
+		t.Run(name, func(t *testing.T) {
+			checkDropout(t, func(c *recipe.Recipe) {
+				c.Model, c.Reciprocal, c.Dropout, c.RelationDropout = name, name == "complex", 0, 0.3
+			})
+		})
 	}
 }
 
-func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
+func checkDropout(t *testing.T, change func(*recipe.Recipe)) {
 	c := recipe.Default()
-	c.Dim, c.Batch, c.Dropout, c.EntityDropout = 5, 12, ofQuery, ofAnchor
+	change(&c)
+	c.Dim, c.Batch = 5, 12
 	tr := trainerFor(t, c, traintest.RandomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
 	s := tr.stepper
 	drop := dropout{0.3, 1, useDropout}

@@ -1,9 +1,6 @@
 package train
 
-import (
-	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/model"
-)
+import "github.com/mquine/mquine/model"
 
 // parameterTable is a tensor of a model. A tensor of entities or relations has a row for each of
 // them, and a global tensor has one row.
@@ -12,6 +9,9 @@ type parameterTable struct {
 	axis   model.Axis
 	frozen bool
 	width  int // length of a row
+	// dim is the dimension of the square matrices in a row if they map entities (model.Parameter.Maps).
+	// Otherwise it is 0.
+	dim    int
 	values []float32
 	// constrain, if not nil, changes a row so that it satisfies the constraint of the model.
 	constrain func(row []float32)
@@ -25,10 +25,14 @@ func (t *parameterTable) rows() int           { return len(t.values) / t.width }
 func tablesOf(m model.Model) []parameterTable {
 	var tables []parameterTable
 	for i, p := range parametersOf(m) {
-		tables = append(tables, parameterTable{
+		t := parameterTable{
 			name: p.Name, axis: p.Axis, frozen: p.Frozen, width: p.Width(), values: m.Tensors()[i],
 			constrain: p.Constrain,
-		})
+		}
+		if p.Maps {
+			t.dim = p.Row[len(p.Row)-1]
+		}
+		tables = append(tables, t)
 	}
 	return tables
 }
@@ -40,17 +44,6 @@ func parametersOf(m model.Model) []model.Parameter {
 		panic(err) // the configuration of a model is valid
 	}
 	return list
-}
-
-// dependence returns what the features of a model depend on. If the towers of the two sides differ,
-// the features depend on the side, too.
-func dependence(m model.Model) model.Dependence {
-	tail, head := m.Tower(kg.Tail), m.Tower(kg.Head)
-	depends := tail.Features | head.Features
-	if tail != head {
-		depends |= model.OnSide
-	}
-	return depends
 }
 
 // tablesWith returns the tables of the given axis, except frozen tables, which have no gradients.

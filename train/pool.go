@@ -32,14 +32,17 @@ func (p *pool) parallel(ctx context.Context, items int, work func(c *stepScratch
 
 // stepScratch is the scratch memory of a goroutine.
 type stepScratch struct {
-	worker     model.TrainingWorker
-	prefetcher *linalg.Prefetcher // runs during the worker's products of small matrices
-	objective  objective
-	pcg        *rand.PCG
-	anchor     []float32 // an embedding with dropout applied
-	dPhi       []float32 // gradient of a feature row outside dense parts
-	gradient   []float32 // gradient of an entity or a relation
-	term       []float32 // one term of an entity's gradient
+	worker        model.TrainingWorker
+	relation      relationCopy       // for queries with dropout of the relation's parameters
+	prefetcher    *linalg.Prefetcher // runs during the worker's products of small matrices
+	objective     objective
+	orthogonality orthogonality
+	relations     relationScratch
+	pcg           *rand.PCG
+	anchor        []float32 // an embedding with dropout applied
+	dPhi          []float32 // gradient of a feature row outside dense parts
+	gradient      []float32 // gradient of an entity or a relation
+	term          []float32 // one term of an entity's gradient
 
 	// queries and dScores hold one chunk of the pairs of a feature row.
 	queries [linalg.ProductChunk]int32
@@ -48,14 +51,19 @@ type stepScratch struct {
 
 func newStepScratch(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tables []parameterTable) stepScratch {
 	prefetcher, width := b.NewPrefetcher(), tables[0].width
-	return stepScratch{
-		worker:     m.NewTrainingWorker(prefetcher.Backend, c.Regulariser),
-		prefetcher: prefetcher,
-		objective:  objective{config: c, backend: b},
-		pcg:        rand.NewPCG(0, 0),
-		anchor:     kernel.AlignedFloat32(width),
-		dPhi:       kernel.AlignedFloat32(m.Training().Width),
-		gradient:   kernel.AlignedFloat32(max(width, relationWidth(tables))),
-		term:       kernel.AlignedFloat32(width),
+	scratch := stepScratch{
+		worker:        m.NewTrainingWorker(prefetcher.Backend, c.Regulariser),
+		prefetcher:    prefetcher,
+		objective:     objective{config: c, backend: b},
+		orthogonality: orthogonality{backend: b},
+		pcg:           rand.NewPCG(0, 0),
+		anchor:        kernel.AlignedFloat32(width),
+		dPhi:          kernel.AlignedFloat32(m.Training().Width),
+		gradient:      kernel.AlignedFloat32(max(width, relationWidth(tables))),
+		term:          kernel.AlignedFloat32(width),
 	}
+	if c.RelationDropout > 0 {
+		scratch.relation = newRelationCopy(c, prefetcher.Backend, m, tables)
+	}
+	return scratch
 }

@@ -10,16 +10,22 @@ import (
 // times the sum of the penalties over the B positives of the batch.
 type regulariser struct {
 	lambda float64
-	warmup int     // epochs of linear warm-up of lambda
-	factor float64 // λ_reg/B of the step; 0 without a regulariser
+	// products is the weight of the queries' penalties, and pair the weight of the third pair of dura
+	// (see relationStep). The weight of other penalties is 1.
+	products, pair float64
+	warmup         int     // epochs of linear warm-up of lambda
+	factor         float64 // λ_reg/B of the step; 0 without a regulariser
+	// orthogonality is λ_ortho, and orthogonalityFactor is λ_ortho/B of the step.
+	orthogonality, orthogonalityFactor float64
 	// entities and relations hold how many times each entity and each relation occurs in the positives.
 	entities, relations []int32
 }
 
 func newRegulariser(c *recipe.Recipe, entities, relations int) *regulariser {
 	r := &regulariser{
-		lambda: c.LambdaReg, warmup: c.RegWarmup,
-		entities: make([]int32, entities), relations: make([]int32, relations),
+		lambda: c.LambdaReg, products: c.DuraProducts, pair: c.DuraPair, warmup: c.RegWarmup,
+		orthogonality: c.Orthogonality,
+		entities:      make([]int32, entities), relations: make([]int32, relations),
 	}
 	if c.Regulariser == model.NoPenalty {
 		r.lambda = 0
@@ -30,6 +36,7 @@ func newRegulariser(c *recipe.Recipe, entities, relations int) *regulariser {
 // begin sets the weights for the positives of a step.
 func (r *regulariser) begin(epoch int, positives []kg.Triple) {
 	r.factor = r.lambda / float64(len(positives))
+	r.orthogonalityFactor = r.orthogonality / float64(len(positives))
 	if epoch+1 < r.warmup {
 		r.factor *= float64(epoch+1) / float64(r.warmup)
 	}
@@ -47,8 +54,16 @@ func (r *regulariser) end(positives []kg.Triple) {
 	}
 }
 
+// ofQuery returns the weight of the penalty on a query, which counts the given number of times.
+func (r *regulariser) ofQuery(count float64) float64 { return r.factor * r.products * count }
+
 // ofEntity returns the weight of the penalty on an entity.
 func (r *regulariser) ofEntity(e int32) float64 { return r.factor * float64(r.entities[e]) }
 
 // ofRelation returns the weight of the penalty on a relation.
 func (r *regulariser) ofRelation(i int32) float64 { return r.factor * float64(r.relations[i]) }
+
+// ofMatrices returns the weight of the penalty of orthogonality on a relation.
+func (r *regulariser) ofMatrices(i int32) float64 {
+	return r.orthogonalityFactor * float64(r.relations[i])
+}

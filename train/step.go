@@ -27,16 +27,19 @@ type stepper struct {
 	relations, globals []parameterTable
 	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep
-	// relationStep predicts relations. It is nil unless the recipe asks for relation prediction.
+	// relationStep computes the terms of the loss that contain the vectors ρ of triples. It is nil if
+	// the loss has no such terms.
 	relationStep *relationStep
-	backend      *linalg.Backend
-	pool         *pool // all threads
+	// relationPairs predicts relations if relationStep does not. Otherwise it is nil.
+	relationPairs *relationPairs
+	backend       *linalg.Backend
+	pool          *pool // all threads
 	// halves holds two pools, each with half of the threads. It is nil if the number of threads is
 	// odd or a step cannot have two dense parts of the same size.
 	halves []*pool
 
-	queryDropout, anchorDropout dropout
-	regulariser                 *regulariser
+	queryDropout, anchorDropout, relationDropout dropout
+	regulariser                                  *regulariser
 
 	phi, psi   linalg.Matrix // feature vectors and query vectors
 	dPhi, dPsi linalg.Matrix // dPhi contains only the rows of dense parts
@@ -53,10 +56,10 @@ type stepper struct {
 	rowRuns    []featureRun
 	dRelations []float32 // gradients for each segment, and then for each row run
 	byRow      csr       // pairs by feature row
-	// byEntity lists the terms of each entity's gradient: feature rows, then queries, then the heads and
-	// then the tails of relationStep.
+	// byEntity lists the terms of each entity's gradient: feature rows, then queries, and then the heads
+	// and the tails of relationStep or the anchors and the targets of relationPairs.
 	byEntity   csr
-	byRelation csr     // segments, and then row runs, by relation
+	byRelation csr     // segments, then row runs, and then slots of relationPairs, by relation
 	keys       []int32 // scratch memory of begin
 
 	used           usedRows
@@ -81,9 +84,10 @@ func newStepper(
 	s := &stepper{
 		config: c, known: known, model: m, towers: m.Training(), tables: tables, backend: b,
 		relations: tablesWith(model.PerRelation, tables), globals: tablesWith(model.Global, tables),
-		queryDropout:  dropout{c.Dropout, c.Seed, useDropout},
-		anchorDropout: dropout{c.EntityDropout, c.Seed, useEntityDropout},
-		regulariser:   newRegulariser(c, m.Config().Entities, m.Config().Relations),
+		queryDropout:    dropout{c.Dropout, c.Seed, useDropout},
+		anchorDropout:   dropout{c.EntityDropout, c.Seed, useEntityDropout},
+		relationDropout: dropout{c.RelationDropout, c.Seed, useRelationDropout},
+		regulariser:     newRegulariser(c, m.Config().Entities, m.Config().Relations),
 	}
 	all := make([]stepScratch, threads)
 	for i := range all {
@@ -92,6 +96,7 @@ func newStepper(
 	s.pool = newPool(c, b, m, all)
 	s.network = newNetworkStep(c, b, threads, m, totalWidth(s.globals))
 	s.relationStep = newRelationStep(c, b, threads, m, s.relations)
+	s.relationPairs = newRelationPairs(c, m)
 	if threads%2 == 0 && c.Negatives == recipe.SharedNegatives && c.Distribution != recipe.Bernoulli {
 		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
 	}
@@ -115,7 +120,10 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.findRowRuns(w)
 	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationWidth(s.tables))
 	if s.relationStep != nil {
-		s.relationStep.begin(w, s.known, s.tables[0].width)
+		s.relationStep.begin(w, s.known, s.tables[0].width, s.regulariser.pair > 0)
+	}
+	if s.relationPairs != nil {
+		s.relationPairs.begin(w, s.known, s.tables[0].width, relationWidth(s.tables))
 	}
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
@@ -178,6 +186,14 @@ func (s *stepper) findUsed(w *workload) {
 			s.keys = append(s.keys, t.Tail)
 		}
 	}
+	if r := s.relationPairs; r != nil {
+		for _, g := range r.groups {
+			s.keys = append(s.keys, r.targets[g.first].Anchor)
+		}
+		for _, t := range r.targets {
+			s.keys = append(s.keys, t.entity)
+		}
+	}
 	s.used.entities = s.byEntity.distinct(s.used.entities[:0], s.tables[0].rows(), s.keys)
 	s.keys = s.keys[:0]
 	for _, g := range s.segments {
@@ -186,8 +202,14 @@ func (s *stepper) findUsed(w *workload) {
 	for _, r := range s.rowRuns {
 		s.keys = append(s.keys, r.relation)
 	}
+	if r := s.relationPairs; r != nil {
+		for _, slot := range r.slots {
+			_, relation := r.config.Asked(kg.Tail, slot.relation)
+			s.keys = append(s.keys, relation)
+		}
+	}
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
-	if s.relationStep != nil { // every relation is a candidate
+	if s.relationStep.predicts() { // every relation is a candidate
 		s.used.relations = s.used.relations[:0]
 		for r := range s.tables[1].rows() {
 			s.used.relations = append(s.used.relations, int32(r))
@@ -217,7 +239,10 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
 	}
 	if s.relationStep != nil {
-		stages = append(stages, func() error { return s.predictRelations(ctx) })
+		stages = append(stages, func() error { return s.scoreRelations(ctx, w) })
+	}
+	if s.relationPairs != nil {
+		stages = append(stages, func() error { return s.predictRelationsInPairs(ctx, w) })
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
@@ -253,6 +278,11 @@ func (s *stepper) fit(w *workload) (loss Loss) {
 	}
 	if s.relationStep != nil {
 		for _, l := range s.relationStep.losses {
+			loss.Relations += l
+		}
+	}
+	if s.relationPairs != nil {
+		for _, l := range s.relationPairs.losses {
 			loss.Relations += l
 		}
 	}
@@ -311,12 +341,11 @@ func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last int) error {
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
-		g := s.segments[i]
-		c.worker.Begin(w.queries[g.first].Side, w.queries[g.first].Relation)
+		g, worker := s.segments[i], s.beginQueries(c, w, i)
 		for q := g.first; q < g.last; q++ {
 			s.prefetchQuery(c, w, p, i, q)
 			psi := s.psi.Row(q)
-			s.constants[q], s.queryPenalties[q] = c.worker.Query(psi, s.anchor(c, w, q))
+			s.constants[q], s.queryPenalties[q] = worker.Query(psi, s.anchor(c, w, q))
 			s.queryDropout.apply(psi, c.pcg, w.epoch, w.step, q)
 			from, to := w.pairsOf(q)
 			p.comparer.pairScores(s.pairScores[from:to], psi, s.phi, w.pairRows[from:to])
@@ -447,21 +476,40 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 	n, dense := relationWidth(s.tables), w.denseQueries()
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
-		g := s.segments[i]
-		c.worker.Begin(w.queries[g.first].Side, w.queries[g.first].Relation)
+		g, worker := s.segments[i], s.beginQueries(c, w, i)
 		for q := g.first; q < g.last; q++ {
 			s.prefetchQueryGradient(c, w, p, i, q)
 			dPsi := s.completeDPsi(c, p, w, q, dense)
 			dPenalty := 0.0
 			if q < w.main {
-				dPenalty = s.regulariser.factor * w.penaltyCounts[q]
+				dPenalty = s.regulariser.ofQuery(w.penaltyCounts[q])
 			}
 			dAnchor := s.dAnchor(q)
-			c.worker.QueryGradient(dAnchor, dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalty)
+			worker.QueryGradient(dAnchor, dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalty)
 			s.anchorDropout.apply(dAnchor, c.pcg, w.epoch, w.step, q)
 		}
-		c.worker.End(s.dRelations[i*n : (i+1)*n])
+		dRelation := s.dRelations[i*n : (i+1)*n]
+		worker.End(dRelation)
+		s.relationDropout.apply(dRelation, c.pcg, w.epoch, w.step, i)
 	})
+}
+
+// beginQueries prepares a worker for the queries of segment i and returns it. With dropout, the worker
+// belongs to a copy of the relation from which entries are dropped. The queries of a segment share
+// these entries.
+func (s *stepper) beginQueries(c *stepScratch, w *workload, i int) model.TrainingWorker {
+	q := w.queries[s.segments[i].first]
+	if s.relationDropout.probability == 0 {
+		c.worker.Begin(q.Side, q.Relation)
+		return c.worker
+	}
+	copied := c.relation.parameters
+	for _, t := range s.relations {
+		copied = copied[copy(copied, t.row(int(q.Relation))):]
+	}
+	s.relationDropout.apply(c.relation.parameters, c.pcg, w.epoch, w.step, i)
+	c.relation.worker.Begin(q.Side, 0)
+	return c.relation.worker
 }
 
 // completeDPsi adds the contributions of pairs to row q of dPsi and applies the dropout of ψ. The
@@ -542,7 +590,11 @@ func (s *stepper) entityTerm(w *workload, i int) []float32 {
 	if i < len(w.queries) {
 		return s.dAnchor(i)
 	}
-	return s.relationStep.dEntities.Row(i - len(w.queries))
+	i -= len(w.queries)
+	if s.relationPairs != nil {
+		return s.relationPairs.dEntities.Row(i)
+	}
+	return s.relationStep.dEntities.Row(i)
 }
 
 // rowGradient writes the gradient that feature row i contributes to its entity.
@@ -581,13 +633,23 @@ func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) 
 	n := len(gradient)
 	clear(gradient)
 	for _, i := range s.byRelation.of(int(r)) {
-		s.backend.Axpy(gradient, 1, s.dRelations[int(i)*n:(int(i)+1)*n])
+		if slot := int(i) - len(s.segments) - len(s.rowRuns); slot < 0 {
+			s.backend.Axpy(gradient, 1, s.dRelations[int(i)*n:(int(i)+1)*n])
+		} else if s.relationPairs.filled[slot] {
+			s.backend.Axpy(gradient, 1, s.relationPairs.dRelation(slot, n))
+		}
 	}
-	if s.relationStep != nil {
+	if s.relationStep.predicts() {
 		s.relationStep.addRelation(gradient, s.backend, r)
 	}
 	if weight := s.regulariser.ofRelation(r); weight != 0 {
 		penalty = c.worker.RelationPenalty(gradient, r, weight)
+		if s.regulariser.pair > 0 {
+			penalty += s.relationStep.pairPenalty(gradient, s.backend, r, weight*s.regulariser.pair)
+		}
+	}
+	if weight := s.regulariser.ofMatrices(r); weight != 0 {
+		penalty += c.orthogonality.penalty(gradient, s.relations, int(r), weight)
 	}
 	return penalty
 }
@@ -598,7 +660,12 @@ func (s *stepper) penalty(w *workload) (sum float64) {
 		sum += p
 	}
 	for q, p := range s.queryPenalties[:w.main] {
-		sum += p * s.regulariser.factor * w.penaltyCounts[q]
+		sum += p * s.regulariser.factor * s.regulariser.products * w.penaltyCounts[q]
+	}
+	if s.relationStep != nil {
+		for _, p := range s.relationStep.penalties {
+			sum += p
+		}
 	}
 	return sum
 }

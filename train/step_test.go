@@ -122,7 +122,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(w.queries[i], w.rows[w.pairRows[k]]))
 		}
 	}
-	return total + relationLoss(c, known, score, m.Config().Relations, w) + plainRegulariser(c, m, w)
+	return total + relationLoss(c, known, score, m.Config().Relations, w) + plainRegulariser(t, c, m, w)
 }
 
 // relationLoss computes the loss of relation prediction from its definition.
@@ -145,11 +145,20 @@ func relationLoss(
 		}
 		for _, e := range targets {
 			var z float64
+			contrast := func(side kg.Side, r int32) {
+				candidate := kg.Query{Side: side, Relation: r, Anchor: q.Anchor}
+				index := r
+				if c.Reciprocal {
+					index = 2*r + int32(side)
+				}
+				if candidate == q || c.RelationNegatives == 0 || slices.Contains(w.relations, index) {
+					z += math.Exp(score(candidate, e))
+				}
+			}
 			for r := range int32(relations) {
-				z += math.Exp(score(kg.Query{Side: q.Side, Relation: r, Anchor: q.Anchor}, e))
+				contrast(q.Side, r)
 				if c.Reciprocal { // the relation of the query for the other side is a candidate, too
-					other := kg.Query{Side: 1 - q.Side, Relation: r, Anchor: q.Anchor}
-					z += math.Exp(score(other, e))
+					contrast(1-q.Side, r)
 				}
 			}
 			share := c.RelationWeight * w.weights[i] / float64(len(targets))
@@ -196,11 +205,47 @@ func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score 
 }
 
 // plainRegulariser computes the regulariser of the first epoch from the definitions.
-func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
-	tensors := m.Tensors()
-	if c.Regulariser == model.NoPenalty {
-		return 0
+func plainRegulariser(t testing.TB, c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
+	if c.Orthogonality > 0 {
+		for _, p := range w.positives {
+			sum += c.Orthogonality * plainOrthogonality(c, m, p.Relation) / float64(len(w.positives))
+		}
 	}
+	if c.Regulariser == model.NoPenalty {
+		return sum
+	}
+	return sum + plainPenalties(t, c, m, w)
+}
+
+// plainOrthogonality is Σ‖MᵀM − I‖² over the matrices of a relation that map entities.
+func plainOrthogonality(c *recipe.Recipe, m model.Model, relation int32) (sum float64) {
+	d := c.Dim
+	for i, p := range parametersOf(m) {
+		if p.Axis != model.PerRelation || p.Name == "relation.cross" {
+			continue
+		}
+		row := m.Tensors()[i][int(relation)*p.Width():][:p.Width()]
+		for x := range slices.Chunk(row, d*d) {
+			for j := range d {
+				for k := range d {
+					var product float64
+					for l := range d {
+						product += float64(x[l*d+j]) * float64(x[l*d+k])
+					}
+					if j == k {
+						product--
+					}
+					sum += product * product
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// plainPenalties is plainRegulariser without the penalty of orthogonality.
+func plainPenalties(t testing.TB, c *recipe.Recipe, m model.Model, w *workload) (sum float64) {
+	tensors := m.Tensors()
 	// halves returns the weights of a positive's tail query and head query. With kvsall, a positive
 	// comes from one query, which has weight 2; the other query has weight 0.
 	halves := func(int) (tail, head float64) { return 1, 1 }
@@ -218,19 +263,60 @@ func plainRegulariser(c *recipe.Recipe, m model.Model, w *workload) (sum float64
 			return 0, 2
 		}
 	}
-	for i, t := range w.positives {
+	for i, p := range w.positives {
 		tail, head := halves(i)
+		tail, head = c.DuraProducts*tail, c.DuraProducts*head
 		switch {
 		case c.Model == "mquine" || c.Model == "mquade":
-			sum += matrixPenalty(c, tensors, t, tail, head)
+			sum += matrixPenalty(c, tensors, p, tail, head)
 		case slices.ContainsFunc(parametersOf(m)[2:], isRow): // such as TransH, TransR and TransD
-			sum += rowPenalty(c, m, t)
+			sum += rowPenalty(c, m, p)
 		default:
-			sum += vectorPenalty(c, tensors, t, tail, head)
+			sum += vectorPenalty(c, tensors, p, tail, head)
 		}
+	}
+	if c.DuraPair > 0 {
+		sum += c.DuraPair * thirdPair(t, c, m, w.positives, halves)
 	}
 	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives))
 }
+
+// thirdPair is the sum over positives of dura's third pair, ‖r‖² + products·‖ρ‖². Entry k of ρ is the score
+// of the triple's entities with the relation e_k, because the score is linear in the relation.
+// The function halves returns twice the weights of ρ in the two directions of a positive.
+func thirdPair(
+	t testing.TB, c *recipe.Recipe, m model.Model, positives []kg.Triple, halves func(int) (tail, head float64),
+) (sum float64) {
+	config, width := m.Config(), m.(model.Trainable).Training().Relations.Width
+	config.Relations, config.Reciprocal = width, false
+	units := make([]float32, width*width)
+	for k := range width {
+		units[k*width+k] = 1
+	}
+	linear, err := model.New(config, [][]float32{m.Tensors()[0], units})
+	require.NoError(t, err)
+	score := scorer(t, linear, nil)
+	for i, p := range positives {
+		rows := relationRows(c, p.Relation)
+		for _, r := range rows {
+			for _, v := range m.Tensors()[1][int(r)*width:][:width] {
+				sum += float64(v) * float64(v) / float64(len(rows))
+			}
+		}
+		tail, head := halves(i)
+		for k := range int32(width) {
+			rho := score(kg.Query{Side: kg.Tail, Relation: k, Anchor: p.Head}, p.Tail)
+			inverse := rho
+			if c.Reciprocal {
+				inverse = score(kg.Query{Side: kg.Tail, Relation: k, Anchor: p.Tail}, p.Head)
+			}
+			sum += c.DuraProducts / 2 * (tail*rho*rho + head*inverse*inverse)
+		}
+	}
+	return sum
+}
+
+func mapsEntities(p model.Parameter) bool { return p.Maps }
 
 func isRow(p model.Parameter) bool { return p.Axis != model.Global }
 
@@ -511,6 +597,21 @@ var gradientTests = []struct {
 	}},
 	{"dura", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.Dura, 0.3 }},
 	{"dura, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.Dura, 0.9, 3 }},
+	{"dura, weighted products", func(c *recipe.Recipe) {
+		c.Regulariser, c.LambdaReg, c.DuraProducts = model.Dura, 0.3, 1.7
+	}},
+	{"dura, pair", func(c *recipe.Recipe) {
+		c.Regulariser, c.LambdaReg, c.DuraProducts, c.DuraPair = model.Dura, 0.3, 0.4, 1.3
+	}},
+	{"dura, pair, kvsall, relations, reciprocal", func(c *recipe.Recipe) {
+		c.Regulariser, c.LambdaReg, c.DuraProducts, c.DuraPair = model.Dura, 0.3, 3, 0.8
+		c.Negatives, c.RelationWeight, c.Reciprocal = recipe.KvsAll, 0.5, true
+	}},
+	{"orthogonality", func(c *recipe.Recipe) { c.Orthogonality = 0.4 }},
+	{"orthogonality, dura, reciprocal, kvsall", func(c *recipe.Recipe) {
+		c.Orthogonality, c.Dim, c.Reciprocal, c.Negatives = 0.1, 9, true, recipe.KvsAll
+		c.Regulariser, c.LambdaReg, c.Batch = model.Dura, 0.1, 5
+	}},
 	{"n3", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.N3, 0.3 }},
 	{"n3, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.N3, 0.6, 2 }},
 	{"paper", func(c *recipe.Recipe) {
@@ -554,6 +655,19 @@ var gradientTests = []struct {
 	}},
 	{"relations, kvsall, reciprocal", func(c *recipe.Recipe) {
 		c.RelationWeight, c.Negatives, c.Reciprocal = 2, recipe.KvsAll, true
+	}},
+	{"relations, sampled", func(c *recipe.Recipe) { c.RelationWeight, c.RelationNegatives = 3, 2 }},
+	{"relations, sampled, kvsall, weighted, dura", func(c *recipe.Recipe) {
+		c.RelationWeight, c.RelationNegatives, c.Negatives, c.AnswerWeights = 2, 1, recipe.KvsAll, true
+		c.Regulariser, c.LambdaReg = model.Dura, 0.3
+	}},
+	{"relations, sampled, shared, reciprocal", func(c *recipe.Recipe) {
+		c.RelationWeight, c.RelationNegatives, c.Reciprocal = 1.5, 3, true
+		c.Negatives, c.NegativeCount = recipe.SharedNegatives, 4
+	}},
+	{"relations, bernoulli", func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 4, recipe.Bernoulli
+		c.RelationWeight, c.RelationNegatives, c.Dim = 0.7, 2, 9
 	}},
 	{"relations, independent, reciprocal, Z, n3", func(c *recipe.Recipe) {
 		c.RelationWeight, c.Negatives, c.NegativeCount, c.Reciprocal = 1, recipe.IndependentNegatives, 3, true
@@ -604,8 +718,20 @@ func TestGradients(t *testing.T) {
 					require.ErrorContains(t, c.Check(), fmt.Sprintf("does not support %s", c.Regulariser))
 					continue
 				}
-				if c.RelationWeight > 0 && m.Training().Relations == nil {
+				parameters, err := model.Parameters(config)
+				require.NoError(t, err)
+				if c.Orthogonality > 0 && !slices.ContainsFunc(parameters, mapsEntities) {
+					require.Error(t, c.Check())
+					continue
+				}
+				if c.DuraPair > 0 && m.Training().Relations == nil {
 					require.ErrorContains(t, c.Check(), "is not linear in the relation's parameters")
+					continue
+				}
+				if err := c.Check(); c.RelationWeight > 0 && err != nil {
+					require.Nil(t, m.Training().Relations)
+					require.ErrorContains(t, err, "relation_weight: ")
+					require.True(t, networks[name] != nil || model.DependenceOf(m) != model.OnEntity)
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) { checkAllGradients(t, c) })

@@ -149,7 +149,7 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, dependence(bare), m.Threads)
+	t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, model.DependenceOf(bare), m.Threads)
 	return t, err
 }
 

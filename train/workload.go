@@ -48,6 +48,11 @@ type workload struct {
 	pairs    []int32
 	pairRows []int32
 	zWeights []float64 // the weight of each pair of the Z-samples' queries
+
+	// relations holds the relations of the model that relation prediction contrasts with the relation of
+	// a target, in ascending order. The model has two of them for each relation of the data set if
+	// relations are reciprocal.
+	relations []int32
 }
 
 // featureRun is a range of feature rows for queries of one side and relation. If features depend on
@@ -101,14 +106,15 @@ func (w *workload) partOf(i int) densePart {
 
 // preparer creates workloads.
 type preparer struct {
-	config  *recipe.Recipe
-	seed    uint64
-	threads int
-	triples []kg.Triple
-	known   *kg.Index
-	sampler *sampler
-	depends model.Dependence // what features depend on
-	z       *zpattern.Index  // nil without Z-samples
+	config    *recipe.Recipe
+	seed      uint64
+	threads   int
+	triples   []kg.Triple
+	known     *kg.Index
+	sampler   *sampler
+	depends   model.Dependence // what features depend on
+	relations int              // number of relations of the data set
+	z         *zpattern.Index  // nil without Z-samples
 	// headProbability holds the probability of a head query for each relation. It is nil unless the
 	// distribution is bernoulli.
 	headProbability []float64
@@ -151,7 +157,7 @@ func newPreparer(
 	n := g.Entities.Len()
 	p := &preparer{
 		config: c, seed: c.Seed, threads: threads, triples: triples, known: known,
-		sampler: newSampler(c, n, triples, known), depends: depends,
+		sampler: newSampler(c, n, triples, known), depends: depends, relations: g.Relations.Len(),
 		rowOf: make([]int32, n), taken: make([]bool, n), scratch: make([]drawScratch, threads),
 	}
 	for e := range p.rowOf {
@@ -249,6 +255,10 @@ const (
 	useDropout
 	useEntityDropout
 	useLayerDropout // plus the model.Layer
+
+	// Uses that were added later have numbers above the layers.
+	useRelationDropout   = 32
+	useRelationNegatives = 33
 )
 
 // prepare returns the workload of a step with the given positives. The next call overwrites it.
@@ -318,6 +328,7 @@ func (p *preparer) reset(epoch, step int) *workload {
 		queries:   w.queries[:0], answers: w.answers[:0], weights: w.weights[:0], penaltyCounts: w.penaltyCounts[:0],
 		parts: w.parts[:0], rows: w.rows[:0], runs: w.runs[:0],
 		pairs: w.pairs[:0], pairRows: w.pairRows[:0], zWeights: w.zWeights[:0],
+		relations: w.relations[:0],
 	}
 	return w
 }
@@ -334,7 +345,33 @@ func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 		p.addZ()
 	}
 	p.forget()
+	p.drawRelations(epoch, step)
 	return nil
+}
+
+// drawRelations draws the candidates of relation prediction.
+func (p *preparer) drawRelations(epoch, step int) {
+	if p.config.RelationWeight == 0 {
+		return
+	}
+	w, d, n := &p.work, &p.scratch[0], p.config.RelationNegatives
+	all := p.relations * relationsPer(p.config)
+	if n == 0 || n >= all {
+		for r := range all {
+			w.relations = append(w.relations, int32(r))
+		}
+		return
+	}
+	stream.Seed(d.pcg, p.seed, useRelationNegatives, epoch, step, 0)
+	// Robert Floyd's algorithm: every set of n relations has the same probability.
+	for last := all - n; last < all; last++ {
+		r := int32(d.rng.IntN(last + 1))
+		at, found := slices.BinarySearch(w.relations, r)
+		if found {
+			r, at = int32(last), len(w.relations)
+		}
+		w.relations = slices.Insert(w.relations, at, r)
+	}
 }
 
 // rowRange is a range of feature rows.

@@ -111,10 +111,10 @@ var trainingGroups = map[string][]string{
 	dataFlags:      {"data"},
 	negativesFlags: {"negatives", "negative-count", "anchor-negatives", "distribution", "filter"},
 	lossFlags: {"loss", "gamma", "lambda-neg", "adversarial", "smoothing", "subsampling", "answer-weights",
-		"degree-weights", "relation-weight", "z-samples", "lambda-z"},
+		"degree-weights", "relation-weight", "relation-negatives", "z-samples", "lambda-z"},
 	regularisationFlags: {
-		"regulariser", "lambda-reg", "reg-warmup", "dropout", "entity-dropout", "input-dropout", "feature-map-dropout",
-		"hidden-dropout",
+		"regulariser", "lambda-reg", "reg-warmup", "dura-products", "dura-pair", "orthogonality",
+		"dropout", "entity-dropout", "relation-dropout", "input-dropout", "feature-map-dropout", "hidden-dropout",
 	},
 	optimiserFlags: {"optimiser", "learning-rate", "beta1", "beta2", "epsilon", "warmup", "decay", "clip", "epochs",
 		"batch", "ema"},

@@ -30,6 +30,13 @@ func (r *Recipe) Check() error {
 	case r.AnchorNegatives && r.Negatives != SharedNegatives:
 		return fmt.Errorf("anchor_negatives needs shared negatives, but negatives is %s: change one of them",
 			r.Negatives)
+	case r.DuraProducts != 1 && r.Regulariser != model.Dura:
+		return fmt.Errorf("dura_products needs regulariser dura, but regulariser is %s: change one of them",
+			r.Regulariser)
+	case r.DuraPair > 0 && r.Regulariser != model.Dura:
+		return fmt.Errorf("dura_pair needs regulariser dura, but regulariser is %s: change one of them", r.Regulariser)
+	case r.RelationNegatives > 0 && r.RelationWeight == 0:
+		return errors.New("relation_negatives needs relation prediction, but relation_weight is 0: change one of them")
 	case r.Regulariser == model.Dura && r.Distribution == Bernoulli:
 		return errors.New("regulariser dura needs both queries of a triple, but distribution bernoulli uses one: " +
 			"change one of them")
@@ -59,9 +66,18 @@ func (r *Recipe) checkModel() error {
 		return fmt.Errorf("regulariser: model %s does not support %s: set one of %v",
 			r.Model, r.Regulariser, t.Penalties)
 	}
+	if r.DuraPair > 0 && t.Relations == nil {
+		return fmt.Errorf("dura_pair: the score of model %s is not linear in the relation's parameters: set it to 0",
+			r.Model)
+	}
 	if r.RelationWeight > 0 && t.Relations == nil {
-		return fmt.Errorf("relation_weight: the score of model %s is not linear in the relation's parameters: "+
-			"set it to 0", r.Model)
+		if _, network := m.(model.Network); network {
+			return fmt.Errorf("relation_weight: model %s is a network: set it to 0", r.Model)
+		}
+		if model.DependenceOf(m) != model.OnEntity {
+			return fmt.Errorf("relation_weight: the features of model %s depend on more than the entity: set it to 0",
+				r.Model)
+		}
 	}
 	switch start := spec.Start; {
 	case r.InitCross != ZeroCross && start.Cross == "":
@@ -76,6 +92,25 @@ func (r *Recipe) checkModel() error {
 		return fmt.Errorf("reciprocal: model %s can be trained only with reciprocal relations: set it to true", r.Model)
 	case r.Products != Float32 && (t.Distance != nil || t.Region != nil):
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
+	}
+	if r.Orthogonality > 0 {
+		parameters, err := model.Parameters(config)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Maps }) {
+			return fmt.Errorf("orthogonality: the relations of model %s have no square matrices: set it to 0", r.Model)
+		}
+	}
+	if r.RelationDropout > 0 {
+		if _, network := m.(model.Network); network {
+			return fmt.Errorf("relation_dropout: model %s is a network: set it to 0, and use the dropout of its layers",
+				r.Model)
+		}
+		if model.DependenceOf(m)&model.OnRelation != 0 {
+			return fmt.Errorf("relation_dropout: the relation of model %s also transforms the candidates: set it to 0",
+				r.Model)
+		}
 	}
 	for layer, probability := range r.LayerDropout() {
 		if probability > 0 && !slices.Contains(t.Layers, model.Layer(layer)) {

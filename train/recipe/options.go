@@ -69,6 +69,9 @@ var declarations = []declaration{
 	declare("relation_weight", func(r *Recipe) *float64 { return &r.RelationWeight }, 0, number(0, 1e6),
 		"weight λ_rel of relation prediction, a softmax over all relations given the two entities of a triple; "+
 			"0 for none"),
+	declare("relation_negatives", func(r *Recipe) *int { return &r.RelationNegatives }, 0, whole(0, 1<<24),
+		"number of relations, sampled for each batch, that relation prediction contrasts with the relation of a "+
+			"triple; 0 for all relations"),
 
 	declare("regulariser", func(r *Recipe) *model.Penalty { return &r.Regulariser }, model.NoPenalty,
 		among(model.NoPenalty, model.Frobenius, model.N3, model.Dura),
@@ -77,10 +80,19 @@ var declarations = []declaration{
 		"weight λ_reg of the regulariser"),
 	declare("reg_warmup", func(r *Recipe) *int { return &r.RegWarmup }, 0, whole(0, 1_000_000),
 		"epochs of linear warm-up of λ_reg; 0 for none"),
+	declare("dura_products", func(r *Recipe) *float64 { return &r.DuraProducts }, 1, number(0, 1e6),
+		"weight of the products, such as ‖h∘r‖², in the regulariser dura, whose entities have weight 1"),
+	declare("dura_pair", func(r *Recipe) *float64 { return &r.DuraPair }, 0, number(0, 1e6),
+		"weight of the third pair in the regulariser dura: the relation, and the product of head and tail, as in "+
+			"IVR; 0 for none"),
+	declare("orthogonality", func(r *Recipe) *float64 { return &r.Orthogonality }, 0, number(0, 1e6),
+		"weight λ_ortho of soft orthogonality, ‖MᵀM − I‖² of the relation's matrices, as in MEIM; 0 for none"),
 	declare("dropout", func(r *Recipe) *float64 { return &r.Dropout }, 0.2, number(0, 0.99),
 		"probability of dropping an entry of a query vector ψ"),
 	declare("entity_dropout", func(r *Recipe) *float64 { return &r.EntityDropout }, 0, number(0, 0.99),
 		"probability of dropping an entry of the embedding of a query's known entity"),
+	declare("relation_dropout", func(r *Recipe) *float64 { return &r.RelationDropout }, 0, number(0, 0.99),
+		"probability of dropping an entry of the parameters of a query's relation"),
 	declare("input_dropout", func(r *Recipe) *float64 { return &r.InputDropout }, 0, number(0, 0.99),
 		"probability of dropping an entry of the normalised input of tucker or conve"),
 	declare("feature_map_dropout", func(r *Recipe) *float64 { return &r.FeatureMapDropout }, 0, number(0, 0.99),

@@ -47,13 +47,18 @@ type Recipe struct {
 	ZSamples int
 	LambdaZ  float64
 
-	RelationWeight float64
+	RelationWeight    float64
+	RelationNegatives int
 
-	Regulariser   model.Penalty
-	LambdaReg     float64
-	RegWarmup     int
-	Dropout       float64
-	EntityDropout float64
+	Regulariser     model.Penalty
+	LambdaReg       float64
+	RegWarmup       int
+	DuraProducts    float64
+	DuraPair        float64
+	Orthogonality   float64
+	Dropout         float64
+	EntityDropout   float64
+	RelationDropout float64
 	// These dropouts apply inside a model.Network.
 	InputDropout, FeatureMapDropout, HiddenDropout float64
 
@@ -274,6 +279,9 @@ func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 		Hyper: r.Hyper.Values(),
 	}
 }
+
+// Penalised reports whether the loss contains penalties on parameters.
+func (r *Recipe) Penalised() bool { return r.Regulariser != model.NoPenalty || r.Orthogonality > 0 }
 
 // LayerDropout returns the dropouts inside a model.Network.
 func (r *Recipe) LayerDropout() [model.Layers]float64 {

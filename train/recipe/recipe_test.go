@@ -71,7 +71,33 @@ func TestCheckRanges(t *testing.T) {
 		"feature_map_dropout: model tucker has no such layer: set it to 0": func(r *Recipe) {
 			r.Model, r.Reciprocal, r.FeatureMapDropout = "tucker", true, 0.1
 		},
-		"relation_weight: the score of model mquine is not linear": func(r *Recipe) { r.RelationWeight = 1 },
+		"relation_dropout: model tucker is a network: set it to 0": func(r *Recipe) {
+			r.Model, r.Reciprocal, r.RelationDropout = "tucker", true, 0.1
+		},
+		"relation_dropout: the relation of model transr-l1 also transforms the candidates": func(r *Recipe) {
+			r.Model, r.RelationDropout = "transr-l1", 0.1
+		},
+		"orthogonality: the relations of model complex have no square matrices: set it to 0": func(r *Recipe) {
+			r.Model, r.Orthogonality = "complex", 1
+		},
+		"dura_products needs regulariser dura, but regulariser is n3: change one of them": func(r *Recipe) {
+			r.Regulariser, r.DuraProducts = model.N3, 2
+		},
+		"dura_pair needs regulariser dura, but regulariser is none: change one of them": func(r *Recipe) {
+			r.Model, r.DuraPair = "complex", 1
+		},
+		"dura_pair: the score of model mquine is not linear in the relation's parameters": func(r *Recipe) {
+			r.Regulariser, r.DuraPair = model.Dura, 1
+		},
+		"relation_weight: model conve is a network: set it to 0": func(r *Recipe) {
+			r.Model, r.Reciprocal, r.RelationWeight = "conve", true, 1
+		},
+		"relation_weight: the features of model transh-l2 depend on more than the entity": func(r *Recipe) {
+			r.Model, r.RelationWeight = "transh-l2", 1
+		},
+		"relation_negatives needs relation prediction, but relation_weight is 0": func(r *Recipe) {
+			r.RelationNegatives = 64
+		},
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/plot"
-	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 )
@@ -50,7 +49,7 @@ func (h History) LossChart() plot.Chart {
 	c := plot.Chart{X: h.epochAxis(), Y: plot.Axis{Label: "loss"}}
 	total := series("total", func(l train.Loss) float64 { return l.Total })
 	c.Series = []plot.Series{total}
-	if h.Recipe.ZSamples > 0 || h.Recipe.RelationWeight > 0 || h.Recipe.Regulariser != model.NoPenalty {
+	if h.Recipe.ZSamples > 0 || h.Recipe.RelationWeight > 0 || h.Recipe.Penalised() {
 		c.Series = append(c.Series, series("fit", func(l train.Loss) float64 { return l.Fit }))
 	}
 	if h.Recipe.ZSamples > 0 {
@@ -59,7 +58,7 @@ func (h History) LossChart() plot.Chart {
 	if h.Recipe.RelationWeight > 0 {
 		c.Series = append(c.Series, series("relations", func(l train.Loss) float64 { return l.Relations }))
 	}
-	if h.Recipe.Regulariser != model.NoPenalty {
+	if h.Recipe.Penalised() {
 		c.Series = append(c.Series, series("regulariser", func(l train.Loss) float64 { return l.Regulariser }))
 	}
 	lowest, highest := math.Inf(1), math.Inf(-1)

@@ -142,7 +142,7 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 // each numeric one of these options.
 var memoryKeys = []string{
 	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "relation_weight",
-	"optimiser", "clip", "ema",
+	"dura_pair", "optimiser", "clip", "ema",
 }
 
 // corners returns recipes in the space. As far as memoryKeys determine the memory, the recipe that needs

@@ -42,11 +42,25 @@ func Recipes() map[string]func(*recipe.Recipe) {
 			c.Reciprocal = spec.TrainReciprocal
 		}
 	}
+	recipes["relation dropout"] = func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.ZSamples, c.RelationDropout = recipe.SharedNegatives, 30, 3, 0.2
+		c.Orthogonality = 0.1
+	}
 	recipes["relation prediction"] = func(c *recipe.Recipe) {
 		c.Model, c.Reciprocal, c.RelationWeight, c.DegreeWeights, c.Clip = "complex", true, 0.5, true, 0.5
 	}
+	recipes["relation prediction, pairs"] = func(c *recipe.Recipe) {
+		c.RelationWeight, c.RelationNegatives, c.EntityDropout, c.ZSamples = 0.5, 3, 0.1, 2
+	}
+	recipes["relation prediction, pairs, kvsall"] = func(c *recipe.Recipe) {
+		c.Reciprocal, c.Negatives, c.RelationWeight, c.Clip, c.Regulariser = true, recipe.KvsAll, 2, 0.5, model.Dura
+	}
 	recipes["relation prediction, kvsall"] = func(c *recipe.Recipe) {
 		c.Model, c.Negatives, c.RelationWeight, c.Optimiser = "rescal", recipe.KvsAll, 2, recipe.Adagrad
+	}
+	recipes["dura, weighted"] = func(c *recipe.Recipe) {
+		c.RelationDropout = 0.1
+		c.Model, c.Regulariser, c.DuraProducts, c.DuraPair, c.Reciprocal = "complex", model.Dura, 3, 0.5, true
 	}
 	recipes["tucker, dropout"] = func(c *recipe.Recipe) {
 		c.Model, c.Reciprocal, c.Negatives, c.EMA, c.Clip = "tucker", true, recipe.KvsAll, 0.6, 0.5
