@@ -16,8 +16,8 @@ type Sample struct {
 	Negatives
 	// Filter is the filter under which the candidates were drawn. It removes none of them.
 	Filter Filter
-	// Population[side][i] is the number of candidates from which Negatives[side][i] was drawn: those
-	// that the filter leaves, without the target.
+	// Population[side][i] is the number of candidates from which Negatives[side][i] was drawn: the
+	// candidates that the filter leaves, without the target.
 	Population [2][]int32
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 // sampleHelp describes the flags of sample.
-const sampleHelp = `--sample estimates the metrics from N candidates, drawn for each query among
-those that the filter leaves (by default, the filter is all). A note says which
-metrics are biased. An exact ranking is often faster.
+const sampleHelp = `--sample estimates the metrics from N candidates, drawn for each query among the
+candidates that the filter leaves (by default, the filter is all). A note says
+which metrics are biased. An exact ranking is often faster.
 `
 
 // sample holds the flags that draw candidates.
