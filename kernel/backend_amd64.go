@@ -12,29 +12,33 @@ var constructors = [...]func(Features) *Backend{Generic: newGeneric, AVX2: newAV
 
 func newAVX2(Features) *Backend {
 	return &Backend{
-		NR:          16,
-		int8:        int8Generic(16),
-		int16:       int16Generic(16),
-		int8L1:      comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
-		matMul:      asm.MatMul8AVX2,
-		matMulFMA:   asm.MatMulFMA8AVX2,
-		frobenius:   asm.FrobeniusColumnsAVX2,
-		pairInt8:    pairInt8Generic,
-		pairInt16L1: asm.PairInt16L1AVX2,
+		NR:             16,
+		int8:           int8Generic(16),
+		int16:          int16Generic(16),
+		int8L1:         comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
+		int16Norm:      normPanels{4, asm.Int16NormPanel4x16AVX2, peakOfWords(asm.Int16NormPeakAVX2), 64},
+		int16GroupNorm: normPanels{6, asm.Int16GroupNormPanel6x16AVX2, asm.Int16GroupNormPeakAVX2, 48},
+		matMul:         asm.MatMul8AVX2,
+		matMulFMA:      asm.MatMulFMA8AVX2,
+		frobenius:      asm.FrobeniusColumnsAVX2,
+		pairInt8:       pairInt8Generic,
+		pairInt16L1:    asm.PairInt16L1AVX2,
 	}
 }
 
 func newAVX512(f Features) *Backend {
 	return &Backend{
-		NR:          48,
-		int8:        int8PanelAVX512(f),
-		int16:       int16PanelAVX512(f),
-		int8L1:      comparer{mr: 4, panel: asm.Int8L1Panel4x48AVX512},
-		matMul:      asm.MatMul8AVX512,
-		matMulFMA:   asm.MatMulFMA8AVX512,
-		frobenius:   asm.FrobeniusColumnsAVX512,
-		pairInt8:    pairInt8AVX512(f),
-		pairInt16L1: asm.PairInt16L1AVX512,
+		NR:             48,
+		int8:           int8PanelAVX512(f),
+		int16:          int16PanelAVX512(f),
+		int8L1:         comparer{mr: 4, panel: asm.Int8L1Panel4x48AVX512},
+		int16Norm:      normPanels{6, asm.Int16NormPanel6x48AVX512, peakOfWords(asm.Int16NormPeakAVX512), 192},
+		int16GroupNorm: int16GroupNormAVX512(f),
+		matMul:         asm.MatMul8AVX512,
+		matMulFMA:      asm.MatMulFMA8AVX512,
+		frobenius:      asm.FrobeniusColumnsAVX512,
+		pairInt8:       pairInt8AVX512(f),
+		pairInt16L1:    asm.PairInt16L1AVX512,
 	}
 }
 
@@ -50,6 +54,18 @@ func int16PanelAVX512(f Features) comparer {
 		return int16Generic(48)
 	}
 	return comparer{mr: int16MR, panel: asm.Int16Panel16x48AMX}
+}
+
+func int16GroupNormAVX512(f Features) normPanels {
+	if !f.Has(FeatureVNNI) {
+		return normPanels{4, asm.Int16GroupNormPanel4x48AVX512, asm.Int16GroupNormPeakAVX512, 192}
+	}
+	return normPanels{4, asm.Int16GroupNormPanel4x48AVX512VNNI, asm.Int16GroupNormPeakAVX512VNNI, 192}
+}
+
+// peakOfWords returns the loop of groups of one word.
+func peakOfWords(loop func(n int, x *float32)) func(n, words int, x *float32) {
+	return func(n, _ int, x *float32) { loop(n, x) }
 }
 
 func pairInt8AVX512(f Features) pairCodesFunc {

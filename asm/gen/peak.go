@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -9,8 +10,8 @@ import (
 )
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
-// NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go) and Int8L1Peak
-// (codes_l1.go) do the arithmetic of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other
+// NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go), Int8L1Peak
+// (codes_l1.go), Int16NormPeak and Int16GroupNormPeak (codes_norm.go) do the arithmetic of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other
 // kernels. Each exists for AVX512 and AVX2; Int8Peak also exists for AVX512VNNI.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
@@ -25,10 +26,13 @@ const peakOperands = 4
 func peaks(c *build.Context) {
 	tinyData(c)
 	regionData(c)
-	for _, k := range comparisons {
+	for _, k := range append(slices.Clone(comparisons), int16NormComparison) {
 		eachSet(c, k.emitPeak)
 	}
-	eachSet(c, groupNormPeak)
+	for _, k := range []comparison{groupNormComparison, int16GroupNormComparison(false)} {
+		eachSet(c, k.emitGroupPeak)
+	}
+	int16GroupNormComparison(true).emitGroupPeak(vectors{c, "AVX512VNNI", 16, c.ZMM})
 	eachSet(c, int8L1Peak)
 	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
 		k.emit(c, "AVX512", 64, c.ZMM)
@@ -45,7 +49,7 @@ func (k comparison) emitPeak(c vectors) {
 		chains = k.several.chains512
 	case k.several != nil:
 		chains = k.several.chains256
-	case c.lanes == 8 && k.group == 2:
+	case c.lanes == 8 && (k.group == 2 || k.both != nil):
 		chains = 8
 	}
 	operands := min(2*k.group*max(k.psi, k.phi), peakOperands)
@@ -90,6 +94,10 @@ Requires n > 0.`,
 		return some
 	}
 	c.Label("round")
+	for i := 0; k.both != nil && i < chains; i += 2 {
+		both := [2]*entry{{register: psi[0]}, {register: psi[0]}}
+		k.both(c, same, both, phi[0], [2]reg.VecVirtual{acc[i][0], acc[i+1][0]})
+	}
 	for _, step := range k.steps() {
 		for _, a := range acc {
 			step.update(c, same, inRegisters(choose(psi, step.psi)), choose(phi, step.phi), a)
