@@ -25,10 +25,13 @@ var (
 	Int8L1Panel2x16AVX2               func(args *PanelArgs) int
 	GroupNormPanel4x48AVX512          func(args *PanelArgs) int
 	GroupNormPanel6x16AVX2            func(args *PanelArgs) int
-	Int16NormPanel6x48AVX512          func(args *PanelArgs) int
-	Int16NormPanel4x16AVX2            func(args *PanelArgs) int
+	Int16Norm2Panel6x48AVX512         func(args *PanelArgs) int
+	Int16Norm2Panel4x16AVX2           func(args *PanelArgs) int
+	Int16Norm4Panel4x48AVX512         func(args *PanelArgs) int
+	Int16Norm4Panel2x16AVX2           func(args *PanelArgs) int
 	Int16GroupNormPanel4x48AVX512     func(args *PanelArgs) int
 	Int16GroupNormPanel6x16AVX2       func(args *PanelArgs) int
+	Int16Norm4Panel4x48AVX512VNNI     func(args *PanelArgs) int
 	Int16GroupNormPanel4x48AVX512VNNI func(args *PanelArgs) int
 	Int16Panel16x48AMX                func(args *PanelArgs) int
 	Int8PeakAMX                       func(n int, x *byte)
@@ -69,12 +72,15 @@ var (
 	BoxEPeakAVX2                      func(n int, x *float32)
 	ExpressivePeakAVX512              func(n int, x *float32)
 	ExpressivePeakAVX2                func(n int, x *float32)
-	Int16NormPeakAVX512               func(n int, x *float32)
-	Int16NormPeakAVX2                 func(n int, x *float32)
+	Int16Norm2PeakAVX512              func(n int, x *float32)
+	Int16Norm2PeakAVX2                func(n int, x *float32)
+	Int16Norm4PeakAVX512              func(n int, x *float32)
+	Int16Norm4PeakAVX2                func(n int, x *float32)
 	GroupNormPeakAVX512               func(n int, group int, x *float32)
 	GroupNormPeakAVX2                 func(n int, group int, x *float32)
 	Int16GroupNormPeakAVX512          func(n int, group int, x *float32)
 	Int16GroupNormPeakAVX2            func(n int, group int, x *float32)
+	Int16Norm4PeakAVX512VNNI          func(n int, x *float32)
 	Int16GroupNormPeakAVX512VNNI      func(n int, group int, x *float32)
 	Int8L1PeakAVX512                  func(n int, x *byte)
 	Int8L1PeakAVX2                    func(n int, x *byte)

@@ -278,33 +278,65 @@ func GroupNormPanel4x48AVX512(args *PanelArgs) int
 //go:noescape
 func GroupNormPanel6x16AVX2(args *PanelArgs) int
 
-// Int16NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
+// Int16Norm2Panel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
 // candidates as PanelArgs describes. The score is
 //
-//	score[i][j] = −Σ_t √(Σ_x (ψ[t][i].x − φ[t][j].x)²)
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 1, t = g·1
 //
 // over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
-// converts to float32, and the root is approximate, as in NormPanel. Requires codes whose
-// differences fit in 16 bits, and their sums of squares in 32 bits, with a sign.
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
 //
 // The result is the number of pairs in Undecided.
 //
 //go:noescape
-func Int16NormPanel6x48AVX512(args *PanelArgs) int
+func Int16Norm2Panel6x48AVX512(args *PanelArgs) int
 
-// Int16NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts
+// Int16Norm2Panel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts
 // candidates as PanelArgs describes. The score is
 //
-//	score[i][j] = −Σ_t √(Σ_x (ψ[t][i].x − φ[t][j].x)²)
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 1, t = g·1
 //
 // over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
-// converts to float32, and the root is approximate, as in NormPanel. Requires codes whose
-// differences fit in 16 bits, and their sums of squares in 32 bits, with a sign.
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
 //
 // The result is the number of pairs in Undecided.
 //
 //go:noescape
-func Int16NormPanel4x16AVX2(args *PanelArgs) int
+func Int16Norm2Panel4x16AVX2(args *PanelArgs) int
+
+// Int16Norm4Panel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
+//
+//go:noescape
+func Int16Norm4Panel4x48AVX512(args *PanelArgs) int
+
+// Int16Norm4Panel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
+//
+//go:noescape
+func Int16Norm4Panel2x16AVX2(args *PanelArgs) int
 
 // Int16GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and
 // counts candidates as PanelArgs describes. The score is
@@ -312,8 +344,8 @@ func Int16NormPanel4x16AVX2(args *PanelArgs) int
 //	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
 //
 // over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
-// converts to float32, and the root is approximate, as in GroupNormPanel. Requires codes whose
-// differences fit in 16 bits, and their sums of squares in 32 bits, with a sign.
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
 //
 // The result is the number of pairs in Undecided.
 //
@@ -328,8 +360,8 @@ func Int16GroupNormPanel4x48AVX512(args *PanelArgs) int
 //	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
 //
 // over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
-// converts to float32, and the root is approximate, as in GroupNormPanel. Requires codes whose
-// differences fit in 16 bits, and their sums of squares in 32 bits, with a sign.
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
 //
 // The result is the number of pairs in Undecided.
 //
@@ -338,14 +370,30 @@ func Int16GroupNormPanel4x48AVX512(args *PanelArgs) int
 //go:noescape
 func Int16GroupNormPanel6x16AVX2(args *PanelArgs) int
 
+// Int16Norm4Panel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates, and
+// counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
+//
+//go:noescape
+func Int16Norm4Panel4x48AVX512VNNI(args *PanelArgs) int
+
 // Int16GroupNormPanel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates,
 // and counts candidates as PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
 //
 // over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
-// converts to float32, and the root is approximate, as in GroupNormPanel. Requires codes whose
-// differences fit in 16 bits, and their sums of squares in 32 bits, with a sign.
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
 //
 // The result is the number of pairs in Undecided.
 //

@@ -1401,10 +1401,10 @@ round:
 	VZEROUPPER
 	RET
 
-// func Int16NormPeakAVX512(n int, x *float32)
+// func Int16Norm2PeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·Int16NormPeakAVX512(SB), NOSPLIT, $0-16
-	// Int16NormPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Int16Norm panel kernel,
+TEXT ·Int16Norm2PeakAVX512(SB), NOSPLIT, $0-16
+	// Int16Norm2PeakAVX512 runs n rounds of the arithmetic of 12 terms of the Int16Norm2 panel kernel,
 	// each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
 	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
@@ -1439,88 +1439,88 @@ TEXT ·Int16NormPeakAVX512(SB), NOSPLIT, $0-16
 
 round:
 	VPSUBW       Z14, Z13, Z15
-	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z16
 	VPMADDWD     Z15, Z15, Z15
-	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z16, Z16, Z16
 	VCVTDQ2PS    Z15, Z15
-	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z16, Z16
 	VADDPS       Z0, Z15, Z15
-	VADDPS       Z0, Z17, Z17
-	VRSQRT14PS   Z15, Z16
-	VRSQRT14PS   Z17, Z18
-	VFNMADD231PS Z15, Z16, Z1
-	VFNMADD231PS Z17, Z18, Z2
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z1
+	VFNMADD231PS Z16, Z18, Z2
 	VPSUBW       Z14, Z13, Z15
-	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z16
 	VPMADDWD     Z15, Z15, Z15
-	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z16, Z16, Z16
 	VCVTDQ2PS    Z15, Z15
-	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z16, Z16
 	VADDPS       Z0, Z15, Z15
-	VADDPS       Z0, Z17, Z17
-	VRSQRT14PS   Z15, Z16
-	VRSQRT14PS   Z17, Z18
-	VFNMADD231PS Z15, Z16, Z3
-	VFNMADD231PS Z17, Z18, Z4
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z3
+	VFNMADD231PS Z16, Z18, Z4
 	VPSUBW       Z14, Z13, Z15
-	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z16
 	VPMADDWD     Z15, Z15, Z15
-	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z16, Z16, Z16
 	VCVTDQ2PS    Z15, Z15
-	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z16, Z16
 	VADDPS       Z0, Z15, Z15
-	VADDPS       Z0, Z17, Z17
-	VRSQRT14PS   Z15, Z16
-	VRSQRT14PS   Z17, Z18
-	VFNMADD231PS Z15, Z16, Z5
-	VFNMADD231PS Z17, Z18, Z6
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z5
+	VFNMADD231PS Z16, Z18, Z6
 	VPSUBW       Z14, Z13, Z15
-	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z16
 	VPMADDWD     Z15, Z15, Z15
-	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z16, Z16, Z16
 	VCVTDQ2PS    Z15, Z15
-	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z16, Z16
 	VADDPS       Z0, Z15, Z15
-	VADDPS       Z0, Z17, Z17
-	VRSQRT14PS   Z15, Z16
-	VRSQRT14PS   Z17, Z18
-	VFNMADD231PS Z15, Z16, Z7
-	VFNMADD231PS Z17, Z18, Z8
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z7
+	VFNMADD231PS Z16, Z18, Z8
 	VPSUBW       Z14, Z13, Z15
-	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z16
 	VPMADDWD     Z15, Z15, Z15
-	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z16, Z16, Z16
 	VCVTDQ2PS    Z15, Z15
-	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z16, Z16
 	VADDPS       Z0, Z15, Z15
-	VADDPS       Z0, Z17, Z17
-	VRSQRT14PS   Z15, Z16
-	VRSQRT14PS   Z17, Z18
-	VFNMADD231PS Z15, Z16, Z9
-	VFNMADD231PS Z17, Z18, Z10
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z9
+	VFNMADD231PS Z16, Z18, Z10
 	VPSUBW       Z14, Z13, Z15
-	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z16
 	VPMADDWD     Z15, Z15, Z15
-	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z16, Z16, Z16
 	VCVTDQ2PS    Z15, Z15
-	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z16, Z16
 	VADDPS       Z0, Z15, Z15
-	VADDPS       Z0, Z17, Z17
-	VRSQRT14PS   Z15, Z16
-	VRSQRT14PS   Z17, Z18
-	VFNMADD231PS Z15, Z16, Z11
-	VFNMADD231PS Z17, Z18, Z12
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z11
+	VFNMADD231PS Z16, Z18, Z12
 	SUBQ         $0x01, AX
 	JNE          round
 	VZEROUPPER
 	RET
 
-// func Int16NormPeakAVX2(n int, x *float32)
+// func Int16Norm2PeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·Int16NormPeakAVX2(SB), NOSPLIT, $0-16
-	// Int16NormPeakAVX2 runs n rounds of the arithmetic of 8 terms of the Int16Norm panel kernel, each
-	// for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of x
-	// affect the speed: multiplying zeros draws less power, so the processor runs faster.
+TEXT ·Int16Norm2PeakAVX2(SB), NOSPLIT, $0-16
+	// Int16Norm2PeakAVX2 runs n rounds of the arithmetic of 8 terms of the Int16Norm2 panel kernel,
+	// each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -1545,53 +1545,313 @@ TEXT ·Int16NormPeakAVX2(SB), NOSPLIT, $0-16
 
 round:
 	VPSUBW       Y9, Y8, Y10
-	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y11
 	VPMADDWD     Y10, Y10, Y10
-	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y11, Y11, Y11
 	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y11, Y11
 	VADDPS       tiny<>+0(SB), Y10, Y10
-	VADDPS       tiny<>+0(SB), Y12, Y12
-	VRSQRTPS     Y10, Y11
-	VRSQRTPS     Y12, Y13
-	VFNMADD231PS Y10, Y11, Y0
-	VFNMADD231PS Y12, Y13, Y1
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y0
+	VFNMADD231PS Y11, Y13, Y1
 	VPSUBW       Y9, Y8, Y10
-	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y11
 	VPMADDWD     Y10, Y10, Y10
-	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y11, Y11, Y11
 	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y11, Y11
 	VADDPS       tiny<>+0(SB), Y10, Y10
-	VADDPS       tiny<>+0(SB), Y12, Y12
-	VRSQRTPS     Y10, Y11
-	VRSQRTPS     Y12, Y13
-	VFNMADD231PS Y10, Y11, Y2
-	VFNMADD231PS Y12, Y13, Y3
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y2
+	VFNMADD231PS Y11, Y13, Y3
 	VPSUBW       Y9, Y8, Y10
-	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y11
 	VPMADDWD     Y10, Y10, Y10
-	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y11, Y11, Y11
 	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y11, Y11
 	VADDPS       tiny<>+0(SB), Y10, Y10
-	VADDPS       tiny<>+0(SB), Y12, Y12
-	VRSQRTPS     Y10, Y11
-	VRSQRTPS     Y12, Y13
-	VFNMADD231PS Y10, Y11, Y4
-	VFNMADD231PS Y12, Y13, Y5
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y4
+	VFNMADD231PS Y11, Y13, Y5
 	VPSUBW       Y9, Y8, Y10
-	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y11
 	VPMADDWD     Y10, Y10, Y10
-	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y11, Y11, Y11
 	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y11, Y11
 	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y6
+	VFNMADD231PS Y11, Y13, Y7
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func Int16Norm4PeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·Int16Norm4PeakAVX512(SB), NOSPLIT, $0-16
+	// Int16Norm4PeakAVX512 runs n rounds of the arithmetic of 24 terms of the Int16Norm4 panel kernel,
+	// each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums
+	//   Z13, Z15   ψ
+	//   Z14, Z16   φ
+	MOVQ       n+0(FP), AX
+	MOVQ       x+8(FP), CX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	VMOVUPS    (CX), Z1
+	VMOVUPS    (CX), Z2
+	VMOVUPS    (CX), Z3
+	VMOVUPS    (CX), Z4
+	VMOVUPS    (CX), Z5
+	VMOVUPS    (CX), Z6
+	VMOVUPS    (CX), Z7
+	VMOVUPS    (CX), Z8
+	VMOVUPS    (CX), Z9
+	VMOVUPS    (CX), Z10
+	VMOVUPS    (CX), Z11
+	VMOVUPS    (CX), Z12
+	VMOVUPS    (CX), Z13
+	VMOVUPS    64(CX), Z14
+	VMOVUPS    128(CX), Z15
+	VMOVUPS    192(CX), Z16
+
+round:
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z1
+	VFNMADD231PS Z18, Z20, Z2
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z3
+	VFNMADD231PS Z18, Z20, Z4
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z5
+	VFNMADD231PS Z18, Z20, Z6
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z7
+	VFNMADD231PS Z18, Z20, Z8
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z9
+	VFNMADD231PS Z18, Z20, Z10
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z11
+	VFNMADD231PS Z18, Z20, Z12
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func Int16Norm4PeakAVX2(n int, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·Int16Norm4PeakAVX2(SB), NOSPLIT, $0-16
+	// Int16Norm4PeakAVX2 runs n rounds of the arithmetic of 16 terms of the Int16Norm4 panel kernel,
+	// each for 8 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y7      sums
+	//   Y8, Y10    ψ
+	//   Y9, Y11    φ
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS 32(CX), Y9
+	VMOVUPS 64(CX), Y10
+	VMOVUPS 96(CX), Y11
+
+round:
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y12, Y12
+	VPMADDWD     Y15, Y15, Y15
+	VPADDD       Y15, Y13, Y13
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
 	VADDPS       tiny<>+0(SB), Y12, Y12
-	VRSQRTPS     Y10, Y11
-	VRSQRTPS     Y12, Y13
-	VFNMADD231PS Y10, Y11, Y6
-	VFNMADD231PS Y12, Y13, Y7
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y0
+	VFNMADD231PS Y13, Y15, Y1
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y12, Y12
+	VPMADDWD     Y15, Y15, Y15
+	VPADDD       Y15, Y13, Y13
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y2
+	VFNMADD231PS Y13, Y15, Y3
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y12, Y12
+	VPMADDWD     Y15, Y15, Y15
+	VPADDD       Y15, Y13, Y13
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y4
+	VFNMADD231PS Y13, Y15, Y5
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y12, Y12
+	VPMADDWD     Y15, Y15, Y15
+	VPADDD       Y15, Y13, Y13
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y6
+	VFNMADD231PS Y13, Y15, Y7
 	SUBQ         $0x01, AX
 	JNE          round
 	VZEROUPPER
@@ -2048,6 +2308,146 @@ coordinate:
 	VFNMADD231PS Y13, Y3, Y12
 	SUBQ         $0x01, AX
 	JNE          group
+	VZEROUPPER
+	RET
+
+// func Int16Norm4PeakAVX512VNNI(n int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·Int16Norm4PeakAVX512VNNI(SB), NOSPLIT, $0-16
+	// Int16Norm4PeakAVX512VNNI runs n rounds of the arithmetic of 24 terms of the Int16Norm4 panel
+	// kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The
+	// values of x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums
+	//   Z13, Z15   ψ
+	//   Z14, Z16   φ
+	MOVQ       n+0(FP), AX
+	MOVQ       x+8(FP), CX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	VMOVUPS    (CX), Z1
+	VMOVUPS    (CX), Z2
+	VMOVUPS    (CX), Z3
+	VMOVUPS    (CX), Z4
+	VMOVUPS    (CX), Z5
+	VMOVUPS    (CX), Z6
+	VMOVUPS    (CX), Z7
+	VMOVUPS    (CX), Z8
+	VMOVUPS    (CX), Z9
+	VMOVUPS    (CX), Z10
+	VMOVUPS    (CX), Z11
+	VMOVUPS    (CX), Z12
+	VMOVUPS    (CX), Z13
+	VMOVUPS    64(CX), Z14
+	VMOVUPS    128(CX), Z15
+	VMOVUPS    192(CX), Z16
+
+round:
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z1
+	VFNMADD231PS Z18, Z20, Z2
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z3
+	VFNMADD231PS Z18, Z20, Z4
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z5
+	VFNMADD231PS Z18, Z20, Z6
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z7
+	VFNMADD231PS Z18, Z20, Z8
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z9
+	VFNMADD231PS Z18, Z20, Z10
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z11
+	VFNMADD231PS Z18, Z20, Z12
+	SUBQ         $0x01, AX
+	JNE          round
 	VZEROUPPER
 	RET
 

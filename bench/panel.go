@@ -37,7 +37,7 @@ func panels(s *suite) []Benchmark {
 			add(c.String(), func(k int) operation { return float32Panel(backend, c, k/c.Group()*c.Group()) })
 		}
 		add("int8-l1", func(k int) operation { return int8L1Panel(backend, k) })
-		for _, c := range []kernel.Comparison{kernel.GroupNorm, kernel.GroupNormOf(20)} {
+		for _, c := range []kernel.Comparison{kernel.GroupNorm, kernel.GroupNormOf(4), kernel.GroupNormOf(20)} {
 			add("int16-"+c.String(), func(k int) operation { return int16NormPanel(backend, c, k/c.Group()) })
 		}
 		if backend.Features.Has(kernel.FeatureVNNI) {

@@ -21,9 +21,9 @@ type Backend struct {
 	int8   comparer // panels of one-byte codes: assembly with FeatureVNNI, otherwise portable and slow
 	int16  comparer // panels of two-byte codes: assembly with FeatureAMX, otherwise portable and slow
 	int8L1 comparer // panels of L1 distances of one-byte codes
-	// int16Norm and int16GroupNorm are the panels of group norms of two-byte codes, for groups of one
-	// word and for larger groups.
-	int16Norm, int16GroupNorm normPanels
+	// int16Norms are the panels of group norms of two-byte codes, for groups of one word, of two words,
+	// and of more.
+	int16Norms [3]normPanels
 
 	matMul    func(c, a, b *float64, k, ld, eights int)
 	matMulFMA func(c, a, b *float64, k, ld, eights int)

@@ -10,17 +10,16 @@ import (
 
 func newGeneric(Features) *Backend {
 	return &Backend{
-		NR:             genericNR,
-		int8:           int8Generic(genericNR),
-		int16:          int16Generic(genericNR),
-		int8L1:         int8L1Generic(),
-		int16Norm:      int16NormGeneric(),
-		int16GroupNorm: int16NormGeneric(),
-		matMul:         matMulGeneric,
-		matMulFMA:      matMulFMAGeneric,
-		frobenius:      frobeniusGeneric,
-		pairInt8:       pairInt8Generic,
-		pairInt16L1:    pairInt16L1Generic,
+		NR:          genericNR,
+		int8:        int8Generic(genericNR),
+		int16:       int16Generic(genericNR),
+		int8L1:      int8L1Generic(),
+		int16Norms:  [3]normPanels{int16NormGeneric(), int16NormGeneric(), int16NormGeneric()},
+		matMul:      matMulGeneric,
+		matMulFMA:   matMulFMAGeneric,
+		frobenius:   frobeniusGeneric,
+		pairInt8:    pairInt8Generic,
+		pairInt16L1: pairInt16L1Generic,
 	}
 }
 

@@ -32,11 +32,8 @@ type normPanels struct {
 	peakGroups int // groups in a round of peak
 }
 
-func (b *Backend) int16Norms(words int) *normPanels {
-	if words == 1 {
-		return &b.int16Norm
-	}
-	return &b.int16GroupNorm
+func (b *Backend) int16NormsOf(words int) *normPanels {
+	return &b.int16Norms[min(words, len(b.int16Norms))-1]
 }
 
 // Int16NormPanels returns the panels that score −Σ_g ‖ψ_g − φ_g‖ over signed two-byte codes, in groups
@@ -47,15 +44,17 @@ func (b *Backend) int16Norms(words int) *normPanels {
 // FeatureVNNI.
 func (b *Backend) Int16NormPanels(group int) Panels {
 	words := Int16NormWords(group)
-	c := b.int16Norms(words)
+	c := b.int16NormsOf(words)
 	return Panels{
 		MR: c.mr, NR: b.NR, Multiple: words, name: fmt.Sprintf("int16-norm-%d", group), psi: 1, phi: 1,
-		chunk: int16NormChunk(words), falling: true, sums: words > 1, kernel: c.panel,
+		chunk: int16NormChunk(words), falling: true, sums: words > 2, kernel: c.panel,
 	}
 }
 
-// int16NormChunk returns the number of words in a chain of Int16NormPanels.
-func int16NormChunk(words int) int { return max(Chunk/words, 1) * words }
+// int16NormChunk returns the number of words in a chain of Int16NormPanels: as many whole groups as fit
+// into half of Chunk, but at least one. A chain then has as many coordinates as in float32, so strips are
+// left as early.
+func int16NormChunk(words int) int { return max(Chunk/WordCodes/words, 1) * words }
 
 // Int16NormError bounds the error of a score of Int16NormPanels over the given number of groups of
 // coordinates: relative·D + absolute, where D is the exact distance of the codes (docs/numerics.md,
@@ -63,13 +62,13 @@ func int16NormChunk(words int) int { return max(Chunk/words, 1) * words }
 func (b *Backend) Int16NormError(groups, group int) (relative, absolute float64) {
 	chain := int16NormChunk(Int16NormWords(group)) / Int16NormWords(group)
 	sums := Gamma(min(groups, chain)+(groups+chain-1)/chain, U32)
-	return sums + rootErrors[b.Tier]*(1+sums), float64(groups) * 0x1p-63
+	return sums + rootErrors[b.Tier]*(1+sums), float64(groups) * 0x1p-62
 }
 
 // Int16NormPeak is Peak for Int16NormPanels. A term is a coordinate, of which a word has two.
 func (b *Backend) Int16NormPeak(group int) (loop func(rounds int, operands *float32), terms int) {
 	words := Int16NormWords(group)
-	c := b.int16Norms(words)
+	c := b.int16NormsOf(words)
 	return func(n int, x *float32) { c.peak(n, words, x) }, WordCodes * words * c.peakGroups
 }
 

@@ -12,8 +12,9 @@ import (
 
 // This file generates the panel kernels of float32 and of codes: DotPanel, L1Panel,
 // NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go), Int8L1Panel (codes_l1.go),
-// Int16NormPanel and Int16GroupNormPanel (codes_norm.go) and, described in regions.go, BoxEPanel and
-// ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and Int8Panel9x48AVX512VNNI.
+// Int16Norm2Panel, Int16Norm4Panel and Int16GroupNormPanel (codes_norm.go) and, described in regions.go,
+// BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
+// Int8Panel9x48AVX512VNNI.
 // tiles.go has the panel of two-byte codes for dot products.
 
 // These are predicates of VCMPPS.
@@ -53,7 +54,7 @@ type comparison struct {
 	update func(c vectors, k fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual)
 	// both adds one group to the accumulators of two queries. It replaces update where the order of the
 	// instructions matters.
-	both func(c vectors, k fixed, psi [2]*entry, phi reg.VecVirtual, acc [2]reg.VecVirtual)
+	both func(c vectors, k fixed, psi [][2]*entry, phi []reg.VecVirtual, acc [2]reg.VecVirtual)
 	// groupSquares and groupRoot replace update if the size of a group is an argument. The first adds a coordinate
 	// to the sums of squares of a group, and sets them if the coordinate is the first. The second
 	// subtracts the roots of the sums from the accumulator.
@@ -140,14 +141,14 @@ func panels(c *build.Context, args panelArgs) {
 	tinyData(c)
 	regionData(c)
 	panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, int8Comparison, args, int8Comparison.rows512, 3}.emit()
-	int16Groups := int16GroupNormComparison(false)
-	for _, k := range append(slices.Clone(comparisons),
-		int8L1Comparison, groupNormComparison, int16NormComparison, int16Groups) {
+	for _, k := range slices.Concat(comparisons, []comparison{int8L1Comparison, groupNormComparison,
+		int16NormComparison(1, false), int16NormComparison(2, false), int16GroupNormComparison(false)}) {
 		panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
 		panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
 	}
-	int16Groups = int16GroupNormComparison(true)
-	panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, int16Groups, args, int16Groups.rows512, 3}.emit()
+	for _, k := range []comparison{int16NormComparison(2, true), int16GroupNormComparison(true)} {
+		panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
+	}
 }
 
 var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison, hakeComparison,
@@ -534,15 +535,21 @@ func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.
 
 // accumulateBoth is accumulate for comparisons that add to two queries at a time.
 func (c panel) accumulateBoth(k fixed, psi, phi reg.Register, u int, sums [][]reg.VecVirtual) {
-	candidates := make([]reg.VecVirtual, c.wide)
+	candidates := make([][]reg.VecVirtual, c.wide)
 	for v := range candidates {
-		candidates[v] = c.load(at(phi, (u*c.wide+v)*c.lanes))
+		for t := range c.group {
+			candidates[v] = append(candidates[v], c.load(at(phi, ((u+t)*c.wide+v)*c.lanes)))
+		}
+		holds(c.Context, "φ[t][j] of the panel's candidates", candidates[v]...)
 	}
-	holds(c.Context, "φ[t][j] of the panel's candidates", candidates...)
 	for i := 0; i < c.mr; i += 2 {
-		var queries [2]*entry
-		for q := range queries {
-			queries[q] = &entry{c: c.vectors, at: at(psi, u*c.mr+i+q), integer: c.codes, what: entryOfPsi}
+		queries := make([][2]*entry, c.group)
+		for t := range queries {
+			for q := range queries[t] {
+				queries[t][q] = &entry{
+					c: c.vectors, at: at(psi, (u+t)*c.mr+i+q), integer: c.codes, what: entryOfPsi,
+				}
+			}
 		}
 		for v, x := range candidates {
 			c.both(c.vectors, k, queries, x, [2]reg.VecVirtual{sums[i][v], sums[i+1][v]})

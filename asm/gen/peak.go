@@ -11,8 +11,9 @@ import (
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
 // NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go), Int8L1Peak
-// (codes_l1.go), Int16NormPeak and Int16GroupNormPeak (codes_norm.go) do the arithmetic of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other
-// kernels. Each exists for AVX512 and AVX2; Int8Peak also exists for AVX512VNNI.
+// (codes_l1.go), Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak (codes_norm.go) do the arithmetic
+// of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other kernels. Each
+// exists for AVX512 and AVX2; some also exist for AVX512VNNI.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.
@@ -26,13 +27,15 @@ const peakOperands = 4
 func peaks(c *build.Context) {
 	tinyData(c)
 	regionData(c)
-	for _, k := range append(slices.Clone(comparisons), int16NormComparison) {
+	for _, k := range append(slices.Clone(comparisons), int16NormComparison(1, false), int16NormComparison(2, false)) {
 		eachSet(c, k.emitPeak)
 	}
 	for _, k := range []comparison{groupNormComparison, int16GroupNormComparison(false)} {
 		eachSet(c, k.emitGroupPeak)
 	}
-	int16GroupNormComparison(true).emitGroupPeak(vectors{c, "AVX512VNNI", 16, c.ZMM})
+	vnni := vectors{c, "AVX512VNNI", 16, c.ZMM}
+	int16NormComparison(2, true).emitPeak(vnni)
+	int16GroupNormComparison(true).emitGroupPeak(vnni)
 	eachSet(c, int8L1Peak)
 	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
 		k.emit(c, "AVX512", 64, c.ZMM)
@@ -95,8 +98,11 @@ Requires n > 0.`,
 	}
 	c.Label("round")
 	for i := 0; k.both != nil && i < chains; i += 2 {
-		both := [2]*entry{{register: psi[0]}, {register: psi[0]}}
-		k.both(c, same, both, phi[0], [2]reg.VecVirtual{acc[i][0], acc[i+1][0]})
+		both := make([][2]*entry, len(psi))
+		for t, x := range psi {
+			both[t] = [2]*entry{{register: x}, {register: x}}
+		}
+		k.both(c, same, both, phi, [2]reg.VecVirtual{acc[i][0], acc[i+1][0]})
 	}
 	for _, step := range k.steps() {
 		for _, a := range acc {
