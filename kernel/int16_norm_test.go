@@ -133,7 +133,8 @@ func TestInt16NormDrop(t *testing.T) {
 			dropped := 0
 			for round := range 20 {
 				groups, mr := 129+rng.IntN(300), b.Int16NormPanels(group).MR
-				p := newInt16NormCase(t, rng, b, group, groups, 5*mr-1, b.NR, func(most int) int { return rng.IntN(most) })
+				p := newInt16NormCase(
+					t, rng, b, group, groups, 5*mr-1, b.NR, func(most int) int { return rng.IntN(most) })
 				if round%2 == 0 { // the first strip matters
 					copy(p.q[0], p.e[0])
 					p.pack()

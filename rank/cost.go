@@ -93,12 +93,13 @@ func (c *costs) counting(s Screen, queries, targets, n int, t model.Tower, l lef
 	return float64(n) * (inPanels + later)
 }
 
-// sampling returns the cost of estimating leftovers from a sample of targets and candidates.
-func (c *costs) sampling(targets, candidates int, t model.Tower) float64 {
+// sampling returns the cost of estimating leftovers from a sample of targets and candidates. All threads
+// compute the scores. One thread computes the codes, and the others wait.
+func (c *costs) sampling(targets, candidates int, t model.Tower, threads int) float64 {
 	pairs := float64(targets) * float64(candidates) / everyCompared
 	packing := 0.0
 	for s := range Screen(len(c.screens)) {
 		packing = max(packing, c.packing(s, targets+candidates, t))
 	}
-	return pairs*c.sampled.of(t.Phi) + packing
+	return pairs*c.sampled.of(t.Phi) + float64(max(threads, 1))*packing
 }

@@ -102,7 +102,7 @@ type int16NormScreen struct {
 	layout             codeLayout
 	grid               normGrid
 	relative, absolute float64   // bounds on the errors of the panels, for distances of codes
-	residuals          []float64 // of the candidates by row, between sortKey and pack
+	residuals          []float64 // by row, the candidates' residuals, between sortKey and pack
 	groups             []float64 // the largest residuals of the candidates in a panel group
 }
 
@@ -135,8 +135,8 @@ func newInt16NormScreen(s *sample) *int16NormScreen {
 			see(s.Row(row))
 		}
 	}
-	// Vectors outside the sample may have larger entries than those inside. What lies outside the grid
-	// adds to a residual.
+	// Vectors outside the sample may have larger entries than those inside. Parts outside the grid add to
+	// a residual.
 	const reserve = 1.125
 	x.grid = newNormGrid(group, largest*reserve)
 	return x

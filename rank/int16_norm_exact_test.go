@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -200,6 +201,43 @@ func TestNormCodeEnds(t *testing.T) {
 	}
 	ends.Check(t, 1-1e-5)
 	intervals.Check(t, 1-1e-5)
+}
+
+// TestNormRanks compares ranks with a brute-force ranking by reference scores, for all models with group
+// norms, kinds of parameters, tiers, and numbers of threads.
+func TestNormRanks(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(10, 20))
+	g := ranktest.Graph(rng, 150, 4, 600, 60, 60)
+	index, test, sides := kg.NewIndex(g), g.Splits[kg.Test][:30], []kg.Side{kg.Tail, kg.Head}
+	models, screens := map[string]bool{}, map[Screen]int{}
+	for _, kind := range ranktest.VectorKinds {
+		for _, d := range []int{1, 6, 140} {
+			for _, c := range ranktest.VectorConfigs(d, g) {
+				m := ranktest.ModelOf(t, c, uint64(d), kind)
+				if !isGroupNorm(m.Tower(kg.Tail).Compare) {
+					continue
+				}
+				models[c.Model] = true
+				want := bruteForce(m, g, test, sides, m.NewWorker(backends[len(backends)-1]).Reference)
+				for _, b := range backends {
+					for _, o := range []Options{
+						{Threads: 1}, {Threads: 3}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)},
+					} {
+						o.Backend, o.Screen = b, Int16Screen
+						got, err := Run(t.Context(), m, index, test, o)
+						require.NoError(t, err)
+						name := fmt.Sprintf("%s, %s d = %d, %s, %d threads", kind.Name, c.Model, d, b.Tier, o.Threads)
+						require.Equal(t, want, got.Ranks, name)
+						screens[got.Stats.Screen]++
+					}
+				}
+			}
+		}
+	}
+	require.Len(t, models, 3)
+	require.Greater(t, screens[Int16Screen], 2*screens[Float32Screen], "only huge norms are compared in float32")
 }
 
 // TestNormGroups checks that the residuals of a panel group bound the residuals of its candidates, and

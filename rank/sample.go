@@ -17,7 +17,7 @@ type sample struct {
 	*engine.Block
 	f      *features
 	rows   []int32     // rows of the candidates
-	scores [][]float64 // scores of each row with the compared candidates; nil before the first estimate
+	scores [][]float64 // scores of each row with the compared candidates; nil before compare
 }
 
 // sampleSize returns the numbers of targets and candidates in a sample for a ranking with the given
@@ -56,36 +56,38 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 		return nil, err
 	}
 	if j.Targets[begin].Answer < 0 {
-		s.boundBest()
-		return s, nil
+		return s, s.boundBest(ctx, j.Threads)
 	}
 	return s, s.BoundTargets(ctx, &f.Features)
 }
 
 // boundBest uses the score of the best compared candidate as the score of a prediction's target,
 // because the threshold of the query's list is not known yet.
-func (s *sample) boundBest() {
-	s.compare()
+func (s *sample) boundBest(ctx context.Context, threads int) error {
+	if err := s.compare(ctx, threads); err != nil {
+		return err
+	}
 	for row, scores := range s.scores {
 		s.Low[row] = slices.Max(scores)
 		s.High[row] = s.Low[row]
 	}
+	return nil
 }
 
-// compare computes the scores of the compared candidates.
-func (s *sample) compare() {
+// compare computes the scores of the compared candidates, unless they are known.
+func (s *sample) compare(ctx context.Context, threads int) error {
 	if s.scores != nil {
-		return
+		return nil
 	}
 	var rows []int32
 	for i := 0; i < len(s.rows); i += everyCompared {
 		rows = append(rows, s.rows[i])
 	}
 	s.scores = make([][]float64, len(s.Queries))
-	for row := range s.scores {
+	return kernel.Parallel(ctx, threads, len(s.scores), func(_, row int) {
 		s.scores[row] = make([]float64, len(rows))
 		s.Job.Backend.Pair(s.Tower.Compare, s.scores[row], s.Row(row), s.f.Rows, s.f.Stride(), rows)
-	}
+	})
 }
 
 // fitsCodes reports whether all norms are small enough that scores of codes cannot overflow.
@@ -138,11 +140,11 @@ func (s *sample) screens(formats []*codeFormat) (list []screen) {
 const everyCompared = 4
 
 // leftovers estimates the shares of the pairs that a screen leaves undecided. The bands are the
-// same as in a ranking, except that the sample has fewer candidates in a panel group.
+// same as in a ranking, except that the sample has fewer candidates in a panel group. It requires
+// compare.
 func (s *sample) leftovers(x screen) leftovers {
 	f, bands := s.f, s.bands(x)
 	compared := (len(s.rows) + everyCompared - 1) / everyCompared
-	s.compare()
 	fine, rescored := 0, 0
 	for row, scores := range s.scores {
 		for k, score := range scores {

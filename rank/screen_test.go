@@ -106,6 +106,17 @@ func TestCheapestScreen(t *testing.T) {
 	}
 }
 
+// TestWorthSampling checks that a sample is not worthwhile if too many threads would wait for it.
+func TestWorthSampling(t *testing.T) {
+	for threads, want := range map[int]bool{1: true, 4: true, 4096: false} {
+		f := &features{}
+		f.N, f.Tower.Compare, f.Tower.Phi = 14541, kernel.Dot, 1000
+		e := &cpuEngine{job: &engine.Job{Threads: threads}, features: f, costs: measuredCosts}
+		assert.Equal(t, want, e.worthSampling([]*codeFormat{&int8Format}, 20_000), threads)
+		assert.False(t, e.worthSampling([]*codeFormat{&int8Format}, 20), threads)
+	}
+}
+
 // TestTrialCoversQueries checks that a trial consists of blocks of trialBlock queries, about a
 // sixteenth of all queries in total. Together, the trial and the rest must cover each query once.
 func TestTrialCoversQueries(t *testing.T) {
@@ -165,6 +176,7 @@ func TestLeftoversOfSample(t *testing.T) {
 			e := loadAll(t, m, b, asked, ranks, m.Config().Entities)
 			sample, err := newSample(t.Context(), e, e.job.Passes[0])
 			require.NoError(t, err)
+			require.NoError(t, sample.compare(t.Context(), 2))
 			estimate := sample.leftovers(e.features.screen)
 			ranking, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Backend: b, Screen: asked})
 			require.NoError(t, err)
