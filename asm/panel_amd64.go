@@ -277,3 +277,127 @@ func GroupNormPanel4x48AVX512(args *PanelArgs) int
 //
 //go:noescape
 func GroupNormPanel6x16AVX2(args *PanelArgs) int
+
+// Int16Norm2Panel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 1, t = g·1
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int16Norm2Panel6x48AVX512(args *PanelArgs) int
+
+// Int16Norm2Panel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 1, t = g·1
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int16Norm2Panel4x16AVX2(args *PanelArgs) int
+
+// Int16Norm4Panel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
+//
+//go:noescape
+func Int16Norm4Panel4x48AVX512(args *PanelArgs) int
+
+// Int16Norm4Panel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
+//
+//go:noescape
+func Int16Norm4Panel2x16AVX2(args *PanelArgs) int
+
+// Int16GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and
+// counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires Group > 1, and K to be a multiple of Group.
+//
+//go:noescape
+func Int16GroupNormPanel4x48AVX512(args *PanelArgs) int
+
+// Int16GroupNormPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and
+// counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires Group > 1, and K to be a multiple of Group.
+//
+//go:noescape
+func Int16GroupNormPanel6x16AVX2(args *PanelArgs) int
+
+// Int16Norm4Panel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates, and
+// counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
+//
+//go:noescape
+func Int16Norm4Panel4x48AVX512VNNI(args *PanelArgs) int
+
+// Int16GroupNormPanel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates,
+// and counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires Group > 1, and K to be a multiple of Group.
+//
+//go:noescape
+func Int16GroupNormPanel4x48AVX512VNNI(args *PanelArgs) int

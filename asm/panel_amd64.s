@@ -13416,3 +13416,5470 @@ not_step:
 	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
+
+// func Int16Norm2Panel6x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512BW, AVX512F, MMX+, POPCNT
+TEXT ·Int16Norm2Panel6x48AVX512(SB), NOSPLIT, $64-16
+	// Int16Norm2Panel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 1, t = g·1
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z18     sums: score[i][j] of query i < 6, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z19–Z21    φ[t][j] of the panel's candidates
+	//   Z23–Z25    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z19–Z20    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       128(DI), DI
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z19
+	VMOVUPS      64(BX), Z20
+	VMOVUPS      128(BX), Z21
+	VPBROADCASTD (AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 4(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z1
+	VFNMADD231PS Z24, Z27, Z4
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z2
+	VFNMADD231PS Z24, Z27, Z5
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z3
+	VFNMADD231PS Z23, Z25, Z6
+	VPBROADCASTD 8(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 12(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z7
+	VFNMADD231PS Z24, Z27, Z10
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z8
+	VFNMADD231PS Z24, Z27, Z11
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z9
+	VFNMADD231PS Z23, Z25, Z12
+	VPBROADCASTD 16(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 20(AX), Z24
+	VPSUBW       Z19, Z24, Z19
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z19, Z19, Z19
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z19, Z19
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z19, Z19
+	VRSQRT14PS   Z22, Z25
+	VRSQRT14PS   Z19, Z26
+	VFNMADD231PS Z22, Z25, Z13
+	VFNMADD231PS Z19, Z26, Z16
+	VPSUBW       Z20, Z23, Z19
+	VPSUBW       Z20, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z22
+	VRSQRT14PS   Z20, Z25
+	VFNMADD231PS Z19, Z22, Z14
+	VFNMADD231PS Z20, Z25, Z17
+	VPSUBW       Z21, Z23, Z19
+	VPSUBW       Z21, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z15
+	VFNMADD231PS Z20, Z22, Z18
+	VMOVUPS      192(BX), Z19
+	VMOVUPS      256(BX), Z20
+	VMOVUPS      320(BX), Z21
+	VPBROADCASTD 24(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 28(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z1
+	VFNMADD231PS Z24, Z27, Z4
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z2
+	VFNMADD231PS Z24, Z27, Z5
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z3
+	VFNMADD231PS Z23, Z25, Z6
+	VPBROADCASTD 32(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 36(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z7
+	VFNMADD231PS Z24, Z27, Z10
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z8
+	VFNMADD231PS Z24, Z27, Z11
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z9
+	VFNMADD231PS Z23, Z25, Z12
+	VPBROADCASTD 40(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 44(AX), Z24
+	VPSUBW       Z19, Z24, Z19
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z19, Z19, Z19
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z19, Z19
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z19, Z19
+	VRSQRT14PS   Z22, Z25
+	VRSQRT14PS   Z19, Z26
+	VFNMADD231PS Z22, Z25, Z13
+	VFNMADD231PS Z19, Z26, Z16
+	VPSUBW       Z20, Z23, Z19
+	VPSUBW       Z20, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z22
+	VRSQRT14PS   Z20, Z25
+	VFNMADD231PS Z19, Z22, Z14
+	VFNMADD231PS Z20, Z25, Z17
+	VPSUBW       Z21, Z23, Z19
+	VPSUBW       Z21, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z15
+	VFNMADD231PS Z20, Z22, Z18
+	VMOVUPS      384(BX), Z19
+	VMOVUPS      448(BX), Z20
+	VMOVUPS      512(BX), Z21
+	VPBROADCASTD 48(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 52(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z1
+	VFNMADD231PS Z24, Z27, Z4
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z2
+	VFNMADD231PS Z24, Z27, Z5
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z3
+	VFNMADD231PS Z23, Z25, Z6
+	VPBROADCASTD 56(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 60(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z7
+	VFNMADD231PS Z24, Z27, Z10
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z8
+	VFNMADD231PS Z24, Z27, Z11
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z9
+	VFNMADD231PS Z23, Z25, Z12
+	VPBROADCASTD 64(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 68(AX), Z24
+	VPSUBW       Z19, Z24, Z19
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z19, Z19, Z19
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z19, Z19
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z19, Z19
+	VRSQRT14PS   Z22, Z25
+	VRSQRT14PS   Z19, Z26
+	VFNMADD231PS Z22, Z25, Z13
+	VFNMADD231PS Z19, Z26, Z16
+	VPSUBW       Z20, Z23, Z19
+	VPSUBW       Z20, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z22
+	VRSQRT14PS   Z20, Z25
+	VFNMADD231PS Z19, Z22, Z14
+	VFNMADD231PS Z20, Z25, Z17
+	VPSUBW       Z21, Z23, Z19
+	VPSUBW       Z21, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z15
+	VFNMADD231PS Z20, Z22, Z18
+	VMOVUPS      576(BX), Z19
+	VMOVUPS      640(BX), Z20
+	VMOVUPS      704(BX), Z21
+	VPBROADCASTD 72(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 76(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z1
+	VFNMADD231PS Z24, Z27, Z4
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z2
+	VFNMADD231PS Z24, Z27, Z5
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z3
+	VFNMADD231PS Z23, Z25, Z6
+	VPBROADCASTD 80(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 84(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z7
+	VFNMADD231PS Z24, Z27, Z10
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z8
+	VFNMADD231PS Z24, Z27, Z11
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z9
+	VFNMADD231PS Z23, Z25, Z12
+	VPBROADCASTD 88(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 92(AX), Z24
+	VPSUBW       Z19, Z24, Z19
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z19, Z19, Z19
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z19, Z19
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z19, Z19
+	VRSQRT14PS   Z22, Z25
+	VRSQRT14PS   Z19, Z26
+	VFNMADD231PS Z22, Z25, Z13
+	VFNMADD231PS Z19, Z26, Z16
+	VPSUBW       Z20, Z23, Z19
+	VPSUBW       Z20, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z22
+	VRSQRT14PS   Z20, Z25
+	VFNMADD231PS Z19, Z22, Z14
+	VFNMADD231PS Z20, Z25, Z17
+	VPSUBW       Z21, Z23, Z19
+	VPSUBW       Z21, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z15
+	VFNMADD231PS Z20, Z22, Z18
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000060, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z19
+	VMOVUPS      64(BX), Z20
+	VMOVUPS      128(BX), Z21
+	VPBROADCASTD (AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 4(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z1
+	VFNMADD231PS Z24, Z27, Z4
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z2
+	VFNMADD231PS Z24, Z27, Z5
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z3
+	VFNMADD231PS Z23, Z25, Z6
+	VPBROADCASTD 8(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 12(AX), Z25
+	VPSUBW       Z19, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z7
+	VFNMADD231PS Z24, Z27, Z10
+	VPSUBW       Z20, Z23, Z22
+	VPSUBW       Z20, Z25, Z24
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z24, Z24, Z24
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z22, Z26
+	VRSQRT14PS   Z24, Z27
+	VFNMADD231PS Z22, Z26, Z8
+	VFNMADD231PS Z24, Z27, Z11
+	VPSUBW       Z21, Z23, Z22
+	VPSUBW       Z21, Z25, Z23
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z23, Z23, Z23
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z23, Z23
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z23, Z23
+	VRSQRT14PS   Z22, Z24
+	VRSQRT14PS   Z23, Z25
+	VFNMADD231PS Z22, Z24, Z9
+	VFNMADD231PS Z23, Z25, Z12
+	VPBROADCASTD 16(AX), Z23
+	VPSUBW       Z19, Z23, Z22
+	VPBROADCASTD 20(AX), Z24
+	VPSUBW       Z19, Z24, Z19
+	VPMADDWD     Z22, Z22, Z22
+	VPMADDWD     Z19, Z19, Z19
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z19, Z19
+	VADDPS       Z0, Z22, Z22
+	VADDPS       Z0, Z19, Z19
+	VRSQRT14PS   Z22, Z25
+	VRSQRT14PS   Z19, Z26
+	VFNMADD231PS Z22, Z25, Z13
+	VFNMADD231PS Z19, Z26, Z16
+	VPSUBW       Z20, Z23, Z19
+	VPSUBW       Z20, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z22
+	VRSQRT14PS   Z20, Z25
+	VFNMADD231PS Z19, Z22, Z14
+	VFNMADD231PS Z20, Z25, Z17
+	VPSUBW       Z21, Z23, Z19
+	VPSUBW       Z21, Z24, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z15
+	VFNMADD231PS Z20, Z22, Z18
+	ADDQ         $0x00000018, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Z1, Z1
+	VADDPS 64(CX), Z2, Z2
+	VADDPS 128(CX), Z3, Z3
+	VADDPS 192(CX), Z4, Z4
+	VADDPS 256(CX), Z5, Z5
+	VADDPS 320(CX), Z6, Z6
+	VADDPS 384(CX), Z7, Z7
+	VADDPS 448(CX), Z8, Z8
+	VADDPS 512(CX), Z9, Z9
+	VADDPS 576(CX), Z10, Z10
+	VADDPS 640(CX), Z11, Z11
+	VADDPS 704(CX), Z12, Z12
+	VADDPS 768(CX), Z13, Z13
+	VADDPS 832(CX), Z14, Z14
+	VADDPS 896(CX), Z15, Z15
+	VADDPS 960(CX), Z16, Z16
+	VADDPS 1024(CX), Z17, Z17
+	VADDPS 1088(CX), Z18, Z18
+
+store:
+	VMOVAPS Z1, (CX)
+	VMOVAPS Z2, 64(CX)
+	VMOVAPS Z3, 128(CX)
+	VMOVAPS Z4, 192(CX)
+	VMOVAPS Z5, 256(CX)
+	VMOVAPS Z6, 320(CX)
+	VMOVAPS Z7, 384(CX)
+	VMOVAPS Z8, 448(CX)
+	VMOVAPS Z9, 512(CX)
+	VMOVAPS Z10, 576(CX)
+	VMOVAPS Z11, 640(CX)
+	VMOVAPS Z12, 704(CX)
+	VMOVAPS Z13, 768(CX)
+	VMOVAPS Z14, 832(CX)
+	VMOVAPS Z15, 896(CX)
+	VMOVAPS Z16, 960(CX)
+	VMOVAPS Z17, 1024(CX)
+	VMOVAPS Z18, 1088(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z19
+	VCMPPS       $0x15, Z19, Z1, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z2, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z3, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z19
+	VCMPPS       $0x15, Z19, Z4, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z5, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z6, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z19
+	VCMPPS       $0x15, Z19, Z7, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z8, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z9, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 12(AX), Z19
+	VCMPPS       $0x15, Z19, Z10, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z11, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z12, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 16(AX), Z19
+	VCMPPS       $0x15, Z19, Z13, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z14, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z15, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 20(AX), Z19
+	VCMPPS       $0x15, Z19, Z16, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z17, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z19, Z18, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z1, K2, K5
+	VCMPPS       $0x1e, Z20, Z1, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z2, K3, K5
+	VCMPPS       $0x1e, Z20, Z2, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z3, K4, K5
+	VCMPPS       $0x1e, Z20, Z3, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z4, K2, K5
+	VCMPPS       $0x1e, Z20, Z4, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z5, K3, K5
+	VCMPPS       $0x1e, Z20, Z5, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z6, K4, K5
+	VCMPPS       $0x1e, Z20, Z6, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z7, K2, K5
+	VCMPPS       $0x1e, Z20, Z7, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z8, K3, K5
+	VCMPPS       $0x1e, Z20, Z8, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z9, K4, K5
+	VCMPPS       $0x1e, Z20, Z9, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z10, K2, K5
+	VCMPPS       $0x1e, Z20, Z10, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z11, K3, K5
+	VCMPPS       $0x1e, Z20, Z11, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z12, K4, K5
+	VCMPPS       $0x1e, Z20, Z12, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), SI
+	MOVLQSX 20(AX), DI
+	CMPQ    SI, DI
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z13, K2, K5
+	VCMPPS       $0x1e, Z20, Z13, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z19, Z14, K3, K5
+	VCMPPS       $0x1e, Z20, Z14, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z19, Z15, K4, K5
+	VCMPPS       $0x1e, Z20, Z15, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), SI
+	MOVLQSX 24(AX), DI
+	CMPQ    SI, DI
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(SI*8), Z19
+	VBROADCASTSS 4(CX)(SI*8), Z20
+	VCMPPS       $0x15, Z19, Z16, K2, K5
+	VCMPPS       $0x1e, Z20, Z16, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z19, Z17, K3, K5
+	VCMPPS       $0x1e, Z20, Z17, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z19, Z18, K4, K5
+	VCMPPS       $0x1e, Z20, Z18, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target5
+
+query6:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000480, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000018, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000018, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16Norm2Panel4x16AVX2(args *PanelArgs) int
+// Requires: AVX, AVX2, FMA3, MMX+, POPCNT
+TEXT ·Int16Norm2Panel4x16AVX2(SB), NOSPLIT, $64-16
+	// Int16Norm2Panel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 1, t = g·1
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0–Y7      sums: score[i][j] of query i < 4, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y8–Y9      φ[t][j] of the panel's candidates
+	//   Y11–Y13    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y8–Y9 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y8
+	VMOVUPS      32(BX), Y9
+	VPBROADCASTD (AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 4(AX), Y13
+	VPSUBW       Y8, Y13, Y12
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y12, Y12, Y12
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VRSQRTPS     Y10, Y14
+	VRSQRTPS     Y12, Y15
+	VFNMADD231PS Y10, Y14, Y0
+	VFNMADD231PS Y12, Y15, Y2
+	VPSUBW       Y9, Y11, Y10
+	VPSUBW       Y9, Y13, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y1
+	VFNMADD231PS Y11, Y13, Y3
+	VPBROADCASTD 8(AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 12(AX), Y12
+	VPSUBW       Y8, Y12, Y8
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y8, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y8, Y8
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VRSQRTPS     Y10, Y13
+	VRSQRTPS     Y8, Y14
+	VFNMADD231PS Y10, Y13, Y4
+	VFNMADD231PS Y8, Y14, Y6
+	VPSUBW       Y9, Y11, Y8
+	VPSUBW       Y9, Y12, Y9
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y9, Y9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y8, Y10
+	VRSQRTPS     Y9, Y11
+	VFNMADD231PS Y8, Y10, Y5
+	VFNMADD231PS Y9, Y11, Y7
+	VMOVUPS      64(BX), Y8
+	VMOVUPS      96(BX), Y9
+	VPBROADCASTD 16(AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 20(AX), Y13
+	VPSUBW       Y8, Y13, Y12
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y12, Y12, Y12
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VRSQRTPS     Y10, Y14
+	VRSQRTPS     Y12, Y15
+	VFNMADD231PS Y10, Y14, Y0
+	VFNMADD231PS Y12, Y15, Y2
+	VPSUBW       Y9, Y11, Y10
+	VPSUBW       Y9, Y13, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y1
+	VFNMADD231PS Y11, Y13, Y3
+	VPBROADCASTD 24(AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 28(AX), Y12
+	VPSUBW       Y8, Y12, Y8
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y8, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y8, Y8
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VRSQRTPS     Y10, Y13
+	VRSQRTPS     Y8, Y14
+	VFNMADD231PS Y10, Y13, Y4
+	VFNMADD231PS Y8, Y14, Y6
+	VPSUBW       Y9, Y11, Y8
+	VPSUBW       Y9, Y12, Y9
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y9, Y9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y8, Y10
+	VRSQRTPS     Y9, Y11
+	VFNMADD231PS Y8, Y10, Y5
+	VFNMADD231PS Y9, Y11, Y7
+	VMOVUPS      128(BX), Y8
+	VMOVUPS      160(BX), Y9
+	VPBROADCASTD 32(AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 36(AX), Y13
+	VPSUBW       Y8, Y13, Y12
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y12, Y12, Y12
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VRSQRTPS     Y10, Y14
+	VRSQRTPS     Y12, Y15
+	VFNMADD231PS Y10, Y14, Y0
+	VFNMADD231PS Y12, Y15, Y2
+	VPSUBW       Y9, Y11, Y10
+	VPSUBW       Y9, Y13, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y1
+	VFNMADD231PS Y11, Y13, Y3
+	VPBROADCASTD 40(AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 44(AX), Y12
+	VPSUBW       Y8, Y12, Y8
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y8, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y8, Y8
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VRSQRTPS     Y10, Y13
+	VRSQRTPS     Y8, Y14
+	VFNMADD231PS Y10, Y13, Y4
+	VFNMADD231PS Y8, Y14, Y6
+	VPSUBW       Y9, Y11, Y8
+	VPSUBW       Y9, Y12, Y9
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y9, Y9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y8, Y10
+	VRSQRTPS     Y9, Y11
+	VFNMADD231PS Y8, Y10, Y5
+	VFNMADD231PS Y9, Y11, Y7
+	VMOVUPS      192(BX), Y8
+	VMOVUPS      224(BX), Y9
+	VPBROADCASTD 48(AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 52(AX), Y13
+	VPSUBW       Y8, Y13, Y12
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y12, Y12, Y12
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VRSQRTPS     Y10, Y14
+	VRSQRTPS     Y12, Y15
+	VFNMADD231PS Y10, Y14, Y0
+	VFNMADD231PS Y12, Y15, Y2
+	VPSUBW       Y9, Y11, Y10
+	VPSUBW       Y9, Y13, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y1
+	VFNMADD231PS Y11, Y13, Y3
+	VPBROADCASTD 56(AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 60(AX), Y12
+	VPSUBW       Y8, Y12, Y8
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y8, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y8, Y8
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VRSQRTPS     Y10, Y13
+	VRSQRTPS     Y8, Y14
+	VFNMADD231PS Y10, Y13, Y4
+	VFNMADD231PS Y8, Y14, Y6
+	VPSUBW       Y9, Y11, Y8
+	VPSUBW       Y9, Y12, Y9
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y9, Y9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y8, Y10
+	VRSQRTPS     Y9, Y11
+	VFNMADD231PS Y8, Y10, Y5
+	VFNMADD231PS Y9, Y11, Y7
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000100, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y8
+	VMOVUPS      32(BX), Y9
+	VPBROADCASTD (AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 4(AX), Y13
+	VPSUBW       Y8, Y13, Y12
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y12, Y12, Y12
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VRSQRTPS     Y10, Y14
+	VRSQRTPS     Y12, Y15
+	VFNMADD231PS Y10, Y14, Y0
+	VFNMADD231PS Y12, Y15, Y2
+	VPSUBW       Y9, Y11, Y10
+	VPSUBW       Y9, Y13, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y1
+	VFNMADD231PS Y11, Y13, Y3
+	VPBROADCASTD 8(AX), Y11
+	VPSUBW       Y8, Y11, Y10
+	VPBROADCASTD 12(AX), Y12
+	VPSUBW       Y8, Y12, Y8
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y8, Y8, Y8
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y8, Y8
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VRSQRTPS     Y10, Y13
+	VRSQRTPS     Y8, Y14
+	VFNMADD231PS Y10, Y13, Y4
+	VFNMADD231PS Y8, Y14, Y6
+	VPSUBW       Y9, Y11, Y8
+	VPSUBW       Y9, Y12, Y9
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y9, Y9, Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y8, Y10
+	VRSQRTPS     Y9, Y11
+	VFNMADD231PS Y8, Y10, Y5
+	VFNMADD231PS Y9, Y11, Y7
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Y0, Y0
+	VADDPS 32(CX), Y1, Y1
+	VADDPS 64(CX), Y2, Y2
+	VADDPS 96(CX), Y3, Y3
+	VADDPS 128(CX), Y4, Y4
+	VADDPS 160(CX), Y5, Y5
+	VADDPS 192(CX), Y6, Y6
+	VADDPS 224(CX), Y7, Y7
+
+store:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	VMOVAPS Y4, 128(CX)
+	VMOVAPS Y5, 160(CX)
+	VMOVAPS Y6, 192(CX)
+	VMOVAPS Y7, 224(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y8, Y8, Y8
+	VBROADCASTSS (AX), Y10
+	VCMPPS       $0x15, Y10, Y0, Y9
+	VORPS        Y9, Y8, Y8
+	VCMPPS       $0x15, Y10, Y1, Y9
+	VORPS        Y9, Y8, Y8
+	VBROADCASTSS 4(AX), Y10
+	VCMPPS       $0x15, Y10, Y2, Y9
+	VORPS        Y9, Y8, Y8
+	VCMPPS       $0x15, Y10, Y3, Y9
+	VORPS        Y9, Y8, Y8
+	VBROADCASTSS 8(AX), Y10
+	VCMPPS       $0x15, Y10, Y4, Y9
+	VORPS        Y9, Y8, Y8
+	VCMPPS       $0x15, Y10, Y5, Y9
+	VORPS        Y9, Y8, Y8
+	VBROADCASTSS 12(AX), Y10
+	VCMPPS       $0x15, Y10, Y6, Y9
+	VORPS        Y9, Y8, Y8
+	VCMPPS       $0x15, Y10, Y7, Y9
+	VORPS        Y9, Y8, Y8
+	VMOVMSKPS    Y8, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y8
+	VBROADCASTSS 4(CX)(DI*8), Y9
+	VCMPPS       $0x15, Y8, Y1, Y10
+	VMOVMSKPS    Y10, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y8, Y0, Y10
+	VMOVMSKPS    Y10, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y9, Y1, Y10
+	VMOVMSKPS    Y10, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y9, Y0, Y10
+	VMOVMSKPS    Y10, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y8
+	VMOVMSKPS    Y8, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y2, Y8
+	VMOVMSKPS    Y8, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y3, Y8
+	VMOVMSKPS    Y8, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y2, Y8
+	VMOVMSKPS    Y8, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), DI
+	MOVLQSX 12(AX), R8
+	CMPQ    DI, R8
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y5, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y5, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), DI
+	MOVLQSX 16(AX), R8
+	CMPQ    DI, R8
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y7, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y6, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y7, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y6, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target3
+
+query4:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000100, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000010, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000010, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16Norm4Panel4x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512BW, AVX512F, MMX+, POPCNT
+TEXT ·Int16Norm4Panel4x48AVX512(SB), NOSPLIT, $64-16
+	// Int16Norm4Panel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires K to be a multiple of 2.
+	//
+	// Registers:
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums: score[i][j] of query i < 4, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z13–Z18    φ[t][j] of the panel's candidates
+	//   Z20–Z24, Z26 ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z13–Z14    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       128(DI), DI
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z13
+	VMOVUPS      192(BX), Z14
+	VMOVUPS      64(BX), Z15
+	VMOVUPS      256(BX), Z16
+	VMOVUPS      128(BX), Z17
+	VMOVUPS      320(BX), Z18
+	VPBROADCASTD (AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 4(AX), Z22
+	VPSUBW       Z13, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPBROADCASTD 16(AX), Z24
+	VPSUBW       Z14, Z24, Z23
+	VPBROADCASTD 20(AX), Z26
+	VPSUBW       Z14, Z26, Z25
+	VPMADDWD     Z23, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z21, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z1
+	VFNMADD231PS Z21, Z25, Z4
+	VPSUBW       Z15, Z20, Z19
+	VPSUBW       Z15, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPSUBW       Z16, Z24, Z23
+	VPSUBW       Z16, Z26, Z25
+	VPMADDWD     Z23, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z21, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z2
+	VFNMADD231PS Z21, Z25, Z5
+	VPSUBW       Z17, Z20, Z19
+	VPSUBW       Z17, Z22, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VPSUBW       Z18, Z24, Z21
+	VPSUBW       Z18, Z26, Z22
+	VPMADDWD     Z21, Z21, Z21
+	VPADDD       Z21, Z19, Z19
+	VPMADDWD     Z22, Z22, Z22
+	VPADDD       Z22, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z3
+	VFNMADD231PS Z20, Z22, Z6
+	VPBROADCASTD 8(AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 12(AX), Z21
+	VPSUBW       Z13, Z21, Z13
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z13, Z13, Z13
+	VPBROADCASTD 24(AX), Z23
+	VPSUBW       Z14, Z23, Z22
+	VPBROADCASTD 28(AX), Z24
+	VPSUBW       Z14, Z24, Z14
+	VPMADDWD     Z22, Z22, Z22
+	VPADDD       Z22, Z19, Z19
+	VPMADDWD     Z14, Z14, Z14
+	VPADDD       Z14, Z13, Z13
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z13, Z13
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z13, Z13
+	VRSQRT14PS   Z19, Z14
+	VRSQRT14PS   Z13, Z22
+	VFNMADD231PS Z19, Z14, Z7
+	VFNMADD231PS Z13, Z22, Z10
+	VPSUBW       Z15, Z20, Z13
+	VPSUBW       Z15, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z16, Z23, Z15
+	VPSUBW       Z16, Z24, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPADDD       Z15, Z13, Z13
+	VPMADDWD     Z16, Z16, Z16
+	VPADDD       Z16, Z14, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z8
+	VFNMADD231PS Z14, Z16, Z11
+	VPSUBW       Z17, Z20, Z13
+	VPSUBW       Z17, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z18, Z23, Z15
+	VPSUBW       Z18, Z24, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPADDD       Z15, Z13, Z13
+	VPMADDWD     Z16, Z16, Z16
+	VPADDD       Z16, Z14, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z9
+	VFNMADD231PS Z14, Z16, Z12
+	VMOVUPS      384(BX), Z13
+	VMOVUPS      576(BX), Z14
+	VMOVUPS      448(BX), Z15
+	VMOVUPS      640(BX), Z16
+	VMOVUPS      512(BX), Z17
+	VMOVUPS      704(BX), Z18
+	VPBROADCASTD 32(AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 36(AX), Z22
+	VPSUBW       Z13, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPBROADCASTD 48(AX), Z24
+	VPSUBW       Z14, Z24, Z23
+	VPBROADCASTD 52(AX), Z26
+	VPSUBW       Z14, Z26, Z25
+	VPMADDWD     Z23, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z21, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z1
+	VFNMADD231PS Z21, Z25, Z4
+	VPSUBW       Z15, Z20, Z19
+	VPSUBW       Z15, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPSUBW       Z16, Z24, Z23
+	VPSUBW       Z16, Z26, Z25
+	VPMADDWD     Z23, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z21, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z2
+	VFNMADD231PS Z21, Z25, Z5
+	VPSUBW       Z17, Z20, Z19
+	VPSUBW       Z17, Z22, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VPSUBW       Z18, Z24, Z21
+	VPSUBW       Z18, Z26, Z22
+	VPMADDWD     Z21, Z21, Z21
+	VPADDD       Z21, Z19, Z19
+	VPMADDWD     Z22, Z22, Z22
+	VPADDD       Z22, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z3
+	VFNMADD231PS Z20, Z22, Z6
+	VPBROADCASTD 40(AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 44(AX), Z21
+	VPSUBW       Z13, Z21, Z13
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z13, Z13, Z13
+	VPBROADCASTD 56(AX), Z23
+	VPSUBW       Z14, Z23, Z22
+	VPBROADCASTD 60(AX), Z24
+	VPSUBW       Z14, Z24, Z14
+	VPMADDWD     Z22, Z22, Z22
+	VPADDD       Z22, Z19, Z19
+	VPMADDWD     Z14, Z14, Z14
+	VPADDD       Z14, Z13, Z13
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z13, Z13
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z13, Z13
+	VRSQRT14PS   Z19, Z14
+	VRSQRT14PS   Z13, Z22
+	VFNMADD231PS Z19, Z14, Z7
+	VFNMADD231PS Z13, Z22, Z10
+	VPSUBW       Z15, Z20, Z13
+	VPSUBW       Z15, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z16, Z23, Z15
+	VPSUBW       Z16, Z24, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPADDD       Z15, Z13, Z13
+	VPMADDWD     Z16, Z16, Z16
+	VPADDD       Z16, Z14, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z8
+	VFNMADD231PS Z14, Z16, Z11
+	VPSUBW       Z17, Z20, Z13
+	VPSUBW       Z17, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z18, Z23, Z15
+	VPSUBW       Z18, Z24, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPADDD       Z15, Z13, Z13
+	VPMADDWD     Z16, Z16, Z16
+	VPADDD       Z16, Z14, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z9
+	VFNMADD231PS Z14, Z16, Z12
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z13
+	VMOVUPS      192(BX), Z14
+	VMOVUPS      64(BX), Z15
+	VMOVUPS      256(BX), Z16
+	VMOVUPS      128(BX), Z17
+	VMOVUPS      320(BX), Z18
+	VPBROADCASTD (AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 4(AX), Z22
+	VPSUBW       Z13, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPBROADCASTD 16(AX), Z24
+	VPSUBW       Z14, Z24, Z23
+	VPBROADCASTD 20(AX), Z26
+	VPSUBW       Z14, Z26, Z25
+	VPMADDWD     Z23, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z21, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z1
+	VFNMADD231PS Z21, Z25, Z4
+	VPSUBW       Z15, Z20, Z19
+	VPSUBW       Z15, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPSUBW       Z16, Z24, Z23
+	VPSUBW       Z16, Z26, Z25
+	VPMADDWD     Z23, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z21, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z2
+	VFNMADD231PS Z21, Z25, Z5
+	VPSUBW       Z17, Z20, Z19
+	VPSUBW       Z17, Z22, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VPSUBW       Z18, Z24, Z21
+	VPSUBW       Z18, Z26, Z22
+	VPMADDWD     Z21, Z21, Z21
+	VPADDD       Z21, Z19, Z19
+	VPMADDWD     Z22, Z22, Z22
+	VPADDD       Z22, Z20, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z3
+	VFNMADD231PS Z20, Z22, Z6
+	VPBROADCASTD 8(AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 12(AX), Z21
+	VPSUBW       Z13, Z21, Z13
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z13, Z13, Z13
+	VPBROADCASTD 24(AX), Z23
+	VPSUBW       Z14, Z23, Z22
+	VPBROADCASTD 28(AX), Z24
+	VPSUBW       Z14, Z24, Z14
+	VPMADDWD     Z22, Z22, Z22
+	VPADDD       Z22, Z19, Z19
+	VPMADDWD     Z14, Z14, Z14
+	VPADDD       Z14, Z13, Z13
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z13, Z13
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z13, Z13
+	VRSQRT14PS   Z19, Z14
+	VRSQRT14PS   Z13, Z22
+	VFNMADD231PS Z19, Z14, Z7
+	VFNMADD231PS Z13, Z22, Z10
+	VPSUBW       Z15, Z20, Z13
+	VPSUBW       Z15, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z16, Z23, Z15
+	VPSUBW       Z16, Z24, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPADDD       Z15, Z13, Z13
+	VPMADDWD     Z16, Z16, Z16
+	VPADDD       Z16, Z14, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z8
+	VFNMADD231PS Z14, Z16, Z11
+	VPSUBW       Z17, Z20, Z13
+	VPSUBW       Z17, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z18, Z23, Z15
+	VPSUBW       Z18, Z24, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPADDD       Z15, Z13, Z13
+	VPMADDWD     Z16, Z16, Z16
+	VPADDD       Z16, Z14, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z9
+	VFNMADD231PS Z14, Z16, Z12
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000180, BX
+	SUBQ         $0x02, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Z1, Z1
+	VADDPS 64(CX), Z2, Z2
+	VADDPS 128(CX), Z3, Z3
+	VADDPS 192(CX), Z4, Z4
+	VADDPS 256(CX), Z5, Z5
+	VADDPS 320(CX), Z6, Z6
+	VADDPS 384(CX), Z7, Z7
+	VADDPS 448(CX), Z8, Z8
+	VADDPS 512(CX), Z9, Z9
+	VADDPS 576(CX), Z10, Z10
+	VADDPS 640(CX), Z11, Z11
+	VADDPS 704(CX), Z12, Z12
+
+store:
+	VMOVAPS Z1, (CX)
+	VMOVAPS Z2, 64(CX)
+	VMOVAPS Z3, 128(CX)
+	VMOVAPS Z4, 192(CX)
+	VMOVAPS Z5, 256(CX)
+	VMOVAPS Z6, 320(CX)
+	VMOVAPS Z7, 384(CX)
+	VMOVAPS Z8, 448(CX)
+	VMOVAPS Z9, 512(CX)
+	VMOVAPS Z10, 576(CX)
+	VMOVAPS Z11, 640(CX)
+	VMOVAPS Z12, 704(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z13
+	VCMPPS       $0x15, Z13, Z1, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z2, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z3, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z13
+	VCMPPS       $0x15, Z13, Z4, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z5, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z6, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z13
+	VCMPPS       $0x15, Z13, Z7, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z8, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z9, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 12(AX), Z13
+	VCMPPS       $0x15, Z13, Z10, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z11, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z12, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z1, K2, K5
+	VCMPPS       $0x1e, Z14, Z1, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z2, K3, K5
+	VCMPPS       $0x1e, Z14, Z2, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z3, K4, K5
+	VCMPPS       $0x1e, Z14, Z3, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z4, K2, K5
+	VCMPPS       $0x1e, Z14, Z4, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z5, K3, K5
+	VCMPPS       $0x1e, Z14, Z5, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z6, K4, K5
+	VCMPPS       $0x1e, Z14, Z6, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z7, K2, K5
+	VCMPPS       $0x1e, Z14, Z7, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z8, K3, K5
+	VCMPPS       $0x1e, Z14, Z8, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z9, K4, K5
+	VCMPPS       $0x1e, Z14, Z9, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z10, K2, K5
+	VCMPPS       $0x1e, Z14, Z10, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z13, Z11, K3, K5
+	VCMPPS       $0x1e, Z14, Z11, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z13, Z12, K4, K5
+	VCMPPS       $0x1e, Z14, Z12, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000300, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000010, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000010, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16Norm4Panel2x16AVX2(args *PanelArgs) int
+// Requires: AVX, AVX2, FMA3, MMX+, POPCNT
+TEXT ·Int16Norm4Panel2x16AVX2(SB), NOSPLIT, $64-16
+	// Int16Norm4Panel2x16AVX2 scores strips of 2 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires K to be a multiple of 2.
+	//
+	// Registers:
+	//   Y0–Y3      sums: score[i][j] of query i < 2, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y4–Y7      φ[t][j] of the panel's candidates
+	//   Y9–Y10, Y12–Y13 ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y4–Y5 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y4
+	VMOVUPS      64(BX), Y5
+	VMOVUPS      32(BX), Y6
+	VMOVUPS      96(BX), Y7
+	VPBROADCASTD (AX), Y9
+	VPSUBW       Y4, Y9, Y8
+	VPBROADCASTD 4(AX), Y10
+	VPSUBW       Y4, Y10, Y4
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y4, Y4, Y4
+	VPBROADCASTD 8(AX), Y12
+	VPSUBW       Y5, Y12, Y11
+	VPBROADCASTD 12(AX), Y13
+	VPSUBW       Y5, Y13, Y5
+	VPMADDWD     Y11, Y11, Y11
+	VPADDD       Y11, Y8, Y8
+	VPMADDWD     Y5, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VRSQRTPS     Y8, Y5
+	VRSQRTPS     Y4, Y11
+	VFNMADD231PS Y8, Y5, Y0
+	VFNMADD231PS Y4, Y11, Y2
+	VPSUBW       Y6, Y9, Y4
+	VPSUBW       Y6, Y10, Y5
+	VPMADDWD     Y4, Y4, Y4
+	VPMADDWD     Y5, Y5, Y5
+	VPSUBW       Y7, Y12, Y6
+	VPSUBW       Y7, Y13, Y7
+	VPMADDWD     Y6, Y6, Y6
+	VPADDD       Y6, Y4, Y4
+	VPMADDWD     Y7, Y7, Y7
+	VPADDD       Y7, Y5, Y5
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y4, Y6
+	VRSQRTPS     Y5, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFNMADD231PS Y5, Y7, Y3
+	VMOVUPS      128(BX), Y4
+	VMOVUPS      192(BX), Y5
+	VMOVUPS      160(BX), Y6
+	VMOVUPS      224(BX), Y7
+	VPBROADCASTD 16(AX), Y9
+	VPSUBW       Y4, Y9, Y8
+	VPBROADCASTD 20(AX), Y10
+	VPSUBW       Y4, Y10, Y4
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y4, Y4, Y4
+	VPBROADCASTD 24(AX), Y12
+	VPSUBW       Y5, Y12, Y11
+	VPBROADCASTD 28(AX), Y13
+	VPSUBW       Y5, Y13, Y5
+	VPMADDWD     Y11, Y11, Y11
+	VPADDD       Y11, Y8, Y8
+	VPMADDWD     Y5, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VRSQRTPS     Y8, Y5
+	VRSQRTPS     Y4, Y11
+	VFNMADD231PS Y8, Y5, Y0
+	VFNMADD231PS Y4, Y11, Y2
+	VPSUBW       Y6, Y9, Y4
+	VPSUBW       Y6, Y10, Y5
+	VPMADDWD     Y4, Y4, Y4
+	VPMADDWD     Y5, Y5, Y5
+	VPSUBW       Y7, Y12, Y6
+	VPSUBW       Y7, Y13, Y7
+	VPMADDWD     Y6, Y6, Y6
+	VPADDD       Y6, Y4, Y4
+	VPMADDWD     Y7, Y7, Y7
+	VPADDD       Y7, Y5, Y5
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y4, Y6
+	VRSQRTPS     Y5, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFNMADD231PS Y5, Y7, Y3
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000100, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y4
+	VMOVUPS      64(BX), Y5
+	VMOVUPS      32(BX), Y6
+	VMOVUPS      96(BX), Y7
+	VPBROADCASTD (AX), Y9
+	VPSUBW       Y4, Y9, Y8
+	VPBROADCASTD 4(AX), Y10
+	VPSUBW       Y4, Y10, Y4
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y4, Y4, Y4
+	VPBROADCASTD 8(AX), Y12
+	VPSUBW       Y5, Y12, Y11
+	VPBROADCASTD 12(AX), Y13
+	VPSUBW       Y5, Y13, Y5
+	VPMADDWD     Y11, Y11, Y11
+	VPADDD       Y11, Y8, Y8
+	VPMADDWD     Y5, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VRSQRTPS     Y8, Y5
+	VRSQRTPS     Y4, Y11
+	VFNMADD231PS Y8, Y5, Y0
+	VFNMADD231PS Y4, Y11, Y2
+	VPSUBW       Y6, Y9, Y4
+	VPSUBW       Y6, Y10, Y5
+	VPMADDWD     Y4, Y4, Y4
+	VPMADDWD     Y5, Y5, Y5
+	VPSUBW       Y7, Y12, Y6
+	VPSUBW       Y7, Y13, Y7
+	VPMADDWD     Y6, Y6, Y6
+	VPADDD       Y6, Y4, Y4
+	VPMADDWD     Y7, Y7, Y7
+	VPADDD       Y7, Y5, Y5
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y4, Y6
+	VRSQRTPS     Y5, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFNMADD231PS Y5, Y7, Y3
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x02, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Y0, Y0
+	VADDPS 32(CX), Y1, Y1
+	VADDPS 64(CX), Y2, Y2
+	VADDPS 96(CX), Y3, Y3
+
+store:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y4, Y4, Y4
+	VBROADCASTSS (AX), Y6
+	VCMPPS       $0x15, Y6, Y0, Y5
+	VORPS        Y5, Y4, Y4
+	VCMPPS       $0x15, Y6, Y1, Y5
+	VORPS        Y5, Y4, Y4
+	VBROADCASTSS 4(AX), Y6
+	VCMPPS       $0x15, Y6, Y2, Y5
+	VORPS        Y5, Y4, Y4
+	VCMPPS       $0x15, Y6, Y3, Y5
+	VORPS        Y5, Y4, Y4
+	VMOVMSKPS    Y4, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y4
+	VBROADCASTSS 4(CX)(DI*8), Y5
+	VCMPPS       $0x15, Y4, Y1, Y6
+	VMOVMSKPS    Y6, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y4, Y0, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y5, Y1, Y6
+	VMOVMSKPS    Y6, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y5, Y0, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y4
+	VMOVMSKPS    Y4, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y2, Y4
+	VMOVMSKPS    Y4, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y3, Y4
+	VMOVMSKPS    Y4, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y2, Y4
+	VMOVMSKPS    Y4, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000080, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000008, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000008, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16GroupNormPanel4x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512BW, AVX512F, MMX+, POPCNT
+TEXT ·Int16GroupNormPanel4x48AVX512(SB), NOSPLIT, $64-16
+	// Int16GroupNormPanel4x48AVX512 scores strips of 4 queries against a panel of 48 candidates, and
+	// counts candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires Group > 1, and K to be a multiple of Group.
+	//
+	// Registers:
+	//   Z0         2⁻¹²⁶
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI, DI     coordinates left, and coordinates in a group
+	//   DX, R8     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   R9         coordinates left in the group
+	//   Z10–Z12, Z25–Z27 φ[t][j] of the panel's candidates
+	//   Z3, Z6, Z9, Z25, Z28–Z29 ψ[t][i] of a query in all lanes
+	//   Z1–Z12     sums of squares of the group
+	//   Z13–Z24    sums: score[i][j] of query i < 4, 3 registers per query
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z25–Z26    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       136(DI), DI
+	MOVQ       args+0(FP), R8
+	MOVQ       128(R8), R8
+
+	// Prefetch after every coordinate, not every four
+	SHRQ   $0x02, R8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+
+	// The chains begin at 0
+	// The first coordinate of a group
+group:
+	MOVQ         DI, R9
+	VMOVUPS      (BX), Z10
+	VMOVUPS      64(BX), Z11
+	VMOVUPS      128(BX), Z12
+	VPBROADCASTD (AX), Z3
+	VPSUBW       Z10, Z3, Z1
+	VPMADDWD     Z1, Z1, Z1
+	VPSUBW       Z11, Z3, Z2
+	VPMADDWD     Z2, Z2, Z2
+	VPSUBW       Z12, Z3, Z3
+	VPMADDWD     Z3, Z3, Z3
+	VPBROADCASTD 4(AX), Z6
+	VPSUBW       Z10, Z6, Z4
+	VPMADDWD     Z4, Z4, Z4
+	VPSUBW       Z11, Z6, Z5
+	VPMADDWD     Z5, Z5, Z5
+	VPSUBW       Z12, Z6, Z6
+	VPMADDWD     Z6, Z6, Z6
+	VPBROADCASTD 8(AX), Z9
+	VPSUBW       Z10, Z9, Z7
+	VPMADDWD     Z7, Z7, Z7
+	VPSUBW       Z11, Z9, Z8
+	VPMADDWD     Z8, Z8, Z8
+	VPSUBW       Z12, Z9, Z9
+	VPMADDWD     Z9, Z9, Z9
+	VPBROADCASTD 12(AX), Z25
+	VPSUBW       Z10, Z25, Z10
+	VPMADDWD     Z10, Z10, Z10
+	VPSUBW       Z11, Z25, Z11
+	VPMADDWD     Z11, Z11, Z11
+	VPSUBW       Z12, Z25, Z12
+	VPMADDWD     Z12, Z12, Z12
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, R9
+
+	// The other coordinates of the group
+coordinate:
+	VMOVUPS      (BX), Z25
+	VMOVUPS      64(BX), Z26
+	VMOVUPS      128(BX), Z27
+	VPBROADCASTD (AX), Z29
+	VPSUBW       Z25, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z1, Z1
+	VPSUBW       Z26, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z2, Z2
+	VPSUBW       Z27, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z3, Z3
+	VPBROADCASTD 4(AX), Z29
+	VPSUBW       Z25, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z4, Z4
+	VPSUBW       Z26, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z5, Z5
+	VPSUBW       Z27, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z6, Z6
+	VPBROADCASTD 8(AX), Z29
+	VPSUBW       Z25, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z7, Z7
+	VPSUBW       Z26, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z8, Z8
+	VPSUBW       Z27, Z29, Z28
+	VPMADDWD     Z28, Z28, Z28
+	VPADDD       Z28, Z9, Z9
+	VPBROADCASTD 12(AX), Z28
+	VPSUBW       Z25, Z28, Z25
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z10, Z10
+	VPSUBW       Z26, Z28, Z25
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z11, Z11
+	VPSUBW       Z27, Z28, Z25
+	VPMADDWD     Z25, Z25, Z25
+	VPADDD       Z25, Z12, Z12
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, R9
+	JNE          coordinate
+
+	// Subtract the roots
+	VCVTDQ2PS    Z1, Z1
+	VADDPS       Z0, Z1, Z1
+	VRSQRT14PS   Z1, Z25
+	VFNMADD231PS Z1, Z25, Z13
+	VCVTDQ2PS    Z2, Z2
+	VADDPS       Z0, Z2, Z2
+	VRSQRT14PS   Z2, Z25
+	VFNMADD231PS Z2, Z25, Z14
+	VCVTDQ2PS    Z3, Z3
+	VADDPS       Z0, Z3, Z3
+	VRSQRT14PS   Z3, Z25
+	VFNMADD231PS Z3, Z25, Z15
+	VCVTDQ2PS    Z4, Z4
+	VADDPS       Z0, Z4, Z4
+	VRSQRT14PS   Z4, Z25
+	VFNMADD231PS Z4, Z25, Z16
+	VCVTDQ2PS    Z5, Z5
+	VADDPS       Z0, Z5, Z5
+	VRSQRT14PS   Z5, Z25
+	VFNMADD231PS Z5, Z25, Z17
+	VCVTDQ2PS    Z6, Z6
+	VADDPS       Z0, Z6, Z6
+	VRSQRT14PS   Z6, Z25
+	VFNMADD231PS Z6, Z25, Z18
+	VCVTDQ2PS    Z7, Z7
+	VADDPS       Z0, Z7, Z7
+	VRSQRT14PS   Z7, Z25
+	VFNMADD231PS Z7, Z25, Z19
+	VCVTDQ2PS    Z8, Z8
+	VADDPS       Z0, Z8, Z8
+	VRSQRT14PS   Z8, Z25
+	VFNMADD231PS Z8, Z25, Z20
+	VCVTDQ2PS    Z9, Z9
+	VADDPS       Z0, Z9, Z9
+	VRSQRT14PS   Z9, Z25
+	VFNMADD231PS Z9, Z25, Z21
+	VCVTDQ2PS    Z10, Z10
+	VADDPS       Z0, Z10, Z10
+	VRSQRT14PS   Z10, Z25
+	VFNMADD231PS Z10, Z25, Z22
+	VCVTDQ2PS    Z11, Z11
+	VADDPS       Z0, Z11, Z11
+	VRSQRT14PS   Z11, Z25
+	VFNMADD231PS Z11, Z25, Z23
+	VCVTDQ2PS    Z12, Z12
+	VADDPS       Z0, Z12, Z12
+	VRSQRT14PS   Z12, Z25
+	VFNMADD231PS Z12, Z25, Z24
+	SUBQ         DI, SI
+	JNE          group
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Z13, Z13
+	VADDPS 64(CX), Z14, Z14
+	VADDPS 128(CX), Z15, Z15
+	VADDPS 192(CX), Z16, Z16
+	VADDPS 256(CX), Z17, Z17
+	VADDPS 320(CX), Z18, Z18
+	VADDPS 384(CX), Z19, Z19
+	VADDPS 448(CX), Z20, Z20
+	VADDPS 512(CX), Z21, Z21
+	VADDPS 576(CX), Z22, Z22
+	VADDPS 640(CX), Z23, Z23
+	VADDPS 704(CX), Z24, Z24
+
+store:
+	VMOVAPS Z13, (CX)
+	VMOVAPS Z14, 64(CX)
+	VMOVAPS Z15, 128(CX)
+	VMOVAPS Z16, 192(CX)
+	VMOVAPS Z17, 256(CX)
+	VMOVAPS Z18, 320(CX)
+	VMOVAPS Z19, 384(CX)
+	VMOVAPS Z20, 448(CX)
+	VMOVAPS Z21, 512(CX)
+	VMOVAPS Z22, 576(CX)
+	VMOVAPS Z23, 640(CX)
+	VMOVAPS Z24, 704(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z25
+	VCMPPS       $0x15, Z25, Z13, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z14, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z15, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z25
+	VCMPPS       $0x15, Z25, Z16, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z17, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z18, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z25
+	VCMPPS       $0x15, Z25, Z19, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z20, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z21, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 12(AX), Z25
+	VCMPPS       $0x15, Z25, Z22, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z23, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z24, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z25
+	VBROADCASTSS 4(CX)(SI*8), Z26
+	VCMPPS       $0x15, Z25, Z13, K2, K5
+	VCMPPS       $0x1e, Z26, Z13, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z25, Z14, K3, K5
+	VCMPPS       $0x1e, Z26, Z14, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z25, Z15, K4, K5
+	VCMPPS       $0x1e, Z26, Z15, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z25
+	VBROADCASTSS 4(CX)(SI*8), Z26
+	VCMPPS       $0x15, Z25, Z16, K2, K5
+	VCMPPS       $0x1e, Z26, Z16, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z25, Z17, K3, K5
+	VCMPPS       $0x1e, Z26, Z17, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z25, Z18, K4, K5
+	VCMPPS       $0x1e, Z26, Z18, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z25
+	VBROADCASTSS 4(CX)(SI*8), Z26
+	VCMPPS       $0x15, Z25, Z19, K2, K5
+	VCMPPS       $0x1e, Z26, Z19, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z25, Z20, K3, K5
+	VCMPPS       $0x1e, Z26, Z20, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z25, Z21, K4, K5
+	VCMPPS       $0x1e, Z26, Z21, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z25
+	VBROADCASTSS 4(CX)(SI*8), Z26
+	VCMPPS       $0x15, Z25, Z22, K2, K5
+	VCMPPS       $0x1e, Z26, Z22, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z25, Z23, K3, K5
+	VCMPPS       $0x1e, Z26, Z23, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z25, Z24, K4, K5
+	VCMPPS       $0x1e, Z26, Z24, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000300, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000010, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000010, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16GroupNormPanel6x16AVX2(args *PanelArgs) int
+// Requires: AVX, AVX2, FMA3, MMX+, POPCNT
+TEXT ·Int16GroupNormPanel6x16AVX2(SB), NOSPLIT, $64-16
+	// Int16GroupNormPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and
+	// counts candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires Group > 1, and K to be a multiple of Group.
+	//
+	// Registers:
+	//   R9         address of the chains
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI, DI     coordinates left, and coordinates in a group
+	//   DX, R8     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   R10        coordinates left in the group
+	//   Y10–Y13    φ[t][j] of the panel's candidates
+	//   Y1, Y3, Y5, Y7, Y9, Y12, Y14–Y15 ψ[t][i] of a query in all lanes
+	//   Y0–Y11     sums of squares of the group
+	//   Y0–Y11     sums: score[i][j] of query i < 6, 2 registers per query
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y12–Y13 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	MOVQ (SP), AX
+	MOVQ 16(SP), CX
+	MOVQ 40(SP), DX
+	MOVQ args+0(FP), BX
+	MOVQ 16(BX), BX
+	MOVQ args+0(FP), SI
+	MOVQ 24(SI), SI
+	MOVQ args+0(FP), DI
+	MOVQ 136(DI), DI
+	MOVQ args+0(FP), R8
+	MOVQ 128(R8), R8
+
+	// Prefetch after every coordinate, not every four
+	SHRQ   $0x02, R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ   args+0(FP), R9
+	MOVQ   56(R9), R9
+
+	// The chains begin at 0
+	VMOVAPS Y0, (R9)
+	VMOVAPS Y1, 32(R9)
+	VMOVAPS Y2, 64(R9)
+	VMOVAPS Y3, 96(R9)
+	VMOVAPS Y4, 128(R9)
+	VMOVAPS Y5, 160(R9)
+	VMOVAPS Y6, 192(R9)
+	VMOVAPS Y7, 224(R9)
+	VMOVAPS Y8, 256(R9)
+	VMOVAPS Y9, 288(R9)
+	VMOVAPS Y10, 320(R9)
+	VMOVAPS Y11, 352(R9)
+
+	// The first coordinate of a group
+group:
+	MOVQ         DI, R10
+	VMOVUPS      (BX), Y10
+	VMOVUPS      32(BX), Y11
+	VPBROADCASTD (AX), Y1
+	VPSUBW       Y10, Y1, Y0
+	VPMADDWD     Y0, Y0, Y0
+	VPSUBW       Y11, Y1, Y1
+	VPMADDWD     Y1, Y1, Y1
+	VPBROADCASTD 4(AX), Y3
+	VPSUBW       Y10, Y3, Y2
+	VPMADDWD     Y2, Y2, Y2
+	VPSUBW       Y11, Y3, Y3
+	VPMADDWD     Y3, Y3, Y3
+	VPBROADCASTD 8(AX), Y5
+	VPSUBW       Y10, Y5, Y4
+	VPMADDWD     Y4, Y4, Y4
+	VPSUBW       Y11, Y5, Y5
+	VPMADDWD     Y5, Y5, Y5
+	VPBROADCASTD 12(AX), Y7
+	VPSUBW       Y10, Y7, Y6
+	VPMADDWD     Y6, Y6, Y6
+	VPSUBW       Y11, Y7, Y7
+	VPMADDWD     Y7, Y7, Y7
+	VPBROADCASTD 16(AX), Y9
+	VPSUBW       Y10, Y9, Y8
+	VPMADDWD     Y8, Y8, Y8
+	VPSUBW       Y11, Y9, Y9
+	VPMADDWD     Y9, Y9, Y9
+	VPBROADCASTD 20(AX), Y12
+	VPSUBW       Y10, Y12, Y10
+	VPMADDWD     Y10, Y10, Y10
+	VPSUBW       Y11, Y12, Y11
+	VPMADDWD     Y11, Y11, Y11
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000018, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x01, R10
+
+	// The other coordinates of the group
+coordinate:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VPBROADCASTD (AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y0, Y0
+	VPSUBW       Y13, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPSUBW       Y13, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPSUBW       Y13, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPSUBW       Y13, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 16(AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPSUBW       Y13, Y15, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 20(AX), Y14
+	VPSUBW       Y12, Y14, Y12
+	VPMADDWD     Y12, Y12, Y12
+	VPADDD       Y12, Y10, Y10
+	VPSUBW       Y13, Y14, Y12
+	VPMADDWD     Y12, Y12, Y12
+	VPADDD       Y12, Y11, Y11
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000018, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x01, R10
+	JNE          coordinate
+
+	// Subtract the roots
+	VMOVUPS      (R9), Y12
+	VCVTDQ2PS    Y0, Y0
+	VADDPS       tiny<>+0(SB), Y0, Y0
+	VRSQRTPS     Y0, Y13
+	VFNMADD231PS Y0, Y13, Y12
+	VMOVAPS      Y12, (R9)
+	VMOVUPS      32(R9), Y0
+	VCVTDQ2PS    Y1, Y1
+	VADDPS       tiny<>+0(SB), Y1, Y1
+	VRSQRTPS     Y1, Y12
+	VFNMADD231PS Y1, Y12, Y0
+	VMOVAPS      Y0, 32(R9)
+	VMOVUPS      64(R9), Y0
+	VCVTDQ2PS    Y2, Y2
+	VADDPS       tiny<>+0(SB), Y2, Y2
+	VRSQRTPS     Y2, Y1
+	VFNMADD231PS Y2, Y1, Y0
+	VMOVAPS      Y0, 64(R9)
+	VMOVUPS      96(R9), Y0
+	VCVTDQ2PS    Y3, Y3
+	VADDPS       tiny<>+0(SB), Y3, Y3
+	VRSQRTPS     Y3, Y1
+	VFNMADD231PS Y3, Y1, Y0
+	VMOVAPS      Y0, 96(R9)
+	VMOVUPS      128(R9), Y0
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VRSQRTPS     Y4, Y1
+	VFNMADD231PS Y4, Y1, Y0
+	VMOVAPS      Y0, 128(R9)
+	VMOVUPS      160(R9), Y0
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y5, Y1
+	VFNMADD231PS Y5, Y1, Y0
+	VMOVAPS      Y0, 160(R9)
+	VMOVUPS      192(R9), Y0
+	VCVTDQ2PS    Y6, Y6
+	VADDPS       tiny<>+0(SB), Y6, Y6
+	VRSQRTPS     Y6, Y1
+	VFNMADD231PS Y6, Y1, Y0
+	VMOVAPS      Y0, 192(R9)
+	VMOVUPS      224(R9), Y0
+	VCVTDQ2PS    Y7, Y7
+	VADDPS       tiny<>+0(SB), Y7, Y7
+	VRSQRTPS     Y7, Y1
+	VFNMADD231PS Y7, Y1, Y0
+	VMOVAPS      Y0, 224(R9)
+	VMOVUPS      256(R9), Y0
+	VCVTDQ2PS    Y8, Y8
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VRSQRTPS     Y8, Y1
+	VFNMADD231PS Y8, Y1, Y0
+	VMOVAPS      Y0, 256(R9)
+	VMOVUPS      288(R9), Y0
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y9, Y1
+	VFNMADD231PS Y9, Y1, Y0
+	VMOVAPS      Y0, 288(R9)
+	VMOVUPS      320(R9), Y0
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VRSQRTPS     Y10, Y1
+	VFNMADD231PS Y10, Y1, Y0
+	VMOVAPS      Y0, 320(R9)
+	VMOVUPS      352(R9), Y0
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y11, Y1
+	VFNMADD231PS Y11, Y1, Y0
+	VMOVAPS      Y0, 352(R9)
+	SUBQ         DI, SI
+	JNE          group
+	VMOVUPS      (R9), Y0
+	VMOVUPS      32(R9), Y1
+	VMOVUPS      64(R9), Y2
+	VMOVUPS      96(R9), Y3
+	VMOVUPS      128(R9), Y4
+	VMOVUPS      160(R9), Y5
+	VMOVUPS      192(R9), Y6
+	VMOVUPS      224(R9), Y7
+	VMOVUPS      256(R9), Y8
+	VMOVUPS      288(R9), Y9
+	VMOVUPS      320(R9), Y10
+	VMOVUPS      352(R9), Y11
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Y0, Y0
+	VADDPS 32(CX), Y1, Y1
+	VADDPS 64(CX), Y2, Y2
+	VADDPS 96(CX), Y3, Y3
+	VADDPS 128(CX), Y4, Y4
+	VADDPS 160(CX), Y5, Y5
+	VADDPS 192(CX), Y6, Y6
+	VADDPS 224(CX), Y7, Y7
+	VADDPS 256(CX), Y8, Y8
+	VADDPS 288(CX), Y9, Y9
+	VADDPS 320(CX), Y10, Y10
+	VADDPS 352(CX), Y11, Y11
+
+store:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	VMOVAPS Y4, 128(CX)
+	VMOVAPS Y5, 160(CX)
+	VMOVAPS Y6, 192(CX)
+	VMOVAPS Y7, 224(CX)
+	VMOVAPS Y8, 256(CX)
+	VMOVAPS Y9, 288(CX)
+	VMOVAPS Y10, 320(CX)
+	VMOVAPS Y11, 352(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y12, Y12, Y12
+	VBROADCASTSS (AX), Y14
+	VCMPPS       $0x15, Y14, Y0, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y1, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 4(AX), Y14
+	VCMPPS       $0x15, Y14, Y2, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y3, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 8(AX), Y14
+	VCMPPS       $0x15, Y14, Y4, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y5, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 12(AX), Y14
+	VCMPPS       $0x15, Y14, Y6, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y7, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 16(AX), Y14
+	VCMPPS       $0x15, Y14, Y8, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y9, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 20(AX), Y14
+	VCMPPS       $0x15, Y14, Y10, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y11, Y13
+	VORPS        Y13, Y12, Y12
+	VMOVMSKPS    Y12, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y12
+	VBROADCASTSS 4(CX)(DI*8), Y13
+	VCMPPS       $0x15, Y12, Y1, Y14
+	VMOVMSKPS    Y14, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y12, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y13, Y1, Y14
+	VMOVMSKPS    Y14, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y13, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y12
+	VMOVMSKPS    Y12, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y3, Y12
+	VMOVMSKPS    Y12, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), DI
+	MOVLQSX 12(AX), R8
+	CMPQ    DI, R8
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y5, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y5, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), DI
+	MOVLQSX 16(AX), R8
+	CMPQ    DI, R8
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y7, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y7, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), DI
+	MOVLQSX 20(AX), R8
+	CMPQ    DI, R8
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y9, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y9, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), DI
+	MOVLQSX 24(AX), R8
+	CMPQ    DI, R8
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y11, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y11, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target5
+
+query6:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000180, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000018, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000018, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16Norm4Panel4x48AVX512VNNI(args *PanelArgs) int
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+, POPCNT
+TEXT ·Int16Norm4Panel4x48AVX512VNNI(SB), NOSPLIT, $64-16
+	// Int16Norm4Panel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates, and
+	// counts candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires K to be a multiple of 2.
+	//
+	// Registers:
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums: score[i][j] of query i < 4, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z13–Z18    φ[t][j] of the panel's candidates
+	//   Z20–Z24, Z26 ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z13–Z14    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       128(DI), DI
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z13
+	VMOVUPS      192(BX), Z14
+	VMOVUPS      64(BX), Z15
+	VMOVUPS      256(BX), Z16
+	VMOVUPS      128(BX), Z17
+	VMOVUPS      320(BX), Z18
+	VPBROADCASTD (AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 4(AX), Z22
+	VPSUBW       Z13, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPBROADCASTD 16(AX), Z24
+	VPSUBW       Z14, Z24, Z23
+	VPBROADCASTD 20(AX), Z26
+	VPSUBW       Z14, Z26, Z25
+	VPDPWSSD     Z23, Z23, Z19
+	VPDPWSSD     Z25, Z25, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z1
+	VFNMADD231PS Z21, Z25, Z4
+	VPSUBW       Z15, Z20, Z19
+	VPSUBW       Z15, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPSUBW       Z16, Z24, Z23
+	VPSUBW       Z16, Z26, Z25
+	VPDPWSSD     Z23, Z23, Z19
+	VPDPWSSD     Z25, Z25, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z2
+	VFNMADD231PS Z21, Z25, Z5
+	VPSUBW       Z17, Z20, Z19
+	VPSUBW       Z17, Z22, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VPSUBW       Z18, Z24, Z21
+	VPSUBW       Z18, Z26, Z22
+	VPDPWSSD     Z21, Z21, Z19
+	VPDPWSSD     Z22, Z22, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z3
+	VFNMADD231PS Z20, Z22, Z6
+	VPBROADCASTD 8(AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 12(AX), Z21
+	VPSUBW       Z13, Z21, Z13
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z13, Z13, Z13
+	VPBROADCASTD 24(AX), Z23
+	VPSUBW       Z14, Z23, Z22
+	VPBROADCASTD 28(AX), Z24
+	VPSUBW       Z14, Z24, Z14
+	VPDPWSSD     Z22, Z22, Z19
+	VPDPWSSD     Z14, Z14, Z13
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z13, Z13
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z13, Z13
+	VRSQRT14PS   Z19, Z14
+	VRSQRT14PS   Z13, Z22
+	VFNMADD231PS Z19, Z14, Z7
+	VFNMADD231PS Z13, Z22, Z10
+	VPSUBW       Z15, Z20, Z13
+	VPSUBW       Z15, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z16, Z23, Z15
+	VPSUBW       Z16, Z24, Z16
+	VPDPWSSD     Z15, Z15, Z13
+	VPDPWSSD     Z16, Z16, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z8
+	VFNMADD231PS Z14, Z16, Z11
+	VPSUBW       Z17, Z20, Z13
+	VPSUBW       Z17, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z18, Z23, Z15
+	VPSUBW       Z18, Z24, Z16
+	VPDPWSSD     Z15, Z15, Z13
+	VPDPWSSD     Z16, Z16, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z9
+	VFNMADD231PS Z14, Z16, Z12
+	VMOVUPS      384(BX), Z13
+	VMOVUPS      576(BX), Z14
+	VMOVUPS      448(BX), Z15
+	VMOVUPS      640(BX), Z16
+	VMOVUPS      512(BX), Z17
+	VMOVUPS      704(BX), Z18
+	VPBROADCASTD 32(AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 36(AX), Z22
+	VPSUBW       Z13, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPBROADCASTD 48(AX), Z24
+	VPSUBW       Z14, Z24, Z23
+	VPBROADCASTD 52(AX), Z26
+	VPSUBW       Z14, Z26, Z25
+	VPDPWSSD     Z23, Z23, Z19
+	VPDPWSSD     Z25, Z25, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z1
+	VFNMADD231PS Z21, Z25, Z4
+	VPSUBW       Z15, Z20, Z19
+	VPSUBW       Z15, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPSUBW       Z16, Z24, Z23
+	VPSUBW       Z16, Z26, Z25
+	VPDPWSSD     Z23, Z23, Z19
+	VPDPWSSD     Z25, Z25, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z2
+	VFNMADD231PS Z21, Z25, Z5
+	VPSUBW       Z17, Z20, Z19
+	VPSUBW       Z17, Z22, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VPSUBW       Z18, Z24, Z21
+	VPSUBW       Z18, Z26, Z22
+	VPDPWSSD     Z21, Z21, Z19
+	VPDPWSSD     Z22, Z22, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z3
+	VFNMADD231PS Z20, Z22, Z6
+	VPBROADCASTD 40(AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 44(AX), Z21
+	VPSUBW       Z13, Z21, Z13
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z13, Z13, Z13
+	VPBROADCASTD 56(AX), Z23
+	VPSUBW       Z14, Z23, Z22
+	VPBROADCASTD 60(AX), Z24
+	VPSUBW       Z14, Z24, Z14
+	VPDPWSSD     Z22, Z22, Z19
+	VPDPWSSD     Z14, Z14, Z13
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z13, Z13
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z13, Z13
+	VRSQRT14PS   Z19, Z14
+	VRSQRT14PS   Z13, Z22
+	VFNMADD231PS Z19, Z14, Z7
+	VFNMADD231PS Z13, Z22, Z10
+	VPSUBW       Z15, Z20, Z13
+	VPSUBW       Z15, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z16, Z23, Z15
+	VPSUBW       Z16, Z24, Z16
+	VPDPWSSD     Z15, Z15, Z13
+	VPDPWSSD     Z16, Z16, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z8
+	VFNMADD231PS Z14, Z16, Z11
+	VPSUBW       Z17, Z20, Z13
+	VPSUBW       Z17, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z18, Z23, Z15
+	VPSUBW       Z18, Z24, Z16
+	VPDPWSSD     Z15, Z15, Z13
+	VPDPWSSD     Z16, Z16, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z9
+	VFNMADD231PS Z14, Z16, Z12
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z13
+	VMOVUPS      192(BX), Z14
+	VMOVUPS      64(BX), Z15
+	VMOVUPS      256(BX), Z16
+	VMOVUPS      128(BX), Z17
+	VMOVUPS      320(BX), Z18
+	VPBROADCASTD (AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 4(AX), Z22
+	VPSUBW       Z13, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPBROADCASTD 16(AX), Z24
+	VPSUBW       Z14, Z24, Z23
+	VPBROADCASTD 20(AX), Z26
+	VPSUBW       Z14, Z26, Z25
+	VPDPWSSD     Z23, Z23, Z19
+	VPDPWSSD     Z25, Z25, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z1
+	VFNMADD231PS Z21, Z25, Z4
+	VPSUBW       Z15, Z20, Z19
+	VPSUBW       Z15, Z22, Z21
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z21, Z21, Z21
+	VPSUBW       Z16, Z24, Z23
+	VPSUBW       Z16, Z26, Z25
+	VPDPWSSD     Z23, Z23, Z19
+	VPDPWSSD     Z25, Z25, Z21
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z21, Z21
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z21, Z21
+	VRSQRT14PS   Z19, Z23
+	VRSQRT14PS   Z21, Z25
+	VFNMADD231PS Z19, Z23, Z2
+	VFNMADD231PS Z21, Z25, Z5
+	VPSUBW       Z17, Z20, Z19
+	VPSUBW       Z17, Z22, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z20, Z20, Z20
+	VPSUBW       Z18, Z24, Z21
+	VPSUBW       Z18, Z26, Z22
+	VPDPWSSD     Z21, Z21, Z19
+	VPDPWSSD     Z22, Z22, Z20
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z19, Z21
+	VRSQRT14PS   Z20, Z22
+	VFNMADD231PS Z19, Z21, Z3
+	VFNMADD231PS Z20, Z22, Z6
+	VPBROADCASTD 8(AX), Z20
+	VPSUBW       Z13, Z20, Z19
+	VPBROADCASTD 12(AX), Z21
+	VPSUBW       Z13, Z21, Z13
+	VPMADDWD     Z19, Z19, Z19
+	VPMADDWD     Z13, Z13, Z13
+	VPBROADCASTD 24(AX), Z23
+	VPSUBW       Z14, Z23, Z22
+	VPBROADCASTD 28(AX), Z24
+	VPSUBW       Z14, Z24, Z14
+	VPDPWSSD     Z22, Z22, Z19
+	VPDPWSSD     Z14, Z14, Z13
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z13, Z13
+	VADDPS       Z0, Z19, Z19
+	VADDPS       Z0, Z13, Z13
+	VRSQRT14PS   Z19, Z14
+	VRSQRT14PS   Z13, Z22
+	VFNMADD231PS Z19, Z14, Z7
+	VFNMADD231PS Z13, Z22, Z10
+	VPSUBW       Z15, Z20, Z13
+	VPSUBW       Z15, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z16, Z23, Z15
+	VPSUBW       Z16, Z24, Z16
+	VPDPWSSD     Z15, Z15, Z13
+	VPDPWSSD     Z16, Z16, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z8
+	VFNMADD231PS Z14, Z16, Z11
+	VPSUBW       Z17, Z20, Z13
+	VPSUBW       Z17, Z21, Z14
+	VPMADDWD     Z13, Z13, Z13
+	VPMADDWD     Z14, Z14, Z14
+	VPSUBW       Z18, Z23, Z15
+	VPSUBW       Z18, Z24, Z16
+	VPDPWSSD     Z15, Z15, Z13
+	VPDPWSSD     Z16, Z16, Z14
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z13, Z13
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z13, Z15
+	VRSQRT14PS   Z14, Z16
+	VFNMADD231PS Z13, Z15, Z9
+	VFNMADD231PS Z14, Z16, Z12
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000180, BX
+	SUBQ         $0x02, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Z1, Z1
+	VADDPS 64(CX), Z2, Z2
+	VADDPS 128(CX), Z3, Z3
+	VADDPS 192(CX), Z4, Z4
+	VADDPS 256(CX), Z5, Z5
+	VADDPS 320(CX), Z6, Z6
+	VADDPS 384(CX), Z7, Z7
+	VADDPS 448(CX), Z8, Z8
+	VADDPS 512(CX), Z9, Z9
+	VADDPS 576(CX), Z10, Z10
+	VADDPS 640(CX), Z11, Z11
+	VADDPS 704(CX), Z12, Z12
+
+store:
+	VMOVAPS Z1, (CX)
+	VMOVAPS Z2, 64(CX)
+	VMOVAPS Z3, 128(CX)
+	VMOVAPS Z4, 192(CX)
+	VMOVAPS Z5, 256(CX)
+	VMOVAPS Z6, 320(CX)
+	VMOVAPS Z7, 384(CX)
+	VMOVAPS Z8, 448(CX)
+	VMOVAPS Z9, 512(CX)
+	VMOVAPS Z10, 576(CX)
+	VMOVAPS Z11, 640(CX)
+	VMOVAPS Z12, 704(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z13
+	VCMPPS       $0x15, Z13, Z1, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z2, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z3, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z13
+	VCMPPS       $0x15, Z13, Z4, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z5, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z6, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z13
+	VCMPPS       $0x15, Z13, Z7, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z8, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z9, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 12(AX), Z13
+	VCMPPS       $0x15, Z13, Z10, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z11, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z13, Z12, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z1, K2, K5
+	VCMPPS       $0x1e, Z14, Z1, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z2, K3, K5
+	VCMPPS       $0x1e, Z14, Z2, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z3, K4, K5
+	VCMPPS       $0x1e, Z14, Z3, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z4, K2, K5
+	VCMPPS       $0x1e, Z14, Z4, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z5, K3, K5
+	VCMPPS       $0x1e, Z14, Z5, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z6, K4, K5
+	VCMPPS       $0x1e, Z14, Z6, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z7, K2, K5
+	VCMPPS       $0x1e, Z14, Z7, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z13, Z8, K3, K5
+	VCMPPS       $0x1e, Z14, Z8, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z13, Z9, K4, K5
+	VCMPPS       $0x1e, Z14, Z9, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z13
+	VBROADCASTSS 4(CX)(SI*8), Z14
+	VCMPPS       $0x15, Z13, Z10, K2, K5
+	VCMPPS       $0x1e, Z14, Z10, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z13, Z11, K3, K5
+	VCMPPS       $0x1e, Z14, Z11, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z13, Z12, K4, K5
+	VCMPPS       $0x1e, Z14, Z12, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000300, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000010, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000010, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16GroupNormPanel4x48AVX512VNNI(args *PanelArgs) int
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+, POPCNT
+TEXT ·Int16GroupNormPanel4x48AVX512VNNI(SB), NOSPLIT, $64-16
+	// Int16GroupNormPanel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates,
+	// and counts candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires Group > 1, and K to be a multiple of Group.
+	//
+	// Registers:
+	//   Z0         2⁻¹²⁶
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI, DI     coordinates left, and coordinates in a group
+	//   DX, R8     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   R9         coordinates left in the group
+	//   Z10–Z12, Z25–Z27 φ[t][j] of the panel's candidates
+	//   Z3, Z6, Z9, Z25, Z28–Z29 ψ[t][i] of a query in all lanes
+	//   Z1–Z12     sums of squares of the group
+	//   Z13–Z24    sums: score[i][j] of query i < 4, 3 registers per query
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z25–Z26    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	MOVQ       (SP), AX
+	MOVQ       16(SP), CX
+	MOVQ       40(SP), DX
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       136(DI), DI
+	MOVQ       args+0(FP), R8
+	MOVQ       128(R8), R8
+
+	// Prefetch after every coordinate, not every four
+	SHRQ   $0x02, R8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+
+	// The chains begin at 0
+	// The first coordinate of a group
+group:
+	MOVQ         DI, R9
+	VMOVUPS      (BX), Z10
+	VMOVUPS      64(BX), Z11
+	VMOVUPS      128(BX), Z12
+	VPBROADCASTD (AX), Z3
+	VPSUBW       Z10, Z3, Z1
+	VPMADDWD     Z1, Z1, Z1
+	VPSUBW       Z11, Z3, Z2
+	VPMADDWD     Z2, Z2, Z2
+	VPSUBW       Z12, Z3, Z3
+	VPMADDWD     Z3, Z3, Z3
+	VPBROADCASTD 4(AX), Z6
+	VPSUBW       Z10, Z6, Z4
+	VPMADDWD     Z4, Z4, Z4
+	VPSUBW       Z11, Z6, Z5
+	VPMADDWD     Z5, Z5, Z5
+	VPSUBW       Z12, Z6, Z6
+	VPMADDWD     Z6, Z6, Z6
+	VPBROADCASTD 8(AX), Z9
+	VPSUBW       Z10, Z9, Z7
+	VPMADDWD     Z7, Z7, Z7
+	VPSUBW       Z11, Z9, Z8
+	VPMADDWD     Z8, Z8, Z8
+	VPSUBW       Z12, Z9, Z9
+	VPMADDWD     Z9, Z9, Z9
+	VPBROADCASTD 12(AX), Z25
+	VPSUBW       Z10, Z25, Z10
+	VPMADDWD     Z10, Z10, Z10
+	VPSUBW       Z11, Z25, Z11
+	VPMADDWD     Z11, Z11, Z11
+	VPSUBW       Z12, Z25, Z12
+	VPMADDWD     Z12, Z12, Z12
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, R9
+
+	// The other coordinates of the group
+coordinate:
+	VMOVUPS      (BX), Z25
+	VMOVUPS      64(BX), Z26
+	VMOVUPS      128(BX), Z27
+	VPBROADCASTD (AX), Z29
+	VPSUBW       Z25, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z1
+	VPSUBW       Z26, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z2
+	VPSUBW       Z27, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z3
+	VPBROADCASTD 4(AX), Z29
+	VPSUBW       Z25, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z4
+	VPSUBW       Z26, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z5
+	VPSUBW       Z27, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z6
+	VPBROADCASTD 8(AX), Z29
+	VPSUBW       Z25, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z7
+	VPSUBW       Z26, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z8
+	VPSUBW       Z27, Z29, Z28
+	VPDPWSSD     Z28, Z28, Z9
+	VPBROADCASTD 12(AX), Z28
+	VPSUBW       Z25, Z28, Z25
+	VPDPWSSD     Z25, Z25, Z10
+	VPSUBW       Z26, Z28, Z25
+	VPDPWSSD     Z25, Z25, Z11
+	VPSUBW       Z27, Z28, Z25
+	VPDPWSSD     Z25, Z25, Z12
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, R9
+	JNE          coordinate
+
+	// Subtract the roots
+	VCVTDQ2PS    Z1, Z1
+	VADDPS       Z0, Z1, Z1
+	VRSQRT14PS   Z1, Z25
+	VFNMADD231PS Z1, Z25, Z13
+	VCVTDQ2PS    Z2, Z2
+	VADDPS       Z0, Z2, Z2
+	VRSQRT14PS   Z2, Z25
+	VFNMADD231PS Z2, Z25, Z14
+	VCVTDQ2PS    Z3, Z3
+	VADDPS       Z0, Z3, Z3
+	VRSQRT14PS   Z3, Z25
+	VFNMADD231PS Z3, Z25, Z15
+	VCVTDQ2PS    Z4, Z4
+	VADDPS       Z0, Z4, Z4
+	VRSQRT14PS   Z4, Z25
+	VFNMADD231PS Z4, Z25, Z16
+	VCVTDQ2PS    Z5, Z5
+	VADDPS       Z0, Z5, Z5
+	VRSQRT14PS   Z5, Z25
+	VFNMADD231PS Z5, Z25, Z17
+	VCVTDQ2PS    Z6, Z6
+	VADDPS       Z0, Z6, Z6
+	VRSQRT14PS   Z6, Z25
+	VFNMADD231PS Z6, Z25, Z18
+	VCVTDQ2PS    Z7, Z7
+	VADDPS       Z0, Z7, Z7
+	VRSQRT14PS   Z7, Z25
+	VFNMADD231PS Z7, Z25, Z19
+	VCVTDQ2PS    Z8, Z8
+	VADDPS       Z0, Z8, Z8
+	VRSQRT14PS   Z8, Z25
+	VFNMADD231PS Z8, Z25, Z20
+	VCVTDQ2PS    Z9, Z9
+	VADDPS       Z0, Z9, Z9
+	VRSQRT14PS   Z9, Z25
+	VFNMADD231PS Z9, Z25, Z21
+	VCVTDQ2PS    Z10, Z10
+	VADDPS       Z0, Z10, Z10
+	VRSQRT14PS   Z10, Z25
+	VFNMADD231PS Z10, Z25, Z22
+	VCVTDQ2PS    Z11, Z11
+	VADDPS       Z0, Z11, Z11
+	VRSQRT14PS   Z11, Z25
+	VFNMADD231PS Z11, Z25, Z23
+	VCVTDQ2PS    Z12, Z12
+	VADDPS       Z0, Z12, Z12
+	VRSQRT14PS   Z12, Z25
+	VFNMADD231PS Z12, Z25, Z24
+	SUBQ         DI, SI
+	JNE          group
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Z13, Z13
+	VADDPS 64(CX), Z14, Z14
+	VADDPS 128(CX), Z15, Z15
+	VADDPS 192(CX), Z16, Z16
+	VADDPS 256(CX), Z17, Z17
+	VADDPS 320(CX), Z18, Z18
+	VADDPS 384(CX), Z19, Z19
+	VADDPS 448(CX), Z20, Z20
+	VADDPS 512(CX), Z21, Z21
+	VADDPS 576(CX), Z22, Z22
+	VADDPS 640(CX), Z23, Z23
+	VADDPS 704(CX), Z24, Z24
+
+store:
+	VMOVAPS Z13, (CX)
+	VMOVAPS Z14, 64(CX)
+	VMOVAPS Z15, 128(CX)
+	VMOVAPS Z16, 192(CX)
+	VMOVAPS Z17, 256(CX)
+	VMOVAPS Z18, 320(CX)
+	VMOVAPS Z19, 384(CX)
+	VMOVAPS Z20, 448(CX)
+	VMOVAPS Z21, 512(CX)
+	VMOVAPS Z22, 576(CX)
+	VMOVAPS Z23, 640(CX)
+	VMOVAPS Z24, 704(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z25
+	VCMPPS       $0x15, Z25, Z13, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z14, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z15, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z25
+	VCMPPS       $0x15, Z25, Z16, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z17, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z18, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z25
+	VCMPPS       $0x15, Z25, Z19, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z20, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z21, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 12(AX), Z25
+	VCMPPS       $0x15, Z25, Z22, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z23, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z25, Z24, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z25
+	VBROADCASTSS 4(CX)(SI*8), Z26
+	VCMPPS       $0x15, Z25, Z13, K2, K5
+	VCMPPS       $0x1e, Z26, Z13, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z25, Z14, K3, K5
+	VCMPPS       $0x1e, Z26, Z14, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z25, Z15, K4, K5
+	VCMPPS       $0x1e, Z26, Z15, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z25
+	VBROADCASTSS 4(CX)(SI*8), Z26
+	VCMPPS       $0x15, Z25, Z16, K2, K5
+	VCMPPS       $0x1e, Z26, Z16, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z25, Z17, K3, K5
+	VCMPPS       $0x1e, Z26, Z17, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z25, Z18, K4, K5
+	VCMPPS       $0x1e, Z26, Z18, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z25
+	VBROADCASTSS 4(CX)(SI*8), Z26
+	VCMPPS       $0x15, Z25, Z19, K2, K5
+	VCMPPS       $0x1e, Z26, Z19, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z25, Z20, K3, K5
+	VCMPPS       $0x1e, Z26, Z20, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z25, Z21, K4, K5
+	VCMPPS       $0x1e, Z26, Z21, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z25
+	VBROADCASTSS 4(CX)(SI*8), Z26
+	VCMPPS       $0x15, Z25, Z22, K2, K5
+	VCMPPS       $0x1e, Z26, Z22, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z25, Z23, K3, K5
+	VCMPPS       $0x1e, Z26, Z23, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z25, Z24, K4, K5
+	VCMPPS       $0x1e, Z26, Z24, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000300, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000010, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000010, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET

@@ -102,6 +102,34 @@ func ExpressivePeakAVX512(n int, x *float32)
 // Requires n > 0.
 func ExpressivePeakAVX2(n int, x *float32)
 
+// Int16Norm2PeakAVX512 runs n rounds of the arithmetic of 12 terms of the Int16Norm2 panel kernel,
+// each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16Norm2PeakAVX512(n int, x *float32)
+
+// Int16Norm2PeakAVX2 runs n rounds of the arithmetic of 8 terms of the Int16Norm2 panel kernel,
+// each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16Norm2PeakAVX2(n int, x *float32)
+
+// Int16Norm4PeakAVX512 runs n rounds of the arithmetic of 24 terms of the Int16Norm4 panel kernel,
+// each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16Norm4PeakAVX512(n int, x *float32)
+
+// Int16Norm4PeakAVX2 runs n rounds of the arithmetic of 16 terms of the Int16Norm4 panel kernel,
+// each for 8 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16Norm4PeakAVX2(n int, x *float32)
+
 // GroupNormPeakAVX512 runs n rounds of the arithmetic of 12 groups of the GroupNorm panel kernel,
 // each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
 // x affect the speed, as in NormPeak.
@@ -115,6 +143,34 @@ func GroupNormPeakAVX512(n int, group int, x *float32)
 //
 // Requires n > 0 and group > 1.
 func GroupNormPeakAVX2(n int, group int, x *float32)
+
+// Int16GroupNormPeakAVX512 runs n rounds of the arithmetic of 12 groups of the Int16GroupNorm panel
+// kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The
+// values of x affect the speed, as in NormPeak.
+//
+// Requires n > 0 and group > 1.
+func Int16GroupNormPeakAVX512(n int, group int, x *float32)
+
+// Int16GroupNormPeakAVX2 runs n rounds of the arithmetic of 6 groups of the Int16GroupNorm panel
+// kernel, each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The
+// values of x affect the speed, as in NormPeak.
+//
+// Requires n > 0 and group > 1.
+func Int16GroupNormPeakAVX2(n int, group int, x *float32)
+
+// Int16Norm4PeakAVX512VNNI runs n rounds of the arithmetic of 24 terms of the Int16Norm4 panel
+// kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The
+// values of x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16Norm4PeakAVX512VNNI(n int, x *float32)
+
+// Int16GroupNormPeakAVX512VNNI runs n rounds of the arithmetic of 12 groups of the Int16GroupNorm
+// panel kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..31].
+// The values of x affect the speed, as in NormPeak.
+//
+// Requires n > 0 and group > 1.
+func Int16GroupNormPeakAVX512VNNI(n int, group int, x *float32)
 
 // Int8L1PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
 //

@@ -1401,6 +1401,462 @@ round:
 	VZEROUPPER
 	RET
 
+// func Int16Norm2PeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·Int16Norm2PeakAVX512(SB), NOSPLIT, $0-16
+	// Int16Norm2PeakAVX512 runs n rounds of the arithmetic of 12 terms of the Int16Norm2 panel kernel,
+	// each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums
+	//   Z13        ψ
+	//   Z14        φ
+	MOVQ       n+0(FP), AX
+	MOVQ       x+8(FP), CX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	VMOVUPS    (CX), Z1
+	VMOVUPS    (CX), Z2
+	VMOVUPS    (CX), Z3
+	VMOVUPS    (CX), Z4
+	VMOVUPS    (CX), Z5
+	VMOVUPS    (CX), Z6
+	VMOVUPS    (CX), Z7
+	VMOVUPS    (CX), Z8
+	VMOVUPS    (CX), Z9
+	VMOVUPS    (CX), Z10
+	VMOVUPS    (CX), Z11
+	VMOVUPS    (CX), Z12
+	VMOVUPS    (CX), Z13
+	VMOVUPS    64(CX), Z14
+
+round:
+	VPSUBW       Z14, Z13, Z15
+	VPSUBW       Z14, Z13, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPMADDWD     Z16, Z16, Z16
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z16, Z16
+	VADDPS       Z0, Z15, Z15
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z1
+	VFNMADD231PS Z16, Z18, Z2
+	VPSUBW       Z14, Z13, Z15
+	VPSUBW       Z14, Z13, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPMADDWD     Z16, Z16, Z16
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z16, Z16
+	VADDPS       Z0, Z15, Z15
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z3
+	VFNMADD231PS Z16, Z18, Z4
+	VPSUBW       Z14, Z13, Z15
+	VPSUBW       Z14, Z13, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPMADDWD     Z16, Z16, Z16
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z16, Z16
+	VADDPS       Z0, Z15, Z15
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z5
+	VFNMADD231PS Z16, Z18, Z6
+	VPSUBW       Z14, Z13, Z15
+	VPSUBW       Z14, Z13, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPMADDWD     Z16, Z16, Z16
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z16, Z16
+	VADDPS       Z0, Z15, Z15
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z7
+	VFNMADD231PS Z16, Z18, Z8
+	VPSUBW       Z14, Z13, Z15
+	VPSUBW       Z14, Z13, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPMADDWD     Z16, Z16, Z16
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z16, Z16
+	VADDPS       Z0, Z15, Z15
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z9
+	VFNMADD231PS Z16, Z18, Z10
+	VPSUBW       Z14, Z13, Z15
+	VPSUBW       Z14, Z13, Z16
+	VPMADDWD     Z15, Z15, Z15
+	VPMADDWD     Z16, Z16, Z16
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z16, Z16
+	VADDPS       Z0, Z15, Z15
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z15, Z17
+	VRSQRT14PS   Z16, Z18
+	VFNMADD231PS Z15, Z17, Z11
+	VFNMADD231PS Z16, Z18, Z12
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func Int16Norm2PeakAVX2(n int, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·Int16Norm2PeakAVX2(SB), NOSPLIT, $0-16
+	// Int16Norm2PeakAVX2 runs n rounds of the arithmetic of 8 terms of the Int16Norm2 panel kernel,
+	// each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y7      sums
+	//   Y8         ψ
+	//   Y9         φ
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS 32(CX), Y9
+
+round:
+	VPSUBW       Y9, Y8, Y10
+	VPSUBW       Y9, Y8, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y0
+	VFNMADD231PS Y11, Y13, Y1
+	VPSUBW       Y9, Y8, Y10
+	VPSUBW       Y9, Y8, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y2
+	VFNMADD231PS Y11, Y13, Y3
+	VPSUBW       Y9, Y8, Y10
+	VPSUBW       Y9, Y8, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y4
+	VFNMADD231PS Y11, Y13, Y5
+	VPSUBW       Y9, Y8, Y10
+	VPSUBW       Y9, Y8, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y10, Y12
+	VRSQRTPS     Y11, Y13
+	VFNMADD231PS Y10, Y12, Y6
+	VFNMADD231PS Y11, Y13, Y7
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func Int16Norm4PeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·Int16Norm4PeakAVX512(SB), NOSPLIT, $0-16
+	// Int16Norm4PeakAVX512 runs n rounds of the arithmetic of 24 terms of the Int16Norm4 panel kernel,
+	// each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums
+	//   Z13, Z15   ψ
+	//   Z14, Z16   φ
+	MOVQ       n+0(FP), AX
+	MOVQ       x+8(FP), CX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	VMOVUPS    (CX), Z1
+	VMOVUPS    (CX), Z2
+	VMOVUPS    (CX), Z3
+	VMOVUPS    (CX), Z4
+	VMOVUPS    (CX), Z5
+	VMOVUPS    (CX), Z6
+	VMOVUPS    (CX), Z7
+	VMOVUPS    (CX), Z8
+	VMOVUPS    (CX), Z9
+	VMOVUPS    (CX), Z10
+	VMOVUPS    (CX), Z11
+	VMOVUPS    (CX), Z12
+	VMOVUPS    (CX), Z13
+	VMOVUPS    64(CX), Z14
+	VMOVUPS    128(CX), Z15
+	VMOVUPS    192(CX), Z16
+
+round:
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z1
+	VFNMADD231PS Z18, Z20, Z2
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z3
+	VFNMADD231PS Z18, Z20, Z4
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z5
+	VFNMADD231PS Z18, Z20, Z6
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z7
+	VFNMADD231PS Z18, Z20, Z8
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z9
+	VFNMADD231PS Z18, Z20, Z10
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPMADDWD     Z19, Z19, Z19
+	VPADDD       Z19, Z17, Z17
+	VPMADDWD     Z20, Z20, Z20
+	VPADDD       Z20, Z18, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z11
+	VFNMADD231PS Z18, Z20, Z12
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func Int16Norm4PeakAVX2(n int, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·Int16Norm4PeakAVX2(SB), NOSPLIT, $0-16
+	// Int16Norm4PeakAVX2 runs n rounds of the arithmetic of 16 terms of the Int16Norm4 panel kernel,
+	// each for 8 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y7      sums
+	//   Y8, Y10    ψ
+	//   Y9, Y11    φ
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS 32(CX), Y9
+	VMOVUPS 64(CX), Y10
+	VMOVUPS 96(CX), Y11
+
+round:
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y12, Y12
+	VPMADDWD     Y15, Y15, Y15
+	VPADDD       Y15, Y13, Y13
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y0
+	VFNMADD231PS Y13, Y15, Y1
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y12, Y12
+	VPMADDWD     Y15, Y15, Y15
+	VPADDD       Y15, Y13, Y13
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y2
+	VFNMADD231PS Y13, Y15, Y3
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y12, Y12
+	VPMADDWD     Y15, Y15, Y15
+	VPADDD       Y15, Y13, Y13
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y4
+	VFNMADD231PS Y13, Y15, Y5
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y12, Y12
+	VPMADDWD     Y15, Y15, Y15
+	VPADDD       Y15, Y13, Y13
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y6
+	VFNMADD231PS Y13, Y15, Y7
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
 // func GroupNormPeakAVX512(n int, group int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·GroupNormPeakAVX512(SB), NOSPLIT, $0-24
@@ -1596,6 +2052,547 @@ coordinate:
 	VFNMADD231PS Y11, Y3, Y10
 	VRSQRTPS     Y13, Y3
 	VFNMADD231PS Y13, Y3, Y12
+	SUBQ         $0x01, AX
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func Int16GroupNormPeakAVX512(n int, group int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·Int16GroupNormPeakAVX512(SB), NOSPLIT, $0-24
+	// Int16GroupNormPeakAVX512 runs n rounds of the arithmetic of 12 groups of the Int16GroupNorm panel
+	// kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The
+	// values of x affect the speed, as in NormPeak.
+	//
+	// Requires n > 0 and group > 1.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         group
+	//   DX         x
+	//   Z0         2⁻¹²⁶
+	//   Z3, Z5, Z7, Z9, Z11, Z13, Z15, Z17, Z19, Z21, Z23, Z25 sums
+	//   Z1–Z2      ψ and φ
+	//   Z4, Z6, Z8, Z10, Z12, Z14, Z16, Z18, Z20, Z22, Z24, Z26 sums of squares
+	//   DX         coordinates left in the group
+	MOVQ       n+0(FP), AX
+	MOVQ       group+8(FP), CX
+	MOVQ       x+16(FP), DX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	VMOVUPS    (DX), Z1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    (DX), Z3
+	VMOVUPS    (DX), Z5
+	VMOVUPS    (DX), Z7
+	VMOVUPS    (DX), Z9
+	VMOVUPS    (DX), Z11
+	VMOVUPS    (DX), Z13
+	VMOVUPS    (DX), Z15
+	VMOVUPS    (DX), Z17
+	VMOVUPS    (DX), Z19
+	VMOVUPS    (DX), Z21
+	VMOVUPS    (DX), Z23
+	VMOVUPS    (DX), Z25
+
+group:
+	VPSUBW   Z2, Z1, Z4
+	VPMADDWD Z4, Z4, Z4
+	VPSUBW   Z2, Z1, Z6
+	VPMADDWD Z6, Z6, Z6
+	VPSUBW   Z2, Z1, Z8
+	VPMADDWD Z8, Z8, Z8
+	VPSUBW   Z2, Z1, Z10
+	VPMADDWD Z10, Z10, Z10
+	VPSUBW   Z2, Z1, Z12
+	VPMADDWD Z12, Z12, Z12
+	VPSUBW   Z2, Z1, Z14
+	VPMADDWD Z14, Z14, Z14
+	VPSUBW   Z2, Z1, Z16
+	VPMADDWD Z16, Z16, Z16
+	VPSUBW   Z2, Z1, Z18
+	VPMADDWD Z18, Z18, Z18
+	VPSUBW   Z2, Z1, Z20
+	VPMADDWD Z20, Z20, Z20
+	VPSUBW   Z2, Z1, Z22
+	VPMADDWD Z22, Z22, Z22
+	VPSUBW   Z2, Z1, Z24
+	VPMADDWD Z24, Z24, Z24
+	VPSUBW   Z2, Z1, Z26
+	VPMADDWD Z26, Z26, Z26
+	MOVQ     CX, DX
+	SUBQ     $0x01, DX
+
+coordinate:
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z4, Z4
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z6, Z6
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z8, Z8
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z10, Z10
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z12, Z12
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z14, Z14
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z16, Z16
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z18, Z18
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z20, Z20
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z22, Z22
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z24, Z24
+	VPSUBW       Z2, Z1, Z27
+	VPMADDWD     Z27, Z27, Z27
+	VPADDD       Z27, Z26, Z26
+	SUBQ         $0x01, DX
+	JNE          coordinate
+	VCVTDQ2PS    Z4, Z4
+	VADDPS       Z0, Z4, Z4
+	VRSQRT14PS   Z4, Z27
+	VFNMADD231PS Z4, Z27, Z3
+	VCVTDQ2PS    Z6, Z6
+	VADDPS       Z0, Z6, Z6
+	VRSQRT14PS   Z6, Z4
+	VFNMADD231PS Z6, Z4, Z5
+	VCVTDQ2PS    Z8, Z8
+	VADDPS       Z0, Z8, Z8
+	VRSQRT14PS   Z8, Z4
+	VFNMADD231PS Z8, Z4, Z7
+	VCVTDQ2PS    Z10, Z10
+	VADDPS       Z0, Z10, Z10
+	VRSQRT14PS   Z10, Z4
+	VFNMADD231PS Z10, Z4, Z9
+	VCVTDQ2PS    Z12, Z12
+	VADDPS       Z0, Z12, Z12
+	VRSQRT14PS   Z12, Z4
+	VFNMADD231PS Z12, Z4, Z11
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z14, Z4
+	VFNMADD231PS Z14, Z4, Z13
+	VCVTDQ2PS    Z16, Z16
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z16, Z4
+	VFNMADD231PS Z16, Z4, Z15
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z18, Z4
+	VFNMADD231PS Z18, Z4, Z17
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z20, Z4
+	VFNMADD231PS Z20, Z4, Z19
+	VCVTDQ2PS    Z22, Z22
+	VADDPS       Z0, Z22, Z22
+	VRSQRT14PS   Z22, Z4
+	VFNMADD231PS Z22, Z4, Z21
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z24, Z4
+	VFNMADD231PS Z24, Z4, Z23
+	VCVTDQ2PS    Z26, Z26
+	VADDPS       Z0, Z26, Z26
+	VRSQRT14PS   Z26, Z4
+	VFNMADD231PS Z26, Z4, Z25
+	SUBQ         $0x01, AX
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func Int16GroupNormPeakAVX2(n int, group int, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·Int16GroupNormPeakAVX2(SB), NOSPLIT, $0-24
+	// Int16GroupNormPeakAVX2 runs n rounds of the arithmetic of 6 groups of the Int16GroupNorm panel
+	// kernel, each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The
+	// values of x affect the speed, as in NormPeak.
+	//
+	// Requires n > 0 and group > 1.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         group
+	//   DX         x
+	//   Y2, Y4, Y6, Y8, Y10, Y12 sums
+	//   Y0–Y1      ψ and φ
+	//   Y3, Y5, Y7, Y9, Y11, Y13 sums of squares
+	//   DX         coordinates left in the group
+	MOVQ    n+0(FP), AX
+	MOVQ    group+8(FP), CX
+	MOVQ    x+16(FP), DX
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (DX), Y4
+	VMOVUPS (DX), Y6
+	VMOVUPS (DX), Y8
+	VMOVUPS (DX), Y10
+	VMOVUPS (DX), Y12
+
+group:
+	VPSUBW   Y1, Y0, Y3
+	VPMADDWD Y3, Y3, Y3
+	VPSUBW   Y1, Y0, Y5
+	VPMADDWD Y5, Y5, Y5
+	VPSUBW   Y1, Y0, Y7
+	VPMADDWD Y7, Y7, Y7
+	VPSUBW   Y1, Y0, Y9
+	VPMADDWD Y9, Y9, Y9
+	VPSUBW   Y1, Y0, Y11
+	VPMADDWD Y11, Y11, Y11
+	VPSUBW   Y1, Y0, Y13
+	VPMADDWD Y13, Y13, Y13
+	MOVQ     CX, DX
+	SUBQ     $0x01, DX
+
+coordinate:
+	VPSUBW       Y1, Y0, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPSUBW       Y1, Y0, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPSUBW       Y1, Y0, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPSUBW       Y1, Y0, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y9, Y9
+	VPSUBW       Y1, Y0, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y11, Y11
+	VPSUBW       Y1, Y0, Y14
+	VPMADDWD     Y14, Y14, Y14
+	VPADDD       Y14, Y13, Y13
+	SUBQ         $0x01, DX
+	JNE          coordinate
+	VCVTDQ2PS    Y3, Y3
+	VADDPS       tiny<>+0(SB), Y3, Y3
+	VRSQRTPS     Y3, Y14
+	VFNMADD231PS Y3, Y14, Y2
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y5, Y3
+	VFNMADD231PS Y5, Y3, Y4
+	VCVTDQ2PS    Y7, Y7
+	VADDPS       tiny<>+0(SB), Y7, Y7
+	VRSQRTPS     Y7, Y3
+	VFNMADD231PS Y7, Y3, Y6
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y9, Y3
+	VFNMADD231PS Y9, Y3, Y8
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y11, Y3
+	VFNMADD231PS Y11, Y3, Y10
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y13, Y3
+	VFNMADD231PS Y13, Y3, Y12
+	SUBQ         $0x01, AX
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func Int16Norm4PeakAVX512VNNI(n int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·Int16Norm4PeakAVX512VNNI(SB), NOSPLIT, $0-16
+	// Int16Norm4PeakAVX512VNNI runs n rounds of the arithmetic of 24 terms of the Int16Norm4 panel
+	// kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The
+	// values of x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums
+	//   Z13, Z15   ψ
+	//   Z14, Z16   φ
+	MOVQ       n+0(FP), AX
+	MOVQ       x+8(FP), CX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	VMOVUPS    (CX), Z1
+	VMOVUPS    (CX), Z2
+	VMOVUPS    (CX), Z3
+	VMOVUPS    (CX), Z4
+	VMOVUPS    (CX), Z5
+	VMOVUPS    (CX), Z6
+	VMOVUPS    (CX), Z7
+	VMOVUPS    (CX), Z8
+	VMOVUPS    (CX), Z9
+	VMOVUPS    (CX), Z10
+	VMOVUPS    (CX), Z11
+	VMOVUPS    (CX), Z12
+	VMOVUPS    (CX), Z13
+	VMOVUPS    64(CX), Z14
+	VMOVUPS    128(CX), Z15
+	VMOVUPS    192(CX), Z16
+
+round:
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z1
+	VFNMADD231PS Z18, Z20, Z2
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z3
+	VFNMADD231PS Z18, Z20, Z4
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z5
+	VFNMADD231PS Z18, Z20, Z6
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z7
+	VFNMADD231PS Z18, Z20, Z8
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z9
+	VFNMADD231PS Z18, Z20, Z10
+	VPSUBW       Z14, Z13, Z17
+	VPSUBW       Z14, Z13, Z18
+	VPMADDWD     Z17, Z17, Z17
+	VPMADDWD     Z18, Z18, Z18
+	VPSUBW       Z16, Z15, Z19
+	VPSUBW       Z16, Z15, Z20
+	VPDPWSSD     Z19, Z19, Z17
+	VPDPWSSD     Z20, Z20, Z18
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z17, Z17
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z17, Z19
+	VRSQRT14PS   Z18, Z20
+	VFNMADD231PS Z17, Z19, Z11
+	VFNMADD231PS Z18, Z20, Z12
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func Int16GroupNormPeakAVX512VNNI(n int, group int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·Int16GroupNormPeakAVX512VNNI(SB), NOSPLIT, $0-24
+	// Int16GroupNormPeakAVX512VNNI runs n rounds of the arithmetic of 12 groups of the Int16GroupNorm
+	// panel kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..31].
+	// The values of x affect the speed, as in NormPeak.
+	//
+	// Requires n > 0 and group > 1.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         group
+	//   DX         x
+	//   Z0         2⁻¹²⁶
+	//   Z3, Z5, Z7, Z9, Z11, Z13, Z15, Z17, Z19, Z21, Z23, Z25 sums
+	//   Z1–Z2      ψ and φ
+	//   Z4, Z6, Z8, Z10, Z12, Z14, Z16, Z18, Z20, Z22, Z24, Z26 sums of squares
+	//   DX         coordinates left in the group
+	MOVQ       n+0(FP), AX
+	MOVQ       group+8(FP), CX
+	MOVQ       x+16(FP), DX
+	VPTERNLOGD $0xff, Z0, Z0, Z0
+	VPSRLD     $0x1f, Z0, Z0
+	VPSLLD     $0x17, Z0, Z0
+	VMOVUPS    (DX), Z1
+	VMOVUPS    64(DX), Z2
+	VMOVUPS    (DX), Z3
+	VMOVUPS    (DX), Z5
+	VMOVUPS    (DX), Z7
+	VMOVUPS    (DX), Z9
+	VMOVUPS    (DX), Z11
+	VMOVUPS    (DX), Z13
+	VMOVUPS    (DX), Z15
+	VMOVUPS    (DX), Z17
+	VMOVUPS    (DX), Z19
+	VMOVUPS    (DX), Z21
+	VMOVUPS    (DX), Z23
+	VMOVUPS    (DX), Z25
+
+group:
+	VPSUBW   Z2, Z1, Z4
+	VPMADDWD Z4, Z4, Z4
+	VPSUBW   Z2, Z1, Z6
+	VPMADDWD Z6, Z6, Z6
+	VPSUBW   Z2, Z1, Z8
+	VPMADDWD Z8, Z8, Z8
+	VPSUBW   Z2, Z1, Z10
+	VPMADDWD Z10, Z10, Z10
+	VPSUBW   Z2, Z1, Z12
+	VPMADDWD Z12, Z12, Z12
+	VPSUBW   Z2, Z1, Z14
+	VPMADDWD Z14, Z14, Z14
+	VPSUBW   Z2, Z1, Z16
+	VPMADDWD Z16, Z16, Z16
+	VPSUBW   Z2, Z1, Z18
+	VPMADDWD Z18, Z18, Z18
+	VPSUBW   Z2, Z1, Z20
+	VPMADDWD Z20, Z20, Z20
+	VPSUBW   Z2, Z1, Z22
+	VPMADDWD Z22, Z22, Z22
+	VPSUBW   Z2, Z1, Z24
+	VPMADDWD Z24, Z24, Z24
+	VPSUBW   Z2, Z1, Z26
+	VPMADDWD Z26, Z26, Z26
+	MOVQ     CX, DX
+	SUBQ     $0x01, DX
+
+coordinate:
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z4
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z6
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z8
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z10
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z12
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z14
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z16
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z18
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z20
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z22
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z24
+	VPSUBW       Z2, Z1, Z27
+	VPDPWSSD     Z27, Z27, Z26
+	SUBQ         $0x01, DX
+	JNE          coordinate
+	VCVTDQ2PS    Z4, Z4
+	VADDPS       Z0, Z4, Z4
+	VRSQRT14PS   Z4, Z27
+	VFNMADD231PS Z4, Z27, Z3
+	VCVTDQ2PS    Z6, Z6
+	VADDPS       Z0, Z6, Z6
+	VRSQRT14PS   Z6, Z4
+	VFNMADD231PS Z6, Z4, Z5
+	VCVTDQ2PS    Z8, Z8
+	VADDPS       Z0, Z8, Z8
+	VRSQRT14PS   Z8, Z4
+	VFNMADD231PS Z8, Z4, Z7
+	VCVTDQ2PS    Z10, Z10
+	VADDPS       Z0, Z10, Z10
+	VRSQRT14PS   Z10, Z4
+	VFNMADD231PS Z10, Z4, Z9
+	VCVTDQ2PS    Z12, Z12
+	VADDPS       Z0, Z12, Z12
+	VRSQRT14PS   Z12, Z4
+	VFNMADD231PS Z12, Z4, Z11
+	VCVTDQ2PS    Z14, Z14
+	VADDPS       Z0, Z14, Z14
+	VRSQRT14PS   Z14, Z4
+	VFNMADD231PS Z14, Z4, Z13
+	VCVTDQ2PS    Z16, Z16
+	VADDPS       Z0, Z16, Z16
+	VRSQRT14PS   Z16, Z4
+	VFNMADD231PS Z16, Z4, Z15
+	VCVTDQ2PS    Z18, Z18
+	VADDPS       Z0, Z18, Z18
+	VRSQRT14PS   Z18, Z4
+	VFNMADD231PS Z18, Z4, Z17
+	VCVTDQ2PS    Z20, Z20
+	VADDPS       Z0, Z20, Z20
+	VRSQRT14PS   Z20, Z4
+	VFNMADD231PS Z20, Z4, Z19
+	VCVTDQ2PS    Z22, Z22
+	VADDPS       Z0, Z22, Z22
+	VRSQRT14PS   Z22, Z4
+	VFNMADD231PS Z22, Z4, Z21
+	VCVTDQ2PS    Z24, Z24
+	VADDPS       Z0, Z24, Z24
+	VRSQRT14PS   Z24, Z4
+	VFNMADD231PS Z24, Z4, Z23
+	VCVTDQ2PS    Z26, Z26
+	VADDPS       Z0, Z26, Z26
+	VRSQRT14PS   Z26, Z4
+	VFNMADD231PS Z26, Z4, Z25
 	SUBQ         $0x01, AX
 	JNE          group
 	VZEROUPPER

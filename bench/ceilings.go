@@ -43,6 +43,8 @@ func ceilings(s *suite) []Benchmark {
 			{"muladd64", ceiling.MulAdd64(backend), 1},
 			{"int8", ceiling.Int8(backend), 1},
 			{"int8-l1", ceiling.Int8L1(backend), 1},
+			{"int16-group-norm", ceiling.Int16Norm(backend, 2), kernel.GroupNorm.Flops()},
+			{"int16-" + groups.String(), ceiling.Int16Norm(backend, groups.Group()), groups.Flops()},
 		}
 		if backend.Features.Has(kernel.FeatureAMX) {
 			loops = append(loops, loop{"int8-tiles", ceiling.Int8Tiles(backend), 1})
@@ -53,7 +55,7 @@ func ceilings(s *suite) []Benchmark {
 		for _, loop := range loops {
 			for _, n := range counts {
 				unit := "GFLOP/s"
-				if strings.HasPrefix(loop.of, "int8") {
+				if strings.HasPrefix(loop.of, "int") {
 					unit = "GOP/s"
 				}
 				add(name("Ceiling", "tier", backend.Tier, "of", loop.of, "threads", n),

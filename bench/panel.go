@@ -37,6 +37,9 @@ func panels(s *suite) []Benchmark {
 			add(c.String(), func(k int) operation { return float32Panel(backend, c, k/c.Group()*c.Group()) })
 		}
 		add("int8-l1", func(k int) operation { return int8L1Panel(backend, k) })
+		for _, c := range []kernel.Comparison{kernel.GroupNorm, kernel.GroupNormOf(4), kernel.GroupNormOf(20)} {
+			add("int16-"+c.String(), func(k int) operation { return int16NormPanel(backend, c, k/c.Group()) })
+		}
 		if backend.Features.Has(kernel.FeatureVNNI) {
 			add("int8", func(k int) operation { return int8Panel(backend, k) })
 		}
@@ -72,6 +75,15 @@ func int8L1Panel(b *kernel.Backend, k int) operation {
 	ops := 2 * comparedBy(p, units) * float64(units*codes)
 	o.others = map[string]float64{"GOP/s": ops / 1e9}
 	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8L1(b))}}
+	return o
+}
+
+func int16NormPanel(b *kernel.Backend, c kernel.Comparison, groups int) operation {
+	p, words := b.Int16NormPanels(c.Group()), groups*kernel.Int16NormWords(c.Group())
+	o := panel(b, p, words, randomCodes)
+	terms := comparedBy(p, words) * float64(groups*c.Group())
+	o.others = map[string]float64{"GOP/s": terms * c.Flops() / 1e9}
+	o.limits = []share{{"pct-peak", terms, newLimit(ceiling.Int16Norm(b, c.Group()))}}
 	return o
 }
 
@@ -127,6 +139,12 @@ func panel(b *kernel.Backend, p kernel.Panels, k int, vectors func(n int) []uint
 func randomWords(n int) []uint32 {
 	rng := rand.New(rand.NewPCG(1, 8))
 	return fill(kernel.AlignedWords(n), rng.Uint32)
+}
+
+// randomCodes returns n words of two small codes.
+func randomCodes(n int) []uint32 {
+	rng := rand.New(rand.NewPCG(1, 16))
+	return fill(kernel.AlignedWords(n), func() uint32 { return rng.Uint32() & 0x0fff0fff })
 }
 
 // randoms returns n values in [0, 1).

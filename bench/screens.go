@@ -16,7 +16,7 @@ import (
 //
 // The times are medians of the processor time. auto/best is a ratio: AutoScreen's time over the
 // time of the fastest fixed screen, as the median over the operations. pct-undecided is the share
-// of pairs that the int8 screen leaves to the fine codes.
+// of pairs that the int8 screen leaves to the fine codes, or for group norms int16 to float64.
 func screenChoices(s *suite) []Benchmark {
 	if !s.backends[0].Features.Has(kernel.FeatureVNNI) {
 		return nil // float32 is the only fast screen
@@ -40,9 +40,10 @@ func screenChoices(s *suite) []Benchmark {
 		if sh.name != "fb15k-237" {
 			continue
 		}
-		for _, m := range []string{"distmult", "complex", "mquade", "mquine"} {
+		for _, m := range []string{"distmult", "complex", "mquade", "mquine", "transe-l1", "rotate"} {
 			for _, dim := range map[string][]int{
 				"distmult": {200, 600}, "complex": {100, 400}, "mquade": {12, 20}, "mquine": {12, 30},
+				"transe-l1": {100, 400}, "rotate": {100, 400},
 			}[m] {
 				for _, kind := range []string{randomKind, earlyKind, trainedKind, clusteredKind} {
 					add(sh, kind, m, dim)
@@ -58,9 +59,13 @@ func compareScreens(ctx context.Context, b *testing.B, backend *kernel.Backend, 
 	if err != nil {
 		return err
 	}
-	screens := []rank.Screen{rank.AutoScreen, rank.Float32Screen, rank.Int8Screen}
-	if backend.Features.Has(kernel.FeatureAMX) {
-		screens = append(screens, rank.Int16Screen)
+	compare := sub.checkpoint.Model.Tower(kg.Tail).Compare
+	screens := []rank.Screen{rank.AutoScreen, rank.Float32Screen}
+	for _, screen := range []rank.Screen{rank.Int8Screen, rank.Int16Screen} {
+		slow := screen == rank.Int16Screen && compare == kernel.Dot && !backend.Features.Has(kernel.FeatureAMX)
+		if screen.Fits(compare) && !slow {
+			screens = append(screens, screen)
+		}
 	}
 	times := map[rank.Screen][]float64{} // in milliseconds
 	undecided := 0.0
@@ -75,9 +80,12 @@ func compareScreens(ctx context.Context, b *testing.B, backend *kernel.Backend, 
 				return err
 			}
 			times[screen] = append(times[screen], (processTime()-start).Seconds()*1e3)
-			if screen == rank.Int8Screen {
-				pairs := float64(r.Stats.Queries) * float64(sub.checkpoint.Model.Config().Entities)
+			pairs := float64(r.Stats.Queries) * float64(sub.checkpoint.Model.Config().Entities)
+			switch {
+			case screen == rank.Int8Screen:
 				undecided = float64(r.Stats.Rescored.Int8) / pairs
+			case screen == rank.Int16Screen && compare != kernel.Dot:
+				undecided = float64(r.Stats.Rescored.Float64) / pairs
 			}
 		}
 	}

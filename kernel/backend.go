@@ -8,8 +8,9 @@ import (
 // Backend holds the kernels for a tier and its features. It is immutable and safe for concurrent
 // use.
 //
-// The float64 kernels and the panels of codes return the same bits on every backend. The float32
-// scores of Panels may differ; PanelError bounds their errors.
+// The float64 kernels and the panels of codes return the same bits on every backend, except
+// Int16NormPanels. The scores of Int16NormPanels and the float32 scores of Panels may differ;
+// Int16NormError and PanelError bound their errors.
 type Backend struct {
 	Tier Tier
 	// Features is the set of features that the kernels use.
@@ -17,9 +18,13 @@ type Backend struct {
 	// NR is the number of candidates in a panel.
 	NR int
 
-	int8      comparer // panels of one-byte codes: assembly with FeatureVNNI, otherwise portable and slow
-	int16     comparer // panels of two-byte codes: assembly with FeatureAMX, otherwise portable and slow
-	int8L1    comparer // panels of L1 distances of one-byte codes
+	int8   comparer // panels of one-byte codes: assembly with FeatureVNNI, otherwise portable and slow
+	int16  comparer // panels of two-byte codes: assembly with FeatureAMX, otherwise portable and slow
+	int8L1 comparer // panels of L1 distances of one-byte codes
+	// int16Norms are the panels of group norms of two-byte codes, for groups of one word, of two words,
+	// and of more.
+	int16Norms [3]normPanels
+
 	matMul    func(c, a, b *float64, k, ld, eights int)
 	matMulFMA func(c, a, b *float64, k, ld, eights int)
 	frobenius func(p, q, x, out *float64, rows, ld, eights int)

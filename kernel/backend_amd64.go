@@ -12,10 +12,15 @@ var constructors = [...]func(Features) *Backend{Generic: newGeneric, AVX2: newAV
 
 func newAVX2(Features) *Backend {
 	return &Backend{
-		NR:          16,
-		int8:        int8Generic(16),
-		int16:       int16Generic(16),
-		int8L1:      comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
+		NR:     16,
+		int8:   int8Generic(16),
+		int16:  int16Generic(16),
+		int8L1: comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
+		int16Norms: [3]normPanels{
+			{4, asm.Int16Norm2Panel4x16AVX2, peakOfWords(asm.Int16Norm2PeakAVX2), 64},
+			{2, asm.Int16Norm4Panel2x16AVX2, peakOfWords(asm.Int16Norm4PeakAVX2), 64},
+			{6, asm.Int16GroupNormPanel6x16AVX2, asm.Int16GroupNormPeakAVX2, 48},
+		},
 		matMul:      asm.MatMul8AVX2,
 		matMulFMA:   asm.MatMulFMA8AVX2,
 		frobenius:   asm.FrobeniusColumnsAVX2,
@@ -30,6 +35,7 @@ func newAVX512(f Features) *Backend {
 		int8:        int8PanelAVX512(f),
 		int16:       int16PanelAVX512(f),
 		int8L1:      comparer{mr: 4, panel: asm.Int8L1Panel4x48AVX512},
+		int16Norms:  int16NormsAVX512(f),
 		matMul:      asm.MatMul8AVX512,
 		matMulFMA:   asm.MatMulFMA8AVX512,
 		frobenius:   asm.FrobeniusColumnsAVX512,
@@ -50,6 +56,24 @@ func int16PanelAVX512(f Features) comparer {
 		return int16Generic(48)
 	}
 	return comparer{mr: int16MR, panel: asm.Int16Panel16x48AMX}
+}
+
+func int16NormsAVX512(f Features) [3]normPanels {
+	list := [3]normPanels{
+		{6, asm.Int16Norm2Panel6x48AVX512, peakOfWords(asm.Int16Norm2PeakAVX512), 192},
+		{4, asm.Int16Norm4Panel4x48AVX512, peakOfWords(asm.Int16Norm4PeakAVX512), 192},
+		{4, asm.Int16GroupNormPanel4x48AVX512, asm.Int16GroupNormPeakAVX512, 192},
+	}
+	if f.Has(FeatureVNNI) {
+		list[1].panel, list[1].peak = asm.Int16Norm4Panel4x48AVX512VNNI, peakOfWords(asm.Int16Norm4PeakAVX512VNNI)
+		list[2].panel, list[2].peak = asm.Int16GroupNormPanel4x48AVX512VNNI, asm.Int16GroupNormPeakAVX512VNNI
+	}
+	return list
+}
+
+// peakOfWords returns the loop of groups with a fixed number of words.
+func peakOfWords(loop func(n int, x *float32)) func(n, words int, x *float32) {
+	return func(n, _ int, x *float32) { loop(n, x) }
 }
 
 func pairInt8AVX512(f Features) pairCodesFunc {

@@ -55,7 +55,9 @@ func (m *margins) comparisons(score, slack float64) (low, high float64) {
 	u := m.units
 	product := u.center + u.step*(score-u.offset)
 	rounding := 8 * kernel.U64 * (math.Abs(u.center) + u.step*(math.Abs(score)+math.Abs(u.offset)) + m.rounding)
-	width := (m.absolute+slack)*engine.Outward + rounding
+	// If |D − D̂| ≤ relative·D + absolute, then |D − D̂| ≤ (relative·D̂ + absolute)/(1 − relative).
+	band := (m.relative*math.Abs(product) + m.absolute) / (1 - m.relative)
+	width := (band+slack)*engine.Outward + rounding
 	return product - width, product + width
 }
 

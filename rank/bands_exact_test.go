@@ -52,7 +52,7 @@ func oneQuery(b *kernel.Backend, tower model.Tower) testBlock {
 func oneCodedQuery(b *kernel.Backend, width int, format *codeFormat) (testBlock, *codes) {
 	s := oneQuery(b, model.Tower{Compare: kernel.Dot, Psi: width, Phi: width})
 	s.f.use(format.new(codes{
-		f: s.f, backend: b, kernels: format.panels(b), layout: format.layout(width),
+		f: s.f, backend: b, kernels: format.panels(b, kernel.Dot), layout: format.layout(s.f.Tower),
 		coordinates: &coordinates{}, groups: make([]codeGroup, 1),
 	}))
 	return s, codesOf(s.f.screen)

@@ -38,6 +38,9 @@ func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, er
 		list = append(list, option{screen: x})
 	}
 	if e.asked == AutoScreen {
+		if err := s.compare(ctx, e.job.Threads); err != nil {
+			return nil, err
+		}
 		for i := range list {
 			list[i].left = e.estimate(s, list[i].screen)
 		}
@@ -53,7 +56,7 @@ func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 		return c.packing(s, n, tower) + c.counting(s, queries, 0, n, tower, leftovers{})
 	}
 	targets, candidates := sampleSize(queries, n) // each query has at least one target
-	sampling, inFloat32 := c.sampling(targets, candidates, tower), total(Float32Screen)
+	sampling, inFloat32 := c.sampling(targets, candidates, tower, e.job.Threads), total(Float32Screen)
 	return sampling < c.most*inFloat32 && slices.ContainsFunc(formats, func(f *codeFormat) bool {
 		return sampling+total(f.screen) < inFloat32
 	})

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
@@ -14,26 +15,29 @@ import (
 
 // codeFormat describes a screen of codes.
 type codeFormat struct {
-	screen  Screen
-	compare kernel.Comparison
+	screen Screen
+	// compares reports whether the format is for a comparison.
+	compares func(kernel.Comparison) bool
 	// feature is the processor feature that makes the format fast.
 	feature kernel.Features
 	// fits reports whether the sums for a width fit into int32.
 	fits   func(width int) bool
-	panels func(*kernel.Backend) kernel.Panels
-	layout func(width int) codeLayout
+	panels func(*kernel.Backend, kernel.Comparison) kernel.Panels
+	layout func(model.Tower) codeLayout
 	// strips returns the number of words that the codes of the queries need, both in strips of mr
 	// queries and as rows.
 	strips func(l codeLayout, queries, mr int) int
-	// new returns a screen of codes for dot products.
-	new func(codes) screen
+	// new returns a screen of codes for dot products, and distance a screen that fits a sample for
+	// distances. One of them is nil.
+	new      func(codes) screen
+	distance func(*sample) screen
 }
 
 // codeFormats lists the formats for dot products, most precise first. distanceFormats lists the
 // formats for distances.
 var (
 	codeFormats     = []*codeFormat{&int16Format, &int8Format}
-	distanceFormats = []*codeFormat{&int8L1Format}
+	distanceFormats = []*codeFormat{&int8L1Format, &int16NormFormat}
 )
 
 // codeLayout describes a row of stride words. Words [0, len) are the coarse codes, and words [fine,

@@ -12,6 +12,7 @@ import (
 type costs struct {
 	screens   [4]screenCosts // dot products, by Screen
 	distances [4]screenCosts // L1 distances, by Screen
+	groups    [4]screenCosts // group norms, by Screen
 	// These are for a pair of a target and a candidate that the panels leave to the fine codes or
 	// to the float64 scores.
 	fine, rescored pairCosts
@@ -24,6 +25,8 @@ type costs struct {
 type screenCosts struct {
 	pack float64   // packing a coordinate of a candidate
 	pair pairCosts // comparing a query and a candidate, with the thresholds of two targets
+	// root is a part of the cost of comparing a query and a candidate, for each group of coordinates.
+	root float64
 }
 
 // pairCosts is the cost of a pair: pair plus term for each coordinate.
@@ -48,6 +51,10 @@ var measuredCosts = costs{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.034}},
 		Int8Screen:    {pack: 8, pair: pairCosts{0.4, 0.0048}},
 	},
+	groups: [4]screenCosts{
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0169}, root: 0.034},
+		Int16Screen:   {pack: 8, pair: pairCosts{0, 0.0094}, root: 0.032},
+	},
 	fine:     pairCosts{35, 0.009},
 	rescored: pairCosts{60, 0.2},
 	sampled:  pairCosts{60, 0.2},
@@ -63,8 +70,13 @@ type leftovers struct {
 
 // of returns the costs of a screen for a tower.
 func (c *costs) of(s Screen, t model.Tower) screenCosts {
-	if t.Compare == kernel.L1 {
+	switch {
+	case t.Compare == kernel.L1:
 		return c.distances[s]
+	case isGroupNorm(t.Compare):
+		x := c.groups[s]
+		x.pair.term += x.root / float64(t.Compare.Group())
+		return x
 	}
 	return c.screens[s]
 }
@@ -81,8 +93,13 @@ func (c *costs) counting(s Screen, queries, targets, n int, t model.Tower, l lef
 	return float64(n) * (inPanels + later)
 }
 
-// sampling returns the cost of estimating leftovers from a sample of targets and candidates.
-func (c *costs) sampling(targets, candidates int, t model.Tower) float64 {
+// sampling returns the cost of estimating leftovers from a sample of targets and candidates. All threads
+// compute the scores. One thread computes the codes, and the others wait.
+func (c *costs) sampling(targets, candidates int, t model.Tower, threads int) float64 {
 	pairs := float64(targets) * float64(candidates) / everyCompared
-	return pairs*c.sampled.of(t.Phi) + c.packing(Int8Screen, targets+candidates, t)
+	packing := 0.0
+	for s := range Screen(len(c.screens)) {
+		packing = max(packing, c.packing(s, targets+candidates, t))
+	}
+	return pairs*c.sampled.of(t.Phi) + float64(max(threads, 1))*packing
 }

@@ -133,7 +133,7 @@ func TestExactDecisions(t *testing.T) {
 					{Threads: 1}, {Threads: 1, FeatureMemory: 50 * featureBytes(engine.WidestTower(m))},
 					{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
 				} {
-					if sameTwin(b, o.Screen) || !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
+					if sameTwin(b, o.Screen, m.Tower(kg.Tail).Compare) || !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 						continue
 					}
 					o.Backend = b

@@ -95,7 +95,7 @@ func TestExactEnsembles(t *testing.T) {
 					{Threads: 1}, {Threads: 3, FeatureMemory: 40 * featureBytes(m.Tower(kg.Tail).Phi)},
 					{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
 				} {
-					if sameTwin(b, o.Screen) {
+					if sameTwin(b, o.Screen, m.Tower(kg.Tail).Compare) {
 						continue
 					}
 					o.Backend = b

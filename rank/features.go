@@ -2,6 +2,7 @@ package rank
 
 import (
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
@@ -33,7 +34,7 @@ func rowBytes(width int) int64 {
 // mostTerms returns the largest number of words that a candidate needs in the panels and after
 // them.
 func mostTerms(width int) int {
-	l1 := int8L1Format.layout(width)
+	l1 := int8L1Layout(model.Tower{Phi: width})
 	return max(width, int8Words(width)+int8Stride(width), int16Terms(width), l1.terms+l1.stride)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
@@ -11,14 +12,14 @@ import (
 // fine codes. The format leaves about one hundredth of the pairs that int8Format leaves undecided;
 // float64 scores decide them.
 var int16Format = codeFormat{
-	screen:  Int16Screen,
-	compare: kernel.Dot,
-	feature: kernel.FeatureAMX,
-	fits:    func(width int) bool { return int16Terms(width) <= kernel.MaxInt16 },
-	panels:  (*kernel.Backend).Int16Panels,
-	layout: func(width int) codeLayout {
-		terms := int16Terms(width)
-		return codeLayout{int8Words(width), terms / 2, terms, terms, 0}
+	screen:   Int16Screen,
+	compares: func(c kernel.Comparison) bool { return c == kernel.Dot },
+	feature:  kernel.FeatureAMX,
+	fits:     func(width int) bool { return int16Terms(width) <= kernel.MaxInt16 },
+	panels:   func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int16Panels() },
+	layout: func(t model.Tower) codeLayout {
+		terms := int16Terms(t.Phi)
+		return codeLayout{int8Words(t.Phi), terms / 2, terms, terms, 0}
 	},
 	strips: func(l codeLayout, queries, mr int) int {
 		return (queries + mr) * l.terms // by rows for one strip

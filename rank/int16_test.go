@@ -82,7 +82,7 @@ func TestInt16Band(t *testing.T) {
 				}
 			}})
 		for _, b := range backends {
-			if sameTwin(b, Int16Screen) {
+			if sameTwin(b, Int16Screen, kernel.Dot) {
 				continue
 			}
 			e := loadAll(t, m, b, Int16Screen, ranks, n)

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
@@ -13,14 +14,14 @@ import (
 // float32 scores, and fine codes, stored behind the panels, decide most of these pairs. The format
 // is worthwhile if few candidates score close to a target.
 var int8Format = codeFormat{
-	screen:  Int8Screen,
-	compare: kernel.Dot,
-	feature: kernel.FeatureVNNI,
-	fits:    func(width int) bool { return 2*int8Words(width) <= kernel.MaxInt8 }, // fine scores have twice the words
-	panels:  (*kernel.Backend).Int8Panels,
-	layout: func(width int) codeLayout {
-		words := int8Words(width)
-		return codeLayout{words, words, int8Stride(width), words, 128}
+	screen:   Int8Screen,
+	compares: func(c kernel.Comparison) bool { return c == kernel.Dot },
+	feature:  kernel.FeatureVNNI,
+	fits:     func(width int) bool { return 2*int8Words(width) <= kernel.MaxInt8 }, // fine scores have twice the words
+	panels:   func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int8Panels() },
+	layout: func(t model.Tower) codeLayout {
+		words := int8Words(t.Phi)
+		return codeLayout{words, words, int8Stride(t.Phi), words, 128}
 	},
 	strips: func(l codeLayout, queries, _ int) int {
 		return queries*(l.terms+l.stride) + l.len // by rows for all queries; the last row is packed from its middle

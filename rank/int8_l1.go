@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
@@ -16,19 +17,22 @@ import (
 // int8L1Format puts one-byte codes into the panels. They leave a few percent of the pairs undecided.
 // Two-byte codes, stored behind the panels, decide nearly all of these.
 var int8L1Format = codeFormat{
-	screen:  Int8Screen,
-	compare: kernel.L1,
-	feature: kernel.FeatureAVX2,
+	screen:   Int8Screen,
+	compares: func(c kernel.Comparison) bool { return c == kernel.L1 },
+	feature:  kernel.FeatureAVX2,
 	fits: func(width int) bool {
 		return int8L1Units(width) <= kernel.MaxInt8L1 && int16L1Stride(width) <= kernel.MaxInt16L1
 	},
-	panels: (*kernel.Backend).Int8L1Panels,
-	layout: func(width int) codeLayout {
-		return codeLayout{stride: int16L1Stride(width), terms: kernel.UnitWords * int8L1Units(width)}
-	},
+	panels: func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int8L1Panels() },
+	layout: int8L1Layout,
 	strips: func(l codeLayout, queries, mr int) int {
 		return queries*(l.terms+l.stride) + mr*l.terms // the coarse codes of one strip by rows
 	},
+	distance: func(s *sample) screen { return newInt8L1Screen(s) },
+}
+
+func int8L1Layout(t model.Tower) codeLayout {
+	return codeLayout{stride: int16L1Stride(t.Phi), terms: kernel.UnitWords * int8L1Units(t.Phi)}
 }
 
 // int8L1Units returns the number of units of one-byte codes for a width.
@@ -87,11 +91,11 @@ func encode[C uint8 | uint16](g *grid, codes []C, x []float64) (r gridCode) {
 	return r
 }
 
-// codedL1 bounds the errors of the coarse and of the fine codes of a vector.
+// codedL1 bounds the errors of the coarse and of the fine codes of a query.
 type codedL1 struct{ coarse, fine l1Code }
 
-// l1Code describes the codes of a query or of a candidate. The distance of the vectors is the
-// distance of their codes plus the excess of the query, up to the residuals of both.
+// l1Code describes the codes of a query. The distance from a candidate is the distance of the codes plus
+// the excess of the query, up to the residuals of both.
 type l1Code struct {
 	residual float64
 	// excess is the sum of the distances of a query's entries from the grid, and error bounds its
@@ -101,17 +105,24 @@ type l1Code struct {
 
 // int8L1Screen compares codes in the panels. refine compares the fine codes.
 type int8L1Screen struct {
+	centering
 	f            *features
 	backend      *kernel.Backend
 	kernels      kernel.Panels
 	layout       codeLayout
-	order        []int32   // the entries of φ and ψ in the order of their codes
-	center       []float64 // μ, in this order
 	coarse, fine grid
-	groups       []codedL1 // the largest residuals of the candidates in a panel group
-	rows         []uint32  // fine codes by row of the features; sortKey sets it to memory behind the panels
+	groups       []l1Residuals // the largest residuals of the candidates in a panel group
+	rows         []uint32      // fine codes by row of the features; sortKey sets it to memory behind the panels
 	// residuals holds the residuals of the candidates by row, between sortKey and pack.
-	residuals []codedL1
+	residuals []l1Residuals
+}
+
+// l1Residuals are upper bounds on the distances of a candidate from its coarse and from its fine codes.
+type l1Residuals struct{ coarse, fine float64 }
+
+// include raises the bounds to the bounds of another candidate.
+func (r *l1Residuals) include(of l1Residuals) {
+	r.coarse, r.fine = max(r.coarse, of.coarse), max(r.fine, of.fine)
 }
 
 func (*int8L1Screen) name() Screen            { return Int8Screen }
@@ -122,14 +133,7 @@ func (x *int8L1Screen) terms() int            { return x.layout.terms / kernel.U
 func newInt8L1Screen(s *sample) *int8L1Screen {
 	f, b := s.f, s.Job.Backend
 	x := &int8L1Screen{
-		f: f, backend: b, kernels: b.Int8L1Panels(), layout: int8L1Format.layout(f.Tower.Phi), order: f.TermOrder,
-		center: make([]float64, f.Tower.Phi),
-	}
-	for _, i := range s.rows {
-		row := f.Row(i)
-		for t, from := range x.order {
-			x.center[t] += float64(row[from]) / float64(len(s.rows))
-		}
+		centering: newCentering(s), f: f, backend: b, kernels: b.Int8L1Panels(), layout: int8L1Layout(f.Tower),
 	}
 	peak, v := 0.0, x.buffer()
 	for _, i := range s.rows {
@@ -183,32 +187,15 @@ func (x *int8L1Screen) bestGrid(s *sample, peak float64) (best grid) {
 	return best
 }
 
-func (x *int8L1Screen) buffer() []float64 { return make([]float64, x.f.Tower.Phi) }
-
-// centered writes the entries of row − μ to out, and returns the sum of their absolute values. Each
-// entry is rounded once.
-func (x *int8L1Screen) centered(out []float64, row []float32) (norm float64) {
-	for t, from := range x.order {
-		out[t] = float64(row[from]) - x.center[t]
-		norm += math.Abs(out[t])
-	}
-	return norm
-}
-
-// l1Rounding bounds the roundings of a vector's coordinates, codes and residuals, relative to the
-// sum of its absolute values: one for a difference from μ, and two for c·step, which is at most twice as
-// large as the coordinate.
-const l1Rounding = 4 * kernel.U64
-
-// candidateCode and queryCode bound the errors of the codes of a vector whose coordinates have the
+// candidateResidual and queryCode bound the errors of the codes of a vector whose coordinates have the
 // given sum of absolute values.
-func candidateCode(c gridCode, norm float64) l1Code {
-	return l1Code{residual: (c.residual + c.beyond + l1Rounding*norm) * engine.Outward}
+func candidateResidual(c gridCode, norm float64) float64 {
+	return (c.residual + c.beyond + codeRounding*norm) * engine.Outward
 }
 
 func queryCode(c gridCode, norm float64, width int) l1Code {
 	return l1Code{
-		residual: (c.residual + l1Rounding*norm) * engine.Outward,
+		residual: (c.residual + codeRounding*norm) * engine.Outward,
 		excess:   c.beyond, error: float64(width+2) * kernel.U64 * c.beyond * engine.Outward,
 	}
 }
@@ -245,7 +232,7 @@ func (x *int8L1Screen) scratch(threads, rows int) []l1Scratch {
 func (x *int8L1Screen) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
 	f, l, scratch := x.f, x.layout, x.scratch(j.Threads, 1)
 	key := make([]float64, f.N)
-	x.residuals, x.rows = make([]codedL1, f.N), f.panels[f.panelCount()*f.panelWords():]
+	x.residuals, x.rows = make([]l1Residuals, f.N), f.panels[f.panelCount()*f.panelWords():]
 	err := engine.InChunks(ctx, j.Threads, f.N, 256, func(w, first, last int) {
 		j.Phases.Enter(engine.PackPhase)
 		v := scratch[w].coordinates
@@ -253,8 +240,8 @@ func (x *int8L1Screen) sortKey(ctx context.Context, j *engine.Job) ([]float64, e
 			norm := x.centered(v, f.Row(int32(i)))
 			fine := x.encodeFine(x.rows[i*l.stride:(i+1)*l.stride], v)
 			coarse := x.encodeCoarse(scratch[w].table, v)
-			x.residuals[i] = codedL1{candidateCode(coarse, norm), candidateCode(fine, norm)}
-			key[i] = x.residuals[i].coarse.residual
+			x.residuals[i] = l1Residuals{candidateResidual(coarse, norm), candidateResidual(fine, norm)}
+			key[i] = x.residuals[i].coarse
 		}
 	})
 	return key, err
@@ -263,16 +250,13 @@ func (x *int8L1Screen) sortKey(ctx context.Context, j *engine.Job) ([]float64, e
 func (x *int8L1Screen) pack(ctx context.Context, j *engine.Job) error {
 	f, l, scratch := x.f, x.layout, x.scratch(j.Threads, x.f.nr)
 	lanes, perGroup := ascending(f.nr), groupPanels*f.nr
-	x.groups = make([]codedL1, (f.N+perGroup-1)/perGroup)
+	x.groups = make([]l1Residuals, (f.N+perGroup-1)/perGroup)
 	defer func() { x.residuals = nil }()
 	return kernel.Parallel(ctx, j.Threads, len(x.groups), func(w, group int) {
 		j.Phases.Enter(engine.PackPhase)
 		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
-		g := &x.groups[group]
 		for _, i := range rows {
-			r := &x.residuals[i]
-			g.coarse.residual = max(g.coarse.residual, r.coarse.residual)
-			g.fine.residual = max(g.fine.residual, r.fine.residual)
+			x.groups[group].include(x.residuals[i])
 		}
 		table := scratch[w].table
 		for at := 0; at < len(rows); at += f.nr {
@@ -287,12 +271,20 @@ func (x *int8L1Screen) pack(ctx context.Context, j *engine.Job) error {
 	})
 }
 
-// distanceQueries holds the codes of a block of queries for int8L1Screen, and memory for computing
-// them.
+// distanceQueries holds the codes of a block of queries for a screen of distances, and memory for
+// computing them.
 type distanceQueries struct {
 	l1          []codedL1
-	l1Rows      []uint32 // fine codes by rows; behind the strips
+	l1Rows      []uint32  // fine codes by rows; behind the strips
+	residuals   []float64 // for int16NormScreen
 	coordinates []float64
+}
+
+// reserve makes room for the coordinates of a vector.
+func (q *distanceQueries) reserve(width int) {
+	if len(q.coordinates) != width {
+		q.coordinates = make([]float64, width)
+	}
 }
 
 func (x *int8L1Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
@@ -300,9 +292,7 @@ func (x *int8L1Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	if len(q.l1) == 0 {
 		q.l1 = make([]codedL1, q.most)
 	}
-	if len(q.coordinates) != width {
-		q.coordinates = x.buffer()
-	}
+	q.reserve(width)
 	q.l1Rows = q.strips[q.most*l.terms:]
 	table := q.l1Rows[q.most*l.stride:][:mr*l.terms]
 	for first := 0; first < n; first += mr {
@@ -325,18 +315,18 @@ func (x *int8L1Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	}
 }
 
-// band bounds |ψ − φ| − excess − step·S for the candidates of a panel group, where S is the distance
-// of the codes.
-func (c *l1Code) band(group *l1Code) float64 {
-	return (c.residual + group.residual + c.error) * engine.Outward
+// band bounds |ψ − φ| − excess − step·S for candidates with residuals up to the given one, where S is the
+// distance of the codes.
+func (c *l1Code) band(residual float64) float64 {
+	return (c.residual + residual + c.error) * engine.Outward
 }
 
 func (x *int8L1Screen) margins(q *packedQueries, _ *engine.Vectors, row, group int) margins {
 	c, g := &q.l1[row], &x.groups[group]
-	band := c.coarse.band(&g.coarse)
+	band := c.coarse.band(g.coarse)
 	return margins{
 		absolute: band, rounding: band, units: units{-c.coarse.excess, x.coarse.step, 0},
-		fine: c.fine.band(&g.fine),
+		fine: c.fine.band(g.fine),
 	}
 }
 
@@ -354,5 +344,34 @@ func (x *int8L1Screen) refine(q *packedQueries, row, panel int, _ []float32, ban
 		// or NaN decides nothing.
 		width := band + 4*kernel.U64*math.Abs(score)
 		open[i].low, open[i].high = score-width, score+width
+	}
+}
+
+// sampledBands implements distanceScreen.
+func (x *int8L1Screen) sampledBands(s *sample) func(row, i int) (panel, fine float64) {
+	n, v := len(s.rows), x.buffer()
+	coarse, fine := make([]uint32, x.layout.terms), make([]uint32, x.layout.stride)
+	queries, candidates, key := make([]codedL1, len(s.Queries)), make([]l1Residuals, n), make([]float64, n)
+	for row := range queries {
+		norm := x.centered(v, s.Row(row))
+		queries[row] = codedL1{
+			queryCode(x.encodeCoarse(coarse, v), norm, len(v)), queryCode(x.encodeFine(fine, v), norm, len(v)),
+		}
+	}
+	for i, at := range s.rows {
+		norm := x.centered(v, s.f.Row(at))
+		candidates[i] = l1Residuals{
+			candidateResidual(x.encodeCoarse(coarse, v), norm), candidateResidual(x.encodeFine(fine, v), norm),
+		}
+		key[i] = candidates[i].coarse
+	}
+	count, groupOf := s.groupsBy(key)
+	groups := make([]l1Residuals, count)
+	for i, r := range candidates {
+		groups[groupOf[i]].include(r)
+	}
+	return func(row, i int) (panel, fine float64) {
+		q, g := &queries[row], &groups[groupOf[i]]
+		return q.coarse.band(g.coarse), q.fine.band(g.fine)
 	}
 }

@@ -22,8 +22,8 @@ func oneL1Query(b *kernel.Backend, center []float64, coarse, fine grid) (testBlo
 	width := len(center)
 	s := oneQuery(b, model.Tower{Compare: kernel.L1, Psi: width, Phi: width})
 	x := &int8L1Screen{
-		f: s.f, backend: b, kernels: b.Int8L1Panels(), layout: int8L1Format.layout(width), order: ascending(width),
-		center: center, coarse: coarse, fine: fine, groups: make([]codedL1, 1),
+		centering: centering{ascending(width), center}, f: s.f, backend: b, kernels: b.Int8L1Panels(),
+		layout: int8L1Layout(s.f.Tower), coarse: coarse, fine: fine, groups: make([]l1Residuals, 1),
 	}
 	s.f.use(x)
 	s.queries.l1 = make([]codedL1, 1)
@@ -58,14 +58,16 @@ func seeL1(x *int8L1Screen, psi, phi []float32, coarse, fine *exactly.Ratio) {
 		queryCode(x.encodeCoarse(query, v), norm, width), queryCode(x.encodeFine(fineQuery, v), norm, width),
 	}
 	norm = x.centered(v, phi)
-	c := codedL1{candidateCode(x.encodeCoarse(candidate, v), norm), candidateCode(x.encodeFine(fineCandidate, v), norm)}
-	want := exactL1(psi, phi)
-	see := func(r *exactly.Ratio, g grid, q, c *l1Code, sum float64) {
-		got := exactly.Add(exactly.Of(q.excess), product(g.step, sum))
-		r.See(exactly.Sub(want, got), q.band(c))
+	c := l1Residuals{
+		candidateResidual(x.encodeCoarse(candidate, v), norm), candidateResidual(x.encodeFine(fineCandidate, v), norm),
 	}
-	see(coarse, x.coarse, &q.coarse, &c.coarse, distanceOf(kernel.Codes(query), kernel.Codes(candidate)))
-	see(fine, x.fine, &q.fine, &c.fine, distanceOf(kernel.Int16Codes(fineQuery), kernel.Int16Codes(fineCandidate)))
+	want := exactL1(psi, phi)
+	see := func(r *exactly.Ratio, g grid, q *l1Code, residual, sum float64) {
+		got := exactly.Add(exactly.Of(q.excess), product(g.step, sum))
+		r.See(exactly.Sub(want, got), q.band(residual))
+	}
+	see(coarse, x.coarse, &q.coarse, c.coarse, distanceOf(kernel.Codes(query), kernel.Codes(candidate)))
+	see(fine, x.fine, &q.fine, c.fine, distanceOf(kernel.Int16Codes(fineQuery), kernel.Int16Codes(fineCandidate)))
 }
 
 // TestL1CodeBands checks the bands of codes for L1 distances. In each case, one term of a band
@@ -157,13 +159,13 @@ func TestL1CodeEnds(t *testing.T) {
 		score := -math.Abs(drawBands(rng, s))
 		q, g := &s.queries.l1[0], &x.groups[0]
 		*q = codedL1{l1Code{size(), -score * float64(rng.IntN(3)) / 2, size()}, l1Code{size(), size(), size()}}
-		*g = codedL1{l1Code{residual: size()}, l1Code{residual: size()}}
+		*g = l1Residuals{size(), size()}
 
 		s.Low[0], s.High[0] = score, score
 		s.thresholds.setRow(s.f, s.Block, &s.queries, 0, 0)
 		slack := exactSlack(s.Slacks[0], s.f.groupSizes[0])
-		band := exactly.Add(exactly.Sum(q.coarse.residual, g.coarse.residual, q.coarse.error), slack)
-		fineBand := exactly.Add(exactly.Sum(q.fine.residual, g.fine.residual, q.fine.error), slack)
+		band := exactly.Add(exactly.Sum(q.coarse.residual, g.coarse, q.coarse.error), slack)
+		fineBand := exactly.Add(exactly.Sum(q.fine.residual, g.fine, q.fine.error), slack)
 		fine.See(fineBand, s.thresholds.fineBands[0])
 		step := exactly.Of(x.coarse.step)
 		at, half := exactly.Quo(exactly.Sum(score, q.coarse.excess), step), exactly.Quo(band, step)
@@ -216,8 +218,8 @@ func TestL1Groups(t *testing.T) {
 		v, coarse, fine := x.buffer(), make([]uint32, x.layout.terms), make([]uint32, x.layout.stride)
 		for at, i := range f.RowAt[:f.N] {
 			norm, group := x.centered(v, f.Row(i)), &x.groups[at/f.nr/groupPanels]
-			require.LessOrEqual(t, candidateCode(x.encodeCoarse(coarse, v), norm).residual, group.coarse.residual)
-			require.LessOrEqual(t, candidateCode(x.encodeFine(fine, v), norm).residual, group.fine.residual)
+			require.LessOrEqual(t, candidateResidual(x.encodeCoarse(coarse, v), norm), group.coarse)
+			require.LessOrEqual(t, candidateResidual(x.encodeFine(fine, v), norm), group.fine)
 		}
 		s := begin(t, e, 0, len(e.job.Queries))
 		x.packQueries(&s.queries, &s.Vectors, len(s.Queries))
@@ -232,9 +234,9 @@ func TestL1Groups(t *testing.T) {
 					c, group := &s.queries.l1[row], &x.groups[p/groupPanels]
 					scaled := product(x.coarse.step, float64(s.panel.Scores[row*f.nr+lane]))
 					diff := exactly.Sub(want, exactly.Sub(scaled, exactly.Of(c.coarse.excess)))
-					require.LessOrEqual(t, diff.Abs(diff).Cmp(exactly.Of(c.coarse.band(&group.coarse))), 0, b.Tier)
+					require.LessOrEqual(t, diff.Abs(diff).Cmp(exactly.Of(c.coarse.band(group.coarse))), 0, b.Tier)
 					open := []duplicates{{lanes: 1 << lane}}
-					x.refine(&s.queries, row, p, nil, c.fine.band(&group.fine), open)
+					x.refine(&s.queries, row, p, nil, c.fine.band(group.fine), open)
 					low, high := exactly.Of(open[0].low), exactly.Of(open[0].high)
 					require.True(t, low.Cmp(want) <= 0 && want.Cmp(high) <= 0, b.Tier)
 				}

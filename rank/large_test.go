@@ -114,7 +114,7 @@ func TestExactLarge(t *testing.T) {
 						o.FeatureMemory = 700 * featureBytes(engine.WidestTower(m))
 					}
 					for _, o.Screen = range []Screen{AutoScreen, Int8Screen, Int16Screen} {
-						if !o.Screen.Fits(m.Tower(side).Compare) || sameTwin(b, o.Screen) {
+						if !o.Screen.Fits(m.Tower(side).Compare) || sameTwin(b, o.Screen, m.Tower(side).Compare) {
 							continue
 						}
 						got, err := Run(context.Background(), m, index, triples, o)

@@ -17,7 +17,7 @@ type sample struct {
 	*engine.Block
 	f      *features
 	rows   []int32     // rows of the candidates
-	scores [][]float64 // scores of each row with the compared candidates; nil before the first estimate
+	scores [][]float64 // scores of each row with the compared candidates; nil before compare
 }
 
 // sampleSize returns the numbers of targets and candidates in a sample for a ranking with the given
@@ -56,36 +56,38 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 		return nil, err
 	}
 	if j.Targets[begin].Answer < 0 {
-		s.boundBest()
-		return s, nil
+		return s, s.boundBest(ctx, j.Threads)
 	}
 	return s, s.BoundTargets(ctx, &f.Features)
 }
 
 // boundBest uses the score of the best compared candidate as the score of a prediction's target,
 // because the threshold of the query's list is not known yet.
-func (s *sample) boundBest() {
-	s.compare()
+func (s *sample) boundBest(ctx context.Context, threads int) error {
+	if err := s.compare(ctx, threads); err != nil {
+		return err
+	}
 	for row, scores := range s.scores {
 		s.Low[row] = slices.Max(scores)
 		s.High[row] = s.Low[row]
 	}
+	return nil
 }
 
-// compare computes the scores of the compared candidates.
-func (s *sample) compare() {
+// compare computes the scores of the compared candidates, unless they are known.
+func (s *sample) compare(ctx context.Context, threads int) error {
 	if s.scores != nil {
-		return
+		return nil
 	}
 	var rows []int32
 	for i := 0; i < len(s.rows); i += everyCompared {
 		rows = append(rows, s.rows[i])
 	}
 	s.scores = make([][]float64, len(s.Queries))
-	for row := range s.scores {
+	return kernel.Parallel(ctx, threads, len(s.scores), func(_, row int) {
 		s.scores[row] = make([]float64, len(rows))
 		s.Job.Backend.Pair(s.Tower.Compare, s.scores[row], s.Row(row), s.f.Rows, s.f.Stride(), rows)
-	}
+	})
 }
 
 // fitsCodes reports whether all norms are small enough that scores of codes cannot overflow.
@@ -117,8 +119,8 @@ func (s *sample) coordinates() *coordinates {
 func (s *sample) screens(formats []*codeFormat) (list []screen) {
 	var c *coordinates
 	for _, format := range formats {
-		if format == &int8L1Format {
-			list = append(list, newInt8L1Screen(s))
+		if format.distance != nil {
+			list = append(list, format.distance(s))
 			continue
 		}
 		if c == nil {
@@ -126,7 +128,8 @@ func (s *sample) screens(formats []*codeFormat) (list []screen) {
 		}
 		b := s.Job.Backend
 		list = append(list, format.new(codes{
-			f: s.f, backend: b, kernels: format.panels(b), layout: format.layout(s.f.Tower.Phi), coordinates: c,
+			f: s.f, backend: b, kernels: format.panels(b, s.f.Tower.Compare), layout: format.layout(s.f.Tower),
+			coordinates: c,
 		}))
 	}
 	return list
@@ -137,11 +140,11 @@ func (s *sample) screens(formats []*codeFormat) (list []screen) {
 const everyCompared = 4
 
 // leftovers estimates the shares of the pairs that a screen leaves undecided. The bands are the
-// same as in a ranking, except that the sample has fewer candidates in a panel group.
+// same as in a ranking, except that the sample has fewer candidates in a panel group. It requires
+// compare.
 func (s *sample) leftovers(x screen) leftovers {
 	f, bands := s.f, s.bands(x)
 	compared := (len(s.rows) + everyCompared - 1) / everyCompared
-	s.compare()
 	fine, rescored := 0, 0
 	for row, scores := range s.scores {
 		for k, score := range scores {
@@ -172,8 +175,8 @@ func (s *sample) leftovers(x screen) leftovers {
 // sampled query and candidate. The two bounds are equal if the screen has no fine scores.
 func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
 	f, width := s.f, s.f.Tower.Phi
-	if x, ok := x.(*int8L1Screen); ok {
-		return s.distanceBands(x)
+	if x, ok := x.(distanceScreen); ok {
+		return x.sampledBands(s)
 	}
 	coded, ok := x.(codedScreen)
 	if !ok {
@@ -200,62 +203,37 @@ func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
 	return func(row, i int) (panel, fine float64) { return coded.bands(&q.coded[row], &groups[groupOf[i]]) }
 }
 
-// distanceBands is bands for a screen of L1 distances.
-func (s *sample) distanceBands(x *int8L1Screen) func(row, i int) (panel, fine float64) {
-	n, v := len(s.rows), x.buffer()
-	coarse, fine := make([]uint32, x.layout.terms), make([]uint32, x.layout.stride)
-	queries, candidates, order := make([]codedL1, len(s.Queries)), make([]codedL1, n), make([]int, n)
-	for row := range queries {
-		norm := x.centered(v, s.Row(row))
-		queries[row] = codedL1{
-			queryCode(x.encodeCoarse(coarse, v), norm, len(v)), queryCode(x.encodeFine(fine, v), norm, len(v)),
-		}
-	}
-	for i, at := range s.rows {
-		norm := x.centered(v, s.f.Row(at))
-		candidates[i] = codedL1{
-			candidateCode(x.encodeCoarse(coarse, v), norm), candidateCode(x.encodeFine(fine, v), norm),
-		}
+// groupsBy returns the number of panel groups for the candidates of a sample with the given sort keys,
+// and the group of each candidate. A group has the same share of the candidates as in a ranking, but at
+// least 32 candidates.
+func (s *sample) groupsBy(key []float64) (count int, groupOf []int) {
+	const least = 32
+	n := len(key)
+	count = max(1, min(n/least, s.f.N/(groupPanels*s.f.nr)))
+	order := make([]int, n)
+	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, k int) int {
-		return cmp.Compare(candidates[i].coarse.residual, candidates[k].coarse.residual)
-	})
-	count := s.groupCount()
-	groups, groupOf := make([]codedL1, count), make([]int, n)
+	slices.SortFunc(order, func(i, k int) int { return cmp.Compare(key[i], key[k]) })
+	groupOf = make([]int, n)
 	for at, i := range order {
 		groupOf[i] = at * count / n
-		g, c := &groups[groupOf[i]], &candidates[i]
-		g.coarse.residual = max(g.coarse.residual, c.coarse.residual)
-		g.fine.residual = max(g.fine.residual, c.fine.residual)
 	}
-	return func(row, i int) (panel, fine float64) {
-		q, g := &queries[row], &groups[groupOf[i]]
-		return q.coarse.band(&g.coarse), q.fine.band(&g.fine)
-	}
-}
-
-// groupCount returns the number of panel groups in a sample.
-func (s *sample) groupCount() int {
-	const least = 32
-	return max(1, min(len(s.rows)/least, s.f.N/(groupPanels*s.f.nr)))
+	return count, groupOf
 }
 
 // groups returns the panel groups for the candidates of a sample, and the group of each candidate.
-// A group has the same share of the candidates as in a ranking, but at least 32 candidates.
 func (s *sample) groups(c *codes) (groups []codeGroup, groupOf []int) {
 	f, n := s.f, len(s.rows)
 	x := make([]float64, int8Width(f.Tower.Phi))
-	sizes, peaks, order := make([]float64, n), make([]float64, n), make([]int, n)
+	sizes, peaks := make([]float64, n), make([]float64, n)
 	for i, at := range s.rows {
 		c.coordinates.candidate(x, f.Row(at)[:f.Tower.Phi])
-		sizes[i], peaks[i], order[i] = norm64(x), largest(x), i
+		sizes[i], peaks[i] = norm64(x), largest(x)
 	}
-	slices.SortFunc(order, func(i, k int) int { return cmp.Compare(peaks[i], peaks[k]) })
-	count := s.groupCount()
-	groups, groupOf = make([]codeGroup, count), make([]int, n)
-	for at, i := range order {
-		groupOf[i] = at * count / n
+	count, groupOf := s.groupsBy(peaks)
+	groups = make([]codeGroup, count)
+	for i := range s.rows {
 		g := &groups[groupOf[i]]
 		g.norm, g.step = max(g.norm, sizes[i]), max(g.step, peaks[i])
 	}

@@ -2,14 +2,15 @@ package rank
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// Screen is the arithmetic of the first stage of dot products and L1 distances. It affects speed,
-// never a rank.
+// Screen is the arithmetic of the first stage of dot products, L1 distances and group norms. It affects
+// speed, never a rank.
 type Screen uint8
 
 const (
@@ -29,10 +30,17 @@ const (
 // String returns "auto", "float32", "int8" or "int16", or "float64" for a ranking among Negatives.
 func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16", "float64"}[s] }
 
-// Fits reports whether Options may request the screen for a comparison. Only dot products and L1
-// distances offer a choice, and Int16Screen is for dot products only.
+// Fits reports whether Options may request the screen for a comparison. Only dot products, L1 distances
+// and group norms offer a choice. Int8Screen is not for group norms, and Int16Screen is not for L1
+// distances.
 func (s Screen) Fits(c kernel.Comparison) bool {
-	return s == AutoScreen || c == kernel.Dot || c == kernel.L1 && s != Int16Screen
+	if s == AutoScreen {
+		return true
+	}
+	formats := slices.DeleteFunc(slices.Concat(codeFormats, distanceFormats), func(f *codeFormat) bool {
+		return !f.compares(c)
+	})
+	return slices.ContainsFunc(formats, func(f *codeFormat) bool { return s == Float32Screen || s == f.screen })
 }
 
 // screen is the first stage for the candidates of a slice, in one format. It packs candidates and
@@ -80,12 +88,10 @@ type packedQueries struct {
 
 // codeFormats lists the formats of codes that may be used for a tower, most precise first.
 func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
-	for _, formats := range [][]*codeFormat{codeFormats, distanceFormats} {
-		for _, c := range formats {
-			asked := s == c.screen || s == AutoScreen && b.Features.Has(c.feature)
-			if asked && t.Compare == c.compare && c.fits(t.Phi) {
-				list = append(list, c)
-			}
+	for _, c := range slices.Concat(codeFormats, distanceFormats) {
+		asked := s == c.screen || s == AutoScreen && b.Features.Has(c.feature)
+		if asked && c.compares(t.Compare) && c.fits(t.Phi) {
+			list = append(list, c)
 		}
 	}
 	return list

@@ -22,6 +22,7 @@ import (
 func eager() costs {
 	c := costs{fine: pairCosts{1e6, 0}, rescored: pairCosts{1e6, 0}, most: math.Inf(1)}
 	c.screens[Float32Screen].pair.pair, c.distances[Float32Screen].pair.pair = 1, 1
+	c.groups[Float32Screen].pair.pair = 1
 	return c
 }
 
@@ -33,9 +34,9 @@ func TestScreenChanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 21))
 	g := ranktest.Graph(rng, 150, 12, 600, 60, 1200)
 	index, test := kg.NewIndex(g), g.Splits[kg.Test]
-	models := []string{"distmult", "transe-l1", "mquine"}
+	models := []string{"distmult", "transe-l1", "rotate", "mquine"}
 	if testing.Short() {
-		models = models[:2]
+		models = models[:3]
 	}
 	for _, name := range models {
 		kind := ranktest.VectorKinds[2] // few distinct rows
@@ -85,7 +86,7 @@ func TestCheapestScreen(t *testing.T) {
 		{2000, 200, 0, Int8Screen},
 	} {
 		f := &features{}
-		f.N, f.Tower.Phi = 14541, c.width
+		f.N, f.Tower.Compare, f.Tower.Phi = 14541, kernel.Dot, c.width
 		queries := make([]engine.Query, c.queries) // two targets for each
 		for i := range queries {
 			queries[i].First, queries[i].Last = int32(2*i), int32(2*i+2)
@@ -102,6 +103,17 @@ func TestCheapestScreen(t *testing.T) {
 			want = Int8Screen
 		}
 		assert.Equal(t, want, e.cheapest(all).name(), "%+v", c)
+	}
+}
+
+// TestWorthSampling checks that a sample is not worthwhile if too many threads would wait for it.
+func TestWorthSampling(t *testing.T) {
+	for threads, want := range map[int]bool{1: true, 4: true, 4096: false} {
+		f := &features{}
+		f.N, f.Tower.Compare, f.Tower.Phi = 14541, kernel.Dot, 1000
+		e := &cpuEngine{job: &engine.Job{Threads: threads}, features: f, costs: measuredCosts}
+		assert.Equal(t, want, e.worthSampling([]*codeFormat{&int8Format}, 20_000), threads)
+		assert.False(t, e.worthSampling([]*codeFormat{&int8Format}, 20), threads)
 	}
 }
 
@@ -143,6 +155,7 @@ func TestLeftoversOfSample(t *testing.T) {
 		{"complex", 100, ranktest.VectorKinds[0]},
 		{"mquine", 12, ranktest.MatrixKinds[0]},
 		{"transe-l1", 64, ranktest.VectorKinds[0]},
+		{"rotate", 40, ranktest.VectorKinds[0]},
 		{"distmult", 64, ranktest.Kind{Name: "spread", Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
 			for i := range ts[0] { // the first entries decide most pairs
 				ts[0][i] = float32(rng.NormFloat64() * 100 / (1 + float64(i%64)*float64(i%64)))
@@ -152,7 +165,7 @@ func TestLeftoversOfSample(t *testing.T) {
 	} {
 		m := ranktest.Model(t, c.model, c.d, g, 4, c.kind)
 		for _, asked := range []Screen{Int8Screen, Int16Screen} {
-			if asked == Int16Screen && !b.Features.Has(kernel.FeatureAMX) {
+			if asked == Int16Screen && c.model != "rotate" && !b.Features.Has(kernel.FeatureAMX) {
 				continue // the portable kernels take a minute
 			}
 			if !asked.Fits(m.Tower(kg.Tail).Compare) {
@@ -163,6 +176,7 @@ func TestLeftoversOfSample(t *testing.T) {
 			e := loadAll(t, m, b, asked, ranks, m.Config().Entities)
 			sample, err := newSample(t.Context(), e, e.job.Passes[0])
 			require.NoError(t, err)
+			require.NoError(t, sample.compare(t.Context(), 2))
 			estimate := sample.leftovers(e.features.screen)
 			ranking, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Backend: b, Screen: asked})
 			require.NoError(t, err)

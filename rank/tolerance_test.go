@@ -92,7 +92,7 @@ func TestTolerances(t *testing.T) {
 				if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 					o.Screen = AutoScreen
 				}
-				if sameTwin(b, o.Screen) {
+				if sameTwin(b, o.Screen, m.Tower(kg.Tail).Compare) {
 					continue
 				}
 				o.Backend, o.Tolerances = b, tolerances

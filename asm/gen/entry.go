@@ -16,15 +16,22 @@ type entry struct {
 	c        vectors
 	at       operand.Mem
 	embedded bool
+	integer  bool           // x is an integer
 	what     string         // for the register map
 	register reg.VecVirtual // nil before the broadcast
 	last     bool           // nothing needs the register after this update
 }
 
-// lanes returns a register that holds x in all lanes.
+// lanes returns a register that holds x in all lanes. Some processors that compute 512 bits in two
+// halves load a broadcast integer without an arithmetic unit, but not a broadcast float32 value.
 func (e *entry) lanes() reg.VecVirtual {
 	if e.register == nil {
-		e.register = e.c.broadcast(e.at)
+		if e.integer {
+			e.register = e.c.vec()
+			e.c.VPBROADCASTD(e.at, e.register)
+		} else {
+			e.register = e.c.broadcast(e.at)
+		}
 		holds(e.c.Context, e.what, e.register)
 	}
 	return e.register

@@ -11,7 +11,7 @@ import (
 )
 
 // This file generates the kernels for norms of groups whose size is an argument: GroupNormPanel,
-// GroupNormPeak and PairGroupNorm, for AVX512 and AVX2.
+// GroupNormPeak and PairGroupNorm, for AVX512 and AVX2. codes_norm.go uses its loops for codes.
 
 // anyGroup stands for a group whose size is an argument.
 const anyGroup = 0
@@ -25,6 +25,8 @@ var groupNormComparison = comparison{
 
 in float32, with g ascending. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits in
 AVX-512, nearly 12 in AVX2) and s is one chain of fused multiply-adds from 2⁻¹²⁶ with u ascending.`,
+	groupSquares: vectors.addSquares,
+	groupRoot:    func(c vectors, _ fixed, squares, acc reg.VecVirtual) { c.subtractRoot(squares, acc) },
 }
 
 // addSquares adds the squares of ψ − φ to the sums of squares. If first is set, the coordinate is
@@ -82,10 +84,11 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 		holds(c.Context, "φ[t][j] of the panel's candidates", candidates...)
 		for i, row := range squares {
 			query := &entry{
-				c: c.vectors, at: operand.Mem{Base: psi, Disp: 4 * i}, embedded: c.lanes == 16, what: entryOfPsi,
+				c: c.vectors, at: operand.Mem{Base: psi, Disp: 4 * i}, embedded: c.lanes == 16, integer: c.codes,
+				what: entryOfPsi,
 			}
 			for v, s := range row {
-				c.addSquares(k, query, candidates[v], s, first)
+				c.groupSquares(c.vectors, k, query, candidates[v], s, first)
 			}
 		}
 		c.PREFETCHT1(operand.Mem{Base: ahead})
@@ -107,7 +110,7 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 	c.Comment("Subtract the roots")
 	for i, row := range squares {
 		for v, s := range row {
-			chains.update(i, v, func(sum reg.VecVirtual) { c.subtractRoot(s, sum) })
+			chains.update(i, v, func(sum reg.VecVirtual) { c.groupRoot(c.vectors, k, s, sum) })
 		}
 	}
 	c.SUBQ(group, left)
@@ -173,21 +176,21 @@ func (c chains) load() [][]reg.VecVirtual {
 	return acc
 }
 
-// groupNormPeak emits the loop with the arithmetic of GroupNormPanel.
-func groupNormPeak(c vectors) {
+// emitGroupPeak emits the loop with the arithmetic of a panel kernel for groups of any size.
+func (k comparison) emitGroupPeak(c vectors) {
 	chains := peakChains
 	if c.lanes == 8 {
 		chains = 6 // the most that 16 registers can hold
 	}
-	name := "GroupNormPeak" + c.set
+	name := k.name + "Peak" + c.set
 	function(c.Context, name, "func(n, group int, x *float32)")
-	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the arithmetic of %d groups of the GroupNorm panel kernel, each
+	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the arithmetic of %d groups of the %s panel kernel, each
 for %d candidates. It works on registers alone, which initially hold x[0..%d]. The values of x affect the speed, as in
 NormPeak.
 
-Requires n > 0 and group > 1.`, name, chains, c.lanes, 2*c.lanes-1))
+Requires n > 0 and group > 1.`, name, chains, k.name, c.lanes, 2*c.lanes-1))
 	n, group, x := c.param("n"), c.param("group"), c.param("x")
-	k := groupNormComparison.constants(c)
+	same := k.constants(c)
 	psi, phi := &entry{register: c.load(at(x, 0))}, c.load(at(x, c.lanes))
 	acc, squares := make([]reg.VecVirtual, chains), make([]reg.VecVirtual, chains)
 	for i := range acc {
@@ -198,7 +201,7 @@ Requires n > 0 and group > 1.`, name, chains, c.lanes, 2*c.lanes-1))
 	rest := c.GP64()
 	c.Label("group")
 	for _, s := range squares {
-		c.addSquares(k, psi, phi, s, true)
+		k.groupSquares(c, same, psi, phi, s, true)
 	}
 	holds(c.Context, "sums of squares", squares...)
 	c.MOVQ(group, rest)
@@ -206,12 +209,12 @@ Requires n > 0 and group > 1.`, name, chains, c.lanes, 2*c.lanes-1))
 	c.SUBQ(operand.Imm(1), rest)
 	c.Label("coordinate")
 	for _, s := range squares {
-		c.addSquares(k, psi, phi, s, false)
+		k.groupSquares(c, same, psi, phi, s, false)
 	}
 	c.SUBQ(operand.Imm(1), rest)
 	c.JNE(operand.LabelRef("coordinate"))
 	for i, s := range squares {
-		c.subtractRoot(s, acc[i])
+		k.groupRoot(c, same, s, acc[i])
 	}
 	c.SUBQ(operand.Imm(1), n)
 	c.JNE(operand.LabelRef("group"))

@@ -10,10 +10,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel,
-// NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go), Int8L1Panel (codes_l1.go) and, described
-// in regions.go, BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16),
-// and Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
+// This file generates the panel kernels of float32 and of codes: DotPanel, L1Panel,
+// NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go), Int8L1Panel (codes_l1.go),
+// Int16Norm2Panel, Int16Norm4Panel and Int16GroupNormPanel (codes_norm.go) and, described in regions.go,
+// BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
+// Int8Panel9x48AVX512VNNI.
+// tiles.go has the panel of two-byte codes for dot products.
 
 // These are predicates of VCMPPS.
 const (
@@ -50,6 +52,14 @@ type comparison struct {
 	constants func(c vectors) fixed
 	// update adds one group to the accumulator, given its words of ψ and of φ.
 	update func(c vectors, k fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual)
+	// both adds one group to the accumulators of two queries. It replaces update where the order of the
+	// instructions matters.
+	both func(c vectors, k fixed, psi [][2]*entry, phi []reg.VecVirtual, acc [2]reg.VecVirtual)
+	// groupSquares and groupRoot replace update if the size of a group is an argument. The first adds a coordinate
+	// to the sums of squares of a group, and sets them if the coordinate is the first. The second
+	// subtracts the roots of the sums from the accumulator.
+	groupSquares func(c vectors, k fixed, psi *entry, phi, squares reg.VecVirtual, first bool)
+	groupRoot    func(c vectors, k fixed, squares, acc reg.VecVirtual)
 	// several describes a score that combines several sums. It replaces update.
 	several *severalSums
 	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48
@@ -58,6 +68,8 @@ type comparison struct {
 	// embedded reports whether AVX-512 kernels broadcast the entries of ψ in the arithmetic
 	// instructions (entry).
 	embedded bool
+	// codes reports whether words are two codes each.
+	codes bool
 	// units reports whether coordinates are units of eight one-byte codes (scoreUnits).
 	units bool
 }
@@ -93,8 +105,11 @@ func (k comparison) sumsOfScore() int {
 
 // steps returns the steps that add a group to the sums.
 func (k comparison) steps() []step {
-	if k.several != nil {
+	switch {
+	case k.several != nil:
 		return k.several.steps
+	case k.both != nil:
+		return nil
 	}
 	words := func(n int) (list []int) {
 		for t := range k.group * n {
@@ -126,13 +141,14 @@ func panels(c *build.Context, args panelArgs) {
 	tinyData(c)
 	regionData(c)
 	panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, int8Comparison, args, int8Comparison.rows512, 3}.emit()
-	for _, k := range append(slices.Clone(comparisons), int8L1Comparison) {
+	for _, k := range slices.Concat(comparisons, []comparison{int8L1Comparison, groupNormComparison,
+		int16NormComparison(1, false), int16NormComparison(2, false), int16GroupNormComparison(false)}) {
 		panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
 		panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
 	}
-	k := groupNormComparison
-	panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
-	panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
+	for _, k := range []comparison{int16NormComparison(2, true), int16GroupNormComparison(true)} {
+		panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
+	}
 }
 
 var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison, hakeComparison,
@@ -482,6 +498,10 @@ func (c vectors) ifNotNil(at operand.Mem, label string, emit func()) {
 
 // accumulate adds the group of coordinates at offset u of psi and phi to every sum.
 func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.VecVirtual) {
+	if c.both != nil {
+		c.accumulateBoth(k, psi, phi, u, sums[0])
+		return
+	}
 	loaded := map[int]reg.VecVirtual{} // by the number of the register in the panel
 	for _, step := range c.steps() {
 		words := make([][]reg.VecVirtual, c.wide)
@@ -509,6 +529,30 @@ func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.
 				}
 				step.update(c.vectors, k, query, words[v], sumsAt(sums, i, v))
 			}
+		}
+	}
+}
+
+// accumulateBoth is accumulate for comparisons that add to two queries at a time.
+func (c panel) accumulateBoth(k fixed, psi, phi reg.Register, u int, sums [][]reg.VecVirtual) {
+	candidates := make([][]reg.VecVirtual, c.wide)
+	for v := range candidates {
+		for t := range c.group {
+			candidates[v] = append(candidates[v], c.load(at(phi, ((u+t)*c.wide+v)*c.lanes)))
+		}
+		holds(c.Context, "φ[t][j] of the panel's candidates", candidates[v]...)
+	}
+	for i := 0; i < c.mr; i += 2 {
+		queries := make([][2]*entry, c.group)
+		for t := range queries {
+			for q := range queries[t] {
+				queries[t][q] = &entry{
+					c: c.vectors, at: at(psi, (u+t)*c.mr+i+q), integer: c.codes, what: entryOfPsi,
+				}
+			}
+		}
+		for v, x := range candidates {
+			c.both(c.vectors, k, queries, x, [2]reg.VecVirtual{sums[i][v], sums[i+1][v]})
 		}
 	}
 }

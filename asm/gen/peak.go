@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -9,9 +10,10 @@ import (
 )
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
-// NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go) and Int8L1Peak
-// (codes_l1.go) do the arithmetic of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other
-// kernels. Each exists for AVX512 and AVX2; Int8Peak also exists for AVX512VNNI.
+// NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go), Int8L1Peak
+// (codes_l1.go), Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak (codes_norm.go) do the arithmetic
+// of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other kernels. Each
+// exists for AVX512 and AVX2; some also exist for AVX512VNNI.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.
@@ -25,10 +27,15 @@ const peakOperands = 4
 func peaks(c *build.Context) {
 	tinyData(c)
 	regionData(c)
-	for _, k := range comparisons {
+	for _, k := range append(slices.Clone(comparisons), int16NormComparison(1, false), int16NormComparison(2, false)) {
 		eachSet(c, k.emitPeak)
 	}
-	eachSet(c, groupNormPeak)
+	for _, k := range []comparison{groupNormComparison, int16GroupNormComparison(false)} {
+		eachSet(c, k.emitGroupPeak)
+	}
+	vnni := vectors{c, "AVX512VNNI", 16, c.ZMM}
+	int16NormComparison(2, true).emitPeak(vnni)
+	int16GroupNormComparison(true).emitGroupPeak(vnni)
 	eachSet(c, int8L1Peak)
 	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
 		k.emit(c, "AVX512", 64, c.ZMM)
@@ -45,7 +52,7 @@ func (k comparison) emitPeak(c vectors) {
 		chains = k.several.chains512
 	case k.several != nil:
 		chains = k.several.chains256
-	case c.lanes == 8 && k.group == 2:
+	case c.lanes == 8 && (k.group == 2 || k.both != nil):
 		chains = 8
 	}
 	operands := min(2*k.group*max(k.psi, k.phi), peakOperands)
@@ -90,6 +97,13 @@ Requires n > 0.`,
 		return some
 	}
 	c.Label("round")
+	for i := 0; k.both != nil && i < chains; i += 2 {
+		both := make([][2]*entry, len(psi))
+		for t, x := range psi {
+			both[t] = [2]*entry{{register: x}, {register: x}}
+		}
+		k.both(c, same, both, phi, [2]reg.VecVirtual{acc[i][0], acc[i+1][0]})
+	}
 	for _, step := range k.steps() {
 		for _, a := range acc {
 			step.update(c, same, inRegisters(choose(psi, step.psi)), choose(phi, step.phi), a)

@@ -131,20 +131,21 @@ type ceiling struct {
 }
 
 var ceilingNames = map[string]string{
-	"fma32":          "float32 multiply-add, fused",
-	"l1":             "L1 distance, float32",
-	"group-norm":     "group norm, float32",
-	"phase":          "phase, float32",
-	"fma64":          "float64 multiply-add, fused",
-	"muladd64":       "float64 multiply, then add",
-	"int8":           "int8 multiply-add",
-	"int8-l1":        "L1 distance, int8",
-	"int8-tiles":     "int8 multiply-add, AMX",
-	"bfloat16-tiles": "bfloat16 multiply-add, AMX",
-	"read-l1":        "reading the L1 cache",
-	"read-l2":        "reading the L2 cache",
-	"read-l3":        "reading the L3 cache",
-	"read-dram":      "reading memory",
+	"fma32":            "float32 multiply-add, fused",
+	"l1":               "L1 distance, float32",
+	"group-norm":       "group norm, float32",
+	"phase":            "phase, float32",
+	"fma64":            "float64 multiply-add, fused",
+	"muladd64":         "float64 multiply, then add",
+	"int8":             "int8 multiply-add",
+	"int8-l1":          "L1 distance, int8",
+	"int16-group-norm": "group norm, int16",
+	"int8-tiles":       "int8 multiply-add, AMX",
+	"bfloat16-tiles":   "bfloat16 multiply-add, AMX",
+	"read-l1":          "reading the L1 cache",
+	"read-l2":          "reading the L2 cache",
+	"read-l3":          "reading the L3 cache",
+	"read-dram":        "reading memory",
 }
 
 func (c class) ceilings(names []string) []ceiling {

@@ -69,7 +69,8 @@ func TestEvalScreens(t *testing.T) {
 	succeed(t, "init", "--model", "transe-l1", "--dim", "6", "--data", w.data, "--out", w.path("transe"))
 	mquine(t, "eval", w.path("transe"), "--data", w.data, "--screen", "int16").
 		requireSentence(t, exitFailed,
-			"--screen int16 is for dot products, but model transe-l1 uses comparison l1: leave out --screen")
+			"--screen int16 is for dot products and group norms, "+
+				"but model transe-l1 uses comparison l1: leave out --screen")
 }
 
 // TestEvalFixture compares the ranks with the ranks that an independent program computed in

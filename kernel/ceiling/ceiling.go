@@ -117,6 +117,14 @@ func Int8L1(b *kernel.Backend) Ceiling {
 	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8L1, operandsInt8)}
 }
 
+// Int16Norm returns the ceiling of group norms of two-byte codes (kernel.Backend.Int16NormPanels) in
+// groups of the given number of coordinates: a loop with only their arithmetic, on registers. Its rate
+// is the number of coordinates per second.
+func Int16Norm(b *kernel.Backend, group int) Ceiling {
+	loop, terms := b.Int16NormPeak(group)
+	return Ceiling{float64(terms), onRegisters(loop, operands32)}
+}
+
 // Int8Tiles returns the ceiling of dot products of signed bytes on AMX tiles, summed in int32, with
 // two operations per product. The backend must have FeatureAMX.
 func Int8Tiles(b *kernel.Backend) Ceiling {
