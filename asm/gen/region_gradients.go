@@ -351,7 +351,9 @@ func (t regionTerm) complement(e, r reg.VecVirtual) {
 
 // weight returns the weight of a pair at an address.
 func (t regionTerm) weight(address reg.Register) *entry {
-	return &entry{c: t.c, at: operand.Mem{Base: address}, embedded: t.c.lanes == 16, what: "weight of a pair in all lanes"}
+	return &entry{
+		c: t.c, at: operand.Mem{Base: address}, embedded: t.c.lanes == 16, what: "weight of a pair in all lanes",
+	}
 }
 
 // maskOf returns the mask of a pair for slope: nil for a box.
@@ -490,7 +492,8 @@ func (c vectors) regionPsi(r region, k constants) {
 		c.MOVLQSX(operand.Mem{Base: id}, row)
 		c.IMULQ(stride, row)
 		b := c.load(operand.Mem{Base: table, Index: row, Scale: 4})
-		t.addPsi(r, b, word, t.weight(weight), func() reg.Register { return t.insideMask(operand.Mem{Base: flag}) }, sums)
+		inside := func() reg.Register { return t.insideMask(operand.Mem{Base: flag}) }
+		t.addPsi(r, b, word, t.weight(weight), inside, sums)
 		c.ADDQ(operand.Imm(4), id)
 		c.ADDQ(operand.Imm(4), weight)
 		if !r.box {
@@ -536,7 +539,8 @@ func (c vectors) regionPhi(r region, k constants) {
 		return words.at(i, 0)
 	}
 	c.loop("query", count, 1, func() {
-		t.addPhi(r, b, word, t.weight(weight), func() reg.Register { return t.insideMask(operand.Mem{Base: flag}) }, sum)
+		inside := func() reg.Register { return t.insideMask(operand.Mem{Base: flag}) }
+		t.addPhi(r, b, word, t.weight(weight), inside, sum)
 		if !r.box {
 			c.ADDQ(operand.Imm(4), flag)
 		}

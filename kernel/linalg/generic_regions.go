@@ -23,8 +23,8 @@ func genericRegion(
 	loop := func(run func(q, table, weights, out *float32, inside *int32)) func(rounds int, operands *float32) {
 		return func(rounds int, x *float32) {
 			operands, values := unsafe.Slice(x, peakOperands), make([]float32, count*regionWords*n)
-			for i := range values { // subnormal values would be slow
-				values[i] = operands[i%peakOperands]
+			for i := 0; i < len(values); { // subnormal values would be slow
+				i += copy(values[i:], operands)
 			}
 			out, inside := make([]float32, regionPsi*n), make([]int32, count)
 			for range rounds {
