@@ -7348,6 +7348,7 @@ TEXT ·HakePanel2x16AVX2(SB), NOSPLIT, $72-16
 	//
 	// Registers:
 	//   Y0         sign mask: all bits but the sign
+	//   R8         words of a strip, to prefetch the next strip into L1
 	//   Y1–Y4      sum 0 of score[i][j] of query i < 2, 2 registers per query
 	//   Y5–Y8      sum 1 of score[i][j] of query i < 2, 2 registers per query
 	//   AX         address of ψ
@@ -7416,6 +7417,8 @@ not_begin:
 	MOVQ     24(SI), SI
 	MOVQ     args+0(FP), DI
 	MOVQ     128(DI), DI
+	MOVQ     args+0(FP), R8
+	MOVQ     8(R8), R8
 	VXORPS   Y1, Y1, Y1
 	VXORPS   Y2, Y2, Y2
 	VXORPS   Y3, Y3, Y3
@@ -7592,6 +7595,8 @@ round:
 	VFMADD231PS  Y12, Y12, Y8
 	PREFETCHT1   (DX)
 	ADDQ         DI, DX
+	PREFETCHT0   (AX)(R8*4)
+	PREFETCHT0   64(AX)(R8*4)
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000300, BX
 	SUBQ         $0x04, SI
@@ -8962,6 +8967,7 @@ TEXT ·BoxEPanel1x16AVX2(SB), NOSPLIT, $72-16
 	//
 	// Registers:
 	//   Y0         sign mask: all bits but the sign
+	//   R8         words of a strip, to prefetch the next strip into L1
 	//   Y1–Y2      sum 0 of score[i][j] of query i < 1, 2 registers per query
 	//   Y3–Y4      sum 1 of score[i][j] of query i < 1, 2 registers per query
 	//   AX         address of ψ
@@ -9030,6 +9036,8 @@ not_begin:
 	MOVQ     24(SI), SI
 	MOVQ     args+0(FP), DI
 	MOVQ     128(DI), DI
+	MOVQ     args+0(FP), R8
+	MOVQ     8(R8), R8
 	VXORPS   Y1, Y1, Y1
 	VXORPS   Y2, Y2, Y2
 	VXORPS   Y3, Y3, Y3
@@ -9258,6 +9266,9 @@ round:
 	VFMADD231PS  Y6, Y6, Y4
 	PREFETCHT1   (DX)
 	ADDQ         DI, DX
+	PREFETCHT0   (AX)(R8*4)
+	PREFETCHT0   64(AX)(R8*4)
+	PREFETCHT0   128(AX)(R8*4)
 	ADDQ         $0x000000a0, AX
 	ADDQ         $0x00000200, BX
 	SUBQ         $0x04, SI
@@ -10504,6 +10515,7 @@ TEXT ·ExpressivePanel2x16AVX2(SB), NOSPLIT, $72-16
 	//
 	// Registers:
 	//   Y0         sign mask: all bits but the sign
+	//   R8         words of a strip, to prefetch the next strip into L1
 	//   Y1–Y4      sum 0 of score[i][j] of query i < 2, 2 registers per query
 	//   Y5–Y8      sum 1 of score[i][j] of query i < 2, 2 registers per query
 	//   AX         address of ψ
@@ -10572,6 +10584,8 @@ not_begin:
 	MOVQ     24(SI), SI
 	MOVQ     args+0(FP), DI
 	MOVQ     128(DI), DI
+	MOVQ     args+0(FP), R8
+	MOVQ     8(R8), R8
 	VXORPS   Y1, Y1, Y1
 	VXORPS   Y2, Y2, Y2
 	VXORPS   Y3, Y3, Y3
@@ -10836,6 +10850,12 @@ round:
 	VFNMADD231PS Y12, Y12, Y4
 	PREFETCHT1   (DX)
 	ADDQ         DI, DX
+	PREFETCHT0   (AX)(R8*4)
+	PREFETCHT0   64(AX)(R8*4)
+	PREFETCHT0   128(AX)(R8*4)
+	PREFETCHT0   192(AX)(R8*4)
+	PREFETCHT0   256(AX)(R8*4)
+	PREFETCHT0   320(AX)(R8*4)
 	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000100, BX
 	SUBQ         $0x04, SI

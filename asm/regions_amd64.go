@@ -61,6 +61,33 @@ func BoxPsiGradientAVX512(dq *float32, q *float32, n int, table *float32, stride
 //go:noescape
 func BoxPhiGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)
 
+// BoxScoresPeakAVX512 runs n rounds of the arithmetic of 2 terms of the BoxScores kernel, each for
+// 16 columns. It works on registers alone, which initially hold x[0..63]. The values of x affect
+// the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func BoxScoresPeakAVX512(n int, x *float32)
+
+// BoxPsiGradientPeakAVX512 runs n rounds of the arithmetic of 2 terms of the BoxPsiGradient kernel,
+// each for 16 columns. It works on registers alone, which initially hold x[0..63]. The values of x
+// affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func BoxPsiGradientPeakAVX512(n int, x *float32)
+
+// BoxPhiGradientPeakAVX512 runs n rounds of the arithmetic of 2 terms of the BoxPhiGradient kernel,
+// each for 16 columns. It works on registers alone, which initially hold x[0..63]. The values of x
+// affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func BoxPhiGradientPeakAVX512(n int, x *float32)
+
 // BoxScoresAVX2 scores a prepared part q of a query against listed rows of a table:
 //
 //	sums[j] = Σ_u d²,  d = max(x·i, x·v − k),  x = |y|,  y = c − r,  r = 1/(a·b + ½),  j < count
@@ -117,6 +144,33 @@ func BoxPsiGradientAVX2(dq *float32, q *float32, n int, table *float32, stride i
 //
 //go:noescape
 func BoxPhiGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)
+
+// BoxScoresPeakAVX2 runs n rounds of the arithmetic of 2 terms of the BoxScores kernel, each for 8
+// columns. It works on registers alone, which initially hold x[0..31]. The values of x affect the
+// speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func BoxScoresPeakAVX2(n int, x *float32)
+
+// BoxPsiGradientPeakAVX2 runs n rounds of the arithmetic of 2 terms of the BoxPsiGradient kernel,
+// each for 8 columns. It works on registers alone, which initially hold x[0..31]. The values of x
+// affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func BoxPsiGradientPeakAVX2(n int, x *float32)
+
+// BoxPhiGradientPeakAVX2 runs n rounds of the arithmetic of 2 terms of the BoxPhiGradient kernel,
+// each for 8 columns. It works on registers alone, which initially hold x[0..31]. The values of x
+// affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func BoxPhiGradientPeakAVX2(n int, x *float32)
 
 // ParallelogramScoresAVX512 scores a prepared part q of a query against listed rows of a table:
 //
@@ -178,6 +232,33 @@ func ParallelogramPsiGradientAVX512(dq *float32, q *float32, n int, table *float
 //go:noescape
 func ParallelogramPhiGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)
 
+// ParallelogramScoresPeakAVX512 runs n rounds of the arithmetic of 2 terms of the
+// ParallelogramScores kernel, each for 16 columns. It works on registers alone, which initially
+// hold x[0..63]. The values of x affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ParallelogramScoresPeakAVX512(n int, x *float32)
+
+// ParallelogramPsiGradientPeakAVX512 runs n rounds of the arithmetic of 2 terms of the
+// ParallelogramPsiGradient kernel, each for 16 columns. It works on registers alone, which
+// initially hold x[0..63]. The values of x affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ParallelogramPsiGradientPeakAVX512(n int, x *float32)
+
+// ParallelogramPhiGradientPeakAVX512 runs n rounds of the arithmetic of 2 terms of the
+// ParallelogramPhiGradient kernel, each for 16 columns. It works on registers alone, which
+// initially hold x[0..63]. The values of x affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ParallelogramPhiGradientPeakAVX512(n int, x *float32)
+
 // ParallelogramScoresAVX2 scores a prepared part q of a query against listed rows of a table:
 //
 //	sums[j] = Σ_u d²,  d = x·v − k,  x = |y|,  y = a − s·b,  j < count
@@ -237,3 +318,30 @@ func ParallelogramPsiGradientAVX2(dq *float32, q *float32, n int, table *float32
 //
 //go:noescape
 func ParallelogramPhiGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)
+
+// ParallelogramScoresPeakAVX2 runs n rounds of the arithmetic of 2 terms of the ParallelogramScores
+// kernel, each for 8 columns. It works on registers alone, which initially hold x[0..31]. The
+// values of x affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ParallelogramScoresPeakAVX2(n int, x *float32)
+
+// ParallelogramPsiGradientPeakAVX2 runs n rounds of the arithmetic of 2 terms of the
+// ParallelogramPsiGradient kernel, each for 8 columns. It works on registers alone, which initially
+// hold x[0..31]. The values of x affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ParallelogramPsiGradientPeakAVX2(n int, x *float32)
+
+// ParallelogramPhiGradientPeakAVX2 runs n rounds of the arithmetic of 2 terms of the
+// ParallelogramPhiGradient kernel, each for 8 columns. It works on registers alone, which initially
+// hold x[0..31]. The values of x affect the speed, as in DotPeak.
+//
+// Requires n > 0.
+//
+//go:noescape
+func ParallelogramPhiGradientPeakAVX2(n int, x *float32)

@@ -339,6 +339,218 @@ query:
 	VZEROUPPER
 	RET
 
+// func BoxScoresPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·BoxScoresPeakAVX512(SB), NOSPLIT, $0-16
+	// BoxScoresPeakAVX512 runs n rounds of the arithmetic of 2 terms of the BoxScores kernel, each for
+	// 16 columns. It works on registers alone, which initially hold x[0..63]. The values of x affect
+	// the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z3, Z6–Z7  operands
+	//   Z4–Z5      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constant7fffffff<>+0(SB), Z0
+	VMOVUPS constant3f000000<>+0(SB), Z1
+	VMOVUPS constant3f800000<>+0(SB), Z2
+	VMOVUPS constant40000000<>+0(SB), Z3
+	VMOVUPS constant80000000<>+0(SB), Z3
+	VMOVUPS (CX), Z3
+	VMOVUPS 64(CX), Z6
+	VMOVUPS 128(CX), Z6
+	VMOVUPS 192(CX), Z7
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+
+round:
+	VMULPS Z6, Z3, Z8
+	VADDPS Z1, Z8, Z8
+	VDIVPS Z8, Z2, Z8
+	VSUBPS Z8, Z7, Z8
+	VPANDD Z0, Z8, Z8
+	VMULPS Z7, Z8, Z9
+	VSUBPS Z6, Z9, Z9
+	VMULPS Z6, Z8, Z8
+	VMAXPS Z9, Z8, Z9
+	VMULPS Z9, Z9, Z9
+	VADDPS Z9, Z4, Z4
+	VMULPS Z6, Z3, Z8
+	VADDPS Z1, Z8, Z8
+	VDIVPS Z8, Z2, Z8
+	VSUBPS Z8, Z7, Z8
+	VPANDD Z0, Z8, Z8
+	VMULPS Z7, Z8, Z9
+	VSUBPS Z6, Z9, Z9
+	VMULPS Z6, Z8, Z8
+	VMAXPS Z9, Z8, Z9
+	VMULPS Z9, Z9, Z9
+	VADDPS Z9, Z5, Z5
+	SUBQ   $0x00000001, AX
+	JNE    round
+	VZEROUPPER
+	RET
+
+// func BoxPsiGradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·BoxPsiGradientPeakAVX512(SB), NOSPLIT, $0-16
+	// BoxPsiGradientPeakAVX512 runs n rounds of the arithmetic of 2 terms of the BoxPsiGradient kernel,
+	// each for 16 columns. It works on registers alone, which initially hold x[0..63]. The values of x
+	// affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z5–Z8      operands
+	//   Z9–Z14     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constant7fffffff<>+0(SB), Z0
+	VMOVUPS constant3f000000<>+0(SB), Z1
+	VMOVUPS constant3f800000<>+0(SB), Z2
+	VMOVUPS constant40000000<>+0(SB), Z3
+	VMOVUPS constant80000000<>+0(SB), Z4
+	VMOVUPS (CX), Z5
+	VMOVUPS 64(CX), Z6
+	VMOVUPS 128(CX), Z7
+	VMOVUPS 192(CX), Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+
+round:
+	VMULPS     Z7, Z5, Z15
+	VADDPS     Z1, Z15, Z15
+	VDIVPS     Z15, Z2, Z16
+	VSUBPS     Z16, Z8, Z15
+	VPANDD     Z0, Z15, Z17
+	VMULPS     Z7, Z17, Z20
+	VMULPS     Z8, Z17, Z18
+	VSUBPS     Z7, Z18, Z18
+	VCMPPS     $0x1e, Z18, Z20, K1
+	VMAXPS     Z18, Z20, Z18
+	VBLENDMPS  Z7, Z8, K1, Z19
+	VMULPS     Z6, Z18, Z18
+	VMULPS     Z19, Z18, Z19
+	VPTERNLOGD $0x78, Z4, Z15, Z19
+	VSUBPS     Z16, Z3, Z15
+	VMULPS     Z15, Z16, Z16
+	VMULPS     Z19, Z16, Z16
+	VADDPS     Z16, Z9, Z9
+	VSUBPS     Z19, Z10, Z10
+	VMULPS     Z8, Z17, Z15
+	VSUBPS     Z7, Z17, Z17
+	VBLENDMPS  Z15, Z17, K1, Z17
+	VMULPS     Z17, Z18, Z18
+	VADDPS     Z18, Z11, Z11
+	VMULPS     Z7, Z5, Z15
+	VADDPS     Z1, Z15, Z15
+	VDIVPS     Z15, Z2, Z16
+	VSUBPS     Z16, Z8, Z15
+	VPANDD     Z0, Z15, Z17
+	VMULPS     Z7, Z17, Z20
+	VMULPS     Z8, Z17, Z18
+	VSUBPS     Z7, Z18, Z18
+	VCMPPS     $0x1e, Z18, Z20, K1
+	VMAXPS     Z18, Z20, Z18
+	VBLENDMPS  Z7, Z8, K1, Z21
+	VMULPS     Z6, Z18, Z18
+	VMULPS     Z21, Z18, Z21
+	VPTERNLOGD $0x78, Z4, Z15, Z21
+	VSUBPS     Z16, Z3, Z15
+	VMULPS     Z15, Z16, Z16
+	VMULPS     Z21, Z16, Z16
+	VADDPS     Z16, Z12, Z12
+	VSUBPS     Z21, Z13, Z13
+	VMULPS     Z8, Z17, Z15
+	VSUBPS     Z7, Z17, Z17
+	VBLENDMPS  Z15, Z17, K1, Z17
+	VMULPS     Z17, Z18, Z18
+	VADDPS     Z18, Z14, Z14
+	SUBQ       $0x00000001, AX
+	JNE        round
+	VZEROUPPER
+	RET
+
+// func BoxPhiGradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·BoxPhiGradientPeakAVX512(SB), NOSPLIT, $0-16
+	// BoxPhiGradientPeakAVX512 runs n rounds of the arithmetic of 2 terms of the BoxPhiGradient kernel,
+	// each for 16 columns. It works on registers alone, which initially hold x[0..63]. The values of x
+	// affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z5–Z8      operands
+	//   Z9–Z10     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constant7fffffff<>+0(SB), Z0
+	VMOVUPS constant3f000000<>+0(SB), Z1
+	VMOVUPS constant3f800000<>+0(SB), Z2
+	VMOVUPS constant40000000<>+0(SB), Z3
+	VMOVUPS constant80000000<>+0(SB), Z4
+	VMOVUPS (CX), Z5
+	VMOVUPS 64(CX), Z6
+	VMOVUPS 128(CX), Z7
+	VMOVUPS 192(CX), Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+
+round:
+	VMULPS     Z7, Z5, Z11
+	VADDPS     Z1, Z11, Z11
+	VDIVPS     Z11, Z2, Z12
+	VSUBPS     Z12, Z8, Z11
+	VPANDD     Z0, Z11, Z13
+	VMULPS     Z7, Z13, Z15
+	VMULPS     Z8, Z13, Z13
+	VSUBPS     Z7, Z13, Z13
+	VCMPPS     $0x1e, Z13, Z15, K1
+	VMAXPS     Z13, Z15, Z13
+	VBLENDMPS  Z7, Z8, K1, Z14
+	VMULPS     Z6, Z13, Z13
+	VMULPS     Z14, Z13, Z14
+	VPTERNLOGD $0x78, Z4, Z11, Z14
+	VSUBPS     Z12, Z3, Z11
+	VMULPS     Z11, Z12, Z12
+	VMULPS     Z14, Z12, Z12
+	VADDPS     Z12, Z9, Z9
+	VMULPS     Z7, Z5, Z11
+	VADDPS     Z1, Z11, Z11
+	VDIVPS     Z11, Z2, Z12
+	VSUBPS     Z12, Z8, Z11
+	VPANDD     Z0, Z11, Z13
+	VMULPS     Z7, Z13, Z15
+	VMULPS     Z8, Z13, Z13
+	VSUBPS     Z7, Z13, Z13
+	VCMPPS     $0x1e, Z13, Z15, K1
+	VMAXPS     Z13, Z15, Z13
+	VBLENDMPS  Z7, Z8, K1, Z16
+	VMULPS     Z6, Z13, Z13
+	VMULPS     Z16, Z13, Z16
+	VPTERNLOGD $0x78, Z4, Z11, Z16
+	VSUBPS     Z12, Z3, Z11
+	VMULPS     Z11, Z12, Z12
+	VMULPS     Z16, Z12, Z12
+	VADDPS     Z12, Z10, Z10
+	SUBQ       $0x00000001, AX
+	JNE        round
+	VZEROUPPER
+	RET
+
 // func BoxScoresAVX2(q *float32, n int, table *float32, stride int, ids *int32, count int, sums *float32, most *float32)
 // Requires: AVX
 TEXT ·BoxScoresAVX2(SB), NOSPLIT, $0-64
@@ -471,6 +683,7 @@ TEXT ·BoxPsiGradientAVX2(SB), NOSPLIT, $0-72
 	//   R9         ids
 	//   R10        weights
 	//   R11        count
+	//   Y9         weight of a pair in all lanes
 	MOVQ dq+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -570,6 +783,7 @@ TEXT ·BoxPhiGradientAVX2(SB), NOSPLIT, $0-64
 	//   Y1         sums
 	//   R10        weights
 	//   R11        count
+	//   Y6         weight of a pair in all lanes
 	MOVQ dx+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -623,6 +837,217 @@ query:
 	ADDQ         $0x20, BX
 	SUBQ         $0x08, DX
 	JNE          value
+	VZEROUPPER
+	RET
+
+// func BoxScoresPeakAVX2(n int, x *float32)
+// Requires: AVX
+TEXT ·BoxScoresPeakAVX2(SB), NOSPLIT, $0-16
+	// BoxScoresPeakAVX2 runs n rounds of the arithmetic of 2 terms of the BoxScores kernel, each for 8
+	// columns. It works on registers alone, which initially hold x[0..31]. The values of x affect the
+	// speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y2      operands
+	//   Y3–Y4      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y1
+	VMOVUPS 96(CX), Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+
+round:
+	VMULPS  Y1, Y0, Y5
+	VADDPS  constant3f000000<>+0(SB), Y5, Y5
+	VMOVUPS constant3f800000<>+0(SB), Y6
+	VDIVPS  Y5, Y6, Y5
+	VSUBPS  Y5, Y2, Y5
+	VANDPS  constant7fffffff<>+0(SB), Y5, Y5
+	VMULPS  Y2, Y5, Y6
+	VSUBPS  Y1, Y6, Y6
+	VMULPS  Y1, Y5, Y5
+	VMAXPS  Y6, Y5, Y6
+	VMULPS  Y6, Y6, Y6
+	VADDPS  Y6, Y3, Y3
+	VMULPS  Y1, Y0, Y5
+	VADDPS  constant3f000000<>+0(SB), Y5, Y5
+	VMOVUPS constant3f800000<>+0(SB), Y6
+	VDIVPS  Y5, Y6, Y5
+	VSUBPS  Y5, Y2, Y5
+	VANDPS  constant7fffffff<>+0(SB), Y5, Y5
+	VMULPS  Y2, Y5, Y6
+	VSUBPS  Y1, Y6, Y6
+	VMULPS  Y1, Y5, Y5
+	VMAXPS  Y6, Y5, Y6
+	VMULPS  Y6, Y6, Y6
+	VADDPS  Y6, Y4, Y4
+	SUBQ    $0x00000001, AX
+	JNE     round
+	VZEROUPPER
+	RET
+
+// func BoxPsiGradientPeakAVX2(n int, x *float32)
+// Requires: AVX
+TEXT ·BoxPsiGradientPeakAVX2(SB), NOSPLIT, $0-16
+	// BoxPsiGradientPeakAVX2 runs n rounds of the arithmetic of 2 terms of the BoxPsiGradient kernel,
+	// each for 8 columns. It works on registers alone, which initially hold x[0..31]. The values of x
+	// affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y3      operands
+	//   Y4–Y9      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y2
+	VMOVUPS 96(CX), Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+
+round:
+	VMULPS    Y2, Y0, Y10
+	VADDPS    constant3f000000<>+0(SB), Y10, Y10
+	VMOVUPS   constant3f800000<>+0(SB), Y11
+	VDIVPS    Y10, Y11, Y11
+	VSUBPS    Y11, Y3, Y10
+	VANDPS    constant7fffffff<>+0(SB), Y10, Y12
+	VMULPS    Y2, Y12, Y14
+	VMULPS    Y3, Y12, Y13
+	VSUBPS    Y2, Y13, Y13
+	VCMPPS    $0x1e, Y13, Y14, Y15
+	VMAXPS    Y13, Y14, Y13
+	VBLENDVPS Y15, Y2, Y3, Y14
+	VMULPS    Y1, Y13, Y13
+	VMULPS    Y14, Y13, Y14
+	VANDPS    constant80000000<>+0(SB), Y10, Y10
+	VXORPS    Y10, Y14, Y14
+	VMOVUPS   constant40000000<>+0(SB), Y10
+	VSUBPS    Y11, Y10, Y10
+	VMULPS    Y10, Y11, Y11
+	VMULPS    Y14, Y11, Y11
+	VADDPS    Y11, Y4, Y4
+	VSUBPS    Y14, Y5, Y5
+	VMULPS    Y3, Y12, Y10
+	VSUBPS    Y2, Y12, Y12
+	VBLENDVPS Y15, Y10, Y12, Y12
+	VMULPS    Y12, Y13, Y13
+	VADDPS    Y13, Y6, Y6
+	VMULPS    Y2, Y0, Y10
+	VADDPS    constant3f000000<>+0(SB), Y10, Y10
+	VMOVUPS   constant3f800000<>+0(SB), Y11
+	VDIVPS    Y10, Y11, Y11
+	VSUBPS    Y11, Y3, Y10
+	VANDPS    constant7fffffff<>+0(SB), Y10, Y12
+	VMULPS    Y2, Y12, Y14
+	VMULPS    Y3, Y12, Y13
+	VSUBPS    Y2, Y13, Y13
+	VCMPPS    $0x1e, Y13, Y14, Y15
+	VMAXPS    Y13, Y14, Y13
+	VBLENDVPS Y15, Y2, Y3, Y14
+	VMULPS    Y1, Y13, Y13
+	VMULPS    Y14, Y13, Y14
+	VANDPS    constant80000000<>+0(SB), Y10, Y10
+	VXORPS    Y10, Y14, Y14
+	VMOVUPS   constant40000000<>+0(SB), Y10
+	VSUBPS    Y11, Y10, Y10
+	VMULPS    Y10, Y11, Y11
+	VMULPS    Y14, Y11, Y11
+	VADDPS    Y11, Y7, Y7
+	VSUBPS    Y14, Y8, Y8
+	VMULPS    Y3, Y12, Y10
+	VSUBPS    Y2, Y12, Y12
+	VBLENDVPS Y15, Y10, Y12, Y12
+	VMULPS    Y12, Y13, Y13
+	VADDPS    Y13, Y9, Y9
+	SUBQ      $0x00000001, AX
+	JNE       round
+	VZEROUPPER
+	RET
+
+// func BoxPhiGradientPeakAVX2(n int, x *float32)
+// Requires: AVX
+TEXT ·BoxPhiGradientPeakAVX2(SB), NOSPLIT, $0-16
+	// BoxPhiGradientPeakAVX2 runs n rounds of the arithmetic of 2 terms of the BoxPhiGradient kernel,
+	// each for 8 columns. It works on registers alone, which initially hold x[0..31]. The values of x
+	// affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y3      operands
+	//   Y4–Y5      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y2
+	VMOVUPS 96(CX), Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+
+round:
+	VMULPS    Y2, Y0, Y6
+	VADDPS    constant3f000000<>+0(SB), Y6, Y6
+	VMOVUPS   constant3f800000<>+0(SB), Y7
+	VDIVPS    Y6, Y7, Y7
+	VSUBPS    Y7, Y3, Y6
+	VANDPS    constant7fffffff<>+0(SB), Y6, Y8
+	VMULPS    Y2, Y8, Y9
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y2, Y8, Y8
+	VCMPPS    $0x1e, Y8, Y9, Y10
+	VMAXPS    Y8, Y9, Y8
+	VBLENDVPS Y10, Y2, Y3, Y9
+	VMULPS    Y1, Y8, Y8
+	VMULPS    Y9, Y8, Y9
+	VANDPS    constant80000000<>+0(SB), Y6, Y6
+	VXORPS    Y6, Y9, Y9
+	VMOVUPS   constant40000000<>+0(SB), Y6
+	VSUBPS    Y7, Y6, Y6
+	VMULPS    Y6, Y7, Y7
+	VMULPS    Y9, Y7, Y7
+	VADDPS    Y7, Y4, Y4
+	VMULPS    Y2, Y0, Y6
+	VADDPS    constant3f000000<>+0(SB), Y6, Y6
+	VMOVUPS   constant3f800000<>+0(SB), Y7
+	VDIVPS    Y6, Y7, Y7
+	VSUBPS    Y7, Y3, Y6
+	VANDPS    constant7fffffff<>+0(SB), Y6, Y8
+	VMULPS    Y2, Y8, Y9
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y2, Y8, Y8
+	VCMPPS    $0x1e, Y8, Y9, Y10
+	VMAXPS    Y8, Y9, Y8
+	VBLENDVPS Y10, Y2, Y3, Y9
+	VMULPS    Y1, Y8, Y8
+	VMULPS    Y9, Y8, Y9
+	VANDPS    constant80000000<>+0(SB), Y6, Y6
+	VXORPS    Y6, Y9, Y9
+	VMOVUPS   constant40000000<>+0(SB), Y6
+	VSUBPS    Y7, Y6, Y6
+	VMULPS    Y6, Y7, Y7
+	VMULPS    Y9, Y7, Y7
+	VADDPS    Y7, Y5, Y5
+	SUBQ      $0x00000001, AX
+	JNE       round
 	VZEROUPPER
 	RET
 
@@ -935,6 +1360,198 @@ query:
 	VZEROUPPER
 	RET
 
+// func ParallelogramScoresPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·ParallelogramScoresPeakAVX512(SB), NOSPLIT, $0-16
+	// ParallelogramScoresPeakAVX512 runs n rounds of the arithmetic of 2 terms of the
+	// ParallelogramScores kernel, each for 16 columns. It works on registers alone, which initially
+	// hold x[0..63]. The values of x affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z1, Z6–Z7  operands
+	//   Z2–Z5      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constant7fffffff<>+0(SB), Z0
+	VMOVUPS constant3f000000<>+0(SB), Z1
+	VMOVUPS constant3f800000<>+0(SB), Z1
+	VMOVUPS constant40000000<>+0(SB), Z1
+	VMOVUPS constant80000000<>+0(SB), Z1
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(CX), Z6
+	VMOVUPS 128(CX), Z6
+	VMOVUPS 192(CX), Z7
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+
+round:
+	VMULPS Z6, Z1, Z8
+	VSUBPS Z8, Z7, Z8
+	VPANDD Z0, Z8, Z8
+	VMULPS Z7, Z8, Z9
+	VSUBPS Z6, Z9, Z9
+	VSUBPS Z7, Z8, Z8
+	VMAXPS Z3, Z8, Z3
+	VMULPS Z9, Z9, Z9
+	VADDPS Z9, Z2, Z2
+	VMULPS Z6, Z1, Z8
+	VSUBPS Z8, Z7, Z8
+	VPANDD Z0, Z8, Z8
+	VMULPS Z7, Z8, Z9
+	VSUBPS Z6, Z9, Z9
+	VSUBPS Z7, Z8, Z8
+	VMAXPS Z5, Z8, Z5
+	VMULPS Z9, Z9, Z9
+	VADDPS Z9, Z4, Z4
+	SUBQ   $0x00000001, AX
+	JNE    round
+	VZEROUPPER
+	RET
+
+// func ParallelogramPsiGradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·ParallelogramPsiGradientPeakAVX512(SB), NOSPLIT, $0-16
+	// ParallelogramPsiGradientPeakAVX512 runs n rounds of the arithmetic of 2 terms of the
+	// ParallelogramPsiGradient kernel, each for 16 columns. It works on registers alone, which
+	// initially hold x[0..63]. The values of x affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z10–Z13    operands
+	//   Z2–Z7      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constant7fffffff<>+0(SB), Z0
+	VMOVUPS constant3f000000<>+0(SB), Z1
+	VMOVUPS constant3f800000<>+0(SB), Z1
+	VMOVUPS constant40000000<>+0(SB), Z1
+	VMOVUPS constant80000000<>+0(SB), Z1
+	KXORW   K1, K1, K1
+	VMOVUPS (CX), Z10
+	VMOVUPS 64(CX), Z11
+	VMOVUPS 128(CX), Z12
+	VMOVUPS 192(CX), Z13
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+
+round:
+	VMULPS     Z12, Z10, Z14
+	VSUBPS     Z14, Z13, Z14
+	VPANDD     Z0, Z14, Z15
+	VBLENDMPS  Z12, Z13, K1, Z8
+	VMULPS     Z8, Z15, Z16
+	KNOTW      K1, K2
+	VMOVUPS.Z  Z12, K2, Z17
+	VSUBPS     Z17, Z16, Z16
+	VMULPS     Z11, Z16, Z16
+	VMULPS     Z8, Z16, Z8
+	VPTERNLOGD $0x78, Z1, Z14, Z8
+	VADDPS     Z8, Z2, Z2
+	VMULPS     Z10, Z8, Z8
+	VSUBPS     Z8, Z3, Z3
+	VMULPS     Z13, Z15, Z14
+	VSUBPS     Z12, Z15, Z15
+	VBLENDMPS  Z14, Z15, K1, Z15
+	VMULPS     Z15, Z16, Z16
+	VADDPS     Z16, Z4, Z4
+	VMULPS     Z12, Z10, Z14
+	VSUBPS     Z14, Z13, Z14
+	VPANDD     Z0, Z14, Z15
+	VBLENDMPS  Z12, Z13, K1, Z9
+	VMULPS     Z9, Z15, Z16
+	KNOTW      K1, K2
+	VMOVUPS.Z  Z12, K2, Z17
+	VSUBPS     Z17, Z16, Z16
+	VMULPS     Z11, Z16, Z16
+	VMULPS     Z9, Z16, Z9
+	VPTERNLOGD $0x78, Z1, Z14, Z9
+	VADDPS     Z9, Z5, Z5
+	VMULPS     Z10, Z9, Z9
+	VSUBPS     Z9, Z6, Z6
+	VMULPS     Z13, Z15, Z14
+	VSUBPS     Z12, Z15, Z15
+	VBLENDMPS  Z14, Z15, K1, Z15
+	VMULPS     Z15, Z16, Z16
+	VADDPS     Z16, Z7, Z7
+	SUBQ       $0x00000001, AX
+	JNE        round
+	VZEROUPPER
+	RET
+
+// func ParallelogramPhiGradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·ParallelogramPhiGradientPeakAVX512(SB), NOSPLIT, $0-16
+	// ParallelogramPhiGradientPeakAVX512 runs n rounds of the arithmetic of 2 terms of the
+	// ParallelogramPhiGradient kernel, each for 16 columns. It works on registers alone, which
+	// initially hold x[0..63]. The values of x affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z6–Z9      operands
+	//   Z2–Z3      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constant7fffffff<>+0(SB), Z0
+	VMOVUPS constant3f000000<>+0(SB), Z1
+	VMOVUPS constant3f800000<>+0(SB), Z1
+	VMOVUPS constant40000000<>+0(SB), Z1
+	VMOVUPS constant80000000<>+0(SB), Z1
+	KXORW   K1, K1, K1
+	VMOVUPS (CX), Z6
+	VMOVUPS 64(CX), Z7
+	VMOVUPS 128(CX), Z8
+	VMOVUPS 192(CX), Z9
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+
+round:
+	VMULPS     Z8, Z6, Z10
+	VSUBPS     Z10, Z9, Z10
+	VPANDD     Z0, Z10, Z11
+	VBLENDMPS  Z8, Z9, K1, Z4
+	VMULPS     Z4, Z11, Z11
+	KNOTW      K1, K2
+	VMOVUPS.Z  Z8, K2, Z12
+	VSUBPS     Z12, Z11, Z11
+	VMULPS     Z7, Z11, Z11
+	VMULPS     Z4, Z11, Z4
+	VPTERNLOGD $0x78, Z1, Z10, Z4
+	VMULPS     Z8, Z4, Z4
+	VSUBPS     Z4, Z2, Z2
+	VMULPS     Z8, Z6, Z10
+	VSUBPS     Z10, Z9, Z10
+	VPANDD     Z0, Z10, Z11
+	VBLENDMPS  Z8, Z9, K1, Z5
+	VMULPS     Z5, Z11, Z11
+	KNOTW      K1, K2
+	VMOVUPS.Z  Z8, K2, Z12
+	VSUBPS     Z12, Z11, Z11
+	VMULPS     Z7, Z11, Z11
+	VMULPS     Z5, Z11, Z5
+	VPTERNLOGD $0x78, Z1, Z10, Z5
+	VMULPS     Z8, Z5, Z5
+	VSUBPS     Z5, Z3, Z3
+	SUBQ       $0x00000001, AX
+	JNE        round
+	VZEROUPPER
+	RET
+
 // func ParallelogramScoresAVX2(q *float32, n int, table *float32, stride int, ids *int32, count int, sums *float32, most *float32)
 // Requires: AVX
 TEXT ·ParallelogramScoresAVX2(SB), NOSPLIT, $0-64
@@ -1078,6 +1695,7 @@ TEXT ·ParallelogramPsiGradientAVX2(SB), NOSPLIT, $0-72
 	//   R10        weights
 	//   R11        count
 	//   R12        inside
+	//   Y9         weight of a pair in all lanes
 	MOVQ dq+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -1173,6 +1791,7 @@ TEXT ·ParallelogramPhiGradientAVX2(SB), NOSPLIT, $0-64
 	//   R10        weights
 	//   R11        count
 	//   R12        inside
+	//   Y3         weight of a pair in all lanes
 	MOVQ dx+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -1221,5 +1840,182 @@ query:
 	ADDQ         $0x20, BX
 	SUBQ         $0x08, DX
 	JNE          value
+	VZEROUPPER
+	RET
+
+// func ParallelogramScoresPeakAVX2(n int, x *float32)
+// Requires: AVX
+TEXT ·ParallelogramScoresPeakAVX2(SB), NOSPLIT, $0-16
+	// ParallelogramScoresPeakAVX2 runs n rounds of the arithmetic of 2 terms of the ParallelogramScores
+	// kernel, each for 8 columns. It works on registers alone, which initially hold x[0..31]. The
+	// values of x affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y2      operands
+	//   Y3–Y6      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y1
+	VMOVUPS 96(CX), Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+
+round:
+	VMULPS Y1, Y0, Y7
+	VSUBPS Y7, Y2, Y7
+	VANDPS constant7fffffff<>+0(SB), Y7, Y7
+	VMULPS Y2, Y7, Y8
+	VSUBPS Y1, Y8, Y8
+	VSUBPS Y2, Y7, Y7
+	VMAXPS Y4, Y7, Y4
+	VMULPS Y8, Y8, Y8
+	VADDPS Y8, Y3, Y3
+	VMULPS Y1, Y0, Y7
+	VSUBPS Y7, Y2, Y7
+	VANDPS constant7fffffff<>+0(SB), Y7, Y7
+	VMULPS Y2, Y7, Y8
+	VSUBPS Y1, Y8, Y8
+	VSUBPS Y2, Y7, Y7
+	VMAXPS Y6, Y7, Y6
+	VMULPS Y8, Y8, Y8
+	VADDPS Y8, Y5, Y5
+	SUBQ   $0x00000001, AX
+	JNE    round
+	VZEROUPPER
+	RET
+
+// func ParallelogramPsiGradientPeakAVX2(n int, x *float32)
+// Requires: AVX
+TEXT ·ParallelogramPsiGradientPeakAVX2(SB), NOSPLIT, $0-16
+	// ParallelogramPsiGradientPeakAVX2 runs n rounds of the arithmetic of 2 terms of the
+	// ParallelogramPsiGradient kernel, each for 8 columns. It works on registers alone, which initially
+	// hold x[0..31]. The values of x affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y1–Y4      operands
+	//   Y5–Y10     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VMOVUPS 64(CX), Y3
+	VMOVUPS 96(CX), Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+
+round:
+	VMULPS    Y3, Y1, Y11
+	VSUBPS    Y11, Y4, Y11
+	VANDPS    constant7fffffff<>+0(SB), Y11, Y12
+	VBLENDVPS Y0, Y3, Y4, Y14
+	VMULPS    Y14, Y12, Y13
+	VANDNPS   Y3, Y0, Y15
+	VSUBPS    Y15, Y13, Y13
+	VMULPS    Y2, Y13, Y13
+	VMULPS    Y14, Y13, Y14
+	VANDPS    constant80000000<>+0(SB), Y11, Y11
+	VXORPS    Y11, Y14, Y14
+	VADDPS    Y14, Y5, Y5
+	VMULPS    Y1, Y14, Y14
+	VSUBPS    Y14, Y6, Y6
+	VMULPS    Y4, Y12, Y11
+	VSUBPS    Y3, Y12, Y12
+	VBLENDVPS Y0, Y11, Y12, Y12
+	VMULPS    Y12, Y13, Y13
+	VADDPS    Y13, Y7, Y7
+	VMULPS    Y3, Y1, Y11
+	VSUBPS    Y11, Y4, Y11
+	VANDPS    constant7fffffff<>+0(SB), Y11, Y12
+	VBLENDVPS Y0, Y3, Y4, Y14
+	VMULPS    Y14, Y12, Y13
+	VANDNPS   Y3, Y0, Y15
+	VSUBPS    Y15, Y13, Y13
+	VMULPS    Y2, Y13, Y13
+	VMULPS    Y14, Y13, Y14
+	VANDPS    constant80000000<>+0(SB), Y11, Y11
+	VXORPS    Y11, Y14, Y14
+	VADDPS    Y14, Y8, Y8
+	VMULPS    Y1, Y14, Y14
+	VSUBPS    Y14, Y9, Y9
+	VMULPS    Y4, Y12, Y11
+	VSUBPS    Y3, Y12, Y12
+	VBLENDVPS Y0, Y11, Y12, Y12
+	VMULPS    Y12, Y13, Y13
+	VADDPS    Y13, Y10, Y10
+	SUBQ      $0x00000001, AX
+	JNE       round
+	VZEROUPPER
+	RET
+
+// func ParallelogramPhiGradientPeakAVX2(n int, x *float32)
+// Requires: AVX
+TEXT ·ParallelogramPhiGradientPeakAVX2(SB), NOSPLIT, $0-16
+	// ParallelogramPhiGradientPeakAVX2 runs n rounds of the arithmetic of 2 terms of the
+	// ParallelogramPhiGradient kernel, each for 8 columns. It works on registers alone, which initially
+	// hold x[0..31]. The values of x affect the speed, as in DotPeak.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y1–Y4      operands
+	//   Y5–Y6      sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VMOVUPS 64(CX), Y3
+	VMOVUPS 96(CX), Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+
+round:
+	VMULPS    Y3, Y1, Y7
+	VSUBPS    Y7, Y4, Y7
+	VANDPS    constant7fffffff<>+0(SB), Y7, Y8
+	VBLENDVPS Y0, Y3, Y4, Y9
+	VMULPS    Y9, Y8, Y8
+	VANDNPS   Y3, Y0, Y10
+	VSUBPS    Y10, Y8, Y8
+	VMULPS    Y2, Y8, Y8
+	VMULPS    Y9, Y8, Y9
+	VANDPS    constant80000000<>+0(SB), Y7, Y7
+	VXORPS    Y7, Y9, Y9
+	VMULPS    Y3, Y9, Y9
+	VSUBPS    Y9, Y5, Y5
+	VMULPS    Y3, Y1, Y7
+	VSUBPS    Y7, Y4, Y7
+	VANDPS    constant7fffffff<>+0(SB), Y7, Y8
+	VBLENDVPS Y0, Y3, Y4, Y9
+	VMULPS    Y9, Y8, Y8
+	VANDNPS   Y3, Y0, Y10
+	VSUBPS    Y10, Y8, Y8
+	VMULPS    Y2, Y8, Y8
+	VMULPS    Y9, Y8, Y9
+	VANDPS    constant80000000<>+0(SB), Y7, Y7
+	VXORPS    Y7, Y9, Y9
+	VMULPS    Y3, Y9, Y9
+	VSUBPS    Y9, Y6, Y6
+	SUBQ      $0x00000001, AX
+	JNE       round
 	VZEROUPPER
 	RET

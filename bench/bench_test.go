@@ -28,6 +28,7 @@ func BenchmarkEvaluate(b *testing.B)  { family(b) }
 func BenchmarkPredict(b *testing.B)   { family(b) }
 func BenchmarkProduct(b *testing.B)   { family(b) }
 func BenchmarkDistance(b *testing.B)  { family(b) }
+func BenchmarkRegion(b *testing.B)    { family(b) }
 func BenchmarkSmall(b *testing.B)     { family(b) }
 func BenchmarkRows(b *testing.B)      { family(b) }
 func BenchmarkTrainStep(b *testing.B) { family(b) }

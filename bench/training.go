@@ -153,6 +153,75 @@ func distance(
 	}.measureError(b, x.compute)
 }
 
+// regions measures the scores and the gradients of regions in a training step: for a block of 64
+// queries and 512 features, including the preparation of the queries, and the scores of these queries
+// with 64 feature rows each. k is the number of entries of φ. Padding counts as terms, because the
+// kernels compute it. Gradients have two terms for each term of a score, one for ψ and one for φ.
+func regions(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, kind := range linalg.RegionKinds() {
+			for _, k := range []int{200, 400, 1000, 2000} {
+				for _, of := range []string{"scores", "gradients", "pair-scores"} {
+					list = append(list, Benchmark{
+						Name:  name("Region", "tier", backend.Tier, "region", kind, "of", of, "k", k),
+						Quick: k == 400 && of != "pair-scores" && s.best(backend),
+						run: func(ctx context.Context, b *testing.B) error {
+							return region(ctx, b, backend, kind, of, k)
+						},
+					})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// region measures the scores or the gradients of a block, or the scores of pairs.
+func region(
+	ctx context.Context, b *testing.B, backend *kernel.Backend, kind linalg.RegionKind, of string, k int,
+) error {
+	const queries, features, pairs = 64, 512, 64
+	shape := linalg.Region{Kind: kind, Coordinates: k}
+	if kind == linalg.RegionBoxes {
+		shape.Coordinates = k / 2 // in each of two parts
+	}
+	k = shape.Width()
+	kernels := linalg.New(backend)
+	r := kernels.NewRegions(shape, 1)
+	psi, phi, g := randomMatrix(queries, 3*k), randomMatrix(features, k), randomMatrix(queries, features)
+	s := linalg.NewMatrix(queries, features)
+	dPsi, dPhi := linalg.NewMatrix(queries, 3*k), linalg.NewMatrix(features, k)
+	rows, rng := make([]int32, queries*pairs), rand.New(rand.NewPCG(1, 1))
+	for i := range rows {
+		rows[i] = rng.Int32N(features)
+	}
+	ofScores, ofGradients := ceiling.RegionTerms(kernels, kind)
+	o, compute := operation{}, func() error { return r.Scores(ctx, s, psi, phi) }
+	terms, limit := float64(queries*features*k), ofScores
+	switch of {
+	case "gradients":
+		// Gradients replaces the scores of the parts, so a call without new scores computes with other
+		// weights. Its time hardly depends on them.
+		if err := r.Scores(ctx, s, psi, phi); err != nil {
+			return err
+		}
+		terms, limit = 2*terms, ofGradients
+		compute = func() error { return r.Gradients(ctx, dPsi, dPhi, g, psi, phi) }
+	case "pair-scores":
+		terms = float64(queries * pairs * k)
+		compute = func() error {
+			for i := range queries {
+				kernels.RegionScores(shape, s.Row(i)[:pairs], psi.Row(i), phi, rows[i*pairs:(i+1)*pairs])
+			}
+			return nil
+		}
+	}
+	o.others = map[string]float64{"terms/s": terms}
+	o.limits = []share{{"pct-peak", terms, newLimit(limit)}}
+	return o.measureError(b, compute)
+}
+
 // smallProducts measures products of d × d float32 matrices in L1, the features of entities, and
 // the gradients of those features. GFLOP/s does not count padding and, for features, counts half of
 // each product, because the result is symmetric.

@@ -10,8 +10,9 @@ import (
 )
 
 // This file generates BoxScores, ParallelogramScores and their gradients, for AVX512 and AVX2: the
-// float32 kernels of regions for training. kernel/linalg/generic_regions.go has the same operations
-// and constants, and kernel/linalg/regions.go explains them. Every operation is rounded separately.
+// float32 kernels of regions for training, and the ceilings of both.
+// kernel/linalg/generic_regions.go has the same operations and constants, and
+// kernel/linalg/regions.go explains them. Every operation is rounded separately.
 
 // Words of a prepared part of a query, in their order in memory.
 const (
@@ -105,6 +106,7 @@ func regionKernels(c *build.Context) {
 			c.regionScores(r, k)
 			c.regionPsi(r, k)
 			c.regionPhi(r, k)
+			c.regionPeaks(r, k)
 		})
 	}
 }
@@ -146,22 +148,11 @@ func (c vectors) regionScores(r region, k constants) {
 		for v, sum := range sums {
 			at := func(word int) operand.Mem { return words.at(word, 4*v*c.lanes) }
 			b := c.load(operand.Mem{Base: row, Disp: 4 * v * c.lanes})
-			_, y := t.point(r, b, func(word int) operand.Op { return at(word) }, func(word int) reg.VecVirtual {
-				return c.load(at(word))
-			})
-			x := t.absolute(y)
-			d := c.vec()
-			c.VMULPS(at(regionV), x, d)
-			c.VSUBPS(at(regionKappa), d, d)
-			if r.box {
-				c.VMULPS(at(regionInverse), x, x)
-				c.VMAXPS(d, x, d)
-			} else {
-				c.VSUBPS(at(regionHalf), x, x)
-				c.VMAXPS(beyond[v], x, beyond[v])
+			to := []reg.VecVirtual{sum}
+			if !r.box {
+				to = append(to, beyond[v])
 			}
-			c.VMULPS(d, d, d)
-			c.VADDPS(d, sum, sum)
+			t.addScore(r, b, func(word int) operand.Op { return at(word) }, to)
 		}
 		c.ADDQ(operand.Imm(4*regionLanes), row)
 		words.advance(operand.Imm(4 * regionLanes))
@@ -182,6 +173,25 @@ func (c vectors) regionScores(r region, k constants) {
 	c.DECQ(count)
 	c.JNE(operand.LabelRef("row"))
 	c.end()
+}
+
+// addScore adds the term of a score to sums[0]. For a parallelogram, sums[1] holds the largest x − h.
+func (t regionTerm) addScore(r region, b reg.VecVirtual, word func(int) operand.Op, sums []reg.VecVirtual) {
+	c := t.c
+	_, y := t.point(r, b, word)
+	x := t.absolute(y)
+	d := c.vec()
+	c.VMULPS(word(regionV), x, d)
+	c.VSUBPS(word(regionKappa), d, d)
+	if r.box {
+		c.VMULPS(word(regionInverse), x, x)
+		c.VMAXPS(d, x, d)
+	} else {
+		c.VSUBPS(word(regionHalf), x, x)
+		c.VMAXPS(sums[1], x, sums[1])
+	}
+	c.VMULPS(d, d, d)
+	c.VADDPS(d, sums[0], sums[0])
 }
 
 // operand returns the address of an argument, for kernels without a free register.
@@ -241,21 +251,19 @@ func (t regionTerm) register(x operand.Op) reg.VecVirtual {
 	return x.(reg.VecVirtual)
 }
 
-// point returns y, and r for a box. word returns a word as an operand, and register in a register.
-func (t regionTerm) point(
-	r region, b reg.VecVirtual, word func(int) operand.Op, register func(int) reg.VecVirtual,
-) (inverse, y reg.VecVirtual) {
+// point returns y, and r for a box. word returns a word as an operand.
+func (t regionTerm) point(r region, b reg.VecVirtual, word func(int) operand.Op) (inverse, y reg.VecVirtual) {
 	c := t.c
 	y = c.vec()
 	c.VMULPS(word(regionFactor), b, y)
 	if !r.box {
-		c.VSUBPS(y, register(regionOffset), y)
+		c.VSUBPS(y, t.register(word(regionOffset)), y)
 		return nil, y
 	}
 	inverse = c.vec()
 	c.VADDPS(t.half, y, y)
 	c.VDIVPS(y, t.register(t.one), inverse)
-	c.VSUBPS(inverse, register(regionOffset), y)
+	c.VSUBPS(inverse, t.register(word(regionOffset)), y)
 	return inverse, y
 }
 
@@ -292,7 +300,7 @@ func (t regionTerm) insideMask(at operand.Mem) reg.Register {
 
 // slope computes x = |y|, g·d and e, given y. If mask is nil, it decides which points are inside.
 func (t regionTerm) slope(
-	y reg.VecVirtual, g operand.Mem, word func(int) operand.Op, mask reg.Register,
+	y reg.VecVirtual, g *entry, word func(int) operand.Op, mask reg.Register,
 ) (x, gd, e reg.VecVirtual, inside reg.Register) {
 	c := t.c
 	x, gd, e = t.absolute(y), c.vec(), c.vec()
@@ -322,11 +330,7 @@ func (t regionTerm) slope(
 		}
 		c.VSUBPS(kappa, gd, gd)
 	}
-	if c.lanes == 16 {
-		c.VMULPS_BCST(g, gd, gd)
-	} else {
-		c.VMULPS(c.broadcast(g), gd, gd)
-	}
+	g.multiply(c, gd, gd)
 	c.VMULPS(e, gd, e)
 	if c.lanes == 16 {
 		c.VPTERNLOGD(operand.Imm(signedBy), t.sign, y, e)
@@ -343,6 +347,108 @@ func (t regionTerm) complement(e, r reg.VecVirtual) {
 	t.c.VSUBPS(r, t.register(t.two), d)
 	t.c.VMULPS(d, r, r)
 	t.c.VMULPS(e, r, r)
+}
+
+// weight returns the weight of a pair at an address.
+func (t regionTerm) weight(address reg.Register) *entry {
+	return &entry{
+		c: t.c, at: operand.Mem{Base: address}, embedded: t.c.lanes == 16, what: "weight of a pair in all lanes",
+	}
+}
+
+// maskOf returns the mask of a pair for slope: nil for a box.
+func (r region) maskOf(inside func() reg.Register) reg.Register {
+	if r.box {
+		return nil
+	}
+	return inside()
+}
+
+// addPsi adds the term of a gradient of ψ to three sums. inside returns the mask of the pair.
+func (t regionTerm) addPsi(
+	r region, b reg.VecVirtual, word func(int) operand.Op, g *entry, inside func() reg.Register, sums []reg.VecVirtual,
+) {
+	c := t.c
+	inverse, y := t.point(r, b, word)
+	x, gd, e, mask := t.slope(y, g, word, r.maskOf(inside))
+	if r.box {
+		t.complement(e, inverse)
+		c.VADDPS(inverse, sums[0], sums[0])
+		c.VSUBPS(e, sums[1], sums[1])
+	} else {
+		c.VADDPS(e, sums[0], sums[0])
+		c.VMULPS(b, e, e)
+		c.VSUBPS(e, sums[1], sums[1])
+	}
+	near := c.vec()
+	c.VMULPS(word(regionInside), x, near)
+	c.VSUBPS(word(regionOutside), x, x)
+	t.choose(mask, near, x, x)
+	c.VMULPS(x, gd, gd)
+	c.VADDPS(gd, sums[2], sums[2])
+}
+
+// addPhi adds the term of a gradient of φ to a sum. inside returns the mask of the pair.
+func (t regionTerm) addPhi(
+	r region, b reg.VecVirtual, word func(int) operand.Op, g *entry, inside func() reg.Register, sum reg.VecVirtual,
+) {
+	c := t.c
+	inverse, y := t.point(r, b, word)
+	_, _, e, _ := t.slope(y, g, word, r.maskOf(inside))
+	if r.box {
+		t.complement(e, inverse)
+		c.VADDPS(inverse, sum, sum)
+	} else {
+		c.VMULPS(word(regionFactor), e, e)
+		c.VSUBPS(e, sum, sum)
+	}
+}
+
+// regionChains is the number of chains in the loops that measure the ceilings of regions: enough to
+// hide the latency of the addition that ends a term.
+const regionChains = 2
+
+// regionPeaks emits the ceilings: loops that do the arithmetic of the kernels on registers alone.
+// With AVX2, the constants are in memory, as in the kernels. No pair is inside its parallelogram.
+func (c vectors) regionPeaks(r region, k constants) {
+	sums := 1
+	if !r.box {
+		sums = 2
+	}
+	const b, g, words = 0, 1, 2 // positions of the operands; the words of a query share two registers
+	wordOf := func(x []reg.VecVirtual) func(int) operand.Op {
+		return func(i int) operand.Op { return x[words+i%2] }
+	}
+	peak := func(name string, sums int, add func(t regionTerm, inside func() reg.Register, x, sum []reg.VecVirtual)) {
+		c.peak(r.name+name, words+2, regionChains, 1, sums, func() func(x, sum []reg.VecVirtual) {
+			t := c.regionConstants(k)
+			var mask reg.Register
+			if !r.box && name != "Scores" {
+				mask = t.noneInside()
+			}
+			inside := func() reg.Register { return mask }
+			return func(x, sum []reg.VecVirtual) { add(t, inside, x, sum) }
+		})
+	}
+	peak("Scores", sums, func(t regionTerm, _ func() reg.Register, x, sum []reg.VecVirtual) {
+		t.addScore(r, x[b], wordOf(x), sum)
+	})
+	peak("PsiGradient", 3, func(t regionTerm, inside func() reg.Register, x, sum []reg.VecVirtual) {
+		t.addPsi(r, x[b], wordOf(x), &entry{register: x[g]}, inside, sum)
+	})
+	peak("PhiGradient", 1, func(t regionTerm, inside func() reg.Register, x, sum []reg.VecVirtual) {
+		t.addPhi(r, x[b], wordOf(x), &entry{register: x[g]}, inside, sum[0])
+	})
+}
+
+// noneInside returns the mask of a pair that is not inside its parallelogram.
+func (t regionTerm) noneInside() reg.Register {
+	if t.c.lanes == 8 {
+		return t.c.zero()
+	}
+	mask := t.c.K()
+	t.c.KXORW(mask, mask, mask)
+	return mask
 }
 
 // regionPsi emits the kernel of the gradients of a part of ψ. A vector of values stays in registers
@@ -386,27 +492,8 @@ func (c vectors) regionPsi(r region, k constants) {
 		c.MOVLQSX(operand.Mem{Base: id}, row)
 		c.IMULQ(stride, row)
 		b := c.load(operand.Mem{Base: table, Index: row, Scale: 4})
-		inverse, y := t.point(r, b, word, func(i int) reg.VecVirtual { return t.register(word(i)) })
-		var mask reg.Register
-		if !r.box {
-			mask = t.insideMask(operand.Mem{Base: flag})
-		}
-		x, gd, e, mask := t.slope(y, operand.Mem{Base: weight}, word, mask)
-		if r.box {
-			t.complement(e, inverse)
-			c.VADDPS(inverse, sums[0], sums[0])
-			c.VSUBPS(e, sums[1], sums[1])
-		} else {
-			c.VADDPS(e, sums[0], sums[0])
-			c.VMULPS(b, e, e)
-			c.VSUBPS(e, sums[1], sums[1])
-		}
-		near := c.vec()
-		c.VMULPS(word(regionInside), x, near)
-		c.VSUBPS(word(regionOutside), x, x)
-		t.choose(mask, near, x, x)
-		c.VMULPS(x, gd, gd)
-		c.VADDPS(gd, sums[2], sums[2])
+		inside := func() reg.Register { return t.insideMask(operand.Mem{Base: flag}) }
+		t.addPsi(r, b, word, t.weight(weight), inside, sums)
 		c.ADDQ(operand.Imm(4), id)
 		c.ADDQ(operand.Imm(4), weight)
 		if !r.box {
@@ -452,18 +539,9 @@ func (c vectors) regionPhi(r region, k constants) {
 		return words.at(i, 0)
 	}
 	c.loop("query", count, 1, func() {
-		inverse, y := t.point(r, b, word, func(i int) reg.VecVirtual { return t.register(word(i)) })
-		var mask reg.Register
+		inside := func() reg.Register { return t.insideMask(operand.Mem{Base: flag}) }
+		t.addPhi(r, b, word, t.weight(weight), inside, sum)
 		if !r.box {
-			mask = t.insideMask(operand.Mem{Base: flag})
-		}
-		_, _, e, _ := t.slope(y, operand.Mem{Base: weight}, word, mask)
-		if r.box {
-			t.complement(e, inverse)
-			c.VADDPS(inverse, sum, sum)
-		} else {
-			c.VMULPS(word(regionFactor), e, e)
-			c.VSUBPS(e, sum, sum)
 			c.ADDQ(operand.Imm(4), flag)
 		}
 		c.ADDQ(operand.Imm(4), weight)

@@ -28,6 +28,7 @@ var families = []struct {
 	{"Product", true, 6, "computes a product of a training step for 2,048 queries, including its packing"},
 	{"SplitProduct", true, 6, "computes a product of a training step with two bfloat16 values for each float32"},
 	{"Distance", true, 6, "computes scores or gradients of 512 queries in a training step, including packing"},
+	{"Region", true, 6, "computes scores or gradients of regions for 64 queries and 512 features in a training step"},
 	{"Small", true, 6, "multiplies small matrices, or computes the features or a gradient of an entity"},
 	{"Rows", true, 6, "computes softmax, Adam or a similar operation on 1,024 entries"},
 	{"Load", false, 0, "reads a data set"},

@@ -85,10 +85,18 @@ func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
 // DistanceTerms returns the ceilings for the scores and the gradients of a distance, in terms per
 // second (see linalg.Backend.DistancePeaks).
 func DistanceTerms(b *linalg.Backend, kind linalg.DistanceKind) (scores, gradients Ceiling) {
-	of := func(p linalg.Peak) Ceiling { return Ceiling{float64(p.Terms), onRegisters(p.Loop, operands32)} }
 	s, g := b.DistancePeaks(kind)
-	return of(s), of(g)
+	return ofPeak(s), ofPeak(g)
 }
+
+// RegionTerms returns the ceilings for the scores and the gradients of a kind of regions, in terms
+// per second (see linalg.Backend.RegionPeaks).
+func RegionTerms(b *linalg.Backend, kind linalg.RegionKind) (scores, gradients Ceiling) {
+	s, g := b.RegionPeaks(kind)
+	return ofPeak(s), ofPeak(g)
+}
+
+func ofPeak(p linalg.Peak) Ceiling { return Ceiling{float64(p.Terms), onRegisters(p.Loop, operands32)} }
 
 // FMA64 returns the ceiling of MatMulFMA, and of Pair with Dot: fused multiply-adds in float64,
 // counted as two operations each.

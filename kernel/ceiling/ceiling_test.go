@@ -143,28 +143,75 @@ func TestDistanceCeilings(t *testing.T) {
 				d := kernels.NewDistance(kind, 1)
 				require.NoError(t, d.Scores(t.Context(), s, psi, phi))
 				scores, gradients := DistanceTerms(kernels, kind)
-				for name, c := range map[string]struct {
-					ceiling Ceiling
-					compute func() error
-					terms   float64
-				}{
-					"scores": {scores, func() error { return d.Scores(t.Context(), s, psi, phi) }, 1},
-					"gradients": {gradients,
-						func() error { return d.Gradients(t.Context(), dPsi, dPhi, g, s, psi, phi) }, 2},
-				} {
-					var ceiling, reached float64
-					for range 50 {
-						ceiling = max(ceiling, c.ceiling.Rate(1, time.Millisecond))
-						start := time.Now()
-						require.NoError(t, c.compute())
-						reached = max(reached, c.terms*n*n*k/time.Since(start).Seconds())
-						if ceiling > 0.8*reached && reached > 0.2*ceiling {
-							break
-						}
+				compareWithCeiling(t, "scores", scores, n*n*k, func() time.Duration {
+					start := time.Now()
+					require.NoError(t, d.Scores(t.Context(), s, psi, phi))
+					return time.Since(start)
+				})
+				compareWithCeiling(t, "gradients", gradients, 2*n*n*k, func() time.Duration {
+					start := time.Now()
+					require.NoError(t, d.Gradients(t.Context(), dPsi, dPhi, g, s, psi, phi))
+					return time.Since(start)
+				})
+			})
+		}
+	})
+}
+
+// compareWithCeiling checks that a computation of the given number of terms is neither much faster
+// nor far slower than its ceiling. compute returns the time of the computation.
+func compareWithCeiling(t *testing.T, name string, c Ceiling, terms float64, compute func() time.Duration) {
+	t.Helper()
+	var ceiling, reached float64
+	for range 50 {
+		ceiling = max(ceiling, c.Rate(1, time.Millisecond))
+		reached = max(reached, terms/compute().Seconds())
+		if ceiling > 0.8*reached && reached > 0.2*ceiling {
+			break
+		}
+	}
+	assert.Greater(t, ceiling, 0.8*reached, name)
+	assert.Greater(t, reached, 0.2*ceiling, name)
+}
+
+// TestRegionCeilings is TestDistanceCeilings for the kernels of regions.
+func TestRegionCeilings(t *testing.T) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
+		if b.Tier == kernel.Generic {
+			t.Skip("its loops run the kernels themselves")
+		}
+		kernels := linalg.New(b)
+		for _, kind := range linalg.RegionKinds() {
+			t.Run(kind.String(), func(t *testing.T) {
+				const queries, features = 64, 256
+				region := linalg.Region{Kind: kind, Coordinates: 128}
+				rng := rand.New(rand.NewPCG(1, 1))
+				random := func(rows, cols int) linalg.Matrix {
+					m := linalg.NewMatrix(rows, cols)
+					for i := range m.Data {
+						m.Data[i] = rng.Float32()
 					}
-					assert.Greater(t, ceiling, 0.8*reached, name)
-					assert.Greater(t, reached, 0.2*ceiling, name)
+					return m
 				}
+				k := region.Width()
+				psi, phi, g := random(queries, 3*k), random(features, k), random(queries, features)
+				s := linalg.NewMatrix(queries, features)
+				dPsi, dPhi := linalg.NewMatrix(queries, 3*k), linalg.NewMatrix(features, k)
+				r := kernels.NewRegions(region, 1)
+				score := func() time.Duration {
+					start := time.Now()
+					require.NoError(t, r.Scores(t.Context(), s, psi, phi))
+					return time.Since(start)
+				}
+				scores, gradients := RegionTerms(kernels, kind)
+				terms := float64(queries * features * k)
+				compareWithCeiling(t, "scores", scores, terms, score)
+				compareWithCeiling(t, "gradients", gradients, 2*terms, func() time.Duration {
+					score() // Gradients needs the scores
+					start := time.Now()
+					require.NoError(t, r.Gradients(t.Context(), dPsi, dPhi, g, psi, phi))
+					return time.Since(start)
+				})
 			})
 		}
 	})

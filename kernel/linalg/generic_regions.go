@@ -6,8 +6,43 @@ import (
 )
 
 var regionsGeneric = [numRegions]regionKernels{
-	RegionBoxes:         {boxScoresGeneric, boxPsiGeneric, boxPhiGeneric},
-	RegionParallelogram: {parallelogramScoresGeneric, parallelogramPsiGeneric, parallelogramPhiGeneric},
+	RegionBoxes:         genericRegion(boxScoresGeneric, boxPsiGeneric, boxPhiGeneric),
+	RegionParallelogram: genericRegion(parallelogramScoresGeneric, parallelogramPsiGeneric, parallelogramPhiGeneric),
+}
+
+// genericRegion returns the kernels and loops that run them on memory in the L1 cache, because Go
+// cannot express loops on registers alone.
+func genericRegion(
+	scores func(q *float32, n int, table *float32, stride int, ids *int32, count int, sums, most *float32),
+	psi func(
+		dq, q *float32, n int, table *float32, stride int, ids *int32, weights *float32, inside *int32, count int,
+	),
+	phi func(dx, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int),
+) regionKernels {
+	const n, count = 64, 8
+	loop := func(run func(q, table, weights, out *float32, inside *int32)) func(rounds int, operands *float32) {
+		return func(rounds int, x *float32) {
+			operands, values := unsafe.Slice(x, peakOperands), make([]float32, count*regionWords*n)
+			for i := 0; i < len(values); { // subnormal values would be slow
+				i += copy(values[i:], operands)
+			}
+			out, inside := make([]float32, regionPsi*n), make([]int32, count)
+			for range rounds {
+				run(&values[0], &values[n], &values[0], &out[0], &inside[0])
+			}
+		}
+	}
+	return regionKernels{
+		scores, psi, phi,
+		Peak{loop(func(q, table, _, out *float32, _ *int32) {
+			scores(q, n, table, n, &everyRow[0], count, out, unsafe.SliceData(unsafe.Slice(out, 2*count)[count:]))
+		}), count * n},
+		bothGradients(loop(func(q, table, weights, out *float32, inside *int32) {
+			psi(out, q, n, table, n, &everyRow[0], weights, inside, count)
+		}), loop(func(q, table, weights, out *float32, inside *int32) {
+			phi(out, table, n, q, regionWords*n, weights, inside, count)
+		}), count*n),
+	}
 }
 
 // lanes16 is a vector of the portable kernels. Slices of a fixed length need no bounds checks.

@@ -99,6 +99,28 @@ type regionKernels struct {
 	)
 	// phi adds to dx the gradients of prepared parts table[i*stride:], for the part x of a feature.
 	phi func(dx, x *float32, n int, table *float32, stride int, weights *float32, inside *int32, count int)
+	// ofScores and ofGradients do the arithmetic of scores, and of psi and phi, on registers alone.
+	ofScores, ofGradients Peak
+}
+
+// bothGradients returns the ceiling of gradients, given the loops with the arithmetic of psi and of
+// phi. A round of each of the two loops computes the given number of terms.
+func bothGradients(psi, phi func(rounds int, operands *float32), terms int) Peak {
+	return Peak{func(n int, x *float32) {
+		psi(n, x)
+		phi(n, x)
+	}, 2 * terms}
+}
+
+// RegionKinds returns all kinds of regions.
+func RegionKinds() []RegionKind { return []RegionKind{RegionBoxes, RegionParallelogram} }
+
+// RegionPeaks returns two loops for a kind of regions. They do the arithmetic of scores and of
+// gradients on registers alone. For m queries and n features with k entries of φ, padding included,
+// scores have m·n·k terms. Gradients have 2·m·n·k terms: half of them belong to ψ, which has three
+// entries for each, and half to φ. Package ceiling measures the rates of the loops.
+func (b *Backend) RegionPeaks(kind RegionKind) (scores, gradients Peak) {
+	return b.regions[kind].ofScores, b.regions[kind].ofGradients
 }
 
 // prepare writes the words of a part of a query, given the part of ψ. Words beyond the last
@@ -142,7 +164,10 @@ func (r Region) prepare(words, psi []float32) {
 // Hence the results do not depend on the number of threads, and all tiers agree bit for bit.
 //
 // The gradient is 0 where the distance of a part is 0. At the edge of a box, it is the gradient
-// outside.
+// outside. Where a point is in the middle of its interval, x = |y| has a kink at y = 0 (y = c − r for
+// a box, y = a − sb for a parallelogram), and the kernels take the one-sided derivative from y > 0, +1,
+// because they copy the sign bit of y; +1 is a subgradient, as is the 0 of the frameworks in which the
+// authors of both models wrote their code.
 //
 // A Regions holds scratch memory for one call at a time. It allocates only if the matrices are
 // larger than in all earlier calls.
