@@ -218,7 +218,7 @@ func region(
 		}
 	}
 	o.others = map[string]float64{"terms/s": terms}
-	if backend.Tier != kernel.Generic { // its peak loop allocates memory in every call, so it is no ceiling
+	if backend.Tier != kernel.Generic { // its peak loop allocates memory in every call, too slow for a ceiling
 		o.limits = []share{{"pct-peak", terms, newLimit(limit)}}
 	}
 	return o.measureError(b, compute)
