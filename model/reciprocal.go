@@ -137,6 +137,10 @@ func (m *trainableReciprocal) Training() Training { return m.inner.Training() }
 func (m *trainableReciprocal) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
 	w := &reciprocalTraining{TrainingWorker: m.inner.NewTrainingWorker(b, p), widths: m.relationWidths()}
 	w.gradient = make([]float32, w.widths.sum())
+	if p == Dura {
+		psi := make([]float32, m.inner.Training().PsiWidth())
+		return &reciprocalDual{reciprocalTraining: w, worker: m.inner.NewTrainingWorker(b, p), psi: psi}
+	}
 	return w
 }
 
@@ -205,6 +209,40 @@ func (w *reciprocalTraining) RelationPenalty(dRelation []float32, r int32, weigh
 		w.widths.add(dRelation, w.gradient, inverse)
 	}
 	return sum
+}
+
+// reciprocalDual is a reciprocalTraining for the penalty Dura. A second worker answers head queries
+// with the relation that the first one uses for tail queries.
+type reciprocalDual struct {
+	*reciprocalTraining
+	worker TrainingWorker
+	psi    []float32 // scratch memory
+	used   bool      // DualGradient was called since Begin
+}
+
+func (w *reciprocalDual) Begin(side kg.Side, relation int32) {
+	w.used = false
+	w.reciprocalTraining.Begin(side, relation)
+	w.worker.Begin(kg.Head, reciprocalOf(side, relation))
+}
+
+func (w *reciprocalDual) DualPenalty(target []float32) float64 {
+	_, penalty := w.worker.Query(w.psi, target)
+	return penalty
+}
+
+func (w *reciprocalDual) DualGradient(dTarget, target []float32, dPenalty float64) {
+	clear(w.psi)
+	w.worker.QueryGradient(dTarget, w.psi, target, 0, dPenalty)
+	w.used = true
+}
+
+func (w *reciprocalDual) End(dRelation []float32) {
+	w.reciprocalTraining.End(dRelation)
+	if w.used {
+		w.worker.End(w.gradient)
+		w.widths.add(dRelation, w.gradient, w.inverse)
+	}
 }
 
 type reciprocalNetwork struct {

@@ -108,6 +108,19 @@ type TrainingWorker interface {
 	RelationPenalty(dRelation []float32, r int32, weight float64) float64
 }
 
+// Dual is implemented by the training workers of models with reciprocal relations. The penalty Dura
+// of a triple needs the vectors of both entities with the same relation, but the queries of a
+// triple use different relations, r and r⁻¹. Its methods follow Begin, and refer to the relation of
+// the queries, in the other direction: to the vector that r would give the target of a tail query
+// as the anchor of a head query, for example conj(r)∘t in ComplEx.
+type Dual interface {
+	// DualPenalty returns the target's share of the penalty.
+	DualPenalty(target []float32) float64
+	// DualGradient writes dTarget, given the derivative of L with respect to the target's share of the
+	// penalty, and adds to the sum of the relation's gradients.
+	DualGradient(dTarget, target []float32, dPenalty float64)
+}
+
 // Network is a model whose query vectors are the output of a network. Training computes the vectors
 // of all queries of a step together, because batch normalisation makes each of them depend on all
 // others, and because Global parameters have gradients. The model is trained with reciprocal
@@ -177,7 +190,7 @@ const (
 	// as one parameter.
 	N3 Penalty = "n3"
 	// Dura is the sum of the squared entries of both entities and both query vectors (Zhang et al.,
-	// 2020). MQuinE adds the squared entries of Rᶜ.
+	// 2020). MQuinE adds the squared entries of Rᶜ. With reciprocal relations, see Dual.
 	Dura Penalty = "dura"
 )
 

@@ -166,6 +166,10 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	}
 	const perPair = 5 // its row, score, query, position in the order of rows, and negative sample
 	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width + chunk)
+	if newDuals(c) != nil { // each query has at least one target
+		gradients += n.queries * float64(stride(tables[0].width))
+		scratch += float64(threads * (towers.Scratch + towers.PsiWidth()))
+	}
 	if c.RelationDropout > 0 { // see relationCopy
 		scratch += float64(threads) * (float64(towers.Scratch) + relation)
 	}

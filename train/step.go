@@ -38,6 +38,10 @@ type stepper struct {
 	// odd or a step cannot have two dense parts of the same size.
 	halves []*pool
 
+	// duals computes the part of the penalty dura that queries do not have with reciprocal relations.
+	// Otherwise it is nil.
+	duals *duals
+
 	queryDropout, anchorDropout, relationDropout dropout
 	regulariser                                  *regulariser
 
@@ -56,8 +60,9 @@ type stepper struct {
 	rowRuns    []featureRun
 	dRelations []float32 // gradients for each segment, and then for each row run
 	byRow      csr       // pairs by feature row
-	// byEntity lists the terms of each entity's gradient: feature rows, then queries, and then the heads
-	// and the tails of relationStep or the anchors and the targets of relationPairs.
+	// byEntity lists the terms of each entity's gradient: feature rows, then queries, then the targets of
+	// duals, and then the heads and the tails of relationStep or the anchors and the targets of
+	// relationPairs.
 	byEntity   csr
 	byRelation csr     // segments, then row runs, and then slots of relationPairs, by relation
 	keys       []int32 // scratch memory of begin
@@ -97,6 +102,7 @@ func newStepper(
 	s.network = newNetworkStep(c, b, threads, m, totalWidth(s.globals))
 	s.relationStep = newRelationStep(c, b, threads, m, s.relations)
 	s.relationPairs = newRelationPairs(c, m)
+	s.duals = newDuals(c)
 	if threads%2 == 0 && c.Negatives == recipe.SharedNegatives && c.Distribution != recipe.Bernoulli {
 		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
 	}
@@ -124,6 +130,9 @@ func (s *stepper) begin(w *workload) usedRows {
 	}
 	if s.relationPairs != nil {
 		s.relationPairs.begin(w, s.known, s.tables[0].width, relationWidth(s.tables))
+	}
+	if s.duals != nil {
+		s.duals.begin(w, s.known, s.tables[0].width)
 	}
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
@@ -177,6 +186,9 @@ func (s *stepper) findUsed(w *workload) {
 	s.keys = append(s.keys[:0], w.rows...)
 	for _, q := range w.queries {
 		s.keys = append(s.keys, q.Anchor)
+	}
+	if s.duals != nil {
+		s.keys = append(s.keys, s.duals.targets...)
 	}
 	if r := s.relationStep; r != nil {
 		for _, t := range r.triples {
@@ -346,6 +358,9 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 			s.prefetchQuery(c, w, p, i, q)
 			psi := s.psi.Row(q)
 			s.constants[q], s.queryPenalties[q] = worker.Query(psi, s.anchor(c, w, q))
+			if s.duals != nil && q < w.main {
+				s.queryPenalties[q] = s.duals.penalty(s.queryPenalties[q], worker, s.tables[0], q)
+			}
 			s.queryDropout.apply(psi, c.pcg, w.epoch, w.step, q)
 			from, to := w.pairsOf(q)
 			p.comparer.pairScores(s.pairScores[from:to], psi, s.phi, w.pairRows[from:to])
@@ -483,6 +498,9 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 			dPenalty := 0.0
 			if q < w.main {
 				dPenalty = s.regulariser.ofQuery(w.penaltyCounts[q])
+				if s.duals != nil {
+					dPenalty = s.duals.gradients(dPenalty, worker, s.tables[0], q)
+				}
 			}
 			dAnchor := s.dAnchor(q)
 			worker.QueryGradient(dAnchor, dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalty)
@@ -591,6 +609,12 @@ func (s *stepper) entityTerm(w *workload, i int) []float32 {
 		return s.dAnchor(i)
 	}
 	i -= len(w.queries)
+	if s.duals != nil {
+		if i < len(s.duals.targets) {
+			return s.duals.dTargets.Row(i)
+		}
+		i -= len(s.duals.targets)
+	}
 	if s.relationPairs != nil {
 		return s.relationPairs.dEntities.Row(i)
 	}

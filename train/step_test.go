@@ -372,12 +372,11 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	n := 2.0
 	switch c.Regulariser {
 	case model.Dura:
-		sum = tail * power(plainProduct(entity(t.Head), relation(1, relations[0])), 2)
-		if c.Reciprocal {
-			sum += head * power(plainProduct(entity(t.Tail), relation(1, relations[1])), 2)
-		} else {
-			sum += head * power(plainProduct(relation(2, relations[0]), entity(t.Tail)), 2)
-		}
+		sum = duraProducts(c, tail, head,
+			func(r int) float64 { return power(plainProduct(entity(t.Head), relation(1, relations[r])), 2) },
+			func(r int) float64 { return power(plainProduct(relation(2, relations[r]), entity(t.Tail)), 2) },
+			func(r int) float64 { return power(plainProduct(entity(t.Tail), relation(1, relations[r])), 2) },
+			func(r int) float64 { return power(plainProduct(relation(2, relations[r]), entity(t.Head)), 2) })
 		sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
 		if c.Model == "mquine" {
 			for _, r := range relations {
@@ -466,12 +465,26 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 		}
 		return sum
 	}
-	query := queryVectors[c.Model]
-	r, inverse := row(1, relations[0]), query(c.Dim, row(0, t.Tail), row(1, relations[0]), true)
-	if c.Reciprocal {
-		inverse = query(c.Dim, row(0, t.Tail), row(1, relations[1]), false)
+	vector := func(e int32, asksHead bool) func(r int) float64 {
+		return func(r int) float64 {
+			return square(queryVectors[c.Model](c.Dim, row(0, e), row(1, relations[r]), asksHead))
+		}
 	}
-	return sum + tail*square(query(c.Dim, row(0, t.Head), r, false)) + head*square(inverse)
+	return sum + duraProducts(c, tail, head,
+		vector(t.Head, false), vector(t.Tail, true), vector(t.Tail, false), vector(t.Head, true))
+}
+
+// duraProducts returns the terms of dura that contain the relation, given the weights of the tail query and
+// of the head query. The functions return the squares of the vectors of one entity with relation 0
+// or, for reciprocal relations, with its inverse 1: the head and the tail of the triple, and the
+// head and the tail of its inverse.
+func duraProducts(
+	c *recipe.Recipe, tail, head float64, ofHead, ofTail, ofInverseHead, ofInverseTail func(r int) float64,
+) float64 {
+	if !c.Reciprocal {
+		return tail*ofHead(0) + head*ofTail(0)
+	}
+	return (tail*(ofHead(0)+ofTail(0)) + head*(ofInverseHead(1)+ofInverseTail(1))) / 2
 }
 
 // queryVectors holds, for each model with the regulariser dura, a function that computes the query
