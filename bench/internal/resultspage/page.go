@@ -37,6 +37,7 @@ func render(folder string) ([]byte, error) {
 		"first":       table(first),
 		"models":      func() string { return models(datasets) },
 		"ablation":    func() string { return ablation(datasets) },
+		"ingredients": table(ingredients),
 		"differences": table(differences),
 		"commands":    table(commands),
 	}).Parse(string(text))
@@ -124,6 +125,48 @@ func ablation(datasets []*dataset) string {
 				p.chance(), processorTime(less) + ", " + processorTime(r),
 			})
 		}
+	}
+	return markdown(rows)
+}
+
+// ingredients returns the table of a recipe, the first of its group, and of changes to it. A row is the
+// mean over the seeds of a change. Each of its runs is compared with the run of the first recipe that
+// has the same seed.
+func ingredients(d *dataset) string {
+	var changes []string
+	byChange := map[string][]record{}
+	for _, r := range d.runs {
+		if r.Group == ingredientsGroup {
+			if byChange[r.Recipe] == nil {
+				changes = append(changes, r.Recipe)
+			}
+			byChange[r.Recipe] = append(byChange[r.Recipe], r)
+		}
+	}
+	rows := [][]string{{"change", fullProtocol, "difference", "lowest and highest", "seeds", "processor time"}}
+	for i, change := range changes {
+		all := byChange[change]
+		var sum float64
+		var differences []float64
+		for _, r := range all {
+			sum += r.MRR[fullProtocol]
+			for _, base := range byChange[changes[0]] {
+				if base.Seed == r.Seed {
+					differences = append(differences, r.MRR[fullProtocol]-base.MRR[fullProtocol])
+				}
+			}
+		}
+		n := float64(len(all))
+		row := []string{change, figure(sum / n), "–", "–", fmt.Sprint(len(all)), processorTime(all[0])}
+		if i > 0 && len(differences) > 0 {
+			sum = 0
+			for _, x := range differences {
+				sum += x
+			}
+			row[2] = signed(sum / float64(len(differences)))
+			row[3] = signed(slices.Min(differences)) + ", " + signed(slices.Max(differences))
+		}
+		rows = append(rows, row)
 	}
 	return markdown(rows)
 }

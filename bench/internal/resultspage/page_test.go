@@ -55,3 +55,20 @@ func TestBadRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestIngredients compares a change with the first recipe, seed by seed.
+func TestIngredients(t *testing.T) {
+	run := func(change string, seed uint64, mrr float64) record {
+		return record{
+			Group: ingredientsGroup, Recipe: change, Seed: seed, ProcessorTime: "1 min", MRR: map[string]float64{fullProtocol: mrr},
+		}
+	}
+	d := &dataset{runs: []record{
+		run("the base", 1, 0.50), run("more", 1, 0.52), run("more", 2, 0.51), run("the base", 2, 0.52), run("alone", 3, 0.4),
+	}}
+	assert.Equal(t, `| change | both/all | difference | lowest and highest | seeds | processor time |
+|---|---|---|---|---|---|
+| the base | 0.5100 | – | – | 2 | 1 min |
+| more | 0.5150 | +0.0050 | −0.0100, +0.0200 | 2 | 1 min |
+| alone | 0.4000 | – | – | 1 | 1 min |`, ingredients(d))
+}

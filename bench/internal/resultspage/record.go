@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // protocols lists the side/filter pairs of an MRR, in the order of the tables. The text of the
@@ -41,7 +42,8 @@ type record struct {
 	// Run names the run within its data set. Documents refer to it, so it never changes.
 	Run string `json:"run"`
 	// Group names the tables that contain the run: the tuned runs if it is empty, the runs with the
-	// recipe of a class of models, or the runs with the plain recipe of the ablation.
+	// recipe of a class of models, the runs with the plain recipe of the ablation, or the runs that change
+	// one ingredient of a recipe.
 	Group  string `json:"group"`
 	Model  string `json:"model"`
 	Recipe string `json:"recipe"`
@@ -70,8 +72,9 @@ type record struct {
 
 // These are the groups of runs other than the tuned runs.
 const (
-	firstGroup = "first"
-	plainGroup = "plain"
+	firstGroup       = "first"
+	plainGroup       = "plain"
+	ingredientsGroup = "ingredients"
 )
 
 // interval is a 95% interval with the units that its bootstrap resampled (docs/intervals.md).
@@ -157,7 +160,7 @@ func (d *dataset) check(path string) error {
 			return bad("dataset is %q", r.Dataset)
 		case r.Run == "":
 			return bad("run has no name")
-		case r.Group != "" && r.Group != firstGroup && r.Group != plainGroup:
+		case !slices.Contains([]string{"", firstGroup, plainGroup, ingredientsGroup}, r.Group):
 			return bad("unknown group %q", r.Group)
 		case earlier[r.Run].Run != "":
 			return bad("duplicate run %q", r.Run)
