@@ -84,7 +84,7 @@ A rival that needs longer than --budget for all queries is timed on evenly space
 is extrapolated. The table marks such times.
 
 The checkpoints are clustered or, with --trained, trained for minutes with a small recipe. Both kinds are kept
-in --work. A training that is interrupted starts again; a changed recipe trains new checkpoints.
+in --work. An interrupted run starts again; a changed recipe trains new checkpoints.
 
 --steps times training steps of MQuinE in mquine and in PyTorch instead. A check comes first: both must have
 the same loss and gradients.

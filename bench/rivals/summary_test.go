@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSummary checks the table of all jobs: one job with two rivals, of which the one with the
-// smaller median of the ratios is the best and was timed on a sample, and one job without rivals.
+// TestSummary checks the table of all jobs. The first job has two rivals; the best one, with the
+// smaller median ratio, was timed on a sample. The second job has no rivals.
 func TestSummary(t *testing.T) {
 	const one, other = "data=d/model=rotate/dim=8/checkpoint=trained", "data=d/model=complex/dim=8"
 	results := "# a comment\ncpu: A processor\nthreads: 2\n\n"

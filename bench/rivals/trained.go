@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/train/run"
 )
 
-// trainedTriples is the number of triples that a training visits, in as many epochs as it takes but
-// at most trainedEpochs. All data sets therefore need about the same time.
+// trainedTriples is the least number of triples that a training run visits, unless it reaches
+// trainedEpochs first. Large data sets therefore need about the same time.
 const (
 	trainedTriples = 1_600_000
 	trainedEpochs  = 60
@@ -55,7 +55,7 @@ func trainedName(c recipe.Recipe, g *kg.Graph, m train.Machine) string {
 }
 
 // makeTrained returns the folder of a trained checkpoint. If the folder is missing, makeTrained
-// trains the checkpoint first. An interrupted training leaves no folder.
+// trains the checkpoint first. An interrupted run leaves no folder.
 func (o *options) makeTrained(ctx context.Context, g *kg.Graph, m train.Machine) (string, error) {
 	c, err := trainedRecipe(o.row, g)
 	if err != nil {

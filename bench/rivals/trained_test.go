@@ -42,7 +42,7 @@ func TestTrained(t *testing.T) {
 	}
 }
 
-// TestInterruptedTraining checks that an interrupted training leaves nothing behind.
+// TestInterruptedTraining checks that an interrupted run leaves nothing behind.
 func TestInterruptedTraining(t *testing.T) {
 	o := small(t, "complex", 6)
 	o.trained = true
