@@ -96,7 +96,7 @@ options.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PreRunE:       func(*cobra.Command, []string) error { return o.check() },
-		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), os.Stdout) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -133,7 +133,7 @@ func (o *options) check() error {
 		return errors.New("--products must be float32 or, with --steps, bf16x2")
 	case o.steps:
 	case o.all && !all || !o.all && !one:
-		return errors.New("give --data with --model and --dim, --data with --checkpoint, or --all, alone or with --data")
+		return errors.New("give --data with --model and --dim or with --checkpoint, or give --all")
 	case o.model != "" && !slices.Contains(model.Names(), o.model):
 		return fmt.Errorf("--model %s: choose from %s", o.model, strings.Join(model.Names(), ", "))
 	case o.threads < 1 || o.rounds < 1 || o.limit < 0 || o.budget <= 0:
@@ -197,21 +197,27 @@ func rows(data string, trained bool) (list []row) {
 	return list
 }
 
-func (o *options) run(ctx context.Context) error {
+func (o *options) run(ctx context.Context, out io.Writer) error {
 	runtime.GOMAXPROCS(o.threads) // gonum has no other setting
 	if o.steps {
-		return o.measureSteps(ctx, os.Stdout)
+		return o.measureSteps(ctx, out)
 	}
 	if !o.all {
-		return o.measure(ctx, os.Stdout)
+		return o.measure(ctx, out)
 	}
+	return o.measureAll(ctx, out, rows(o.data, o.trained))
+}
+
+// measureAll measures the jobs, except those whose results are kept, and writes the results and a
+// table of all jobs to out.
+func (o *options) measureAll(ctx context.Context, out io.Writer, jobs []row) error {
 	results := filepath.Join(o.work, "results")
 	if err := os.MkdirAll(results, 0o777); err != nil {
 		return err
 	}
 	began := time.Now()
-	jobs := rows(o.data, o.trained)
 	var done bytes.Buffer
+	show := io.MultiWriter(out, &done)
 	var failed []string
 	for i, r := range jobs {
 		o.row = r
@@ -221,8 +227,7 @@ func (o *options) run(ctx context.Context) error {
 		old, err := os.ReadFile(path)
 		if err == nil && !strings.HasSuffix(commit(), "-dirty") && strings.HasPrefix(string(old), o.settings()) {
 			fmt.Fprintf(o.log, "already measured at this commit: remove %s to measure again\n", path)
-			os.Stdout.Write(old)
-			done.Write(old)
+			show.Write(old)
 			continue
 		}
 		b := bytes.NewBufferString(o.settings())
@@ -235,13 +240,12 @@ func (o *options) run(ctx context.Context) error {
 			failed = append(failed, r.String())
 			continue
 		}
-		os.Stdout.Write(b.Bytes())
-		done.Write(b.Bytes())
+		show.Write(b.Bytes())
 		if err := replaceFile(path, b.String()); err != nil {
 			return err
 		}
 	}
-	if err := writeSummary(os.Stdout, &done); err != nil {
+	if err := writeSummary(out, &done); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.log, "%d jobs in %s; the results, in the Go benchmark format, are in %s\n",

@@ -150,3 +150,22 @@ func TestRows(t *testing.T) {
 	require.Equal(t, row{"wn18rr", "mquine", 35, true}, rows("", true)[4])
 	require.Equal(t, row{"codex-s", "rotate", 500, false}, rows("codex-s", false)[3])
 }
+
+// TestMeasureAll checks that the results of every job are kept, and that the table of all jobs
+// follows.
+func TestMeasureAll(t *testing.T) {
+	o := small(t, "", 0)
+	o.rivals, o.rounds = []string{"plain"}, 1
+	jobs := []row{{o.data, "complex", 6, true}, {o.data, "transe-l1", 6, false}}
+	var out bytes.Buffer
+	require.NoError(t, o.measureAll(t.Context(), &out, jobs))
+	_, summary, found := strings.Cut(out.String(), "best rival")
+	require.True(t, found)
+	require.Regexp(t, "families +complex +trained +6 .* plain ", summary)
+	require.Regexp(t, "families +transe-l1 +clustered +6 .* plain ", summary)
+	for _, name := range []string{"families-complex-6-trained.txt", "families-transe-l1-6.txt"} {
+		kept, err := os.ReadFile(filepath.Join(o.work, "results", name))
+		require.NoError(t, err)
+		require.Contains(t, out.String(), string(kept))
+	}
+}
