@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: build demo test race mutants fuzz check-long generate lint cross cross-all bench bench-quick bench-compare rivals rivals-all \
-	release check-release
+	bench-trained release check-release
 
 build: ## build bin/mquine
 	$(GO) build -o bin/mquine ./cmd/mquine
@@ -104,3 +104,8 @@ rivals: ## time mquine and its rivals on one job, with the flags RIVALS
 
 rivals-all: ## time all jobs of the comparison, except those already timed for the same commit
 	cd bench/rivals && $(GO) run . --all
+
+# These rivals are the fastest, and have enough time to rank all queries. TRAINED adds flags, such as --data wn18rr, or
+# --budget 3s to rank samples.
+bench-trained: ## train small checkpoints once, and time whole evaluations of them in mquine and its best rivals
+	cd bench/rivals && $(GO) run . --all --trained --rivals openblas,onednn,torch-unique --budget 10m $(TRAINED)

@@ -76,7 +76,7 @@ func describe(shape string) string {
 			value = "d = " + value
 		case "k", "n", "d":
 			value = key + " = " + value
-		case "compare", "of", "kind", "op":
+		case "compare", "of", "kind", "op", "checkpoint":
 		case "zsamples":
 			value += " Z-samples"
 		default:

@@ -143,6 +143,7 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"dot", "int8/k=1", "int16", "int16/k=34", "int16/k=200", "int16/k=1000"}, names)
 	assert.Equal(t, "dot, k = 200", describe("compare=dot k=200"))
 	assert.Equal(t, "yago-shape, MQuinE, d = 18", describe("data=yago-shape model=mquine dim=18"))
+	assert.Equal(t, "UMLS, RotatE, d = 8, trained", describe("data=umls model=rotate dim=8 checkpoint=trained"))
 	assert.Equal(t, "13,415 GOP/s", rate(13415, "GOP/s"))
 }
 

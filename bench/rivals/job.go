@@ -78,7 +78,13 @@ func (o *options) openJob(ctx context.Context) (*job, error) {
 		return nil, err
 	}
 	folder := o.checkpoint
-	if folder == "" {
+	switch {
+	case folder != "":
+	case o.trained:
+		if folder, err = o.makeTrained(ctx, g, train.Machine{Backend: j.backend, Threads: o.threads}); err != nil {
+			return nil, err
+		}
+	default:
 		name := fmt.Sprintf("%s-%s-%d-%v-v%d", g.Name, o.model, o.dim, j.backend.Tier, clustered.Version)
 		folder = filepath.Join(o.work, name)
 		if err := o.makeCheckpoint(ctx, folder, g, j.backend); err != nil {
@@ -130,7 +136,7 @@ func (o *options) makeCheckpoint(ctx context.Context, folder string, g *kg.Graph
 // features.
 func (j *job) prepare(ctx context.Context) error {
 	c := j.model.Config()
-	j.row.data, j.row.model, j.row.dim = j.graph.Name, c.Model, c.Dim
+	j.row = row{j.graph.Name, c.Model, c.Dim, j.checkpoint.Metadata["training"] != ""}
 	j.n, j.tower = c.Entities, j.model.Tower(kg.Tail)
 	if j.tower.Features != model.OnEntity || j.model.Tower(kg.Head) != j.tower {
 		return fmt.Errorf("no rival supports candidate features that depend on the query, as in %s", c.Model)

@@ -3,6 +3,7 @@
 // rivals' dependencies.
 //
 //	go run . --data fb15k-237 --model mquine --dim 38
+//	go run . --data fb15k-237 --model mquine --dim 38 --trained
 //	go run . --all
 //	go run . --steps --data fb15k-237 --dim 38
 //
@@ -11,6 +12,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,8 +64,8 @@ type options struct {
 func newCommand() *cobra.Command {
 	o := options{rivals: rivalNames, threads: runtime.GOMAXPROCS(0), rounds: 6, budget: 5 * time.Second, log: os.Stderr}
 	cmd := &cobra.Command{
-		Use: "rivals (--data NAME --model MODEL --dim D | --data NAME --checkpoint DIR | --all | " +
-			"--steps --data NAME --dim D)",
+		Use: "rivals (--data NAME --model MODEL --dim D [--trained] | --data NAME --checkpoint DIR | " +
+			"--all [--trained] [--data NAME] | --steps --data NAME --dim D)",
 		Short: "Time one evaluation in mquine and in its rivals",
 		Long: `Time one evaluation in mquine and in its rivals: a test split, both sides, three filters.
 
@@ -80,25 +83,27 @@ clock starts, for mquine too. The time covers queries, scores, counts and filter
 A rival that needs longer than --budget for all queries is timed on evenly spaced blocks, and its time
 is extrapolated. The table marks such times.
 
+The checkpoints are clustered or, with --trained, trained for minutes with a small recipe. Both kinds are kept
+in --work. An interrupted run starts again; a changed recipe trains new checkpoints.
+
 --steps times training steps of MQuinE in mquine and in PyTorch instead. A check comes first: both must have
 the same loss and gradients.
 
---all keeps the results of each job in --work, and does not measure a job twice for the same commit.`,
+--all runs four models on each data set of the comparison or, with --data, on one data set. A table of all jobs
+follows. --all keeps the results of each job in --work, and does not measure a job twice for the same commit and
+options.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			return o.run(cmd.Context())
-		},
+		PreRunE:       func(*cobra.Command, []string) error { return o.check() },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), os.Stdout) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.data, "data", "", "`name` or folder of the data set, or "+zipfName+" (created if it is missing)")
-	f.StringVar(&o.model, "model", "", "`model` of a clustered checkpoint, which is created if it is missing")
-	f.IntVar(&o.dim, "dim", 0, "`dimension` of the clustered checkpoint")
+	f.StringVar(&o.model, "model", "", "`model` of a clustered or trained checkpoint, which is created if it is missing")
+	f.IntVar(&o.dim, "dim", 0, "`dimension` of the checkpoint")
+	f.BoolVar(&o.trained, "trained", false, "use trained checkpoints instead of clustered ones")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint to use instead")
 	f.BoolVar(&o.all, "all", false, "run all jobs of the comparison")
 	f.BoolVar(&o.steps, "steps", false, "time training steps of MQuinE instead of an evaluation")
@@ -116,14 +121,19 @@ the same loss and gradients.
 
 func (o *options) check() error {
 	one := o.data != "" && (o.checkpoint != "") != (o.model != "" && o.dim > 0)
+	all := o.checkpoint == "" && o.model == "" && o.dim == 0
 	switch {
 	case o.steps && (o.data == "" || o.dim < 1 || o.all || o.checkpoint != "" || o.model != "" && o.model != "mquine"):
 		return errors.New("--steps trains MQuinE: give --data and --dim, and no --checkpoint, --all or other --model")
+	case o.trained && (o.steps || o.checkpoint != ""):
+		return errors.New("--trained trains a checkpoint: leave out --steps and --checkpoint")
+	case o.trained && o.data == zipfName:
+		return fmt.Errorf("--trained needs a real data set: the triples of %s are random", zipfName)
 	case o.products != "float32" && (o.products != "bf16x2" || !o.steps):
 		return errors.New("--products must be float32 or, with --steps, bf16x2")
 	case o.steps:
-	case o.all == one || o.all && (o.row != row{} || o.checkpoint != ""):
-		return errors.New("give --data with --model and --dim, --data with --checkpoint, or --all")
+	case o.all && !all || !o.all && !one:
+		return errors.New("give --data with --model and --dim or with --checkpoint, or give --all")
 	case o.model != "" && !slices.Contains(model.Names(), o.model):
 		return fmt.Errorf("--model %s: choose from %s", o.model, strings.Join(model.Names(), ", "))
 	case o.threads < 1 || o.rounds < 1 || o.limit < 0 || o.budget <= 0:
@@ -148,50 +158,80 @@ func (o *options) check() error {
 type row struct {
 	data, model string
 	dim         int
+	trained     bool // not clustered
 }
 
-func (r row) String() string { return fmt.Sprintf("%s %s %d", r.data, r.model, r.dim) }
+func (r row) String() string {
+	s := fmt.Sprintf("%s %s %d", r.data, r.model, r.dim)
+	if r.trained {
+		s += " trained"
+	}
+	return s
+}
 
-// rows lists the jobs of --all.
-var rows = func() (list []row) {
-	for _, d := range []struct {
-		data   string
-		matrix int
-	}{{"fb15k-237", 38}, {"wn18rr", 35}, {zipfName, 18}} {
-		list = append(list, row{d.data, "mquine", d.matrix}, row{d.data, "complex", 500},
-			row{d.data, "transe-l1", 1000}, row{d.data, "rotate", 500})
+// benchmark returns the name of the benchmark, without the rival.
+func (r row) benchmark() string {
+	name := fmt.Sprintf("Evaluate/data=%s/model=%s/dim=%d", r.data, r.model, r.dim)
+	if r.trained {
+		name += "/checkpoint=trained"
+	}
+	return name
+}
+
+// rows lists the jobs of --all, on the given data set or, if it is "", on all data sets of the
+// comparison.
+func rows(data string, trained bool) (list []row) {
+	// The triples of zipfName are random, so training on them teaches a model nothing.
+	sets := []string{"fb15k-237", "wn18rr", zipfName}
+	switch {
+	case data != "":
+		sets = []string{data}
+	case trained:
+		sets = sets[:2]
+	}
+	matrices := map[string]int{"wn18rr": 35, zipfName: 18}
+	for _, d := range sets {
+		list = append(list, row{d, "mquine", cmp.Or(matrices[d], 38), trained}, row{d, "complex", 500, trained},
+			row{d, "transe-l1", 1000, trained}, row{d, "rotate", 500, trained})
 	}
 	return list
-}()
+}
 
-func (o *options) run(ctx context.Context) error {
+func (o *options) run(ctx context.Context, out io.Writer) error {
 	runtime.GOMAXPROCS(o.threads) // gonum has no other setting
 	if o.steps {
-		return o.measureSteps(ctx, os.Stdout)
+		return o.measureSteps(ctx, out)
 	}
 	if !o.all {
-		return o.measure(ctx, os.Stdout)
+		return o.measure(ctx, out)
 	}
+	return o.measureAll(ctx, out, rows(o.data, o.trained))
+}
+
+// measureAll measures the jobs, except those whose results are kept, and writes the results and a
+// table of all jobs to out.
+func (o *options) measureAll(ctx context.Context, out io.Writer, jobs []row) error {
 	results := filepath.Join(o.work, "results")
 	if err := os.MkdirAll(results, 0o777); err != nil {
 		return err
 	}
 	began := time.Now()
+	var done bytes.Buffer
+	show := io.MultiWriter(out, &done)
 	var failed []string
-	for i, r := range rows {
+	for i, r := range jobs {
 		o.row = r
-		path := filepath.Join(results, fmt.Sprintf("%s-%s-%d.txt", r.data, r.model, r.dim))
+		path := filepath.Join(results, strings.ReplaceAll(filepath.Base(r.String()), " ", "-")+".txt")
 		elapsed := time.Since(began).Round(time.Second)
-		fmt.Fprintf(o.log, "job %d of %d (%v), %s since the start\n", i+1, len(rows), r, elapsed)
+		fmt.Fprintf(o.log, "job %d of %d (%v), %s since the start\n", i+1, len(jobs), r, elapsed)
 		old, err := os.ReadFile(path)
-		clean := !strings.HasSuffix(commit(), "-dirty")
-		if err == nil && clean && strings.Contains(string(old), "commit: "+commit()+"\n") {
+		if err == nil && !strings.HasSuffix(commit(), "-dirty") && strings.HasPrefix(string(old), o.settings()) {
 			fmt.Fprintf(o.log, "already measured at this commit: remove %s to measure again\n", path)
-			os.Stdout.Write(old)
+			show.Write(old)
 			continue
 		}
-		var b strings.Builder
-		err = o.measure(ctx, io.MultiWriter(os.Stdout, &b))
+		b := bytes.NewBufferString(o.settings())
+		err = o.measure(ctx, b)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -200,14 +240,24 @@ func (o *options) run(ctx context.Context) error {
 			failed = append(failed, r.String())
 			continue
 		}
+		show.Write(b.Bytes())
 		if err := replaceFile(path, b.String()); err != nil {
 			return err
 		}
 	}
+	if err := writeSummary(out, &done); err != nil {
+		return err
+	}
 	fmt.Fprintf(o.log, "%d jobs in %s; the results, in the Go benchmark format, are in %s\n",
-		len(rows)-len(failed), time.Since(began).Round(time.Second), results)
+		len(jobs)-len(failed), time.Since(began).Round(time.Second), results)
 	if len(failed) > 0 {
 		return fmt.Errorf("not measured: %s (the reasons are above)", strings.Join(failed, "; "))
 	}
 	return nil
+}
+
+// settings returns a comment that contains all that kept results depend on.
+func (o *options) settings() string {
+	return fmt.Sprintf("# job %v, commit %s, threads %d, rounds %d, budget %s, limit %d, rivals %s\n",
+		o.row, commit(), o.threads, o.rounds, o.budget, o.limit, strings.Join(o.rivals, ","))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
@@ -70,13 +71,15 @@ func (o *options) measure(ctx context.Context, out io.Writer) (err error) {
 		}
 	}
 
-	var own []rank.Stats
+	var own []ownRound
+	peak := ceiling.Terms(j.backend, j.tower.Compare).Runner(j.threads)
 	for round := range o.rounds {
+		before := peak(peakTime)
 		ranking, err := j.rankExactly(ctx)
 		if err != nil {
 			return err
 		}
-		own = append(own, ranking.Stats)
+		own = append(own, ownRound{ranking.Stats, j.share(ranking.Stats, (before+peak(peakTime))/2)})
 		for _, c := range field {
 			run, err := c.rival.rank(ctx, c.limit)
 			if err != nil {
@@ -90,6 +93,23 @@ func (o *options) measure(ctx context.Context, out io.Writer) (err error) {
 		fmt.Fprintf(o.log, "round %d of %d, %s since the start\n", round+1, o.rounds, elapsed)
 	}
 	return writeResults(out, j, own, field)
+}
+
+// peakTime is the time for which the ceiling is measured, before and after each ranking.
+const peakTime = 20 * time.Millisecond
+
+// ownRound describes a ranking by mquine. share is the rate of its terms as a share of the
+// comparison's ceiling in float32. It may exceed 1, because screens in bytes are faster and early
+// exit skips terms.
+type ownRound struct {
+	rank.Stats
+	share float64
+}
+
+// share returns the share of the ceiling that a ranking reached; peak is the ceiling in terms per
+// second.
+func (j *job) share(s rank.Stats, peak float64) float64 {
+	return float64(s.Pairs) * float64(j.tower.Terms()) / s.Rank.Seconds() / peak
 }
 
 // rankExactly ranks the test split with mquine.

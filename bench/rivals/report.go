@@ -18,8 +18,16 @@ import (
 	"golang.org/x/perf/benchmath"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
+
+// queriesUnit counts the queries that were timed. A rival's time is extrapolated if it has fewer
+// than mquine.
+const queriesUnit = "queries-timed"
+
+// ratioUnit is the unit of a rival's time divided by mquine's time of the same round.
+const ratioUnit = "x-mquine"
 
 // results collects the output: a table as comments, and every round in the Go benchmark format.
 type results struct {
@@ -57,7 +65,7 @@ func (r *results) add(name, rival string, seconds float64, values ...benchfmt.Va
 }
 
 // writeResults writes a table and every round of a job.
-func writeResults(out io.Writer, j *job, own []rank.Stats, field []*contestant) error {
+func writeResults(out io.Writer, j *job, own []ownRound, field []*contestant) error {
 	r := newResults(j.backend.Tier, j.threads)
 	for line := range strings.Lines(render(j, own, field)) {
 		fmt.Fprintf(r, "# %s", line)
@@ -66,13 +74,17 @@ func writeResults(out io.Writer, j *job, own []rank.Stats, field []*contestant) 
 	for _, c := range field {
 		r.set(c.name, c.rival.about())
 	}
-	name := fmt.Sprintf("Evaluate/data=%s/model=%s/dim=%d", j.row.data, j.row.model, j.row.dim)
+	name := j.row.benchmark()
 	n := float64(len(j.exact))
+	mrr := metrics.Measure(j.exact, rank.BothSides, rank.All, rank.Realistic, nil).MRR
 	for round, stats := range own {
 		seconds := stats.Rank.Seconds()
 		err := r.add(name, "mquine", seconds,
 			benchfmt.Value{Value: n / seconds, Unit: "queries/s"},
-			benchfmt.Value{Value: stats.Pack.Seconds(), Unit: "pack-s"})
+			benchfmt.Value{Value: stats.Pack.Seconds(), Unit: "pack-s"},
+			benchfmt.Value{Value: n, Unit: queriesUnit},
+			benchfmt.Value{Value: 100 * stats.share, Unit: "pct-peak"},
+			benchfmt.Value{Value: float64(mrr), Unit: "mrr"})
 		if err != nil {
 			return err
 		}
@@ -80,7 +92,8 @@ func writeResults(out io.Writer, j *job, own []rank.Stats, field []*contestant) 
 			seconds := c.seconds(round, len(j.exact))
 			err := r.add(name, c.name, seconds,
 				benchfmt.Value{Value: n / seconds, Unit: "queries/s"},
-				benchfmt.Value{Value: c.ratios[round], Unit: "x-mquine"})
+				benchfmt.Value{Value: float64(c.ranked), Unit: queriesUnit},
+				benchfmt.Value{Value: c.ratios[round], Unit: ratioUnit})
 			if err != nil {
 				return err
 			}
@@ -93,11 +106,8 @@ func writeResults(out io.Writer, j *job, own []rank.Stats, field []*contestant) 
 func cpu() string { return strings.TrimSpace(cpuid.CPU.BrandName) }
 
 // render returns the table of a job.
-func render(j *job, own []rank.Stats, field []*contestant) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Header = text.FormatDefault
+func render(j *job, own []ownRound, field []*contestant) string {
+	t := newTable(2, 3, 5, 6, 7, 8)
 	var times, packs []float64
 	for _, s := range own {
 		times, packs = append(times, s.Rank.Seconds()), append(packs, s.Pack.Seconds())
@@ -123,16 +133,29 @@ func render(j *job, own []rank.Stats, field []*contestant) string {
 			fmt.Sprintf("%d of %d", c.differ, c.ranked),
 		})
 	}
+	kind := ""
+	if j.row.trained {
+		kind = ", trained"
+	}
+	const format = "%s, %s d = %d%s: %d queries (%d distinct), %d candidates; " +
+		"%s, %s, %d threads; medians of %d rounds\n" +
+		"%s\nCandidate features are ready before the clock starts; mquine computes and packs them in %.2f s.\n"
+	return fmt.Sprintf(format, j.row.data, j.row.model, j.row.dim, kind, len(j.exact), len(j.queries), j.n,
+		cpu(), j.backend.Tier, j.threads, len(own), t.Render(), median(packs))
+}
+
+// newTable returns an empty table. The columns with the given numbers contain numbers.
+func newTable(numbers ...int) table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.Style().Format.Header = text.FormatDefault
 	var columns []table.ColumnConfig
-	for _, number := range []int{2, 3, 5, 6, 7, 8} {
+	for _, number := range numbers {
 		columns = append(columns, table.ColumnConfig{Number: number, Align: text.AlignRight})
 	}
 	t.SetColumnConfigs(columns)
-	const format = "%s, %s d = %d: %d queries (%d distinct), %d candidates; " +
-		"%s, %s, %d threads; medians of %d rounds\n" +
-		"%s\nCandidate features are ready before the clock starts; mquine computes and packs them in %.2f s.\n"
-	return fmt.Sprintf(format, j.row.data, j.row.model, j.row.dim, len(j.exact), len(j.queries), j.n,
-		cpu(), j.backend.Tier, j.threads, len(own), t.Render(), median(packs))
+	return t
 }
 
 // known formats a value, or returns "" for 0.

@@ -32,7 +32,8 @@ func small(t *testing.T, name string, dim int) *options {
 	var log bytes.Buffer
 	t.Cleanup(func() { t.Log(log.String()) })
 	return &options{
-		row: row{data, name, dim}, rivals: rivalNames, threads: 2, rounds: 2, budget: time.Second, work: dir, log: &log,
+		row: row{data: data, model: name, dim: dim}, rivals: rivalNames, threads: 2, rounds: 2, budget: time.Second,
+		work: dir, log: &log,
 	}
 }
 
