@@ -52,7 +52,9 @@ func (d *duals) penalty(own float64, worker model.TrainingWorker, entities param
 
 // gradients computes the gradients of the targets of main query q, and returns the derivative with
 // respect to the query's own share of the penalty.
-func (d *duals) gradients(dPenalty float64, worker model.TrainingWorker, entities parameterTable, q int) (dOwn float64) {
+func (d *duals) gradients(
+	dPenalty float64, worker model.TrainingWorker, entities parameterTable, q int,
+) (dOwn float64) {
 	first, last := d.targetsOf(q)
 	each := dPenalty / 2 / float64(last-first)
 	for k := first; k < last; k++ {

@@ -60,11 +60,13 @@ func TestBadRecords(t *testing.T) {
 func TestIngredients(t *testing.T) {
 	run := func(change string, seed uint64, mrr float64) record {
 		return record{
-			Group: ingredientsGroup, Recipe: change, Seed: seed, ProcessorTime: "1 min", MRR: map[string]float64{fullProtocol: mrr},
+			Group: ingredientsGroup, Recipe: change, Seed: seed, ProcessorTime: "1 min",
+			MRR: map[string]float64{fullProtocol: mrr},
 		}
 	}
 	d := &dataset{runs: []record{
-		run("the base", 1, 0.50), run("more", 1, 0.52), run("more", 2, 0.51), run("the base", 2, 0.52), run("alone", 3, 0.4),
+		run("the base", 1, 0.50), run("more", 1, 0.52), run("more", 2, 0.51), run("the base", 2, 0.52),
+		run("alone", 3, 0.4),
 	}}
 	assert.Equal(t, `| change | both/all | difference | lowest and highest | seeds | processor time |
 |---|---|---|---|---|---|
