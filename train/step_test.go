@@ -656,6 +656,10 @@ var gradientTests = []struct {
 	{"reciprocal, kvsall, dura", func(c *recipe.Recipe) {
 		c.Reciprocal, c.Negatives, c.Regulariser, c.LambdaReg = true, recipe.KvsAll, model.Dura, 0.3
 	}},
+	{"reciprocal, shared, Z, dura", func(c *recipe.Recipe) {
+		c.Reciprocal, c.Regulariser, c.LambdaReg, c.DuraProducts = true, model.Dura, 0.3, 2
+		c.Negatives, c.NegativeCount, c.ZSamples, c.Gamma = recipe.SharedNegatives, 6, 3, 3
+	}},
 	{"reciprocal, n3, Z, shared", func(c *recipe.Recipe) {
 		c.Reciprocal, c.Regulariser, c.LambdaReg, c.ZSamples, c.Gamma = true, model.N3, 0.3, 3, 3
 		c.Negatives, c.NegativeCount, c.Filter = recipe.SharedNegatives, 6, true
