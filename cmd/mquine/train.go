@@ -60,7 +60,7 @@ model, add --print-config, as in "mquine train --model rotate --print-config".
 Presets:
   paper  hyper-parameters from the paper's table for the data set
   best   the recipe tuned for the data set (docs/results.md); complex has its
-         own for codex-s and fb15k-237, and rescal for wn18rr
+         own for codex-s, codex-m and fb15k-237, and rescal for wn18rr
 To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
