@@ -101,7 +101,7 @@ options.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.data, "data", "", "`name` or folder of the data set, or "+zipfName+" (created if it is missing)")
-	f.StringVar(&o.model, "model", "", "`model` of a clustered or trained checkpoint, which is created if it is missing")
+	f.StringVar(&o.model, "model", "", "`model` of a clustered or trained checkpoint, created if it is missing")
 	f.IntVar(&o.dim, "dim", 0, "`dimension` of the checkpoint")
 	f.BoolVar(&o.trained, "trained", false, "use trained checkpoints instead of clustered ones")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint to use instead")
