@@ -25,12 +25,15 @@ var (
 	Int8L1Panel2x16AVX2                func(args *PanelArgs) int
 	GroupNormPanel4x48AVX512           func(args *PanelArgs) int
 	GroupNormPanel6x16AVX2             func(args *PanelArgs) int
+	Int16DotPanel9x48AVX512            func(args *PanelArgs) int
+	Int16DotPanel6x16AVX2              func(args *PanelArgs) int
 	Int16Norm2Panel6x48AVX512          func(args *PanelArgs) int
 	Int16Norm2Panel4x16AVX2            func(args *PanelArgs) int
 	Int16Norm4Panel4x48AVX512          func(args *PanelArgs) int
 	Int16Norm4Panel2x16AVX2            func(args *PanelArgs) int
 	Int16GroupNormPanel4x48AVX512      func(args *PanelArgs) int
 	Int16GroupNormPanel6x16AVX2        func(args *PanelArgs) int
+	Int16DotPanel9x48AVX512VNNI        func(args *PanelArgs) int
 	Int16Norm4Panel4x48AVX512VNNI      func(args *PanelArgs) int
 	Int16GroupNormPanel4x48AVX512VNNI  func(args *PanelArgs) int
 	Int16Panel16x48AMX                 func(args *PanelArgs) int

@@ -278,6 +278,34 @@ func GroupNormPanel4x48AVX512(args *PanelArgs) int
 //go:noescape
 func GroupNormPanel6x16AVX2(args *PanelArgs) int
 
+// Int16DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+//
+// over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if
+// it fits. The kernel converts the sums to float32 if TargetStart is not nil, which marks the last
+// call for these strips.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int16DotPanel9x48AVX512(args *PanelArgs) int
+
+// Int16DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+//
+// over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if
+// it fits. The kernel converts the sums to float32 if TargetStart is not nil, which marks the last
+// call for these strips.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int16DotPanel6x16AVX2(args *PanelArgs) int
+
 // Int16Norm2Panel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts
 // candidates as PanelArgs describes. The score is
 //
@@ -369,6 +397,20 @@ func Int16GroupNormPanel4x48AVX512(args *PanelArgs) int
 //
 //go:noescape
 func Int16GroupNormPanel6x16AVX2(args *PanelArgs) int
+
+// Int16DotPanel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates, and
+// counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+//
+// over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if
+// it fits. The kernel converts the sums to float32 if TargetStart is not nil, which marks the last
+// call for these strips.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int16DotPanel9x48AVX512VNNI(args *PanelArgs) int
 
 // Int16Norm4Panel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates, and
 // counts candidates as PanelArgs describes. The score is

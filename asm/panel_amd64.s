@@ -13437,6 +13437,1560 @@ not_step:
 	VZEROUPPER
 	RET
 
+// func Int16DotPanel9x48AVX512(args *PanelArgs) int
+// Requires: AVX, AVX512BW, AVX512F, MMX+, POPCNT
+TEXT ·Int16DotPanel9x48AVX512(SB), NOSPLIT, $48-16
+	// Int16DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+	//
+	// over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if
+	// it fits. The kernel converts the sums to float32 if TargetStart is not nil, which marks the last
+	// call for these strips.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0–Z26     sums: score[i][j] of query i < 9, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z27–Z29    φ[t][j] of the panel's candidates
+	//   Z30–Z31    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K1–K3      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z27–Z28    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+
+strip:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z27
+	VMOVUPS      64(BX), Z28
+	VMOVUPS      128(BX), Z29
+	VPBROADCASTD (AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z0, Z0
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z1, Z1
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z2, Z2
+	VPBROADCASTD 4(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z3, Z3
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z4, Z4
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z5, Z5
+	VPBROADCASTD 8(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z6, Z6
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z7, Z7
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z8, Z8
+	VPBROADCASTD 12(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z9, Z9
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z10, Z10
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z11, Z11
+	VPBROADCASTD 16(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z12, Z12
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z13, Z13
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z14, Z14
+	VPBROADCASTD 20(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z15, Z15
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z16, Z16
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z17, Z17
+	VPBROADCASTD 24(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z18, Z18
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z19, Z19
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z20, Z20
+	VPBROADCASTD 28(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z21, Z21
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z22, Z22
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z23, Z23
+	VPBROADCASTD 32(AX), Z30
+	VPMADDWD     Z30, Z27, Z27
+	VPADDD       Z27, Z24, Z24
+	VPMADDWD     Z30, Z28, Z27
+	VPADDD       Z27, Z25, Z25
+	VPMADDWD     Z30, Z29, Z27
+	VPADDD       Z27, Z26, Z26
+	VMOVUPS      192(BX), Z27
+	VMOVUPS      256(BX), Z28
+	VMOVUPS      320(BX), Z29
+	VPBROADCASTD 36(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z0, Z0
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z1, Z1
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z2, Z2
+	VPBROADCASTD 40(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z3, Z3
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z4, Z4
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z5, Z5
+	VPBROADCASTD 44(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z6, Z6
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z7, Z7
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z8, Z8
+	VPBROADCASTD 48(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z9, Z9
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z10, Z10
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z11, Z11
+	VPBROADCASTD 52(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z12, Z12
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z13, Z13
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z14, Z14
+	VPBROADCASTD 56(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z15, Z15
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z16, Z16
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z17, Z17
+	VPBROADCASTD 60(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z18, Z18
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z19, Z19
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z20, Z20
+	VPBROADCASTD 64(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z21, Z21
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z22, Z22
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z23, Z23
+	VPBROADCASTD 68(AX), Z30
+	VPMADDWD     Z30, Z27, Z27
+	VPADDD       Z27, Z24, Z24
+	VPMADDWD     Z30, Z28, Z27
+	VPADDD       Z27, Z25, Z25
+	VPMADDWD     Z30, Z29, Z27
+	VPADDD       Z27, Z26, Z26
+	VMOVUPS      384(BX), Z27
+	VMOVUPS      448(BX), Z28
+	VMOVUPS      512(BX), Z29
+	VPBROADCASTD 72(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z0, Z0
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z1, Z1
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z2, Z2
+	VPBROADCASTD 76(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z3, Z3
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z4, Z4
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z5, Z5
+	VPBROADCASTD 80(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z6, Z6
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z7, Z7
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z8, Z8
+	VPBROADCASTD 84(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z9, Z9
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z10, Z10
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z11, Z11
+	VPBROADCASTD 88(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z12, Z12
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z13, Z13
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z14, Z14
+	VPBROADCASTD 92(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z15, Z15
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z16, Z16
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z17, Z17
+	VPBROADCASTD 96(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z18, Z18
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z19, Z19
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z20, Z20
+	VPBROADCASTD 100(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z21, Z21
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z22, Z22
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z23, Z23
+	VPBROADCASTD 104(AX), Z30
+	VPMADDWD     Z30, Z27, Z27
+	VPADDD       Z27, Z24, Z24
+	VPMADDWD     Z30, Z28, Z27
+	VPADDD       Z27, Z25, Z25
+	VPMADDWD     Z30, Z29, Z27
+	VPADDD       Z27, Z26, Z26
+	VMOVUPS      576(BX), Z27
+	VMOVUPS      640(BX), Z28
+	VMOVUPS      704(BX), Z29
+	VPBROADCASTD 108(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z0, Z0
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z1, Z1
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z2, Z2
+	VPBROADCASTD 112(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z3, Z3
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z4, Z4
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z5, Z5
+	VPBROADCASTD 116(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z6, Z6
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z7, Z7
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z8, Z8
+	VPBROADCASTD 120(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z9, Z9
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z10, Z10
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z11, Z11
+	VPBROADCASTD 124(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z12, Z12
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z13, Z13
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z14, Z14
+	VPBROADCASTD 128(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z15, Z15
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z16, Z16
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z17, Z17
+	VPBROADCASTD 132(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z18, Z18
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z19, Z19
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z20, Z20
+	VPBROADCASTD 136(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z21, Z21
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z22, Z22
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z23, Z23
+	VPBROADCASTD 140(AX), Z30
+	VPMADDWD     Z30, Z27, Z27
+	VPADDD       Z27, Z24, Z24
+	VPMADDWD     Z30, Z28, Z27
+	VPADDD       Z27, Z25, Z25
+	VPMADDWD     Z30, Z29, Z27
+	VPADDD       Z27, Z26, Z26
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000090, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z27
+	VMOVUPS      64(BX), Z28
+	VMOVUPS      128(BX), Z29
+	VPBROADCASTD (AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z0, Z0
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z1, Z1
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z2, Z2
+	VPBROADCASTD 4(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z3, Z3
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z4, Z4
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z5, Z5
+	VPBROADCASTD 8(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z6, Z6
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z7, Z7
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z8, Z8
+	VPBROADCASTD 12(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z9, Z9
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z10, Z10
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z11, Z11
+	VPBROADCASTD 16(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z12, Z12
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z13, Z13
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z14, Z14
+	VPBROADCASTD 20(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z15, Z15
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z16, Z16
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z17, Z17
+	VPBROADCASTD 24(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z18, Z18
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z19, Z19
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z20, Z20
+	VPBROADCASTD 28(AX), Z31
+	VPMADDWD     Z31, Z27, Z30
+	VPADDD       Z30, Z21, Z21
+	VPMADDWD     Z31, Z28, Z30
+	VPADDD       Z30, Z22, Z22
+	VPMADDWD     Z31, Z29, Z30
+	VPADDD       Z30, Z23, Z23
+	VPBROADCASTD 32(AX), Z30
+	VPMADDWD     Z30, Z27, Z27
+	VPADDD       Z27, Z24, Z24
+	VPMADDWD     Z30, Z28, Z27
+	VPADDD       Z27, Z25, Z25
+	VPMADDWD     Z30, Z29, Z27
+	VPADDD       Z27, Z26, Z26
+	ADDQ         $0x00000024, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VPADDD (CX), Z0, Z0
+	VPADDD 64(CX), Z1, Z1
+	VPADDD 128(CX), Z2, Z2
+	VPADDD 192(CX), Z3, Z3
+	VPADDD 256(CX), Z4, Z4
+	VPADDD 320(CX), Z5, Z5
+	VPADDD 384(CX), Z6, Z6
+	VPADDD 448(CX), Z7, Z7
+	VPADDD 512(CX), Z8, Z8
+	VPADDD 576(CX), Z9, Z9
+	VPADDD 640(CX), Z10, Z10
+	VPADDD 704(CX), Z11, Z11
+	VPADDD 768(CX), Z12, Z12
+	VPADDD 832(CX), Z13, Z13
+	VPADDD 896(CX), Z14, Z14
+	VPADDD 960(CX), Z15, Z15
+	VPADDD 1024(CX), Z16, Z16
+	VPADDD 1088(CX), Z17, Z17
+	VPADDD 1152(CX), Z18, Z18
+	VPADDD 1216(CX), Z19, Z19
+	VPADDD 1280(CX), Z20, Z20
+	VPADDD 1344(CX), Z21, Z21
+	VPADDD 1408(CX), Z22, Z22
+	VPADDD 1472(CX), Z23, Z23
+	VPADDD 1536(CX), Z24, Z24
+	VPADDD 1600(CX), Z25, Z25
+	VPADDD 1664(CX), Z26, Z26
+
+store:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_last
+
+	// The last words: convert int32 to float32
+	VCVTDQ2PS Z0, Z0
+	VCVTDQ2PS Z1, Z1
+	VCVTDQ2PS Z2, Z2
+	VCVTDQ2PS Z3, Z3
+	VCVTDQ2PS Z4, Z4
+	VCVTDQ2PS Z5, Z5
+	VCVTDQ2PS Z6, Z6
+	VCVTDQ2PS Z7, Z7
+	VCVTDQ2PS Z8, Z8
+	VCVTDQ2PS Z9, Z9
+	VCVTDQ2PS Z10, Z10
+	VCVTDQ2PS Z11, Z11
+	VCVTDQ2PS Z12, Z12
+	VCVTDQ2PS Z13, Z13
+	VCVTDQ2PS Z14, Z14
+	VCVTDQ2PS Z15, Z15
+	VCVTDQ2PS Z16, Z16
+	VCVTDQ2PS Z17, Z17
+	VCVTDQ2PS Z18, Z18
+	VCVTDQ2PS Z19, Z19
+	VCVTDQ2PS Z20, Z20
+	VCVTDQ2PS Z21, Z21
+	VCVTDQ2PS Z22, Z22
+	VCVTDQ2PS Z23, Z23
+	VCVTDQ2PS Z24, Z24
+	VCVTDQ2PS Z25, Z25
+	VCVTDQ2PS Z26, Z26
+
+not_last:
+	VMOVAPS Z0, (CX)
+	VMOVAPS Z1, 64(CX)
+	VMOVAPS Z2, 128(CX)
+	VMOVAPS Z3, 192(CX)
+	VMOVAPS Z4, 256(CX)
+	VMOVAPS Z5, 320(CX)
+	VMOVAPS Z6, 384(CX)
+	VMOVAPS Z7, 448(CX)
+	VMOVAPS Z8, 512(CX)
+	VMOVAPS Z9, 576(CX)
+	VMOVAPS Z10, 640(CX)
+	VMOVAPS Z11, 704(CX)
+	VMOVAPS Z12, 768(CX)
+	VMOVAPS Z13, 832(CX)
+	VMOVAPS Z14, 896(CX)
+	VMOVAPS Z15, 960(CX)
+	VMOVAPS Z16, 1024(CX)
+	VMOVAPS Z17, 1088(CX)
+	VMOVAPS Z18, 1152(CX)
+	VMOVAPS Z19, 1216(CX)
+	VMOVAPS Z20, 1280(CX)
+	VMOVAPS Z21, 1344(CX)
+	VMOVAPS Z22, 1408(CX)
+	VMOVAPS Z23, 1472(CX)
+	VMOVAPS Z24, 1536(CX)
+	VMOVAPS Z25, 1600(CX)
+	VMOVAPS Z26, 1664(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    24(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K1
+	SHRQ    $0x10, SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z0, K1, K4
+	VCMPPS       $0x1e, Z28, Z0, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z1, K2, K4
+	VCMPPS       $0x1e, Z28, Z1, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z2, K3, K4
+	VCMPPS       $0x1e, Z28, Z2, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z3, K1, K4
+	VCMPPS       $0x1e, Z28, Z3, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z4, K2, K4
+	VCMPPS       $0x1e, Z28, Z4, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z5, K3, K4
+	VCMPPS       $0x1e, Z28, Z5, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z6, K1, K4
+	VCMPPS       $0x1e, Z28, Z6, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z7, K2, K4
+	VCMPPS       $0x1e, Z28, Z7, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z8, K3, K4
+	VCMPPS       $0x1e, Z28, Z8, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z9, K1, K4
+	VCMPPS       $0x1e, Z28, Z9, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z10, K2, K4
+	VCMPPS       $0x1e, Z28, Z10, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z11, K3, K4
+	VCMPPS       $0x1e, Z28, Z11, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), SI
+	MOVLQSX 20(AX), DI
+	CMPQ    SI, DI
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z12, K1, K4
+	VCMPPS       $0x1e, Z28, Z12, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z13, K2, K4
+	VCMPPS       $0x1e, Z28, Z13, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z14, K3, K4
+	VCMPPS       $0x1e, Z28, Z14, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), SI
+	MOVLQSX 24(AX), DI
+	CMPQ    SI, DI
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z15, K1, K4
+	VCMPPS       $0x1e, Z28, Z15, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z16, K2, K4
+	VCMPPS       $0x1e, Z28, Z16, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z17, K3, K4
+	VCMPPS       $0x1e, Z28, Z17, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target5
+
+query6:
+	MOVLQSX 24(AX), SI
+	MOVLQSX 28(AX), DI
+	CMPQ    SI, DI
+	JGE     query7
+
+target6:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z18, K1, K4
+	VCMPPS       $0x1e, Z28, Z18, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z19, K2, K4
+	VCMPPS       $0x1e, Z28, Z19, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z20, K3, K4
+	VCMPPS       $0x1e, Z28, Z20, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target6
+
+query7:
+	MOVLQSX 28(AX), SI
+	MOVLQSX 32(AX), DI
+	CMPQ    SI, DI
+	JGE     query8
+
+target7:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z21, K1, K4
+	VCMPPS       $0x1e, Z28, Z21, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z22, K2, K4
+	VCMPPS       $0x1e, Z28, Z22, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z23, K3, K4
+	VCMPPS       $0x1e, Z28, Z23, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target7
+
+query8:
+	MOVLQSX 32(AX), SI
+	MOVLQSX 36(AX), DI
+	CMPQ    SI, DI
+	JGE     query9
+
+target8:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z24, K1, K4
+	VCMPPS       $0x1e, Z28, Z24, K4, K5
+	KMOVW        K4, R8
+	KMOVW        K5, AX
+	VCMPPS       $0x15, Z27, Z25, K2, K4
+	VCMPPS       $0x1e, Z28, Z25, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z27, Z26, K3, K4
+	VCMPPS       $0x1e, Z28, Z26, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target8
+
+query9:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x000006c0, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000024, 24(SP)
+
+not_rows:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16DotPanel6x16AVX2(args *PanelArgs) int
+// Requires: AVX, AVX2, MMX+, POPCNT
+TEXT ·Int16DotPanel6x16AVX2(SB), NOSPLIT, $48-16
+	// Int16DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+	//
+	// over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if
+	// it fits. The kernel converts the sums to float32 if TargetStart is not nil, which marks the last
+	// call for these strips.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0–Y11     sums: score[i][j] of query i < 6, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y12–Y13    φ[t][j] of the panel's candidates
+	//   Y14–Y15    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y12–Y13 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+
+strip:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VPBROADCASTD (AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 16(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 20(AX), Y14
+	VPMADDWD     Y14, Y12, Y12
+	VPADDD       Y12, Y10, Y10
+	VPMADDWD     Y14, Y13, Y12
+	VPADDD       Y12, Y11, Y11
+	VMOVUPS      64(BX), Y12
+	VMOVUPS      96(BX), Y13
+	VPBROADCASTD 24(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 28(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 32(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 36(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 40(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 44(AX), Y14
+	VPMADDWD     Y14, Y12, Y12
+	VPADDD       Y12, Y10, Y10
+	VPMADDWD     Y14, Y13, Y12
+	VPADDD       Y12, Y11, Y11
+	VMOVUPS      128(BX), Y12
+	VMOVUPS      160(BX), Y13
+	VPBROADCASTD 48(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 52(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 56(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 60(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 64(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 68(AX), Y14
+	VPMADDWD     Y14, Y12, Y12
+	VPADDD       Y12, Y10, Y10
+	VPMADDWD     Y14, Y13, Y12
+	VPADDD       Y12, Y11, Y11
+	VMOVUPS      192(BX), Y12
+	VMOVUPS      224(BX), Y13
+	VPBROADCASTD 72(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 76(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 80(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 84(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 88(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 92(AX), Y14
+	VPMADDWD     Y14, Y12, Y12
+	VPADDD       Y12, Y10, Y10
+	VPMADDWD     Y14, Y13, Y12
+	VPADDD       Y12, Y11, Y11
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000060, AX
+	ADDQ         $0x00000100, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VPBROADCASTD (AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 16(AX), Y15
+	VPMADDWD     Y15, Y12, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDWD     Y15, Y13, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 20(AX), Y14
+	VPMADDWD     Y14, Y12, Y12
+	VPADDD       Y12, Y10, Y10
+	VPMADDWD     Y14, Y13, Y12
+	VPADDD       Y12, Y11, Y11
+	ADDQ         $0x00000018, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VPADDD (CX), Y0, Y0
+	VPADDD 32(CX), Y1, Y1
+	VPADDD 64(CX), Y2, Y2
+	VPADDD 96(CX), Y3, Y3
+	VPADDD 128(CX), Y4, Y4
+	VPADDD 160(CX), Y5, Y5
+	VPADDD 192(CX), Y6, Y6
+	VPADDD 224(CX), Y7, Y7
+	VPADDD 256(CX), Y8, Y8
+	VPADDD 288(CX), Y9, Y9
+	VPADDD 320(CX), Y10, Y10
+	VPADDD 352(CX), Y11, Y11
+
+store:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_last
+
+	// The last words: convert int32 to float32
+	VCVTDQ2PS Y0, Y0
+	VCVTDQ2PS Y1, Y1
+	VCVTDQ2PS Y2, Y2
+	VCVTDQ2PS Y3, Y3
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VCVTDQ2PS Y6, Y6
+	VCVTDQ2PS Y7, Y7
+	VCVTDQ2PS Y8, Y8
+	VCVTDQ2PS Y9, Y9
+	VCVTDQ2PS Y10, Y10
+	VCVTDQ2PS Y11, Y11
+
+not_last:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	VMOVAPS Y4, 128(CX)
+	VMOVAPS Y5, 160(CX)
+	VMOVAPS Y6, 192(CX)
+	VMOVAPS Y7, 224(CX)
+	VMOVAPS Y8, 256(CX)
+	VMOVAPS Y9, 288(CX)
+	VMOVAPS Y10, 320(CX)
+	VMOVAPS Y11, 352(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    24(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y12
+	VBROADCASTSS 4(CX)(DI*8), Y13
+	VCMPPS       $0x15, Y12, Y1, Y14
+	VMOVMSKPS    Y14, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y12, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y13, Y1, Y14
+	VMOVMSKPS    Y14, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y13, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y12
+	VMOVMSKPS    Y12, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y3, Y12
+	VMOVMSKPS    Y12, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), DI
+	MOVLQSX 12(AX), R8
+	CMPQ    DI, R8
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y5, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y5, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), DI
+	MOVLQSX 16(AX), R8
+	CMPQ    DI, R8
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y7, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y7, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), DI
+	MOVLQSX 20(AX), R8
+	CMPQ    DI, R8
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y9, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y9, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), DI
+	MOVLQSX 24(AX), R8
+	CMPQ    DI, R8
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y11, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y11, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target5
+
+query6:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000180, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000018, 24(SP)
+
+not_rows:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
 // func Int16Norm2Panel6x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512BW, AVX512F, MMX+, POPCNT
 TEXT ·Int16Norm2Panel6x48AVX512(SB), NOSPLIT, $64-16
@@ -17589,6 +19143,848 @@ not_rows:
 	INCQ  56(SP)
 
 not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16DotPanel9x48AVX512VNNI(args *PanelArgs) int
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+, POPCNT
+TEXT ·Int16DotPanel9x48AVX512VNNI(SB), NOSPLIT, $48-16
+	// Int16DotPanel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates, and
+	// counts candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+	//
+	// over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if
+	// it fits. The kernel converts the sums to float32 if TargetStart is not nil, which marks the last
+	// call for these strips.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0–Z26     sums: score[i][j] of query i < 9, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z27–Z29    φ[t][j] of the panel's candidates
+	//   Z30        ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K1–K3      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z27–Z28    counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+
+strip:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z27
+	VMOVUPS      64(BX), Z28
+	VMOVUPS      128(BX), Z29
+	VPBROADCASTD (AX), Z30
+	VPDPWSSD     Z30, Z27, Z0
+	VPDPWSSD     Z30, Z28, Z1
+	VPDPWSSD     Z30, Z29, Z2
+	VPBROADCASTD 4(AX), Z30
+	VPDPWSSD     Z30, Z27, Z3
+	VPDPWSSD     Z30, Z28, Z4
+	VPDPWSSD     Z30, Z29, Z5
+	VPBROADCASTD 8(AX), Z30
+	VPDPWSSD     Z30, Z27, Z6
+	VPDPWSSD     Z30, Z28, Z7
+	VPDPWSSD     Z30, Z29, Z8
+	VPBROADCASTD 12(AX), Z30
+	VPDPWSSD     Z30, Z27, Z9
+	VPDPWSSD     Z30, Z28, Z10
+	VPDPWSSD     Z30, Z29, Z11
+	VPBROADCASTD 16(AX), Z30
+	VPDPWSSD     Z30, Z27, Z12
+	VPDPWSSD     Z30, Z28, Z13
+	VPDPWSSD     Z30, Z29, Z14
+	VPBROADCASTD 20(AX), Z30
+	VPDPWSSD     Z30, Z27, Z15
+	VPDPWSSD     Z30, Z28, Z16
+	VPDPWSSD     Z30, Z29, Z17
+	VPBROADCASTD 24(AX), Z30
+	VPDPWSSD     Z30, Z27, Z18
+	VPDPWSSD     Z30, Z28, Z19
+	VPDPWSSD     Z30, Z29, Z20
+	VPBROADCASTD 28(AX), Z30
+	VPDPWSSD     Z30, Z27, Z21
+	VPDPWSSD     Z30, Z28, Z22
+	VPDPWSSD     Z30, Z29, Z23
+	VPBROADCASTD 32(AX), Z30
+	VPDPWSSD     Z30, Z27, Z24
+	VPDPWSSD     Z30, Z28, Z25
+	VPDPWSSD     Z30, Z29, Z26
+	VMOVUPS      192(BX), Z27
+	VMOVUPS      256(BX), Z28
+	VMOVUPS      320(BX), Z29
+	VPBROADCASTD 36(AX), Z30
+	VPDPWSSD     Z30, Z27, Z0
+	VPDPWSSD     Z30, Z28, Z1
+	VPDPWSSD     Z30, Z29, Z2
+	VPBROADCASTD 40(AX), Z30
+	VPDPWSSD     Z30, Z27, Z3
+	VPDPWSSD     Z30, Z28, Z4
+	VPDPWSSD     Z30, Z29, Z5
+	VPBROADCASTD 44(AX), Z30
+	VPDPWSSD     Z30, Z27, Z6
+	VPDPWSSD     Z30, Z28, Z7
+	VPDPWSSD     Z30, Z29, Z8
+	VPBROADCASTD 48(AX), Z30
+	VPDPWSSD     Z30, Z27, Z9
+	VPDPWSSD     Z30, Z28, Z10
+	VPDPWSSD     Z30, Z29, Z11
+	VPBROADCASTD 52(AX), Z30
+	VPDPWSSD     Z30, Z27, Z12
+	VPDPWSSD     Z30, Z28, Z13
+	VPDPWSSD     Z30, Z29, Z14
+	VPBROADCASTD 56(AX), Z30
+	VPDPWSSD     Z30, Z27, Z15
+	VPDPWSSD     Z30, Z28, Z16
+	VPDPWSSD     Z30, Z29, Z17
+	VPBROADCASTD 60(AX), Z30
+	VPDPWSSD     Z30, Z27, Z18
+	VPDPWSSD     Z30, Z28, Z19
+	VPDPWSSD     Z30, Z29, Z20
+	VPBROADCASTD 64(AX), Z30
+	VPDPWSSD     Z30, Z27, Z21
+	VPDPWSSD     Z30, Z28, Z22
+	VPDPWSSD     Z30, Z29, Z23
+	VPBROADCASTD 68(AX), Z30
+	VPDPWSSD     Z30, Z27, Z24
+	VPDPWSSD     Z30, Z28, Z25
+	VPDPWSSD     Z30, Z29, Z26
+	VMOVUPS      384(BX), Z27
+	VMOVUPS      448(BX), Z28
+	VMOVUPS      512(BX), Z29
+	VPBROADCASTD 72(AX), Z30
+	VPDPWSSD     Z30, Z27, Z0
+	VPDPWSSD     Z30, Z28, Z1
+	VPDPWSSD     Z30, Z29, Z2
+	VPBROADCASTD 76(AX), Z30
+	VPDPWSSD     Z30, Z27, Z3
+	VPDPWSSD     Z30, Z28, Z4
+	VPDPWSSD     Z30, Z29, Z5
+	VPBROADCASTD 80(AX), Z30
+	VPDPWSSD     Z30, Z27, Z6
+	VPDPWSSD     Z30, Z28, Z7
+	VPDPWSSD     Z30, Z29, Z8
+	VPBROADCASTD 84(AX), Z30
+	VPDPWSSD     Z30, Z27, Z9
+	VPDPWSSD     Z30, Z28, Z10
+	VPDPWSSD     Z30, Z29, Z11
+	VPBROADCASTD 88(AX), Z30
+	VPDPWSSD     Z30, Z27, Z12
+	VPDPWSSD     Z30, Z28, Z13
+	VPDPWSSD     Z30, Z29, Z14
+	VPBROADCASTD 92(AX), Z30
+	VPDPWSSD     Z30, Z27, Z15
+	VPDPWSSD     Z30, Z28, Z16
+	VPDPWSSD     Z30, Z29, Z17
+	VPBROADCASTD 96(AX), Z30
+	VPDPWSSD     Z30, Z27, Z18
+	VPDPWSSD     Z30, Z28, Z19
+	VPDPWSSD     Z30, Z29, Z20
+	VPBROADCASTD 100(AX), Z30
+	VPDPWSSD     Z30, Z27, Z21
+	VPDPWSSD     Z30, Z28, Z22
+	VPDPWSSD     Z30, Z29, Z23
+	VPBROADCASTD 104(AX), Z30
+	VPDPWSSD     Z30, Z27, Z24
+	VPDPWSSD     Z30, Z28, Z25
+	VPDPWSSD     Z30, Z29, Z26
+	VMOVUPS      576(BX), Z27
+	VMOVUPS      640(BX), Z28
+	VMOVUPS      704(BX), Z29
+	VPBROADCASTD 108(AX), Z30
+	VPDPWSSD     Z30, Z27, Z0
+	VPDPWSSD     Z30, Z28, Z1
+	VPDPWSSD     Z30, Z29, Z2
+	VPBROADCASTD 112(AX), Z30
+	VPDPWSSD     Z30, Z27, Z3
+	VPDPWSSD     Z30, Z28, Z4
+	VPDPWSSD     Z30, Z29, Z5
+	VPBROADCASTD 116(AX), Z30
+	VPDPWSSD     Z30, Z27, Z6
+	VPDPWSSD     Z30, Z28, Z7
+	VPDPWSSD     Z30, Z29, Z8
+	VPBROADCASTD 120(AX), Z30
+	VPDPWSSD     Z30, Z27, Z9
+	VPDPWSSD     Z30, Z28, Z10
+	VPDPWSSD     Z30, Z29, Z11
+	VPBROADCASTD 124(AX), Z30
+	VPDPWSSD     Z30, Z27, Z12
+	VPDPWSSD     Z30, Z28, Z13
+	VPDPWSSD     Z30, Z29, Z14
+	VPBROADCASTD 128(AX), Z30
+	VPDPWSSD     Z30, Z27, Z15
+	VPDPWSSD     Z30, Z28, Z16
+	VPDPWSSD     Z30, Z29, Z17
+	VPBROADCASTD 132(AX), Z30
+	VPDPWSSD     Z30, Z27, Z18
+	VPDPWSSD     Z30, Z28, Z19
+	VPDPWSSD     Z30, Z29, Z20
+	VPBROADCASTD 136(AX), Z30
+	VPDPWSSD     Z30, Z27, Z21
+	VPDPWSSD     Z30, Z28, Z22
+	VPDPWSSD     Z30, Z29, Z23
+	VPBROADCASTD 140(AX), Z30
+	VPDPWSSD     Z30, Z27, Z24
+	VPDPWSSD     Z30, Z28, Z25
+	VPDPWSSD     Z30, Z29, Z26
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000090, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z27
+	VMOVUPS      64(BX), Z28
+	VMOVUPS      128(BX), Z29
+	VPBROADCASTD (AX), Z30
+	VPDPWSSD     Z30, Z27, Z0
+	VPDPWSSD     Z30, Z28, Z1
+	VPDPWSSD     Z30, Z29, Z2
+	VPBROADCASTD 4(AX), Z30
+	VPDPWSSD     Z30, Z27, Z3
+	VPDPWSSD     Z30, Z28, Z4
+	VPDPWSSD     Z30, Z29, Z5
+	VPBROADCASTD 8(AX), Z30
+	VPDPWSSD     Z30, Z27, Z6
+	VPDPWSSD     Z30, Z28, Z7
+	VPDPWSSD     Z30, Z29, Z8
+	VPBROADCASTD 12(AX), Z30
+	VPDPWSSD     Z30, Z27, Z9
+	VPDPWSSD     Z30, Z28, Z10
+	VPDPWSSD     Z30, Z29, Z11
+	VPBROADCASTD 16(AX), Z30
+	VPDPWSSD     Z30, Z27, Z12
+	VPDPWSSD     Z30, Z28, Z13
+	VPDPWSSD     Z30, Z29, Z14
+	VPBROADCASTD 20(AX), Z30
+	VPDPWSSD     Z30, Z27, Z15
+	VPDPWSSD     Z30, Z28, Z16
+	VPDPWSSD     Z30, Z29, Z17
+	VPBROADCASTD 24(AX), Z30
+	VPDPWSSD     Z30, Z27, Z18
+	VPDPWSSD     Z30, Z28, Z19
+	VPDPWSSD     Z30, Z29, Z20
+	VPBROADCASTD 28(AX), Z30
+	VPDPWSSD     Z30, Z27, Z21
+	VPDPWSSD     Z30, Z28, Z22
+	VPDPWSSD     Z30, Z29, Z23
+	VPBROADCASTD 32(AX), Z30
+	VPDPWSSD     Z30, Z27, Z24
+	VPDPWSSD     Z30, Z28, Z25
+	VPDPWSSD     Z30, Z29, Z26
+	ADDQ         $0x00000024, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VPADDD (CX), Z0, Z0
+	VPADDD 64(CX), Z1, Z1
+	VPADDD 128(CX), Z2, Z2
+	VPADDD 192(CX), Z3, Z3
+	VPADDD 256(CX), Z4, Z4
+	VPADDD 320(CX), Z5, Z5
+	VPADDD 384(CX), Z6, Z6
+	VPADDD 448(CX), Z7, Z7
+	VPADDD 512(CX), Z8, Z8
+	VPADDD 576(CX), Z9, Z9
+	VPADDD 640(CX), Z10, Z10
+	VPADDD 704(CX), Z11, Z11
+	VPADDD 768(CX), Z12, Z12
+	VPADDD 832(CX), Z13, Z13
+	VPADDD 896(CX), Z14, Z14
+	VPADDD 960(CX), Z15, Z15
+	VPADDD 1024(CX), Z16, Z16
+	VPADDD 1088(CX), Z17, Z17
+	VPADDD 1152(CX), Z18, Z18
+	VPADDD 1216(CX), Z19, Z19
+	VPADDD 1280(CX), Z20, Z20
+	VPADDD 1344(CX), Z21, Z21
+	VPADDD 1408(CX), Z22, Z22
+	VPADDD 1472(CX), Z23, Z23
+	VPADDD 1536(CX), Z24, Z24
+	VPADDD 1600(CX), Z25, Z25
+	VPADDD 1664(CX), Z26, Z26
+
+store:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_last
+
+	// The last words: convert int32 to float32
+	VCVTDQ2PS Z0, Z0
+	VCVTDQ2PS Z1, Z1
+	VCVTDQ2PS Z2, Z2
+	VCVTDQ2PS Z3, Z3
+	VCVTDQ2PS Z4, Z4
+	VCVTDQ2PS Z5, Z5
+	VCVTDQ2PS Z6, Z6
+	VCVTDQ2PS Z7, Z7
+	VCVTDQ2PS Z8, Z8
+	VCVTDQ2PS Z9, Z9
+	VCVTDQ2PS Z10, Z10
+	VCVTDQ2PS Z11, Z11
+	VCVTDQ2PS Z12, Z12
+	VCVTDQ2PS Z13, Z13
+	VCVTDQ2PS Z14, Z14
+	VCVTDQ2PS Z15, Z15
+	VCVTDQ2PS Z16, Z16
+	VCVTDQ2PS Z17, Z17
+	VCVTDQ2PS Z18, Z18
+	VCVTDQ2PS Z19, Z19
+	VCVTDQ2PS Z20, Z20
+	VCVTDQ2PS Z21, Z21
+	VCVTDQ2PS Z22, Z22
+	VCVTDQ2PS Z23, Z23
+	VCVTDQ2PS Z24, Z24
+	VCVTDQ2PS Z25, Z25
+	VCVTDQ2PS Z26, Z26
+
+not_last:
+	VMOVAPS Z0, (CX)
+	VMOVAPS Z1, 64(CX)
+	VMOVAPS Z2, 128(CX)
+	VMOVAPS Z3, 192(CX)
+	VMOVAPS Z4, 256(CX)
+	VMOVAPS Z5, 320(CX)
+	VMOVAPS Z6, 384(CX)
+	VMOVAPS Z7, 448(CX)
+	VMOVAPS Z8, 512(CX)
+	VMOVAPS Z9, 576(CX)
+	VMOVAPS Z10, 640(CX)
+	VMOVAPS Z11, 704(CX)
+	VMOVAPS Z12, 768(CX)
+	VMOVAPS Z13, 832(CX)
+	VMOVAPS Z14, 896(CX)
+	VMOVAPS Z15, 960(CX)
+	VMOVAPS Z16, 1024(CX)
+	VMOVAPS Z17, 1088(CX)
+	VMOVAPS Z18, 1152(CX)
+	VMOVAPS Z19, 1216(CX)
+	VMOVAPS Z20, 1280(CX)
+	VMOVAPS Z21, 1344(CX)
+	VMOVAPS Z22, 1408(CX)
+	VMOVAPS Z23, 1472(CX)
+	VMOVAPS Z24, 1536(CX)
+	VMOVAPS Z25, 1600(CX)
+	VMOVAPS Z26, 1664(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    24(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K1
+	SHRQ    $0x10, SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z0, K1, K4
+	VCMPPS       $0x1e, Z28, Z0, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z1, K2, K4
+	VCMPPS       $0x1e, Z28, Z1, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z2, K3, K4
+	VCMPPS       $0x1e, Z28, Z2, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z3, K1, K4
+	VCMPPS       $0x1e, Z28, Z3, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z4, K2, K4
+	VCMPPS       $0x1e, Z28, Z4, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z5, K3, K4
+	VCMPPS       $0x1e, Z28, Z5, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z6, K1, K4
+	VCMPPS       $0x1e, Z28, Z6, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z7, K2, K4
+	VCMPPS       $0x1e, Z28, Z7, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z8, K3, K4
+	VCMPPS       $0x1e, Z28, Z8, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z9, K1, K4
+	VCMPPS       $0x1e, Z28, Z9, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z10, K2, K4
+	VCMPPS       $0x1e, Z28, Z10, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z11, K3, K4
+	VCMPPS       $0x1e, Z28, Z11, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), SI
+	MOVLQSX 20(AX), DI
+	CMPQ    SI, DI
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z12, K1, K4
+	VCMPPS       $0x1e, Z28, Z12, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z13, K2, K4
+	VCMPPS       $0x1e, Z28, Z13, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z14, K3, K4
+	VCMPPS       $0x1e, Z28, Z14, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), SI
+	MOVLQSX 24(AX), DI
+	CMPQ    SI, DI
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z15, K1, K4
+	VCMPPS       $0x1e, Z28, Z15, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z16, K2, K4
+	VCMPPS       $0x1e, Z28, Z16, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z17, K3, K4
+	VCMPPS       $0x1e, Z28, Z17, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target5
+
+query6:
+	MOVLQSX 24(AX), SI
+	MOVLQSX 28(AX), DI
+	CMPQ    SI, DI
+	JGE     query7
+
+target6:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z18, K1, K4
+	VCMPPS       $0x1e, Z28, Z18, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z19, K2, K4
+	VCMPPS       $0x1e, Z28, Z19, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z20, K3, K4
+	VCMPPS       $0x1e, Z28, Z20, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target6
+
+query7:
+	MOVLQSX 28(AX), SI
+	MOVLQSX 32(AX), DI
+	CMPQ    SI, DI
+	JGE     query8
+
+target7:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z21, K1, K4
+	VCMPPS       $0x1e, Z28, Z21, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z22, K2, K4
+	VCMPPS       $0x1e, Z28, Z22, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z23, K3, K4
+	VCMPPS       $0x1e, Z28, Z23, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target7
+
+query8:
+	MOVLQSX 32(AX), SI
+	MOVLQSX 36(AX), DI
+	CMPQ    SI, DI
+	JGE     query9
+
+target8:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z24, K1, K4
+	VCMPPS       $0x1e, Z28, Z24, K4, K5
+	KMOVW        K4, R8
+	KMOVW        K5, AX
+	VCMPPS       $0x15, Z27, Z25, K2, K4
+	VCMPPS       $0x1e, Z28, Z25, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z27, Z26, K3, K4
+	VCMPPS       $0x1e, Z28, Z26, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target8
+
+query9:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x000006c0, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000024, 24(SP)
+
+not_rows:
 	DECQ 8(SP)
 	JNE  strip
 

@@ -36,6 +36,7 @@ func panels(s *suite) []Benchmark {
 		for _, c := range append(kernel.Comparisons(), kernel.GroupNormOf(20)) {
 			add(c.String(), func(k int) operation { return float32Panel(backend, c, k/c.Group()*c.Group()) })
 		}
+		add("int16-dot", func(k int) operation { return int16DotPanel(backend, k) })
 		add("int8-l1", func(k int) operation { return int8L1Panel(backend, k) })
 		for _, c := range []kernel.Comparison{kernel.GroupNorm, kernel.GroupNormOf(4), kernel.GroupNormOf(20)} {
 			add("int16-"+c.String(), func(k int) operation { return int16NormPanel(backend, c, k/c.Group()) })
@@ -65,6 +66,17 @@ func int8Panel(b *kernel.Backend, k int) operation {
 	ops := 2 * comparedBy(p, words) * float64(words*kernel.WordBytes)
 	o.others = map[string]float64{"GOP/s": ops / 1e9}
 	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8(b))}}
+	return o
+}
+
+// int16DotPanel reports its share of the ceiling of float32 dot products, which it may exceed: it does the
+// same work in different units.
+func int16DotPanel(b *kernel.Backend, k int) operation {
+	p, words := b.Int16DotPanels(), roundUp(k, kernel.WordCodes)/kernel.WordCodes
+	o := panel(b, p, words, randomCodes)
+	terms := comparedBy(p, words) * float64(words*kernel.WordCodes)
+	o.others = map[string]float64{"GOP/s": 2 * terms / 1e9}
+	o.limits = []share{{"pct-float32-peak", terms, newLimit(ceiling.Terms(b, kernel.Dot))}}
 	return o
 }
 

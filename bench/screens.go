@@ -16,9 +16,9 @@ import (
 //
 // The times are medians of the processor time. auto/best is a ratio: AutoScreen's time over the
 // time of the fastest fixed screen, as the median over the operations. pct-undecided is the share
-// of pairs that the int8 screen leaves to the fine codes, or for group norms int16 to float64.
+// of pairs that the int8 screen leaves to the fine codes, or int16 to float64 if int8 is not measured.
 func screenChoices(s *suite) []Benchmark {
-	if !s.backends[0].Features.Has(kernel.FeatureVNNI) {
+	if !s.backends[0].Features.Has(kernel.FeatureAVX2) {
 		return nil // float32 is the only fast screen
 	}
 	var list []Benchmark
@@ -62,7 +62,7 @@ func compareScreens(ctx context.Context, b *testing.B, backend *kernel.Backend, 
 	compare := sub.checkpoint.Model.Tower(kg.Tail).Compare
 	screens := []rank.Screen{rank.AutoScreen, rank.Float32Screen}
 	for _, screen := range []rank.Screen{rank.Int8Screen, rank.Int16Screen} {
-		slow := screen == rank.Int16Screen && compare == kernel.Dot && !backend.Features.Has(kernel.FeatureAMX)
+		slow := screen == rank.Int8Screen && compare == kernel.Dot && !backend.Features.Has(kernel.FeatureVNNI)
 		if screen.Fits(compare) && !slow {
 			screens = append(screens, screen)
 		}
@@ -84,7 +84,7 @@ func compareScreens(ctx context.Context, b *testing.B, backend *kernel.Backend, 
 			switch {
 			case screen == rank.Int8Screen:
 				undecided = float64(r.Stats.Rescored.Int8) / pairs
-			case screen == rank.Int16Screen && compare != kernel.Dot:
+			case screen == rank.Int16Screen && !slices.Contains(screens, rank.Int8Screen):
 				undecided = float64(r.Stats.Rescored.Float64) / pairs
 			}
 		}

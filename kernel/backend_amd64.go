@@ -12,10 +12,11 @@ var constructors = [...]func(Features) *Backend{Generic: newGeneric, AVX2: newAV
 
 func newAVX2(Features) *Backend {
 	return &Backend{
-		NR:     16,
-		int8:   int8Generic(16),
-		int16:  int16Generic(16),
-		int8L1: comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
+		NR:       16,
+		int8:     int8Generic(16),
+		int16:    int16Generic(16),
+		int8L1:   comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
+		int16Dot: comparer{mr: 6, panel: asm.Int16DotPanel6x16AVX2},
 		int16Norms: [3]normPanels{
 			{4, asm.Int16Norm2Panel4x16AVX2, peakOfWords(asm.Int16Norm2PeakAVX2), 64},
 			{2, asm.Int16Norm4Panel2x16AVX2, peakOfWords(asm.Int16Norm4PeakAVX2), 64},
@@ -35,6 +36,7 @@ func newAVX512(f Features) *Backend {
 		int8:        int8PanelAVX512(f),
 		int16:       int16PanelAVX512(f),
 		int8L1:      comparer{mr: 4, panel: asm.Int8L1Panel4x48AVX512},
+		int16Dot:    int16DotAVX512(f),
 		int16Norms:  int16NormsAVX512(f),
 		matMul:      asm.MatMul8AVX512,
 		matMulFMA:   asm.MatMulFMA8AVX512,
@@ -56,6 +58,13 @@ func int16PanelAVX512(f Features) comparer {
 		return int16Generic(48)
 	}
 	return comparer{mr: int16MR, panel: asm.Int16Panel16x48AMX}
+}
+
+func int16DotAVX512(f Features) comparer {
+	if !f.Has(FeatureVNNI) {
+		return comparer{mr: 9, panel: asm.Int16DotPanel9x48AVX512}
+	}
+	return comparer{mr: 9, panel: asm.Int16DotPanel9x48AVX512VNNI}
 }
 
 func int16NormsAVX512(f Features) [3]normPanels {

@@ -76,6 +76,15 @@ func newInt16Case(
 	return p
 }
 
+// newInt16DotCase returns a case with two-byte codes. value draws a word.
+func newInt16DotCase(
+	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, panels: b.Int16DotPanels(), twin: kerneltest.TwinInt16Dot}
+	p.draw(rng, k, queries, candidates, value)
+	return p
+}
+
 // newInt8L1Case returns a case with units of codes. value draws a word.
 func newInt8L1Case(
 	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,

@@ -60,10 +60,7 @@ func oneCodedQuery(b *kernel.Backend, width int, format *codeFormat) (testBlock,
 
 // codesOf returns the common part of a screen of codes.
 func codesOf(x screen) *codes {
-	if x, ok := x.(*int16Screen); ok {
-		return &x.codes
-	}
-	return &x.(*int8Screen).codes
+	return x.(interface{ common() *codes }).common()
 }
 
 // someBackend returns any backend.

@@ -6,14 +6,6 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// distanceScreen is a screen of codes for distances.
-type distanceScreen interface {
-	screen
-	// sampledBands returns a function that bounds the errors of the panel scores and of the fine scores
-	// of a sampled query and candidate. The bounds are equal if the screen has no fine scores.
-	sampledBands(s *sample) func(row, i int) (panel, fine float64)
-}
-
 // centering computes coordinates ψ − μ and φ − μ, which have the same distances as ψ and φ.
 type centering struct {
 	order  []int32   // the entries of φ and ψ in the order of their codes

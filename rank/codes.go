@@ -20,6 +20,10 @@ type codeFormat struct {
 	compares func(kernel.Comparison) bool
 	// feature is the processor feature that makes the format fast.
 	feature kernel.Features
+	// internal is a screen that chooses the format on every machine, or AutoScreen. If it is set,
+	// machines with FeatureAMX use the format only if it requires this feature, and others only if it
+	// does not.
+	internal Screen
 	// fits reports whether the sums for a width fit into int32.
 	fits   func(width int) bool
 	panels func(*kernel.Backend, kernel.Comparison) kernel.Panels
@@ -33,12 +37,25 @@ type codeFormat struct {
 	distance func(*sample) screen
 }
 
-// codeFormats lists the formats for dot products, most precise first. distanceFormats lists the
-// formats for distances.
+// codeFormats lists the formats of coarse and fine codes for dot products, most precise first.
+// fittedFormats lists the formats that define their codes by themselves.
 var (
-	codeFormats     = []*codeFormat{&int16Format, &int8Format}
-	distanceFormats = []*codeFormat{&int8L1Format, &int16NormFormat}
+	codeFormats   = []*codeFormat{&int16Format, &int8Format}
+	fittedFormats = []*codeFormat{&int16DotFormat, &int8L1Format, &int16NormFormat}
 )
+
+// serves reports whether a format implements a requested screen on a machine.
+func (c *codeFormat) serves(asked Screen, b *kernel.Backend) bool {
+	if c.internal != AutoScreen {
+		if asked == c.internal {
+			return true
+		}
+		if b.Features.Has(kernel.FeatureAMX) != (c.feature == kernel.FeatureAMX) {
+			return false
+		}
+	}
+	return asked == c.screen || asked == AutoScreen && b.Features.Has(c.feature)
+}
 
 // codeLayout describes a row of stride words. Words [0, len) are the coarse codes, and words [fine,
 // fine + len) are the fine codes. Panels hold words [0, terms). Distances have rows of stride words
@@ -190,10 +207,15 @@ func (x *codes) code(q *packedQueries, v *engine.Vectors, row int, all, coarse, 
 	c.residual, c.fineResidual = code.Residual+rotation*c.size, code.FineResidual+rotation*c.size
 	offset := float64(x.layout.offset)
 	c.offset, c.fineOffset = offset*float64(code.Sum), offset*float64(int64(code.Sum)+int64(code.FineSum))
+	x.setCenter(c, psi, v.Norms[row])
+}
+
+// setCenter computes ψ·μ for the query of ψ, which has the given norm.
+func (x *codes) setCenter(c *codedQuery, psi []float32, norm float64) {
 	for t, v := range psi {
 		c.center += float64(v) * x.coordinates.center[t]
 	}
-	c.centerError = x.centerError(v.Norms[row])
+	c.centerError = x.centerError(norm)
 }
 
 // centerError bounds the error of ψ·μ, a chain of sums.

@@ -208,7 +208,7 @@ func TestCodeNorms(t *testing.T) {
 // matters.
 func TestCenterBands(t *testing.T) {
 	b := someBackend(t)
-	var coarse, fine, int16, last exactly.Ratio
+	var coarse, fine, int16, oneProduct, last exactly.Ratio
 	see := func(psi, phi []float32, center func(c []float64), coarse, fine, int16 *exactly.Ratio) {
 		s := codedSlice(t, b, Int8Screen, [][]float32{psi}, [][]float32{phi}, func(c *coordinates) { center(c.center) })
 		q, want, x := &s.queries.coded[0], exactly.Dot(psi, phi), s.f.screen.(*int8Screen)
@@ -219,6 +219,7 @@ func TestCenterBands(t *testing.T) {
 		coarse.See(exactly.Sub(want, score), x.band(q, g))
 		fine.See(exactly.Sub(want, exactly.Of(x.fineScore(q, g, float32(sum), fineSum))), x.fineBand(q, g))
 		int16.See(exactly.Sub(want, score), (&int16Screen{x.codes}).band(q, g))
+		oneProduct.See(exactly.Sub(want, score), (&int16DotScreen{codes: x.codes}).band(q, g))
 	}
 
 	const d = 512
@@ -247,6 +248,7 @@ func TestCenterBands(t *testing.T) {
 		see([]float32{psi}, []float32{phi}, center, &coarse, &last, &int16)
 	}
 	last.Check(t, 0.95)
+	oneProduct.Check(t, 0.99)
 	coarse.Check(t, 0.99)
 	int16.Check(t, 0.99)
 }
@@ -369,8 +371,8 @@ func TestCodeEnds(t *testing.T) {
 	size := func() float64 { return math.Ldexp(1+rng.Float64(), -rng.IntN(30)) }
 	var ends, fine exactly.Ratio
 	outside := 0
-	for i := range 4000 {
-		format := codeFormats[i%2]
+	for i := range 6000 {
+		format := []*codeFormat{&int16Format, &int8Format, &int16DotFormat}[i%3]
 		s, x := oneCodedQuery(b, width, format)
 		score := drawBands(rng, s)
 		q, block := &s.queries.coded[0], &x.groups[0]
@@ -396,11 +398,15 @@ func TestCodeEnds(t *testing.T) {
 		fineBand := exactly.Add(product(q.fineNorm, block.fineNorm), product(q.fineResidual, block.norm),
 			exactly.Mul(exactly.Sum(q.size, q.fineResidual), exactly.Of(block.fineResidual)), center)
 		band := exactly.Add(product(q.residual, block.norm), product(q.norm, block.residual), center)
-		if format == &int8Format {
+		switch format {
+		case &int8Format:
 			sum := product(q.step, block.step, kernel.U32, 127, 255, width)
 			last := product(kernel.U64, math.Abs(q.center))
 			fine.See(exactly.Add(fineBand, sum, last, rest), s.thresholds.fineBands[0])
-		} else {
+		case &int16DotFormat:
+			rounding := exactly.Mul(exactly.Sum(block.norm, block.residual), product(kernel.U32, q.norm))
+			band = exactly.Add(band, rounding)
+		default:
 			codes := exactly.Sum(block.norm, block.residual)
 			coarse := exactly.Mul(exactly.Of(q.norm), codes)
 			cross := exactly.Add(product(q.norm, block.fineNorm), exactly.Mul(exactly.Of(q.fineNorm), codes))
@@ -426,9 +432,9 @@ func TestCodeEnds(t *testing.T) {
 func TestNormLimits(t *testing.T) {
 	b := someBackend(t)
 	ordinary := [][]float32{{1, 2, 3}, {3, 2, 1}}
-	for _, screen := range []Screen{Int8Screen, Int16Screen} {
+	for _, screen := range []Screen{Int8Screen, int16OneProduct, int16Tiles} {
 		s := codedSlice(t, b, screen, ordinary, ordinary, nil)
-		require.Equal(t, screen, s.f.screen.name())
+		require.Equal(t, screen.String(), s.f.screen.name().String())
 		copy(s.Row(1), []float32{0x1p60, 0, 0})
 		s.Norms[1] = fmath.Norm(s.Row(1))
 		s.f.screen.packQueries(&s.queries, &s.Vectors, len(s.Queries))

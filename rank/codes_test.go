@@ -30,7 +30,7 @@ func TestCodeWidths(t *testing.T) {
 		asked, used Screen
 	}{
 		{16576, Int8Screen, Int8Screen}, {16577, Int8Screen, Float32Screen}, {20000, Int8Screen, Float32Screen},
-		{32768, Int16Screen, Int16Screen}, // the largest dimension
+		{32768, Int16Screen, Int16Screen}, {32768, int16Tiles, Int16Screen}, // the largest dimension
 	} {
 		width := 2 * c.d
 		groups := int8Width(width) / spread

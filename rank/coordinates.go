@@ -16,7 +16,10 @@ import (
 // candidates. The rotation R spreads large entries.
 
 // spread is the length of a run of dimensions. The rotation mixes each run with a Hadamard matrix.
-const spread = 16
+const (
+	spread     = 16
+	rootSpread = 4
+)
 
 // coordinates describes the coordinates for one slice of candidates. Entry t of a vector moves to
 // entry at[t].
@@ -45,6 +48,23 @@ func (c *coordinates) query(out []float64, x []float32) {
 		out[c.at[t]] = float64(v) * c.inverse[t]
 	}
 	rotate(out)
+}
+
+// balancedCandidate writes (x − μ) ∘ w, with signs, to out, padded with zeros. The relative error of
+// each entry is at most 2⁻⁵³.
+func (c *coordinates) balancedCandidate(out []float64, x []float32) {
+	clear(out)
+	for t, v := range x {
+		out[t] = (float64(v) - c.center[t]) * (rootSpread * c.forward[t])
+	}
+}
+
+// balancedQuery writes x ∘ 1/w, with the same signs, to out, padded with zeros.
+func (c *coordinates) balancedQuery(out []float64, x []float32) {
+	clear(out)
+	for t, v := range x {
+		out[t] = float64(v) * (rootSpread * c.inverse[t])
+	}
 }
 
 // rotate multiplies every run of spread entries by the Hadamard matrix with entries ±1.
@@ -79,7 +99,7 @@ func newCoordinates(psi, phi [][]float32, width int) *coordinates {
 		// Neighbouring entries, which are often similar, go to different runs.
 		c.at[t] = int32(t%runs*spread + t/runs)
 		w := signOf(t) * math.Ldexp(1, balance.Exponent[t])
-		c.forward[t], c.inverse[t] = w/4, 1/(4*w) // √spread = 4
+		c.forward[t], c.inverse[t] = w/rootSpread, 1/(rootSpread*w)
 		c.norm += c.center[t] * c.center[t]
 	}
 	c.norm = math.Sqrt(c.norm) * engine.Outward

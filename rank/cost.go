@@ -38,14 +38,12 @@ func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width)
 // cost of a pair in float32 comes from the benchmark Panel (bench/results). The others are fitted
 // to the benchmark ScreenChoice on FB15k-237 (docs/performance.md): 32 rankings with 156 to 930
 // coordinates, in which int8 leaves 1.3% to 27% of the pairs undecided. The pair cost of int8
-// therefore includes the work for each query between the panels and the fine codes. Int16 needs
-// AMX, which this processor lacks. On a Xeon, where the costs of float32 and int8 have the same
-// ratio as here, a pair in int16 costs a fifth as much as a pair in float32.
+// therefore includes the work for each query between the panels and the fine codes. costsOf replaces
+// the costs of int16 for dot products.
 var measuredCosts = costs{
-	screens: [...]screenCosts{
+	screens: [4]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0196}},
 		Int8Screen:    {pack: 12, pair: pairCosts{0.4, 0.0077}},
-		Int16Screen:   {pack: 12, pair: pairCosts{0, 0.0039}},
 	},
 	distances: [4]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.034}},
@@ -59,6 +57,25 @@ var measuredCosts = costs{
 	rescored: pairCosts{60, 0.2},
 	sampled:  pairCosts{60, 0.2},
 	most:     0.03,
+}
+
+// costsOf returns the costs for a machine. The costs of int16 in one product are fitted to the processor
+// times of eight rankings of FB15k-237 on Zen 4 (docs/performance.md), with and without VNNI, and to the
+// rates of the benchmark Panel. AVX2 and AVX-512 without VNNI have the same rates. Int16 has other kernels
+// with AMX, which this processor lacks. On a Xeon, where the costs of float32 and int8 have the same ratio
+// as here, a pair in int16 costs a fifth as much as a pair in float32.
+func costsOf(b *kernel.Backend) costs {
+	c := measuredCosts
+	x := &c.screens[Int16Screen]
+	switch {
+	case b.Features.Has(kernel.FeatureAMX):
+		*x = screenCosts{pack: 12, pair: pairCosts{0, 0.0039}}
+	case b.Features.Has(kernel.FeatureVNNI):
+		*x = screenCosts{pack: 6, pair: pairCosts{0.4, 0.0102}}
+	default:
+		*x = screenCosts{pack: 6, pair: pairCosts{0.4, 0.0136}}
+	}
+	return c
 }
 
 // leftovers are the shares of all pairs of a target and a candidate that reach the stages after the

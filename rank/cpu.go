@@ -29,7 +29,7 @@ type cpuEngine struct {
 func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 	return &cpuEngine{
 		job: j, asked: screen, features: newFeatures(j, cpuSlice(j)),
-		costs: measuredCosts, estimate: (*sample).leftovers,
+		costs: costsOf(j.Backend), estimate: (*sample).leftovers,
 		workers: engine.NewWorkers(j), sweepers: make([]*sweeper, j.Threads),
 	}
 }

@@ -190,6 +190,8 @@ func TestExact(t *testing.T) {
 						{Threads: 1, Screen: Int8Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
 						{Threads: 2, Screen: Int16Screen},
 						{Threads: 1, Screen: Int16Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
+						{Threads: 2, Screen: int16Tiles},
+						{Threads: 1, Screen: int16Tiles, FeatureMemory: 60 * featureBytes(d*(d+1))},
 					} {
 						if sameTwin(b, o.Screen, m.Tower(kg.Tail).Compare) {
 							continue
@@ -211,10 +213,18 @@ func TestExact(t *testing.T) {
 	}
 }
 
+// fits is like Screen.Fits but knows the kinds of Int16Screen, too.
+func fits(s Screen, c kernel.Comparison) bool {
+	if s == int16Tiles {
+		return c == kernel.Dot
+	}
+	return s.Fits(c)
+}
+
 // sameTwin reports whether a tier screens a comparison with the portable twin, which the tests of the
 // generic tier cover.
 func sameTwin(b *kernel.Backend, s Screen, c kernel.Comparison) bool {
-	return s == Int16Screen && c == kernel.Dot && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
+	return s == int16Tiles && c == kernel.Dot && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
 // TestExactVectors checks the counting for all vector models against the models' reference scores.
@@ -259,8 +269,9 @@ func TestExactVectors(t *testing.T) {
 					for _, o := range []Options{
 						{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)},
 						{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
+						{Threads: 2, Screen: int16Tiles},
 					} {
-						if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
+						if !fits(o.Screen, m.Tower(kg.Tail).Compare) {
 							continue
 						}
 						if sameTwin(b, o.Screen, m.Tower(kg.Tail).Compare) {

@@ -15,6 +15,7 @@ var int16Format = codeFormat{
 	screen:   Int16Screen,
 	compares: func(c kernel.Comparison) bool { return c == kernel.Dot },
 	feature:  kernel.FeatureAMX,
+	internal: int16Tiles,
 	fits:     func(width int) bool { return int16Terms(width) <= kernel.MaxInt16 },
 	panels:   func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int16Panels() },
 	layout: func(t model.Tower) codeLayout {

@@ -238,7 +238,7 @@ func (x *int16NormScreen) margins(q *packedQueries, _ *engine.Vectors, row, grou
 	return margins{relative: x.relative, absolute: band, rounding: band, units: units{0, x.grid.step, 0}}
 }
 
-// sampledBands implements distanceScreen.
+// sampledBands implements sampledScreen.
 func (x *int16NormScreen) sampledBands(s *sample) func(row, i int) (panel, fine float64) {
 	scratch := x.scratch(1, 1)[0]
 	queries, candidates := make([]float64, len(s.Queries)), make([]float64, len(s.rows))

@@ -15,9 +15,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// TestInt16Band checks that the scores of the int16 panels differ from the exact products of the
-// float32 rows by at most the band. If a term of the band is missing, a case fails, except for the
-// terms for ψ·μ and for the roundings of the fine sum.
+// TestInt16Band checks that the scores of both kinds of int16 panels differ from the exact products of
+// the float32 rows by at most the band. If a term of the band for coarse and fine codes is missing, a
+// case fails, except for the terms for ψ·μ and for the roundings of the fine sum.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -82,50 +82,64 @@ func TestInt16Band(t *testing.T) {
 				}
 			}})
 		for _, b := range backends {
-			if sameTwin(b, Int16Screen, kernel.Dot) {
-				continue
-			}
-			e := loadAll(t, m, b, Int16Screen, ranks, n)
-			f := e.features
-			require.Equal(t, Int16Screen, f.screen.name())
-			x := f.screen.(*int16Screen)
-			if c.rotated {
-				clear(x.coordinates.center)
-				x.coordinates.norm = 0
-				for t := range c.d {
-					x.coordinates.forward[t], x.coordinates.inverse[t] = 1.0/4, 1.0/4
+			for _, asked := range []Screen{int16Tiles, int16OneProduct} {
+				if sameTwin(b, asked, kernel.Dot) {
+					continue
 				}
-				require.NoError(t, repack(t.Context(), e))
+				e := loadAll(t, m, b, asked, ranks, n)
+				x := e.features.screen.(bandedScreen)
+				require.Equal(t, Int16Screen, x.name())
+				if c.rotated {
+					plain := x.common().coordinates
+					clear(plain.center)
+					plain.norm = 0
+					for t := range c.d {
+						plain.forward[t], plain.inverse[t] = 1.0/4, 1.0/4
+					}
+					require.NoError(t, repack(t.Context(), e))
+				}
+				wrong := scoresOutsideBands(t, e, x, queries, n, c.d)
+				assert.Zero(t, wrong, "%s, %s: scores outside their bands", c.name, b.Tier)
 			}
-			mr, wrong := x.kernels.MR, 0
-			for first := 0; first < queries; first += mr {
-				s := begin(t, e, first, min(first+mr, queries))
-				x.packQueries(&s.queries, &s.Vectors, len(s.Queries))
-				call := s.call(s.Block)
-				for p := range f.panelCount() {
-					block := p / groupPanels
-					s.thresholds.set(f, s.Block, &s.queries, block)
-					f.aim(&call, p)
-					x.kernels.Score(s.panel, &call)
-					for row := range s.Queries {
-						// Each panel tests only some lanes, because sums of big.Float values are
-						// slow.
-						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
-							q := s.queries.coded[row]
-							score := exactSum(q.center, q.step, x.groups[block].step,
-								float64(s.panel.Scores[row*f.nr+lane]))
-							want := exactDot(s.Row(row)[:c.d], f.Row(f.RowAt[p*f.nr+lane]))
-							miss, _ := score.Sub(score, want).Float64()
-							if !(math.Abs(miss) <= x.band(&q, &x.groups[block])) {
-								wrong++
-							}
-						}
+		}
+	}
+}
+
+// bandedScreen is a screen of two-byte codes for dot products.
+type bandedScreen interface {
+	screen
+	common() *codes
+	band(q *codedQuery, g *codeGroup) float64
+}
+
+// scoresOutsideBands counts the panel scores of queries and n candidates that differ by more than their
+// bands from the exact products.
+func scoresOutsideBands(t *testing.T, e *cpuEngine, x bandedScreen, queries, n, width int) (wrong int) {
+	f, mr, groups := e.features, x.panels().MR, x.common().groups
+	for first := 0; first < queries; first += mr {
+		s := begin(t, e, first, min(first+mr, queries))
+		x.packQueries(&s.queries, &s.Vectors, len(s.Queries))
+		call := s.call(s.Block)
+		for p := range f.panelCount() {
+			block := p / groupPanels
+			s.thresholds.set(f, s.Block, &s.queries, block)
+			f.aim(&call, p)
+			x.panels().Score(s.panel, &call)
+			for row := range s.Queries {
+				// Each panel tests only some lanes, because sums of big.Float values are slow.
+				for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
+					q := s.queries.coded[row]
+					score := exactSum(q.center, q.step, groups[block].step, float64(s.panel.Scores[row*f.nr+lane]))
+					want := exactDot(s.Row(row)[:width], f.Row(f.RowAt[p*f.nr+lane]))
+					miss, _ := score.Sub(score, want).Float64()
+					if !(math.Abs(miss) <= x.band(&q, &groups[block])) {
+						wrong++
 					}
 				}
 			}
-			assert.Zero(t, wrong, "%s, %s: scores outside their bands", c.name, b.Tier)
 		}
 	}
+	return wrong
 }
 
 // bigFloat returns x with enough bits for exact sums and products of ordinary numbers.

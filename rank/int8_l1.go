@@ -347,7 +347,7 @@ func (x *int8L1Screen) refine(q *packedQueries, row, panel int, _ []float32, ban
 	}
 }
 
-// sampledBands implements distanceScreen.
+// sampledBands implements sampledScreen.
 func (x *int8L1Screen) sampledBands(s *sample) func(row, i int) (panel, fine float64) {
 	n, v := len(s.rows), x.buffer()
 	coarse, fine := make([]uint32, x.layout.terms), make([]uint32, x.layout.stride)

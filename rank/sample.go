@@ -175,7 +175,7 @@ func (s *sample) leftovers(x screen) leftovers {
 // sampled query and candidate. The two bounds are equal if the screen has no fine scores.
 func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
 	f, width := s.f, s.f.Tower.Phi
-	if x, ok := x.(distanceScreen); ok {
+	if x, ok := x.(sampledScreen); ok {
 		return x.sampledBands(s)
 	}
 	coded, ok := x.(codedScreen)

@@ -21,14 +21,22 @@ const (
 	Float32Screen
 	// Int8Screen compares integer codes with one byte for each coordinate.
 	Int8Screen
-	// Int16Screen compares integer codes with two bytes for each coordinate.
+	// Int16Screen compares integer codes with two bytes for each coordinate. For dot products, machines
+	// with AMX use other codes than machines without.
 	Int16Screen
 	// float64Pairs compares one pair after the other. Options cannot choose it.
 	float64Pairs
+	// int16Tiles is the kind of Int16Screen for dot products that needs AMX tiles to be fast. Tests ask
+	// for it on every machine.
+	int16Tiles
+	// int16OneProduct is the kind of Int16Screen for dot products on machines without AMX.
+	int16OneProduct
 )
 
 // String returns "auto", "float32", "int8" or "int16", or "float64" for a ranking among Negatives.
-func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16", "float64"}[s] }
+func (s Screen) String() string {
+	return [...]string{"auto", "float32", "int8", "int16", "float64", "int16", "int16"}[s]
+}
 
 // Fits reports whether Options may request the screen for a comparison. Only dot products, L1 distances
 // and group norms offer a choice. Int8Screen is not for group norms, and Int16Screen is not for L1
@@ -37,7 +45,7 @@ func (s Screen) Fits(c kernel.Comparison) bool {
 	if s == AutoScreen {
 		return true
 	}
-	formats := slices.DeleteFunc(slices.Concat(codeFormats, distanceFormats), func(f *codeFormat) bool {
+	formats := slices.DeleteFunc(slices.Concat(codeFormats, fittedFormats), func(f *codeFormat) bool {
 		return !f.compares(c)
 	})
 	return slices.ContainsFunc(formats, func(f *codeFormat) bool { return s == Float32Screen || s == f.screen })
@@ -70,6 +78,14 @@ type codedScreen interface {
 	bands(q *codedQuery, g *codeGroup) (panel, fine float64)
 }
 
+// sampledScreen is a screen that bounds the errors of its scores in a sample by itself.
+type sampledScreen interface {
+	screen
+	// sampledBands returns a function that bounds the errors of the panel scores and of the fine scores
+	// of a sampled query and candidate. The bounds are equal if the screen has no fine scores.
+	sampledBands(s *sample) func(row, i int) (panel, fine float64)
+}
+
 // refiner is a screen with scores that are finer than the panels'.
 type refiner interface {
 	// refine sets the intervals of the candidates that a panel's scores for a row leave undecided.
@@ -88,9 +104,8 @@ type packedQueries struct {
 
 // codeFormats lists the formats of codes that may be used for a tower, most precise first.
 func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
-	for _, c := range slices.Concat(codeFormats, distanceFormats) {
-		asked := s == c.screen || s == AutoScreen && b.Features.Has(c.feature)
-		if asked && c.compares(t.Compare) && c.fits(t.Phi) {
+	for _, c := range slices.Concat(codeFormats, fittedFormats) {
+		if c.serves(s, b) && c.compares(t.Compare) && c.fits(t.Phi) {
 			list = append(list, c)
 		}
 	}

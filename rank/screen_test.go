@@ -165,9 +165,6 @@ func TestLeftoversOfSample(t *testing.T) {
 	} {
 		m := ranktest.Model(t, c.model, c.d, g, 4, c.kind)
 		for _, asked := range []Screen{Int8Screen, Int16Screen} {
-			if asked == Int16Screen && c.model != "rotate" && !b.Features.Has(kernel.FeatureAMX) {
-				continue // the portable kernels take a minute
-			}
 			if !asked.Fits(m.Tower(kg.Tail).Compare) {
 				continue
 			}

@@ -12,10 +12,10 @@ import (
 
 // This file generates the panel kernels of float32 and of codes: DotPanel, L1Panel,
 // NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go), Int8L1Panel (codes_l1.go),
-// Int16Norm2Panel, Int16Norm4Panel and Int16GroupNormPanel (codes_norm.go) and, described in regions.go,
-// BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
+// Int16DotPanel, Int16Norm2Panel, Int16Norm4Panel and Int16GroupNormPanel (codes_norm.go) and,
+// described in regions.go, BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
 // Int8Panel9x48AVX512VNNI.
-// tiles.go has the panel of two-byte codes for dot products.
+// tiles.go has the panel of coarse and fine codes for dot products.
 
 // These are predicates of VCMPPS.
 const (
@@ -142,11 +142,14 @@ func panels(c *build.Context, args panelArgs) {
 	regionData(c)
 	panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, int8Comparison, args, int8Comparison.rows512, 3}.emit()
 	for _, k := range slices.Concat(comparisons, []comparison{int8L1Comparison, groupNormComparison,
-		int16NormComparison(1, false), int16NormComparison(2, false), int16GroupNormComparison(false)}) {
+		int16DotComparison(false), int16NormComparison(1, false), int16NormComparison(2, false),
+		int16GroupNormComparison(false)}) {
 		panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
 		panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
 	}
-	for _, k := range []comparison{int16NormComparison(2, true), int16GroupNormComparison(true)} {
+	for _, k := range []comparison{
+		int16DotComparison(true), int16NormComparison(2, true), int16GroupNormComparison(true),
+	} {
 		panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
 	}
 }
@@ -175,6 +178,27 @@ float32 if TargetStart is not nil, which marks the last call for these strips.`,
 	update: func(c vectors, _ fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		c.VPDPBUSD(psi[0].lanes(), phi[0], acc)
 	},
+}
+
+// int16DotComparison packs two signed codes into a word. vnni says that products are added to sums in one
+// instruction.
+func int16DotComparison(vnni bool) comparison {
+	return comparison{
+		name: "Int16Dot", group: 1, psi: 1, phi: 1, integer: true, codes: true, rows512: 9, rows256: 6,
+		equation: `score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+
+over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if it fits. The kernel
+converts the sums to float32 if TargetStart is not nil, which marks the last call for these strips.`,
+		update: func(c vectors, _ fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
+			if vnni {
+				c.VPDPWSSD(psi[0].lanes(), phi[0], acc)
+				return
+			}
+			product := c.vec()
+			c.VPMADDWD(psi[0].lanes(), phi[0], product)
+			c.VPADDD(product, acc, acc)
+		},
+	}
 }
 
 const tinyName = "tiny"
@@ -532,7 +556,7 @@ func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.
 			for _, t := range step.psi {
 				query = append(query, &entry{
 					c: c.vectors, at: at(psi, (u*c.psi+t)*c.mr+i), embedded: c.lanes == 16 && c.embedded,
-					what: entryOfPsi,
+					integer: c.codes, what: entryOfPsi,
 				})
 			}
 			for v := range c.wide {

@@ -184,6 +184,18 @@ func TwinInt16(q, e []uint32) float32 {
 	return float32(coarse) + part
 }
 
+// TwinInt16Dot returns the score of q and e, which are words of two codes. It equals the score of
+// Int16DotPanels bit for bit.
+func TwinInt16Dot(q, e []uint32) float32 {
+	sum := int32(0) // overflow is harmless
+	for t := range q {
+		for shift := 0; shift < 32; shift += 16 {
+			sum += int32(int16(q[t]>>shift)) * int32(int16(e[t]>>shift))
+		}
+	}
+	return float32(sum)
+}
+
 // TwinInt8L1 returns the score of q and e, which are words of four codes. It equals the score of
 // Int8L1Panels bit for bit.
 func TwinInt8L1(q, e []uint32) float32 {
