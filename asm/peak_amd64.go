@@ -102,6 +102,20 @@ func ExpressivePeakAVX512(n int, x *float32)
 // Requires n > 0.
 func ExpressivePeakAVX2(n int, x *float32)
 
+// Int16DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Int16Dot panel kernel, each
+// for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of x
+// affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16DotPeakAVX512(n int, x *float32)
+
+// Int16DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Int16Dot panel kernel, each
+// for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of x
+// affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16DotPeakAVX2(n int, x *float32)
+
 // Int16Norm2PeakAVX512 runs n rounds of the arithmetic of 12 terms of the Int16Norm2 panel kernel,
 // each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
 // x affect the speed: multiplying zeros draws less power, so the processor runs faster.
@@ -157,6 +171,13 @@ func Int16GroupNormPeakAVX512(n int, group int, x *float32)
 //
 // Requires n > 0 and group > 1.
 func Int16GroupNormPeakAVX2(n int, group int, x *float32)
+
+// Int16DotPeakAVX512VNNI runs n rounds of the arithmetic of 12 terms of the Int16Dot panel kernel,
+// each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16DotPeakAVX512VNNI(n int, x *float32)
 
 // Int16Norm4PeakAVX512VNNI runs n rounds of the arithmetic of 24 terms of the Int16Norm4 panel
 // kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..63]. The

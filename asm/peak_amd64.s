@@ -1401,6 +1401,130 @@ round:
 	VZEROUPPER
 	RET
 
+// func Int16DotPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·Int16DotPeakAVX512(SB), NOSPLIT, $0-16
+	// Int16DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Int16Dot panel kernel, each
+	// for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of x
+	// affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z11     sums
+	//   Z12        ψ
+	//   Z13        φ
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (CX), Z2
+	VMOVUPS (CX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS (CX), Z5
+	VMOVUPS (CX), Z6
+	VMOVUPS (CX), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS (CX), Z9
+	VMOVUPS (CX), Z10
+	VMOVUPS (CX), Z11
+	VMOVUPS (CX), Z12
+	VMOVUPS 64(CX), Z13
+
+round:
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z0, Z0
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z1, Z1
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z2, Z2
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z3, Z3
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z4, Z4
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z5, Z5
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z6, Z6
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z7, Z7
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z8, Z8
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z9, Z9
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z10, Z10
+	VPMADDWD Z12, Z13, Z14
+	VPADDD   Z14, Z11, Z11
+	SUBQ     $0x01, AX
+	JNE      round
+	VZEROUPPER
+	RET
+
+// func Int16DotPeakAVX2(n int, x *float32)
+// Requires: AVX, AVX2
+TEXT ·Int16DotPeakAVX2(SB), NOSPLIT, $0-16
+	// Int16DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Int16Dot panel kernel, each
+	// for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of x
+	// affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y11     sums
+	//   Y12        ψ
+	//   Y13        φ
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS (CX), Y9
+	VMOVUPS (CX), Y10
+	VMOVUPS (CX), Y11
+	VMOVUPS (CX), Y12
+	VMOVUPS 32(CX), Y13
+
+round:
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y0, Y0
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y1, Y1
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y2, Y2
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y3, Y3
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y4, Y4
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y5, Y5
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y6, Y6
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y7, Y7
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y8, Y8
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y9, Y9
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y10, Y10
+	VPMADDWD Y12, Y13, Y14
+	VPADDD   Y14, Y11, Y11
+	SUBQ     $0x01, AX
+	JNE      round
+	VZEROUPPER
+	RET
+
 // func Int16Norm2PeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·Int16Norm2PeakAVX512(SB), NOSPLIT, $0-16
@@ -2308,6 +2432,56 @@ coordinate:
 	VFNMADD231PS Y13, Y3, Y12
 	SUBQ         $0x01, AX
 	JNE          group
+	VZEROUPPER
+	RET
+
+// func Int16DotPeakAVX512VNNI(n int, x *float32)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·Int16DotPeakAVX512VNNI(SB), NOSPLIT, $0-16
+	// Int16DotPeakAVX512VNNI runs n rounds of the arithmetic of 12 terms of the Int16Dot panel kernel,
+	// each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z11     sums
+	//   Z12        ψ
+	//   Z13        φ
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (CX), Z2
+	VMOVUPS (CX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS (CX), Z5
+	VMOVUPS (CX), Z6
+	VMOVUPS (CX), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS (CX), Z9
+	VMOVUPS (CX), Z10
+	VMOVUPS (CX), Z11
+	VMOVUPS (CX), Z12
+	VMOVUPS 64(CX), Z13
+
+round:
+	VPDPWSSD Z12, Z13, Z0
+	VPDPWSSD Z12, Z13, Z1
+	VPDPWSSD Z12, Z13, Z2
+	VPDPWSSD Z12, Z13, Z3
+	VPDPWSSD Z12, Z13, Z4
+	VPDPWSSD Z12, Z13, Z5
+	VPDPWSSD Z12, Z13, Z6
+	VPDPWSSD Z12, Z13, Z7
+	VPDPWSSD Z12, Z13, Z8
+	VPDPWSSD Z12, Z13, Z9
+	VPDPWSSD Z12, Z13, Z10
+	VPDPWSSD Z12, Z13, Z11
+	SUBQ     $0x01, AX
+	JNE      round
 	VZEROUPPER
 	RET
 

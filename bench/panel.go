@@ -69,14 +69,12 @@ func int8Panel(b *kernel.Backend, k int) operation {
 	return o
 }
 
-// int16DotPanel reports its share of the ceiling of float32 dot products, which it may exceed: it does the
-// same work in different units.
 func int16DotPanel(b *kernel.Backend, k int) operation {
 	p, words := b.Int16DotPanels(), roundUp(k, kernel.WordCodes)/kernel.WordCodes
 	o := panel(b, p, words, randomCodes)
-	terms := comparedBy(p, words) * float64(words*kernel.WordCodes)
-	o.others = map[string]float64{"GOP/s": 2 * terms / 1e9}
-	o.limits = []share{{"pct-float32-peak", terms, newLimit(ceiling.Terms(b, kernel.Dot))}}
+	ops := 2 * comparedBy(p, words) * float64(words*kernel.WordCodes)
+	o.others = map[string]float64{"GOP/s": ops / 1e9}
+	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int16Dot(b))}}
 	return o
 }
 

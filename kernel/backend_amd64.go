@@ -16,7 +16,7 @@ func newAVX2(Features) *Backend {
 		int8:     int8Generic(16),
 		int16:    int16Generic(16),
 		int8L1:   comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
-		int16Dot: comparer{mr: 6, panel: asm.Int16DotPanel6x16AVX2},
+		int16Dot: comparer{6, asm.Int16DotPanel6x16AVX2, nil, asm.Int16DotPeakAVX2, 192},
 		int16Norms: [3]normPanels{
 			{4, asm.Int16Norm2Panel4x16AVX2, peakOfWords(asm.Int16Norm2PeakAVX2), 64},
 			{2, asm.Int16Norm4Panel2x16AVX2, peakOfWords(asm.Int16Norm4PeakAVX2), 64},
@@ -62,9 +62,9 @@ func int16PanelAVX512(f Features) comparer {
 
 func int16DotAVX512(f Features) comparer {
 	if !f.Has(FeatureVNNI) {
-		return comparer{mr: 9, panel: asm.Int16DotPanel9x48AVX512}
+		return comparer{9, asm.Int16DotPanel9x48AVX512, nil, asm.Int16DotPeakAVX512, 384}
 	}
-	return comparer{mr: 9, panel: asm.Int16DotPanel9x48AVX512VNNI}
+	return comparer{9, asm.Int16DotPanel9x48AVX512VNNI, nil, asm.Int16DotPeakAVX512VNNI, 384}
 }
 
 func int16NormsAVX512(f Features) [3]normPanels {

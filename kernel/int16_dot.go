@@ -23,6 +23,11 @@ func (b *Backend) Int16DotPanels() Panels {
 	}
 }
 
+// Int16DotPeak is Peak for Int16DotPanels. A term is a product of two codes.
+func (b *Backend) Int16DotPeak() (loop func(rounds int, operands *float32), terms int) {
+	return b.int16Dot.peak, b.int16Dot.peakTerms
+}
+
 // int16DotGeneric returns the portable twin of Int16DotPanels.
 func int16DotGeneric() comparer {
 	const mr, nr = genericMR, genericNR
@@ -56,7 +61,14 @@ func int16DotGeneric() comparer {
 		}
 		return countGeneric(a, mr, nr, scores)
 	}
-	return comparer{mr: mr, panel: panel}
+	peak := func(n int, _ *float32) { // like peakGeneric
+		strip, candidates, scores := make([]uint32, Chunk*mr), make([]uint32, Chunk*nr), make([]float32, mr*nr)
+		a := asm.PanelArgs{Psi: &strip[0], Phi: &candidates[0], K: Chunk, Strips: 1, Scores: &scores[0]}
+		for range (n + mr - 1) / mr {
+			panel(&a)
+		}
+	}
+	return comparer{mr: mr, panel: panel, peak: peak, peakTerms: Chunk * WordCodes * nr}
 }
 
 // Int16Code describes the codes c of a vector x in units of a quantum: upper bounds on ‖c·quantum‖ and

@@ -11,7 +11,7 @@ import (
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
 // NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go), Int8L1Peak
-// (codes_l1.go), Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak (codes_norm.go) do the arithmetic
+// (codes_l1.go), Int16DotPeak, Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak (codes_norm.go) do the arithmetic
 // of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other kernels. Each
 // exists for AVX512 and AVX2; some also exist for AVX512VNNI.
 
@@ -27,13 +27,15 @@ const peakOperands = 4
 func peaks(c *build.Context) {
 	tinyData(c)
 	regionData(c)
-	for _, k := range append(slices.Clone(comparisons), int16NormComparison(1, false), int16NormComparison(2, false)) {
+	for _, k := range append(slices.Clone(comparisons), int16DotComparison(false), int16NormComparison(1, false),
+		int16NormComparison(2, false)) {
 		eachSet(c, k.emitPeak)
 	}
 	for _, k := range []comparison{groupNormComparison, int16GroupNormComparison(false)} {
 		eachSet(c, k.emitGroupPeak)
 	}
 	vnni := vectors{c, "AVX512VNNI", 16, c.ZMM}
+	int16DotComparison(true).emitPeak(vnni)
 	int16NormComparison(2, true).emitPeak(vnni)
 	int16GroupNormComparison(true).emitGroupPeak(vnni)
 	eachSet(c, int8L1Peak)

@@ -125,6 +125,13 @@ func Int8L1(b *kernel.Backend) Ceiling {
 	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8L1, operandsInt8)}
 }
 
+// Int16Dot returns the ceiling of dot products of signed two-byte codes, summed in int32
+// (kernel.Backend.Int16DotPanels), with two operations per product.
+func Int16Dot(b *kernel.Backend) Ceiling {
+	loop, terms := b.Int16DotPeak()
+	return Ceiling{2 * float64(terms), onRegisters(loop, operands32)}
+}
+
 // Int16Norm returns the ceiling of group norms of two-byte codes (kernel.Backend.Int16NormPanels) in
 // groups of the given number of coordinates: a loop with only their arithmetic, on registers. Its rate
 // is the number of coordinates per second.
