@@ -156,7 +156,7 @@ func (x *int16DotScreen) margins(q *packedQueries, v *engine.Vectors, row, group
 
 // band bounds |ψ·φ − s| for the candidates of a panel group, where s is the score of the codes.
 func (x *int16DotScreen) band(q *codedQuery, g *codeGroup) float64 {
-	rounding := kernel.U32 * q.norm * (g.norm + g.residual) // of the sum to float32
+	rounding := kernel.U32 * q.norm * (g.norm + g.residual) // the sum is rounded to float32
 	return (q.residual*g.norm + q.norm*g.residual + q.centerError + rounding) * engine.Outward
 }
 
