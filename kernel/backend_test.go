@@ -76,6 +76,45 @@ func newInt16Case(
 	return p
 }
 
+// checkCodes requires that panels of codes have the same scores as their twin, bit for bit, count correctly,
+// and do not allocate, for whole and incomplete strips and panels. newCase returns a case of these panels
+// whose words come from one of kinds. The last kind, of extreme words, is used least.
+func checkCodes(
+	t *testing.T, b *Backend, panels Panels, ks []int, kinds []func(t int) uint32,
+	newCase func(k, queries, candidates int, value func(t int) uint32) *panelCase,
+) {
+	mr, usual := panels.MR, kinds[:len(kinds)-1]
+	for _, k := range ks {
+		for round := range 6 {
+			strips := 1 + round%3
+			queries, candidates := (strips-1)*mr+1+(round*5+k)%mr, 1+(round*7+k)%b.NR
+			if round == 0 {
+				queries, candidates = strips*mr, b.NR
+			}
+			kind := usual[round%len(usual)]
+			if round == 5 {
+				kind = kinds[len(usual)]
+			}
+			p := newCase(k, queries, candidates, kind)
+			got, counts := p.run(nil)
+			want := make([]float32, 0, len(got.Scores))
+			for _, q := range p.q {
+				for _, e := range p.e {
+					want = append(want, p.twin(q, e))
+				}
+			}
+			kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
+			wantCounts, wantUndecided := p.countPlainly(got.Scores)
+			require.Equal(t, wantCounts, counts, "k = %d: counts", k)
+			require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
+		}
+	}
+	p := newCase(300, 2*mr, b.NR, usual[0])
+	scratch := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2)
+	p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
+	assert.Zero(t, testing.AllocsPerRun(10, func() { p.panels.Score(scratch, &p.call) }))
+}
+
 // newInt16DotCase returns a case with two-byte codes. value draws a word.
 func newInt16DotCase(
 	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,

@@ -5,12 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/floats"
 
 	. "github.com/mquine/mquine/kernel"
-	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // TestInt16DotPanel requires that every tier computes the exact sums of products of codes and counts
@@ -18,47 +16,19 @@ import (
 func TestInt16DotPanel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 17))
-		mr := b.Int16DotPanels().MR
-		code := func() uint32 { return uint32(uint16(int16(rng.IntN(2*math.MaxInt16+1) - math.MaxInt16))) }
-		words := map[string]func(int) uint32{
-			"random": func(int) uint32 { return code() | code()<<16 },
-			"small": func(int) uint32 {
-				return uint32(uint16(rng.IntN(401)-200)) | uint32(uint16(rng.IntN(401)-200))<<16
-			},
-			"largest": func(int) uint32 {
-				return []uint32{0x7fff7fff, 0x80018001, 0x80017fff}[rng.IntN(3)]
-			},
+		codes := func(largest int) func(int) uint32 {
+			code := func() uint32 { return uint32(uint16(rng.IntN(2*largest+1) - largest)) }
+			return func(int) uint32 { return code() | code()<<16 }
 		}
-		for _, k := range []int{1, 2, 3, 4, 5, 7, 8, 31, 64, 127, 128, 129, 132, 255, 256, 257, 741} {
-			for round := range 6 {
-				strips := 1 + round%3
-				queries, candidates := (strips-1)*mr+1+(round*5+k)%mr, 1+(round*7+k)%b.NR
-				if round == 0 {
-					queries, candidates = strips*mr, b.NR
-				}
-				kind := []string{"random", "small"}[round%2]
-				if round == 5 {
-					kind = "largest"
-				}
-				p := newInt16DotCase(t, rng, b, k, queries, candidates, words[kind])
-				got, counts := p.run(nil)
-				want := make([]float32, 0, len(got.Scores))
-				for _, q := range p.q {
-					for _, e := range p.e {
-						want = append(want, p.twin(q, e))
-					}
-				}
-				kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
-				wantCounts, wantUndecided := p.countPlainly(got.Scores)
-				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
-				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...),
-					"k = %d: undecided", k)
-			}
-		}
-		p := newInt16DotCase(t, rng, b, 300, 2*mr, b.NR, words["small"])
-		scratch := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2)
-		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
-		assert.Zero(t, testing.AllocsPerRun(10, func() { p.panels.Score(scratch, &p.call) }))
+		checkCodes(t, b, b.Int16DotPanels(),
+			[]int{1, 2, 3, 4, 5, 7, 8, 31, 64, 127, 128, 129, 132, 255, 256, 257, 741},
+			[]func(int) uint32{
+				codes(math.MaxInt16), codes(200),
+				func(int) uint32 { return []uint32{0x7fff7fff, 0x80018001, 0x80017fff}[rng.IntN(3)] },
+			},
+			func(k, queries, candidates int, value func(int) uint32) *panelCase {
+				return newInt16DotCase(t, rng, b, k, queries, candidates, value)
+			})
 	})
 }
 

@@ -35,45 +35,19 @@ func packUnitsPlainly(dst []uint32, rows [][]uint32) {
 }
 
 // TestInt8L1Panel requires that every tier computes the exact distances of codes and counts
-// correctly, for whole and incomplete strips and panels.
+// correctly.
 func TestInt8L1Panel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 18))
-		mr := b.Int8L1Panels().MR
-		words := map[string]func(int) uint32{
-			"random":  func(int) uint32 { return rng.Uint32() },
-			"largest": func(int) uint32 { return []uint32{0, 0xffffffff, 0xff00ff00}[rng.IntN(3)] },
-		}
-		for _, k := range []int{1, 2, 3, 4, 5, 7, 8, 31, 63, 64, 65, 66, 67, 68, 125, 128, 129, 193, 257} {
-			for round := range 6 {
-				strips := 1 + round%3
-				queries, candidates := (strips-1)*mr+1+(round*5+k)%mr, 1+(round*7+k)%b.NR
-				if round == 0 {
-					queries, candidates = strips*mr, b.NR
-				}
-				kind := "random"
-				if round == 5 {
-					kind = "largest"
-				}
-				p := newInt8L1Case(t, rng, b, k, queries, candidates, words[kind])
-				got, counts := p.run(nil)
-				want := make([]float32, 0, len(got.Scores))
-				for _, q := range p.q {
-					for _, e := range p.e {
-						want = append(want, p.twin(q, e))
-					}
-				}
-				kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
-				wantCounts, wantUndecided := p.countPlainly(got.Scores)
-				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
-				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...),
-					"k = %d: undecided", k)
-			}
-		}
-		p := newInt8L1Case(t, rng, b, 300, 2*mr, b.NR, words["random"])
-		scratch := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2)
-		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
-		assert.Zero(t, testing.AllocsPerRun(10, func() { p.panels.Score(scratch, &p.call) }))
+		checkCodes(t, b, b.Int8L1Panels(),
+			[]int{1, 2, 3, 4, 5, 7, 8, 31, 63, 64, 65, 66, 67, 68, 125, 128, 129, 193, 257},
+			[]func(int) uint32{
+				func(int) uint32 { return rng.Uint32() },
+				func(int) uint32 { return []uint32{0, 0xffffffff, 0xff00ff00}[rng.IntN(3)] },
+			},
+			func(k, queries, candidates int, value func(int) uint32) *panelCase {
+				return newInt8L1Case(t, rng, b, k, queries, candidates, value)
+			})
 	})
 }
 

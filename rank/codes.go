@@ -38,10 +38,10 @@ type codeFormat struct {
 }
 
 // codeFormats lists the formats of coarse and fine codes for dot products, most precise first.
-// fittedFormats lists the formats that define their codes by themselves.
+// otherFormats lists the other formats.
 var (
-	codeFormats   = []*codeFormat{&int16Format, &int8Format}
-	fittedFormats = []*codeFormat{&int16DotFormat, &int8L1Format, &int16NormFormat}
+	codeFormats  = []*codeFormat{&int16Format, &int8Format}
+	otherFormats = []*codeFormat{&int16DotFormat, &int8L1Format, &int16NormFormat}
 )
 
 // serves reports whether a format implements a requested screen on a machine.

@@ -15,7 +15,8 @@ import (
 // μ is the mean of the candidates. The weights w balance the sizes of the entries in queries and
 // candidates. The rotation R spreads large entries.
 
-// spread is the length of a run of dimensions. The rotation mixes each run with a Hadamard matrix.
+// spread is the length of a run of dimensions, and rootSpread is its root. The rotation mixes each run
+// with a Hadamard matrix.
 const (
 	spread     = 16
 	rootSpread = 4

@@ -45,7 +45,7 @@ func (s Screen) Fits(c kernel.Comparison) bool {
 	if s == AutoScreen {
 		return true
 	}
-	formats := slices.DeleteFunc(slices.Concat(codeFormats, fittedFormats), func(f *codeFormat) bool {
+	formats := slices.DeleteFunc(slices.Concat(codeFormats, otherFormats), func(f *codeFormat) bool {
 		return !f.compares(c)
 	})
 	return slices.ContainsFunc(formats, func(f *codeFormat) bool { return s == Float32Screen || s == f.screen })
@@ -104,7 +104,7 @@ type packedQueries struct {
 
 // codeFormats lists the formats of codes that may be used for a tower, most precise first.
 func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
-	for _, c := range slices.Concat(codeFormats, fittedFormats) {
+	for _, c := range slices.Concat(codeFormats, otherFormats) {
 		if c.serves(s, b) && c.compares(t.Compare) && c.fits(t.Phi) {
 			list = append(list, c)
 		}
