@@ -151,7 +151,7 @@ func Int16Norm4PeakAVX2(n int, x *float32)
 // Requires n > 0 and group > 1.
 func GroupNormPeakAVX512(n int, group int, x *float32)
 
-// GroupNormPeakAVX2 runs n rounds of the arithmetic of 6 groups of the GroupNorm panel kernel, each
+// GroupNormPeakAVX2 runs n rounds of the arithmetic of 8 groups of the GroupNorm panel kernel, each
 // for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of x
 // affect the speed, as in NormPeak.
 //
@@ -165,7 +165,7 @@ func GroupNormPeakAVX2(n int, group int, x *float32)
 // Requires n > 0 and group > 1.
 func Int16GroupNormPeakAVX512(n int, group int, x *float32)
 
-// Int16GroupNormPeakAVX2 runs n rounds of the arithmetic of 6 groups of the Int16GroupNorm panel
+// Int16GroupNormPeakAVX2 runs n rounds of the arithmetic of 8 groups of the Int16GroupNorm panel
 // kernel, each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The
 // values of x affect the speed, as in NormPeak.
 //

@@ -57,7 +57,7 @@ type counting struct {
 	intervals          []float32
 	kernels            kernel.Panels
 	scratch            []*kernel.PanelScratch
-	terms              []int32
+	terms, ids         []int32 // 0, 1, 2, …
 }
 
 func newCounting(backend *kernel.Backend, k int) *counting {
@@ -75,12 +75,11 @@ func newCounting(backend *kernel.Backend, k int) *counting {
 	}
 	c.queries, c.candidate, c.thresholds = fill(c.m*k), fill(c.n*k), fill(c.m)
 	c.scores = kernel.AlignedFloat32(c.m * c.n)
-	c.terms = make([]int32, k)
-	for t := range c.terms {
-		c.terms[t] = int32(t)
-	}
+	c.terms, c.ids = ascending(k), ascending(backend.NR)
 	c.strips, c.panels = kernel.AlignedWords(c.m*k), kernel.AlignedWords(c.n*k)
-	c.pack(c.panels, c.candidate, c.n, backend.NR)
+	for at := 0; at < c.n; at += backend.NR {
+		kernel.PackRows(c.panels[at*k:], kernel.Words(c.candidate[at*k:]), k, c.ids, c.terms, backend.NR)
+	}
 	c.targetStart, c.intervals = make([]int32, c.m+1), make([]float32, 2*c.m)
 	for i := range c.targetStart {
 		c.targetStart[i] = int32(i)
@@ -94,15 +93,12 @@ func newCounting(backend *kernel.Backend, k int) *counting {
 	return c
 }
 
-// pack interleaves n rows into strips of the given width.
-func (c *counting) pack(dst []uint32, rows []float32, n, width int) {
-	ids := make([]int32, width)
-	for at := 0; at < n; at += width {
-		for i := range ids {
-			ids[i] = int32(at + i)
-		}
-		kernel.PackRows(dst[at*c.k:(at+width)*c.k], kernel.Words(rows), c.k, ids, c.terms, width)
+func ascending(n int) []int32 {
+	x := make([]int32, n)
+	for i := range x {
+		x[i] = int32(i)
 	}
+	return x
 }
 
 // each calls work for every one of n items, on all threads.
@@ -114,7 +110,10 @@ func (c *counting) each(n int, work func(worker, item int)) {
 
 // panel packs the queries and distributes the panels among the threads.
 func (c *counting) panel(better []int32) {
-	c.pack(c.strips, c.queries, c.m, c.kernels.MR)
+	mr := c.kernels.MR
+	for s := range c.m / mr {
+		c.kernels.PackStrip(c.strips, s, c.m/mr, kernel.Words(c.queries[s*mr*c.k:]), c.k, c.ids[:mr], c.terms)
+	}
 	counts := make([][]int32, c.threads)
 	for i := range counts {
 		counts[i] = make([]int32, c.m)

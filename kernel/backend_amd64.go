@@ -20,7 +20,7 @@ func newAVX2(Features) *Backend {
 		int16Norms: [3]normPanels{
 			{4, asm.Int16Norm2Panel4x16AVX2, peakOfWords(asm.Int16Norm2PeakAVX2), 64},
 			{2, asm.Int16Norm4Panel2x16AVX2, peakOfWords(asm.Int16Norm4PeakAVX2), 64},
-			{6, asm.Int16GroupNormPanel6x16AVX2, asm.Int16GroupNormPeakAVX2, 48},
+			{6, asm.Int16GroupNormPanel6x16AVX2, asm.Int16GroupNormPeakAVX2, 64},
 		},
 		matMul:      asm.MatMul8AVX2,
 		matMulFMA:   asm.MatMulFMA8AVX2,

@@ -37,11 +37,12 @@ type panelCase struct {
 	c      Comparison // the zero value for codes
 	panels Panels
 	twin   func(q, e []uint32) float32
-	tiles  bool // PackTiles packed the strips
-	units  bool // PackUnits packed the strips and the panel
-	strips int
-	q, e   [][]uint32 // queries by row and candidates by lane; padding is zero
-	call   PanelCall  // without Counts and ExitBelow
+	tiles  bool // the words of strips are in tiles
+	units  bool // the words of strips and of the panel are in units
+	// strips and queries are the numbers of strips and, without padding, of queries.
+	strips, queries int
+	q, e            [][]uint32 // queries by row and candidates by lane; padding is zero
+	call            PanelCall  // without Counts and ExitBelow
 }
 
 // numbers returns the float32 values whose bit patterns are words.
@@ -137,7 +138,7 @@ func newInt8L1Case(
 // into a panel. The last strip and the panel may be incomplete.
 func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(t int) uint32) {
 	mr, nr := p.panels.MR, p.panels.NR
-	p.strips = (queries + mr - 1) / mr
+	p.strips, p.queries = (queries+mr-1)/mr, queries
 	p.call.K, p.call.ValidLanes = k, uint64(1)<<candidates-1
 	psi, phi := p.panels.Words()
 	vectors := func(n, used, words int) [][]uint32 {
@@ -165,6 +166,7 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 	starts[len(p.q)] = int32(targets)
 	p.call.TargetStart, p.call.Thresholds = starts, kerneltest.Guarded[float32](p.t, 2*targets)
 	p.pack()
+	p.checkPackStrip()
 	// Thresholds are near scores, so ties and both orders occur.
 	for i := range p.q {
 		for t := starts[i]; t < starts[i+1]; t++ {
@@ -187,21 +189,33 @@ func (p *panelCase) pack() {
 	mr, nr, k := p.panels.MR, p.panels.NR, len(p.q[0])
 	p.call.Strips = kerneltest.Guarded[uint32](p.t, len(p.q)*k)
 	p.call.Panel = kerneltest.Guarded[uint32](p.t, len(p.e[0])*nr)
-	if p.units {
+	chunk := PanelChunk(p.panels, p.call.K) * k / p.call.K
+	for from := 0; from < k; from += chunk {
+		length := min(chunk, k-from)
 		for i := 0; i < len(p.q); i += mr {
-			packUnitsPlainly(p.call.Strips[i*k:], p.q[i:i+mr])
+			rows := make([][]uint32, mr)
+			for r := range rows {
+				rows[r] = p.q[i+r][from : from+length]
+			}
+			strip := p.call.Strips[from*len(p.q)+i*length:]
+			if p.units {
+				packUnitsPlainly(strip, rows)
+				continue
+			}
+			for r, row := range rows {
+				for t, v := range row {
+					at := t*mr + r
+					if p.tiles { // complete rows of a tile
+						at = t/16*16*mr + 16*r + t%16
+					}
+					strip[at] = v
+				}
+			}
 		}
+	}
+	if p.units {
 		packUnitsPlainly(p.call.Panel, p.e)
 		return
-	}
-	for i, q := range p.q {
-		for t, v := range q {
-			at := (i/mr*k+t)*mr + i%mr
-			if p.tiles { // complete rows of a tile
-				at = (i/mr*k+t/16*16)*mr + i%mr*16 + t%16
-			}
-			p.call.Strips[at] = v
-		}
 	}
 	for j, e := range p.e {
 		for t, v := range e {
@@ -602,6 +616,31 @@ func TestPackRows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// checkPackStrip requires that PackStrip packs the strips of a case.
+func (p *panelCase) checkPackStrip() {
+	mr, k := p.panels.MR, len(p.q[0])
+	const spare = 3
+	table, terms := make([]uint32, len(p.q)*(k+spare)), make([]int32, k)
+	for i, q := range p.q { // the last row is first
+		copy(table[(len(p.q)-1-i)*(k+spare):], q)
+	}
+	for t := range terms {
+		terms[t] = int32(t)
+	}
+	got := kerneltest.Guarded[uint32](p.t, len(p.call.Strips))
+	for i := range got {
+		got[i] = 7
+	}
+	for s := range p.strips {
+		var ids []int32
+		for i := s * mr; i < min((s+1)*mr, p.queries); i++ {
+			ids = append(ids, int32(len(p.q)-1-i))
+		}
+		p.panels.PackStrip(got, s, p.strips, table, k+spare, ids, terms)
+	}
+	require.Equal(p.t, p.call.Strips, got, "PackStrip")
 }
 
 func TestNoAllocation(t *testing.T) {

@@ -91,7 +91,7 @@ func newGroupNorm(size int) Comparison {
 		},
 		tiers: [numTiers]comparer{
 			AVX2: {
-				6, asm.GroupNormPanel6x16AVX2, pair(asm.PairGroupNormAVX2), peak(asm.GroupNormPeakAVX2), size * 48,
+				6, asm.GroupNormPanel6x16AVX2, pair(asm.PairGroupNormAVX2), peak(asm.GroupNormPeakAVX2), size * 64,
 			},
 			AVX512: {
 				4, asm.GroupNormPanel4x48AVX512, pair(asm.PairGroupNormAVX512), peak(asm.GroupNormPeakAVX512),

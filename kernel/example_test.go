@@ -21,7 +21,7 @@ func ExamplePanels_Score() {
 	candidates := []float32{1, 2, 3, 4, 5, 6}
 
 	strip := kernel.AlignedWords(k * p.MR)
-	kernel.PackRows(strip, kernel.Words(queries), k, []int32{0, 1}, []int32{0, 1}, p.MR)
+	p.PackStrip(strip, 0, 1, kernel.Words(queries), k, []int32{0, 1}, []int32{0, 1})
 	panel := kernel.AlignedWords(k * p.NR)
 	kernel.PackRows(panel, kernel.Words(candidates), k, []int32{0, 1, 2}, []int32{0, 1}, p.NR)
 

@@ -10,3 +10,6 @@ const ProductLimit = productLimit
 
 // ChunkOf returns the number of coordinates in a chain of a panel.
 func ChunkOf(c Comparison) int { return c.chunk() }
+
+// PanelChunk returns the number of coordinates in a chunk of vectors with k coordinates.
+func PanelChunk(p Panels, k int) int { return p.chunkOf(k) }

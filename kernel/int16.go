@@ -24,13 +24,16 @@ const Int16Multiple = 2 * tileWords
 // vector has a coarse and a fine code (CodeInt8 with offset 0). The first half of the K words holds
 // the coarse codes c, and the second half holds the fine codes f. The score is Σ c c' + (Σ c f' + f
 // c')/Fine, without the products of two fine codes. Both sums, the quotient and the total are
-// rounded to float32. The sums must fit in int32 (MaxInt16). PackTiles packs the strips. The kernel
+// rounded to float32. The sums must fit in int32 (MaxInt16). The kernel
 // is in assembly with FeatureAMX. The portable kernel gives the same scores but is slower than the
 // panels of Dot.
 func (b *Backend) Int16Panels() Panels {
 	return Panels{
 		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple,
 		name: "int16", psi: 1, phi: 1, spare: int16MR, kernel: b.int16.panel,
+		pack: func(dst, rows []uint32, stride int, ids, terms []int32, _ int) {
+			packTiles(dst, rows, stride, ids, len(terms))
+		},
 	}
 }
 
@@ -39,12 +42,12 @@ func (b *Backend) Int16Panels() Panels {
 // magnitude.
 const MaxInt16 = math.MaxInt32 / (127 * 127 * WordBytes)
 
-// PackTiles packs a strip for Int16Panels, [k/16][MR][16], from at most MR rows of k words that ids
+// packTiles packs a strip for Int16Panels, [k/16][MR][16], from at most MR rows of k words that ids
 // lists: word t of row i, rows[ids[i]*stride+t], goes to dst[t/16*16*MR+16*i+t%16]. Missing rows
 // become zeros. k is a multiple of 16.
-func PackTiles(dst, rows []uint32, stride int, ids []int32, k int) {
+func packTiles(dst, rows []uint32, stride int, ids []int32, k int) {
 	if len(ids) > int16MR || k%tileWords != 0 || len(dst) < k*int16MR {
-		panic(fmt.Sprintf("kernel: PackTiles: %d rows of %d: room for %d words", len(ids), k, len(dst)))
+		panic(fmt.Sprintf("kernel: PackStrip: %d rows of %d: room for %d words", len(ids), k, len(dst)))
 	}
 	dst = dst[:k*int16MR]
 	if len(ids) < int16MR {

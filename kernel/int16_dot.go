@@ -19,7 +19,7 @@ const MaxInt16Dot = 46340
 func (b *Backend) Int16DotPanels() Panels {
 	return Panels{
 		MR: b.int16Dot.mr, NR: b.NR, Multiple: 1, name: "int16-dot", psi: 1, phi: 1, chunk: Chunk,
-		kernel: b.int16Dot.panel,
+		kernel: b.int16Dot.panel, pack: PackRows,
 	}
 }
 

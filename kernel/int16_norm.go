@@ -47,7 +47,7 @@ func (b *Backend) Int16NormPanels(group int) Panels {
 	c := b.int16NormsOf(words)
 	return Panels{
 		MR: c.mr, NR: b.NR, Multiple: words, name: fmt.Sprintf("int16-norm-%d", group), psi: 1, phi: 1,
-		chunk: int16NormChunk(words), falling: true, sums: words > 2, kernel: c.panel,
+		chunk: int16NormChunk(words), falling: true, sums: words > 2, kernel: c.panel, pack: PackRows,
 	}
 }
 

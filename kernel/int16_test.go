@@ -105,30 +105,3 @@ func TestInt16PanelParallel(t *testing.T) {
 		require.Zero(t, wrong.Load())
 	})
 }
-
-func TestPackTiles(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 16))
-	for _, k := range []int{16, 32, 80} {
-		for _, n := range []int{1, 7, 16} {
-			const rows, spare = 20, 3
-			table, dst := kerneltest.Guarded[uint32](t, rows*(k+spare)), kerneltest.Guarded[uint32](t, 16*k)
-			for i := range table {
-				table[i] = rng.Uint32()
-			}
-			ids := make([]int32, n)
-			for i := range ids {
-				ids[i] = rng.Int32N(rows)
-			}
-			PackTiles(dst, table, k+spare, ids, k)
-			for i := range 16 {
-				for t2 := range k {
-					want := uint32(0)
-					if i < n {
-						want = table[int(ids[i])*(k+spare)+t2]
-					}
-					require.Equal(t, want, dst[t2/16*256+16*i+t2%16])
-				}
-			}
-		}
-	}
-}

@@ -21,7 +21,8 @@ const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 // than Dot.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
-		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk, kernel: b.int8.panel,
+		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk,
+		kernel: b.int8.panel, pack: PackRows,
 	}
 }
 

@@ -19,13 +19,16 @@ const unitBytes = UnitWords * WordBytes
 const MaxInt8L1 = 1 << 24 / (255 * unitBytes)
 
 // Int8L1Panels returns the panels that score −Σ|ψ_i − φ_i| over unsigned one-byte codes. K counts
-// units of eight codes, and PackUnits packs strips and panels. Scores are exact if K is at most
+// units of eight codes, and PackUnits packs panels. Scores are exact if K is at most
 // MaxInt8L1. They never rise with more coordinates, so the kernels use ExitBelow. The kernels are in
 // assembly with FeatureAVX2 and FeatureAVX512.
 func (b *Backend) Int8L1Panels() Panels {
 	return Panels{
 		MR: b.int8L1.mr, NR: b.NR, Multiple: 1, name: "int8-l1", psi: UnitWords, phi: UnitWords,
 		chunk: chunkUnits, falling: true, kernel: b.int8L1.panel,
+		pack: func(dst, rows []uint32, stride int, ids, terms []int32, width int) {
+			PackUnits(dst, rows[terms[0]:], stride, ids, len(terms)/UnitWords, width)
+		},
 	}
 }
 
@@ -44,8 +47,7 @@ func unitAt(row, width int) int {
 }
 
 // PackUnits interleaves the first k units of at most width rows, which ids lists, into dst, for
-// Int8L1Panels. With width NR, it packs a panel; with width MR, it packs a strip. Missing rows become
-// zeros.
+// Int8L1Panels. With width NR, it packs a panel. Missing rows become zeros.
 func PackUnits(dst, rows []uint32, stride int, ids []int32, k, width int) {
 	if len(ids) > width || len(dst) < k*UnitWords*width {
 		panic(fmt.Sprintf("kernel: PackUnits: %d rows of %d units into width %d: room for %d words",

@@ -7,7 +7,7 @@ import (
 
 // PackRows interleaves at most width rows, which ids lists, into dst, [len(terms)][width]: word
 // terms[t] of row ids[i], rows[ids[i]*stride+terms[t]], goes to dst[t*width+i]. Missing rows become
-// zeros. With width NR, PackRows packs a panel; with width MR, it packs a strip.
+// zeros. With width NR, PackRows packs a panel.
 func PackRows(dst, rows []uint32, stride int, ids, terms []int32, width int) {
 	if len(ids) > width || len(dst) < len(terms)*width {
 		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d words",

@@ -24,7 +24,11 @@ type Panels struct {
 	falling  bool
 	sums     bool // the kernel needs memory for sums (asm.PanelArgs.Sums)
 	kernel   panelFunc
+	pack     packFunc // packs a chunk of a strip
 }
+
+// packFunc is the signature of PackRows.
+type packFunc func(dst, rows []uint32, stride int, ids, terms []int32, width int)
 
 // Panels returns the panels of a comparison of float32 vectors.
 func (b *Backend) Panels(c Comparison) Panels {
@@ -32,7 +36,7 @@ func (b *Backend) Panels(c Comparison) Panels {
 	return Panels{
 		MR: k.mr, NR: b.NR, Multiple: c.group,
 		name: c.name, psi: c.psi, phi: c.phi, chunk: c.chunk(), falling: c.falling,
-		sums: c.second != nil || c.kind == KindGroupNormOf, kernel: k.panel,
+		sums: c.second != nil || c.kind == KindGroupNormOf, kernel: k.panel, pack: PackRows,
 	}
 }
 
@@ -69,14 +73,33 @@ func (b *Backend) NewPanelScratch(queries, targets int) *PanelScratch {
 	}
 }
 
+// chunkOf returns the number of coordinates in a chunk of vectors with k coordinates.
+func (p Panels) chunkOf(k int) int {
+	if p.chunk == 0 {
+		return k
+	}
+	return p.chunk
+}
+
+// PackStrip packs strip s of n strips for PanelCall.Strips, from at most MR rows that ids lists.
+// Terms are the words of a row in the order of the coordinates, as in PackRows; Int8L1Panels and
+// Int16Panels need 0, 1, 2, …. Missing rows become zeros. The chunks of all
+// strips follow one another, [chunk][strip][word][MR], so a call of the kernel reads consecutive memory.
+func (p Panels) PackStrip(strips []uint32, s, n int, rows []uint32, stride int, ids, terms []int32) {
+	chunk := p.chunkOf(len(terms)/p.psi) * p.psi
+	for from := 0; from < len(terms); from += chunk {
+		part := terms[from:min(from+chunk, len(terms))]
+		p.pack(strips[(from*n+len(part)*s)*p.MR:], rows, stride, ids, part, p.MR)
+	}
+}
+
 // PanelCall is the input to Panels.Score: strips of queries, a panel of candidates, and the targets
 // to compare with.
 type PanelCall struct {
 	// K is the number of coordinates, a positive multiple of Panels.Multiple.
 	K int
-	// Strips holds the packed queries, [strips][K·psi][MR] words (PackRows, PackTiles), and Panel
-	// holds the packed candidates, [K·phi][NR] words. Panels.Words returns psi and phi. Bit j of
-	// ValidLanes is set if candidate j is valid.
+	// Strips holds the queries, which Panels.PackStrip packed, and Panel holds the packed candidates,
+	// [K·phi][NR] words. Panels.Words returns phi. Bit j of ValidLanes is set if candidate j is valid.
 	Strips, Panel []uint32
 	ValidLanes    uint64
 	// TargetStart has one entry per query and a final one: query i has the targets TargetStart[i] ≤
@@ -104,7 +127,7 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 	n := (len(c.TargetStart) - 1) / p.MR
 	p.check(s, c, n)
 	s.args = asm.PanelArgs{
-		PsiStride: c.K * p.psi * p.MR, Strips: n, Group: p.Multiple, Scores: &s.Scores[0], Active: &s.active[0],
+		Strips: n, Group: p.Multiple, Scores: &s.Scores[0], Active: &s.active[0],
 		Thresholds: ptr(c.Thresholds), Counts: ptr(c.Counts), Undecided: &s.Undecided[0], ValidLanes: c.ValidLanes,
 	}
 	a := &s.args
@@ -125,13 +148,11 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 	if p.sums {
 		a.Sums = s.roomForSums(2 * n * p.MR * p.NR)
 	}
-	chunk := p.chunk
-	if chunk == 0 {
-		chunk = c.K
-	}
+	chunk := p.chunkOf(c.K)
 	for from := 0; from < c.K; from += chunk {
-		a.Psi, a.Phi = &c.Strips[from*p.psi*p.MR], &c.Panel[from*p.phi*p.NR]
 		a.K, a.Add = min(chunk, c.K-from), from
+		a.Psi, a.PsiStride = &c.Strips[from*p.psi*p.MR*n], a.K*p.psi*p.MR
+		a.Phi = &c.Panel[from*p.phi*p.NR]
 		if from+a.K == c.K {
 			a.TargetStart = &c.TargetStart[0]
 		}

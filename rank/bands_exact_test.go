@@ -332,11 +332,7 @@ func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) f
 	psi, _ := p.Words()
 	k, one := len(query)/psi, []int32{0}
 	strip, panel := make([]uint32, p.MR*len(query)), make([]uint32, b.NR*len(candidate))
-	if p.Multiple == kernel.Int16Multiple {
-		kernel.PackTiles(strip, query, k, one, k)
-	} else {
-		kernel.PackRows(strip, query, len(query), one, ascending(len(query)), p.MR)
-	}
+	p.PackStrip(strip, 0, 1, query, len(query), one, ascending(len(query)))
 	kernel.PackRows(panel, candidate, len(candidate), one, ascending(len(candidate)), b.NR)
 	scratch := b.NewPanelScratch(p.MR, 0)
 	p.Score(scratch, &kernel.PanelCall{K: k, Strips: strip, Panel: panel, TargetStart: make([]int32, p.MR+1)})

@@ -33,10 +33,9 @@ func (x *float32Screen) pack(ctx context.Context, j *engine.Job) error {
 }
 
 func (x *float32Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
-	f, mr, width := x.f, x.panels().MR, x.f.Tower.Psi
-	for row := 0; row < n; row += mr {
-		rows := q.ids[row:min(row+mr, n)]
-		kernel.PackRows(q.strips[row*width:(row+mr)*width], kernel.Words(v.Psi), v.Stride(), rows, f.PsiOrder, mr)
+	panels, stride := x.panels(), v.Stride()
+	for first := 0; first < n; first += panels.MR {
+		q.packStrip(panels, first, n, kernel.Words(v.Psi[first*stride:]), stride, x.f.PsiOrder)
 	}
 }
 

@@ -48,14 +48,14 @@ func (x *int16Screen) pack(ctx context.Context, j *engine.Job) error {
 
 func (x *int16Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	x.reserve(q)
-	mr, l := x.kernels.MR, x.layout
+	mr, l, terms := x.kernels.MR, x.layout, ascending(x.layout.terms)
 	for first := 0; first < n; first += mr {
 		some := min(mr, n-first)
 		for i := range some {
 			row := q.rows[i*l.stride : (i+1)*l.stride]
 			x.code(q, v, first+i, row, row[:l.len], row[l.fine:l.fine+l.len])
 		}
-		kernel.PackTiles(q.strips[first*l.terms:(first+mr)*l.terms], q.rows, l.stride, q.ids[:some], l.terms)
+		q.packStrip(x.kernels, first, n, q.rows, l.stride, terms)
 	}
 }
 

@@ -128,7 +128,7 @@ func (x *int16DotScreen) packQueries(q *packedQueries, v *engine.Vectors, n int)
 		for i := range some {
 			x.query(&q.coded[first+i], q.rows[i*terms:(i+1)*terms], q.rotated, v, first+i)
 		}
-		kernel.PackRows(q.strips[first*terms:(first+mr)*terms], q.rows, terms, q.ids[:some], order, mr)
+		q.packStrip(x.kernels, first, n, q.rows, terms, order)
 	}
 }
 

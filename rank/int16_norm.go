@@ -223,7 +223,7 @@ func (x *int16NormScreen) packQueries(q *packedQueries, v *engine.Vectors, n int
 			}
 			q.residuals[row] = x.encode(codes, q.coordinates, v.Row(row))
 		}
-		kernel.PackRows(q.strips[first*l.terms:(first+mr)*l.terms], table, l.terms, q.ids[:some], terms, mr)
+		q.packStrip(x.kernels, first, n, table, l.terms, terms)
 	}
 }
 

@@ -67,7 +67,7 @@ func (x *int8Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 			row := table[i*l.stride : (i+1)*l.stride]
 			x.code(q, v, first+i, row, row[l.len:2*l.len], row[:l.len])
 		}
-		kernel.PackRows(q.strips[first*l.terms:(first+mr)*l.terms], table[l.len:], l.stride, q.ids[:some], terms, mr)
+		q.packStrip(x.kernels, first, n, table[l.len:], l.stride, terms)
 	}
 }
 

@@ -294,7 +294,7 @@ func (x *int8L1Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	}
 	q.reserve(width)
 	q.l1Rows = q.strips[q.most*l.terms:]
-	table := q.l1Rows[q.most*l.stride:][:mr*l.terms]
+	table, terms := q.l1Rows[q.most*l.stride:][:mr*l.terms], ascending(l.terms)
 	for first := 0; first < n; first += mr {
 		some := min(mr, n-first)
 		for i := range some {
@@ -311,7 +311,7 @@ func (x *int8L1Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 				queryCode(x.encodeCoarse(coarse, q.coordinates), norm, width), queryCode(fine, norm, width),
 			}
 		}
-		kernel.PackUnits(q.strips[first*l.terms:(first+mr)*l.terms], table, l.terms, q.ids[:some], x.terms(), mr)
+		q.packStrip(x.kernels, first, n, table, l.terms, terms)
 	}
 }
 

@@ -96,10 +96,15 @@ type refiner interface {
 // packedQueries holds the queries of a block in the layout that the kernels of a screen read.
 type packedQueries struct {
 	most   int      // queries in a block
-	strips []uint32 // [row/MR][terms][MR]
+	strips []uint32 // Panels.PackStrip
 	ids    []int32  // 0, 1, 2, …
 	codedQueries
 	distanceQueries
+}
+
+// packStrip packs the strip of n queries that begins at the given row. table begins with its rows.
+func (q *packedQueries) packStrip(p kernel.Panels, first, n int, table []uint32, stride int, terms []int32) {
+	p.PackStrip(q.strips, first/p.MR, (n+p.MR-1)/p.MR, table, stride, q.ids[:min(p.MR, n-first)], terms)
 }
 
 // codeFormats lists the formats of codes that may be used for a tower, most precise first.

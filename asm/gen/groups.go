@@ -87,9 +87,9 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 				c: c.vectors, at: operand.Mem{Base: psi, Disp: 4 * i}, embedded: c.lanes == 16, integer: c.codes,
 				what: entryOfPsi,
 			}
-			for v, s := range row {
-				c.groupSquares(c.vectors, k, query, candidates[v], s, first)
-			}
+			c.perRegister(c.wide, func(piece vectors, v int) {
+				c.groupSquares(piece, k, query, candidates[v], row[v], first)
+			})
 		}
 		c.PREFETCHT1(operand.Mem{Base: ahead})
 		c.ADDQ(aheadStride, ahead)
@@ -178,9 +178,11 @@ func (c chains) load() [][]reg.VecVirtual {
 
 // emitGroupPeak emits the loop with the arithmetic of a panel kernel for groups of any size.
 func (k comparison) emitGroupPeak(c vectors) {
-	chains := peakChains
+	groups, sums := peakChains, peakChains
 	if c.lanes == 8 {
-		chains = 6 // the most that 16 registers can hold
+		// 16 registers hold enough sums of squares to hide the latency of the additions if groups share
+		// the sums of roots.
+		groups, sums = 8, 4
 	}
 	name := k.name + "Peak" + c.set
 	function(c.Context, name, "func(n, group int, x *float32)")
@@ -188,13 +190,16 @@ func (k comparison) emitGroupPeak(c vectors) {
 for %d candidates. It works on registers alone, which initially hold x[0..%d]. The values of x affect the speed, as in
 NormPeak.
 
-Requires n > 0 and group > 1.`, name, chains, k.name, c.lanes, 2*c.lanes-1))
+Requires n > 0 and group > 1.`, name, groups, k.name, c.lanes, 2*c.lanes-1))
 	n, group, x := c.param("n"), c.param("group"), c.param("x")
 	same := k.constants(c)
 	psi, phi := &entry{register: c.load(at(x, 0))}, c.load(at(x, c.lanes))
-	acc, squares := make([]reg.VecVirtual, chains), make([]reg.VecVirtual, chains)
+	acc, squares := make([]reg.VecVirtual, sums), make([]reg.VecVirtual, groups)
 	for i := range acc {
-		acc[i], squares[i] = c.load(at(x, 0)), c.vec()
+		acc[i] = c.load(at(x, 0))
+	}
+	for i := range squares {
+		squares[i] = c.vec()
 	}
 	holds(c.Context, "sums", acc...)
 	holds(c.Context, "ψ and φ", psi.register, phi)
@@ -214,7 +219,7 @@ Requires n > 0 and group > 1.`, name, chains, k.name, c.lanes, 2*c.lanes-1))
 	c.SUBQ(operand.Imm(1), rest)
 	c.JNE(operand.LabelRef("coordinate"))
 	for i, s := range squares {
-		k.groupRoot(c, same, s, acc[i])
+		k.groupRoot(c, same, s, acc[i%sums])
 	}
 	c.SUBQ(operand.Imm(1), n)
 	c.JNE(operand.LabelRef("group"))

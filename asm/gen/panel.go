@@ -426,13 +426,6 @@ func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
 	phi := field(c.Context, "Phi", c.GP64())
 	left := field(c.Context, "K", c.GP64())
 	aheadStride := field(c.Context, "AheadStride", c.GP64())
-	var next reg.GPVirtual
-	if c.lanes == 8 && c.psi > 1 {
-		// A chunk of such a strip is short, so the processor's own prefetching hardly has time to
-		// begin. With AVX-512, a strip has more arithmetic for each of its loads.
-		next = field(c.Context, "PsiStride", c.GP64())
-		holds(c.Context, "words of a strip, to prefetch the next strip into L1", next)
-	}
 	sums := make([][][]reg.VecVirtual, c.sumsOfScore())
 	for s := range sums {
 		sums[s] = matrixOf(c.vectors, c.mr, c.wide)
@@ -466,11 +459,6 @@ func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
 	terms(unroll, func() {
 		c.PREFETCHT1(operand.Mem{Base: ahead})
 		c.ADDQ(aheadStride, ahead)
-		if next != nil {
-			for line := 0; line < unroll*c.psi*c.mr; line += 16 {
-				c.PREFETCHT0(operand.Mem{Base: psi, Index: next, Scale: 4, Disp: 4 * line})
-			}
-		}
 	})
 	c.JGE(operand.LabelRef("round"))
 	c.Label("rest")
@@ -559,12 +547,12 @@ func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.
 					integer: c.codes, what: entryOfPsi,
 				})
 			}
-			for v := range c.wide {
+			c.perRegister(c.wide, func(piece vectors, v int) {
 				for _, e := range query {
 					e.last = v == c.wide-1
 				}
-				step.update(c.vectors, k, query, words[v], sumsAt(sums, i, v))
-			}
+				step.update(piece, k, query, words[v], sumsAt(sums, i, v))
+			})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -43,6 +44,38 @@ func (c vectors) broadcast(m operand.Mem) reg.VecVirtual {
 	r := c.vec()
 	c.VBROADCASTSS(m, r)
 	return r
+}
+
+// perRegister emits n independent pieces of code, one for each register of candidates. With AVX2, it emits the first
+// instruction of every piece, then the second ones, and so on: the processor then finds independent instructions next
+// to each other. AVX-512 has no registers left for the intermediate results of several pieces, and gains less.
+func (c vectors) perRegister(n int, emit func(c vectors, v int)) {
+	if c.lanes == 16 {
+		for v := range n {
+			emit(c, v)
+		}
+		return
+	}
+	pieces, longest := make([][]*ir.Instruction, n), 0
+	for v := range n {
+		piece := c
+		piece.Context = build.NewContext()
+		piece.Function("piece")
+		emit(piece, v)
+		file, err := piece.Result()
+		if err != nil {
+			panic(err)
+		}
+		pieces[v] = file.Functions()[0].Instructions()
+		longest = max(longest, len(pieces[v]))
+	}
+	for i := range longest {
+		for _, piece := range pieces {
+			if i < len(piece) {
+				c.Instruction(piece[i])
+			}
+		}
+	}
 }
 
 // param loads an argument.
