@@ -16,8 +16,8 @@ const outOfCache = 256 << 20
 
 // panels scores a query block against panel after panel, as a ranking does, with features that
 // exceed the caches and two targets per query. pct-peak is a share of the rate of the same
-// operations on registers alone. GB/s counts only the panels, because the queries stay in the L2
-// cache.
+// operations on registers alone. GB/s counts only the panels, not the queries, which stay in
+// the L2 or L3 cache.
 func panels(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {

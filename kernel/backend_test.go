@@ -623,11 +623,20 @@ func (p *panelCase) checkPackStrip() {
 	mr, k := p.panels.MR, len(p.q[0])
 	const spare = 3
 	table, terms := make([]uint32, len(p.q)*(k+spare)), make([]int32, k)
-	for i, q := range p.q { // the last row is first
-		copy(table[(len(p.q)-1-i)*(k+spare):], q)
+	for t := range table {
+		table[t] = 9
 	}
 	for t := range terms {
 		terms[t] = int32(t)
+		if !p.tiles && !p.units {
+			terms[t] = int32(k + spare - 1 - t) // the last word is first
+		}
+	}
+	for i, q := range p.q { // the last row is first
+		row := table[(len(p.q)-1-i)*(k+spare):]
+		for t, v := range q {
+			row[terms[t]] = v
+		}
 	}
 	got := kerneltest.Guarded[uint32](p.t, len(p.call.Strips))
 	for i := range got {
@@ -641,6 +650,35 @@ func (p *panelCase) checkPackStrip() {
 		p.panels.PackStrip(got, s, p.strips, table, k+spare, ids, terms)
 	}
 	require.Equal(p.t, p.call.Strips, got, "PackStrip")
+}
+
+func TestPackStripChecks(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		p := b.Panels(GroupNorm)
+		pack := func(room, s, n, ids, terms int) {
+			p.PackStrip(make([]uint32, room*p.MR), s, n, make([]uint32, 100), 10, make([]int32, ids), make([]int32, terms))
+		}
+		pack(8, 1, 2, p.MR, 4)
+		for _, x := range [][5]int{{7, 1, 2, p.MR, 4}, {8, 2, 2, 1, 4}, {8, -1, 2, 1, 4}, {8, 1, 2, 1, 3}, {8, 1, 2, p.MR + 1, 4}} {
+			assert.Panics(t, func() { pack(x[0], x[1], x[2], x[3], x[4]) }, "%v", x)
+		}
+	})
+}
+
+// TestQueryBlock checks that blocks are whole strips of many queries, but not of too much memory.
+func TestQueryBlock(t *testing.T) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
+		p := b.Panels(c)
+		for k := 1; k < 1<<24; k = 3*k/2 + 1 {
+			n := p.QueryBlock(k)
+			require.Zero(t, n%p.MR, k)
+			require.Positive(t, n, k)
+			require.LessOrEqual(t, n, 512, k)
+			if 144*4*k <= 6<<20 {
+				require.Greater(t, n, 144-p.MR, k)
+			}
+		}
+	})
 }
 
 func TestNoAllocation(t *testing.T) {

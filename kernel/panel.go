@@ -81,11 +81,15 @@ func (p Panels) chunkOf(k int) int {
 	return p.chunk
 }
 
-// PackStrip packs strip s of n strips for PanelCall.Strips, from at most MR rows that ids lists.
-// Terms are the words of a row in the order of the coordinates, as in PackRows; Int8L1Panels and
-// Int16Panels need 0, 1, 2, …. Missing rows become zeros. The chunks of all
-// strips follow one another, [chunk][strip][word][MR], so a call of the kernel reads consecutive memory.
+// PackStrip packs strip s of n strips for PanelCall.Strips, from at most MR rows that ids lists. terms
+// lists the words of a row in the order of the coordinates, as in PackRows; for Int8L1Panels and
+// Int16Panels, it must be 0, 1, 2, …. Missing rows become zeros. The chunks of all strips follow one
+// another, [chunk][strip][word][MR], so a call of the kernel reads consecutive memory.
 func (p Panels) PackStrip(strips []uint32, s, n int, rows []uint32, stride int, ids, terms []int32) {
+	if s < 0 || s >= n || len(terms)%(p.psi*p.Multiple) != 0 || len(strips) < n*len(terms)*p.MR {
+		panic(fmt.Sprintf("kernel: PackStrip of %s: strip %d of %d, rows of %d words: room for %d words",
+			p.name, s, n, len(terms), len(strips)))
+	}
 	chunk := p.chunkOf(len(terms)/p.psi) * p.psi
 	for from := 0; from < len(terms); from += chunk {
 		part := terms[from:min(from+chunk, len(terms))]

@@ -31,28 +31,34 @@ const (
 	// panel from memory is used 512 times, and there are still enough blocks for all goroutines.
 	mostQueries = 512
 
-	// enoughQueries is the number of queries in a block whose strips do not fit into the L2 cache. Every
-	// panel is loaded once per block from the L3 cache or from memory. With fewer queries, loading panels
-	// takes longer than loading strips from the L3 cache, which prefetching hides.
+	// enoughQueries is the least number of queries in a block, unless their strips exceed mostStripBytes.
+	// Every panel is loaded once per block from the L3 cache or from memory. With fewer queries, loading
+	// panels takes longer than loading strips from the L3 cache, whose latency the processor's prefetching
+	// hides.
 	enoughQueries = 144
 
 	// mostStripBytes bounds the strips of a block that do not fit into the L2 cache. The strips of all
-	// threads share the L3 cache with the panels.
+	// threads share the L3 cache with the panels. The bound was measured with one and two threads and an L3
+	// cache of 32 MiB.
 	mostStripBytes = 6 << 20
+
+	// fewestQueries is the number of queries in a block if each of them needs a large part of
+	// mostStripBytes.
+	fewestQueries = 36
 
 	// defaultL2 is the assumed size of the L2 cache, in bytes, if the processor does not report it.
 	defaultL2 = 1 << 20
 )
 
 // QueryBlock returns the number of queries of k words to score against one panel after another. It
-// is a multiple of MR. The queries fill at most half of the L2 cache, unless enoughQueries need more;
-// the panel and the scores use the other half.
+// is a multiple of MR. The strips fill at most half of the L2 cache or, if they then have fewer than
+// enoughQueries, mostStripBytes. The panel and the scores use the rest.
 func (p Panels) QueryBlock(k int) int {
 	l2 := cpuid.CPU.Cache.L2
 	if l2 <= 0 {
 		l2 = defaultL2
 	}
 	size := 4 * max(k, 1)
-	queries := min(max(l2/2/size, min(enoughQueries, mostStripBytes/size)), mostQueries)
+	queries := min(max(l2/2/size, min(enoughQueries, mostStripBytes/size), fewestQueries), mostQueries)
 	return max(queries/p.MR, 1) * p.MR
 }

@@ -96,13 +96,14 @@ type refiner interface {
 // packedQueries holds the queries of a block in the layout that the kernels of a screen read.
 type packedQueries struct {
 	most   int      // queries in a block
-	strips []uint32 // Panels.PackStrip
+	strips []uint32 // packed by Panels.PackStrip
 	ids    []int32  // 0, 1, 2, …
 	codedQueries
 	distanceQueries
 }
 
-// packStrip packs the strip of n queries that begins at the given row. table begins with its rows.
+// packStrip packs the strip that begins with query first, of n queries in all. table holds the queries of the strip, in
+// rows of stride words.
 func (q *packedQueries) packStrip(p kernel.Panels, first, n int, table []uint32, stride int, terms []int32) {
 	p.PackStrip(q.strips, first/p.MR, (n+p.MR-1)/p.MR, table, stride, q.ids[:min(p.MR, n-first)], terms)
 }

@@ -37,9 +37,8 @@ func (e *entry) lanes() reg.VecVirtual {
 	return e.register
 }
 
-// variable returns a register that holds x in all lanes and that the update may change. It must be the first
-// instruction of an update, because updates run in lockstep (perRegister) and the last one changes the register that
-// the others copy.
+// variable returns a register that holds x in all lanes and that the update may change. An update must call it first:
+// updates run in lockstep (perRegister), and the last one changes the register that the others copy.
 func (e *entry) variable(c vectors) reg.VecVirtual {
 	if e.last {
 		return e.lanes()

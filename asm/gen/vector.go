@@ -46,7 +46,7 @@ func (c vectors) broadcast(m operand.Mem) reg.VecVirtual {
 	return r
 }
 
-// perRegister emits n independent pieces of code, one for each register of candidates. With AVX2, it emits the first
+// perRegister emits n independent pieces of straight-line code, one for each register of candidates. With AVX2, it emits the first
 // instruction of every piece, then the second ones, and so on: the processor then finds independent instructions next
 // to each other. AVX-512 has no registers left for the intermediate results of several pieces, and gains less.
 func (c vectors) perRegister(n int, emit func(c vectors, v int)) {
@@ -66,7 +66,11 @@ func (c vectors) perRegister(n int, emit func(c vectors, v int)) {
 		if err != nil {
 			panic(err)
 		}
-		pieces[v] = file.Functions()[0].Instructions()
+		f := file.Functions()[0]
+		pieces[v] = f.Instructions()
+		if len(pieces[v]) != len(f.Nodes) {
+			panic("a piece has a label or a comment")
+		}
 		longest = max(longest, len(pieces[v]))
 	}
 	for i := range longest {
