@@ -656,10 +656,13 @@ func TestPackStripChecks(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		p := b.Panels(GroupNorm)
 		pack := func(room, s, n, ids, terms int) {
-			p.PackStrip(make([]uint32, room*p.MR), s, n, make([]uint32, 100), 10, make([]int32, ids), make([]int32, terms))
+			strips, rows := make([]uint32, room*p.MR), make([]uint32, 100)
+			p.PackStrip(strips, s, n, rows, 10, make([]int32, ids), make([]int32, terms))
 		}
 		pack(8, 1, 2, p.MR, 4)
-		for _, x := range [][5]int{{7, 1, 2, p.MR, 4}, {8, 2, 2, 1, 4}, {8, -1, 2, 1, 4}, {8, 1, 2, 1, 3}, {8, 1, 2, p.MR + 1, 4}} {
+		for _, x := range [][5]int{
+			{7, 1, 2, p.MR, 4}, {8, 2, 2, 1, 4}, {8, -1, 2, 1, 4}, {8, 1, 2, 1, 3}, {8, 1, 2, p.MR + 1, 4},
+		} {
 			assert.Panics(t, func() { pack(x[0], x[1], x[2], x[3], x[4]) }, "%v", x)
 		}
 	})
