@@ -677,7 +677,7 @@ func TestQueryBlock(t *testing.T) {
 			require.Zero(t, n%p.MR, k)
 			require.Positive(t, n, k)
 			require.LessOrEqual(t, n, 512, k)
-			if 144*4*k <= 6<<20 {
+			if 144*4*k <= 4<<20 {
 				require.Greater(t, n, 144-p.MR, k)
 			}
 		}

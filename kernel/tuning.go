@@ -40,7 +40,7 @@ const (
 	// mostStripBytes bounds the strips of a block that do not fit into the L2 cache. The strips of all
 	// threads share the L3 cache with the panels. The bound was measured with one and two threads and an L3
 	// cache of 32 MiB.
-	mostStripBytes = 6 << 20
+	mostStripBytes = 4 << 20
 
 	// fewestQueries is the number of queries in a block if each of them needs a large part of
 	// mostStripBytes.

@@ -28,7 +28,7 @@ func newSweeper(j *engine.Job, f *features, asked Screen) *sweeper {
 	return &sweeper{
 		f: f,
 		queries: packedQueries{
-			most: queries, strips: kernel.AlignedWords(strips), ids: ascending(max(queries, b.NR)),
+			most: queries, strips: kernel.AlignedWords(strips), ids: ascending(b.NR),
 			codedQueries: codedQueries{fineSums: make([]int32, b.NR)},
 		},
 		thresholds: newThresholds(queries),

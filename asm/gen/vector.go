@@ -48,8 +48,8 @@ func (c vectors) broadcast(m operand.Mem) reg.VecVirtual {
 
 // perRegister emits n independent pieces of straight-line code, one for each register of candidates.
 // With AVX2, it emits the first instruction of every piece, then the second ones, and so on: the
-// processor then finds independent instructions next to each other. AVX-512 has no registers left for
-// the intermediate results of several pieces, and gains less.
+// processor then finds independent instructions next to each other. With AVX-512, some kernels have no
+// registers left for the intermediate results of several pieces.
 func (c vectors) perRegister(n int, emit func(c vectors, v int)) {
 	if c.lanes == 16 {
 		for v := range n {
