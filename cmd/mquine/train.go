@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -59,9 +61,9 @@ model, add --print-config, as in "mquine train --model rotate --print-config".
 
 Presets:
   paper  hyper-parameters from the paper's table for the data set
-  best   the recipe tuned for the data set (docs/results.md); complex has its
-         own for codex-s, codex-m and fb15k-237, and rescal for wn18rr
-To use the preset of a different data set, append its name: paper:yago3-10.`,
+  best   the recipe tuned for the data set (docs/results.md); these models have
+         their own:
+` + modelPresets("best") + `To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
   mquine train --data umls --model rotate
@@ -126,6 +128,17 @@ var trainingGroups = map[string][]string{
 func addPreset(cmd *cobra.Command, preset *string, use string) {
 	cmd.Flags().StringVar(preset, "preset", "", use+" `NAME`: paper or best, or with a data set, as in paper:yago3-10")
 	complete(cmd, "preset", cobra.FixedCompletions(recipe.Presets(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// modelPresets lists the models that have their own versions of a kind of preset, one per line, for a
+// help text.
+func modelPresets(kind string) string {
+	var b strings.Builder
+	own := recipe.ModelPresets(kind)
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		fmt.Fprintf(&b, "           %-8s %s\n", name, strings.Join(own[name], ", "))
+	}
+	return b.String()
 }
 
 // epochsFlag is the flag of the only training option that can be combined with --resume.

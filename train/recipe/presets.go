@@ -20,19 +20,16 @@ var presetFiles embed.FS
 // presetKinds are the kinds of presets, in the order of Presets.
 var presetKinds = []string{"paper", "best"}
 
-// presetDataSets returns the data sets for which a kind has a preset, sorted.
-func presetDataSets(kind string) []string {
-	files, err := presetFiles.ReadDir(path.Join("presets", kind))
+// presetDataSets returns the data sets that have a preset in a folder below presets, sorted.
+func presetDataSets(folder string) []string {
+	files, err := fs.Glob(presetFiles, path.Join("presets", folder, "*.yaml"))
 	if err != nil {
-		panic(err) // every kind is an embedded folder
+		panic(err) // the pattern is valid
 	}
-	var names []string
-	for _, f := range files {
-		if !f.IsDir() {
-			names = append(names, strings.TrimSuffix(f.Name(), ".yaml"))
-		}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(path.Base(f), ".yaml")
 	}
-	return names
+	return files
 }
 
 // Presets returns all names that Preset accepts: the kinds first, then each kind with each of its
@@ -45,6 +42,22 @@ func Presets() []string {
 		}
 	}
 	return names
+}
+
+// ModelPresets returns the data sets for which each model has its own version of a kind of preset,
+// sorted. Other models are absent.
+func ModelPresets(kind string) map[string][]string {
+	entries, err := presetFiles.ReadDir(path.Join("presets", kind))
+	if err != nil {
+		panic(err) // every kind is an embedded folder
+	}
+	own := map[string][]string{}
+	for _, e := range entries {
+		if e.IsDir() {
+			own[e.Name()] = presetDataSets(path.Join(kind, e.Name()))
+		}
+	}
+	return own
 }
 
 // Base returns the options that a run of a model starts from. If preset is "", they are the

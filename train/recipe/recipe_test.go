@@ -249,6 +249,7 @@ func TestBase(t *testing.T) {
 	for _, file := range files {
 		parts := strings.Split(strings.TrimSuffix(file, ".yaml"), "/")
 		kind, name, dataset := parts[1], parts[2], parts[3]
+		assert.Contains(t, ModelPresets(kind)[name], dataset)
 		own, err := Base(kind, dataset, name)
 		require.NoError(t, err)
 		require.NoError(t, own.Check(), file)
