@@ -51,6 +51,7 @@ type options struct {
 	checkpoint string
 	all, steps bool
 	products   string // arithmetic of mquine's training steps
+	code       string // checkout of authors' code
 	rivals     []string
 	threads    int
 	rounds     int
@@ -65,7 +66,7 @@ func newCommand() *cobra.Command {
 	o := options{rivals: rivalNames, threads: runtime.GOMAXPROCS(0), rounds: 6, budget: 5 * time.Second, log: os.Stderr}
 	cmd := &cobra.Command{
 		Use: "rivals (--data NAME --model MODEL --dim D [--trained] | --data NAME --checkpoint DIR | " +
-			"--all [--trained] [--data NAME] | --steps --data NAME --dim D)",
+			"--all [--trained] [--data NAME] | --steps --data NAME --dim D [--code FOLDER])",
 		Short: "Time one evaluation in mquine and in its rivals",
 		Long: `Time one evaluation in mquine and in its rivals: a test split, both sides, three filters.
 
@@ -87,7 +88,8 @@ The checkpoints are clustered or, with --trained, trained for minutes with a sma
 in --work. An interrupted run starts again; a changed recipe trains new checkpoints.
 
 --steps times training steps of MQuinE in mquine and in PyTorch instead. A check comes first: both must have
-the same loss and gradients.
+the same loss and gradients. With --code FOLDER, a checkout of kbc or of KnowledgeGraphEmbedding, it times steps of
+ComplEx or RotatE in mquine and in that code.
 
 --all runs four models on each data set of the comparison or, with --data, on one data set. A table of all jobs
 follows. --all keeps the results of each job in --work, and does not measure a job twice for the same commit and
@@ -106,7 +108,8 @@ options.`,
 	f.BoolVar(&o.trained, "trained", false, "use trained checkpoints instead of clustered ones")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint to use instead")
 	f.BoolVar(&o.all, "all", false, "run all jobs of the comparison")
-	f.BoolVar(&o.steps, "steps", false, "time training steps of MQuinE instead of an evaluation")
+	f.BoolVar(&o.steps, "steps", false, "time training steps instead of an evaluation")
+	f.StringVar(&o.code, "code", "", "`folder` with a checkout of kbc or of KnowledgeGraphEmbedding, for --steps")
 	f.StringVar(&o.products, "products", "float32",
 		"`arithmetic` of the large products in mquine's steps: float32 or bf16x2 (AMX)")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
@@ -129,8 +132,10 @@ func (o *options) check() error {
 		return errors.New("--trained trains a checkpoint: leave out --steps and --checkpoint")
 	case o.trained && o.data == zipfName:
 		return fmt.Errorf("--trained needs a real data set: the triples of %s are random", zipfName)
-	case o.products != "float32" && (o.products != "bf16x2" || !o.steps):
-		return errors.New("--products must be float32 or, with --steps, bf16x2")
+	case o.code != "" && !o.steps:
+		return errors.New("--code needs --steps")
+	case o.products != "float32" && (o.products != "bf16x2" || !o.steps || o.code != ""):
+		return errors.New("--products must be float32 or, with --steps and without --code, bf16x2")
 	case o.steps:
 	case o.all && !all || !o.all && !one:
 		return errors.New("give --data with --model and --dim or with --checkpoint, or give --all")

@@ -50,6 +50,44 @@ func stepConfig(dim, batch, negatives int) recipe.Recipe {
 // stepTime is the wall-clock time and the processor time of a step, in seconds.
 type stepTime struct{ wall, cpu float64 }
 
+// stepJob is a training step that mquine and a rival take.
+type stepJob struct {
+	name   string // the benchmark's name
+	step   string // what a step contains
+	rival  string
+	recipe recipe.Recipe
+	start  func(ctx context.Context, g *kg.Graph, tensors [][]float32) (*torch, error)
+	// request asks the rival for stepsPerRound steps.
+	request any
+	about   func(*torch) (string, error)
+}
+
+// mquineSteps returns the job that trains MQuinE in mquine and in torch_step.py, after a check of the
+// rival.
+func (o *options) mquineSteps(ctx context.Context, m train.Machine) (*stepJob, error) {
+	if err := o.checkStep(ctx, m); err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(o.log, "torch: loss and gradients equal mquine's on a small graph, within the rounding of float32")
+	c := stepConfig(o.dim, stepBatch, stepNegatives)
+	c.Products = recipe.Products(o.products)
+	return &stepJob{
+		name:   fmt.Sprintf("dim=%d/products=%s", o.dim, o.products),
+		step:   fmt.Sprintf("%d positives from both sides, %d shared negatives per side", stepBatch, stepNegatives),
+		rival:  "torch",
+		recipe: c,
+		start: func(ctx context.Context, g *kg.Graph, tensors [][]float32) (*torch, error) {
+			return o.newTorchStep(ctx, g, tensors, o.dim)
+		},
+		request: map[string]int{"batch": stepBatch, "negatives": stepNegatives, "steps": stepsPerRound},
+		about: func(t *torch) (string, error) {
+			var how struct{ Form, Adam string }
+			err := t.ask(map[string]bool{"about": true}, &how)
+			return fmt.Sprintf("torch %s, %s features, %s Adam", t.started.Torch, how.Form, how.Adam), err
+		},
+	}, nil
+}
+
 // measureSteps times training steps in mquine and in PyTorch, alternating between the two.
 func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 	backends, err := kernel.Available()
@@ -57,54 +95,65 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	machine := train.Machine{Backend: backends[0], Threads: o.threads}
-	if err := o.checkStep(ctx, machine); err != nil {
+	prepare := o.mquineSteps
+	if o.code != "" {
+		prepare = o.authorsSteps
+	}
+	j, err := prepare(ctx, machine)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintln(o.log, "torch: loss and gradients equal mquine's on a small graph, within the rounding of float32")
 	g, err := kg.Open(ctx, o.data)
 	if err != nil {
 		return err
 	}
-	c := stepConfig(o.dim, stepBatch, stepNegatives)
-	c.Products = recipe.Products(o.products)
-	start, err := train.NewTrainer(ctx, c, g, machine)
+	start, err := train.NewTrainer(ctx, j.recipe, g, machine)
 	if err != nil {
 		return err
 	}
-	t, err := o.newTorchStep(ctx, g, start.Model().Tensors(), o.dim)
+	t, err := j.start(ctx, g, start.Model().Tensors())
 	if err != nil {
 		return err
 	}
 	defer t.close()
+	var warm any
+	if err := t.ask(j.request, &warm); err != nil {
+		return err
+	}
 	var own, torch []stepTime
 	for round := range o.rounds {
-		a, err := ownSteps(ctx, c, g, machine)
+		a, err := ownSteps(ctx, j.recipe, g, machine)
 		if err != nil {
 			return err
 		}
 		var b struct{ Wall, CPU float64 }
-		work := map[string]int{"batch": stepBatch, "negatives": stepNegatives, "steps": stepsPerRound}
-		if err := t.ask(work, &b); err != nil {
+		if err := t.ask(j.request, &b); err != nil {
 			return err
 		}
 		own, torch = append(own, a), append(torch, stepTime{b.Wall / stepsPerRound, b.CPU / stepsPerRound})
 		fmt.Fprintf(o.log, "round %d of %d\n", round+1, o.rounds)
 	}
-	var how struct {
-		Form, Adam string
-		Tried      map[string]float64
-	}
-	if err := t.ask(map[string]bool{"about": true}, &how); err != nil {
+	about, err := j.about(t)
+	if err != nil {
 		return err
 	}
-	about := fmt.Sprintf("torch %s, %s features, %s Adam", t.started.Torch, how.Form, how.Adam)
-	name := fmt.Sprintf("TrainStep/data=%s/dim=%d/products=%s", g.Name, o.dim, o.products)
-	return writeSteps(out, name, machine, about, own, torch)
+	j.name = fmt.Sprintf("TrainStep/data=%s/%s", g.Name, j.name)
+	return j.write(out, machine, about, own, torch)
 }
 
 // newTorchStep starts torch_step.py with a graph's training triples and the initial parameters.
 func (o *options) newTorchStep(ctx context.Context, g *kg.Graph, tensors [][]float32, dim int) (*torch, error) {
-	return startTorch(ctx, o.python, "torch_step.py", torchStepProgram, func(folder string) ([]string, error) {
+	shape := map[string]any{"entities": g.Entities.Len(), "relations": g.Relations.Len(), "dim": dim}
+	return o.startSteps(ctx, "torch_step.py", torchStepProgram, g, tensors, shape)
+}
+
+// startSteps starts a program that trains, with a graph's training triples, the initial parameters,
+// and the shape of the model and of a step.
+func (o *options) startSteps(
+	ctx context.Context, name string, program []byte, g *kg.Graph, tensors [][]float32, shape map[string]any,
+	args ...string,
+) (*torch, error) {
+	return startTorch(ctx, o.python, name, program, func(folder string) ([]string, error) {
 		triples, err := g.Triples(kg.Train)
 		if err != nil {
 			return nil, err
@@ -113,16 +162,15 @@ func (o *options) newTorchStep(ctx context.Context, g *kg.Graph, tensors [][]flo
 		for _, t := range triples {
 			ids = append(ids, t.Head, t.Relation, t.Tail)
 		}
-		sizes := map[string]int{"entities": g.Entities.Len(), "relations": g.Relations.Len(), "dim": dim}
-		shape, err := json.Marshal(sizes)
+		shapeFile, err := json.Marshal(shape)
 		if err != nil {
 			return nil, err
 		}
 		var parameters, numbers bytes.Buffer
-		return []string{folder, "--threads", strconv.Itoa(o.threads)}, errors.Join(
+		return append(append([]string{folder}, args...), "--threads", strconv.Itoa(o.threads)), errors.Join(
 			binary.Write(&parameters, binary.LittleEndian, slices.Concat(tensors...)),
 			binary.Write(&numbers, binary.LittleEndian, ids),
-			os.WriteFile(filepath.Join(folder, "shape.json"), shape, 0o666),
+			os.WriteFile(filepath.Join(folder, "shape.json"), shapeFile, 0o666),
 			os.WriteFile(filepath.Join(folder, "parameters.f32"), parameters.Bytes(), 0o666),
 			os.WriteFile(filepath.Join(folder, "triples.i32"), numbers.Bytes(), 0o666))
 	})
@@ -216,7 +264,7 @@ func ownSteps(ctx context.Context, c recipe.Recipe, g *kg.Graph, m train.Machine
 		return took, err
 	}
 	if took.wall == 0 {
-		least := (1 + stepsPerRound) * stepBatch
+		least := (1 + stepsPerRound) * c.Batch
 		short := fmt.Errorf("%s has fewer than %d training triples: choose a larger data set", g.Name, least)
 		return took, errors.Join(ctx.Err(), short)
 	}
@@ -232,8 +280,8 @@ func processSeconds() float64 {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
-// writeSteps writes the ratios as comments, and the result of every round.
-func writeSteps(out io.Writer, name string, m train.Machine, about string, own, torch []stepTime) error {
+// write writes the ratios as comments, and the result of every round.
+func (j *stepJob) write(out io.Writer, m train.Machine, about string, own, torch []stepTime) error {
 	r := newResults(m.Backend.Tier, m.Threads)
 	column := func(times []stepTime, of func(stepTime) float64) (x []float64) {
 		for _, t := range times {
@@ -241,9 +289,8 @@ func writeSteps(out io.Writer, name string, m train.Machine, about string, own, 
 		}
 		return x
 	}
-	fmt.Fprintf(r, "# %s: %d positives from both sides, %d shared negatives per side; %s, %s, %d threads; "+
-		"medians of %d rounds of %d steps\n",
-		name, stepBatch, stepNegatives, cpu(), m.Backend.Tier, m.Threads, len(own), stepsPerRound)
+	fmt.Fprintf(r, "# %s: %s; %s, %s, %d threads; medians of %d rounds of %d steps\n",
+		j.name, j.step, cpu(), m.Backend.Tier, m.Threads, len(own), stepsPerRound)
 	for _, part := range []struct {
 		what string
 		of   func(stepTime) float64
@@ -256,16 +303,16 @@ func writeSteps(out io.Writer, name string, m train.Machine, about string, own, 
 		for i := range x {
 			ratios[i] = y[i] / x[i]
 		}
-		fmt.Fprintf(r, "# %s of a step: mquine %.0f ms, torch %.0f ms: slowdown %.2f, %s\n",
-			part.what, 1e3*median(x), 1e3*median(y), median(ratios), interval(ratios))
+		fmt.Fprintf(r, "# %s of a step: mquine %.0f ms, %s %.0f ms: slowdown %.2f, %s\n",
+			part.what, 1e3*median(x), j.rival, 1e3*median(y), median(ratios), interval(ratios))
 	}
 	r.set("torch", about)
 	for i := range own {
 		for _, x := range []struct {
 			rival string
 			stepTime
-		}{{"mquine", own[i]}, {"torch", torch[i]}} {
-			if err := r.add(name, x.rival, x.wall, benchfmt.Value{Value: x.cpu, Unit: "cpu-sec/op"}); err != nil {
+		}{{"mquine", own[i]}, {j.rival, torch[i]}} {
+			if err := r.add(j.name, x.rival, x.wall, benchfmt.Value{Value: x.cpu, Unit: "cpu-sec/op"}); err != nil {
 				return err
 			}
 		}
