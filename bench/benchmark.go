@@ -49,7 +49,7 @@ var families = []func(*suite) []Benchmark{
 	evaluations,
 	screenChoices,
 	predictions,
-	trainingSteps,
+	trainingSteps, presetSteps,
 }
 
 // suite holds the state that the benchmarks share.

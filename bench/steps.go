@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,18 +95,70 @@ type work struct {
 	limit threadsLimit
 }
 
-// work returns the work in a step that grows with the number of pairs of a query and a negative,
-// and reports whether this work consists of matrix products.
-func (x stepShape) work(backend *kernel.Backend) (list []work, ofProducts bool, err error) {
-	c := model.Config{Model: x.config.Model, Dim: x.config.Dim, Entities: 1, Relations: 1}
+// pairs returns the numbers of pairs of a query and a candidate, and of a target and a predicted
+// relation, in a step on a graph.
+func (x stepShape) pairs(g *kg.Graph) (candidates, relations float64) {
+	triples := g.Splits[kg.Train]
+	queries, each := 2*float64(x.config.Batch), float64(x.config.NegativeCount)
+	targets := queries
+	switch x.config.Negatives {
+	case recipe.OneVsAll:
+		each = float64(g.Entities.Len())
+	case recipe.KvsAll:
+		queries, each = float64(x.config.Batch), float64(g.Entities.Len())
+		distinct := map[kg.Query]bool{}
+		for _, t := range triples {
+			for _, side := range []kg.Side{kg.Tail, kg.Head} {
+				q, _ := t.Query(side)
+				distinct[q] = true
+			}
+		}
+		targets = queries * 2 * float64(len(triples)) / float64(len(distinct))
+	}
+	if x.config.AnchorNegatives {
+		each += meanAnchors(triples, x.config.Batch)
+	}
+	if x.config.RelationWeight > 0 {
+		relations = targets * float64(g.Relations.Len())
+		if x.config.Reciprocal {
+			relations *= 2
+		}
+	}
+	return queries * each, relations
+}
+
+// meanAnchors returns the mean number of distinct heads in batches of triples, over 16 random batches.
+func meanAnchors(triples []kg.Triple, batch int) float64 {
+	const batches = 16
+	rng := rand.New(rand.NewPCG(1, 1))
+	sum := 0
+	for range batches {
+		heads := map[int32]bool{}
+		for range batch {
+			heads[triples[rng.IntN(len(triples))].Head] = true
+		}
+		sum += len(heads)
+	}
+	return float64(sum) / batches
+}
+
+// work returns the work in a step on a graph that grows with the number of pairs of a query and a
+// candidate or of a target and a relation, and reports whether this work consists of matrix products.
+func (x stepShape) work(backend *kernel.Backend, g *kg.Graph) (list []work, ofProducts bool, err error) {
+	c := model.Config{
+		Model: x.config.Model, Dim: x.config.Dim, Entities: 1, Relations: 1, Reciprocal: x.config.Reciprocal,
+	}
 	m, err := model.Random(context.Background(), c, 1)
 	if err != nil {
 		return nil, false, err
 	}
 	training := m.(model.Trainable).Training()
-	pairs := 2 * float64(x.config.Batch) * float64(x.config.NegativeCount)
+	pairs, predicted := x.pairs(g)
 	if training.Distance == nil {
 		terms := pairs * float64(training.Width)
+		if training.Relations != nil {
+			terms += predicted * float64(training.Relations.Width)
+		}
 		return []work{{3 * terms, newThreadsLimit(ceiling.Terms(backend, kernel.Dot), threads())}}, true, nil
 	}
 	add := func(kind linalg.DistanceKind, width int) {
@@ -151,7 +206,7 @@ func (t *stepTimes) add(took, elapsed float64) {
 
 func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph) error {
 	const steps = 16 // per round
-	list, ofProducts, err := x.work(backend)
+	list, ofProducts, err := x.work(backend, g)
 	if err != nil {
 		return err
 	}
@@ -197,7 +252,9 @@ func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Ba
 	b.ReportMetric(100*median(seen.shares), unit)
 	b.ReportMetric(100*median(seen.clockShares), "pct-clock")
 	b.ReportMetric(1e3*median(seen.times), "cpu-ms/step")
-	b.ReportMetric(float64(x.config.Batch)/perStep, "triples/s")
+	if x.config.Negatives != recipe.KvsAll { // its batches count queries
+		b.ReportMetric(float64(x.config.Batch)/perStep, "triples/s")
+	}
 	b.ReportMetric(1e3*perStep, "ms/step")
 	return nil
 }
@@ -234,6 +291,45 @@ func (l threadsLimit) sample() float64 {
 		sum += r
 	}
 	return sum / float64(len(l))
+}
+
+// presetSteps measures the first steps of the best presets on their data sets, with the metrics of
+// trainingSteps. The terms include relation prediction. A step with an epoch's last batch is slower
+// or faster than the others, so at most 16 steps of an epoch are measured.
+func presetSteps(s *suite) []Benchmark {
+	const kind = "best"
+	if _, err := kg.DataDir(); err != nil {
+		return nil
+	}
+	backend := s.backends[0]
+	own := recipe.ModelPresets(kind)
+	var list []Benchmark
+	for _, preset := range recipe.Presets() {
+		_, data, named := strings.Cut(preset, kind+":")
+		if !named {
+			continue
+		}
+		for _, m := range append([]string{"mquine"}, slices.Sorted(maps.Keys(own))...) {
+			if m != "mquine" && !slices.Contains(own[m], data) {
+				continue
+			}
+			list = append(list, Benchmark{
+				Name: name("PresetStep", "tier", backend.Tier, "data", data, "model", m),
+				run: func(ctx context.Context, b *testing.B) error {
+					c, err := recipe.Base(kind, data, m)
+					if err != nil {
+						return err
+					}
+					g, err := kg.Open(ctx, data)
+					if err != nil {
+						b.Skip(err)
+					}
+					return stepShape{c}.measure(ctx, b, backend, g)
+				},
+			})
+		}
+	}
+	return list
 }
 
 // skewedGraph returns a graph of random training triples, in which entities and relations with

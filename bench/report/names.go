@@ -38,6 +38,7 @@ var families = []struct {
 	{"Evaluate", false, 0, "ranks 500 test triples on both sides under every filter, on all threads"},
 	{"Predict", false, 0, "finds the ten best answers to 32 queries, on all threads"},
 	{"TrainStep", false, 0, "runs a training step, on all threads"},
+	{"PresetStep", false, 0, "runs a training step of a preset, on all threads"},
 	{"SplitTrainStep", false, 0, "runs a training step with two bfloat16 values for each float32"},
 }
 
