@@ -11,6 +11,13 @@ package asm
 //go:noescape
 func AxpyAVX512(y *float32, x *float32, n int, a float32)
 
+// AddRowsAVX512 adds a[0]·x[0] to y, then a[1]·x[1], and so on, rounding every operation.
+//
+// Requires n to be a positive multiple of 16.
+//
+//go:noescape
+func AddRowsAVX512(y *float32, x *[4]*float32, n int, a *[4]float32)
+
 // ScaleAVX512 multiplies x by a.
 //
 // Requires n to be a positive multiple of 16.
@@ -86,6 +93,13 @@ func AdagradAVX512(w *float32, v *float32, gradient *float32, n int, s *float32)
 //
 //go:noescape
 func AxpyAVX2(y *float32, x *float32, n int, a float32)
+
+// AddRowsAVX2 adds a[0]·x[0] to y, then a[1]·x[1], and so on, rounding every operation.
+//
+// Requires n to be a positive multiple of 16.
+//
+//go:noescape
+func AddRowsAVX2(y *float32, x *[4]*float32, n int, a *[4]float32)
 
 // ScaleAVX2 multiplies x by a.
 //

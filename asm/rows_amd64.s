@@ -32,6 +32,57 @@ entries:
 	VZEROUPPER
 	RET
 
+// func AddRowsAVX512(y *float32, x *[4]*float32, n int, a *[4]float32)
+// Requires: AVX, AVX512F
+TEXT ·AddRowsAVX512(SB), NOSPLIT, $0-32
+	// AddRowsAVX512 adds a[0]·x[0] to y, then a[1]·x[1], and so on, rounding every operation.
+	//
+	// Requires n to be a positive multiple of 16.
+	//
+	// Registers:
+	//   AX         y
+	//   CX         x
+	//   DX         n
+	//   BX         a
+	//   SI         x[0]
+	//   DI         x[1]
+	//   R8         x[2]
+	//   CX         x[3]
+	//   Z0–Z3      a[k] in all lanes
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         a+24(FP), BX
+	VBROADCASTSS (BX), Z0
+	MOVQ         (CX), SI
+	VBROADCASTSS 4(BX), Z1
+	MOVQ         8(CX), DI
+	VBROADCASTSS 8(BX), Z2
+	MOVQ         16(CX), R8
+	VBROADCASTSS 12(BX), Z3
+	MOVQ         24(CX), CX
+
+entries:
+	VMOVUPS (AX), Z4
+	VMULPS  (SI), Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  (DI), Z1, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  (R8), Z2, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  (CX), Z3, Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS Z4, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, CX
+	SUBQ    $0x00000010, DX
+	JNE     entries
+	VZEROUPPER
+	RET
+
 // func ScaleAVX512(x *float32, n int, a float32)
 // Requires: AVX, AVX512F
 TEXT ·ScaleAVX512(SB), NOSPLIT, $0-20
@@ -320,6 +371,67 @@ entries:
 	VADDPS  32(AX), Y1, Y1
 	VMOVUPS Y1, 32(AX)
 	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	SUBQ    $0x00000010, DX
+	JNE     entries
+	VZEROUPPER
+	RET
+
+// func AddRowsAVX2(y *float32, x *[4]*float32, n int, a *[4]float32)
+// Requires: AVX
+TEXT ·AddRowsAVX2(SB), NOSPLIT, $0-32
+	// AddRowsAVX2 adds a[0]·x[0] to y, then a[1]·x[1], and so on, rounding every operation.
+	//
+	// Requires n to be a positive multiple of 16.
+	//
+	// Registers:
+	//   AX         y
+	//   CX         x
+	//   DX         n
+	//   BX         a
+	//   SI         x[0]
+	//   DI         x[1]
+	//   R8         x[2]
+	//   CX         x[3]
+	//   Y0–Y3      a[k] in all lanes
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         a+24(FP), BX
+	VBROADCASTSS (BX), Y0
+	MOVQ         (CX), SI
+	VBROADCASTSS 4(BX), Y1
+	MOVQ         8(CX), DI
+	VBROADCASTSS 8(BX), Y2
+	MOVQ         16(CX), R8
+	VBROADCASTSS 12(BX), Y3
+	MOVQ         24(CX), CX
+
+entries:
+	VMOVUPS (AX), Y4
+	VMULPS  (SI), Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  (DI), Y1, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  (R8), Y2, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  (CX), Y3, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (AX)
+	VMOVUPS 32(AX), Y4
+	VMULPS  32(SI), Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  32(DI), Y1, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  32(R8), Y2, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  32(CX), Y3, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, 32(AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
 	ADDQ    $0x40, CX
 	SUBQ    $0x00000010, DX
 	JNE     entries

@@ -168,12 +168,43 @@ func outerGradient(dHead, dTail, dRho, head, tail []float32) {
 }
 
 func (m *rescalModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	return &rescalTraining{newTableTraining(&m.Tables, b, p), make([]float32, m.config.Dim)}
+	d := m.config.Dim
+	return &rescalTraining{
+		tableTraining: newTableTraining(&m.Tables, b, p), g: make([]float32, d),
+		lefts: linalg.NewMatrix(d, outerProducts), rights: linalg.NewMatrix(outerProducts, d),
+	}
 }
+
+// outerProducts is the number of queries whose contributions to ∂R are added together, so that ∂R is
+// read and written once for all of them. Each entry still gets one contribution after the other.
+const outerProducts = 16
 
 type rescalTraining struct {
 	tableTraining
 	g []float32 // gradient with respect to ψ of one query
+	// The contribution of query k to ∂R is the product of column k of lefts and row k of rights, for
+	// k < waiting.
+	lefts, rights linalg.Matrix
+	waiting       int
+}
+
+func (w *rescalTraining) Begin(side kg.Side, relation int32) {
+	w.tableTraining.Begin(side, relation)
+	w.waiting = 0
+}
+
+func (w *rescalTraining) End(dRelation []float32) {
+	w.addOuterProducts()
+	w.tableTraining.End(dRelation)
+}
+
+// addOuterProducts adds the waiting contributions to ∂R.
+func (w *rescalTraining) addOuterProducts() {
+	d := w.rights.Cols
+	for i := range d {
+		w.backend.AddRows(w.sum[i*d:][:d], w.lefts.Row(i)[:w.waiting], w.rights, nil)
+	}
+	w.waiting = 0
 }
 
 func (w *rescalTraining) Query(psi, anchor []float32) (c, penalty float64) {
@@ -183,23 +214,19 @@ func (w *rescalTraining) Query(psi, anchor []float32) (c, penalty float64) {
 
 // multiply writes Rᵀx to y if transposed is set, and Rx otherwise. x and y must not overlap.
 func (w *rescalTraining) multiply(y, x []float32, transposed bool) {
-	d := len(x)
+	r := linalg.Matrix{Data: w.r, Rows: len(x), Cols: len(x), Stride: len(x)}
 	if !transposed {
-		for i := range y {
-			y[i] = float32(w.backend.Dot(w.r[i*d:][:d], x))
-		}
+		w.backend.Dots(y, x, r, nil)
 		return
 	}
 	clear(y)
-	for i, v := range x {
-		w.backend.Axpy(y, v, w.r[i*d:][:d])
-	}
+	w.backend.AddRows(y, x, r, nil)
 }
 
 // QueryGradient uses ψ = Rᵀa for tails: ∂a = R∂ψ and ∂R = a∂ψᵀ. For heads, ψ = Ra: ∂a = Rᵀ∂ψ and ∂R =
 // ∂ψaᵀ.
 func (w *rescalTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
-	tail, d := w.side == kg.Tail, len(anchor)
+	tail := w.side == kg.Tail
 	if slope := w.duraSlope(dPenalty); slope != 0 {
 		w.multiply(w.g, anchor, tail)
 		w.backend.Scale(w.g, slope)
@@ -212,7 +239,11 @@ func (w *rescalTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPena
 		left, right = right, left
 	}
 	for i, v := range left {
-		w.backend.Axpy(w.sum[i*d:][:d], v, right)
+		w.lefts.Row(i)[w.waiting] = v
+	}
+	copy(w.rights.Row(w.waiting), right)
+	if w.waiting++; w.waiting == outerProducts {
+		w.addOuterProducts()
 	}
 	w.multiply(dAnchor, w.g, !tail)
 }

@@ -74,20 +74,21 @@ type transRTraining struct {
 
 func (t *transRTraining) begin(r int32) { t.m = t.model.Row(projectionTable, r) }
 
-// line returns row i of M.
-func (t *transRTraining) line(i int) []float32 { return t.m[i*t.model.width:][:t.model.width] }
+// matrix returns M.
+func (t *transRTraining) matrix() linalg.Matrix {
+	width := t.model.width
+	return linalg.Matrix{Data: t.m, Rows: t.model.config.Dim, Cols: width, Stride: width}
+}
 
 func (t *transRTraining) project(x, row []float32) {
 	clear(x)
-	for i, v := range row {
-		t.backend.Axpy(x, v, t.line(i))
-	}
+	t.backend.AddRows(x, row, t.matrix(), nil)
 }
 
 // gradient uses x = eM: ∂e = ∂x Mᵀ and ∂M = eᵀ ∂x.
 func (t *transRTraining) gradient(dRow, sum, dX, row []float32) {
+	t.backend.Dots(dRow, dX, t.matrix(), nil)
 	for i, v := range row {
-		dRow[i] = float32(t.backend.Dot(t.line(i), dX))
 		t.backend.Axpy(sum[i*len(dX):][:len(dX)], v, dX)
 	}
 }

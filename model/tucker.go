@@ -257,11 +257,8 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 	err := kernel.Parallel(ctx, w.threads, n, func(worker, q int) {
 		x, y := w.x.Row(q), w.y.Row(q)
 		w.drop.Drop(InputLayer, q, x)
-		matrix := w.matrix(worker, q)
 		clear(y)
-		for i, v := range x {
-			w.backend.Axpy(y, v, matrix[i*d:][:d])
-		}
+		w.backend.AddRows(y, x, linalg.Matrix{Data: w.matrix(worker, q), Rows: d, Cols: d, Stride: d}, nil)
 	})
 	if err != nil {
 		return err
@@ -335,8 +332,8 @@ func (w *tuckERNetwork) matrixGradient(worker, i, q int) {
 		to = w.outer[worker]
 		clear(to)
 	}
+	w.backend.Dots(dX, dY, linalg.Matrix{Data: matrix, Rows: d, Cols: d, Stride: d}, nil)
 	for i, v := range x {
-		dX[i] = float32(w.backend.Dot(matrix[i*d:][:d], dY))
 		w.backend.Axpy(to[i*d:][:d], v, dY)
 	}
 	if drops {

@@ -66,15 +66,11 @@ func (d *dotProducts) gradients(ctx context.Context, dPsi, dPhi, dScores, psi, p
 }
 
 func (d *dotProducts) pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32) {
-	for k, row := range rows {
-		scores[k] = float32(d.backend.Dot(psi, phi.Row(int(row))))
-	}
+	d.backend.Dots(scores, psi, phi, rows)
 }
 
 func (d *dotProducts) addPsiGradient(dPsi, dScores, _ []float32, phi linalg.Matrix, rows []int32) {
-	for k, row := range rows {
-		d.backend.Axpy(dPsi, dScores[k], phi.Row(int(row)))
-	}
+	d.backend.AddRows(dPsi, dScores, phi, rows)
 }
 
 func (d *dotProducts) addPhiGradient(dPhi, dScores, phi []float32, psi linalg.Matrix, rows []int32) {

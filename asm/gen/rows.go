@@ -1,24 +1,28 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the kernels for rows of parameters: Axpy, Scale, Dot, Sum, Adam, AdamCatchUp
+// This file generates the kernels for rows of parameters: Axpy, AddRows, Scale, Dot, Sum, Adam, AdamCatchUp
 // and Adagrad for AVX512 and AVX2, and PrefetchAVX2, which both tiers use. The kernels fuse no
 // operations, so all tiers agree bit for bit.
 
 const (
 	rowLanes = 16 // entries per round; n is a multiple of rowLanes
 	sumLanes = 32 // lanes in which Dot and Sum add up
+	axpyRows = 4  // rows that AddRows adds
 )
 
 // rowKernels emits the kernels of both instruction sets.
 func rowKernels(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		c.axpy()
+		c.addRows()
 		c.scale()
 		c.dot()
 		c.sum()
@@ -83,6 +87,31 @@ func (c vectors) axpy() {
 		p := c.product(at(r[1], i), a)
 		c.VADDPS(at(r[0], i), p, p)
 		c.VMOVUPS(p, at(r[0], i))
+	})
+	c.end()
+}
+
+// addRows adds axpyRows multiples of rows to y, in the order of the rows.
+func (c vectors) addRows() {
+	c.begin("AddRows"+c.set, fmt.Sprintf("func(y *float32, x *[%d]*float32, n int, a *[%[1]d]float32)", axpyRows),
+		"adds a[0]·x[0] to y, then a[1]·x[1], and so on, rounding every operation."+requires16)
+	y, x, n, a := c.param("y"), c.param("x"), c.param("n"), c.param("a")
+	all := []reg.GPVirtual{y}
+	var factors []reg.VecVirtual
+	for k := range axpyRows {
+		factors = append(factors, c.broadcast(at(a, k)))
+		row := c.GP64()
+		c.MOVQ(operand.Mem{Base: x, Disp: 8 * k}, row)
+		holds(c.Context, fmt.Sprintf("x[%d]", k), row)
+		all = append(all, row)
+	}
+	holds(c.Context, "a[k] in all lanes", factors...)
+	c.entries(all, n, func(i int) {
+		sum := c.load(at(y, i))
+		for k, f := range factors {
+			c.VADDPS(c.product(at(all[1+k], i), f), sum, sum)
+		}
+		c.VMOVUPS(sum, at(y, i))
 	})
 	c.end()
 }

@@ -21,7 +21,8 @@ func newAVX2(kernel.Features) *Backend {
 			unpack: asm.UnpackTriangleAVX2, pack: asm.PackTriangleAVX2, addTranspose: asm.AddTransposeAVX2,
 		},
 		rows: rowKernels{
-			axpy: asm.AxpyAVX2, scale: asm.ScaleAVX2, dot: asm.DotAVX2, sum: asm.SumAVX2,
+			axpy: asm.AxpyAVX2, addRows: asm.AddRowsAVX2, scale: asm.ScaleAVX2,
+			dot: asm.DotAVX2, sum: asm.SumAVX2,
 			adam: asm.AdamAVX2, catchUp: asm.AdamCatchUpAVX2, adagrad: asm.AdagradAVX2,
 			prefetch: asm.PrefetchAVX2,
 		},
@@ -39,7 +40,8 @@ func newAVX512(f kernel.Features) *Backend {
 			unpack: asm.UnpackTriangleAVX2, pack: asm.PackTriangleAVX2, addTranspose: asm.AddTransposeAVX2,
 		},
 		rows: rowKernels{
-			axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512,
+			axpy: asm.AxpyAVX512, addRows: asm.AddRowsAVX512, scale: asm.ScaleAVX512,
+			dot: asm.DotAVX512, sum: asm.SumAVX512,
 			adam: asm.AdamAVX512, catchUp: asm.AdamCatchUpAVX512, adagrad: asm.AdagradAVX512,
 			prefetch: asm.PrefetchAVX2,
 		},

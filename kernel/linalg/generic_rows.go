@@ -6,7 +6,7 @@ import (
 )
 
 var rowsGeneric = rowKernels{
-	axpy: axpyGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric,
+	axpy: axpyGeneric, addRows: addRowsGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric,
 	adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric,
 }
 
@@ -18,6 +18,12 @@ func axpyGeneric(y, x *float32, n int, a float32) {
 	ys, xs := unsafe.Slice(y, n), unsafe.Slice(x, n)
 	for i, v := range xs {
 		ys[i] += float32(a * v)
+	}
+}
+
+func addRowsGeneric(y *float32, x *[manyRows]*float32, n int, a *[manyRows]float32) {
+	for k, row := range x {
+		axpyGeneric(y, row, n, a[k])
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // for sums; the portable kernels accept any n > 0.
 type rowKernels struct {
 	axpy    func(y, x *float32, n int, a float32)
+	addRows func(y *float32, x *[manyRows]*float32, n int, a *[manyRows]float32)
 	scale   func(x *float32, n int, a float32)
 	dot     func(x, y *float32, n int, lanes *[sumLanes]float32)
 	sum     func(x *float32, n int, lanes *[sumLanes]float32)
@@ -103,6 +104,11 @@ type scratch struct {
 	catchUp [2]float32
 	adagrad AdagradStep
 	pairs   pairScratch
+	many    struct {
+		lanes   [manyRows][sumLanes]float32
+		rows    [manyRows]*float32
+		factors [manyRows]float32
+	}
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

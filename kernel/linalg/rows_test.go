@@ -130,6 +130,41 @@ func TestDot(t *testing.T) {
 	})
 }
 
+// TestManyRows compares Dots and AddRows with calls of Dot and Axpy, bit for bit, for selected rows and for
+// all rows.
+func TestManyRows(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(3, 9))
+		eachLength(func(n int) {
+			const rows = 2*manyRows + 1
+			m := Matrix{Data: randomRow(t, rng, max(1, rows*(n+3)-3)), Rows: rows, Cols: n, Stride: n + 3}
+			x, numbers := randomRow(t, rng, n), randomRow(t, rng, rows)
+			for _, count := range []int{0, 1, manyRows - 1, manyRows, rows} {
+				picked := make([]int32, count)
+				for k := range picked {
+					picked[k] = rng.Int32N(rows)
+				}
+				for _, list := range [][]int32{picked, nil} {
+					dots, want := clone(t, numbers[:count]), clone(t, numbers[:count])
+					sum, wantSum := clone(t, x), clone(t, x)
+					for k := range want {
+						row := k
+						if list != nil {
+							row = int(list[k])
+						}
+						want[k] = float32(b.Dot(x, m.Row(row)))
+						b.Axpy(wantSum, numbers[k], m.Row(row))
+					}
+					b.Dots(dots, x, m, list)
+					kerneltest.SameBits(t, want, dots, "dots, n = %d, %d rows", n, count)
+					b.AddRows(sum, numbers[:count], m, list)
+					kerneltest.SameBits(t, wantSum, sum, "addRows, n = %d, %d rows", n, count)
+				}
+			}
+		})
+	})
+}
+
 // TestNewAdamStep compares NewAdamStep with Adam as published. Skipping k steps has the same effect
 // on the moments as k steps without a gradient.
 func TestNewAdamStep(t *testing.T) {
@@ -161,11 +196,14 @@ func TestRowsDoNotAllocate(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		x, y, z, w := make([]float32, 100), make([]float32, 100), make([]float32, 100), make([]float32, 100)
 		step := NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 1, 0)
+		m, rows := Matrix{Data: z, Rows: 1, Cols: 100, Stride: 100}, make([]int32, 5)
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			b.Axpy(x, 1, y)
 			b.Scale(x, 2)
 			b.Dot(x, y)
 			b.Sum(x)
+			b.Dots(x[:1], y, m, nil)
+			b.AddRows(x, y[:5], m, rows)
 			b.Adam(w, x, y, z, step, 0)
 			b.AdamCatchUp(w, x, y, 1, 1, 0)
 			b.Adagrad(w, y, z, AdagradStep{1, 1})

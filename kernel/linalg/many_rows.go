@@ -1,0 +1,81 @@
+package linalg
+
+import "fmt"
+
+// manyRows is the number of rows that Dots and AddRows process together. The operations on each entry
+// do not depend on it.
+const manyRows = 4
+
+// Dots writes the dot products of x with rows of m, as Dot computes them, rounded to float32. dst[k]
+// belongs to row rows[k] or, if rows is nil, to row k. Processing several rows together hides the
+// latency of adding up the lanes of each product.
+func (b *Backend) Dots(dst, x []float32, m Matrix, rows []int32) {
+	checkRows("Dots", len(dst), len(x), m, rows)
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	for first := 0; first < len(dst); first += manyRows {
+		group := dst[first:min(first+manyRows, len(dst))]
+		var sums [manyRows]float64
+		for i, n := 0, 0; i < len(x); i += n {
+			n = chunk(len(x)-i, sumLanes)
+			dot := b.rowsFor(n, sumLanes).dot
+			for k := range group {
+				dot(&x[i], &m.Row(at(rows, first+k))[i], n, &t.many.lanes[k])
+			}
+			addManyLanes(&sums, &t.many.lanes)
+		}
+		for k := range group {
+			group[k] = float32(sums[k])
+		}
+	}
+}
+
+// addManyLanes does the same as addLanes for each row.
+func addManyLanes(sums *[manyRows]float64, lanes *[manyRows][sumLanes]float32) {
+	s0, s1, s2, s3 := sums[0], sums[1], sums[2], sums[3]
+	for l := range sumLanes {
+		s0 += float64(lanes[0][l])
+		s1 += float64(lanes[1][l])
+		s2 += float64(lanes[2][l])
+		s3 += float64(lanes[3][l])
+	}
+	*sums = [manyRows]float64{s0, s1, s2, s3}
+}
+
+// AddRows adds multiples of rows of m to y, one after the other, as Axpy does. Factor a[k] belongs to row
+// rows[k] or, if rows is nil, to row k.
+func (b *Backend) AddRows(y, a []float32, m Matrix, rows []int32) {
+	checkRows("AddRows", len(a), len(y), m, rows)
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	k := 0
+	for ; k+manyRows <= len(a); k += manyRows {
+		t.many.factors = [manyRows]float32(a[k:])
+		for i, n := 0, 0; i < len(y); i += n {
+			n = chunk(len(y)-i, rowLanes)
+			for j := range t.many.rows {
+				t.many.rows[j] = &m.Row(at(rows, k+j))[i]
+			}
+			b.rowsFor(n, rowLanes).addRows(&y[i], &t.many.rows, n, &t.many.factors)
+		}
+	}
+	clear(t.many.rows[:]) // does not keep m in memory
+	for ; k < len(a); k++ {
+		b.Axpy(y, a[k], m.Row(at(rows, k)))
+	}
+}
+
+// at returns rows[k] or, if rows is nil, k.
+func at(rows []int32, k int) int {
+	if rows == nil {
+		return k
+	}
+	return int(rows[k])
+}
+
+func checkRows(name string, n, width int, m Matrix, rows []int32) {
+	if m.Cols != width || rows != nil && len(rows) != n || rows == nil && n > m.Rows {
+		panic(fmt.Sprintf("linalg: %s: %d numbers for %d rows of %d × %d entries and a vector of %d",
+			name, n, len(rows), m.Rows, m.Cols, width))
+	}
+}
