@@ -200,6 +200,9 @@ func (w *rescalTraining) End(dRelation []float32) {
 
 // addOuterProducts adds the waiting contributions to ∂R.
 func (w *rescalTraining) addOuterProducts() {
+	if w.waiting == 0 {
+		return
+	}
 	d := w.rights.Cols
 	for i := range d {
 		w.backend.AddRows(w.sum[i*d:][:d], w.lefts.Row(i)[:w.waiting], w.rights, nil)

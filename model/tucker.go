@@ -258,7 +258,7 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 		x, y := w.x.Row(q), w.y.Row(q)
 		w.drop.Drop(InputLayer, q, x)
 		clear(y)
-		w.backend.AddRows(y, x, linalg.Matrix{Data: w.matrix(worker, q), Rows: d, Cols: d, Stride: d}, nil)
+		w.backend.AddRows(y, x, w.matrix(worker, q), nil)
 	})
 	if err != nil {
 		return err
@@ -268,15 +268,15 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 
 // matrix returns M of a query's relation after dropout. The result is valid until the same
 // goroutine calls matrix again.
-func (w *tuckERNetwork) matrix(worker, query int) []float32 {
-	matrix := w.matrices.Row(w.runOf[query])
-	if !w.drop.Drops(HiddenLayer) {
-		return matrix
+func (w *tuckERNetwork) matrix(worker, query int) linalg.Matrix {
+	d, values := w.x.Cols, w.matrices.Row(w.runOf[query])
+	if w.drop.Drops(HiddenLayer) {
+		dropped := w.dropped[worker]
+		copy(dropped, values)
+		w.drop.Drop(HiddenLayer, query, dropped)
+		values = dropped
 	}
-	dropped := w.dropped[worker]
-	copy(dropped, matrix)
-	w.drop.Drop(HiddenLayer, query, dropped)
-	return dropped
+	return linalg.Matrix{Data: values, Rows: d, Cols: d, Stride: d}
 }
 
 func (w *tuckERNetwork) Backward(
@@ -332,7 +332,7 @@ func (w *tuckERNetwork) matrixGradient(worker, i, q int) {
 		to = w.outer[worker]
 		clear(to)
 	}
-	w.backend.Dots(dX, dY, linalg.Matrix{Data: matrix, Rows: d, Cols: d, Stride: d}, nil)
+	w.backend.Dots(dX, dY, matrix, nil)
 	for i, v := range x {
 		w.backend.Axpy(to[i*d:][:d], v, dY)
 	}

@@ -30,12 +30,12 @@ type authors struct {
 	step        string
 }
 
-// authorsCode lists the supported code. A step of either program has queries of one side or of both
-// as separate examples, so a step of mquine has half as many positives, each queried on both sides.
+// authorsCode lists the supported code. An example of either program is one query. A positive of mquine
+// is two, one for each side, so its batches have half the size.
 var authorsCode = []authors{
 	{
 		name: "kbc", model: "complex", file: "kbc/models.py",
-		// The command for FB15k-237 in the README of kbc has these values with rank 1,000.
+		// The README of kbc has these values for FB15k-237 with rank 1,000.
 		recipe: func(c *recipe.Recipe) {
 			c.Reciprocal, c.Negatives, c.Loss = true, recipe.OneVsAll, recipe.Softmax
 			c.Batch, c.Gamma = 500, 0

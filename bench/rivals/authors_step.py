@@ -34,7 +34,7 @@ torch.Tensor.cuda = lambda tensor: tensor  # kbc moves every batch to the GPU
 class ComplEx:
     """kbc/learn.py with N3 and Adagrad. An example is a query, and all entities are its candidates."""
 
-    def __init__(self, shape, entity, relation, triples):
+    def __init__(self, shape, entity, relation, triples, _):
         from kbc.models import ComplEx as Model
         from kbc.optimizers import KBCOptimizer
         from kbc.regularizers import N3
@@ -57,7 +57,7 @@ class ComplEx:
 class RotatE:
     """codes/run.py with -de. A step has the head queries or the tail queries of `batch` triples, in turn."""
 
-    def __init__(self, shape, entity, relation, triples):
+    def __init__(self, shape, entity, relation, triples, threads):
         from dataloader import BidirectionalOneShotIterator, TrainDataset
         from model import KGEModel
         self.model = KGEModel("RotatE", len(entity), len(relation), shape["dim"], shape["gamma"],
@@ -66,12 +66,11 @@ class RotatE:
         self.model.relation_embedding.data.copy_(relation)
         self.triples = triples
         listed = [tuple(t) for t in triples.tolist()]
-        # The loaders draw the negatives in separate processes. run.py starts half as many as there are
-        # processors for each side.
+        # The loaders draw the negatives in separate processes. run.py starts five for each side by default.
         self.batches = BidirectionalOneShotIterator(*(
             torch.utils.data.DataLoader(
                 TrainDataset(listed, len(entity), len(relation), shape["negatives"], side), batch_size=shape["batch"],
-                shuffle=True, num_workers=max(1, os.cpu_count() // 2), collate_fn=TrainDataset.collate_fn)
+                shuffle=True, num_workers=max(1, threads // 2), collate_fn=TrainDataset.collate_fn)
             for side in ("head-batch", "tail-batch")))
         trained = (p for p in self.model.parameters() if p.requires_grad)
         self.adam = torch.optim.Adam(trained, lr=shape["learning_rate"])
@@ -89,12 +88,18 @@ class RotatE:
             self.model.train_step(self.model, self.adam, self.batches, self.options)
 
 
+loaders = {}  # the processor seconds of every loader so far
+
+
 def processor_seconds():
-    loaders = 0
     for process in multiprocessing.active_children():
-        with open(f"/proc/{process.pid}/schedstat") as f:
-            loaders += int(f.read().split()[0])  # nanoseconds
-    return time.process_time() + loaders / 1e9
+        try:
+            with open(f"/proc/{process.pid}/stat") as f:
+                user, system = f.read().rsplit(")", 1)[1].split()[11:13]
+        except FileNotFoundError:  # the loader has ended
+            continue
+        loaders[process.pid] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return time.process_time() + sum(loaders.values())
 
 
 def main():
@@ -114,10 +119,10 @@ def main():
     relation = parameters[entities:].view(shape["relations"], -1)
     if os.path.exists(os.path.join(o.code, "kbc", "models.py")):
         sys.path.insert(0, o.code)
-        rival = ComplEx(shape, entity, relation, triples)
+        rival = ComplEx(shape, entity, relation, triples, o.threads)
     else:
         sys.path.insert(0, os.path.join(o.code, "codes"))
-        rival = RotatE(shape, entity, relation, triples)
+        rival = RotatE(shape, entity, relation, triples, o.threads)
 
     def answer(**values):
         print(json.dumps(values), flush=True)

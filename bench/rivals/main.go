@@ -126,14 +126,14 @@ func (o *options) check() error {
 	one := o.data != "" && (o.checkpoint != "") != (o.model != "" && o.dim > 0)
 	all := o.checkpoint == "" && o.model == "" && o.dim == 0
 	switch {
+	case o.code != "" && (!o.steps || o.model != ""):
+		return errors.New("--code needs --steps, and trains the model of the code: leave out --model")
 	case o.steps && (o.data == "" || o.dim < 1 || o.all || o.checkpoint != "" || o.model != "" && o.model != "mquine"):
 		return errors.New("--steps trains MQuinE: give --data and --dim, and no --checkpoint, --all or other --model")
 	case o.trained && (o.steps || o.checkpoint != ""):
 		return errors.New("--trained trains a checkpoint: leave out --steps and --checkpoint")
 	case o.trained && o.data == zipfName:
 		return fmt.Errorf("--trained needs a real data set: the triples of %s are random", zipfName)
-	case o.code != "" && !o.steps:
-		return errors.New("--code needs --steps")
 	case o.products != "float32" && (o.products != "bf16x2" || !o.steps || o.code != ""):
 		return errors.New("--products must be float32 or, with --steps and without --code, bf16x2")
 	case o.steps:

@@ -88,7 +88,7 @@ func (o *options) mquineSteps(ctx context.Context, m train.Machine) (*stepJob, e
 	}, nil
 }
 
-// measureSteps times training steps in mquine and in PyTorch, alternating between the two.
+// measureSteps times training steps in mquine and in a rival, alternating between the two.
 func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -120,7 +120,7 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 	if err := t.ask(j.request, &warm); err != nil {
 		return err
 	}
-	var own, torch []stepTime
+	var own, theirs []stepTime
 	for round := range o.rounds {
 		a, err := ownSteps(ctx, j.recipe, g, machine)
 		if err != nil {
@@ -130,7 +130,7 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 		if err := t.ask(j.request, &b); err != nil {
 			return err
 		}
-		own, torch = append(own, a), append(torch, stepTime{b.Wall / stepsPerRound, b.CPU / stepsPerRound})
+		own, theirs = append(own, a), append(theirs, stepTime{b.Wall / stepsPerRound, b.CPU / stepsPerRound})
 		fmt.Fprintf(o.log, "round %d of %d\n", round+1, o.rounds)
 	}
 	about, err := j.about(t)
@@ -138,7 +138,7 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	j.name = fmt.Sprintf("TrainStep/data=%s/%s", g.Name, j.name)
-	return j.write(out, machine, about, own, torch)
+	return j.write(out, machine, about, own, theirs)
 }
 
 // newTorchStep starts torch_step.py with a graph's training triples and the initial parameters.
@@ -281,7 +281,7 @@ func processSeconds() float64 {
 }
 
 // write writes the ratios as comments, and the result of every round.
-func (j *stepJob) write(out io.Writer, m train.Machine, about string, own, torch []stepTime) error {
+func (j *stepJob) write(out io.Writer, m train.Machine, about string, own, theirs []stepTime) error {
 	r := newResults(m.Backend.Tier, m.Threads)
 	column := func(times []stepTime, of func(stepTime) float64) (x []float64) {
 		for _, t := range times {
@@ -298,7 +298,7 @@ func (j *stepJob) write(out io.Writer, m train.Machine, about string, own, torch
 		{"processor time", func(t stepTime) float64 { return t.cpu }},
 		{"wall-clock time", func(t stepTime) float64 { return t.wall }},
 	} {
-		x, y := column(own, part.of), column(torch, part.of)
+		x, y := column(own, part.of), column(theirs, part.of)
 		ratios := make([]float64, len(x))
 		for i := range x {
 			ratios[i] = y[i] / x[i]
@@ -311,7 +311,7 @@ func (j *stepJob) write(out io.Writer, m train.Machine, about string, own, torch
 		for _, x := range []struct {
 			rival string
 			stepTime
-		}{{"mquine", own[i]}, {j.rival, torch[i]}} {
+		}{{"mquine", own[i]}, {j.rival, theirs[i]}} {
 			if err := r.add(j.name, x.rival, x.wall, benchfmt.Value{Value: x.cpu, Unit: "cpu-sec/op"}); err != nil {
 				return err
 			}

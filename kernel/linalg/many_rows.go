@@ -59,7 +59,7 @@ func (b *Backend) AddRows(y, a []float32, m Matrix, rows []int32) {
 			b.rowsFor(n, rowLanes).addRows(&y[i], &t.many.rows, n, &t.many.factors)
 		}
 	}
-	clear(t.many.rows[:]) // does not keep m in memory
+	clear(t.many.rows[:]) // so the pool does not keep m's memory alive
 	for ; k < len(a); k++ {
 		b.Axpy(y, a[k], m.Row(at(rows, k)))
 	}
@@ -74,8 +74,10 @@ func at(rows []int32, k int) int {
 }
 
 func checkRows(name string, n, width int, m Matrix, rows []int32) {
-	if m.Cols != width || rows != nil && len(rows) != n || rows == nil && n > m.Rows {
-		panic(fmt.Sprintf("linalg: %s: %d numbers for %d rows of %d × %d entries and a vector of %d",
-			name, n, len(rows), m.Rows, m.Cols, width))
+	if m.Cols != width {
+		panic(fmt.Sprintf("linalg: %s: rows of %d entries and a vector of %d", name, m.Cols, width))
+	}
+	if rows != nil && len(rows) != n || rows == nil && n > m.Rows {
+		panic(fmt.Sprintf("linalg: %s: %d numbers for %d of %d rows", name, n, len(rows), m.Rows))
 	}
 }
