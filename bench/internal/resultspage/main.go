@@ -1,10 +1,10 @@
-// Resultspage writes docs/results.md from the run records in docs/results:
+// Resultspage writes docs/results.md and docs/reproduction.md from the run records in docs/results:
 //
 //	go run ./bench/internal/resultspage
 //
 // datasets.jsonl lists the data sets, and NAME.jsonl lists the runs on the data set NAME. Both have
-// one JSON object per line. page.md.tmpl contains the text around the tables. TestPage fails if the
-// committed page is stale.
+// one JSON object per line. page.md.tmpl and reproduction.md.tmpl contain the text around the tables.
+// TestPages fails if a committed page is stale.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	docs := flag.String("docs", "docs", "`folder` with results/ and the page")
+	docs := flag.String("docs", "docs", "`folder` with results/ and the pages")
 	flag.Parse()
 	if err := run(*docs); err != nil {
 		log.Fatalf("resultspage: %v", err)
@@ -26,16 +26,18 @@ func main() {
 }
 
 func run(docs string) error {
-	page, err := render(filepath.Join(docs, "results"))
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(docs, "results.md")
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, page) {
-		return nil
-	}
-	if err := os.WriteFile(path, page, 0o666); err != nil {
-		return fmt.Errorf("cannot write the page: %w", err)
+	for name, template := range pages {
+		page, err := render(filepath.Join(docs, "results"), template)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(docs, name)
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, page) {
+			continue
+		}
+		if err := os.WriteFile(path, page, 0o666); err != nil {
+			return fmt.Errorf("cannot write the page: %w", err)
+		}
 	}
 	return nil
 }

@@ -11,13 +11,16 @@ import (
 	"text/template"
 )
 
-// render returns the page for the records in a folder.
-func render(folder string) ([]byte, error) {
+// pages maps each page in the folder docs to its template in docs/results.
+var pages = map[string]string{"results.md": "page.md.tmpl", "reproduction.md": "reproduction.md.tmpl"}
+
+// render returns a page for the records in a folder, from a template in the folder.
+func render(folder, file string) ([]byte, error) {
 	datasets, err := load(folder)
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "page.md.tmpl"))
+	text, err := os.ReadFile(filepath.Join(folder, file))
 	if err != nil {
 		return nil, err
 	}
@@ -31,13 +34,15 @@ func render(folder string) ([]byte, error) {
 			return "", fmt.Errorf("datasets.jsonl has no data set %q", name)
 		}
 	}
-	page, err := template.New("page.md.tmpl").Funcs(template.FuncMap{
+	page, err := template.New(file).Funcs(template.FuncMap{
 		"headline":    func() string { return headline(datasets) },
 		"runs":        table(runs),
 		"first":       table(first),
 		"models":      func() string { return models(datasets) },
 		"ablation":    func() string { return ablation(datasets) },
 		"ingredients": table(ingredients),
+		"paper":       table(paper),
+		"cases":       table(cases),
 		"differences": table(differences),
 		"commands":    table(commands),
 	}).Parse(string(text))
@@ -167,6 +172,49 @@ func ingredients(d *dataset) string {
 			row[3] = signed(slices.Min(differences)) + ", " + signed(slices.Max(differences))
 		}
 		rows = append(rows, row)
+	}
+	return markdown(rows)
+}
+
+// paper returns the table of the runs with the paper's recipe. A run that is paired with another has the
+// difference in its last column.
+func paper(d *dataset) string {
+	rows := [][]string{{
+		"run", "model, recipe", fullProtocol, "95% interval", paperProtocol, "Hits@1", "Hits@10", "seed", "epochs",
+		"processor time", "difference",
+	}}
+	for _, r := range d.runs {
+		if r.Group != paperGroup {
+			continue
+		}
+		row := []string{
+			code(r.Run), name(r), mrr(r, fullProtocol), r.CI.String(), mrr(r, paperProtocol), figure(r.Hits1),
+			figure(r.Hits10), fmt.Sprint(r.Seed), fmt.Sprint(r.Epochs), processorTime(r), "–",
+		}
+		if len(r.Paired) > 0 {
+			p := r.Paired[0]
+			row[10] = fmt.Sprintf("%s (%s) from %s", signed(p.Difference), p.interval(), code(p.Less))
+		}
+		rows = append(rows, row)
+	}
+	return markdown(rows)
+}
+
+// cases returns the table of Hits@10 by Z-case of the runs with the paper's recipe.
+func cases(d *dataset) string {
+	rows := [][]string{append([]string{"run", "model, recipe"}, zCases...)}
+	for _, r := range d.runs {
+		if r.Group == paperGroup {
+			row := []string{code(r.Run), name(r)}
+			for _, c := range zCases {
+				if hits, ok := r.Cases[c]; ok {
+					row = append(row, figure(hits))
+				} else {
+					row = append(row, "–")
+				}
+			}
+			rows = append(rows, row)
+		}
 	}
 	return markdown(rows)
 }

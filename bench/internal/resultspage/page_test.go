@@ -9,14 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPage compares the committed page with the one generated from the records.
-func TestPage(t *testing.T) {
+// TestPages compares the committed pages with the ones generated from the records.
+func TestPages(t *testing.T) {
 	docs := filepath.Join("..", "..", "..", "docs")
-	want, err := render(filepath.Join(docs, "results"))
-	require.NoError(t, err)
-	got, err := os.ReadFile(filepath.Join(docs, "results.md"))
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(got), "docs/results.md is stale: go run ./bench/internal/resultspage")
+	for name, template := range pages {
+		want, err := render(filepath.Join(docs, "results"), template)
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(docs, name))
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(got), "docs/%s is stale: go run ./bench/internal/resultspage", name)
+	}
 }
 
 // TestBadRecords checks that load rejects figures that contradict each other.
@@ -41,6 +43,7 @@ func TestBadRecords(t *testing.T) {
 			"both/all is not 0.2 above first"},
 		{good + "\n" + `{"dataset": "x", "run": "second", "mrr": {"both/all": 0.6},
 			"paired": [{"less": "second", "protocol": "both/all", "difference": 0}]}`, "not an earlier run"},
+		{`{"dataset": "x", "run": "first", "mrr": {"both/all": 0.5}, "cases": {"hrad": 0.5}}`, `case "hrad" is 0.5`},
 		{good + "\n" + `{"typo": 1}`, `x.jsonl:2: json: unknown field "typo"`},
 		{"", `has no run "first"`},
 	} {

@@ -42,8 +42,8 @@ type record struct {
 	// Run names the run within its data set. Documents refer to it, so it never changes.
 	Run string `json:"run"`
 	// Group names the tables that contain the run: the tuned runs if it is empty, the runs with the
-	// recipe of a class of models, the runs with the plain recipe of the ablation, or the runs that change
-	// one ingredient of a recipe.
+	// recipe of a class of models, the runs with the plain recipe of the ablation, the runs that change
+	// one ingredient of a recipe, or the runs with the paper's recipe.
 	Group  string `json:"group"`
 	Model  string `json:"model"`
 	Recipe string `json:"recipe"`
@@ -64,6 +64,8 @@ type record struct {
 	Hits1  float64            `json:"hits1"`
 	Hits10 float64            `json:"hits10"`
 	CI     *interval          `json:"ci"`
+	// Cases maps Z-cases to Hits@10 of tail/all.
+	Cases  map[string]float64 `json:"cases"`
 	Paired []difference       `json:"paired"`
 	// Valid is the curve of both/all on the validation split: pairs of an epoch and a value.
 	Valid [][2]float64 `json:"valid"`
@@ -75,7 +77,11 @@ const (
 	firstGroup       = "first"
 	plainGroup       = "plain"
 	ingredientsGroup = "ingredients"
+	paperGroup       = "paper"
 )
+
+// zCases are the Z-cases (docs/zvalues.md).
+var zCases = []string{"easy", "neutral", "hard"}
 
 // interval is a 95% interval with the units that its bootstrap resampled (docs/intervals.md).
 type interval struct {
@@ -160,7 +166,7 @@ func (d *dataset) check(path string) error {
 			return bad("dataset is %q", r.Dataset)
 		case r.Run == "":
 			return bad("run has no name")
-		case !slices.Contains([]string{"", firstGroup, plainGroup, ingredientsGroup}, r.Group):
+		case !slices.Contains([]string{"", firstGroup, plainGroup, ingredientsGroup, paperGroup}, r.Group):
 			return bad("unknown group %q", r.Group)
 		case earlier[r.Run].Run != "":
 			return bad("duplicate run %q", r.Run)
@@ -172,6 +178,11 @@ func (d *dataset) check(path string) error {
 		for protocol, mrr := range r.MRR {
 			if !(0 < mrr && mrr <= 1) {
 				return bad("mrr %s is %v", protocol, mrr)
+			}
+		}
+		for name, hits := range r.Cases {
+			if !slices.Contains(zCases, name) || !(0 <= hits && hits <= 1) {
+				return bad("Hits@10 of case %q is %v", name, hits)
 			}
 		}
 		for _, filter := range []string{"train", "all"} {
