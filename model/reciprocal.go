@@ -137,11 +137,29 @@ func (m *trainableReciprocal) Training() Training { return m.inner.Training() }
 func (m *trainableReciprocal) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
 	w := &reciprocalTraining{TrainingWorker: m.inner.NewTrainingWorker(b, p), widths: m.relationWidths()}
 	w.gradient = make([]float32, w.widths.sum())
-	if p == Dura {
-		psi := make([]float32, m.inner.Training().PsiWidth())
-		return &reciprocalDual{reciprocalTraining: w, worker: m.inner.NewTrainingWorker(b, p), psi: psi}
+	batch, isBatch := w.TrainingWorker.(BatchWorker)
+	switch {
+	case p == Dura && isBatch:
+		return struct {
+			*reciprocalDual
+			BatchWorker
+		}{m.newDual(w, b), batch}
+	case p == Dura:
+		return m.newDual(w, b)
+	case isBatch:
+		return struct {
+			*reciprocalTraining
+			BatchWorker
+		}{w, batch}
 	}
 	return w
+}
+
+func (m *trainableReciprocal) newDual(w *reciprocalTraining, b *linalg.Backend) *reciprocalDual {
+	return &reciprocalDual{
+		reciprocalTraining: w, worker: m.inner.NewTrainingWorker(b, Dura),
+		psi: linalg.NewMatrix(MaxBatch, m.inner.Training().PsiWidth()),
+	}
 }
 
 // relationWidths holds the widths of a relation's rows in the tensors of an underlying model.
@@ -167,8 +185,17 @@ func (w relationWidths) sum() (n int) {
 	return n
 }
 
-// add adds gradient, which belongs to r or, if inverse is 1, to r⁻¹, tensor by tensor to its place
-// in both.
+// place writes gradient, which belongs to r or, if inverse is 1, to r⁻¹, tensor by tensor to its place
+// in both, and zeros to all other places.
+func (w relationWidths) place(both, gradient []float32, inverse int) {
+	for _, n := range w {
+		copy(both[inverse*n:][:n], gradient)
+		clear(both[(1-inverse)*n:][:n])
+		gradient, both = gradient[n:], both[2*n:]
+	}
+}
+
+// add is like place, but adds gradient.
 func (w relationWidths) add(both, gradient []float32, inverse int) {
 	for _, n := range w {
 		to := both[inverse*n:][:n]
@@ -196,9 +223,8 @@ func (w *reciprocalTraining) Begin(side kg.Side, relation int32) {
 // End writes the gradients of the relation that the queries used, r or r⁻¹, and zeros for the other
 // relation.
 func (w *reciprocalTraining) End(dRelation []float32) {
-	clear(dRelation)
 	w.TrainingWorker.End(w.gradient)
-	w.widths.add(dRelation, w.gradient, w.inverse)
+	w.widths.place(dRelation, w.gradient, w.inverse)
 }
 
 func (w *reciprocalTraining) RelationPenalty(dRelation []float32, r int32, weight float64) float64 {
@@ -216,8 +242,8 @@ func (w *reciprocalTraining) RelationPenalty(dRelation []float32, r int32, weigh
 type reciprocalDual struct {
 	*reciprocalTraining
 	worker TrainingWorker
-	psi    []float32 // scratch memory
-	used   bool      // DualGradient was called since Begin
+	psi    linalg.Matrix // scratch memory
+	used   bool          // DualGradients was called since Begin
 }
 
 func (w *reciprocalDual) Begin(side kg.Side, relation int32) {
@@ -226,15 +252,30 @@ func (w *reciprocalDual) Begin(side kg.Side, relation int32) {
 	w.worker.Begin(kg.Head, reciprocalOf(side, relation))
 }
 
-func (w *reciprocalDual) DualPenalty(target []float32) float64 {
-	_, penalty := w.worker.Query(w.psi, target)
-	return penalty
+func (w *reciprocalDual) DualPenalties(penalties []float64, targets linalg.Matrix) {
+	psi := w.psi.Slice(0, targets.Rows)
+	if batch, ok := w.worker.(BatchWorker); ok {
+		batch.Queries(psi, targets, penalties)
+		return
+	}
+	for i := range targets.Rows {
+		_, penalties[i] = w.worker.Query(psi.Row(i), targets.Row(i))
+	}
 }
 
-func (w *reciprocalDual) DualGradient(dTarget, target []float32, dPenalty float64) {
-	clear(w.psi)
-	w.worker.QueryGradient(dTarget, w.psi, target, 0, dPenalty)
+func (w *reciprocalDual) DualGradients(dTargets, targets linalg.Matrix, dPenalties []float64) {
 	w.used = true
+	dPsi := w.psi.Slice(0, targets.Rows)
+	for i := range dPsi.Rows {
+		clear(dPsi.Row(i))
+	}
+	if batch, ok := w.worker.(BatchWorker); ok {
+		batch.QueryGradients(dTargets, dPsi, targets, dPenalties)
+		return
+	}
+	for i := range targets.Rows {
+		w.worker.QueryGradient(dTargets.Row(i), dPsi.Row(i), targets.Row(i), 0, dPenalties[i])
+	}
 }
 
 func (w *reciprocalDual) End(dRelation []float32) {

@@ -169,84 +169,126 @@ func outerGradient(dHead, dTail, dRho, head, tail []float32) {
 
 func (m *rescalModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
 	d := m.config.Dim
-	return &rescalTraining{
-		tableTraining: newTableTraining(&m.Tables, b, p), g: make([]float32, d),
-		lefts: linalg.NewMatrix(d, outerProducts), rights: linalg.NewMatrix(outerProducts, d),
+	w := &rescalTraining{
+		tableTraining: newTableTraining(&m.Tables, b, p),
+		relation:      linalg.NewSmall(d, d), dRelation: linalg.NewSmall(d, d),
 	}
+	w.sum = nil // dRelation replaces it
+	for _, x := range []*linalg.Matrix{&w.anchors, &w.psi, &w.dAnchors} {
+		*x = linalg.NewSmall(MaxBatch, d)
+	}
+	for _, x := range []*linalg.Matrix{&w.columns, &w.products} {
+		*x = linalg.NewSmall(d, MaxBatch)
+	}
+	return w
 }
 
-// outerProducts is the number of queries whose contributions to ∂R are added together, so that ∂R is
-// read and written once for all of them. Each entry still gets one contribution after the other.
-const outerProducts = 16
-
+// rescalTraining computes queries in batches, as products of matrices (BatchWorker).
 type rescalTraining struct {
 	tableTraining
-	g []float32 // gradient with respect to ψ of one query
-	// The contribution of query k to ∂R is the product of column k of lefts and row k of rights, for
-	// k < waiting.
-	lefts, rights linalg.Matrix
-	waiting       int
+	relation  linalg.Matrix // R
+	dRelation linalg.Matrix // sum of the gradients ∂R, undefined before the first one
+	begun     bool          // dRelation is defined
+
+	anchors, psi, dAnchors linalg.Matrix // one row for each query of a batch
+	columns, products      linalg.Matrix // one column for each query of a batch
 }
 
 func (w *rescalTraining) Begin(side kg.Side, relation int32) {
 	w.tableTraining.Begin(side, relation)
-	w.waiting = 0
+	if d := w.config.Dim; w.relation.Stride == d {
+		w.relation.Data = w.r
+	} else {
+		for i := range d {
+			copy(w.relation.Row(i), w.r[i*d:][:d])
+		}
+	}
+	w.begun = false
 }
 
 func (w *rescalTraining) End(dRelation []float32) {
-	w.addOuterProducts()
-	w.tableTraining.End(dRelation)
+	d := w.config.Dim
+	for i := range d {
+		copy(dRelation[i*d:][:d], w.dRelation.Row(i))
+	}
 }
 
-// addOuterProducts adds the waiting contributions to ∂R.
-func (w *rescalTraining) addOuterProducts() {
-	if w.waiting == 0 {
+// multiply multiplies the first n rows of x by R, or by Rᵀ if transposed is set. y and x must not be
+// the same. Every entry of y is one chain of fused multiply-adds.
+func (w *rescalTraining) multiply(y, x linalg.Matrix, n int, transposed bool) {
+	if !transposed {
+		y.Rows, x.Rows = n, n
+		w.backend.MatMul32(y, x, w.relation, linalg.Matrix{})
 		return
 	}
-	d := w.rights.Cols
-	for i := range d {
-		w.backend.AddRows(w.sum[i*d:][:d], w.lefts.Row(i)[:w.waiting], w.rights, nil)
+	// Transposing x and y is faster than transposing R.
+	w.backend.Transpose32(w.columns, x)
+	w.backend.MatMul32(w.products, w.relation, w.columns, linalg.Matrix{})
+	w.backend.Transpose32(y, w.products)
+}
+
+// Queries computes the rows hᵀR for tails, and tᵀRᵀ for heads.
+func (w *rescalTraining) Queries(psi, anchors linalg.Matrix, penalties []float64) {
+	w.computePsi(anchors)
+	for i := range anchors.Rows {
+		copy(psi.Row(i), w.psi.Row(i))
+		penalties[i] = w.queryPenalty(w.psi.Row(i))
 	}
-	w.waiting = 0
+}
+
+func (w *rescalTraining) computePsi(anchors linalg.Matrix) {
+	for i := range anchors.Rows {
+		copy(w.anchors.Row(i), anchors.Row(i))
+	}
+	w.multiply(w.psi, w.anchors, anchors.Rows, w.side == kg.Head)
+}
+
+// QueryGradients uses ψ = Rᵀa for tails: ∂a = R∂ψ and ∂R = a∂ψᵀ. For heads, ψ = Ra: ∂a = Rᵀ∂ψ and
+// ∂R = ∂ψaᵀ.
+func (w *rescalTraining) QueryGradients(dAnchors, dPsi, anchors linalg.Matrix, dPenalties []float64) {
+	n := anchors.Rows
+	if w.penalty == Dura {
+		w.computePsi(anchors)
+	}
+	// total is the gradient ∂ψ of the loss and the penalty together.
+	total := w.psi
+	for i := range n {
+		if slope := w.duraSlope(dPenalties[i]); slope != 0 {
+			w.backend.Scale(total.Row(i), slope)
+			w.backend.Axpy(total.Row(i), 1, dPsi.Row(i))
+		} else {
+			copy(total.Row(i), dPsi.Row(i))
+		}
+		copy(w.anchors.Row(i), anchors.Row(i))
+	}
+	left, right := w.anchors, total
+	if w.side == kg.Head {
+		left, right = right, left
+	}
+	left.Rows, right.Rows = n, n
+	var sum linalg.Matrix
+	if w.begun {
+		sum = w.dRelation
+	}
+	w.backend.MatMulT32(w.dRelation, left, right, sum)
+	w.begun = true
+	w.multiply(w.dAnchors, total, n, w.side == kg.Tail)
+	for i := range n {
+		copy(dAnchors.Row(i), w.dAnchors.Row(i))
+	}
 }
 
 func (w *rescalTraining) Query(psi, anchor []float32) (c, penalty float64) {
-	w.multiply(psi, anchor, w.side == kg.Tail)
-	return 0, w.queryPenalty(psi)
+	var penalties [1]float64
+	w.Queries(rowMatrix(psi), rowMatrix(anchor), penalties[:])
+	return 0, penalties[0]
 }
 
-// multiply writes Rᵀx to y if transposed is set, and Rx otherwise. x and y must not overlap.
-func (w *rescalTraining) multiply(y, x []float32, transposed bool) {
-	r := linalg.Matrix{Data: w.r, Rows: len(x), Cols: len(x), Stride: len(x)}
-	if !transposed {
-		w.backend.Dots(y, x, r, nil)
-		return
-	}
-	clear(y)
-	w.backend.AddRows(y, x, r, nil)
-}
-
-// QueryGradient uses ψ = Rᵀa for tails: ∂a = R∂ψ and ∂R = a∂ψᵀ. For heads, ψ = Ra: ∂a = Rᵀ∂ψ and ∂R =
-// ∂ψaᵀ.
 func (w *rescalTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
-	tail := w.side == kg.Tail
-	if slope := w.duraSlope(dPenalty); slope != 0 {
-		w.multiply(w.g, anchor, tail)
-		w.backend.Scale(w.g, slope)
-		w.backend.Axpy(w.g, 1, dPsi)
-	} else {
-		copy(w.g, dPsi)
-	}
-	left, right := anchor, w.g
-	if !tail {
-		left, right = right, left
-	}
-	for i, v := range left {
-		w.lefts.Row(i)[w.waiting] = v
-	}
-	copy(w.rights.Row(w.waiting), right)
-	if w.waiting++; w.waiting == outerProducts {
-		w.addOuterProducts()
-	}
-	w.multiply(dAnchor, w.g, !tail)
+	w.QueryGradients(rowMatrix(dAnchor), rowMatrix(dPsi), rowMatrix(anchor), []float64{dPenalty})
+}
+
+// rowMatrix returns a matrix with one row.
+func rowMatrix(x []float32) linalg.Matrix {
+	return linalg.Matrix{Data: x, Rows: 1, Cols: len(x), Stride: len(x)}
 }

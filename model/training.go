@@ -108,17 +108,32 @@ type TrainingWorker interface {
 	RelationPenalty(dRelation []float32, r int32, weight float64) float64
 }
 
+// MaxBatch is the largest number of queries in one call of a BatchWorker or a Dual.
+const MaxBatch = 16
+
+// BatchWorker is implemented by training workers that compute several queries faster together than
+// one after the other, for example as a product of matrices. The constant c of these queries is 0.
+type BatchWorker interface {
+	// Queries is Query for the queries whose anchors are the rows of a matrix. Row i of psi and
+	// penalties[i] belong to row i of anchors.
+	Queries(psi, anchors linalg.Matrix, penalties []float64)
+	// QueryGradients is QueryGradient for several queries. Rows of dAnchors may overlap the same rows
+	// of dPsi.
+	QueryGradients(dAnchors, dPsi, anchors linalg.Matrix, dPenalties []float64)
+}
+
 // Dual is implemented by the training workers of models with reciprocal relations. The penalty Dura
 // of a triple needs the vectors of both entities with the same relation, but the queries of a
 // triple use different relations, r and r⁻¹. Its methods follow Begin, and refer to the relation of
-// the queries, in the other direction: to the vector that r would give the target of a tail query
-// as the anchor of a head query, for example conj(r)∘t in ComplEx.
+// the queries, in the other direction: to the vectors that r would give the targets of tail queries
+// as the anchors of head queries, for example conj(r)∘t in ComplEx. The rows of a matrix hold the
+// targets.
 type Dual interface {
-	// DualPenalty returns the target's share of the penalty.
-	DualPenalty(target []float32) float64
-	// DualGradient writes dTarget, given the derivative of L with respect to the target's share of the
-	// penalty, and adds to the sum of the relation's gradients.
-	DualGradient(dTarget, target []float32, dPenalty float64)
+	// DualPenalties writes the targets' shares of the penalty.
+	DualPenalties(penalties []float64, targets linalg.Matrix)
+	// DualGradients writes the rows of dTargets, given the derivatives of L with respect to the
+	// targets' shares of the penalty, and adds to the sum of the relation's gradients.
+	DualGradients(dTargets, targets linalg.Matrix, dPenalties []float64)
 }
 
 // Network is a model whose query vectors are the output of a network. Training computes the vectors

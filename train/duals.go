@@ -1,6 +1,8 @@
 package train
 
 import (
+	"iter"
+
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -17,6 +19,9 @@ type duals struct {
 	first    []int32       // the targets of main query i are first[i] ≤ k < first[i+1]
 	targets  []int32       // entities
 	dTargets linalg.Matrix // their gradients
+	// penalties holds the targets' shares of the penalty, and dPenalties the derivatives of the loss with
+	// respect to these shares.
+	penalties, dPenalties []float64
 }
 
 // newDuals returns nil if queries have the whole penalty.
@@ -35,30 +40,64 @@ func (d *duals) begin(w *workload, known *kg.Index, width int) {
 		d.first = append(d.first, int32(len(d.targets)))
 	}
 	size(&d.dTargets, len(d.targets), width)
+	d.penalties, d.dPenalties = resize(d.penalties, len(d.targets)), resize(d.dPenalties, len(d.targets))
 }
 
 // targetsOf returns the range of the targets of main query q.
 func (d *duals) targetsOf(q int) (first, last int) { return int(d.first[q]), int(d.first[q+1]) }
 
-// penalty returns the penalty of main query q, given the query's own share.
-func (d *duals) penalty(own float64, worker model.TrainingWorker, entities parameterTable, q int) float64 {
-	first, last := d.targetsOf(q)
-	var sum float64
-	for _, e := range d.targets[first:last] {
-		sum += worker.(model.Dual).DualPenalty(entities.row(int(e)))
+// penalize turns own, the own shares of main queries from q on, into the whole penalties of these
+// queries.
+func (d *duals) penalize(own []float64, c *stepScratch, worker model.TrainingWorker, entities parameterTable, q int) {
+	for first, last := range d.batches(q, q+len(own)) {
+		worker.(model.Dual).DualPenalties(d.penalties[first:last], d.rows(c, entities, first, last))
 	}
-	return (own + sum/float64(last-first)) / 2
+	for i := range own {
+		first, last := d.targetsOf(q + i)
+		var sum float64
+		for _, p := range d.penalties[first:last] {
+			sum += p
+		}
+		own[i] = (own[i] + sum/float64(last-first)) / 2
+	}
 }
 
-// gradients computes the gradients of the targets of main query q, and returns the derivative with
-// respect to the query's own share of the penalty.
+// gradients computes the gradients of the targets of main queries from q on. It turns dPenalties, the
+// derivatives with respect to the whole penalties of these queries, into the derivatives with respect
+// to their own shares.
 func (d *duals) gradients(
-	dPenalty float64, worker model.TrainingWorker, entities parameterTable, q int,
-) (dOwn float64) {
-	first, last := d.targetsOf(q)
-	each := dPenalty / 2 / float64(last-first)
-	for k := first; k < last; k++ {
-		worker.(model.Dual).DualGradient(d.dTargets.Row(k), entities.row(int(d.targets[k])), each)
+	dPenalties []float64, c *stepScratch, worker model.TrainingWorker, entities parameterTable, q int,
+) {
+	for i := range dPenalties {
+		dPenalties[i] /= 2
+		first, last := d.targetsOf(q + i)
+		for k := first; k < last; k++ {
+			d.dPenalties[k] = dPenalties[i] / float64(last-first)
+		}
 	}
-	return dPenalty / 2
+	for first, last := range d.batches(q, q+len(dPenalties)) {
+		worker.(model.Dual).DualGradients(
+			d.dTargets.Slice(first, last), d.rows(c, entities, first, last), d.dPenalties[first:last])
+	}
+}
+
+// batches divides the targets of main queries from ≤ q < to into ranges of at most model.MaxBatch.
+func (d *duals) batches(from, to int) iter.Seq2[int, int] {
+	return func(yield func(first, last int) bool) {
+		end := int(d.first[to])
+		for first := int(d.first[from]); first < end; first += model.MaxBatch {
+			if !yield(first, min(first+model.MaxBatch, end)) {
+				return
+			}
+		}
+	}
+}
+
+// rows copies the embeddings of targets first ≤ k < last into c.batch.
+func (d *duals) rows(c *stepScratch, entities parameterTable, first, last int) linalg.Matrix {
+	rows := c.batch.Slice(0, last-first)
+	for k, e := range d.targets[first:last] {
+		copy(rows.Row(k), entities.row(int(e)))
+	}
+	return rows
 }

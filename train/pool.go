@@ -39,7 +39,9 @@ type stepScratch struct {
 	orthogonality orthogonality
 	relations     relationScratch
 	pcg           *rand.PCG
-	anchor        []float32 // an embedding with dropout applied
+	anchor        []float32     // an embedding with dropout applied
+	batch         linalg.Matrix // embeddings of several entities
+	dPenalties    [segmentSize]float64
 	dPhi          []float32 // gradient of a feature row outside dense parts
 	gradient      []float32 // gradient of an entity or a relation
 	term          []float32 // one term of an entity's gradient
@@ -58,6 +60,7 @@ func newStepScratch(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tabl
 		orthogonality: orthogonality{backend: b},
 		pcg:           rand.NewPCG(0, 0),
 		anchor:        kernel.AlignedFloat32(width),
+		batch:         linalg.NewMatrix(model.MaxBatch, width),
 		dPhi:          kernel.AlignedFloat32(m.Training().Width),
 		gradient:      kernel.AlignedFloat32(max(width, relationWidth(tables))),
 		term:          kernel.AlignedFloat32(width),

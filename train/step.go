@@ -77,7 +77,7 @@ type stepper struct {
 // number of threads.
 type segment struct{ first, last int }
 
-const segmentSize = 16
+const segmentSize = model.MaxBatch
 
 // runSize is the largest number of feature rows in a row run. The gradients that these rows contribute
 // to their relation are added run by run.
@@ -354,18 +354,35 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
 		g, worker := s.segments[i], s.beginQueries(c, w, i)
+		batch, isBatch := worker.(model.BatchWorker)
+		if isBatch {
+			batch.Queries(s.psi.Slice(g.first, g.last), s.anchors(c, w, g), s.queryPenalties[g.first:g.last])
+			clear(s.constants[g.first:g.last])
+		}
 		for q := g.first; q < g.last; q++ {
-			s.prefetchQuery(c, w, p, i, q)
 			psi := s.psi.Row(q)
-			s.constants[q], s.queryPenalties[q] = worker.Query(psi, s.anchor(c, w, q))
-			if s.duals != nil && q < w.main {
-				s.queryPenalties[q] = s.duals.penalty(s.queryPenalties[q], worker, s.tables[0], q)
+			if !isBatch {
+				s.prefetchQuery(c, w, p, i, q)
+				s.constants[q], s.queryPenalties[q] = worker.Query(psi, s.anchor(c, w, q))
 			}
 			s.queryDropout.apply(psi, c.pcg, w.epoch, w.step, q)
 			from, to := w.pairsOf(q)
 			p.comparer.pairScores(s.pairScores[from:to], psi, s.phi, w.pairRows[from:to])
 		}
+		if s.duals != nil && g.first < w.main {
+			s.duals.penalize(s.queryPenalties[g.first:g.last], c, worker, s.tables[0], g.first)
+		}
 	})
+}
+
+// anchors returns the embeddings of a segment's anchors after dropout. The result is valid until the
+// next use of c.batch.
+func (s *stepper) anchors(c *stepScratch, w *workload, g segment) linalg.Matrix {
+	anchors := c.batch.Slice(0, g.last-g.first)
+	for q := g.first; q < g.last; q++ {
+		copy(anchors.Row(q-g.first), s.anchor(c, w, q))
+	}
+	return anchors
 }
 
 // anchor returns the embedding of a query's anchor after dropout. The result is valid until the
@@ -492,19 +509,34 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
 		g, worker := s.segments[i], s.beginQueries(c, w, i)
-		for q := g.first; q < g.last; q++ {
-			s.prefetchQueryGradient(c, w, p, i, q)
-			dPsi := s.completeDPsi(c, p, w, q, dense)
-			dPenalty := 0.0
-			if q < w.main {
-				dPenalty = s.regulariser.ofQuery(w.penaltyCounts[q])
-				if s.duals != nil {
-					dPenalty = s.duals.gradients(dPenalty, worker, s.tables[0], q)
-				}
+		dPenalties := c.dPenalties[:g.last-g.first]
+		clear(dPenalties)
+		if g.first < w.main {
+			for k := range dPenalties {
+				dPenalties[k] = s.regulariser.ofQuery(w.penaltyCounts[g.first+k])
 			}
-			dAnchor := s.dAnchor(q)
-			worker.QueryGradient(dAnchor, dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalty)
-			s.anchorDropout.apply(dAnchor, c.pcg, w.epoch, w.step, q)
+			if s.duals != nil {
+				s.duals.gradients(dPenalties, c, worker, s.tables[0], g.first)
+			}
+		}
+		batch, isBatch := worker.(model.BatchWorker)
+		for q := g.first; q < g.last; q++ {
+			if !isBatch {
+				s.prefetchQueryGradient(c, w, p, i, q)
+			}
+			dPsi := s.completeDPsi(c, p, w, q, dense)
+			if !isBatch {
+				worker.QueryGradient(s.dAnchor(q), dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalties[q-g.first])
+			}
+		}
+		if isBatch {
+			dPsi := s.dPsi.Slice(g.first, g.last)
+			dAnchors := dPsi
+			dAnchors.Cols = s.tables[0].width
+			batch.QueryGradients(dAnchors, dPsi, s.anchors(c, w, g), dPenalties)
+		}
+		for q := g.first; q < g.last; q++ {
+			s.anchorDropout.apply(s.dAnchor(q), c.pcg, w.epoch, w.step, q)
 		}
 		dRelation := s.dRelations[i*n : (i+1)*n]
 		worker.End(dRelation)
