@@ -72,8 +72,7 @@ func (s *stepper) forward(ctx context.Context, w *workload) error {
 	return s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {
 		psi := s.psi.Row(q)
 		s.queryDropout.apply(psi, c.pcg, w.epoch, w.step, q)
-		from, to := w.pairsOf(q)
-		s.pool.comparer.pairScores(s.pairScores[from:to], psi, s.phi, w.pairRows[from:to])
+		s.scorePairsOf(s.pool, w, q)
 	})
 }
 

@@ -86,7 +86,7 @@ func (s *stepper) nextQuery(c *stepScratch, w *workload, p *pool, i, q int) int 
 
 // addFirstPair fetches the features of the first pair of query q.
 func (s *stepper) addFirstPair(c *stepScratch, w *workload, q int) {
-	if k := w.pairs[q]; k < w.pairs[q+1] {
+	if k := w.pairs[q]; k < w.pairs[q+1] && !s.pairsInBlocks(w, q) {
 		c.prefetcher.Add(s.phi.Row(int(w.pairRows[k])))
 	}
 }

@@ -54,6 +54,8 @@ type stepper struct {
 	// scores.
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
+	pairBlockRows           int       // rows of Φ whose pairs are processed together
+	visited                 []int32   // the first pair of each query that visitPairs has not visited
 	losses                  []float64 // the loss of each query
 
 	segments   []segment
@@ -93,6 +95,7 @@ func newStepper(
 		anchorDropout:   dropout{c.EntityDropout, c.Seed, useEntityDropout},
 		relationDropout: dropout{c.RelationDropout, c.Seed, useRelationDropout},
 		regulariser:     newRegulariser(c, m.Config().Entities, m.Config().Relations),
+		pairBlockRows:   pairBlockRows(m.Training().Width),
 	}
 	all := make([]stepScratch, threads)
 	for i := range all {
@@ -242,6 +245,7 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 		func() error { return s.features(ctx, w) },
 		func() error { return s.denseParts(ctx, w) },
 		queries,
+		func() error { return s.scorePairs(ctx, w) },
 	}
 	if s.network != nil {
 		stages[1], stages[2] = func() error { return s.forward(ctx, w) }, stages[1]
@@ -258,6 +262,7 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
+		func() error { return s.pairGradients(ctx, w) },
 		queryGradients,
 		func() error { return s.featureGradients(ctx, w) },
 	)
@@ -366,8 +371,7 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 				s.constants[q], s.queryPenalties[q] = worker.Query(psi, s.anchor(c, w, q))
 			}
 			s.queryDropout.apply(psi, c.pcg, w.epoch, w.step, q)
-			from, to := w.pairsOf(q)
-			p.comparer.pairScores(s.pairScores[from:to], psi, s.phi, w.pairRows[from:to])
+			s.scorePairsOf(p, w, q)
 		}
 		if s.duals != nil && g.first < w.main {
 			s.duals.penalize(s.queryPenalties[g.first:g.last], c, worker, s.tables[0], g.first)
@@ -562,15 +566,18 @@ func (s *stepper) beginQueries(c *stepScratch, w *workload, i int) model.Trainin
 	return c.relation.worker
 }
 
-// completeDPsi adds the contributions of pairs to row q of dPsi and applies the dropout of ψ. The
-// rows of queries below dense already contain the contributions of dense parts.
+// completeDPsi adds the contributions of pairs to row q of dPsi, unless pairGradients has done so, and
+// applies the dropout of ψ. The rows of queries below dense already contain the contributions of dense
+// parts.
 func (s *stepper) completeDPsi(c *stepScratch, p *pool, w *workload, q, dense int) (dPsi []float32) {
 	dPsi = s.dPsi.Row(q)
-	if q >= dense {
-		clear(dPsi)
+	if !s.pairsInBlocks(w, q) {
+		if q >= dense {
+			clear(dPsi)
+		}
+		from, to := w.pairsOf(q)
+		p.comparer.addPsiGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
 	}
-	from, to := w.pairsOf(q)
-	p.comparer.addPsiGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
 	s.queryDropout.apply(dPsi, c.pcg, w.epoch, w.step, q)
 	return dPsi
 }

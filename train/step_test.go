@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/initial"
@@ -769,7 +770,43 @@ func checkAllGradients(t *testing.T, c recipe.Recipe) {
 		w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 		require.NoError(t, err)
 		checkGradients(t, tr, w)
+		if c.Negatives == recipe.IndependentNegatives {
+			tr.stepper.pairBlockRows = 3
+			checkGradients(t, tr, w)
+		}
 	}
+}
+
+// A step in blocks of rows has the same loss and the same gradients, bit for bit, if the score is a
+// dot product.
+func TestPairBlocks(t *testing.T) {
+	c := recipe.Default()
+	c.Model, c.Dim, c.Batch, c.ZSamples, c.Filter = "distmult", 33, 30, 2, true
+	c.Negatives, c.NegativeCount, c.Loss, c.Gamma = recipe.IndependentNegatives, 20, recipe.NSSA, 3
+	g := traintest.RandomGraph(50, 3, 200, 3)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	for _, threads := range []int{1, 3} {
+		tr := trainerFor(t, c, g, backends[0], threads)
+		w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
+		require.NoError(t, err)
+		loss := runStep(t, tr, w)
+		want := slices.Concat(entries(tr.kept.entities), entries(tr.kept.relations))
+		require.False(t, tr.stepper.pairsInBlocks(w, 0))
+		for _, rows := range []int{1, 7, len(w.rows) - 1} {
+			tr.stepper.pairBlockRows = rows
+			require.True(t, tr.stepper.pairsInBlocks(w, 0))
+			assert.Equal(t, loss, runStep(t, tr, w), "%d rows", rows)
+			assert.Equal(t, want, slices.Concat(entries(tr.kept.entities), entries(tr.kept.relations)), "%d rows", rows)
+		}
+	}
+}
+
+func entries(m linalg.Matrix) (all []float32) {
+	for i := range m.Rows {
+		all = append(all, m.Row(i)...)
+	}
+	return all
 }
 
 func firstItems(n int) []int32 {
