@@ -108,7 +108,8 @@ type TrainingWorker interface {
 	RelationPenalty(dRelation []float32, r int32, weight float64) float64
 }
 
-// MaxBatch is the largest number of queries in one call of a BatchWorker or a Dual.
+// MaxBatch is the largest number of queries in one call of a BatchWorker or a Dual. It affects how
+// the gradients of relations round.
 const MaxBatch = 16
 
 // BatchWorker is implemented by training workers that compute several queries faster together than

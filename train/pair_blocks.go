@@ -10,12 +10,21 @@ const pairBlockBytes = 8 << 20
 // pairBlockRows returns the number of rows of Φ in a block.
 func pairBlockRows(width int) int { return max(1, pairBlockBytes/(4*stride(width))) }
 
-// pairsInBlocks reports whether the pairs of main query q are processed in blocks of feature rows.
-// Independent negatives are rows in random order. If the rows exceed the cache, every pair of a query
-// would wait for memory; with blocks, the pairs of all queries share what they load.
-func (s *stepper) pairsInBlocks(w *workload, q int) bool {
-	return len(w.parts) == 0 && q < w.main && len(w.rows) > s.pairBlockRows
+// needsBlocks reports whether the pairs of main queries should be processed in blocks of rows of Φ.
+// The negatives of a query are spread over all rows. If the rows exceed the cache, every pair would
+// wait for memory; with blocks, the pairs of all queries share what they load. In return, ψ and its
+// gradient are loaded for every block. Both must be worth it: a row, and a query in a block, must have
+// at least four pairs on average.
+func (s *stepper) needsBlocks(w *workload) bool {
+	blocks := (len(w.rows) + s.pairBlockRows - 1) / s.pairBlockRows
+	if len(w.parts) > 0 || w.main == 0 || blocks < 2 {
+		return false
+	}
+	return int(w.pairs[w.main]) >= 4*max(len(w.rows), w.main*blocks)
 }
+
+// pairsInBlocks reports whether the pairs of query q are processed in blocks.
+func (s *stepper) pairsInBlocks(w *workload, q int) bool { return s.blocks && q < w.main }
 
 // scorePairsOf computes the scores of the pairs of query q, unless scorePairs does so.
 func (s *stepper) scorePairsOf(p *pool, w *workload, q int) {
@@ -44,18 +53,18 @@ func (s *stepper) pairGradients(ctx context.Context, w *workload) error {
 	})
 }
 
-// visitPairs calls visit with ranges of pairs of one query, block by block. The pairs of every query
-// follow in their order. The first pair of a query, its target, belongs to the first block.
+// visitPairs calls visit with consecutive ranges of the pairs of each main query, block by block. The
+// target comes first, with the first block, whatever its row.
 func (s *stepper) visitPairs(ctx context.Context, w *workload, visit func(q int, from, to int32)) error {
-	if !s.pairsInBlocks(w, 0) {
+	if !s.blocks {
 		return nil
 	}
+	const queries = 16 // in a work item
 	s.visited = append(s.visited[:0], w.pairs[:w.main]...)
-	rows := s.pairBlockRows
-	for first := 0; first < len(w.rows); first += rows {
-		last := int32(min(first+rows, len(w.rows)))
-		err := s.pool.parallel(ctx, (w.main+segmentSize-1)/segmentSize, func(_ *stepScratch, k int) {
-			for q := k * segmentSize; q < min((k+1)*segmentSize, w.main); q++ {
+	for first := 0; first < len(w.rows); first += s.pairBlockRows {
+		last := int32(min(first+s.pairBlockRows, len(w.rows)))
+		err := s.pool.parallel(ctx, (w.main+queries-1)/queries, func(_ *stepScratch, k int) {
+			for q := k * queries; q < min((k+1)*queries, w.main); q++ {
 				from, end := s.visited[q], w.pairs[q+1]
 				to := from
 				for to < end && (to == w.pairs[q] || w.pairRows[to] < last) {

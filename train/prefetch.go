@@ -17,7 +17,7 @@ func (s *stepper) prefetchFeatures(c *stepScratch, w *workload, i int) {
 }
 
 // prefetchQuery fetches the operands of the query after query q of segment i, and the features of
-// q's first pair.
+// q's first pair, unless the pairs are in blocks.
 func (s *stepper) prefetchQuery(c *stepScratch, w *workload, p *pool, i, q int) {
 	c.prefetcher.Reset()
 	if next := s.nextQuery(c, w, p, i, q); next < len(w.queries) {

@@ -54,7 +54,8 @@ type stepper struct {
 	// scores.
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
-	pairBlockRows           int       // rows of Φ whose pairs are processed together
+	pairBlockRows           int       // rows of Φ in a block
+	blocks                  bool      // the pairs of main queries are processed in blocks
 	visited                 []int32   // the first pair of each query that visitPairs has not visited
 	losses                  []float64 // the loss of each query
 
@@ -79,7 +80,7 @@ type stepper struct {
 // number of threads.
 type segment struct{ first, last int }
 
-const segmentSize = model.MaxBatch
+const segmentSize = model.MaxBatch // affects how the gradients of relations round
 
 // runSize is the largest number of feature rows in a row run. The gradients that these rows contribute
 // to their relation are added run by run.
@@ -151,6 +152,7 @@ func (s *stepper) begin(w *workload) usedRows {
 		}
 		s.byRow.build(len(w.rows), w.pairRows)
 	}
+	s.blocks = s.needsBlocks(w)
 	return s.used
 }
 
@@ -354,13 +356,15 @@ func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 	})
 }
 
-// queries computes Ψ for segments first ≤ i < last, and the scores of their pairs.
+// queries computes Ψ for segments first ≤ i < last, and the scores of their pairs that are not in
+// blocks.
 func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last int) error {
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
 		g, worker := s.segments[i], s.beginQueries(c, w, i)
 		batch, isBatch := worker.(model.BatchWorker)
 		if isBatch {
+			c.prefetcher.Reset()
 			batch.Queries(s.psi.Slice(g.first, g.last), s.anchors(c, w, g), s.queryPenalties[g.first:g.last])
 			clear(s.constants[g.first:g.last])
 		}
@@ -506,8 +510,8 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 }
 
 // queryGradients computes the gradients of anchors and relations from dPsi, for the segments first
-// ≤ i < last. dPsi already contains the contributions of dense parts. queryGradients adds the
-// contributions of pairs.
+// ≤ i < last. dPsi already contains the contributions of dense parts and of pairs in blocks.
+// queryGradients adds the contributions of other pairs.
 func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, first, last int) error {
 	n, dense := relationWidth(s.tables), w.denseQueries()
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
@@ -516,8 +520,8 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 		dPenalties := c.dPenalties[:g.last-g.first]
 		clear(dPenalties)
 		if g.first < w.main {
-			for k := range dPenalties {
-				dPenalties[k] = s.regulariser.ofQuery(w.penaltyCounts[g.first+k])
+			for j := range dPenalties {
+				dPenalties[j] = s.regulariser.ofQuery(w.penaltyCounts[g.first+j])
 			}
 			if s.duals != nil {
 				s.duals.gradients(dPenalties, c, worker, s.tables[0], g.first)
@@ -534,10 +538,9 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 			}
 		}
 		if isBatch {
-			dPsi := s.dPsi.Slice(g.first, g.last)
-			dAnchors := dPsi
-			dAnchors.Cols = s.tables[0].width
-			batch.QueryGradients(dAnchors, dPsi, s.anchors(c, w, g), dPenalties)
+			c.prefetcher.Reset()
+			dAnchors := s.dPsi.Columns(0, s.tables[0].width).Slice(g.first, g.last)
+			batch.QueryGradients(dAnchors, s.dPsi.Slice(g.first, g.last), s.anchors(c, w, g), dPenalties)
 		}
 		for q := g.first; q < g.last; q++ {
 			s.anchorDropout.apply(s.dAnchor(q), c.pcg, w.epoch, w.step, q)

@@ -692,7 +692,7 @@ var gradientTests = []struct {
 		c.ZSamples, c.Filter, c.Gamma, c.Regulariser, c.LambdaReg = 3, true, 3, model.N3, 0.3
 	}},
 	{"bernoulli", func(c *recipe.Recipe) {
-		c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 4, recipe.Bernoulli
+		c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 8, recipe.Bernoulli
 		c.Loss = recipe.NSSA
 		c.Gamma = 3
 	}},
@@ -770,9 +770,12 @@ func checkAllGradients(t *testing.T, c recipe.Recipe) {
 		w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 		require.NoError(t, err)
 		checkGradients(t, tr, w)
-		if c.Negatives == recipe.IndependentNegatives {
-			tr.stepper.pairBlockRows = 3
+		// With at least 7 negatives, there are enough pairs for blocks of 4 of the 8 rows.
+		enough := c.Negatives == recipe.IndependentNegatives && c.NegativeCount >= 7
+		if enough && model.DependenceOf(tr.model) == model.OnEntity {
+			tr.stepper.pairBlockRows = 4
 			checkGradients(t, tr, w)
+			require.True(t, tr.stepper.blocks)
 		}
 	}
 }
@@ -792,11 +795,11 @@ func TestPairBlocks(t *testing.T) {
 		require.NoError(t, err)
 		loss := runStep(t, tr, w)
 		want := slices.Concat(entries(tr.kept.entities), entries(tr.kept.relations))
-		require.False(t, tr.stepper.pairsInBlocks(w, 0))
-		for _, rows := range []int{1, 7, len(w.rows) - 1} {
+		require.False(t, tr.stepper.blocks)
+		for _, rows := range []int{10, 17, len(w.rows) - 1} {
 			tr.stepper.pairBlockRows = rows
-			require.True(t, tr.stepper.pairsInBlocks(w, 0))
 			assert.Equal(t, loss, runStep(t, tr, w), "%d rows", rows)
+			require.True(t, tr.stepper.blocks)
 			assert.Equal(t, want, slices.Concat(entries(tr.kept.entities), entries(tr.kept.relations)), "%d rows", rows)
 		}
 	}

@@ -32,9 +32,9 @@ type smallKernels struct {
 // MatMul32 computes c = x·y + plus, or c = x·y if plus is the zero Matrix. x is m × k, y is k × n,
 // and c and plus are m × n. Every entry of x·y is one chain of fused multiply-adds that starts at 0
 // and adds its terms in ascending order; then the entry of plus is added. The generic tier rounds
-// products and sums separately. All matrices come from NewSmall or are Columns of such matrices; c,
-// y and plus have the same Stride. c must not overlap x or y, but c and plus may be the same
-// matrix.
+// products and sums separately. All matrices come from NewSmall, are Columns of such matrices, or
+// have rows and columns in multiples of 8, at any alignment; c, y and plus have the same Stride. c
+// must not overlap x or y, but c and plus may be the same matrix.
 func (b *Backend) MatMul32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, false) }
 
 // MatMulT32 computes c = xᵀ·y, or c = xᵀ·y + plus, as MatMul32 does.
