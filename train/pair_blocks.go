@@ -54,7 +54,7 @@ func (s *stepper) pairGradients(ctx context.Context, w *workload) error {
 }
 
 // visitPairs calls visit with consecutive ranges of the pairs of each main query, block by block. The
-// target comes first, with the first block, whatever its row.
+// target comes first, in the first block, even if its row is in another.
 func (s *stepper) visitPairs(ctx context.Context, w *workload, visit func(q int, from, to int32)) error {
 	if !s.blocks {
 		return nil
