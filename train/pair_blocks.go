@@ -1,11 +1,18 @@
 package train
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // pairBlockBytes is the size of a block of feature rows whose pairs are processed together. The block
 // stays in the L3 cache, beside the query vectors. The size affects how gradients of distances round,
 // so it does not depend on the machine.
 const pairBlockBytes = 8 << 20
+
+// fewestPairBlocks is the least number of blocks for which they pay. With fewer, Φ stays in the L3 cache
+// as a whole.
+const fewestPairBlocks = 5
 
 // pairBlockRows returns the number of rows of Φ in a block.
 func pairBlockRows(width int) int { return max(1, pairBlockBytes/(4*stride(width))) }
@@ -17,10 +24,18 @@ func pairBlockRows(width int) int { return max(1, pairBlockBytes/(4*stride(width
 // at least four pairs on average.
 func (s *stepper) needsBlocks(w *workload) bool {
 	blocks := (len(w.rows) + s.pairBlockRows - 1) / s.pairBlockRows
-	if len(w.parts) > 0 || w.main == 0 || blocks < 2 {
+	if len(w.parts) > 0 || w.main == 0 || blocks < s.fewestPairBlocks {
 		return false
 	}
 	return int(w.pairs[w.main]) >= 4*max(len(w.rows), w.main*blocks)
+}
+
+// sortPairs sorts the pairs of each main query by feature row, except the first one, the target.
+func (s *stepper) sortPairs(w *workload) {
+	_ = s.pool.parallel(context.Background(), w.main, func(_ *stepScratch, q int) {
+		from, to := w.pairsOf(q)
+		slices.Sort(w.pairRows[from+1 : to])
+	})
 }
 
 // pairsInBlocks reports whether the pairs of query q are processed in blocks.

@@ -55,6 +55,7 @@ type stepper struct {
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
 	pairBlockRows           int       // rows of Φ in a block
+	fewestPairBlocks        int       // tests change this
 	blocks                  bool      // the pairs of main queries are processed in blocks
 	visited                 []int32   // the first pair of each query that visitPairs has not visited
 	losses                  []float64 // the loss of each query
@@ -96,7 +97,7 @@ func newStepper(
 		anchorDropout:   dropout{c.EntityDropout, c.Seed, useEntityDropout},
 		relationDropout: dropout{c.RelationDropout, c.Seed, useRelationDropout},
 		regulariser:     newRegulariser(c, m.Config().Entities, m.Config().Relations),
-		pairBlockRows:   pairBlockRows(m.Training().Width),
+		pairBlockRows:   pairBlockRows(m.Training().Width), fewestPairBlocks: fewestPairBlocks,
 	}
 	all := make([]stepScratch, threads)
 	for i := range all {
@@ -143,6 +144,10 @@ func (s *stepper) begin(w *workload) usedRows {
 	if s.network != nil {
 		s.network.begin(w, s.tables[0].width, relationWidth(s.tables))
 	}
+	s.blocks = s.needsBlocks(w)
+	if s.blocks {
+		s.sortPairs(w)
+	}
 	if len(w.pairRows) > 0 {
 		s.pairQuery = resize(s.pairQuery, len(w.pairRows))
 		for i := range w.queries {
@@ -152,7 +157,6 @@ func (s *stepper) begin(w *workload) usedRows {
 		}
 		s.byRow.build(len(w.rows), w.pairRows)
 	}
-	s.blocks = s.needsBlocks(w)
 	return s.used
 }
 

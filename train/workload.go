@@ -44,7 +44,7 @@ type workload struct {
 
 	// The pairs of query i are pairs[i] ≤ k < pairs[i+1], and pair k has feature row pairRows[k]. A
 	// main query has no pairs if its dense part contains all entities. Otherwise its pairs are its
-	// target and then its independent negatives, in the order of their rows.
+	// target and then its independent negatives.
 	pairs    []int32
 	pairRows []int32
 	zWeights []float64 // the weight of each pair of the Z-samples' queries
@@ -341,9 +341,6 @@ func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 		return err
 	}
 	p.addPairs()
-	if err := p.sortPairs(ctx); err != nil {
-		return err
-	}
 	if p.z != nil {
 		p.addZ()
 	}
@@ -624,19 +621,6 @@ func (p *preparer) addPairs() {
 		}
 		w.pairs = append(w.pairs, int32(len(w.pairRows)))
 	}
-}
-
-// sortPairs sorts the pairs of each query with independent negatives by feature row, except the first
-// pair, which belongs to the target (stepper.visitPairs).
-func (p *preparer) sortPairs(ctx context.Context) error {
-	w := &p.work
-	if p.config.Negatives != recipe.IndependentNegatives {
-		return nil
-	}
-	return kernel.Parallel(ctx, p.threads, w.main, func(_, i int) {
-		from, to := w.pairsOf(i)
-		slices.Sort(w.pairRows[from+1 : to])
-	})
 }
 
 // addZ adds the distinct queries of the Z-samples and their pairs. It merges equal pairs and adds
