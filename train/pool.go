@@ -39,12 +39,12 @@ type stepScratch struct {
 	orthogonality orthogonality
 	relations     relationScratch
 	pcg           *rand.PCG
-	anchor        []float32     // an embedding with dropout applied
-	batch         linalg.Matrix // embeddings of several entities
-	dPenalties    [segmentSize]float64
-	dPhi          []float32 // gradient of a feature row outside dense parts
-	gradient      []float32 // gradient of an entity or a relation
-	term          []float32 // one term of an entity's gradient
+	anchor        []float32            // an embedding with dropout applied
+	batch         linalg.Matrix        // embeddings of several entities
+	dPenalties    [segmentSize]float64 // derivatives with respect to the penalties of a segment's queries
+	dPhi          []float32            // gradient of a feature row outside dense parts
+	gradient      []float32            // gradient of an entity or a relation
+	term          []float32            // one term of an entity's gradient
 
 	// queries and dScores hold one chunk of the pairs of a feature row.
 	queries [linalg.ProductChunk]int32

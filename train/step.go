@@ -55,7 +55,7 @@ type stepper struct {
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
 	pairBlockRows           int       // rows of Φ in a block
-	fewestPairBlocks        int       // tests change this
+	fewestPairBlocks        int       // the constant of this name, except in tests
 	blocks                  bool      // the pairs of main queries are processed in blocks
 	visited                 []int32   // the first pair of each query that visitPairs has not visited
 	losses                  []float64 // the loss of each query
