@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"github.com/mquine/mquine/kernel/linalg"
-	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -33,10 +32,10 @@ func newDuals(c *recipe.Recipe) *duals {
 }
 
 // begin lists the targets of the main queries and allocates memory for their gradients.
-func (d *duals) begin(w *workload, known *kg.Index, width int) {
+func (d *duals) begin(w *workload, width int) {
 	d.first, d.targets = append(d.first[:0], 0), d.targets[:0]
 	for i := range w.main {
-		d.targets = w.targets(d.targets, known, i)
+		d.targets = append(d.targets, w.targets(i)...)
 		d.first = append(d.first, int32(len(d.targets)))
 	}
 	size(&d.dTargets, len(d.targets), width)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel/linalg"
-	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -18,7 +17,6 @@ type objective struct {
 	config  *recipe.Recipe
 	backend *linalg.Backend
 	p       []float32 // the weights p_j of the negatives
-	answers []int32
 	scores  []float32 // scores of the answers
 }
 
@@ -46,34 +44,33 @@ func (o *objective) oneTarget(target float32, negatives []float32, c, weight flo
 	return o.logistic(target, negatives, c+o.config.Gamma, 0, weight)
 }
 
-// manyTargets returns weight times the loss of a query with all its training answers as targets.
-// scores holds the scores of all entities, and manyTargets replaces them with the derivatives of
-// the loss. Where oneTarget uses the target, manyTargets uses the mean over the targets.
-func (o *objective) manyTargets(scores []float32, known kg.Answers, c, weight float64) (loss float64) {
-	o.answers, o.scores = trainAnswers(o.answers[:0], known), o.scores[:0]
+// manyTargets returns weight times the loss of a query with several targets. scores holds the scores
+// of all entities, and manyTargets replaces them with the derivatives of the loss. Where oneTarget
+// uses the target, manyTargets uses the mean over the targets.
+func (o *objective) manyTargets(scores []float32, targets []int32, c, weight float64) (loss float64) {
+	o.scores = o.scores[:0]
 	o.p = resize(o.p, len(scores))
 	for j := range o.p {
 		o.p[j] = 1
 	}
-	for _, e := range o.answers {
+	for _, e := range targets {
 		o.scores = append(o.scores, scores[e])
 		o.p[e] = 0
 	}
-	negatives := len(scores) - len(o.answers)
 	if o.config.Loss == recipe.BCE {
-		return o.logisticOfMany(scores, negatives, c+o.config.Gamma, weight)
+		return o.logisticOfMany(scores, targets, c+o.config.Gamma, weight)
 	}
-	return o.crossEntropyOfMany(scores, negatives, weight)
+	return o.crossEntropyOfMany(scores, targets, weight)
 }
 
-// logisticOfMany is like logistic but has several targets, o.answers. o.p is 1 for the negatives
-// and 0 for the targets.
-func (o *objective) logisticOfMany(scores []float32, negatives int, shift, weight float64) (loss float64) {
-	f := o.config
+// logisticOfMany is like logistic but has several targets. o.p is 1 for the negatives and 0 for the
+// targets.
+func (o *objective) logisticOfMany(scores []float32, targets []int32, shift, weight float64) (loss float64) {
+	f, negatives := o.config, len(scores)-len(targets)
 	o.backend.Scale(o.p, float32(weight*f.LambdaNeg/float64(max(negatives, 1))))
 	loss = o.backend.Logistic(scores, o.p, float32(shift), float32(f.Smoothing))
-	each := weight / float64(len(o.answers))
-	for k, e := range o.answers {
+	each := weight / float64(len(targets))
+	for k, e := range targets {
 		l, d := o.logistic(o.scores[k], nil, shift, f.Smoothing, each)
 		loss += l
 		scores[e] = float32(d)
@@ -81,10 +78,10 @@ func (o *objective) logisticOfMany(scores []float32, negatives int, shift, weigh
 	return loss
 }
 
-// crossEntropyOfMany is like smoothedCrossEntropy but has several targets, o.answers. o.p is 1 for
-// the negatives and 0 for the targets.
-func (o *objective) crossEntropyOfMany(scores []float32, negatives int, weight float64) (loss float64) {
-	smoothing := o.config.Smoothing
+// crossEntropyOfMany is like smoothedCrossEntropy but has several targets. o.p is 1 for the negatives
+// and 0 for the targets.
+func (o *objective) crossEntropyOfMany(scores []float32, targets []int32, weight float64) (loss float64) {
+	smoothing, negatives := o.config.Smoothing, len(scores)-len(targets)
 	if negatives == 0 {
 		smoothing = 0
 	}
@@ -100,8 +97,8 @@ func (o *objective) crossEntropyOfMany(scores []float32, negatives int, weight f
 	if label > 0 {
 		o.backend.Axpy(scores, float32(-label), o.p)
 	}
-	each := weight / float64(len(o.answers))
-	for k, e := range o.answers {
+	each := weight / float64(len(targets))
+	for k, e := range targets {
 		loss -= each * (1 - smoothing) * float64(o.scores[k]-top)
 		scores[e] -= float32(each * (1 - smoothing))
 	}

@@ -37,7 +37,6 @@ type relationPairs struct {
 	// dRelations holds the gradients of the slots' relations, and filled says which slots have one.
 	dRelations []float32
 	filled     []bool
-	answers    []int32 // scratch memory of begin
 }
 
 // relationTarget is a target of a main query. Its weight includes λ_rel.
@@ -86,8 +85,8 @@ func newRelationPairs(c *recipe.Recipe, m model.Trainable) *relationPairs {
 }
 
 // begin lists the targets of a step and allocates its memory.
-func (r *relationPairs) begin(w *workload, known *kg.Index, entityWidth, relationWidth int) {
-	r.listTargets(w, known)
+func (r *relationPairs) begin(w *workload, entityWidth, relationWidth int) {
+	r.listTargets(w)
 	r.divide(w)
 	r.losses = resize(r.losses, len(r.targets))
 	r.dRelations = resize(r.dRelations, r.mostSlots(w)*relationWidth)
@@ -106,16 +105,16 @@ func isSided(c model.Config) bool {
 
 // listTargets lists the targets, ordered by side and anchor. If the two queries of a triple have the
 // same score, a triple with both queries is listed once, with the sum of the weights.
-func (r *relationPairs) listTargets(w *workload, known *kg.Index) {
+func (r *relationPairs) listTargets(w *workload) {
 	r.targets = r.targets[:0]
 	for i, q := range w.queries[:w.main] {
-		r.answers = w.targets(r.answers[:0], known, i)
-		for _, e := range r.answers {
+		targets := w.targets(i)
+		for _, e := range targets {
 			row := e // if all entities are candidates
 			if from, to := w.pairsOf(i); from < to {
 				row = w.pairRows[from]
 			}
-			weight := r.lambda * w.weights[i] / float64(len(r.answers))
+			weight := r.lambda * w.weights[i] / float64(len(targets))
 			r.targets = append(r.targets, relationTarget{q, e, row, r.config.Scored(q, e).Relation, weight})
 		}
 	}

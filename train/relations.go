@@ -42,7 +42,6 @@ type relationStep struct {
 	rho, scores  linalg.Matrix
 	dRho, dTable linalg.Matrix
 	dEntities    linalg.Matrix // gradients of all heads, and then of all tails
-	answers      []int32       // scratch memory of begin
 }
 
 // newRelationStep returns nil if the recipe needs no vectors ρ, or if the model has none.
@@ -67,12 +66,12 @@ func newRelationStep(
 func (r *relationStep) predicts() bool { return r != nil && r.lambda > 0 }
 
 // begin lists the triples of a step and allocates its memory.
-func (r *relationStep) begin(w *workload, known *kg.Index, entityWidth int, pair bool) {
+func (r *relationStep) begin(w *workload, entityWidth int, pair bool) {
 	r.triples, r.weights, r.counts = r.triples[:0], r.weights[:0], r.counts[:0]
 	for i, q := range w.queries[:w.main] {
-		r.answers = w.targets(r.answers[:0], known, i)
-		for _, e := range r.answers {
-			n := float64(len(r.answers))
+		targets := w.targets(i)
+		n := float64(len(targets))
+		for _, e := range targets {
 			r.triples = append(r.triples, r.config.Scored(q, e))
 			r.weights = append(r.weights, r.lambda*w.weights[i]/n)
 			r.counts = append(r.counts, w.penaltyCounts[i]/(2*n)) // half of a positive or, with kvsall, a whole one

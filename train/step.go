@@ -131,13 +131,13 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.findRowRuns(w)
 	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationWidth(s.tables))
 	if s.relationStep != nil {
-		s.relationStep.begin(w, s.known, s.tables[0].width, s.regulariser.pair > 0)
+		s.relationStep.begin(w, s.tables[0].width, s.regulariser.pair > 0)
 	}
 	if s.relationPairs != nil {
-		s.relationPairs.begin(w, s.known, s.tables[0].width, relationWidth(s.tables))
+		s.relationPairs.begin(w, s.tables[0].width, relationWidth(s.tables))
 	}
 	if s.duals != nil {
-		s.duals.begin(w, s.known, s.tables[0].width)
+		s.duals.begin(w, s.tables[0].width)
 	}
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
@@ -432,8 +432,7 @@ func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part de
 		i, scores := part.query+k, p.scores.Row(k)
 		switch s.config.Negatives {
 		case recipe.KvsAll:
-			known := s.known.Answers(w.queries[i])
-			s.losses[i] = c.objective.manyTargets(scores, known, s.constants[i], w.weights[i])
+			s.losses[i] = c.objective.manyTargets(scores, w.targets(i), s.constants[i], w.weights[i])
 			s.dConstants[i] = s.backend.Sum(scores)
 		case recipe.OneVsAll:
 			target := &scores[w.answers[i]] // row e is entity e

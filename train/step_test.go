@@ -65,7 +65,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 	for i, q := range w.queries[:w.main] {
 		if c.Negatives == recipe.KvsAll {
 			scoreOf := func(e int32) float64 { return score(q, e) }
-			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), m.Config().Entities, scoreOf)
+			total += w.weights[i] * kvsAllByDefinition(c, w.targets(i), m.Config().Entities, scoreOf)
 			continue
 		}
 		var negatives []int32
@@ -134,16 +134,7 @@ func relationLoss(
 		return 0
 	}
 	for i, q := range w.queries[:w.main] {
-		var targets []int32
-		if c.Negatives != recipe.KvsAll {
-			targets = []int32{w.answers[i]}
-		} else {
-			for _, e := range known.Answers(q).Entities {
-				if isTrainAnswer(known.Answers(q), e) {
-					targets = append(targets, e)
-				}
-			}
-		}
+		targets := w.targets(i)
 		for _, e := range targets {
 			var z float64
 			contrast := func(side kg.Side, r int32) {
@@ -169,14 +160,14 @@ func relationLoss(
 	return loss
 }
 
-// kvsAllByDefinition computes the loss of a query with all its training answers as targets.
-func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score func(int32) float64) (loss float64) {
+// kvsAllByDefinition computes the loss of a query with several targets.
+func kvsAllByDefinition(c *recipe.Recipe, targets []int32, entities int, score func(int32) float64) (loss float64) {
 	var answers, negatives []float64
 	var z float64
 	for e := range int32(entities) {
 		f := score(e)
 		z += math.Exp(f)
-		if isTrainAnswer(known, e) {
+		if slices.Contains(targets, e) {
 			answers = append(answers, f)
 		} else {
 			negatives = append(negatives, f)
@@ -646,6 +637,13 @@ var gradientTests = []struct {
 		c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = recipe.KvsAll, 0.2, 3, 3
 		c.Regulariser, c.LambdaReg = model.Frobenius, 0.3
 	}},
+	{"kvsall in parts, weighted, smoothed", func(c *recipe.Recipe) {
+		c.Negatives, c.MaxAnswers, c.AnswerWeights, c.Smoothing = recipe.KvsAll, 2, true, 0.2
+	}},
+	{"kvsall in parts, dura, relations, reciprocal, Z", func(c *recipe.Recipe) {
+		c.Negatives, c.MaxAnswers, c.Regulariser, c.LambdaReg = recipe.KvsAll, 1, model.Dura, 0.3
+		c.RelationWeight, c.Reciprocal, c.ZSamples, c.Gamma = 2, true, 3, 3
+	}},
 	{"kvsall, dura", func(c *recipe.Recipe) {
 		c.Negatives, c.Regulariser, c.LambdaReg = recipe.KvsAll, model.Dura, 0.3
 	}},
@@ -850,18 +848,22 @@ func TestRegWarmup(t *testing.T) {
 	assert.Equal(t, whole, penalty(1, 0))
 }
 
-// With kvsall, an epoch uses every distinct query once, and the positives of a batch are the
-// training triples that answer its queries.
+// With kvsall, an epoch uses every training answer to every distinct query once. Queries with more than
+// max_answers are divided into parts, and the positives of a batch are the triples of its parts.
 func TestKvsAllWorkload(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
-		t.Run(fmt.Sprintf("answer weights %v", weighted), func(t *testing.T) { checkKvsAllWorkload(t, weighted) })
+		for _, most := range []int{0, 1, 2, 3, 100} {
+			t.Run(fmt.Sprintf("answer weights %v, at most %d", weighted, most), func(t *testing.T) {
+				checkKvsAllWorkload(t, weighted, most)
+			})
+		}
 	}
 }
 
-func checkKvsAllWorkload(t *testing.T, weighted bool) {
+func checkKvsAllWorkload(t *testing.T, weighted bool, most int) {
 	g := traintest.RandomGraph(12, 3, 60, 3)
 	c := recipe.Default()
-	c.Dim, c.Batch, c.Negatives, c.AnswerWeights = 3, 7, recipe.KvsAll, weighted
+	c.Dim, c.Batch, c.Negatives, c.AnswerWeights, c.MaxAnswers = 3, 7, recipe.KvsAll, weighted, most
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	tr := trainerFor(t, c, g, backends[0], 2)
@@ -873,28 +875,45 @@ func checkKvsAllWorkload(t *testing.T, weighted bool) {
 		positives[triple] = 2
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
 			q, _ := triple.Query(side)
-			want[q] = 1
 			answers[q]++
 		}
 	}
-	require.Equal(t, len(want), tr.items())
-	var items []int32
-	for i := range tr.items() {
-		items = append(items, int32(i))
+	items := 0
+	for q, n := range answers {
+		want[q] = 1
+		if most > 0 {
+			want[q] = (n + most - 1) / most
+		}
+		items += want[q]
 	}
+	require.Equal(t, items, tr.items())
+	tr.shuffle()
 	asked := map[kg.Query]int{}
-	for batch := range slices.Chunk(items, c.Batch) {
+	for batch := range slices.Chunk(tr.order, c.Batch) {
 		w, err := tr.prepare(t.Context(), batch, 0)
 		require.NoError(t, err)
 		require.Len(t, w.weights, len(batch))
+		shares, sum := make([]float64, len(batch)), 0.0
+		var triples []kg.Triple
 		for i, q := range w.queries {
-			share := 1 / float64(len(batch))
-			if weighted {
-				share = float64(answers[q]) / float64(len(w.positives))
+			n := len(w.targets(i))
+			require.GreaterOrEqual(t, n, answers[q]/want[q])
+			require.LessOrEqual(t, n, (answers[q]+want[q]-1)/want[q])
+			require.EqualValues(t, 2*n, w.penaltyCounts[i])
+			shares[i] = float64(n)
+			if !weighted {
+				shares[i] /= float64(answers[q])
 			}
-			require.Equal(t, share, w.weights[i])
+			sum += shares[i]
 			asked[q]++
+			for _, e := range w.targets(i) {
+				triples = append(triples, q.Triple(e))
+			}
 		}
+		for i := range shares {
+			require.InEpsilon(t, shares[i]/sum, w.weights[i], 1e-12)
+		}
+		require.Equal(t, triples, w.positives)
 		for _, triple := range w.positives {
 			positives[triple]--
 		}
@@ -905,8 +924,25 @@ func checkKvsAllWorkload(t *testing.T, weighted bool) {
 	}
 	e, err := tr.Epoch(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, (len(want)+c.Batch-1)/c.Batch, tr.optimiser.step)
+	assert.Equal(t, (items+c.Batch-1)/c.Batch, tr.optimiser.step)
 	assert.Positive(t, e.Loss.Total)
+}
+
+// The parts of a query depend on the epoch and the seed alone, and differ between epochs.
+func TestQueryPartsShuffle(t *testing.T) {
+	g := traintest.RandomGraph(40, 1, 300, 3)
+	triples, known := distinct(g.Splits[kg.Train]), kg.NewIndex(g)
+	answersIn := func(seed uint64, epochs ...int) []int32 {
+		p := newQueryParts(triples, known, 2, seed)
+		for _, epoch := range epochs {
+			p.shuffle(epoch)
+		}
+		return p.answers
+	}
+	second := answersIn(1, 1)
+	assert.Equal(t, second, answersIn(1, 0, 1))
+	assert.NotEqual(t, second, answersIn(1, 0))
+	assert.NotEqual(t, second, answersIn(2, 1))
 }
 
 // Queries to which every entity is an answer have no negatives.

@@ -36,8 +36,8 @@ type Progress struct {
 	Elapsed     time.Duration
 }
 
-// Loss is a mean loss. With kvsall, the mean is over queries. Otherwise it is over training triples,
-// each of which counts with the mean loss of its queries.
+// Loss is a mean loss. With kvsall, the mean is over queries or their parts. Otherwise it is over
+// training triples, each of which counts with the mean loss of its queries.
 type Loss struct {
 	Total       float64 `json:"total"`
 	Fit         float64 `json:"fit"`                 // loss of targets and negatives
@@ -67,12 +67,12 @@ type Trainer struct {
 	machine Machine
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
-	queries []kg.Query  // their distinct queries; nil unless negatives is kvsall
-	order   []int32     // order of the items (triples or queries) in the epoch
+	parts   *queryParts // their queries; nil unless negatives is kvsall
+	order   []int32     // order of the items (triples or parts of queries) in the epoch
 	known   *kg.Index
 
 	stepTriples []kg.Triple // triples of a step; unused with kvsall
-	stepQueries []kg.Query  // queries of a step with kvsall
+	stepParts   []queryPart // items of a step with kvsall
 
 	model, average model.Model // average is the EMA, or nil
 	preparer       *preparer
@@ -139,7 +139,7 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	}
 	t := &Trainer{config: c, machine: m, graph: g, triples: distinct(all), known: kg.NewIndex(g)}
 	if c.Negatives == recipe.KvsAll {
-		t.queries = distinctQueries(t.triples)
+		t.parts = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
 	}
 	start, err := model.StartConfig(c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start())
 	if err != nil {
@@ -182,25 +182,10 @@ func distinct(triples []kg.Triple) []kg.Triple {
 	return list
 }
 
-// distinctQueries returns the queries that the triples answer, in the order of their first answers.
-func distinctQueries(triples []kg.Triple) []kg.Query {
-	var queries []kg.Query
-	seen := map[kg.Query]bool{}
-	for _, t := range triples {
-		for _, side := range []kg.Side{kg.Tail, kg.Head} {
-			if q, _ := t.Query(side); !seen[q] {
-				seen[q] = true
-				queries = append(queries, q)
-			}
-		}
-	}
-	return queries
-}
-
-// items returns the number of items in an epoch: triples, or queries with kvsall.
+// items returns the number of items in an epoch: triples or, with kvsall, parts of queries.
 func (t *Trainer) items() int {
-	if t.queries != nil {
-		return len(t.queries)
+	if t.parts != nil {
+		return len(t.parts.items)
 	}
 	return len(t.triples)
 }
@@ -210,12 +195,12 @@ func (t *Trainer) StepsPerEpoch() int { return (t.items() + t.config.Batch - 1) 
 
 // prepare returns the workload of a step on the items with the given numbers.
 func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*workload, error) {
-	if t.queries != nil {
-		t.stepQueries = t.stepQueries[:0]
+	if t.parts != nil {
+		t.stepParts = t.stepParts[:0]
 		for _, i := range items {
-			t.stepQueries = append(t.stepQueries, t.queries[i])
+			t.stepParts = append(t.stepParts, t.parts.items[i])
 		}
-		return t.preparer.prepareKvsAll(ctx, t.stepQueries, t.epoch, step)
+		return t.preparer.prepareKvsAll(ctx, t.stepParts, t.parts.answers, t.epoch, step)
 	}
 	t.stepTriples = t.stepTriples[:0]
 	for _, i := range items {
@@ -263,8 +248,11 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	}, nil
 }
 
-// shuffle draws the order of the items in the epoch.
+// shuffle draws the items of the epoch and their order.
 func (t *Trainer) shuffle() {
+	if t.parts != nil {
+		t.parts.shuffle(t.epoch)
+	}
 	t.order = resize(t.order, t.items())
 	for i := range t.order {
 		t.order[i] = int32(i)

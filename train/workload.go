@@ -19,14 +19,17 @@ import (
 // score. A feature row is the feature vector φ of one entity.
 type workload struct {
 	epoch, step int
-	positives   []kg.Triple // the batch; with kvsall, all training triples that answer its queries
+	positives   []kg.Triple // the batch; with kvsall, the training triples whose queries and targets it contains
 
 	// queries holds the main queries, whose targets complete the positives, and then the distinct
 	// queries of the Z-samples. The main queries are ordered by side and then by relation.
 	queries []kg.Query
 	main    int // number of main queries
-	// answers holds the target of each main query. With kvsall it is empty.
-	answers []int32
+	// answers holds the targets of the main queries. The only target of query i is answers[i] or, with
+	// kvsall, its targets are answers[k] for firstAnswer[i] ≤ k < firstAnswer[i+1]. Otherwise
+	// firstAnswer is empty.
+	answers     []int32
+	firstAnswer []int
 	// weights holds the weight of each main query in the loss. The weights add up to 1.
 	weights []float64
 	// penaltyCounts holds how many times the penalty of each main query counts: once or, with
@@ -75,12 +78,12 @@ func (w *workload) denseQueries() int {
 	return w.parts[len(w.parts)-1].lastQuery
 }
 
-// targets appends the targets of main query i to dst.
-func (w *workload) targets(dst []int32, known *kg.Index, i int) []int32 {
-	if len(w.answers) == 0 {
-		return trainAnswers(dst, known.Answers(w.queries[i]))
+// targets returns the targets of main query i.
+func (w *workload) targets(i int) []int32 {
+	if len(w.firstAnswer) == 0 {
+		return w.answers[i : i+1]
 	}
-	return append(dst, w.answers[i])
+	return w.answers[w.firstAnswer[i]:w.firstAnswer[i+1]]
 }
 
 // denseRows returns the number of feature rows in dense parts. They are the first rows.
@@ -259,6 +262,7 @@ const (
 	// Uses that were added later have numbers above the layers.
 	useRelationDropout   = 32
 	useRelationNegatives = 33
+	useQueryParts        = 34
 )
 
 // prepare returns the workload of a step with the given positives. The next call overwrites it.
@@ -272,25 +276,30 @@ func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, st
 	return w, p.complete(ctx, tails, epoch, step)
 }
 
-// prepareKvsAll returns the workload of a step with the given distinct queries. The next call
-// overwrites it.
-func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch, step int) (*workload, error) {
+// prepareKvsAll returns the workload of a step with the given parts of queries, whose ranges are in
+// answers. It sorts the parts. The next call overwrites the workload.
+func (p *preparer) prepareKvsAll(
+	ctx context.Context, parts []queryPart, answers []int32, epoch, step int,
+) (*workload, error) {
 	w := p.reset(epoch, step)
-	w.queries = append(w.queries, queries...)
-	slices.SortFunc(w.queries, func(a, b kg.Query) int {
-		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Anchor, b.Anchor))
+	slices.SortFunc(parts, func(a, b queryPart) int {
+		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation),
+			cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.first, b.first))
 	})
-	w.main = len(w.queries)
-	var answers []int32
-	for _, q := range w.queries {
-		answers = trainAnswers(answers[:0], p.known.Answers(q))
-		weight := 1.0
-		if p.config.AnswerWeights {
-			weight = float64(len(answers))
+	w.main = len(parts)
+	w.firstAnswer = append(w.firstAnswer, 0)
+	for _, q := range parts {
+		targets := answers[q.first:q.last]
+		weight := float64(len(targets))
+		if !p.config.AnswerWeights {
+			weight /= float64(q.of)
 		}
+		w.queries = append(w.queries, q.Query)
+		w.answers = append(w.answers, targets...)
+		w.firstAnswer = append(w.firstAnswer, len(w.answers))
 		w.weights = append(w.weights, weight)
-		w.penaltyCounts = append(w.penaltyCounts, 2*float64(len(answers)))
-		for _, e := range answers {
+		w.penaltyCounts = append(w.penaltyCounts, 2*float64(len(targets)))
+		for _, e := range targets {
 			w.positives = append(w.positives, q.Triple(e))
 		}
 	}
@@ -325,7 +334,8 @@ func (p *preparer) reset(epoch, step int) *workload {
 	*w = workload{
 		epoch: epoch, step: step,
 		positives: w.positives[:0],
-		queries:   w.queries[:0], answers: w.answers[:0], weights: w.weights[:0], penaltyCounts: w.penaltyCounts[:0],
+		queries:   w.queries[:0], answers: w.answers[:0], firstAnswer: w.firstAnswer[:0],
+		weights: w.weights[:0], penaltyCounts: w.penaltyCounts[:0],
 		parts: w.parts[:0], rows: w.rows[:0], runs: w.runs[:0],
 		pairs: w.pairs[:0], pairRows: w.pairRows[:0], zWeights: w.zWeights[:0],
 		relations: w.relations[:0],

@@ -128,9 +128,16 @@ func (r *Recipe) checkKvsAll() error {
 			return fmt.Errorf("answer_weights needs negatives kvsall, but negatives is %s: "+
 				"set answer_weights to false, or negatives to kvsall", r.Negatives)
 		}
+		if r.MaxAnswers > 0 {
+			return fmt.Errorf("max_answers needs negatives kvsall, but negatives is %s: "+
+				"set max_answers to 0, or negatives to kvsall", r.Negatives)
+		}
 		return nil
 	}
 	switch {
+	case r.MaxAnswers > 0 && r.Loss == BCE:
+		return errors.New("max_answers: in bce, the answers in other parts of a query would be negatives: " +
+			"set max_answers to 0, or loss to softmax")
 	case r.Loss != Softmax && r.Loss != BCE:
 		return fmt.Errorf("loss: %s has one target at a time: with negatives kvsall, set loss to softmax or bce",
 			r.Loss)

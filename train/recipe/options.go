@@ -58,6 +58,9 @@ var declarations = []declaration{
 		"weight triples by 1/√(count of (h, r) + count of (r, t)), as in the RotatE code"),
 	declare("answer_weights", func(r *Recipe) *bool { return &r.AnswerWeights }, false, setting.Bool,
 		"with kvsall, weight a query by its number of training answers, so all triples count equally"),
+	declare("max_answers", func(r *Recipe) *int { return &r.MaxAnswers }, 0, whole(0, 1<<24),
+		"with kvsall and softmax, divide a query with more training answers into parts, each with at most this "+
+			"many of them; 0 to keep queries whole"),
 	declare("degree_weights", func(r *Recipe) *bool { return &r.DegreeWeights }, false, setting.Bool,
 		"weight a query by 0.1 + 0.9·(degree of its target)/(largest degree), as in the DURA code"),
 

@@ -42,6 +42,7 @@ type Recipe struct {
 	Smoothing     float64
 	Subsampling   bool
 	AnswerWeights bool
+	MaxAnswers    int
 	DegreeWeights bool
 
 	ZSamples int

@@ -30,6 +30,9 @@ func Recipes() map[string]func(*recipe.Recipe) {
 			c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.ZSamples = recipe.KvsAll, recipe.BCE, 4, 0.1, 2
 			c.AnswerWeights, c.EntityDropout = true, 0.1
 		},
+		"kvsall in parts": func(c *recipe.Recipe) {
+			c.Negatives, c.AnswerWeights, c.MaxAnswers, c.ZSamples = recipe.KvsAll, true, 2, 2
+		},
 		"bernoulli": func(c *recipe.Recipe) {
 			c.Model, c.Loss = "mquade", recipe.Margin
 			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 9, recipe.Bernoulli
