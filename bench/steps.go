@@ -106,14 +106,21 @@ func (x stepShape) pairs(g *kg.Graph) (candidates, relations float64) {
 		each = float64(g.Entities.Len())
 	case recipe.KvsAll:
 		queries, each = float64(x.config.Batch), float64(g.Entities.Len())
-		distinct := map[kg.Query]bool{}
+		answers := map[kg.Query]int{}
 		for _, t := range triples {
 			for _, side := range []kg.Side{kg.Tail, kg.Head} {
 				q, _ := t.Query(side)
-				distinct[q] = true
+				answers[q]++
 			}
 		}
-		targets = queries * 2 * float64(len(triples)) / float64(len(distinct))
+		parts := len(answers)
+		if most := x.config.MaxAnswers; most > 0 {
+			parts = 0
+			for _, n := range answers {
+				parts += (n + most - 1) / most
+			}
+		}
+		targets = queries * 2 * float64(len(triples)) / float64(parts)
 	}
 	if x.config.AnchorNegatives {
 		each = meanNegatives(triples, x.config.Batch, x.config.NegativeCount, g.Entities.Len())

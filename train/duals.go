@@ -15,9 +15,8 @@ import (
 // inverse, each of which has both vectors. A query therefore counts half, and so do its targets
 // together.
 type duals struct {
-	first    []int32       // the targets of main query i are first[i] ≤ k < first[i+1]
-	targets  []int32       // entities
-	dTargets linalg.Matrix // their gradients
+	work     *workload
+	dTargets linalg.Matrix // gradients of work.answers
 	// penalties holds the targets' shares of the penalty, and dPenalties the derivatives of the loss with
 	// respect to these shares.
 	penalties, dPenalties []float64
@@ -31,19 +30,17 @@ func newDuals(c *recipe.Recipe) *duals {
 	return &duals{}
 }
 
-// begin lists the targets of the main queries and allocates memory for their gradients.
+// begin allocates memory for the gradients of the targets.
 func (d *duals) begin(w *workload, width int) {
-	d.first, d.targets = append(d.first[:0], 0), d.targets[:0]
-	for i := range w.main {
-		d.targets = append(d.targets, w.targets(i)...)
-		d.first = append(d.first, int32(len(d.targets)))
-	}
-	size(&d.dTargets, len(d.targets), width)
-	d.penalties, d.dPenalties = resize(d.penalties, len(d.targets)), resize(d.dPenalties, len(d.targets))
+	d.work = w
+	size(&d.dTargets, len(w.answers), width)
+	d.penalties, d.dPenalties = resize(d.penalties, len(w.answers)), resize(d.dPenalties, len(w.answers))
 }
 
 // targetsOf returns the range of the targets of main query q.
-func (d *duals) targetsOf(q int) (first, last int) { return int(d.first[q]), int(d.first[q+1]) }
+func (d *duals) targetsOf(q int) (first, last int) {
+	return int(d.work.firstAnswer[q]), int(d.work.firstAnswer[q+1])
+}
 
 // penalize turns own, the own shares of main queries from q on, into the whole penalties of these
 // queries.
@@ -83,8 +80,8 @@ func (d *duals) gradients(
 // batches divides the targets of main queries from ≤ q < to into ranges of at most model.MaxBatch.
 func (d *duals) batches(from, to int) iter.Seq2[int, int] {
 	return func(yield func(first, last int) bool) {
-		end := int(d.first[to])
-		for first := int(d.first[from]); first < end; first += model.MaxBatch {
+		end := int(d.work.firstAnswer[to])
+		for first := int(d.work.firstAnswer[from]); first < end; first += model.MaxBatch {
 			if !yield(first, min(first+model.MaxBatch, end)) {
 				return
 			}
@@ -95,7 +92,7 @@ func (d *duals) batches(from, to int) iter.Seq2[int, int] {
 // rows copies the embeddings of targets first ≤ k < last into c.batch.
 func (d *duals) rows(c *stepScratch, entities parameterTable, first, last int) linalg.Matrix {
 	rows := c.batch.Slice(0, last-first)
-	for k, e := range d.targets[first:last] {
+	for k, e := range d.work.answers[first:last] {
 		copy(rows.Row(k), entities.row(int(e)))
 	}
 	return rows

@@ -22,6 +22,9 @@ const (
 	// perTriple is the memory that a trainer needs for a training triple: the triple and its two
 	// entries in the index.
 	perTriple = 12 + 2*5
+
+	// perQueryPart is the memory for a queryPart and its place in the order of an epoch.
+	perQueryPart = 32 + 4
 )
 
 // Memory estimates, by purpose, the memory that a run with the recipe needs in addition to the data
@@ -84,6 +87,15 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
+// queries returns a lower bound on the number of distinct queries or, if maxAnswers is not 0, of their
+// parts.
+func (s *census) queries(maxAnswers int) int {
+	if maxAnswers == 0 {
+		return s.anchors
+	}
+	return max(s.anchors, 2*s.triples/maxAnswers)
+}
+
 // memoryOf is like Memory but needs only the census of the data set.
 func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
@@ -111,6 +123,11 @@ func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	}
 	needs = append(needs, stepMemory(c, s, bare, m.Threads)...)
 	needs = append(needs, proc.Need{For: "training triples and their index", Bytes: perTriple * int64(s.triples)})
+	if c.Negatives == recipe.KvsAll {
+		needs = append(needs, proc.Need{
+			For: "queries and their answers", Bytes: perQueryPart*int64(s.queries(c.MaxAnswers)) + 2*4*int64(s.triples),
+		})
+	}
 	if c.ValidEvery > 0 {
 		validation := rank.LeastMemory(bare, s.valid, rank.Options{Backend: m.Backend, Threads: m.Threads})
 		needs = append(needs, proc.Need{For: "validation", Bytes: proc.Total(validation)})
@@ -202,7 +219,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 	n.queries = 2 * float64(min(c.Batch, s.triples))
 	switch {
 	case c.Negatives == recipe.KvsAll:
-		n.queries = float64(min(c.Batch, s.anchors))
+		n.queries = float64(min(c.Batch, s.queries(c.MaxAnswers)))
 	case c.Distribution == recipe.Bernoulli:
 		n.queries /= 2
 	}

@@ -73,6 +73,9 @@ func TestTrainingMemory(t *testing.T) {
 		job("k-vs-all", graphSize{30_011, 11, 2048}, 2, func(c *recipe.Recipe) {
 			c.Negatives, c.Dim, c.Batch = recipe.KvsAll, 8, 2048
 		}),
+		job("k-vs-all in parts", graphSize{997, 211, 200_000}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.MaxAnswers, c.Dim, c.Batch = recipe.KvsAll, 1, 8, 32_768
+		}),
 		job("shared", graphSize{30_011, 53, 2048}, 2, func(c *recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Dim, c.Batch = recipe.SharedNegatives, 8192, 24, 2048
 		}),

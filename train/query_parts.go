@@ -9,48 +9,52 @@ import (
 )
 
 // queryParts lists the items of an epoch with kvsall: the distinct queries that the training triples
-// answer. With max_answers, a query with more answers is divided into parts of about the same size, at
+// answer. A query with more than max_answers answers is divided into parts of about the same size, at
 // random in every epoch.
 type queryParts struct {
 	seed    uint64
 	items   []queryPart
-	answers []int32    // the training answers of all queries
-	divided []rowRange // the answers of each divided query
+	answers []int32 // the training answers to all queries
+	divided []span  // the answers to each divided query
 }
 
 // queryPart is a query with some of its training answers.
 type queryPart struct {
 	kg.Query
-	first, last int // range of queryParts.answers
-	of          int // number of all training answers to the query
+	n, total int32 // number of these answers, and of all training answers to the query
+	first    int   // position of the first of them in queryParts.answers
 }
 
-// newQueryParts lists the queries in the order of their first answers. With most = 0, all queries are
-// whole.
-func newQueryParts(triples []kg.Triple, known *kg.Index, most int, seed uint64) *queryParts {
-	p := &queryParts{seed: seed}
+// newQueryParts lists the queries in the order of their first answers. If maxAnswers is 0, no query is
+// divided.
+func newQueryParts(triples []kg.Triple, known *kg.Index, maxAnswers int, seed uint64) *queryParts {
+	p := &queryParts{seed: seed, answers: make([]int32, 0, 2*len(triples))}
 	for _, q := range distinctQueries(triples) {
 		first := len(p.answers)
 		p.answers = trainAnswers(p.answers, known.Answers(q))
 		n, parts := len(p.answers)-first, 1
-		if most > 0 && n > most {
-			parts = (n + most - 1) / most
-			p.divided = append(p.divided, rowRange{first, first + n})
+		if maxAnswers > 0 && n > maxAnswers {
+			parts = (n + maxAnswers - 1) / maxAnswers
+			p.divided = append(p.divided, span{first, first + n})
 		}
 		for k := range parts {
-			p.items = append(p.items, queryPart{q, first + k*n/parts, first + (k+1)*n/parts, n})
+			from, to := k*n/parts, (k+1)*n/parts
+			p.items = append(p.items, queryPart{q, int32(to - from), int32(n), first + from})
 		}
 	}
 	return p
 }
 
-// shuffle divides the answers among the parts of their queries for the given epoch. The result does
-// not depend on former epochs.
+// targets returns the answers of a part.
+func (p *queryParts) targets(q queryPart) []int32 { return p.answers[q.first : q.first+int(q.n)] }
+
+// shuffle distributes the answers to the divided queries over their parts for an epoch. The result does
+// not depend on earlier calls.
 func (p *queryParts) shuffle(epoch int) {
 	pcg := rand.NewPCG(0, 0)
 	rng := rand.New(pcg)
-	for i, r := range p.divided {
-		answers := p.answers[r.first:r.last]
+	for i, s := range p.divided {
+		answers := p.answers[s.first:s.last]
 		slices.Sort(answers)
 		stream.Seed(pcg, p.seed, useQueryParts, epoch, 0, i)
 		rng.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })

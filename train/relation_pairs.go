@@ -27,7 +27,7 @@ type relationPairs struct {
 	sided bool
 
 	targets []relationTarget
-	groups  []rowRange // targets of one chunk with the same anchor
+	groups  []span // targets of one chunk with the same anchor
 	chunks  []targetChunk
 	slots   []relationSlot
 
@@ -51,7 +51,7 @@ type relationTarget struct {
 func (t *relationTarget) triple(c model.Config) kg.Triple { return c.Scored(t.Query, t.entity) }
 
 // targetChunk is a range of targets with the same side, and the ranges of its groups and slots.
-type targetChunk struct{ targets, groups, slots rowRange }
+type targetChunk struct{ targets, groups, slots span }
 
 // A step has about maxChunks chunks, or fewer if chunks would be smaller than leastChunk.
 const maxChunks, leastChunk = 16, 64
@@ -155,11 +155,11 @@ func (r *relationPairs) divide(w *workload) {
 		for last < len(r.targets) && last-first < most && r.targets[last].Side == r.targets[first].Side {
 			last++
 		}
-		chunk := targetChunk{targets: rowRange{first, last}}
+		chunk := targetChunk{targets: span{first, last}}
 		chunk.groups.first = len(r.groups)
 		for i := first; i < last; i++ {
 			if i == first || r.targets[i].Anchor != r.targets[i-1].Anchor {
-				r.groups = append(r.groups, rowRange{i, i})
+				r.groups = append(r.groups, span{i, i})
 			}
 			r.groups[len(r.groups)-1].last++
 		}
@@ -171,7 +171,7 @@ func (r *relationPairs) divide(w *workload) {
 }
 
 // addSlots adds the slots of a chunk's targets, in ascending order of their relations.
-func (r *relationPairs) addSlots(w *workload, targets []relationTarget) rowRange {
+func (r *relationPairs) addSlots(w *workload, targets []relationTarget) span {
 	first := len(r.slots)
 	for k, relation := range w.relations {
 		r.slots = append(r.slots, relationSlot{relation, k})
@@ -184,7 +184,7 @@ func (r *relationPairs) addSlots(w *workload, targets []relationTarget) rowRange
 	own := r.slots[first:]
 	slices.SortFunc(own, func(a, b relationSlot) int { return cmp.Compare(a.relation, b.relation) })
 	r.slots = r.slots[:first+len(slices.Compact(own))]
-	return rowRange{first, len(r.slots)}
+	return span{first, len(r.slots)}
 }
 
 // column returns the column of a target's score for the relation of a slot, or −1 if the relation is not

@@ -197,7 +197,7 @@ func (s *stepper) findUsed(w *workload) {
 		s.keys = append(s.keys, q.Anchor)
 	}
 	if s.duals != nil {
-		s.keys = append(s.keys, s.duals.targets...)
+		s.keys = append(s.keys, w.answers...)
 	}
 	if r := s.relationStep; r != nil {
 		for _, t := range r.triples {
@@ -655,10 +655,10 @@ func (s *stepper) entityTerm(w *workload, i int) []float32 {
 	}
 	i -= len(w.queries)
 	if s.duals != nil {
-		if i < len(s.duals.targets) {
+		if i < len(w.answers) {
 			return s.duals.dTargets.Row(i)
 		}
-		i -= len(s.duals.targets)
+		i -= len(w.answers)
 	}
 	if s.relationPairs != nil {
 		return s.relationPairs.dEntities.Row(i)

@@ -65,6 +65,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 	for i, q := range w.queries[:w.main] {
 		if c.Negatives == recipe.KvsAll {
 			scoreOf := func(e int32) float64 { return score(q, e) }
+			requireTargets(t, c, known.Answers(q), w.targets(i))
 			total += w.weights[i] * kvsAllByDefinition(c, w.targets(i), m.Config().Entities, scoreOf)
 			continue
 		}
@@ -123,12 +124,34 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(w.queries[i], w.rows[w.pairRows[k]]))
 		}
 	}
-	return total + relationLoss(c, known, score, m.Config().Relations, w) + plainRegulariser(t, c, m, w)
+	return total + relationLoss(c, score, m.Config().Relations, w) + plainRegulariser(t, c, m, w)
+}
+
+// requireTargets checks the targets of a query with kvsall: distinct training answers, and all of them
+// unless max_answers is set.
+func requireTargets(t testing.TB, c *recipe.Recipe, known kg.Answers, targets []int32) {
+	var want []int32
+	for _, e := range known.Entities {
+		if isTrainAnswer(known, e) {
+			want = append(want, e)
+		}
+	}
+	if c.MaxAnswers == 0 {
+		require.Equal(t, want, targets)
+		return
+	}
+	require.Subset(t, want, targets)
+	require.LessOrEqual(t, len(targets), c.MaxAnswers)
+	distinct := map[int32]bool{}
+	for _, e := range targets {
+		distinct[e] = true
+	}
+	require.Len(t, distinct, len(targets))
 }
 
 // relationLoss computes the loss of relation prediction from its definition.
 func relationLoss(
-	c *recipe.Recipe, known *kg.Index, score func(kg.Query, int32) float64, relations int, w *workload,
+	c *recipe.Recipe, score func(kg.Query, int32) float64, relations int, w *workload,
 ) (loss float64) {
 	if c.RelationWeight == 0 {
 		return 0
@@ -640,6 +663,10 @@ var gradientTests = []struct {
 	{"kvsall in parts, weighted, smoothed", func(c *recipe.Recipe) {
 		c.Negatives, c.MaxAnswers, c.AnswerWeights, c.Smoothing = recipe.KvsAll, 2, true, 0.2
 	}},
+	{"kvsall in parts, dura, pair", func(c *recipe.Recipe) {
+		c.Negatives, c.MaxAnswers, c.Regulariser, c.LambdaReg = recipe.KvsAll, 3, model.Dura, 0.3
+		c.DuraPair = 0.8
+	}},
 	{"kvsall in parts, dura, relations, reciprocal, Z", func(c *recipe.Recipe) {
 		c.Negatives, c.MaxAnswers, c.Regulariser, c.LambdaReg = recipe.KvsAll, 1, model.Dura, 0.3
 		c.RelationWeight, c.Reciprocal, c.ZSamples, c.Gamma = 2, true, 3, 3
@@ -911,7 +938,7 @@ func checkKvsAllWorkload(t *testing.T, weighted bool, most int) {
 			}
 		}
 		for i := range shares {
-			require.InEpsilon(t, shares[i]/sum, w.weights[i], 1e-12)
+			require.InEpsilon(t, shares[i]/sum, w.weights[i], 1e-14)
 		}
 		require.Equal(t, triples, w.positives)
 		for _, triple := range w.positives {
@@ -928,21 +955,75 @@ func checkKvsAllWorkload(t *testing.T, weighted bool, most int) {
 	assert.Positive(t, e.Loss.Total)
 }
 
-// The parts of a query depend on the epoch and the seed alone, and differ between epochs.
+// The parts of a query depend on the epoch and the seed alone, and differ between epochs and queries.
 func TestQueryPartsShuffle(t *testing.T) {
-	g := traintest.RandomGraph(40, 1, 300, 3)
-	triples, known := distinct(g.Splits[kg.Train]), kg.NewIndex(g)
-	answersIn := func(seed uint64, epochs ...int) []int32 {
-		p := newQueryParts(triples, known, 2, seed)
+	// Entity 0 and entity 1 have the same 30 tails, and entity 2 has one.
+	g := &kg.Graph{Name: "popular", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	g.Relations.Add("r")
+	for i := range int32(33) {
+		g.Entities.Add(fmt.Sprint(i))
+		if i >= 3 {
+			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: 0, Tail: i}, kg.Triple{Head: 1, Tail: i})
+		}
+	}
+	g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: 2, Tail: 3})
+	known := kg.NewIndex(g)
+	answersIn := func(seed uint64, epochs ...int) map[kg.Query][]int32 {
+		p := newQueryParts(g.Splits[kg.Train], known, 4, seed)
 		for _, epoch := range epochs {
 			p.shuffle(epoch)
 		}
-		return p.answers
+		answers := map[kg.Query][]int32{}
+		for _, item := range p.items {
+			answers[item.Query] = append(answers[item.Query], p.targets(item)...)
+		}
+		return answers
 	}
-	second := answersIn(1, 1)
+	first, second := answersIn(1, 0), answersIn(1, 1)
 	assert.Equal(t, second, answersIn(1, 0, 1))
-	assert.NotEqual(t, second, answersIn(1, 0))
-	assert.NotEqual(t, second, answersIn(2, 1))
+	tailsOf := func(e int32) kg.Query { return kg.Query{Side: kg.Tail, Anchor: e} }
+	zero, one := tailsOf(0), tailsOf(1)
+	for _, q := range []kg.Query{zero, one} {
+		assert.NotEqual(t, first[q], second[q])
+		assert.NotEqual(t, answersIn(2, 1)[q], second[q])
+		assert.ElementsMatch(t, answersIn(1)[q], second[q])
+	}
+	assert.NotEqual(t, second[zero], second[one])
+	assert.Equal(t, []int32{3}, second[tailsOf(2)])
+}
+
+// In a step with all triples, parts with one answer have the loss and the gradients of 1-vs-all.
+func TestPartsOfOneAnswer(t *testing.T) {
+	g := traintest.RandomGraph(20, 3, 90, 3)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	for _, penalty := range []model.Penalty{model.Frobenius, model.N3, model.Dura} {
+		for _, reciprocal := range []bool{false, true} {
+			var losses []Loss
+			var steps []gradients
+			for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.KvsAll} {
+				c := recipe.Default()
+				c.Model, c.Dim, c.Dropout, c.Negatives, c.Batch = "complex", 5, 0, negatives, len(g.Splits[kg.Train])
+				c.Regulariser, c.LambdaReg, c.RelationWeight, c.Reciprocal = penalty, 0.3, 0.7, reciprocal
+				if negatives == recipe.KvsAll {
+					c.Batch, c.MaxAnswers, c.AnswerWeights = 2*c.Batch, 1, true
+				}
+				tr := trainerFor(t, c, g, backends[0], 1)
+				w, err := tr.prepare(t.Context(), firstItems(tr.items()), 0)
+				require.NoError(t, err)
+				losses, steps = append(losses, runStep(t, tr, w)), append(steps, tr.kept)
+			}
+			assert.InEpsilon(t, losses[0].Fit, losses[1].Fit, 1e-6)
+			assert.InEpsilon(t, losses[0].Relations, losses[1].Relations, 1e-6)
+			assert.InEpsilon(t, losses[0].Regulariser, losses[1].Regulariser, 1e-6)
+			for k := range steps[0].entities.Rows {
+				assert.InDeltaSlice(t, steps[0].entities.Row(k), steps[1].entities.Row(k), 1e-6)
+			}
+			for k := range steps[0].relations.Rows {
+				assert.InDeltaSlice(t, steps[0].relations.Row(k), steps[1].relations.Row(k), 1e-6)
+			}
+		}
+	}
 }
 
 // Queries to which every entity is an answer have no negatives.

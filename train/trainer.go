@@ -36,8 +36,9 @@ type Progress struct {
 	Elapsed     time.Duration
 }
 
-// Loss is a mean loss. With kvsall, the mean is over queries or their parts. Otherwise it is over
-// training triples, each of which counts with the mean loss of its queries.
+// Loss is a mean loss. With kvsall, every step has the weighted mean loss of its queries or parts of
+// queries, and counts by their number. Otherwise the mean is over training triples, each of which counts
+// with the mean loss of its queries.
 type Loss struct {
 	Total       float64 `json:"total"`
 	Fit         float64 `json:"fit"`                 // loss of targets and negatives
@@ -67,7 +68,7 @@ type Trainer struct {
 	machine Machine
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
-	parts   *queryParts // their queries; nil unless negatives is kvsall
+	queries *queryParts // their queries; nil unless negatives is kvsall
 	order   []int32     // order of the items (triples or parts of queries) in the epoch
 	known   *kg.Index
 
@@ -139,7 +140,7 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	}
 	t := &Trainer{config: c, machine: m, graph: g, triples: distinct(all), known: kg.NewIndex(g)}
 	if c.Negatives == recipe.KvsAll {
-		t.parts = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
+		t.queries = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
 	}
 	start, err := model.StartConfig(c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start())
 	if err != nil {
@@ -184,8 +185,8 @@ func distinct(triples []kg.Triple) []kg.Triple {
 
 // items returns the number of items in an epoch: triples or, with kvsall, parts of queries.
 func (t *Trainer) items() int {
-	if t.parts != nil {
-		return len(t.parts.items)
+	if t.queries != nil {
+		return len(t.queries.items)
 	}
 	return len(t.triples)
 }
@@ -195,12 +196,12 @@ func (t *Trainer) StepsPerEpoch() int { return (t.items() + t.config.Batch - 1) 
 
 // prepare returns the workload of a step on the items with the given numbers.
 func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*workload, error) {
-	if t.parts != nil {
+	if t.queries != nil {
 		t.stepParts = t.stepParts[:0]
 		for _, i := range items {
-			t.stepParts = append(t.stepParts, t.parts.items[i])
+			t.stepParts = append(t.stepParts, t.queries.items[i])
 		}
-		return t.preparer.prepareKvsAll(ctx, t.stepParts, t.parts.answers, t.epoch, step)
+		return t.preparer.prepareKvsAll(ctx, t.queries, t.stepParts, t.epoch, step)
 	}
 	t.stepTriples = t.stepTriples[:0]
 	for _, i := range items {
@@ -250,8 +251,8 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 
 // shuffle draws the items of the epoch and their order.
 func (t *Trainer) shuffle() {
-	if t.parts != nil {
-		t.parts.shuffle(t.epoch)
+	if t.queries != nil {
+		t.queries.shuffle(t.epoch)
 	}
 	t.order = resize(t.order, t.items())
 	for i := range t.order {

@@ -19,17 +19,15 @@ import (
 // score. A feature row is the feature vector φ of one entity.
 type workload struct {
 	epoch, step int
-	positives   []kg.Triple // the batch; with kvsall, the training triples whose queries and targets it contains
+	positives   []kg.Triple // the batch; with kvsall, a triple for each target of each main query
 
 	// queries holds the main queries, whose targets complete the positives, and then the distinct
 	// queries of the Z-samples. The main queries are ordered by side and then by relation.
 	queries []kg.Query
 	main    int // number of main queries
-	// answers holds the targets of the main queries. The only target of query i is answers[i] or, with
-	// kvsall, its targets are answers[k] for firstAnswer[i] ≤ k < firstAnswer[i+1]. Otherwise
-	// firstAnswer is empty.
-	answers     []int32
-	firstAnswer []int
+	// The targets of main query i are answers[k] for firstAnswer[i] ≤ k < firstAnswer[i+1]. Only with
+	// kvsall does a query have more than one, so otherwise the target is answers[i].
+	answers, firstAnswer []int32
 	// weights holds the weight of each main query in the loss. The weights add up to 1.
 	weights []float64
 	// penaltyCounts holds how many times the penalty of each main query counts: once or, with
@@ -80,9 +78,6 @@ func (w *workload) denseQueries() int {
 
 // targets returns the targets of main query i.
 func (w *workload) targets(i int) []int32 {
-	if len(w.firstAnswer) == 0 {
-		return w.answers[i : i+1]
-	}
 	return w.answers[w.firstAnswer[i]:w.firstAnswer[i+1]]
 }
 
@@ -131,8 +126,8 @@ type preparer struct {
 	// All entries are −1 between calls to prepare.
 	rowOf    []int32
 	group    kg.Query
-	listed   [2]rowRange // the rows that rowOf lists
-	taken    []bool      // scratch memory of the sampler
+	listed   [2]span // the rows that rowOf lists
+	taken    []bool  // scratch memory of the sampler
 	scratch  []drawScratch
 	own      [][]int32 // the independent negatives of each main query
 	zTriples [][]kg.Triple
@@ -276,27 +271,26 @@ func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, st
 	return w, p.complete(ctx, tails, epoch, step)
 }
 
-// prepareKvsAll returns the workload of a step with the given parts of queries, whose ranges are in
-// answers. It sorts the parts. The next call overwrites the workload.
+// prepareKvsAll returns the workload of a step that asks the given parts of queries, which it sorts.
+// The next call overwrites the workload.
 func (p *preparer) prepareKvsAll(
-	ctx context.Context, parts []queryPart, answers []int32, epoch, step int,
+	ctx context.Context, all *queryParts, asked []queryPart, epoch, step int,
 ) (*workload, error) {
 	w := p.reset(epoch, step)
-	slices.SortFunc(parts, func(a, b queryPart) int {
+	slices.SortFunc(asked, func(a, b queryPart) int {
 		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation),
 			cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.first, b.first))
 	})
-	w.main = len(parts)
-	w.firstAnswer = append(w.firstAnswer, 0)
-	for _, q := range parts {
-		targets := answers[q.first:q.last]
+	w.main = len(asked)
+	for _, q := range asked {
+		targets := all.targets(q)
 		weight := float64(len(targets))
 		if !p.config.AnswerWeights {
-			weight /= float64(q.of)
+			weight /= float64(q.total)
 		}
 		w.queries = append(w.queries, q.Query)
 		w.answers = append(w.answers, targets...)
-		w.firstAnswer = append(w.firstAnswer, len(w.answers))
+		w.firstAnswer = append(w.firstAnswer, int32(len(w.answers)))
 		w.weights = append(w.weights, weight)
 		w.penaltyCounts = append(w.penaltyCounts, 2*float64(len(targets)))
 		for _, e := range targets {
@@ -334,7 +328,7 @@ func (p *preparer) reset(epoch, step int) *workload {
 	*w = workload{
 		epoch: epoch, step: step,
 		positives: w.positives[:0],
-		queries:   w.queries[:0], answers: w.answers[:0], firstAnswer: w.firstAnswer[:0],
+		queries:   w.queries[:0], answers: w.answers[:0], firstAnswer: append(w.firstAnswer[:0], 0),
 		weights: w.weights[:0], penaltyCounts: w.penaltyCounts[:0],
 		parts: w.parts[:0], rows: w.rows[:0], runs: w.runs[:0],
 		pairs: w.pairs[:0], pairRows: w.pairRows[:0], zWeights: w.zWeights[:0],
@@ -384,8 +378,8 @@ func (p *preparer) drawRelations(epoch, step int) {
 	}
 }
 
-// rowRange is a range of feature rows.
-type rowRange struct{ first, last int }
+// span is the range first ≤ i < last.
+type span struct{ first, last int }
 
 // forget sets all entries of rowOf to −1.
 func (p *preparer) forget() {
@@ -395,7 +389,7 @@ func (p *preparer) forget() {
 			p.rowOf[e] = -1
 		}
 	}
-	p.listed = [2]rowRange{}
+	p.listed = [2]span{}
 }
 
 // addQueries adds the queries of the positives, tail queries first. It returns the number of tail
@@ -446,6 +440,7 @@ func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
 	}
 	w.queries = append(w.queries, q)
 	w.answers = append(w.answers, answer)
+	w.firstAnswer = append(w.firstAnswer, int32(len(w.answers)))
 	w.weights = append(w.weights, weight)
 	w.penaltyCounts = append(w.penaltyCounts, 1)
 }
@@ -510,7 +505,7 @@ func (p *preparer) enter(q kg.Query, i int) {
 	p.group, p.listed[1].first = q, len(p.work.rows)
 	if i >= 0 && len(p.work.parts) > 0 {
 		part := p.work.partOf(i)
-		p.listed[0] = rowRange{part.row, part.lastRow}
+		p.listed[0] = span{part.row, part.lastRow}
 		for row := part.row; row < part.lastRow; row++ {
 			p.rowOf[p.work.rows[row]] = int32(row)
 		}

@@ -136,7 +136,7 @@ func (r *Recipe) checkKvsAll() error {
 	}
 	switch {
 	case r.MaxAnswers > 0 && r.Loss == BCE:
-		return errors.New("max_answers: in bce, the answers in other parts of a query would be negatives: " +
+		return errors.New("max_answers: bce would label the answers in other parts of a query as wrong: " +
 			"set max_answers to 0, or loss to softmax")
 	case r.Loss != Softmax && r.Loss != BCE:
 		return fmt.Errorf("loss: %s has one target at a time: with negatives kvsall, set loss to softmax or bce",

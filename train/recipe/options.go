@@ -26,7 +26,7 @@ var declarations = []declaration{
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),
 		"number of passes over the training triples"),
 	declare("batch", func(r *Recipe) *int { return &r.Batch }, 1024, whole(1, 1<<20),
-		"number of triples per step, each used as a tail query and a head query; with kvsall, number of queries"),
+		"number of triples per step, each used as a tail query and a head query; with kvsall, number of queries or parts of queries"),
 
 	declare("negatives", func(r *Recipe) *Negatives { return &r.Negatives }, OneVsAll,
 		among(OneVsAll, KvsAll, SharedNegatives, IndependentNegatives),
@@ -59,8 +59,8 @@ var declarations = []declaration{
 	declare("answer_weights", func(r *Recipe) *bool { return &r.AnswerWeights }, false, setting.Bool,
 		"with kvsall, weight a query by its number of training answers, so all triples count equally"),
 	declare("max_answers", func(r *Recipe) *int { return &r.MaxAnswers }, 0, whole(0, 1<<24),
-		"with kvsall and softmax, divide a query with more training answers into parts, each with at most this "+
-			"many of them; 0 to keep queries whole"),
+		"with kvsall and softmax, divide queries into parts with at most this number of training answers, at "+
+			"random in every epoch; 0 for no limit"),
 	declare("degree_weights", func(r *Recipe) *bool { return &r.DegreeWeights }, false, setting.Bool,
 		"weight a query by 0.1 + 0.9·(degree of its target)/(largest degree), as in the DURA code"),
 

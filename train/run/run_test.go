@@ -194,7 +194,7 @@ func TestCreateRefuses(t *testing.T) {
 		"distribution: bernoulli chooses": func(c *recipe.Recipe) { c.Distribution = recipe.Bernoulli },
 		"subsampling weights single":      func(c *recipe.Recipe) { c.Subsampling = true },
 		"degree_weights weights single":   func(c *recipe.Recipe) { c.DegreeWeights = true },
-		"max_answers: in bce":             func(c *recipe.Recipe) { c.MaxAnswers, c.Loss = 8, recipe.BCE },
+		"max_answers: bce would label":    func(c *recipe.Recipe) { c.MaxAnswers, c.Loss = 8, recipe.BCE },
 		"max_answers needs negatives kvsall, but negatives is shared": func(c *recipe.Recipe) {
 			c.MaxAnswers, c.Negatives = 8, recipe.SharedNegatives
 		},
