@@ -26,7 +26,8 @@ var declarations = []declaration{
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),
 		"number of passes over the training triples"),
 	declare("batch", func(r *Recipe) *int { return &r.Batch }, 1024, whole(1, 1<<20),
-		"number of triples per step, each used as a tail query and a head query; with kvsall, number of queries or parts of queries"),
+		"number of triples per step, each used as a tail query and a head query; with kvsall, number of queries or "+
+			"parts of queries"),
 
 	declare("negatives", func(r *Recipe) *Negatives { return &r.Negatives }, OneVsAll,
 		among(OneVsAll, KvsAll, SharedNegatives, IndependentNegatives),
