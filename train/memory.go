@@ -87,9 +87,9 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
-// queries returns a lower bound on the number of distinct queries or, if maxAnswers is not 0, of their
+// queryParts returns a lower bound on the number of distinct queries or, if maxAnswers is not 0, of their
 // parts.
-func (s *census) queries(maxAnswers int) int {
+func (s *census) queryParts(maxAnswers int) int {
 	if maxAnswers == 0 {
 		return s.anchors
 	}
@@ -125,7 +125,7 @@ func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	needs = append(needs, proc.Need{For: "training triples and their index", Bytes: perTriple * int64(s.triples)})
 	if c.Negatives == recipe.KvsAll {
 		needs = append(needs, proc.Need{
-			For: "queries and their answers", Bytes: perQueryPart*int64(s.queries(c.MaxAnswers)) + 2*4*int64(s.triples),
+			For: "queries and their answers", Bytes: perQueryPart*int64(s.queryParts(c.MaxAnswers)) + 2*4*int64(s.triples),
 		})
 	}
 	if c.ValidEvery > 0 {
@@ -219,7 +219,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 	n.queries = 2 * float64(min(c.Batch, s.triples))
 	switch {
 	case c.Negatives == recipe.KvsAll:
-		n.queries = float64(min(c.Batch, s.queries(c.MaxAnswers)))
+		n.queries = float64(min(c.Batch, s.queryParts(c.MaxAnswers)))
 	case c.Distribution == recipe.Bernoulli:
 		n.queries /= 2
 	}

@@ -140,6 +140,7 @@ func requireTargets(t testing.TB, c *recipe.Recipe, known kg.Answers, targets []
 		require.Equal(t, want, targets)
 		return
 	}
+	require.NotEmpty(t, targets)
 	require.Subset(t, want, targets)
 	require.LessOrEqual(t, len(targets), c.MaxAnswers)
 	distinct := map[int32]bool{}

@@ -68,7 +68,7 @@ type Trainer struct {
 	machine Machine
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
-	queries *queryParts // their queries; nil unless negatives is kvsall
+	queries *queryParts // their queries, in parts; nil unless negatives is kvsall
 	order   []int32     // order of the items (triples or parts of queries) in the epoch
 	known   *kg.Index
 

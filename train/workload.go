@@ -271,10 +271,10 @@ func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, st
 	return w, p.complete(ctx, tails, epoch, step)
 }
 
-// prepareKvsAll returns the workload of a step that asks the given parts of queries, which it sorts.
-// The next call overwrites the workload.
+// prepareKvsAll returns the workload of a step with the given parts of queries. It sorts them. The next
+// call overwrites the workload.
 func (p *preparer) prepareKvsAll(
-	ctx context.Context, all *queryParts, asked []queryPart, epoch, step int,
+	ctx context.Context, queries *queryParts, asked []queryPart, epoch, step int,
 ) (*workload, error) {
 	w := p.reset(epoch, step)
 	slices.SortFunc(asked, func(a, b queryPart) int {
@@ -283,7 +283,7 @@ func (p *preparer) prepareKvsAll(
 	})
 	w.main = len(asked)
 	for _, q := range asked {
-		targets := all.targets(q)
+		targets := queries.targets(q)
 		weight := float64(len(targets))
 		if !p.config.AnswerWeights {
 			weight /= float64(q.total)

@@ -39,7 +39,8 @@ type dataset struct {
 // record holds a training run and its figures on the test split.
 type record struct {
 	Dataset string `json:"dataset"`
-	// Run names the run within its data set. Documents refer to it, so it never changes.
+	// Run names the run within its data set. Documents refer to it, so it changes only if a preset does:
+	// names with "best" belong to the current presets.
 	Run string `json:"run"`
 	// Group names the tables that contain the run: the tuned runs if it is empty, the runs with the
 	// recipe of a class of models, the runs with the plain recipe of the ablation, the runs that change
