@@ -124,9 +124,8 @@ func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	needs = append(needs, stepMemory(c, s, bare, m.Threads)...)
 	needs = append(needs, proc.Need{For: "training triples and their index", Bytes: perTriple * int64(s.triples)})
 	if c.Negatives == recipe.KvsAll {
-		needs = append(needs, proc.Need{
-			For: "queries and their answers", Bytes: perQueryPart*int64(s.queryParts(c.MaxAnswers)) + 2*4*int64(s.triples),
-		})
+		parts, answers := int64(s.queryParts(c.MaxAnswers)), 2*int64(s.triples)
+		needs = append(needs, proc.Need{For: "queries and their answers", Bytes: perQueryPart*parts + 4*answers})
 	}
 	if c.ValidEvery > 0 {
 		validation := rank.LeastMemory(bare, s.valid, rank.Options{Backend: m.Backend, Threads: m.Threads})
