@@ -88,7 +88,7 @@ func newCensus(g *kg.Graph) *census {
 }
 
 // queryParts returns a lower bound on the number of distinct queries or, if maxAnswers is not 0, of their
-// parts.
+// parts. It takes all training triples to be distinct.
 func (s *census) queryParts(maxAnswers int) int {
 	if maxAnswers == 0 {
 		return s.anchors
