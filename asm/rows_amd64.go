@@ -36,6 +36,13 @@ func ScaleAVX512(x *float32, n int, a float32)
 //go:noescape
 func DotAVX512(x *float32, y *float32, n int, lanes *[32]float32)
 
+// DotsAVX512 adds the 32 lanes of Dot for x and y[k] to sums[k], one after the other, in float64.
+//
+// Requires n to be a positive multiple of 32.
+//
+//go:noescape
+func DotsAVX512(x *float32, y *[4]*float32, n int, sums *[4]float64)
+
 // SumAVX512 adds up x in 32 lanes:
 //
 //	lanes[l] = Σ x[i],  i mod 32 = l, i < n
@@ -118,6 +125,13 @@ func ScaleAVX2(x *float32, n int, a float32)
 //
 //go:noescape
 func DotAVX2(x *float32, y *float32, n int, lanes *[32]float32)
+
+// DotsAVX2 adds the 32 lanes of Dot for x and y[k] to sums[k], one after the other, in float64.
+//
+// Requires n to be a positive multiple of 32.
+//
+//go:noescape
+func DotsAVX2(x *float32, y *[4]*float32, n int, sums *[4]float64)
 
 // SumAVX2 adds up x in 32 lanes:
 //

@@ -44,23 +44,20 @@ TEXT ·AddRowsAVX512(SB), NOSPLIT, $0-32
 	//   CX         x
 	//   DX         n
 	//   BX         a
-	//   SI         x[0]
-	//   DI         x[1]
-	//   R8         x[2]
-	//   CX         x[3]
+	//   SI, DI, CX, R8 x[k]
 	//   Z0–Z3      a[k] in all lanes
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
 	MOVQ         a+24(FP), BX
-	VBROADCASTSS (BX), Z0
 	MOVQ         (CX), SI
-	VBROADCASTSS 4(BX), Z1
 	MOVQ         8(CX), DI
-	VBROADCASTSS 8(BX), Z2
 	MOVQ         16(CX), R8
-	VBROADCASTSS 12(BX), Z3
 	MOVQ         24(CX), CX
+	VBROADCASTSS (BX), Z0
+	VBROADCASTSS 4(BX), Z1
+	VBROADCASTSS 8(BX), Z2
+	VBROADCASTSS 12(BX), Z3
 
 entries:
 	VMOVUPS (AX), Z4
@@ -73,11 +70,11 @@ entries:
 	VMULPS  (CX), Z3, Z5
 	VADDPS  Z5, Z4, Z4
 	VMOVUPS Z4, (AX)
-	ADDQ    $0x40, AX
 	ADDQ    $0x40, SI
 	ADDQ    $0x40, DI
 	ADDQ    $0x40, R8
 	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
 	SUBQ    $0x00000010, DX
 	JNE     entries
 	VZEROUPPER
@@ -144,6 +141,171 @@ entries:
 	JNE     entries
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
+	VZEROUPPER
+	RET
+
+// func DotsAVX512(x *float32, y *[4]*float32, n int, sums *[4]float64)
+// Requires: AVX, AVX512F
+TEXT ·DotsAVX512(SB), NOSPLIT, $0-32
+	// DotsAVX512 adds the 32 lanes of Dot for x and y[k] to sums[k], one after the other, in float64.
+	//
+	// Requires n to be a positive multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         y
+	//   DX         n
+	//   BX, Y0     sums
+	//   SI, DI, CX, R8 y[k]
+	//   R9         number of entries read
+	//   Z1, Z3, Z5, Z7 lanes from 0 of each row
+	//   Z2, Z4, Z6, Z8 lanes from 16 of each row
+	MOVQ    x+0(FP), AX
+	MOVQ    y+8(FP), CX
+	MOVQ    n+16(FP), DX
+	MOVQ    sums+24(FP), BX
+	MOVQ    (CX), SI
+	MOVQ    8(CX), DI
+	MOVQ    16(CX), R8
+	MOVQ    24(CX), CX
+	VMOVUPD (BX), Y0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	XORQ    R9, R9
+
+entries0:
+	VMOVUPS       (AX)(R9*4), Z9
+	VMULPS        (SI)(R9*4), Z9, Z10
+	VADDPS        Z10, Z1, Z1
+	VMULPS        (DI)(R9*4), Z9, Z10
+	VADDPS        Z10, Z3, Z3
+	VMULPS        (R8)(R9*4), Z9, Z10
+	VADDPS        Z10, Z5, Z5
+	VMULPS        (CX)(R9*4), Z9, Z9
+	VADDPS        Z9, Z7, Z7
+	VMOVUPS       64(AX)(R9*4), Z9
+	VMULPS        64(SI)(R9*4), Z9, Z10
+	VADDPS        Z10, Z2, Z2
+	VMULPS        64(DI)(R9*4), Z9, Z10
+	VADDPS        Z10, Z4, Z4
+	VMULPS        64(R8)(R9*4), Z9, Z10
+	VADDPS        Z10, Z6, Z6
+	VMULPS        64(CX)(R9*4), Z9, Z9
+	VADDPS        Z9, Z8, Z8
+	ADDQ          $0x20, R9
+	CMPQ          R9, DX
+	JB            entries0
+	VUNPCKLPS     Z3, Z1, Z9
+	VUNPCKHPS     Z3, Z1, Z1
+	VUNPCKLPS     Z7, Z5, Z3
+	VUNPCKHPS     Z7, Z5, Z5
+	VSHUFPS       $0x44, Z3, Z9, Z7
+	VSHUFPS       $0xee, Z3, Z9, Z3
+	VSHUFPS       $0x44, Z5, Z1, Z9
+	VSHUFPS       $0xee, Z5, Z1, Z1
+	VCVTPS2PD     X7, Y5
+	VADDPD        Y5, Y0, Y0
+	VCVTPS2PD     X3, Y5
+	VADDPD        Y5, Y0, Y0
+	VCVTPS2PD     X9, Y5
+	VADDPD        Y5, Y0, Y0
+	VCVTPS2PD     X1, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x01, Z7, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x01, Z3, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x01, Z9, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x01, Z1, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x02, Z7, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x02, Z3, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x02, Z9, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x02, Z1, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x03, Z7, X5
+	VCVTPS2PD     X5, Y5
+	VADDPD        Y5, Y0, Y0
+	VEXTRACTF32X4 $0x03, Z3, X3
+	VCVTPS2PD     X3, Y3
+	VADDPD        Y3, Y0, Y0
+	VEXTRACTF32X4 $0x03, Z9, X3
+	VCVTPS2PD     X3, Y3
+	VADDPD        Y3, Y0, Y0
+	VEXTRACTF32X4 $0x03, Z1, X1
+	VCVTPS2PD     X1, Y1
+	VADDPD        Y1, Y0, Y0
+	VUNPCKLPS     Z4, Z2, Z1
+	VUNPCKHPS     Z4, Z2, Z2
+	VUNPCKLPS     Z8, Z6, Z3
+	VUNPCKHPS     Z8, Z6, Z4
+	VSHUFPS       $0x44, Z3, Z1, Z5
+	VSHUFPS       $0xee, Z3, Z1, Z1
+	VSHUFPS       $0x44, Z4, Z2, Z3
+	VSHUFPS       $0xee, Z4, Z2, Z2
+	VCVTPS2PD     X5, Y4
+	VADDPD        Y4, Y0, Y0
+	VCVTPS2PD     X1, Y4
+	VADDPD        Y4, Y0, Y0
+	VCVTPS2PD     X3, Y4
+	VADDPD        Y4, Y0, Y0
+	VCVTPS2PD     X2, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x01, Z5, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x01, Z1, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x01, Z3, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x01, Z2, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x02, Z5, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x02, Z1, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x02, Z3, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x02, Z2, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x03, Z5, X4
+	VCVTPS2PD     X4, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF32X4 $0x03, Z1, X1
+	VCVTPS2PD     X1, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF32X4 $0x03, Z3, X1
+	VCVTPS2PD     X1, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VCVTPS2PD     X1, Y1
+	VADDPD        Y1, Y0, Y0
+	VMOVUPD       Y0, (BX)
 	VZEROUPPER
 	RET
 
@@ -389,23 +551,20 @@ TEXT ·AddRowsAVX2(SB), NOSPLIT, $0-32
 	//   CX         x
 	//   DX         n
 	//   BX         a
-	//   SI         x[0]
-	//   DI         x[1]
-	//   R8         x[2]
-	//   CX         x[3]
+	//   SI, DI, CX, R8 x[k]
 	//   Y0–Y3      a[k] in all lanes
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
 	MOVQ         a+24(FP), BX
-	VBROADCASTSS (BX), Y0
 	MOVQ         (CX), SI
-	VBROADCASTSS 4(BX), Y1
 	MOVQ         8(CX), DI
-	VBROADCASTSS 8(BX), Y2
 	MOVQ         16(CX), R8
-	VBROADCASTSS 12(BX), Y3
 	MOVQ         24(CX), CX
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 4(BX), Y1
+	VBROADCASTSS 8(BX), Y2
+	VBROADCASTSS 12(BX), Y3
 
 entries:
 	VMOVUPS (AX), Y4
@@ -428,11 +587,11 @@ entries:
 	VMULPS  32(CX), Y3, Y5
 	VADDPS  Y5, Y4, Y4
 	VMOVUPS Y4, 32(AX)
-	ADDQ    $0x40, AX
 	ADDQ    $0x40, SI
 	ADDQ    $0x40, DI
 	ADDQ    $0x40, R8
 	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
 	SUBQ    $0x00000010, DX
 	JNE     entries
 	VZEROUPPER
@@ -511,6 +670,213 @@ entries:
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
+	VZEROUPPER
+	RET
+
+// func DotsAVX2(x *float32, y *[4]*float32, n int, sums *[4]float64)
+// Requires: AVX
+TEXT ·DotsAVX2(SB), NOSPLIT, $0-32
+	// DotsAVX2 adds the 32 lanes of Dot for x and y[k] to sums[k], one after the other, in float64.
+	//
+	// Requires n to be a positive multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         y
+	//   DX         n
+	//   BX, Y0     sums
+	//   SI, DI, CX, R8 y[k]
+	//   R9         number of entries read
+	//   Y1, Y3, Y5, Y7 lanes from 0 of each row
+	//   Y2, Y4, Y6, Y8 lanes from 8 of each row
+	//   Y1, Y3, Y5, Y7 lanes from 16 of each row
+	//   Y2, Y4, Y6, Y8 lanes from 24 of each row
+	MOVQ    x+0(FP), AX
+	MOVQ    y+8(FP), CX
+	MOVQ    n+16(FP), DX
+	MOVQ    sums+24(FP), BX
+	MOVQ    (CX), SI
+	MOVQ    8(CX), DI
+	MOVQ    16(CX), R8
+	MOVQ    24(CX), CX
+	VMOVUPD (BX), Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	XORQ    R9, R9
+
+entries0:
+	VMOVUPS      (AX)(R9*4), Y9
+	VMULPS       (SI)(R9*4), Y9, Y10
+	VADDPS       Y10, Y1, Y1
+	VMULPS       (DI)(R9*4), Y9, Y10
+	VADDPS       Y10, Y3, Y3
+	VMULPS       (R8)(R9*4), Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VMULPS       (CX)(R9*4), Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	VMOVUPS      32(AX)(R9*4), Y9
+	VMULPS       32(SI)(R9*4), Y9, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       32(DI)(R9*4), Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       32(R8)(R9*4), Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VMULPS       32(CX)(R9*4), Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	ADDQ         $0x20, R9
+	CMPQ         R9, DX
+	JB           entries0
+	VUNPCKLPS    Y3, Y1, Y9
+	VUNPCKHPS    Y3, Y1, Y1
+	VUNPCKLPS    Y7, Y5, Y3
+	VUNPCKHPS    Y7, Y5, Y5
+	VSHUFPS      $0x44, Y3, Y9, Y7
+	VSHUFPS      $0xee, Y3, Y9, Y3
+	VSHUFPS      $0x44, Y5, Y1, Y9
+	VSHUFPS      $0xee, Y5, Y1, Y1
+	VCVTPS2PD    X7, Y5
+	VADDPD       Y5, Y0, Y0
+	VCVTPS2PD    X3, Y5
+	VADDPD       Y5, Y0, Y0
+	VCVTPS2PD    X9, Y5
+	VADDPD       Y5, Y0, Y0
+	VCVTPS2PD    X1, Y5
+	VADDPD       Y5, Y0, Y0
+	VEXTRACTF128 $0x01, Y7, X5
+	VCVTPS2PD    X5, Y5
+	VADDPD       Y5, Y0, Y0
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTPS2PD    X3, Y3
+	VADDPD       Y3, Y0, Y0
+	VEXTRACTF128 $0x01, Y9, X3
+	VCVTPS2PD    X3, Y3
+	VADDPD       Y3, Y0, Y0
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VUNPCKLPS    Y4, Y2, Y1
+	VUNPCKHPS    Y4, Y2, Y2
+	VUNPCKLPS    Y8, Y6, Y3
+	VUNPCKHPS    Y8, Y6, Y4
+	VSHUFPS      $0x44, Y3, Y1, Y5
+	VSHUFPS      $0xee, Y3, Y1, Y1
+	VSHUFPS      $0x44, Y4, Y2, Y3
+	VSHUFPS      $0xee, Y4, Y2, Y2
+	VCVTPS2PD    X5, Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    X1, Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    X3, Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    X2, Y4
+	VADDPD       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y5, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y3, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	XORQ         R9, R9
+
+entries16:
+	VMOVUPS      64(AX)(R9*4), Y9
+	VMULPS       64(SI)(R9*4), Y9, Y10
+	VADDPS       Y10, Y1, Y1
+	VMULPS       64(DI)(R9*4), Y9, Y10
+	VADDPS       Y10, Y3, Y3
+	VMULPS       64(R8)(R9*4), Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VMULPS       64(CX)(R9*4), Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	VMOVUPS      96(AX)(R9*4), Y9
+	VMULPS       96(SI)(R9*4), Y9, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       96(DI)(R9*4), Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       96(R8)(R9*4), Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VMULPS       96(CX)(R9*4), Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	ADDQ         $0x20, R9
+	CMPQ         R9, DX
+	JB           entries16
+	VUNPCKLPS    Y3, Y1, Y9
+	VUNPCKHPS    Y3, Y1, Y1
+	VUNPCKLPS    Y7, Y5, Y3
+	VUNPCKHPS    Y7, Y5, Y5
+	VSHUFPS      $0x44, Y3, Y9, Y7
+	VSHUFPS      $0xee, Y3, Y9, Y3
+	VSHUFPS      $0x44, Y5, Y1, Y9
+	VSHUFPS      $0xee, Y5, Y1, Y1
+	VCVTPS2PD    X7, Y5
+	VADDPD       Y5, Y0, Y0
+	VCVTPS2PD    X3, Y5
+	VADDPD       Y5, Y0, Y0
+	VCVTPS2PD    X9, Y5
+	VADDPD       Y5, Y0, Y0
+	VCVTPS2PD    X1, Y5
+	VADDPD       Y5, Y0, Y0
+	VEXTRACTF128 $0x01, Y7, X5
+	VCVTPS2PD    X5, Y5
+	VADDPD       Y5, Y0, Y0
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTPS2PD    X3, Y3
+	VADDPD       Y3, Y0, Y0
+	VEXTRACTF128 $0x01, Y9, X3
+	VCVTPS2PD    X3, Y3
+	VADDPD       Y3, Y0, Y0
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VUNPCKLPS    Y4, Y2, Y1
+	VUNPCKHPS    Y4, Y2, Y2
+	VUNPCKLPS    Y8, Y6, Y3
+	VUNPCKHPS    Y8, Y6, Y4
+	VSHUFPS      $0x44, Y3, Y1, Y5
+	VSHUFPS      $0xee, Y3, Y1, Y1
+	VSHUFPS      $0x44, Y4, Y2, Y3
+	VSHUFPS      $0xee, Y4, Y2, Y2
+	VCVTPS2PD    X5, Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    X1, Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    X3, Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    X2, Y4
+	VADDPD       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y5, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y3, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VMOVUPD      Y0, (BX)
 	VZEROUPPER
 	RET
 

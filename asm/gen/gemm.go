@@ -230,28 +230,32 @@ func (c vectors) transpose(n int) {
 // transpose8 emits the transposition of eight rows of eight entries. It passes the columns to
 // column, one by one.
 func (c vectors) transpose8(in [8]reg.VecVirtual, column func(t int, r reg.VecVirtual)) {
-	// Combine pairs of rows, then groups of four, then all eight.
-	pair := func(x, y reg.VecVirtual) (low, high reg.VecVirtual) {
-		low, high = c.vec(), c.vec()
-		c.VUNPCKLPS(y, x, low)
-		c.VUNPCKHPS(y, x, high)
-		return low, high
-	}
 	var four [2][4]reg.VecVirtual // [rows 4h to 4h+3][t mod 4], with columns t and t+4 in the two halves
 	for h := range four {
-		l0, h0 := pair(in[4*h], in[4*h+1])
-		l1, h1 := pair(in[4*h+2], in[4*h+3])
-		for i, x := range [][2]reg.VecVirtual{{l0, l1}, {l0, l1}, {h0, h1}, {h0, h1}} {
-			r := c.vec()
-			c.VSHUFPS(operand.Imm([]uint64{0x44, 0xee}[i%2]), x[1], x[0], r)
-			four[h][i] = r
-		}
+		four[h] = c.transpose4([4]reg.VecVirtual(in[4*h:]))
 	}
 	for t := range 8 {
 		r := c.vec()
 		c.VPERM2F128(operand.Imm([]uint64{0x20, 0x31}[t/4]), four[1][t%4], four[0][t%4], r)
 		column(t, r)
 	}
+}
+
+// transpose4 emits the transposition of four rows of four entries, in every 128 bits of the registers.
+func (c vectors) transpose4(in [4]reg.VecVirtual) (columns [4]reg.VecVirtual) {
+	pair := func(x, y reg.VecVirtual) (low, high reg.VecVirtual) {
+		low, high = c.vec(), c.vec()
+		c.VUNPCKLPS(y, x, low)
+		c.VUNPCKHPS(y, x, high)
+		return low, high
+	}
+	l0, h0 := pair(in[0], in[1])
+	l1, h1 := pair(in[2], in[3])
+	for i, x := range [][2]reg.VecVirtual{{l0, l1}, {l0, l1}, {h0, h1}, {h0, h1}} {
+		columns[i] = c.vec()
+		c.VSHUFPS(operand.Imm([]uint64{0x44, 0xee}[i%2]), x[1], x[0], columns[i])
+	}
+	return columns
 }
 
 // copyColumns emits a copy of n columns of a matrix to consecutive memory.

@@ -8,14 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the kernels for rows of parameters: Axpy, AddRows, Scale, Dot, Sum, Adam, AdamCatchUp
-// and Adagrad for AVX512 and AVX2, and PrefetchAVX2, which both tiers use. The kernels fuse no
+// This file generates the kernels for rows of parameters: Axpy, AddRows, Scale, Dot, Dots, Sum, Adam,
+// AdamCatchUp and Adagrad for AVX512 and AVX2, and PrefetchAVX2, which both tiers use. The kernels fuse no
 // operations, so all tiers agree bit for bit.
 
 const (
 	rowLanes = 16 // entries per round; n is a multiple of rowLanes
 	sumLanes = 32 // lanes in which Dot and Sum add up
-	axpyRows = 4  // rows that AddRows adds
+	manyRows = 4  // rows that AddRows and Dots process together
 )
 
 // rowKernels emits the kernels of both instruction sets.
@@ -25,6 +25,7 @@ func rowKernels(c *build.Context) {
 		c.addRows()
 		c.scale()
 		c.dot()
+		c.dots()
 		c.sum()
 		c.adam()
 		c.adamCatchUp()
@@ -91,25 +92,33 @@ func (c vectors) axpy() {
 	c.end()
 }
 
-// addRows adds axpyRows multiples of rows to y, in the order of the rows.
-func (c vectors) addRows() {
-	c.begin("AddRows"+c.set, fmt.Sprintf("func(y *float32, x *[%d]*float32, n int, a *[%[1]d]float32)", axpyRows),
-		"adds a[0]·x[0] to y, then a[1]·x[1], and so on, rounding every operation."+requires16)
-	y, x, n, a := c.param("y"), c.param("x"), c.param("n"), c.param("a")
-	all := []reg.GPVirtual{y}
-	var factors []reg.VecVirtual
-	for k := range axpyRows {
-		factors = append(factors, c.broadcast(at(a, k)))
+// manyRows loads the addresses of rows from the array at x.
+func (c vectors) manyRows(x reg.GPVirtual) []reg.GPVirtual {
+	var rows []reg.GPVirtual
+	for k := range manyRows {
 		row := c.GP64()
 		c.MOVQ(operand.Mem{Base: x, Disp: 8 * k}, row)
-		holds(c.Context, fmt.Sprintf("x[%d]", k), row)
-		all = append(all, row)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// addRows adds manyRows multiples of rows to y, in the order of the rows.
+func (c vectors) addRows() {
+	c.begin("AddRows"+c.set, fmt.Sprintf("func(y *float32, x *[%d]*float32, n int, a *[%[1]d]float32)", manyRows),
+		"adds a[0]·x[0] to y, then a[1]·x[1], and so on, rounding every operation."+requires16)
+	y, x, n, a := c.param("y"), c.param("x"), c.param("n"), c.param("a")
+	rows := c.manyRows(x)
+	holds(c.Context, "x[k]", rows...)
+	var factors []reg.VecVirtual
+	for k := range rows {
+		factors = append(factors, c.broadcast(at(a, k)))
 	}
 	holds(c.Context, "a[k] in all lanes", factors...)
-	c.entries(all, n, func(i int) {
+	c.entries(append(rows, y), n, func(i int) {
 		sum := c.load(at(y, i))
 		for k, f := range factors {
-			c.VADDPS(c.product(at(all[1+k], i), f), sum, sum)
+			c.VADDPS(c.product(at(rows[k], i), f), sum, sum)
 		}
 		c.VMOVUPS(sum, at(y, i))
 	})
@@ -142,6 +151,69 @@ in float32. A sum is one chain from 0 with i ascending. Every operation is round
 	})
 	c.store(sums, lanes)
 	c.end()
+}
+
+// dots adds the dot products of x with manyRows rows to their sums. Two registers hold lanes of a row, so
+// AVX2 takes half of the lanes at a time.
+func (c vectors) dots() {
+	c.begin("Dots"+c.set, fmt.Sprintf("func(x *float32, y *[%d]*float32, n int, sums *[%[1]d]float64)", manyRows),
+		`adds the 32 lanes of Dot for x and y[k] to sums[k], one after the other, in float64.`+requires32)
+	x, y, n, sums := c.param("x"), c.param("y"), c.param("n"), c.param("sums")
+	rows := c.manyRows(y)
+	holds(c.Context, "y[k]", rows...)
+	total := c.YMM()
+	c.VMOVUPD(operand.Mem{Base: sums}, total)
+	holds(c.Context, "sums", total)
+	i := c.GP64()
+	holds(c.Context, "number of entries read", i)
+	const registers = 2
+	for first := 0; first < sumLanes; first += registers * c.lanes {
+		lanes := matrixOf(c, manyRows, registers)
+		for v := range registers {
+			holds(c.Context, fmt.Sprintf("lanes from %d of each row", first+v*c.lanes),
+				lanes[0][v], lanes[1][v], lanes[2][v], lanes[3][v])
+		}
+		c.XORQ(i, i)
+		label := fmt.Sprintf("entries%d", first)
+		c.Label(label)
+		for v := range registers {
+			disp := 4 * (first + v*c.lanes)
+			xs := c.load(operand.Mem{Base: x, Index: i, Scale: 4, Disp: disp})
+			for k, row := range rows {
+				p := c.product(operand.Mem{Base: row, Index: i, Scale: 4, Disp: disp}, xs)
+				c.VADDPS(p, lanes[k][v], lanes[k][v])
+			}
+		}
+		c.ADDQ(operand.Imm(sumLanes), i)
+		c.CMPQ(i, n)
+		c.JB(operand.LabelRef(label))
+		for v := range registers {
+			columns := c.transpose4([4]reg.VecVirtual{lanes[0][v], lanes[1][v], lanes[2][v], lanes[3][v]})
+			for part := range c.lanes / 4 {
+				for _, column := range columns {
+					lane := c.YMM() // one lane of the four rows
+					c.VCVTPS2PD(c.quarter(column, part), lane)
+					c.VADDPD(lane, total, total)
+				}
+			}
+		}
+	}
+	c.VMOVUPD(total, operand.Mem{Base: sums})
+	c.end()
+}
+
+// quarter returns four consecutive entries of x.
+func (c vectors) quarter(x reg.VecVirtual, part int) reg.VecVirtual {
+	if part == 0 {
+		return x.AsX().(reg.VecVirtual)
+	}
+	r := c.XMM()
+	if c.lanes == 16 {
+		c.VEXTRACTF32X4(operand.Imm(uint64(part)), x, r)
+	} else {
+		c.VEXTRACTF128(operand.Imm(uint64(part)), x, r)
+	}
+	return r
 }
 
 func (c vectors) sum() {

@@ -6,7 +6,8 @@ import (
 )
 
 var rowsGeneric = rowKernels{
-	axpy: axpyGeneric, addRows: addRowsGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric,
+	axpy: axpyGeneric, addRows: addRowsGeneric, scale: scaleGeneric, dot: dotGeneric, dots: dotsGeneric,
+	sum:  sumGeneric,
 	adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric,
 }
 
@@ -39,6 +40,27 @@ func dotGeneric(x, y *float32, n int, lanes *[sumLanes]float32) {
 	clear(lanes[:])
 	for i, v := range xs {
 		lanes[i%sumLanes] += float32(v * ys[i])
+	}
+}
+
+func dotsGeneric(x *float32, y *[manyRows]*float32, n int, sums *[manyRows]float64) {
+	if n <= sumLanes { // one product per lane
+		xs := unsafe.Slice(x, n)
+		s0, s1, s2, s3 := sums[0], sums[1], sums[2], sums[3]
+		y0, y1, y2, y3 := unsafe.Slice(y[0], n), unsafe.Slice(y[1], n), unsafe.Slice(y[2], n), unsafe.Slice(y[3], n)
+		for i, v := range xs {
+			s0 += float64(float32(v * y0[i]))
+			s1 += float64(float32(v * y1[i]))
+			s2 += float64(float32(v * y2[i]))
+			s3 += float64(float32(v * y3[i]))
+		}
+		*sums = [manyRows]float64{s0, s1, s2, s3}
+		return
+	}
+	var lanes [sumLanes]float32
+	for k, row := range y {
+		dotGeneric(x, row, n, &lanes)
+		sums[k] = addLanes(sums[k], &lanes)
 	}
 }
 

@@ -7,39 +7,28 @@ import "fmt"
 const manyRows = 4
 
 // Dots writes the dot products of x with rows of m, as Dot computes them, rounded to float32. dst[k]
-// belongs to row rows[k] or, if rows is nil, to row k. Processing several rows together hides the
-// latency of adding up the lanes of each product.
+// belongs to row rows[k] or, if rows is nil, to row k.
 func (b *Backend) Dots(dst, x []float32, m Matrix, rows []int32) {
 	checkRows("Dots", len(dst), len(x), m, rows)
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
+	many := &t.many
 	for first := 0; first < len(dst); first += manyRows {
 		group := dst[first:min(first+manyRows, len(dst))]
-		var sums [manyRows]float64
+		clear(many.sums[:])
 		for i, n := 0, 0; i < len(x); i += n {
 			n = chunk(len(x)-i, sumLanes)
-			dot := b.rowsFor(n, sumLanes).dot
-			for k := range group {
-				dot(&x[i], &m.Row(at(rows, first+k))[i], n, &t.many.lanes[k])
+			for k := range many.rows {
+				last := min(k, len(group)-1) // an incomplete group repeats its last row
+				many.rows[k] = &m.Row(at(rows, first+last))[i]
 			}
-			addManyLanes(&sums, &t.many.lanes)
+			b.rowsFor(n, sumLanes).dots(&x[i], &many.rows, n, &many.sums)
 		}
 		for k := range group {
-			group[k] = float32(sums[k])
+			group[k] = float32(many.sums[k])
 		}
 	}
-}
-
-// addManyLanes does the same as addLanes for each row.
-func addManyLanes(sums *[manyRows]float64, lanes *[manyRows][sumLanes]float32) {
-	s0, s1, s2, s3 := sums[0], sums[1], sums[2], sums[3]
-	for l := range sumLanes {
-		s0 += float64(lanes[0][l])
-		s1 += float64(lanes[1][l])
-		s2 += float64(lanes[2][l])
-		s3 += float64(lanes[3][l])
-	}
-	*sums = [manyRows]float64{s0, s1, s2, s3}
+	clear(many.rows[:]) // so the pool does not keep m's memory alive
 }
 
 // AddRows adds multiples of rows of m to y, one after the other, as Axpy does. Factor a[k] belongs to row

@@ -16,6 +16,7 @@ type rowKernels struct {
 	addRows func(y *float32, x *[manyRows]*float32, n int, a *[manyRows]float32)
 	scale   func(x *float32, n int, a float32)
 	dot     func(x, y *float32, n int, lanes *[sumLanes]float32)
+	dots    func(x *float32, y *[manyRows]*float32, n int, sums *[manyRows]float64)
 	sum     func(x *float32, n int, lanes *[sumLanes]float32)
 	adam    func(w, m, v, g *float32, n int, s *float32, ahead int)
 	catchUp func(w, m, v *float32, n int, s *float32, ahead int)
@@ -105,7 +106,7 @@ type scratch struct {
 	adagrad AdagradStep
 	pairs   pairScratch
 	many    struct {
-		lanes   [manyRows][sumLanes]float32
+		sums    [manyRows]float64
 		rows    [manyRows]*float32
 		factors [manyRows]float32
 	}
