@@ -43,6 +43,7 @@ func render(folder, file string) ([]byte, error) {
 		"ingredients": table(ingredients),
 		"paper":       table(paper),
 		"cases":       table(cases),
+		"ensembles":   func() string { return ensembles(datasets) },
 		"differences": table(differences),
 		"commands":    table(commands),
 	}).Parse(string(text))
@@ -212,6 +213,37 @@ func cases(d *dataset) string {
 				} else {
 					row = append(row, "–")
 				}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return markdown(rows)
+}
+
+// ensembles returns the table of the ensembles. Each is compared with one of its members.
+func ensembles(datasets []*dataset) string {
+	rows := [][]string{{
+		"data set", "members", "weights", fullProtocol, "95% interval", paperProtocol, "Hits@1", "Hits@10",
+		"difference", "95% interval", "p",
+	}}
+	for _, d := range datasets {
+		for _, r := range d.runs {
+			if r.Group != ensembleGroup {
+				continue
+			}
+			members := strings.Fields(r.Options)
+			weights := make([]string, len(members))
+			for i, m := range members {
+				members[i], weights[i] = code(m), fmt.Sprint(r.Weights[i])
+			}
+			row := []string{
+				d.Title, strings.Join(members, ", "), strings.Join(weights, ", "), mrr(r, fullProtocol),
+				r.CI.String(), mrr(r, paperProtocol), figure(r.Hits1), figure(r.Hits10), "–", "–", "–",
+			}
+			if len(r.Paired) > 0 {
+				p := r.Paired[0]
+				row[8] = signed(p.Difference) + " from " + code(p.Less)
+				row[9], row[10] = p.interval(), p.chance()
 			}
 			rows = append(rows, row)
 		}

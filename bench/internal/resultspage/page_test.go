@@ -44,6 +44,10 @@ func TestBadRecords(t *testing.T) {
 		{good + "\n" + `{"dataset": "x", "run": "second", "mrr": {"both/all": 0.6},
 			"paired": [{"less": "second", "protocol": "both/all", "difference": 0}]}`, "not an earlier run"},
 		{`{"dataset": "x", "run": "first", "mrr": {"both/all": 0.5}, "cases": {"hrad": 0.5}}`, `case "hrad" is 0.5`},
+		{good + "\n" + `{"dataset": "x", "run": "sum", "group": "ensemble", "options": "first", "weights": [1, 2],
+			"mrr": {"both/all": 0.6}}`, "1 runs have 2 weights"},
+		{good + "\n" + `{"dataset": "x", "run": "sum", "group": "ensemble", "options": "first second",
+			"weights": [1, 2], "mrr": {"both/all": 0.6}}`, `member "second" is not an earlier run`},
 		{good + "\n" + `{"typo": 1}`, `x.jsonl:2: json: unknown field "typo"`},
 		{"", `has no run "first"`},
 	} {

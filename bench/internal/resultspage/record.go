@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // protocols lists the side/filter pairs of an MRR, in the order of the tables. The text of the
@@ -44,17 +45,20 @@ type record struct {
 	Run string `json:"run"`
 	// Group names the tables that contain the run: the tuned runs if it is empty, the runs with the
 	// recipe of a class of models, the runs with the plain recipe of the ablation, the runs that change
-	// one ingredient of a recipe, or the runs with the paper's recipe.
+	// one ingredient of a recipe, the runs with the paper's recipe, or the ensembles of other runs.
 	Group  string `json:"group"`
 	Model  string `json:"model"`
 	Recipe string `json:"recipe"`
-	// Options holds the arguments that follow `mquine train --data NAME`.
+	// Options holds the arguments that follow `mquine train --data NAME`, or the names of the runs in an
+	// ensemble.
 	Options string `json:"options"`
-	Seed    uint64 `json:"seed"`
-	Date    string `json:"date"`
-	Commit  string `json:"commit"`
-	Machine string `json:"machine"`
-	Threads int    `json:"threads"`
+	// Weights are the weights of the runs in an ensemble.
+	Weights []float64 `json:"weights"`
+	Seed    uint64    `json:"seed"`
+	Date    string    `json:"date"`
+	Commit  string    `json:"commit"`
+	Machine string    `json:"machine"`
+	Threads int       `json:"threads"`
 	// ProcessorTime and Time cover training and validation. Time is wall-clock time.
 	ProcessorTime string `json:"processor_time"`
 	Time          string `json:"time"`
@@ -79,7 +83,10 @@ const (
 	plainGroup       = "plain"
 	ingredientsGroup = "ingredients"
 	paperGroup       = "paper"
+	ensembleGroup    = "ensemble"
 )
+
+var groups = []string{"", firstGroup, plainGroup, ingredientsGroup, paperGroup, ensembleGroup}
 
 // zCases are the Z-cases (docs/zvalues.md).
 var zCases = []string{"easy", "neutral", "hard"}
@@ -167,7 +174,7 @@ func (d *dataset) check(path string) error {
 			return bad("dataset is %q", r.Dataset)
 		case r.Run == "":
 			return bad("run has no name")
-		case !slices.Contains([]string{"", firstGroup, plainGroup, ingredientsGroup, paperGroup}, r.Group):
+		case !slices.Contains(groups, r.Group):
 			return bad("unknown group %q", r.Group)
 		case earlier[r.Run].Run != "":
 			return bad("duplicate run %q", r.Run)
@@ -179,6 +186,17 @@ func (d *dataset) check(path string) error {
 		for protocol, mrr := range r.MRR {
 			if !(0 < mrr && mrr <= 1) {
 				return bad("mrr %s is %v", protocol, mrr)
+			}
+		}
+		if r.Group == ensembleGroup {
+			members := strings.Fields(r.Options)
+			if len(members) != len(r.Weights) {
+				return bad("%d runs have %d weights", len(members), len(r.Weights))
+			}
+			for _, m := range members {
+				if earlier[m].Run == "" {
+					return bad("member %q is not an earlier run", m)
+				}
 			}
 		}
 		for name, hits := range r.Cases {
