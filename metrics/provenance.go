@@ -54,20 +54,39 @@ type EnsembleMember struct {
 	Checkpoint
 }
 
+// Parameters identifies the parameters: by their checksum or, for an ensemble, by the weights and the
+// checksums of its members.
+func (c Checkpoint) Parameters() string {
+	return c.text(func(c Checkpoint) string { return c.SHA256 })
+}
+
+// PathText names the checkpoint or, for an ensemble, its members and their weights, as in
+// "1 ./a + 0.5 ./b".
+func (c Checkpoint) PathText() string {
+	return c.text(func(c Checkpoint) string { return c.Path })
+}
+
 // ModelText describes the model, as in "complex (d = 128)", "complex (d = 128, reciprocal)" or, for an
 // ensemble, "1 complex (d = 128) + 0.5 mquine (d = 48)".
 func (c Checkpoint) ModelText() string {
-	if c.Members != nil {
-		var terms []string
-		for _, m := range c.Members {
-			terms = append(terms, fmt.Sprintf("%v %s", m.Weight, m.ModelText()))
+	return c.text(func(c Checkpoint) string {
+		if c.Reciprocal {
+			return fmt.Sprintf("%s (d = %d, reciprocal)", c.Model, c.Dim)
 		}
-		return strings.Join(terms, " + ")
+		return fmt.Sprintf("%s (d = %d)", c.Model, c.Dim)
+	})
+}
+
+// text returns what one says of the checkpoint or, for an ensemble, of its members, with their weights.
+func (c Checkpoint) text(one func(Checkpoint) string) string {
+	if c.Members == nil {
+		return one(c)
 	}
-	if c.Reciprocal {
-		return fmt.Sprintf("%s (d = %d, reciprocal)", c.Model, c.Dim)
+	var terms []string
+	for _, m := range c.Members {
+		terms = append(terms, fmt.Sprintf("%v %s", m.Weight, one(m.Checkpoint)))
 	}
-	return fmt.Sprintf("%s (d = %d)", c.Model, c.Dim)
+	return strings.Join(terms, " + ")
 }
 
 // Data identifies a data set.

@@ -59,13 +59,12 @@ func (c *calibrated) read(ctx context.Context, s *subject, side kg.Side) (*class
 		return nil, fmt.Errorf("the calibration %s is damaged (%w): write it again with mquine classify --calibration",
 			c.calibrationFile, err)
 	}
-	digest, err := s.checkpoint.SHA256(ctx)
-	if err != nil {
+	if err := s.digest(ctx); err != nil {
 		return nil, err
 	}
-	if digest != file.Provenance.Checkpoint.SHA256 {
+	if given := s.described(); given.Parameters() != file.Provenance.Checkpoint.Parameters() {
 		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
-			"mquine classify --calibration", c.calibrationFile, file.Provenance.Checkpoint.Path, s.checkpoint.Path)
+			"mquine classify --calibration", c.calibrationFile, file.Provenance.Checkpoint.PathText(), given.PathText())
 	}
 	if file.Side != side.String() {
 		return nil, fmt.Errorf("the calibration %s is for --side %s: use this side, or write another calibration",

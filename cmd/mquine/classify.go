@@ -61,6 +61,7 @@ evaluated split:
 --calibration writes the fit to a file for "mquine score --calibration" and
 "mquine discover --calibration".
 
+` + ensembleHelp + `
 --predictions writes a line for each triple of the split: head, relation, tail,
 class, score, predicted and probability. --plot draws the reliability, the ROC
 curve and the precision-recall curve as SVG. --relations adds a line for every
@@ -68,12 +69,14 @@ relation.`,
 		Example: `  mquine classify ./ckpt --data codex-s
   mquine classify ./ckpt --data fb15k-237 --seed 7 --relations
   mquine classify ./ckpt --data codex-m --calibrate isotonic --plot c.svg
+  mquine classify ./a ./b --ensemble fit --data codex-s
   mquine classify ./ckpt --data umls --calibration cal.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	c.inputs.add(cmd)
+	c.inputs.addEnsemble(cmd)
 	addChoice(cmd, &c.split, "split", "classify the triples of this split: test or valid", kg.Test, kg.Valid)
 	inGroup(cmd, inputFlags, "split")
 	addChoice(cmd, &c.negatives, "negatives", "false triples: auto, files or generated",
@@ -183,6 +186,9 @@ func (c *classification) examples(
 		report.Negatives, report.Seed = generatedNegatives, &c.seed
 	}
 	index := kg.NewIndex(s.graph)
+	if err := c.ensemble.fit(ctx, log, newMeter(log), s, index, o); err != nil {
+		return nil, nil, err
+	}
 	var scored [2][]classify.Example
 	for i, split := range splits {
 		if i == 1 && split == kg.Valid {
@@ -213,7 +219,7 @@ func (c *classification) examples(
 				fmt.Sprintf("false triple for %v is a true triple", split),
 				fmt.Sprintf("false triples for %v are true triples", split)))
 		}
-		if scored[i], err = classify.Score(ctx, s.checkpoint.Model, triples, negatives, c.side, o); err != nil {
+		if scored[i], err = classify.Score(ctx, s.model, triples, negatives, c.side, o); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -227,21 +233,14 @@ func (c *classification) write(
 ) error {
 	ctx := cmd.Context()
 	r.Provenance, r.Split, r.Side = provenance(ctx), c.split.String(), c.side.String()
-	var digests [2]string
-	if c.wantsJSON() || c.calibrationFile != "" {
-		var err error
-		if digests, err = s.digests(ctx); err != nil {
-			return err
-		}
+	if err := s.describe(ctx, &r.Provenance, c.wantsJSON() || c.calibrationFile != ""); err != nil {
+		return err
 	}
 	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
 	if err != nil {
 		return err
 	}
-	from, config := &r.Provenance, s.checkpoint.Model.Config()
-	from.Machine.Tier, from.Machine.Threads = tier, c.threads
-	from.Checkpoint = describedCheckpoint(s.checkpoint.Path, config, digests[0])
-	from.Data = describedData(s.graph, digests[1])
+	r.Provenance.Machine.Tier, r.Provenance.Machine.Threads = tier, c.threads
 	for i := range r.Relations {
 		relation := &r.Relations[i]
 		relation.Name = s.graph.Relations.Label(relation.ID)

@@ -255,7 +255,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}
 	start, meter := time.Now(), newMeter(log)
 	meter.task = fmt.Sprintf("checkpoint %d of %d", number+1, len(c.models))
-	ranking, err := rank.Run(ctx, s.checkpoint.Model, kg.NewIndex(s.graph), triples, rank.Options{
+	ranking, err := rank.Run(ctx, s.model, kg.NewIndex(s.graph), triples, rank.Options{
 		Sides: c.sides.List(), Backend: backend, Threads: c.threads, Progress: meter.ranking,
 	})
 	meter.clear()

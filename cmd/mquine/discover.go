@@ -55,6 +55,7 @@ relations may have different scales.
 "mquine classify --calibration" wrote for the same checkpoint. The probability
 grows with the score, so the order stays the same.
 
+` + ensembleHelp + `
 --relation and --relations restrict the relations. The following flags restrict
 the heads and the tails of the triples.
 
@@ -78,6 +79,7 @@ interruption, the same command continues the search. DIR is removed at the end.
 		Example: `  mquine discover ./ckpt --data umls -k 20
   mquine discover ./ckpt --data umls --relation treats --per relation
   mquine discover ./ckpt --data fb15k-237 --per query -k 10 --out found.parquet
+  mquine discover ./a ./b --ensemble fit --data codex-s --per relation -k 10
   mquine discover ./ckpt --data ./drugs --relation treats --types types.tsv \
       --head-type compound --tail-type disease`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,6 +101,7 @@ interruption, the same command continues the search. DIR is removed at the end.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	d.inputs.add(cmd)
+	d.inputs.addEnsemble(cmd)
 	d.calibrated.add(cmd)
 	flags.StringArrayVar(&d.relations, "relation", nil,
 		"search for triples of this `RELATION`; repeat the flag for several")
@@ -144,6 +147,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := d.ensemble.checkDevices(d.compute, d.gpus); err != nil {
+		return err
+	}
 	meter := newMeter(log)
 	engine, closeEngine, err := d.gpus.open(d.compute, log, meter)
 	if err != nil {
@@ -165,7 +171,11 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.options.Among, f.Restrictions, err = d.restriction.load(ctx, s); err != nil {
 		return err
 	}
-	if f.options, err = f.options.Resolve(ctx, s.checkpoint.Model); err != nil {
+	f.index = kg.NewIndex(s.graph)
+	if err := d.ensemble.fit(ctx, log, meter, s, f.index, f.options); err != nil {
+		return err
+	}
+	if f.options, err = f.options.Resolve(ctx, s.model); err != nil {
 		return err
 	}
 	if f.calibration, err = d.calibrated.read(ctx, s, d.side); err != nil {
@@ -177,10 +187,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := d.describe(ctx, f); err != nil {
 		return err
 	}
-	for _, note := range model.ScoreNotes(s.checkpoint.Model.Config()) {
+	for _, note := range model.ScoreNotes(s.model.Config()) {
 		printNote(log, "%s", note)
 	}
-	f.index = kg.NewIndex(s.graph)
 	return d.write(ctx, cmd, f)
 }
 
@@ -268,16 +277,8 @@ func (d *discovery) describe(ctx context.Context, f *found) (err error) {
 	if f.options.Engine != nil {
 		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+f.options.Engine.String()
 	}
-	var digests [2]string
-	if d.wantsJSON() {
-		if digests, err = f.digests(ctx); err != nil {
-			return err
-		}
-	}
-	from.Checkpoint = describedCheckpoint(f.checkpoint.Path, f.checkpoint.Model.Config(), digests[0])
-	from.Data = describedData(f.graph, digests[1])
 	f.Provenance = from
-	return nil
+	return f.subject.describe(ctx, &f.Provenance, d.wantsJSON())
 }
 
 // found is the JSON result of discover.
@@ -328,7 +329,7 @@ func (f *found) search(ctx context.Context) iter.Seq[foundTriple] {
 	return func(yield func(foundTriple) bool) {
 		stopped := errors.New("the reader of the triples has stopped")
 		n := 0
-		err := rank.Discover(ctx, f.checkpoint.Model, f.index, f.Discovery, f.options, func(t rank.Discovered) error {
+		err := rank.Discover(ctx, f.model, f.index, f.Discovery, f.options, func(t rank.Discovered) error {
 			n++
 			if !yield(f.named(t)) {
 				return stopped
@@ -354,7 +355,7 @@ func (f *found) named(t rank.Discovered) foundTriple {
 	g := f.graph
 	n := foundTriple{
 		Head: g.Entities.Label(t.Triple.Head), Relation: g.Relations.Label(t.Triple.Relation),
-		Tail: g.Entities.Label(t.Triple.Tail), Rank: t.Rank, Score: f.checkpoint.Model.Score(t.Score),
+		Tail: g.Entities.Label(t.Triple.Tail), Rank: t.Rank, Score: f.model.Score(t.Score),
 	}
 	n.HeadLabel, n.RelationLabel, n.TailLabel = f.labels[n.Head], f.labels[n.Relation], f.labels[n.Tail]
 	if f.Standardise {

@@ -18,6 +18,7 @@ import (
 	"github.com/mquine/mquine/internal/filelock"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -213,13 +214,14 @@ func (f *searchFolder) close() {
 // writeResumable searches for the triples, saves the state of the search in the folder of --state,
 // and writes the triples to the file of --out.
 func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
-	digests, err := f.digests(ctx)
-	if err != nil {
+	var identified metrics.Provenance
+	if err := f.subject.describe(ctx, &identified, true); err != nil {
 		return err
 	}
 	folder, err := openSearch(d.stateDir, map[string]any{
-		"checkpoint_sha256": digests[0], "data_sha256": digests[1], "side": f.Side, "k": f.K, "per": f.Per,
-		"order": f.Order, "relations": f.Relations, "restrictions": f.Restrictions, "calibration": f.calibration,
+		"checkpoint_sha256": identified.Checkpoint.Parameters(), "data_sha256": identified.Data.SHA256,
+		"side": f.Side, "k": f.K, "per": f.Per, "order": f.Order, "relations": f.Relations,
+		"restrictions": f.Restrictions, "calibration": f.calibration,
 	})
 	if err != nil {
 		return err

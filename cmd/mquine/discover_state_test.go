@@ -53,33 +53,39 @@ func TestDiscoverState(t *testing.T) {
 		train.WriteString("e1\tr0\te" + split + "\n")
 	}
 	succeed(t, "init", "--model", "distmult", "--dim", "4", "--data", data, "--out", model)
-	search := []string{"discover", model, "--data", data, "--per", "relation", "-k", "5", "--out"}
 	plain, out, state := path("plain.tsv"), path("out.tsv"), path("state")
-	succeed(t, append(search, plain)...)
-	search = append(search, out)
-	interrupted := false
-	for range 20 { // until a search is cancelled before it ends
-		o := discoverUntilSaved(t, state, search...)
-		if interrupted = o.status == exitInterrupted; interrupted {
-			assert.Contains(t, o.stderr, "mquine discover: interrupted; to continue: repeat the command\n")
-			assert.NoFileExists(t, out)
-			break
+	// interrupt interrupts and continues a search. A search with the flags different cannot continue it.
+	interrupt := func(t *testing.T, checkpoints, different []string) {
+		search := append([]string{"discover", "--data", data, "--per", "relation", "-k", "5"}, checkpoints...)
+		succeed(t, append(slices.Clone(search), "--out", plain)...)
+		search = append(search, "--out", out)
+		interrupted := false
+		for range 20 { // until a search is cancelled before it ends
+			o := discoverUntilSaved(t, state, slices.Clone(search)...)
+			if interrupted = o.status == exitInterrupted; interrupted {
+				assert.Contains(t, o.stderr, "mquine discover: interrupted; to continue: repeat the command\n")
+				assert.NoFileExists(t, out)
+				break
+			}
+			require.NoError(t, os.Remove(out))
 		}
+		require.True(t, interrupted)
+
+		search = append(search, "--state", state)
+		mquine(t, append(slices.Clone(search), different...)...).
+			requireSentence(t, exitFailed, state+" holds another search")
+		o := succeed(t, search...)
+		assert.Regexp(t, `resuming the search in .* after \d+,\d+ queries\n`, o.stderr)
+		want, err := os.ReadFile(plain)
+		require.NoError(t, err)
+		got, err := os.ReadFile(out)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, got))
+		assert.NoDirExists(t, state)
 		require.NoError(t, os.Remove(out))
 	}
-	require.True(t, interrupted)
-
-	search = append(search, "--state", state)
-	mquine(t, append(slices.Clone(search), "--side", "head")...).
-		requireSentence(t, exitFailed, state+" holds another search")
-	o := succeed(t, search...)
-	assert.Regexp(t, `resuming the search in .* after \d+,\d+ queries\n`, o.stderr)
-	want, err := os.ReadFile(plain)
-	require.NoError(t, err)
-	got, err := os.ReadFile(out)
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(want, got))
-	assert.NoDirExists(t, state)
+	interrupt(t, []string{model}, []string{"--side", "head"})
+	interrupt(t, []string{model, model, "--ensemble", "1,0.5"}, []string{"--ensemble", "1,0.7"})
 
 	with := func(state string, more ...string) outcome {
 		return mquine(t, append([]string{"discover", model, "--data", data, "--state", state}, more...)...)

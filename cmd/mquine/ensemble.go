@@ -22,13 +22,21 @@ import (
 
 const ensembleFlag = "ensemble"
 
+const ensembleHelp = `--ensemble: use the weighted sum of the scores of several checkpoints. Ranks are
+exact. The models must compare by dot product, and have the same entities. The
+sum contains the squares of L2 distances, and omits margins.
+  equal   all weights are 1
+  fit     the weights with the highest MRR on the valid split. The first is 1
+  1,0.5   one weight for each checkpoint
+`
+
 // The words of --ensemble.
 const (
 	equalWeights  = "equal"
 	fittedWeights = "fit"
 )
 
-// ensemble holds the flag --ensemble of eval. The zero value means one checkpoint.
+// ensemble holds the flag --ensemble. The zero value means one checkpoint.
 type ensemble struct {
 	// word is equalWeights or fittedWeights. It is empty if weights are given.
 	word    string
@@ -75,12 +83,13 @@ func formatWeights(weights []float64) string {
 	return strings.Join(list, ",")
 }
 
-// add adds the flag to a command with one checkpoint, which then accepts several.
-func (e *ensemble) add(cmd *cobra.Command, in *inputs) {
+// addEnsemble adds --ensemble to a command with one checkpoint, which then accepts several.
+func (in *inputs) addEnsemble(cmd *cobra.Command) {
+	e := &in.ensemble
 	cmd.Flags().Var(e, ensembleFlag,
-		"rank by the weighted sum of the scores of several checkpoints. `WEIGHTS`: equal, fit (to the valid split), "+
+		"use the weighted sum of the scores of several checkpoints. `WEIGHTS`: equal, fit (to the valid split), "+
 			"or numbers separated by commas")
-	inGroup(cmd, protocolFlags, ensembleFlag)
+	inGroup(cmd, inputFlags, ensembleFlag)
 	complete(cmd, ensembleFlag, cobra.FixedCompletions([]string{equalWeights, fittedWeights},
 		cobra.ShellCompDirectiveNoFileComp))
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -90,7 +99,7 @@ func (e *ensemble) add(cmd *cobra.Command, in *inputs) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch given := cmd.Flags().Changed(ensembleFlag); {
 		case !given && len(args) > 1:
-			return fmt.Errorf("unexpected argument %q: to rank by the sum of the scores of several checkpoints, add "+
+			return fmt.Errorf("unexpected argument %q: to use the sum of the scores of several checkpoints, add "+
 				"--%s %s; to compare them, use mquine compare", args[1], ensembleFlag, equalWeights)
 		case !given:
 			return one(cmd, args)
@@ -106,17 +115,17 @@ func (e *ensemble) add(cmd *cobra.Command, in *inputs) {
 	}
 }
 
-// member is a checkpoint of an ensemble.
-type member struct {
-	model.Member
-	checkpoint *checkpoint.Checkpoint
-	sha256     string // empty if no report needs it
+// checkDevices refuses GPUs for ensembles.
+func (e *ensemble) checkDevices(c compute, g gpus) error {
+	if e.paths != nil && (c.backend == cudaBackend || len(g.indices) > 0) {
+		return errors.New("--ensemble ranks on the processor: leave it out, or do not use GPUs")
+	}
+	return nil
 }
 
-// join opens the other checkpoints of the ensemble and makes the ensemble the model of the task.
+// join opens the other checkpoints of the ensemble and makes the ensemble the model of the subject.
 // Unless the flag lists weights, all weights are 1.
-func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) (err error) {
-	t.members = []member{{checkpoint: t.checkpoint}}
+func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, s *subject) (err error) {
 	for _, path := range e.paths[1:] {
 		m := member{}
 		err = phase(ctx, "checkpoint", func(ctx context.Context) error {
@@ -126,11 +135,11 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) 
 		if err != nil {
 			return err
 		}
-		t.members = append(t.members, m)
+		s.members = append(s.members, m)
 	}
-	first := t.checkpoint
-	for i := range t.members[1:] {
-		m := &t.members[i+1]
+	first := s.checkpoint
+	for i := range s.members[1:] {
+		m := &s.members[i+1]
 		other := m.checkpoint
 		if m.Entities, err = identifiers("entity", first, other, first.Entities, other.Entities); err != nil {
 			return err
@@ -143,7 +152,7 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, t *task) 
 	if e.word != "" {
 		weights = slices.Repeat([]float64{1}, len(e.paths))
 	}
-	return t.weigh(weights)
+	return s.weigh(weights)
 }
 
 // identifiers translates the identifiers of the vocabulary from: element i of the result is the
@@ -174,38 +183,41 @@ func identifiers(what string, first, other *checkpoint.Checkpoint, from, to *kg.
 	return ids, nil
 }
 
-// weigh makes the ensemble with the given weights the model of the task.
-func (t *task) weigh(weights []float64) (err error) {
-	var list []model.Member
-	for i := range t.members {
-		m := &t.members[i]
+// weigh makes the ensemble with the given weights the model of the subject.
+func (s *subject) weigh(weights []float64) (err error) {
+	for i := range s.members {
+		m := &s.members[i]
 		m.Model, m.Weight = m.checkpoint.Model, weights[i]
-		list = append(list, m.Member)
 	}
-	t.model, err = model.NewEnsemble(list)
+	s.model, err = model.NewEnsemble(s.modelMembers())
 	return err
 }
 
-// fit fits the weights of the ensemble to the validation split, if the flag says so.
+// modelMembers returns the members for model.NewEnsemble.
+func (s *subject) modelMembers() (list []model.Member) {
+	for _, m := range s.members {
+		list = append(list, m.Member)
+	}
+	return list
+}
+
+// fit fits the weights of the ensemble to the validation split, if the flag says so. The subject then
+// needs a data set, whose index is index.
 func (e *ensemble) fit(
-	ctx context.Context, log io.Writer, meter *meter, t *task, split kg.Split, o rank.Options,
+	ctx context.Context, log io.Writer, meter *meter, s *subject, index *kg.Index, o rank.Options,
 ) error {
 	if e.word != fittedWeights {
 		return nil
 	}
-	triples, err := triplesToRank(t.graph, kg.Valid, rank.All)
+	triples, err := triplesToRank(s.graph, kg.Valid, rank.All)
 	if err != nil {
 		return err
 	}
-	var members []model.Member
-	for _, m := range t.members {
-		members = append(members, m.Member)
-	}
-	if o, err = rank.Fit(ctx, t.model, len(triples), o); err != nil {
+	if o, err = rank.Fit(ctx, s.model, len(triples), o); err != nil {
 		return err
 	}
 	o.Sides, o.Tolerances, o.Among = nil, nil, nil
-	weights, mrr, err := metrics.FitEnsemble(ctx, members, t.index, triples, metrics.FitOptions{
+	weights, mrr, err := metrics.FitEnsemble(ctx, s.modelMembers(), index, triples, metrics.FitOptions{
 		Rank: o, Progress: meter.steps("fitting the weights"),
 	})
 	meter.clear()
@@ -213,55 +225,5 @@ func (e *ensemble) fit(
 		return err
 	}
 	printLine(log, "fitted the weights %s: mrr/both/all of the valid split is %.4f", formatWeights(weights), mrr)
-	if split == kg.Valid {
-		printNote(log, "the weights were fitted to the ranked split, so the metrics are too high")
-	}
-	return t.weigh(weights)
-}
-
-// described identifies the checkpoint of the task, or the checkpoints of its ensemble.
-func (t *task) described() metrics.Checkpoint {
-	if t.members == nil {
-		return describedCheckpoint(t.checkpoint.Path, t.checkpoint.Model.Config(), t.sha256)
-	}
-	c := metrics.Checkpoint{Model: model.EnsembleName}
-	for _, m := range t.members {
-		c.Members = append(c.Members, metrics.EnsembleMember{
-			Weight: m.Weight, Checkpoint: describedCheckpoint(m.checkpoint.Path, m.checkpoint.Model.Config(), m.sha256),
-		})
-	}
-	return c
-}
-
-// close closes all checkpoints.
-func (t *task) close() {
-	t.subject.close()
-	for _, m := range t.members[min(1, len(t.members)):] {
-		m.checkpoint.Close()
-	}
-}
-
-// verify returns an error if a checkpoint has changed.
-func (t *task) verify(ctx context.Context) error {
-	err := t.subject.verify(ctx)
-	for _, m := range t.members[min(1, len(t.members)):] {
-		if err == nil {
-			err = phase(ctx, "verify", m.checkpoint.Verify)
-		}
-	}
-	return err
-}
-
-// digest computes the checksums of the parameters.
-func (t *task) digest(ctx context.Context) (err error) {
-	if t.members == nil {
-		t.sha256, err = t.checkpoint.SHA256(ctx)
-		return err
-	}
-	for i := range t.members {
-		if t.members[i].sha256, err = t.members[i].checkpoint.SHA256(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.weigh(weights)
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,12 +21,9 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// sumRanks ranks the test triples by the weighted sum of the checkpoints' reference scores, one
-// candidate at a time. For each query, written as side and labels, it returns the numbers of better
-// and of equal candidates under filter none.
-func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[string][2]int {
-	g, err := kg.Open(t.Context(), data)
-	require.NoError(t, err)
+// weightedSum returns the weighted sum of the checkpoints' reference scores. Queries and
+// entities have the identifiers of the data set.
+func weightedSum(t *testing.T, g *kg.Graph, paths []string, weights []float64) func(kg.Query, int32) float64 {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	type scorer func(q kg.Query, e int32) float64
@@ -45,12 +44,21 @@ func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[
 			return w.Reference(kg.Query{Side: q.Side, Relation: r, Anchor: entity(q.Anchor)}, entity(e))
 		})
 	}
-	sum := func(q kg.Query, e int32) (s float64) {
+	return func(q kg.Query, e int32) (s float64) {
 		for i, score := range scorers {
 			s += float64(weights[i] * score(q, e))
 		}
 		return s
 	}
+}
+
+// sumRanks ranks the test triples by the weighted sum of the checkpoints' reference scores, one
+// candidate at a time. For each query, written as side and labels, it returns the numbers of better
+// and of equal candidates under filter none.
+func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[string][2]int {
+	g, err := kg.Open(t.Context(), data)
+	require.NoError(t, err)
+	sum := weightedSum(t, g, paths, weights)
 	ranks := map[string][2]int{}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		for _, tr := range g.Splits[kg.Test] {
@@ -138,6 +146,75 @@ func TestEvalEnsemble(t *testing.T) {
 	assert.Contains(t, o.stderr, "the weights were fitted to the ranked split")
 }
 
+// Every command that accepts an ensemble prints the weighted sums of the scores.
+func TestEnsembleScores(t *testing.T) {
+	w := newWorkplace(t)
+	same, other := w.path("same"), w.path("other")
+	succeed(t, "init", "--model", "complex", "--dim", "5", "--data", w.data, "--out", same, "--kind", "random")
+	rotated(t, same, other)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	sum := weightedSum(t, g, []string{w.model, other}, []float64{1, 0.3})
+	with := func(command string, args ...string) []string {
+		return append([]string{command, w.model, other, "--ensemble", "1,0.3", "--data", w.data}, args...)
+	}
+	check := func(rows []map[string]string) {
+		t.Helper()
+		require.NotEmpty(t, rows)
+		for _, row := range rows {
+			h, _ := g.Entities.ID(row["head"])
+			r, _ := g.Relations.ID(row["relation"])
+			e, _ := g.Entities.ID(row["tail"])
+			q, target := kg.Triple{Head: h, Relation: r, Tail: e}.Query(kg.Tail)
+			require.Equal(t, strconv.FormatFloat(sum(q, target), 'g', -1, 64), row["score"], "%v", row)
+		}
+	}
+	test := string(must1(os.ReadFile(filepath.Join(w.data, "test.txt"))))
+	o := mquineReading(t, test, with("score", "--in", "-")...)
+	require.Zero(t, o.status, o.stderr)
+	check(readTSV(t, o.stdout))
+
+	f := strings.Split(strings.SplitN(test, "\n", 2)[0], "\t")
+	o = succeed(t, with("predict", "--head", f[0], "--relation", f[1], "-k", "60", "--format", "tsv")...)
+	rows := readTSV(t, o.stdout)
+	check(rows)
+	assert.Len(t, rows, g.Entities.Len())
+	assert.True(t, slices.IsSortedFunc(rows, func(a, b map[string]string) int {
+		return cmp.Compare(number64(t, b["score"]), number64(t, a["score"]))
+	}))
+	check(readTSV(t, succeed(t, with("discover", "-k", "3", "--format", "tsv")...).stdout))
+
+	predictions, calibration := w.path("predictions.tsv"), w.path("calibration.json")
+	succeed(t, with("classify", "--predictions", predictions, "--calibration", calibration)...)
+	check(readTSV(t, string(must1(os.ReadFile(predictions)))))
+
+	// A calibration belongs to the checkpoints and their weights.
+	probability := func(weights string) []string {
+		return []string{
+			"score", w.model, other, "--ensemble", weights, "--calibration", calibration, "--head", f[0], "--relation",
+			f[1], "--tail", f[2],
+		}
+	}
+	o = succeed(t, probability("1,0.3")...)
+	assert.Regexp(t, ` 0\.\d{4}\n`, o.stdout)
+	assert.Contains(t, o.stdout, "weighted sum of the scores of its models")
+	mquine(t, probability("1,0.5")...).requireSentence(t, exitFailed, "is for another checkpoint, 1 "+w.model+" + 0.3 "+
+		other+": write one for 1 "+w.model+" + 0.5 "+other)
+
+	// The weights that fit finds are the same for all commands.
+	fit := func(command string, args ...string) string {
+		args = append([]string{command, w.model, other, "--ensemble", "fit", "--data", w.data}, args...)
+		fitted := regexp.MustCompile(`fitted the weights .*`).FindString(succeed(t, args...).stderr)
+		require.NotEmpty(t, fitted)
+		return fitted
+	}
+	weights := fit("eval")
+	assert.Equal(t, weights, fit("predict", "--head", f[0], "--relation", f[1]))
+	assert.Equal(t, weights, fit("score", "--head", f[0], "--relation", f[1], "--tail", f[2]))
+	assert.Equal(t, weights, fit("discover"))
+	assert.Equal(t, weights, fit("classify"))
+}
+
 func TestEvalEnsembleErrors(t *testing.T) {
 	w := newWorkplace(t)
 	distance, smaller := w.path("distance"), w.path("smaller")
@@ -149,7 +226,7 @@ func TestEvalEnsembleErrors(t *testing.T) {
 		want string
 		args []string
 	}{
-		{`unexpected argument "` + distance + `": to rank by the sum`, []string{w.model, distance}},
+		{`unexpected argument "` + distance + `": to use the sum of the scores`, []string{w.model, distance}},
 		{"give the checkpoints of the ensemble as arguments", []string{w.model, "--ensemble", "equal"}},
 		{"--ensemble has 3 weights, but there are 2 checkpoints", []string{w.model, distance, "--ensemble", "1,2,3"}},
 		{"must be equal, fit or numbers", []string{w.model, distance, "--ensemble", "1,-2"}},
@@ -163,4 +240,10 @@ func TestEvalEnsembleErrors(t *testing.T) {
 		"checkpoint "+smaller+" lacks entity")
 	mquine(t, "eval", w.model, w.model, "--ensemble", "equal", "--data", w.data, "--backend", "cuda").
 		requireSentence(t, exitFailed, "--ensemble ranks on the processor")
+	mquine(t, "predict", w.model, w.model, "--ensemble", "equal", "--data", w.data, "--devices", "0", "--in", "-").
+		requireSentence(t, exitFailed, "--ensemble ranks on the processor")
+	mquine(t, "discover", w.model, w.model, "--ensemble", "equal", "--data", w.data, "--backend", "cuda").
+		requireSentence(t, exitFailed, "--ensemble ranks on the processor")
+	mquine(t, "score", w.model, w.model, "--ensemble", "fit", "--in", "-").
+		requireSentence(t, exitUsage, "--ensemble fit needs --data")
 }

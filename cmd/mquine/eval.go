@@ -77,13 +77,7 @@ and AMRI relate the mean rank to a random ranking of the candidates.
 
 ` + negativesHelp + `
 ` + sampleHelp + `
---ensemble: rank exactly by the weighted sum of the scores of several
-checkpoints. Their models must compare by dot product, and have the same
-entities. The sum contains the squares of L2 distances, and omits margins.
-  equal   all weights are 1
-  fit     the weights with the highest MRR on the valid split. The first is 1
-  1,0.5   one weight for each checkpoint
-
+` + ensembleHelp + `
 --by: also show the metrics of groups of queries, under the last filter.
   relation  by relation
   entity    by the true answer
@@ -148,7 +142,7 @@ the table to standard error.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	e.inputs.add(cmd)
-	e.ensemble.add(cmd, &e.inputs)
+	e.inputs.addEnsemble(cmd)
 	addChoice(cmd, &e.protocol, "protocol", "evaluation protocol: full, or the protocol of a tool", protocolNames()...)
 	acceptFormer(cmd, map[string]string{"filters": "filter"})
 	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",

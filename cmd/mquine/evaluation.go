@@ -16,7 +16,6 @@ import (
 	"github.com/mquine/mquine/kg"
 
 	"github.com/mquine/mquine/metrics"
-	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -30,7 +29,6 @@ type evaluation struct {
 	sample    sample
 	printed
 	tableFlags
-	ensemble ensemble
 	gpus     gpus
 	protocol string
 	// fixed is the protocol with the name protocol, or the zero value for fullProtocol.
@@ -81,8 +79,11 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		Sides: e.sides.List(), Backend: backend, Engine: engine, Threads: e.threads, Screen: e.screen,
 		Tolerances: e.fixed.Tolerances(), Among: t.among,
 	}
-	if err := e.ensemble.fit(ctx, log, meter, t, e.split, options); err != nil {
+	if err := e.ensemble.fit(ctx, log, meter, t.subject, t.index, options); err != nil {
 		return err
+	}
+	if e.ensemble.word == fittedWeights && e.split == kg.Valid {
+		printNote(log, "the weights were fitted to the ranked split, so the metrics are too high")
 	}
 	if err := e.sample.draw(ctx, e, t); err != nil {
 		return err
@@ -113,10 +114,11 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 // openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. If
 // the flags select GPUs, it refuses the flags that apply only to the processor.
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
+	if err := e.ensemble.checkDevices(e.compute, e.gpus); err != nil {
+		return nil, nil, err
+	}
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		switch {
-		case e.ensemble.paths != nil:
-			return nil, nil, errors.New("--ensemble ranks on the processor: leave it out, or do not use GPUs")
 		case e.peak:
 			return nil, nil, errors.New("--peak measures the processor: leave it out, or do not use GPUs")
 		case e.screen != rank.AutoScreen:
@@ -130,8 +132,6 @@ func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine
 // task holds the inputs of an evaluation.
 type task struct {
 	*subject
-	model   model.Model // model of the checkpoint, or the ensemble
-	members []member    // members of the ensemble; nil without an ensemble
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
@@ -142,9 +142,7 @@ type task struct {
 	drawn        *rank.Sample // nil without --sample; otherwise it contains negatives
 	restrictions *metrics.Restrictions
 	labels       map[string]string // the labels of opaque identifiers; nil if the data set has none
-	// sha256 is the checksum of the checkpoint's parameters, and dataSHA256 is the checksum of the
-	// triples. They are empty if no report needs them.
-	sha256, dataSHA256 string
+	dataSHA256   string            // checksum of the triples; empty if no report needs it
 }
 
 // load reads and checks the inputs. The caller must close the task.
@@ -153,17 +151,12 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if err != nil {
 		return nil, err
 	}
-	t := &task{subject: s, model: s.checkpoint.Model}
+	t := &task{subject: s}
 	defer func() {
 		if err != nil {
 			t.close()
 		}
 	}()
-	if e.ensemble.paths != nil {
-		if err = e.ensemble.join(ctx, log, e.inputs, t); err != nil {
-			return nil, err
-		}
-	}
 	if t.triples, err = triplesToRank(s.graph, e.split, e.filters...); err != nil {
 		return nil, err
 	}

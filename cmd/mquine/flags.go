@@ -210,7 +210,8 @@ type inputs struct {
 	checkpoint, vocabulary, data string
 	// several reports whether the command reads several checkpoints. It is not an error if one of
 	// them does not need the folder vocabulary.
-	several bool
+	several  bool
+	ensemble ensemble // the zero value without --ensemble
 }
 
 func (in *inputs) add(cmd *cobra.Command) {

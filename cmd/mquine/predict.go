@@ -51,6 +51,7 @@ of the three splits, the table shows "?" for answers that the other splits do
 not have. --filter-known hides known answers and needs all three splits.
 
 ` + candidatesHelp + `
+` + ensembleHelp + `
 --in reads many queries from a file, or from standard input if the file is "-".
 Each line has a head, a relation and a tail, separated by tabs, one of them ?.
 The default format is then tsv.
@@ -66,6 +67,7 @@ invisible characters as escapes, such as \x1b.
 		Example: `  mquine predict ./ckpt --data umls --head steroid --relation isa
   mquine predict ./ckpt --data umls --tail steroid --relation isa -k 3
   mquine predict ./ckpt --data umls --head steroid --tail hormone
+  mquine predict ./a ./b --ensemble fit --data umls --in queries.tsv
   printf 'steroid\tisa\t?\n' | mquine predict ./ckpt --data umls --in -
   mquine predict ./ckpt --data umls --in queries.tsv --format json`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,6 +87,7 @@ invisible characters as escapes, such as \x1b.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	p.inputs.add(cmd)
+	p.inputs.addEnsemble(cmd)
 	flags.StringVar(&p.head, "head", "", "head `ENTITY` of the query")
 	flags.StringVar(&p.tail, "tail", "", "tail `ENTITY` of the query")
 	flags.StringVar(&p.relation, "relation", "", "`RELATION` of the query")
@@ -133,6 +136,9 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	if err != nil {
 		return nil, err
 	}
+	if err := p.ensemble.checkDevices(p.compute, p.gpus); err != nil {
+		return nil, err
+	}
 	meter := newMeter(log)
 	engine, closeEngine, err := p.gpus.open(p.compute, log, meter)
 	if err != nil {
@@ -161,13 +167,16 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	options := rank.Options{
 		Backend: backend, Engine: engine, Threads: p.threads, Progress: meter.ranking, Among: among,
 	}
-	if options, err = options.Resolve(ctx, s.checkpoint.Model); err != nil {
+	if err := p.ensemble.fit(ctx, log, meter, s, index, options); err != nil {
+		return nil, err
+	}
+	if options, err = options.Resolve(ctx, s.model); err != nil {
 		return nil, err
 	}
 	if options.Engine != nil {
 		printLine(details(log), "on %v", options.Engine)
 	}
-	lists, err := p.answer(ctx, s.checkpoint.Model, index, queries, options)
+	lists, err := p.answer(ctx, s.model, index, queries, options)
 	meter.clear()
 	if err != nil {
 		return nil, err
@@ -177,10 +186,10 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	}
 	for _, list := range lists {
 		for i := range list {
-			list[i].Score = s.checkpoint.Model.Score(list[i].Score)
+			list[i].Score = s.model.Score(list[i].Score)
 		}
 	}
-	for _, note := range model.ScoreNotes(s.checkpoint.Model.Config()) {
+	for _, note := range model.ScoreNotes(s.model.Config()) {
 		printNote(log, "%s", note)
 	}
 	list := &answers{
@@ -192,14 +201,9 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	if options.Engine != nil {
 		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+options.Engine.String()
 	}
-	var digests [2]string
-	if p.wantsJSON() {
-		if digests, err = s.digests(ctx); err != nil {
-			return nil, err
-		}
+	if err := s.describe(ctx, from, p.wantsJSON()); err != nil {
+		return nil, err
 	}
-	from.Checkpoint = describedCheckpoint(s.checkpoint.Path, s.checkpoint.Model.Config(), digests[0])
-	from.Data = describedData(s.graph, digests[1])
 	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
 	if err != nil {
 		return nil, err

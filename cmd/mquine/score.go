@@ -50,6 +50,7 @@ of the head among all entities, exactly as "mquine eval" would rank them under
 --calibration adds the probability that the triple is true, from a file that
 "mquine classify --calibration" wrote for the same checkpoint.
 
+` + ensembleHelp + `
 The default format is tsv for --in, and table for one triple. csv, tsv and json
 are written while the triples are read, for any number of triples. Other formats
 need all triples in memory. If the command fails, the lines printed so far are
@@ -71,6 +72,7 @@ correct, but the output is incomplete.
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	s.inputs.addOptional(cmd)
+	s.inputs.addEnsemble(cmd)
 	flags.StringVar(&s.in, "in", "", "read triples from `FILE` (- is standard input)")
 	flags.StringVar(&s.head, "head", "", "head `ENTITY` of one triple")
 	flags.StringVar(&s.relation, "relation", "", "`RELATION` of one triple")
@@ -118,6 +120,8 @@ func (s *scoring) check(cmd *cobra.Command) error {
 		return errors.New("--in already gives the triples: leave out --head, --relation and --tail")
 	case !given("in") && fields < 3:
 		return errors.New("the triples are missing: give --in, or --head, --relation and --tail")
+	case s.ensemble.word == fittedWeights && s.data == "":
+		return errors.New("--ensemble fit needs --data: the weights are fitted to its valid split")
 	case s.ranks && s.data == "":
 		return errors.New("--ranks needs --data: the filters leave out known answers")
 	case !s.ranks && (given("filter") || given("ties")):
@@ -138,8 +142,7 @@ func (s *scoring) run(cmd *cobra.Command) error {
 	}
 	defer opened.close()
 	opened.writeNotes(log)
-	config := opened.checkpoint.Model.Config()
-	for _, note := range model.ScoreNotes(config) {
+	for _, note := range model.ScoreNotes(opened.model.Config()) {
 		printNote(log, "%s", note)
 	}
 	w := &scorer{
@@ -153,6 +156,9 @@ func (s *scoring) run(cmd *cobra.Command) error {
 			}
 		}
 		w.index = kg.NewIndex(opened.graph)
+	}
+	if err := s.ensemble.fit(ctx, log, w.meter, opened, w.index, w.options); err != nil {
+		return err
 	}
 	if w.calibration, err = s.calibrated.read(ctx, opened, s.side); err != nil {
 		return err
@@ -179,19 +185,16 @@ type scorer struct {
 
 // describe returns the result without its triples.
 func (w *scorer) describe(ctx context.Context) (*scores, error) {
-	c := w.checkpoint.Model.Config()
-	spec, err := model.Lookup(c.Model)
-	if err != nil {
-		return nil, err
-	}
-	var digests [2]string
-	if w.wantsJSON() {
-		if digests, err = w.digests(ctx); err != nil {
+	formula := "weighted sum of the scores of its models, without margins"
+	if w.ensemble.paths == nil {
+		spec, err := model.Lookup(w.model.Config().Model)
+		if err != nil {
 			return nil, err
 		}
+		formula = spec.Score
 	}
 	r := &scores{
-		Schema: "mquine.score/1", Provenance: provenance(ctx), Formula: spec.Score, Better: "higher",
+		Schema: "mquine.score/1", Provenance: provenance(ctx), Formula: formula, Better: "higher",
 		Side: w.side.String(), Triples: []scoredTriple{}, known: w.index != nil, ranks: w.ranks,
 		probability: w.calibration != nil,
 	}
@@ -200,11 +203,7 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 	}
 	from := &r.Provenance
 	from.Machine.Tier, from.Machine.Threads = w.options.Backend.Tier.String(), w.threads
-	from.Checkpoint = describedCheckpoint(w.checkpoint.Path, c, digests[0])
-	if w.graph != nil {
-		from.Data = describedData(w.graph, digests[1])
-	}
-	return r, nil
+	return r, w.subject.describe(ctx, from, w.wantsJSON())
 }
 
 // scoreBatch is the number of triples in a batch. After each batch, the command checks whether the
@@ -290,7 +289,7 @@ func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, 
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	m := w.checkpoint.Model
+	m := w.model
 	values, err := rank.Scores(ctx, m, batch, w.side, w.options)
 	if err != nil {
 		return nil, err

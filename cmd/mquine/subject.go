@@ -11,20 +11,45 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/catalogue"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
 )
 
-// subject is a checkpoint and a data set that uses the identifiers of the checkpoint. graph is nil
-// if the command needs no data set and none is given.
+// subject is a model, and a data set that uses its identifiers. graph is nil if the command needs no
+// data set and none is given.
 type subject struct {
+	model model.Model // the checkpoint's, or the ensemble of all members
+	// checkpoint is the first member. It has the labels of the model's entities and relations.
 	checkpoint *checkpoint.Checkpoint
+	members    []member
 	graph      *kg.Graph
 }
 
-// open reads the checkpoint and the data set concurrently, and shows the progress on log. The
-// caller must close the subject.
+// member is a checkpoint of a subject.
+type member struct {
+	model.Member
+	checkpoint *checkpoint.Checkpoint
+	sha256     string // checksum of the parameters; empty before digest
+}
+
+// open reads the checkpoints and the data set, and shows the progress on log. With --ensemble fit, all
+// weights are 1 before fit. The caller must close the subject.
 func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
+	s, err := in.openFirst(ctx, log)
+	if err != nil || in.ensemble.paths == nil {
+		return s, err
+	}
+	if err := in.ensemble.join(ctx, log, in, s); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openFirst reads the first checkpoint and the data set concurrently.
+func (in inputs) openFirst(ctx context.Context, log io.Writer) (*subject, error) {
 	var (
 		c       *checkpoint.Checkpoint
 		g       *kg.Graph
@@ -60,7 +85,7 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 		c.Close()
 		return nil, dataErr
 	}
-	return &subject{c, g}, nil
+	return &subject{model: c.Model, checkpoint: c, members: []member{{checkpoint: c}}, graph: g}, nil
 }
 
 // openData reads a data set, and shows the progress on log if this takes long.
@@ -90,21 +115,62 @@ func explainData(name string, err error) error {
 	return err
 }
 
-func (s *subject) close() { s.checkpoint.Close() }
-
-// verify returns an error if the checkpoint has changed since open. The caller must then discard all
-// results.
-func (s *subject) verify(ctx context.Context) error {
-	return phase(ctx, "verify", s.checkpoint.Verify)
+func (s *subject) close() {
+	for _, m := range s.members {
+		m.checkpoint.Close()
+	}
 }
 
-// digests returns the checksums of the checkpoint's parameters and of the triples. Without a data
-// set, the second checksum is empty.
-func (s *subject) digests(ctx context.Context) (sums [2]string, err error) {
-	if sums[0], err = s.checkpoint.SHA256(ctx); err == nil && s.graph != nil {
-		sums[1], err = s.graph.SHA256(ctx)
+// verify returns an error if a checkpoint has changed since open. The caller must then discard all
+// results.
+func (s *subject) verify(ctx context.Context) error {
+	for _, m := range s.members {
+		if err := phase(ctx, "verify", m.checkpoint.Verify); err != nil {
+			return err
+		}
 	}
-	return sums, err
+	return nil
+}
+
+// digest computes the checksums of the parameters.
+func (s *subject) digest(ctx context.Context) (err error) {
+	for i := range s.members {
+		if s.members[i].sha256, err = s.members[i].checkpoint.SHA256(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// described identifies the checkpoint, or the checkpoints of the ensemble, with their checksums if
+// digest has computed them.
+func (s *subject) described() metrics.Checkpoint {
+	var all []metrics.EnsembleMember
+	for _, m := range s.members {
+		all = append(all, metrics.EnsembleMember{
+			Weight: m.Weight, Checkpoint: describedCheckpoint(m.checkpoint.Path, m.checkpoint.Model.Config(), m.sha256),
+		})
+	}
+	if len(all) == 1 {
+		return all[0].Checkpoint
+	}
+	return metrics.Checkpoint{Model: model.EnsembleName, Members: all}
+}
+
+// describe identifies the model and the data set in the provenance of a result. With checksums, it
+// computes their checksums.
+func (s *subject) describe(ctx context.Context, from *metrics.Provenance, checksums bool) (err error) {
+	var triples string
+	if checksums {
+		if err = s.digest(ctx); err == nil && s.graph != nil {
+			triples, err = s.graph.SHA256(ctx)
+		}
+	}
+	from.Checkpoint = s.described()
+	if s.graph != nil {
+		from.Data = describedData(s.graph, triples)
+	}
+	return err
 }
 
 func (s *subject) writeNotes(w io.Writer) {
