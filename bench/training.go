@@ -285,7 +285,7 @@ func rowOperations(s *suite) []Benchmark {
 	const rows, cols = 16, 1024
 	var list []Benchmark
 	for _, backend := range s.backends {
-		for _, part := range []string{"softmax", "logistic", "axpy", "adam", "coast", "adagrad"} {
+		for _, part := range []string{"softmax", "logistic", "axpy", "dots", "addrows", "adam", "coast", "adagrad"} {
 			list = append(list, Benchmark{
 				Name:  name("Rows", "tier", backend.Tier, "of", part),
 				Quick: (part == "softmax" || part == "adam") && s.best(backend),
@@ -294,18 +294,27 @@ func rowOperations(s *suite) []Benchmark {
 					m, v := linalg.NewMatrix(rows, cols), linalg.NewMatrix(rows, cols)
 					kernels, adam := linalg.New(backend), linalg.NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 1, 0)
 					adagrad := linalg.AdagradStep{Rate: 1e-3, Epsilon: 1e-10}
+					numbers, all := make([]float32, rows), make([]int32, rows)
+					for k := range all {
+						all[k] = int32(k)
+					}
 					work := map[string]func(i int){
 						"softmax":  func(i int) { copy(m.Row(i), x.Row(i)); kernels.Softmax(m.Row(i), 1, 1) },
 						"logistic": func(i int) { copy(m.Row(i), x.Row(i)); kernels.Logistic(m.Row(i), nil, 0, 0) },
 						"axpy":     func(i int) { kernels.Axpy(m.Row(i), 1e-9, y.Row(i)) },
+						"dots":     func(i int) { kernels.Dots(numbers, x.Row(i), y, all) },
+						"addrows":  func(i int) { kernels.AddRows(m.Row(i), numbers, y, all) },
 						"adam":     func(i int) { kernels.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
 						"coast":    func(i int) { kernels.AdamCatchUp(x.Row(i), m.Row(i), v.Row(i), 1e-9, 1e-8, 0) },
 						"adagrad":  func(i int) { kernels.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
 					}[part]
-					i := 0
+					i, entries := 0, float64(cols)
+					if part == "dots" || part == "addrows" {
+						entries *= rows
+					}
 					operation{
 						call:   func() { work(i); i = (i + 1) % rows },
-						others: map[string]float64{"entries/s": cols},
+						others: map[string]float64{"entries/s": entries},
 					}.measure(b)
 					return nil
 				},
