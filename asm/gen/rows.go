@@ -14,7 +14,7 @@ import (
 
 const (
 	rowLanes = 16 // entries per round; n is a multiple of rowLanes
-	sumLanes = 32 // lanes in which Dot and Sum add up
+	sumLanes = 32 // lanes in which Dot, Dots and Sum add up
 	manyRows = 4  // rows that AddRows and Dots process together
 )
 

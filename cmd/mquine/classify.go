@@ -22,7 +22,7 @@ func newClassifyCommand() *cobra.Command {
 	c := &classification{split: kg.Test, negatives: autoNegatives, thresholds: byRelation, unseen: overall, bins: 10,
 		seed: 1, top: metrics.DefaultTop}
 	cmd := &cobra.Command{
-		Use:   "classify CKPT --data NAME",
+		Use:   "classify CKPT... --data NAME",
 		Short: "Classify triples as true or false",
 		Long: `Measure how well the scores of a checkpoint tell true triples from false ones.
 
@@ -188,6 +188,9 @@ func (c *classification) examples(
 	index := kg.NewIndex(s.graph)
 	if err := c.ensemble.fit(ctx, log, newMeter(log), s, index, o); err != nil {
 		return nil, nil, err
+	}
+	if c.ensemble.word == fittedWeights && c.split == kg.Valid {
+		printNote(log, fittedToSplit)
 	}
 	var scored [2][]classify.Example
 	for i, split := range splits {

@@ -33,7 +33,7 @@ const (
 func newDiscoverCommand() *cobra.Command {
 	d := &discovery{k: 100, scope: rank.PerGraph, order: orderScore}
 	cmd := &cobra.Command{
-		Use:   "discover CKPT --data NAME",
+		Use:   "discover CKPT... --data NAME",
 		Short: "Find the most plausible unknown triples",
 		Long: `Find the triples that a model finds most plausible and that no split of the data
 set contains. The search asks (h, r, ?) for all heads and relations, or
@@ -52,8 +52,9 @@ relations may have different scales.
          most ` + strconv.Itoa(rank.ZSample) + ` candidates at regular distances
 
 --calibration adds the probability that a triple is true, from a file that
-"mquine classify --calibration" wrote for the same checkpoint. The probability
-grows with the score, so the order stays the same.
+"mquine classify --calibration" wrote for the same checkpoint, or for the same
+checkpoints and weights. The probability grows with the score, so the order
+stays the same.
 
 ` + ensembleHelp + `
 --relation and --relations restrict the relations. The following flags restrict

@@ -22,13 +22,17 @@ import (
 
 const ensembleFlag = "ensemble"
 
-const ensembleHelp = `--ensemble: use the weighted sum of the scores of several checkpoints. Ranks are
-exact. The models must compare by dot product, and have the same entities. The
-sum contains the squares of L2 distances, and omits margins.
+const ensembleHelp = `--ensemble: use the weighted sum of the scores of several checkpoints. Scores
+and ranks are as exact as for one checkpoint. The models must compare by dot
+product, and have the same entities. The sum contains the negative squares of L2
+distances, and omits margins.
   equal   all weights are 1
-  fit     the weights with the highest MRR on the valid split. The first is 1
+  fit     weights fitted to the MRR of the valid split. The first is 1
   1,0.5   one weight for each checkpoint
 `
+
+// fittedToSplit is the note about metrics on the split to which the weights were fitted.
+const fittedToSplit = "the weights were fitted to this split, so the metrics are too high"
 
 // The words of --ensemble.
 const (
@@ -213,10 +217,10 @@ func (e *ensemble) fit(
 	if err != nil {
 		return err
 	}
+	o.Sides, o.Tolerances, o.Among, o.Progress = nil, nil, nil, nil
 	if o, err = rank.Fit(ctx, s.model, len(triples), o); err != nil {
 		return err
 	}
-	o.Sides, o.Tolerances, o.Among = nil, nil, nil
 	weights, mrr, err := metrics.FitEnsemble(ctx, s.modelMembers(), index, triples, metrics.FitOptions{
 		Rank: o, Progress: meter.steps("fitting the weights"),
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
@@ -143,7 +144,7 @@ func TestEvalEnsemble(t *testing.T) {
 
 	o = succeed(t, "eval", w.model, other, "--ensemble", "fit", "--data", w.data, "--split", "valid")
 	assert.Regexp(t, `fitted the weights 1,[0-9.]+: mrr/both/all of the valid split is 0\.\d{4}`, o.stderr)
-	assert.Contains(t, o.stderr, "the weights were fitted to the ranked split")
+	assert.Contains(t, o.stderr, "the weights were fitted to this split")
 }
 
 // Every command that accepts an ensemble prints the weighted sums of the scores.
@@ -182,6 +183,19 @@ func TestEnsembleScores(t *testing.T) {
 	assert.True(t, slices.IsSortedFunc(rows, func(a, b map[string]string) int {
 		return cmp.Compare(number64(t, b["score"]), number64(t, a["score"]))
 	}))
+	check(readTSV(t, succeed(t, with("predict", "--head", f[0], "--tail", f[2], "--format", "tsv")...).stdout))
+	for command, args := range map[string][]string{
+		"predict": {"--head", f[0], "--relation", f[1]}, "score": {"--head", f[0], "--relation", f[1], "--tail", f[2]},
+		"discover": nil, "classify": nil,
+	} {
+		o := succeed(t, with(command, append(args, "--format", "json")...)...)
+		var r struct {
+			Provenance struct{ Checkpoint metrics.Checkpoint }
+		}
+		require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+		assert.Equal(t, "1 mquine (d = 6) + 0.3 complex (d = 5)", r.Provenance.Checkpoint.ModelText(), command)
+		assert.Regexp(t, "^1 [0-9a-f]{64} \\+ 0.3 [0-9a-f]{64}$", r.Provenance.Checkpoint.Parameters(), command)
+	}
 	check(readTSV(t, succeed(t, with("discover", "-k", "3", "--format", "tsv")...).stdout))
 
 	predictions, calibration := w.path("predictions.tsv"), w.path("calibration.json")
@@ -215,7 +229,7 @@ func TestEnsembleScores(t *testing.T) {
 	assert.Equal(t, weights, fit("classify"))
 }
 
-func TestEvalEnsembleErrors(t *testing.T) {
+func TestEnsembleErrors(t *testing.T) {
 	w := newWorkplace(t)
 	distance, smaller := w.path("distance"), w.path("smaller")
 	succeed(t, "init", "--model", "transe-l1", "--dim", "4", "--data", w.data, "--out", distance)

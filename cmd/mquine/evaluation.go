@@ -14,7 +14,6 @@ import (
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
-
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
@@ -83,7 +82,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		return err
 	}
 	if e.ensemble.word == fittedWeights && e.split == kg.Valid {
-		printNote(log, "the weights were fitted to the ranked split, so the metrics are too high")
+		printNote(log, fittedToSplit)
 	}
 	if err := e.sample.draw(ctx, e, t); err != nil {
 		return err

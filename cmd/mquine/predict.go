@@ -32,7 +32,7 @@ func scoreHelp() string {
 func newPredictCommand() *cobra.Command {
 	p := &prediction{k: 10}
 	cmd := &cobra.Command{
-		Use:   "predict CKPT --data NAME --head X --relation R",
+		Use:   "predict CKPT... --data NAME --head X --relation R",
 		Short: "Predict the best answers to a query",
 		Long: `Predict the best answers to a query: (X, R, ?) for --head X --relation R,
 (?, R, X) for --tail X --relation R, or (X, ?, Y) for --head X --tail Y, whose

@@ -26,7 +26,7 @@ import (
 func newScoreCommand() *cobra.Command {
 	s := &scoring{filter: rank.All, ties: rank.Realistic}
 	cmd := &cobra.Command{
-		Use:   "score CKPT --in FILE",
+		Use:   "score CKPT... --in FILE",
 		Short: "Score given triples",
 		Long: `Print the model's score of every triple in a file, or of one triple.
 
@@ -48,7 +48,8 @@ of the head among all entities, exactly as "mquine eval" would rank them under
 --filter and --ties. The triple need not be in the data set.
 
 --calibration adds the probability that the triple is true, from a file that
-"mquine classify --calibration" wrote for the same checkpoint.
+"mquine classify --calibration" wrote for the same checkpoint, or for the same
+checkpoints and weights.
 
 ` + ensembleHelp + `
 The default format is tsv for --in, and table for one triple. csv, tsv and json
@@ -60,6 +61,7 @@ correct, but the output is incomplete.
 		Example: `  mquine score ./ckpt --in triples.tsv
   mquine score ./ckpt --data umls --in triples.tsv --ranks
   mquine score ./ckpt --head steroid --relation affects --tail fungus
+  mquine score ./a ./b --ensemble 1,0.5 --in triples.tsv
   cut -f 1-3 candidates.tsv | mquine score ./ckpt --in - --format csv`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if s.in != "" && !cmd.Flags().Changed("format") {

@@ -132,11 +132,13 @@ func (s *subject) verify(ctx context.Context) error {
 	return nil
 }
 
-// digest computes the checksums of the parameters.
+// digest computes the checksums of the parameters, once.
 func (s *subject) digest(ctx context.Context) (err error) {
 	for i := range s.members {
-		if s.members[i].sha256, err = s.members[i].checkpoint.SHA256(ctx); err != nil {
-			return err
+		if m := &s.members[i]; m.sha256 == "" {
+			if m.sha256, err = m.checkpoint.SHA256(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -165,6 +165,41 @@ func TestManyRows(t *testing.T) {
 	})
 }
 
+// TestDotsAddLanesInOrder compares the float64 sums of the kernels, before they are rounded, with lanes
+// that are added one after the other. The sums start from other values than 0.
+func TestDotsAddLanesInOrder(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(4, 9))
+		wide := func() float32 { return float32(math.Ldexp(rng.NormFloat64(), rng.IntN(40)-20)) }
+		for _, n := range []int{1, 5, 16, 31, 32, 64, 96, rowChunk} {
+			x := make([]float32, n)
+			var rows [manyRows][]float32
+			var pointers [manyRows]*float32
+			var got, want [manyRows]float64
+			for k := range rows {
+				rows[k] = make([]float32, n)
+				for i := range x {
+					x[i], rows[k][i] = wide(), wide()
+				}
+				pointers[k] = &rows[k][0]
+				got[k] = float64(wide()) / 3
+			}
+			want = got
+			for k, row := range rows {
+				var lanes [sumLanes]float32
+				for i, v := range x {
+					lanes[i%sumLanes] += float32(v * row[i])
+				}
+				for _, v := range lanes {
+					want[k] += float64(v)
+				}
+			}
+			b.rowsFor(n, sumLanes).dots(&x[0], &pointers, n, &got)
+			require.Equal(t, want, got, "n = %d", n)
+		}
+	})
+}
+
 // TestNewAdamStep compares NewAdamStep with Adam as published. Skipping k steps has the same effect
 // on the moments as k steps without a gradient.
 func TestNewAdamStep(t *testing.T) {

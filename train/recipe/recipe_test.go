@@ -240,6 +240,30 @@ func TestPresets(t *testing.T) {
 	require.ErrorContains(t, err, "the presets are paper and best")
 }
 
+// Other models accept MQuinE's presets best unless they lack the regulariser or soft orthogonality. The error
+// then names the option.
+func TestPresetsOfOtherModels(t *testing.T) {
+	var orthogonality []string
+	for _, name := range Presets()[len(presetKinds):] {
+		if !strings.HasPrefix(name, "best:") {
+			continue
+		}
+		for _, m := range model.Names() {
+			r, err := Preset(name, "elsewhere")
+			require.NoError(t, err)
+			r.Model = m
+			if err := r.Check(); err != nil && strings.HasPrefix(err.Error(), "orthogonality: ") {
+				orthogonality = append(orthogonality, name+" "+m)
+			} else if err != nil {
+				require.ErrorContains(t, err, "regulariser: model "+m+" does not support", name)
+			}
+		}
+	}
+	assert.ElementsMatch(t, []string{
+		"best:wn18rr complex", "best:wn18rr cp", "best:wn18rr distmult", "best:wn18rr seek", "best:wn18rr simple",
+	}, orthogonality)
+}
+
 // With a preset, a run starts from the model's own version of the preset if there is one, and from
 // the general version otherwise. Without a preset, it starts from the model's defaults.
 func TestBase(t *testing.T) {

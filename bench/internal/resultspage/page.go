@@ -236,14 +236,11 @@ func ensembles(datasets []*dataset) string {
 			for i, m := range members {
 				members[i], weights[i] = code(m), fmt.Sprint(r.Weights[i])
 			}
+			p := r.Paired[0]
 			row := []string{
 				d.Title, strings.Join(members, ", "), strings.Join(weights, ", "), mrr(r, fullProtocol),
-				r.CI.String(), mrr(r, paperProtocol), figure(r.Hits1), figure(r.Hits10), "–", "–", "–",
-			}
-			if len(r.Paired) > 0 {
-				p := r.Paired[0]
-				row[8] = signed(p.Difference) + " from " + code(p.Less)
-				row[9], row[10] = p.interval(), p.chance()
+				r.CI.String(), mrr(r, paperProtocol), figure(r.Hits1), figure(r.Hits10),
+				signed(p.Difference) + " from " + code(p.Less), p.interval(), p.chance(),
 			}
 			rows = append(rows, row)
 		}

@@ -190,8 +190,13 @@ func (d *dataset) check(path string) error {
 		}
 		if r.Group == ensembleGroup {
 			members := strings.Fields(r.Options)
-			if len(members) != len(r.Weights) {
+			switch {
+			case len(members) != len(r.Weights):
 				return bad("%d runs have %d weights", len(members), len(r.Weights))
+			case r.CI == nil || r.CI.By != "triple":
+				return bad("the interval of an ensemble must resample triples")
+			case len(r.Paired) != 1 || !slices.Contains(members, r.Paired[0].Less):
+				return bad("an ensemble must be compared with one of its members")
 			}
 			for _, m := range members {
 				if earlier[m].Run == "" {
