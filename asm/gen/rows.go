@@ -92,8 +92,8 @@ func (c vectors) axpy() {
 	c.end()
 }
 
-// manyRows loads the addresses of rows from the array at x.
-func (c vectors) manyRows(x reg.GPVirtual) []reg.GPVirtual {
+// rowAddresses loads the addresses of manyRows rows from the array at x.
+func (c vectors) rowAddresses(x reg.GPVirtual) []reg.GPVirtual {
 	var rows []reg.GPVirtual
 	for k := range manyRows {
 		row := c.GP64()
@@ -108,7 +108,7 @@ func (c vectors) addRows() {
 	c.begin("AddRows"+c.set, fmt.Sprintf("func(y *float32, x *[%d]*float32, n int, a *[%[1]d]float32)", manyRows),
 		"adds a[0]·x[0] to y, then a[1]·x[1], and so on, rounding every operation."+requires16)
 	y, x, n, a := c.param("y"), c.param("x"), c.param("n"), c.param("a")
-	rows := c.manyRows(x)
+	rows := c.rowAddresses(x)
 	holds(c.Context, "x[k]", rows...)
 	var factors []reg.VecVirtual
 	for k := range rows {
@@ -153,13 +153,14 @@ in float32. A sum is one chain from 0 with i ascending. Every operation is round
 	c.end()
 }
 
-// dots adds the dot products of x with manyRows rows to their sums. Two registers hold lanes of a row, so
-// AVX2 takes half of the lanes at a time.
+// dots adds the dot products of x with manyRows rows to their sums. A row has two registers of lanes, which
+// are all of its lanes with AVX-512 and half of them with AVX2. With AVX2, the kernel therefore passes over
+// the rows twice.
 func (c vectors) dots() {
 	c.begin("Dots"+c.set, fmt.Sprintf("func(x *float32, y *[%d]*float32, n int, sums *[%[1]d]float64)", manyRows),
 		`adds the 32 lanes of Dot for x and y[k] to sums[k], one after the other, in float64.`+requires32)
 	x, y, n, sums := c.param("x"), c.param("y"), c.param("n"), c.param("sums")
-	rows := c.manyRows(y)
+	rows := c.rowAddresses(y)
 	holds(c.Context, "y[k]", rows...)
 	total := c.YMM()
 	c.VMOVUPD(operand.Mem{Base: sums}, total)

@@ -225,6 +225,7 @@ func (e *ensemble) fit(
 		Rank: o, Progress: meter.steps("fitting the weights"),
 	})
 	meter.clear()
+	meter.nextLine = lineEvery // for the ranking that follows
 	if err != nil {
 		return err
 	}

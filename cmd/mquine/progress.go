@@ -93,11 +93,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 // steps returns a progress function for work that consists of equal steps, such as the resamples of
 // a bootstrap.
 func (m *meter) steps(work string) func(done, total int) {
-	var start time.Time
+	start := time.Now()
 	return func(done, total int) {
-		if start.IsZero() {
-			start, m.nextLine = time.Now(), lineEvery
-		}
 		t := time.Since(start)
 		m.show(int64(done), int64(total), t,
 			fmt.Sprintf("%s, %s left", work, timeLeft(int64(max(done, 1)), int64(total), t)))
