@@ -19,6 +19,10 @@ var allowed = map[string][]string{
 		"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+",
 		"AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI",
 	},
+	"AVX512BF16": {
+		"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+",
+		"AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512_BF16",
+	},
 	"AMX": {
 		"AVX", "AVX2", "CMOV", "POPCNT", "MMX+",
 		"AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AMXTILE", "AMXINT8",
@@ -35,7 +39,8 @@ var (
 
 // TestInstructions reads the generated assembly. A kernel must use only the instruction sets that
 // its suffix names, leave R14, R15 and BP to the Go runtime, mix no legacy SSE into AVX code and
-// execute VZEROUPPER before it returns. Only AMX kernels may contain instructions written as bytes.
+// execute VZEROUPPER before it returns. Only AMX and BF16 kernels may contain instructions written as
+// bytes.
 // An AMX kernel must configure the tiles first and release them last; the test reads the names of
 // AMX instructions from the comments above their bytes.
 func TestInstructions(t *testing.T) {
@@ -66,7 +71,7 @@ func TestInstructions(t *testing.T) {
 				name = name[:strings.Index(name, "(")]
 				suffix, tiles = "", nil
 				for s := range allowed {
-					if strings.HasSuffix(name, s) {
+					if strings.HasSuffix(name, s) && len(s) > len(suffix) {
 						suffix = s
 					}
 				}
@@ -93,7 +98,7 @@ func TestInstructions(t *testing.T) {
 				if vector.MatchString(text) && !strings.HasPrefix(mnemonic, "V") && !strings.HasPrefix(mnemonic, "K") {
 					complain("legacy SSE")
 				}
-				if mnemonic == "BYTE" && !strings.HasPrefix(suffix, "AMX") {
+				if mnemonic == "BYTE" && !strings.HasPrefix(suffix, "AMX") && suffix != "AVX512BF16" {
 					complain("an instruction written as bytes")
 				}
 				if mnemonic == "RET" && previous != "VZEROUPPER" {

@@ -284,3 +284,14 @@ func Int8PeakAVX2(n int, x *byte)
 //
 // Requires n > 0.
 func Int8PeakAVX512VNNI(n int, x *byte)
+
+// BFloat16PeakAVX512BF16 runs n rounds of this operation on 12 vectors of 64 bytes, in registers
+// alone:
+//
+//	a[i] += x[2i+1]·y[2i+1], then a[i] += x[2i]·y[2i], with bfloat16 values x and y and float32 sums a
+//
+// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
+//
+// Requires n > 0.
+func BFloat16PeakAVX512BF16(n int, x *byte)

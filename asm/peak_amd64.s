@@ -3365,3 +3365,139 @@ round:
 	JNE      round
 	VZEROUPPER
 	RET
+
+// func BFloat16PeakAVX512BF16(n int, x *byte)
+// Requires: AVX, AVX512F, AVX512_BF16
+TEXT ·BFloat16PeakAVX512BF16(SB), NOSPLIT, $0-16
+	// BFloat16PeakAVX512BF16 runs n rounds of this operation on 12 vectors of 64 bytes, in registers
+	// alone:
+	//
+	// 	a[i] += x[2i+1]·y[2i+1], then a[i] += x[2i]·y[2i], with bfloat16 values x and y and float32 sums a
+	//
+	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z1      operands
+	//   Z2–Z13     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS (CX), Z2
+	VMOVUPS (CX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS (CX), Z5
+	VMOVUPS (CX), Z6
+	VMOVUPS (CX), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS (CX), Z9
+	VMOVUPS (CX), Z10
+	VMOVUPS (CX), Z11
+	VMOVUPS (CX), Z12
+	VMOVUPS (CX), Z13
+
+round:
+	// VDPBF16PS Z1, Z0, Z2
+	BYTE $0x62
+	BYTE $0xf2
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xd1
+
+	// VDPBF16PS Z1, Z0, Z3
+	BYTE $0x62
+	BYTE $0xf2
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xd9
+
+	// VDPBF16PS Z1, Z0, Z4
+	BYTE $0x62
+	BYTE $0xf2
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xe1
+
+	// VDPBF16PS Z1, Z0, Z5
+	BYTE $0x62
+	BYTE $0xf2
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xe9
+
+	// VDPBF16PS Z1, Z0, Z6
+	BYTE $0x62
+	BYTE $0xf2
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xf1
+
+	// VDPBF16PS Z1, Z0, Z7
+	BYTE $0x62
+	BYTE $0xf2
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xf9
+
+	// VDPBF16PS Z1, Z0, Z8
+	BYTE $0x62
+	BYTE $0x72
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xc1
+
+	// VDPBF16PS Z1, Z0, Z9
+	BYTE $0x62
+	BYTE $0x72
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xc9
+
+	// VDPBF16PS Z1, Z0, Z10
+	BYTE $0x62
+	BYTE $0x72
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xd1
+
+	// VDPBF16PS Z1, Z0, Z11
+	BYTE $0x62
+	BYTE $0x72
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xd9
+
+	// VDPBF16PS Z1, Z0, Z12
+	BYTE $0x62
+	BYTE $0x72
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xe1
+
+	// VDPBF16PS Z1, Z0, Z13
+	BYTE $0x62
+	BYTE $0x72
+	BYTE $0x7e
+	BYTE $0x48
+	BYTE $0x52
+	BYTE $0xe9
+	SUBQ $0x01, AX
+	JNE  round
+	VZEROUPPER
+	RET

@@ -102,6 +102,7 @@ func detectFeatures() Features {
 		{cpuid.AVX512VNNI},
 		{cpuid.AMXTILE, cpuid.AMXINT8},
 		{cpuid.AMXBF16},
+		{cpuid.AVX512BF16},
 	} {
 		if cpuid.CPU.Supports(extensions...) {
 			f |= 1 << i

@@ -6,7 +6,7 @@ import (
 )
 
 // Features is a set of the instruction-set extensions that kernels use. Some features need others:
-// AVX-512 needs AVX2; VNNI and AMX need AVX-512; BF16 needs AMX.
+// AVX-512 needs AVX2; VNNI, AMX and AVX-512 BF16 need AVX-512; BF16 needs AMX.
 type Features uint8
 
 const (
@@ -20,6 +20,9 @@ const (
 	FeatureAMX
 	// FeatureBF16 ("bf16") is AMX-BF16: products of tiles of bfloat16 values.
 	FeatureBF16
+	// FeatureAVX512BF16 ("avx512bf16") is AVX-512 BF16: dot products of bfloat16 values in vector
+	// registers.
+	FeatureAVX512BF16
 )
 
 // features lists the features in the order of their bits, each with its name and the features that
@@ -27,7 +30,10 @@ const (
 var features = [...]struct {
 	name  string
 	needs Features
-}{{"avx2", 0}, {"avx512", FeatureAVX2}, {"vnni", FeatureAVX512}, {"amx", FeatureAVX512}, {"bf16", FeatureAMX}}
+}{
+	{"avx2", 0}, {"avx512", FeatureAVX2}, {"vnni", FeatureAVX512}, {"amx", FeatureAVX512}, {"bf16", FeatureAMX},
+	{"avx512bf16", FeatureAVX512},
+}
 
 // ParseFeatures returns the features of a comma-separated list of names, such as "vnni,amx".
 func ParseFeatures(list string) (Features, error) {

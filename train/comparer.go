@@ -39,6 +39,8 @@ func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads 
 		return newDistances(*t.Distance, b, threads)
 	case t.Region != nil:
 		return &regions{*t.Region, b, b.NewRegions(*t.Region, threads)}
+	case c.Products == recipe.BF16:
+		return &dotProducts{b, b.NewBFloat16Product(threads)}
 	case c.Products == recipe.SplitBF16:
 		return &dotProducts{b, b.NewSplitProduct(threads)}
 	}

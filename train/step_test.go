@@ -806,6 +806,40 @@ func checkAllGradients(t *testing.T, c recipe.Recipe) {
 	}
 }
 
+// Steps with products in bfloat16 have nearly the same loss and the same gradients as steps in float32.
+// TestGradients checks the latter.
+func TestBFloat16Step(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := traintest.RandomGraph(50, 3, 200, 3)
+	for _, name := range []string{"mquine", "complex", "rescal"} {
+		c := recipe.Default()
+		c.Model, c.Dim, c.Batch, c.Dropout = name, 12, 64, 0
+		c.Negatives, c.NegativeCount = recipe.SharedNegatives, 30
+		step := func(products recipe.Products) (float64, []float32) {
+			c.Products = products
+			if err := c.CheckBackend(backends[0]); err != nil {
+				t.Skip(err)
+			}
+			tr := trainerFor(t, c, g, backends[0], 2)
+			w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
+			require.NoError(t, err)
+			loss := runStep(t, tr, w)
+			return loss.Total, slices.Concat(entries(tr.kept.entities), entries(tr.kept.relations))
+		}
+		want, exact := step(recipe.Float32)
+		loss, rounded := step(recipe.BF16)
+		assert.InEpsilon(t, want, loss, 0x1p-8, name)
+		var errors, squares float64
+		for i, x := range exact {
+			errors += math.Pow(float64(x)-float64(rounded[i]), 2)
+			squares += float64(x) * float64(x)
+		}
+		assert.NotZero(t, errors, name)
+		assert.Less(t, math.Sqrt(errors/squares), 0x1p-7, name)
+	}
+}
+
 // A step in blocks of rows has the same loss and the same gradients, bit for bit, if the score is a
 // dot product.
 func TestPairBlocks(t *testing.T) {

@@ -7,9 +7,9 @@
 //	Dot Panel 9x48 AVX512
 //
 // is the panel kernel of the dot product for strips of 9 queries and panels of 48 candidates. The
-// instruction sets are AVX2 (with FMA and POPCNT), AVX512 (F, BW, DQ, VL), AVX512VNNI, AMX (AVX512
-// and tiles of bytes) and AMXBF16 (tiles of bfloat16 values). A test of package asm checks that
-// each kernel uses only the instruction sets in its name.
+// instruction sets are AVX2 (with FMA and POPCNT), AVX512 (F, BW, DQ, VL), AVX512VNNI, AVX512BF16,
+// AMX (AVX512 and tiles of bytes) and AMXBF16 (tiles of bfloat16 values). A test of package asm
+// checks that each kernel uses only the instruction sets in its name.
 //
 // In builds without the assembly, absent.go declares the kernels as nil variables.
 //
@@ -60,6 +60,7 @@ func main() {
 		{"frobenius", frobeniusColumns},
 		{"peak", peaks},
 		{"gemm", gemms},
+		{"bfloat16", bfloat16s},
 		{"distance", distances},
 		{"distance_rows", distanceRows},
 		{"regions", regionKernels},
@@ -85,6 +86,7 @@ func main() {
 			if err := mapRegisters(fn); err != nil {
 				log.Fatalf("%s: %v", f.name, err)
 			}
+			encode(fn)
 		}
 		functions = append(functions, file.Functions()...)
 		cfg := printer.Config{Name: "asm/gen", Pkg: "asm"}

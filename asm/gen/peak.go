@@ -13,7 +13,7 @@ import (
 // NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go), Int8L1Peak
 // (codes_l1.go), Int16DotPeak, Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak (codes_norm.go) do the arithmetic
 // of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other kernels. Each
-// exists for AVX512 and AVX2; some also exist for AVX512VNNI.
+// exists for AVX512 and AVX2; some also exist for AVX512VNNI. BFloat16Peak exists for AVX512BF16.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.
@@ -44,6 +44,7 @@ func peaks(c *build.Context) {
 		k.emit(c, "AVX2", 32, c.YMM)
 	}
 	int8Quads.emit(c, "AVX512VNNI", 64, c.ZMM)
+	bfloat16Pairs.emit(c, bfloat16Set, 64, c.ZMM)
 }
 
 func (k comparison) emitPeak(c vectors) {
@@ -146,6 +147,13 @@ var (
 	int8Quads = arithmetic{"Int8", "byte", 1, int8Doc, 2,
 		func(c *build.Context, x []reg.VecVirtual, acc, _ reg.VecVirtual) { c.VPDPBUSD(x[1], x[0], acc) }}
 )
+
+// bfloat16Pairs adds the two products of a word one after the other, in fused multiply-adds.
+var bfloat16Pairs = arithmetic{"BFloat16", "byte", 1,
+	"a[i] += x[2i+1]·y[2i+1], then a[i] += x[2i]·y[2i], with bfloat16 values x and y and float32 sums a", 2,
+	func(c *build.Context, x []reg.VecVirtual, acc, _ reg.VecVirtual) {
+		evex(c, "VDPBF16PS", x[1], x[0], acc)
+	}}
 
 const int8Doc = "a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a"
 

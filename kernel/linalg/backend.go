@@ -1,7 +1,7 @@
 // Package linalg provides the float32 linear algebra for training. Begin with New, which returns a
 // Backend for a tier of package kernel. The package offers:
 //
-//   - GEMM on several threads, including in split bfloat16 (Product);
+//   - GEMM on several threads, also in bfloat16 and in split bfloat16 (Product);
 //   - scores and gradients of distances (Distance, DistanceScores, AddDistanceGradient) and of
 //     regions, such as boxes (Regions, RegionScores, AddRegionPsi, AddRegionPhi);
 //   - products of small matrices, and software prefetch between them (NewSmall, MatMul32,
@@ -21,6 +21,7 @@ type Backend struct {
 
 	gemm      gemm
 	split     gemm // for split products; zero without FeatureBF16
+	bfloat16  gemm // for products in bfloat16; zero without FeatureAVX512BF16
 	distances distanceKernels
 	regions   [numRegions]regionKernels
 	small     smallKernels

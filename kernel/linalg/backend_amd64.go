@@ -50,5 +50,8 @@ func newAVX512(f kernel.Features) *Backend {
 	if f.Has(kernel.FeatureBF16) {
 		b.split = gemmSplit
 	}
+	if f.Has(kernel.FeatureAVX512BF16) {
+		b.bfloat16 = gemmBFloat16
+	}
 	return b
 }

@@ -15,15 +15,15 @@ import (
 // is one chain of fused multiply-adds that starts at 0 and adds its terms in ascending order; the
 // generic tier rounds products and sums separately. Hence the result does not depend on the number
 // of threads or on the blocking, and AVX2 and AVX-512 agree bit for bit. Split products
-// (NewSplitProduct) add in a different order.
+// (NewSplitProduct) and products in bfloat16 (NewBFloat16Product) add in different orders.
 //
 // A Product holds scratch memory for one product at a time. It allocates only if a product is larger
 // than all earlier ones.
 type Product struct {
 	gemm    *gemm
 	pool    *kernel.Pool
-	left    []float32   // packed rows of the left factor, by chunks, then strips: [k][mr]
-	right   []float32   // packed columns of the right factor, by chunks, then panels: [k][nr]
+	left    []float32   // packed rows of the left factor, by chunks, then strips: [words][mr]
+	right   []float32   // packed columns of the right factor, by chunks, then panels: [words][nr]
 	scratch [][]float32 // per worker: incomplete microtiles, or incomplete vectors padded with zeros
 
 	// These fields describe the current product, c = l·r or c += l·r, and its current block.
@@ -48,8 +48,9 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr   int
-	multiple int // divides the number of packed terms
-	strips   int // strips in a work item
+	multiple int  // divides the number of packed terms
+	pairs    bool // a packed word holds two terms, in place of one
+	strips   int  // strips in a work item
 	// microkernels compute microtiles. Microkernel i computes the first (i+1)/len(microkernels) of
 	// the columns of a panel.
 	microkernels []gemmKernel
@@ -59,6 +60,14 @@ type gemm struct {
 	// packRows packs mr vectors of the left factor, and packCols packs nr vectors of the right
 	// factor.
 	packRows, packCols packKernels
+}
+
+// words returns the number of words of a packed vector with the given number of terms.
+func (g *gemm) words(terms int) int {
+	if g.pairs {
+		return terms / 2
+	}
+	return terms
 }
 
 // widths returns the number of microkernels; each computes a different width.
@@ -76,12 +85,12 @@ func (g *gemm) run(
 	g.microkernels[i](a, b, k, strips, c, cStride, add, ahead, aheadStride)
 }
 
-// packKernels pack k terms of vectors. The first packs the rows of a matrix, the second its
-// columns.
+// packKernels pack k terms of vectors, for which k is a multiple of gemm.multiple. The first packs
+// the rows of a matrix, the second its columns.
 type packKernels [2]func(dst, src *float32, stride, k int)
 
-// gemmKernel multiplies strips of a packed left factor by one panel of a packed right factor.
-// Package asm documents the arguments.
+// gemmKernel multiplies strips of a packed left factor by one panel of a packed right factor, each
+// vector with k words. Package asm documents the arguments.
 type gemmKernel func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
 // gemmKernelAt is a gemmKernel whose terms for an entry of c also depend on the same entry of
@@ -152,7 +161,7 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 	p.c, p.l, p.r = c, l, r
 	defer func() { p.c, p.l, p.r = Matrix{}, operand{}, operand{} }()
 	most := p.blockTerms(max(roundUp(m, g.mr), roundUp(n, g.nr)))
-	packed := roundUp(min(k, most), g.multiple)
+	packed := g.words(roundUp(min(k, most), g.multiple))
 	p.left = room(p.left, roundUp(min(m, productBlock), g.mr)*packed+16)
 	p.right = room(p.right, roundUp(min(n, productBlock), g.nr)*packed+16)
 	for p.col = 0; p.col < n; p.col += productBlock {
@@ -205,9 +214,9 @@ func (p *Product) blockTerms(vectors int) int {
 	return max(1, blockEntries/min(vectors, productBlock)/ProductChunk) * ProductChunk
 }
 
-// chunk returns the first term of chunk i of the block, its number of terms, and the number of
-// packed terms, which includes padding.
-func (p *Product) chunk(i int) (from, terms, packed int) {
+// chunk returns the first term of chunk i of the block, its number of terms, and the number of its
+// terms with padding.
+func (p *Product) chunk(i int) (from, terms, padded int) {
 	from = i * ProductChunk
 	terms = min(ProductChunk, p.terms-from)
 	return from, terms, roundUp(terms, p.gemm.multiple)
@@ -219,7 +228,8 @@ func (p *Product) chunks() int { return (p.terms + ProductChunk - 1) / ProductCh
 func (p *Product) pack(worker, item int) {
 	g := p.gemm
 	for i := range p.chunks() {
-		from, _, packed := p.chunk(i)
+		from, _, padded := p.chunk(i)
+		from, packed := g.words(from), g.words(padded)
 		if item < p.stripGroups {
 			left := p.left[p.strips*g.mr*from:]
 			for s := item * g.strips; s < min((item+1)*g.strips, p.strips); s++ {
@@ -240,11 +250,11 @@ func (p *Product) pack(worker, item int) {
 func (p *Product) packVectors(
 	worker int, dst []float32, width int, kernels packKernels, o operand, vector, end, chunk int,
 ) {
-	from, terms, packed := p.chunk(chunk)
+	from, terms, padded := p.chunk(chunk)
 	from += p.term
 	count := min(width, end-vector)
-	whole := count == width && terms == packed
-	src, stride := p.scratch[worker][:width*packed], packed
+	whole := count == width && terms == padded
+	src, stride := p.scratch[worker][:width*padded], padded
 	switch {
 	case whole && o.columns:
 		src, stride = o.Data[from*o.Stride+vector:], o.Stride
@@ -262,7 +272,7 @@ func (p *Product) packVectors(
 			copy(src[i*stride:], o.Data[(vector+i)*o.Stride+from:][:terms])
 		}
 	}
-	kernels[btoi(o.columns)](&dst[0], &src[0], stride, packed)
+	kernels[btoi(o.columns)](&dst[0], &src[0], stride, padded)
 }
 
 // multiply computes the part of c that belongs to a work item, chunk by chunk.
@@ -275,7 +285,8 @@ func (p *Product) multiply(worker, item int) {
 	whole := min(strips*g.mr, p.row+p.rows-row) / g.mr
 	start := item % p.panelGroups() * n
 	for i := range p.chunks() {
-		from, _, packed := p.chunk(i)
+		from, _, padded := p.chunk(i)
+		from, packed := g.words(from), g.words(padded)
 		left, panels := p.left[(p.strips*from+first*packed)*g.mr:], p.right[p.panels*g.nr*from:]
 		add := btoi(p.add || i > 0)
 		for q := start; q < min(start+n, p.panels); q++ {

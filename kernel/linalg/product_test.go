@@ -63,6 +63,12 @@ func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32
 		}
 		chunks = append(chunks, chain)
 	}
+	return sumOfChunks(chunks)
+}
+
+// sumOfChunks returns the sum of the chunks of an entry, and a function that adds them to an earlier
+// value one by one.
+func sumOfChunks(chunks []float32) (sum float32, add func(c float32) float32) {
 	add = func(c float32) float32 {
 		for _, v := range chunks {
 			c += v

@@ -12,7 +12,7 @@ const (
 	// floatStrips and splitStrips are the numbers of strips in a work item. 24 strips of 8 rows and
 	// 256 terms take up 192 KiB, and 8 strips of 32 rows take up 256 KiB. They stay in L2 while
 	// panel after panel passes over them.
-	floatStrips, splitStrips = 24, 8
+	floatStrips, splitStrips, bfloat16Strips = 24, 8, 24
 
 	// itemColumns is the number of columns in a work item. It is large enough to reuse packed
 	// strips and small enough to give every goroutine work items.

@@ -171,9 +171,18 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 
 // CheckBackend returns an error if the backend does not support an option.
 func (r *Recipe) CheckBackend(b *kernel.Backend) error {
-	if r.Products == SplitBF16 && !b.Features.Has(kernel.FeatureBF16) {
-		return fmt.Errorf("products: bf16x2 needs AMX for bfloat16 (Intel Sapphire Rapids and later, feature bf16), "+
-			"but these kernels use %s: set products to float32, or use such a processor", b.Features)
+	var feature kernel.Features
+	var needs string
+	switch r.Products {
+	case BF16:
+		feature, needs = kernel.FeatureAVX512BF16,
+			"AVX-512 BF16 (AMD Zen 4, Intel Cooper Lake and Sapphire Rapids, and later, feature avx512bf16)"
+	case SplitBF16:
+		feature, needs = kernel.FeatureBF16, "AMX for bfloat16 (Intel Sapphire Rapids and later, feature bf16)"
+	}
+	if !b.Features.Has(feature) {
+		return fmt.Errorf("products: %s needs %s, but these kernels use %s: set products to float32, "+
+			"or use such a processor", r.Products, needs, b.Features)
 	}
 	return nil
 }

@@ -128,9 +128,11 @@ var declarations = []declaration{
 	declare("init_cross", func(r *Recipe) *Cross { return &r.InitCross }, ZeroCross, among(IdentityCross, ZeroCross),
 		"initial matrix Rᶜ of mquine: identity or zero; Rʰ and Rᵗ start as the identity"),
 
-	declare("products", func(r *Recipe) *Products { return &r.Products }, Float32, among(Float32, SplitBF16),
-		"arithmetic of the matrix products of queries and candidates: float32, or bf16x2, which splits each float32 "+
-			"into two bfloat16 values and is two to three times as fast, on processors with AMX"),
+	declare("products", func(r *Recipe) *Products { return &r.Products }, Float32,
+		among(Float32, BF16, SplitBF16),
+		"arithmetic of the matrix products of queries and candidates: float32; bf16, which rounds each float32 to "+
+			"bfloat16, on processors with AVX-512 BF16; or bf16x2, which splits each float32 into two bfloat16 values "+
+			"and is two to three times as fast as float32, on processors with AMX"),
 
 	declare("valid_every", func(r *Recipe) *int { return &r.ValidEvery }, 1, whole(0, 1_000_000),
 		"epochs from one validation to the next; 0 for no validation, otherwise the last epoch is always validated"),

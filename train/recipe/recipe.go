@@ -163,6 +163,8 @@ type Products string
 // The kinds of arithmetic.
 const (
 	Float32 Products = "float32"
+	// BF16 rounds each float32 to bfloat16.
+	BF16 Products = "bf16"
 	// SplitBF16 splits each float32 into two bfloat16 values.
 	SplitBF16 Products = "bf16x2"
 )

@@ -74,6 +74,11 @@ func Recipes() map[string]func(*recipe.Recipe) {
 		c.InputDropout, c.FeatureMapDropout, c.HiddenDropout = 0.2, 0.2, 0.3
 	}
 	backends, err := kernel.Available()
+	if err == nil && backends[0].Features.Has(kernel.FeatureAVX512BF16) {
+		recipes["bf16"] = func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.BF16
+		}
+	}
 	if err == nil && backends[0].Features.Has(kernel.FeatureBF16) {
 		recipes["bf16x2"] = func(c *recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.SplitBF16
