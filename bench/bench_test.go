@@ -34,9 +34,11 @@ func BenchmarkRows(b *testing.B)       { family(b) }
 func BenchmarkTrainStep(b *testing.B)  { family(b) }
 func BenchmarkPresetStep(b *testing.B) { family(b) }
 
-func BenchmarkScreenChoice(b *testing.B)   { family(b) }
-func BenchmarkSplitProduct(b *testing.B)   { family(b) }
-func BenchmarkSplitTrainStep(b *testing.B) { family(b) }
+func BenchmarkScreenChoice(b *testing.B)      { family(b) }
+func BenchmarkBFloat16Product(b *testing.B)   { family(b) }
+func BenchmarkBFloat16TrainStep(b *testing.B) { family(b) }
+func BenchmarkSplitProduct(b *testing.B)      { family(b) }
+func BenchmarkSplitTrainStep(b *testing.B)    { family(b) }
 
 var all = sync.OnceValues(bench.All)
 

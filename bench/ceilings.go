@@ -49,6 +49,9 @@ func ceilings(s *suite) []Benchmark {
 		if backend.Features.Has(kernel.FeatureAMX) {
 			loops = append(loops, loop{"int8-tiles", ceiling.Int8Tiles(backend), 1})
 		}
+		if backend.Features.Has(kernel.FeatureAVX512BF16) {
+			loops = append(loops, loop{"bfloat16", ceiling.BFloat16(backend), 1})
+		}
 		if backend.Features.Has(kernel.FeatureBF16) {
 			loops = append(loops, loop{"bfloat16-tiles", ceiling.BFloat16Tiles(backend), 1})
 		}

@@ -69,6 +69,11 @@ func trainingSteps(s *suite) []Benchmark {
 		step(newStepShape("rotate", 200), false, "TrainStep", "model", "rotate"),
 		step(newStepShape("complex", 200), false, "TrainStep", "model", "complex"),
 	)
+	if backend.Features.Has(kernel.FeatureAVX512BF16) {
+		x := newStepShape("mquine", 38)
+		x.config.Products = recipe.BF16
+		list = append(list, step(x, true, "BFloat16TrainStep", "zsamples", 0))
+	}
 	if backend.Features.Has(kernel.FeatureBF16) {
 		x := newStepShape("mquine", 38)
 		x.config.Products = recipe.SplitBF16
@@ -262,7 +267,7 @@ func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Ba
 		b.ReportMetric(2*list[0].terms/perStep/1e9, "GFLOP/s")
 	}
 	unit := "pct-peak"
-	if x.config.Products == recipe.SplitBF16 {
+	if x.config.Products != recipe.Float32 {
 		unit = "pct-fma"
 	}
 	b.ReportMetric(100*median(seen.shares), unit)
@@ -329,20 +334,26 @@ func presetSteps(s *suite) []Benchmark {
 			if m != "mquine" && !slices.Contains(own[m], data) {
 				continue
 			}
-			list = append(list, Benchmark{
-				Name: name("PresetStep", "tier", backend.Tier, "data", data, "model", m),
-				run: func(ctx context.Context, b *testing.B) error {
-					c, err := recipe.Base(kind, data, m)
-					if err != nil {
-						return err
-					}
-					g, err := kg.Open(ctx, data)
-					if err != nil {
-						b.Skip(err)
-					}
-					return stepShape{c}.measure(ctx, b, backend, g)
-				},
-			})
+			for _, products := range []recipe.Products{recipe.Float32, recipe.BF16} {
+				if (&recipe.Recipe{Products: products}).CheckBackend(backend) != nil {
+					continue
+				}
+				list = append(list, Benchmark{
+					Name: name("PresetStep", "tier", backend.Tier, "data", data, "model", m, "products", products),
+					run: func(ctx context.Context, b *testing.B) error {
+						c, err := recipe.Base(kind, data, m)
+						if err != nil {
+							return err
+						}
+						c.Products = products
+						g, err := kg.Open(ctx, data)
+						if err != nil {
+							b.Skip(err)
+						}
+						return stepShape{c}.measure(ctx, b, backend, g)
+					},
+				})
+			}
 		}
 	}
 	return list

@@ -24,6 +24,24 @@ func products(s *suite) []Benchmark {
 	return list
 }
 
+// bfloat16Products measures products in bfloat16. pct-peak is a share of the ceiling of bfloat16, and
+// pct-fma a share of the float32 multiply-add ceiling.
+func bfloat16Products(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, backend := range s.backends {
+		if !backend.Features.Has(kernel.FeatureAVX512BF16) {
+			continue
+		}
+		own, fma := newLimit(ceiling.BFloat16(backend)), newLimit(ceiling.Terms(backend, kernel.Dot))
+		limits := func(terms float64) []share {
+			return []share{{"pct-peak", 2 * terms, own}, {"pct-fma", terms, fma}}
+		}
+		newProduct := linalg.New(backend).NewBFloat16Product
+		list = append(list, productsOf(s, "BFloat16Product", backend, newProduct, limits)...)
+	}
+	return list
+}
+
 // splitProducts measures split products. pct-peak counts the three bfloat16 products of a term and
 // is a share of the matrix unit's ceiling. pct-fma counts a term once and is a share of the float32
 // multiply-add ceiling.

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"github.com/mquine/mquine/kernel/linalg"
@@ -26,16 +27,16 @@ func (d *dropout) apply(x []float32, pcg *rand.PCG, epoch, step, query int) {
 	const bits = 16
 	limit := uint64(d.probability * (1 << bits))
 	factor := float32(1 / (1 - float64(limit)/(1<<bits)))
-	for i := 0; i < len(x); i += 64 / bits {
+	for len(x) > 0 {
 		r := pcg.Uint64()
-		for j := i; j < min(i+64/bits, len(x)); j++ {
-			if r&(1<<bits-1) < limit {
-				x[j] = 0
-			} else {
-				x[j] *= factor
-			}
+		some := x[:min(64/bits, len(x))]
+		for j, v := range some {
+			// A branch would be mispredicted for many entries. keep has all bits set, or none.
+			keep := ^uint32(int64(r&(1<<bits-1)-limit) >> 63)
+			some[j] = math.Float32frombits(math.Float32bits(v*factor) & keep)
 			r >>= bits
 		}
+		x = x[len(some):]
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/train/internal/stream"
 	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -134,6 +135,32 @@ func TestDropout(t *testing.T) {
 				c.Model, c.Reciprocal, c.Dropout, c.RelationDropout = name, name == "complex", 0, 0.3
 			})
 		})
+	}
+}
+
+// Dropout takes 16 random bits for an entry, lowest first, and drops it if they are below the probability.
+func TestDropoutBits(t *testing.T) {
+	drop := dropout{0.3, 1, useDropout}
+	pcg := rand.NewPCG(0, 0)
+	for n := range 11 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(i) - 4.5
+		}
+		drop.apply(x, pcg, 1, 2, n)
+		stream.Seed(pcg, 1, useDropout, 1, 2, n)
+		var bits uint64
+		for i, got := range x {
+			if i%4 == 0 {
+				bits = pcg.Uint64()
+			}
+			want := (float32(i) - 4.5) * float32(1/(1-math.Floor(0.3*65536)/65536))
+			if uint16(bits) < 19660 {
+				want = 0
+			}
+			require.Equal(t, math.Float32bits(want), math.Float32bits(got), "entry %d of %d", i, n)
+			bits >>= 16
+		}
 	}
 }
 

@@ -111,7 +111,7 @@ options.`,
 	f.BoolVar(&o.steps, "steps", false, "time training steps instead of an evaluation")
 	f.StringVar(&o.code, "code", "", "`folder` with a checkout of kbc or of KnowledgeGraphEmbedding, for --steps")
 	f.StringVar(&o.products, "products", "float32",
-		"`arithmetic` of the large products in mquine's steps: float32 or bf16x2 (AMX)")
+		"`arithmetic` of the large products in mquine's steps: float32, bf16 (AVX-512 BF16) or bf16x2 (AMX)")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
 	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; intervals need at least 6")
@@ -134,8 +134,10 @@ func (o *options) check() error {
 		return errors.New("--trained trains a checkpoint: leave out --steps and --checkpoint")
 	case o.trained && o.data == zipfName:
 		return fmt.Errorf("--trained needs a real data set: the triples of %s are random", zipfName)
-	case o.products != "float32" && (o.products != "bf16x2" || !o.steps || o.code != ""):
-		return errors.New("--products must be float32 or, with --steps and without --code, bf16x2")
+	case !slices.Contains([]string{"float32", "bf16", "bf16x2"}, o.products):
+		return errors.New("--products must be float32, bf16 or bf16x2")
+	case o.products != "float32" && (!o.steps || o.code != ""):
+		return errors.New("--products must be float32, except with --steps and without --code")
 	case o.steps:
 	case o.all && !all || !o.all && !one:
 		return errors.New("give --data with --model and --dim or with --checkpoint, or give --all")

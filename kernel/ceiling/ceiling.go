@@ -146,6 +146,13 @@ func Int8Tiles(b *kernel.Backend) Ceiling {
 	return Ceiling{tileOperations, onRegisters(loopsOf(b).int8Tiles, operandsTiles)}
 }
 
+// BFloat16 returns the ceiling of dot products of bfloat16 values in vector registers, summed in
+// float32, with two operations per product. The backend must have FeatureAVX512BF16.
+func BFloat16(b *kernel.Backend) Ceiling {
+	l := loopsOf(b)
+	return Ceiling{2 * 2 * float64(l.sums), onRegisters(l.bfloat16, operandsBFloat16)}
+}
+
 // BFloat16Tiles returns the ceiling of dot products of bfloat16 values on AMX tiles, summed in
 // float32, with two operations per product. The backend must have FeatureBF16.
 func BFloat16Tiles(b *kernel.Backend) Ceiling {
@@ -157,10 +164,10 @@ func BFloat16Tiles(b *kernel.Backend) Ceiling {
 const tileOperations = 6 * 2 * 16 * 16 * 64
 
 // loops holds a backend's loops that do not belong to a comparison. int8Tiles is nil without
-// FeatureAMX, and bfloat16Tiles is nil without FeatureBF16.
+// FeatureAMX, bfloat16 is nil without FeatureAVX512BF16, and bfloat16Tiles is nil without FeatureBF16.
 type loops struct {
-	fma64, mulAdd64                        func(rounds int, x *float64)
-	int8, int8L1, int8Tiles, bfloat16Tiles func(rounds int, x *byte)
+	fma64, mulAdd64                                  func(rounds int, x *float64)
+	int8, int8L1, int8Tiles, bfloat16, bfloat16Tiles func(rounds int, x *byte)
 	// sums is the number of 32-bit sums that a round updates. A round of a 64-bit loop updates half
 	// as many.
 	sums int
@@ -177,9 +184,12 @@ func onRegisters[T any](loop func(int, *T), operands []T) func() func(int) {
 // both signs. The values affect the speed: multiplying zeros draws less power, so the processor runs
 // faster.
 var (
-	operands32    = fill(make([]float32, 80), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })
-	operands64    = fill(make([]float64, 16), func(i int) float64 { return float64(operands32[i]) })
-	operandsInt8  = fill(make([]byte, 3*64), func(i int) byte { return byte(i*37 + 11) })
+	operands32       = fill(make([]float32, 80), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })
+	operands64       = fill(make([]float64, 16), func(i int) float64 { return float64(operands32[i]) })
+	operandsInt8     = fill(make([]byte, 3*64), func(i int) byte { return byte(i*37 + 11) })
+	operandsBFloat16 = fill(make([]byte, 2*64), func(i int) byte {
+		return byte(math.Float32bits(operands32[i/2]) >> (16 + 8*(i%2)))
+	})
 	operandsTiles = fill(make([]byte, 2*16*64), func(i int) byte { return byte(i*37 + i/64*29 + 11) })
 )
 

@@ -27,6 +27,9 @@ func loopsOf(b *kernel.Backend) loops {
 		if b.Features.Has(kernel.FeatureAMX) {
 			l.int8Tiles = asm.Int8PeakAMX
 		}
+		if b.Features.Has(kernel.FeatureAVX512BF16) {
+			l.bfloat16 = asm.BFloat16PeakAVX512BF16
+		}
 		if b.Features.Has(kernel.FeatureBF16) {
 			l.bfloat16Tiles = asm.BFloat16PeakAMXBF16
 		}
