@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
@@ -41,19 +42,9 @@ func twinBFloat16Product(k int, x, y func(t int) float32) (sum float32, add func
 	return sumOfChunks(chunks)
 }
 
-// eachBFloat16Backend runs f for every backend that has products in bfloat16.
-func eachBFloat16Backend(t *testing.T, f func(t *testing.T, b *Backend)) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
-		if b.bfloat16.microkernels == nil {
-			t.Skip("no products in bfloat16: they need AVX-512 BF16, on the AVX-512 tier")
-		}
-		f(t, b)
-	})
-}
-
 // TestBFloat16Product requires that products in bfloat16 equal their twin's bit for bit.
 func TestBFloat16Product(t *testing.T) {
-	eachBFloat16Backend(t, func(t *testing.T, b *Backend) {
+	eachBackendWith(t, kernel.FeatureAVX512BF16, func(t *testing.T, b *Backend) {
 		conformProduct(t, &b.bfloat16, 1, twinBFloat16Product)
 	})
 }
@@ -61,7 +52,7 @@ func TestBFloat16Product(t *testing.T) {
 // TestBFloat16ProductAgainstFloat64 checks the bound in the comment of NewBFloat16Product. The values
 // "worst" are halfway between two bfloat16 values, and all of their errors have the same sign.
 func TestBFloat16ProductAgainstFloat64(t *testing.T) {
-	eachBFloat16Backend(t, func(t *testing.T, b *Backend) {
+	eachBackendWith(t, kernel.FeatureAVX512BF16, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))
 		for name, value := range map[string]func() float32{
 			"normal": func() float32 { return float32(rng.NormFloat64()) },

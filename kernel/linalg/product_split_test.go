@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
@@ -50,19 +51,9 @@ func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 	return c
 }
 
-// eachSplitBackend runs f for every tier that has split products.
-func eachSplitBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
-		if b.split.microkernels == nil {
-			t.Skip("no split products: they need AMX for bfloat16, on the AVX-512 tier")
-		}
-		f(t, b)
-	})
-}
-
 // TestSplitProduct requires that split products equal their twin's bit for bit.
 func TestSplitProduct(t *testing.T) {
-	eachSplitBackend(t, func(t *testing.T, b *Backend) {
+	eachBackendWith(t, kernel.FeatureBF16, func(t *testing.T, b *Backend) {
 		conformProduct(t, &b.split, 1, func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
 			return twinSplitProduct(k, x, y, 0), func(c float32) float32 { return twinSplitProduct(k, x, y, c) }
 		})
@@ -73,7 +64,7 @@ func TestSplitProduct(t *testing.T) {
 // as many bits as possible: their low part is half a unit of the high part, and their remainder is half
 // a unit of the low part.
 func TestSplitProductAgainstFloat64(t *testing.T) {
-	eachSplitBackend(t, func(t *testing.T, b *Backend) {
+	eachBackendWith(t, kernel.FeatureBF16, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))
 		for name, value := range map[string]func() float32{
 			"normal": func() float32 { return float32(rng.NormFloat64()) },
