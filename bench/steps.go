@@ -334,10 +334,7 @@ func presetSteps(s *suite) []Benchmark {
 			if m != "mquine" && !slices.Contains(own[m], data) {
 				continue
 			}
-			for _, products := range []recipe.Products{recipe.Float32, recipe.BF16} {
-				if (&recipe.Recipe{Products: products}).CheckBackend(backend) != nil {
-					continue
-				}
+			for _, products := range recipe.AvailableProducts(backend) {
 				list = append(list, Benchmark{
 					Name: name("PresetStep", "tier", backend.Tier, "data", data, "model", m, "products", products),
 					run: func(ctx context.Context, b *testing.B) error {

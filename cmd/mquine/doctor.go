@@ -24,6 +24,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 func newDoctorCommand() *cobra.Command {
@@ -118,6 +119,9 @@ func (d *diagnosis) examine(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	d.checkProcessor(restricted)
+	if len(backends) > 0 {
+		d.checkProducts(backends[0])
+	}
 	d.checkMemory(proc.AvailableMemory())
 	if n, known := openFilesLimit(); known && n < 64 {
 		d.problem("open files", fmt.Sprintf("at most %d", n), "Raise the limit: ulimit -n 1024")
@@ -171,6 +175,15 @@ func (d *diagnosis) checkProcessor(restricted error) {
 	default:
 		d.ok("kernels", kernels)
 	}
+}
+
+// checkProducts names the kinds of arithmetic that training offers on this machine.
+func (d *diagnosis) checkProducts(b *kernel.Backend) {
+	var names []string
+	for _, p := range recipe.AvailableProducts(b) {
+		names = append(names, string(p))
+	}
+	d.ok("products", strings.Join(names, ", ")+" (mquine train --products)")
 }
 
 func (d *diagnosis) checkMemory(room proc.Room) {

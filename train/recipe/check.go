@@ -169,6 +169,16 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 	return nil
 }
 
+// AvailableProducts returns the kinds of arithmetic of matrix products that the backend supports.
+func AvailableProducts(b *kernel.Backend) (list []Products) {
+	for _, p := range []Products{Float32, BF16, SplitBF16} {
+		if r := (Recipe{Products: p}); r.CheckBackend(b) == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // CheckBackend returns an error if the backend does not support an option.
 func (r *Recipe) CheckBackend(b *kernel.Backend) error {
 	var feature kernel.Features
