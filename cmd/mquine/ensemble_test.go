@@ -53,10 +53,12 @@ func weightedSum(t *testing.T, g *kg.Graph, paths []string, weights []float64) f
 	}
 }
 
-// sumRanks ranks the test triples by the weighted sum of the checkpoints' reference scores, one
-// candidate at a time. For each query, written as side and labels, it returns the numbers of better
-// and of equal candidates under filter none.
-func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[string][2]int {
+// sumRanks ranks the test triples among the given entities by the weighted sum of the checkpoints'
+// reference scores, one candidate at a time. For each query whose answer is a candidate, written as
+// side and labels, it returns the numbers of better and of equal candidates under filter none.
+func sumRanks(
+	t *testing.T, data string, paths []string, weights []float64, candidates func(label string) bool,
+) map[string][2]int {
 	g, err := kg.Open(t.Context(), data)
 	require.NoError(t, err)
 	sum := weightedSum(t, g, paths, weights)
@@ -64,9 +66,15 @@ func sumRanks(t *testing.T, data string, paths []string, weights []float64) map[
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		for _, tr := range g.Splits[kg.Test] {
 			q, target := tr.Query(side)
+			if !candidates(g.Entities.Label(target)) {
+				continue
+			}
 			var counts [2]int
 			want := sum(q, target)
 			for e := range int32(g.Entities.Len()) {
+				if !candidates(g.Entities.Label(e)) {
+					continue
+				}
 				switch s := sum(q, e); {
 				case s > want:
 					counts[0]++
@@ -94,25 +102,27 @@ func rotated(t *testing.T, from, to string) {
 }
 
 // An ensemble ranks by the weighted sum of the scores, even if its checkpoints list the labels in
-// different orders.
+// different orders, also among some of the entities.
 func TestEvalEnsemble(t *testing.T) {
 	w := newWorkplace(t)
 	same, other := w.path("same"), w.path("other")
 	succeed(t, "init", "--model", "complex", "--dim", "5", "--data", w.data, "--out", same, "--kind", "random")
 	rotated(t, same, other)
-	want := sumRanks(t, w.data, []string{w.model, other}, []float64{1, 0.3})
-
 	ranks, report := w.path("ranks.tsv"), w.path("eval.json")
-	o := succeed(t, "eval", w.model, other, "--ensemble", "1,0.3", "--data", w.data, "--filter", "none",
-		"--ranks", ranks, "--json", report)
-	assert.Contains(t, o.stdout, "1 mquine (d = 6) + 0.3 complex (d = 5)")
-	got := map[string][2]int{}
-	for _, line := range sortedLines(t, ranks) {
-		if f := strings.Split(line, "\t"); f[0] != "side" {
-			got[strings.Join(f[:4], "\t")] = [2]int{must1(strconv.Atoi(f[4])), must1(strconv.Atoi(f[5]))}
+	eval := []string{"eval", w.model, other, "--ensemble", "1,0.3", "--data", w.data, "--filter", "none",
+		"--ranks", ranks}
+	check := func(candidates func(label string) bool) {
+		got := map[string][2]int{}
+		for _, line := range sortedLines(t, ranks) {
+			if f := strings.Split(line, "\t"); f[0] != "side" {
+				got[strings.Join(f[:4], "\t")] = [2]int{must1(strconv.Atoi(f[4])), must1(strconv.Atoi(f[5]))}
+			}
 		}
+		assert.Equal(t, sumRanks(t, w.data, []string{w.model, other}, []float64{1, 0.3}, candidates), got)
 	}
-	assert.Equal(t, want, got)
+	o := succeed(t, append(eval, "--json", report)...)
+	assert.Contains(t, o.stdout, "1 mquine (d = 6) + 0.3 complex (d = 5)")
+	check(func(string) bool { return true })
 
 	var r struct {
 		Provenance struct {
@@ -141,6 +151,14 @@ func TestEvalEnsemble(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(parameters)), m.SHA256)
 	}
+
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	some := g.Entities.Labels()[:g.Entities.Len()/2]
+	list := w.path("candidates.txt")
+	require.NoError(t, os.WriteFile(list, []byte(strings.Join(some, "\n")), 0o666))
+	succeed(t, append(eval, "--candidates", list, "--skip-excluded", "--force")...)
+	check(func(label string) bool { return slices.Contains(some, label) })
 
 	o = succeed(t, "eval", w.model, other, "--ensemble", "fit", "--data", w.data, "--split", "valid")
 	assert.Regexp(t, `fitted the weights 1,[0-9.]+: mrr/both/all of the valid split is 0\.\d{4}`, o.stderr)
