@@ -52,7 +52,7 @@ func ceilings(s *suite) []Benchmark {
 		if backend.Features.Has(kernel.FeatureAVX512BF16) {
 			loops = append(loops, loop{"bfloat16", ceiling.BFloat16(backend), 1})
 		}
-		if backend.Features.Has(kernel.FeatureBF16) {
+		if backend.Features.Has(kernel.FeatureAMXBF16) {
 			loops = append(loops, loop{"bfloat16-tiles", ceiling.BFloat16Tiles(backend), 1})
 		}
 		for _, loop := range loops {

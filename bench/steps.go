@@ -74,7 +74,7 @@ func trainingSteps(s *suite) []Benchmark {
 		x.config.Products = recipe.BF16
 		list = append(list, step(x, true, "BFloat16TrainStep", "zsamples", 0))
 	}
-	if backend.Features.Has(kernel.FeatureBF16) {
+	if backend.Features.Has(kernel.FeatureAMXBF16) {
 		x := newStepShape("mquine", 38)
 		x.config.Products = recipe.SplitBF16
 		list = append(list, step(x, true, "SplitTrainStep", "zsamples", 0))
@@ -315,8 +315,8 @@ func (l threadsLimit) sample() float64 {
 }
 
 // presetSteps measures the first 16 steps of the best presets on their data sets, with the metrics of
-// trainingSteps. The terms include relation prediction. In these steps, Adam has few skipped steps to
-// catch up with.
+// trainingSteps and with each arithmetic that the backend offers. The terms include relation
+// prediction. In these steps, Adam has few skipped steps to catch up with.
 func presetSteps(s *suite) []Benchmark {
 	const kind = "best"
 	if _, err := kg.DataDir(); err != nil {

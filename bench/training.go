@@ -48,7 +48,7 @@ func bfloat16Products(s *suite) []Benchmark {
 func splitProducts(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
-		if !backend.Features.Has(kernel.FeatureBF16) {
+		if !backend.Features.Has(kernel.FeatureAMXBF16) {
 			continue
 		}
 		const parts = 3

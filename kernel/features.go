@@ -6,7 +6,7 @@ import (
 )
 
 // Features is a set of the instruction-set extensions that kernels use. Some features need others:
-// AVX-512 needs AVX2; VNNI, AMX and AVX-512 BF16 need AVX-512; BF16 needs AMX.
+// AVX-512 needs AVX2; VNNI, AMX and AVX-512 BF16 need AVX-512; AMX-BF16 needs AMX.
 type Features uint8
 
 const (
@@ -18,8 +18,8 @@ const (
 	FeatureVNNI
 	// FeatureAMX ("amx") is AMX-TILE and AMX-INT8: products of tiles of bytes.
 	FeatureAMX
-	// FeatureBF16 ("bf16") is AMX-BF16: products of tiles of bfloat16 values.
-	FeatureBF16
+	// FeatureAMXBF16 ("amxbf16") is AMX-BF16: products of tiles of bfloat16 values.
+	FeatureAMXBF16
 	// FeatureAVX512BF16 ("avx512bf16") is AVX-512 BF16: dot products of bfloat16 values in vector
 	// registers.
 	FeatureAVX512BF16
@@ -31,7 +31,7 @@ var features = [...]struct {
 	name  string
 	needs Features
 }{
-	{"avx2", 0}, {"avx512", FeatureAVX2}, {"vnni", FeatureAVX512}, {"amx", FeatureAVX512}, {"bf16", FeatureAMX},
+	{"avx2", 0}, {"avx512", FeatureAVX2}, {"vnni", FeatureAVX512}, {"amx", FeatureAVX512}, {"amxbf16", FeatureAMX},
 	{"avx512bf16", FeatureAVX512},
 }
 

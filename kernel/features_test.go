@@ -10,20 +10,20 @@ import (
 	. "github.com/mquine/mquine/kernel"
 )
 
-const allFeatures = FeatureAVX2 | FeatureAVX512 | FeatureVNNI | FeatureAMX | FeatureBF16 | FeatureAVX512BF16
+const allFeatures = FeatureAVX2 | FeatureAVX512 | FeatureVNNI | FeatureAMX | FeatureAMXBF16 | FeatureAVX512BF16
 
 func TestFeatureNames(t *testing.T) {
 	f, err := ParseFeatures("vnni, avx512")
 	require.NoError(t, err)
 	assert.Equal(t, FeatureVNNI|FeatureAVX512, f)
-	assert.Equal(t, "avx2,avx512,vnni,amx,bf16,avx512bf16", allFeatures.String())
+	assert.Equal(t, "avx2,avx512,vnni,amx,amxbf16,avx512bf16", allFeatures.String())
 	assert.Equal(t, "none", Features(0).String())
 	again, err := ParseFeatures(allFeatures.String())
 	require.NoError(t, err)
 	assert.Equal(t, allFeatures, again)
 	for _, wrong := range []string{"", "avx512,", "VNNI", "sse"} {
 		_, err := ParseFeatures(wrong)
-		require.ErrorContains(t, err, "the features are avx2, avx512, vnni, amx, bf16, avx512bf16", "%q", wrong)
+		require.ErrorContains(t, err, "the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16", "%q", wrong)
 	}
 }
 
@@ -32,7 +32,7 @@ func TestFeatureNames(t *testing.T) {
 func TestFeaturesWithout(t *testing.T) {
 	needs := map[Features]Features{
 		FeatureAVX512: FeatureAVX2, FeatureVNNI: FeatureAVX2 | FeatureAVX512,
-		FeatureAMX: FeatureAVX2 | FeatureAVX512, FeatureBF16: FeatureAVX2 | FeatureAVX512 | FeatureAMX,
+		FeatureAMX: FeatureAVX2 | FeatureAVX512, FeatureAMXBF16: FeatureAVX2 | FeatureAVX512 | FeatureAMX,
 		FeatureAVX512BF16: FeatureAVX2 | FeatureAVX512,
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -64,7 +64,7 @@ func TestSwitches(t *testing.T) {
 	}{
 		{"", "-vnni", FeatureVNNI},
 		{"", "-amx", FeatureAMX},
-		{"", "-bf16,-vnni", FeatureBF16 | FeatureVNNI},
+		{"", "-amxbf16,-vnni", FeatureAMXBF16 | FeatureVNNI},
 		{"", " -vnni, -amx", FeatureVNNI | FeatureAMX},
 		{"", "-avx512", FeatureAVX512},
 		{"avx512", "-vnni", FeatureVNNI},
@@ -92,7 +92,7 @@ func TestSwitches(t *testing.T) {
 		t.Setenv(CPUEnv, "")
 	}
 	for cpu, message := range map[string]string{
-		"-neon": `unknown feature "neon": the features are avx2, avx512, vnni, amx, bf16, avx512bf16`,
+		"-neon": `unknown feature "neon": the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16`,
 		"vnni":  `"vnni": features can only be switched off: write -vnni`,
 		"-amx,": `unknown feature ""`,
 	} {

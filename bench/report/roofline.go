@@ -158,7 +158,7 @@ func (c class) roofs(tier string, kernels []kernelPoint) (levels, slopes []roof)
 	}
 	for _, of := range []struct{ key, name string }{
 		{"int8-tiles", "int8 tiles"}, {"bfloat16-tiles", "bfloat16 tiles"},
-		{"int8", "int8"}, {"fma32", "float32 FMA"}, {"fma64", "float64 FMA"},
+		{"int8", "int8"}, {"bfloat16", "bfloat16"}, {"fma32", "float32 FMA"}, {"fma64", "float64 FMA"},
 	} {
 		r := best(of.key)
 		if r.value == 0 || strings.HasSuffix(of.key, "tiles") && highest < r.value/8 {

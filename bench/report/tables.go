@@ -141,6 +141,7 @@ var ceilingNames = map[string]string{
 	"int8-l1":          "L1 distance, int8",
 	"int16-group-norm": "group norm, int16",
 	"int8-tiles":       "int8 multiply-add, AMX",
+	"bfloat16":         "bfloat16 multiply-add",
 	"bfloat16-tiles":   "bfloat16 multiply-add, AMX",
 	"read-l1":          "reading the L1 cache",
 	"read-l2":          "reading the L2 cache",

@@ -73,6 +73,14 @@ func TestDoctor(t *testing.T) {
 	require.Len(t, p.Tiers, len(backends))
 	assert.Equal(t, backends[0].Tier.String(), p.Tier)
 	assert.Equal(t, backends[0].Features.Names(), p.Used)
+	products := "float32"
+	if backends[0].Features.Has(kernel.FeatureAVX512BF16) {
+		products += ", bf16"
+	}
+	if backends[0].Features.Has(kernel.FeatureAMXBF16) {
+		products += ", bf16x2"
+	}
+	assert.Equal(t, []check{{checkOK, "products", products + " (mquine train --products)", ""}}, p.of("products"))
 	for i, tier := range p.Tiers {
 		assert.Equal(t, backends[i].Tier.String(), tier.Tier)
 		assert.Positive(t, tier.One)

@@ -254,7 +254,7 @@ func (t *training) folder(
 ) (string, error) {
 	if t.resume != "" {
 		if cmd.Flags().Changed(epochsFlag) {
-			return t.resume, run.Extend(ctx, t.resume, t.given.Epochs)
+			return t.resume, run.Extend(ctx, t.resume, machine.Backend, t.given.Epochs)
 		}
 		return t.resume, nil
 	}

@@ -114,6 +114,8 @@ func TestTrainOptions(t *testing.T) {
 			"anchor_negatives needs shared negatives, but negatives is 1vsall"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed,
 			"products: bf16x2 needs AMX for bfloat16"},
+		{[]string{"--data", data, "--out", out, "--products", "bf16", "--backend", "avx2"}, exitFailed,
+			"products: bf16 needs AVX-512 BF16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},
 		{[]string{"--resume", out}, exitFailed, "is not a run folder"},
 		{[]string{"--resume", out, "--dim", "4"}, exitUsage, "--dim cannot be given with --resume"},

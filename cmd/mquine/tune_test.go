@@ -118,6 +118,8 @@ func TestTuneUsage(t *testing.T) {
 			exitFailed, "valid_every is 0"},
 		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"products: bf16x2\n"), "--trials", "3",
 			"--backend", "generic"}, exitFailed, "products: bf16x2 needs AMX for bfloat16"},
+		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"products: bf16\n"), "--trials", "3",
+			"--backend", "generic"}, exitFailed, "products: bf16 needs AVX-512 BF16"},
 		{[]string{"--resume", out}, exitFailed, "is not the folder of a search"},
 		{[]string{"--resume", out, "--seed", "3"}, exitUsage, "--seed cannot be given with --resume"},
 	} {

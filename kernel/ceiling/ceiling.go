@@ -154,7 +154,7 @@ func BFloat16(b *kernel.Backend) Ceiling {
 }
 
 // BFloat16Tiles returns the ceiling of dot products of bfloat16 values on AMX tiles, summed in
-// float32, with two operations per product. The backend must have FeatureBF16.
+// float32, with two operations per product. The backend must have FeatureAMXBF16.
 func BFloat16Tiles(b *kernel.Backend) Ceiling {
 	return Ceiling{tileOperations / 2, onRegisters(loopsOf(b).bfloat16Tiles, operandsTiles)}
 }
@@ -164,7 +164,7 @@ func BFloat16Tiles(b *kernel.Backend) Ceiling {
 const tileOperations = 6 * 2 * 16 * 16 * 64
 
 // loops holds a backend's loops that do not belong to a comparison. int8Tiles is nil without
-// FeatureAMX, bfloat16 is nil without FeatureAVX512BF16, and bfloat16Tiles is nil without FeatureBF16.
+// FeatureAMX, bfloat16 is nil without FeatureAVX512BF16, and bfloat16Tiles is nil without FeatureAMXBF16.
 type loops struct {
 	fma64, mulAdd64                                  func(rounds int, x *float64)
 	int8, int8L1, int8Tiles, bfloat16, bfloat16Tiles func(rounds int, x *byte)

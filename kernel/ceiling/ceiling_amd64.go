@@ -30,7 +30,7 @@ func loopsOf(b *kernel.Backend) loops {
 		if b.Features.Has(kernel.FeatureAVX512BF16) {
 			l.bfloat16 = asm.BFloat16PeakAVX512BF16
 		}
-		if b.Features.Has(kernel.FeatureBF16) {
+		if b.Features.Has(kernel.FeatureAMXBF16) {
 			l.bfloat16Tiles = asm.BFloat16PeakAMXBF16
 		}
 		return l

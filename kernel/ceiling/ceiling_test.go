@@ -63,6 +63,10 @@ func TestReadsEverything(t *testing.T) {
 func TestCeilings(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		loops := []Ceiling{Terms(b, kernel.Dot), FMA64(b), MulAdd64(b), Int8(b), Read(b, 4096)}
+		half := b.Features.Has(kernel.FeatureAVX512BF16)
+		if half {
+			loops = append(loops, BFloat16(b))
+		}
 		best := make([]float64, len(loops))
 		var wrong string
 		for range 50 {
@@ -79,6 +83,8 @@ func TestCeilings(t *testing.T) {
 				wrong = "two instructions cannot beat a fused one"
 			case bytes < fma32:
 				wrong = "bytes are no slower than float32"
+			case half && !(0.4*fma32 < best[5] && best[5] < 2.4*fma32):
+				wrong = "an instruction for bfloat16 has two products for each product of float32"
 			default:
 				wrong = ""
 			}

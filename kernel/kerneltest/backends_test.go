@@ -42,8 +42,8 @@ func TestMissing(t *testing.T) {
 	for _, list := range []string{"", "avx2", "avx512,vnni"} {
 		assert.NoError(t, missing(list, have), list)
 	}
-	assert.EqualError(t, missing("avx512,vnni,amx,bf16", have),
-		"MQUINE_REQUIRE=avx512,vnni,amx,bf16: amx,bf16 missing: "+
+	assert.EqualError(t, missing("avx512,vnni,amx,amxbf16", have),
+		"MQUINE_REQUIRE=avx512,vnni,amx,amxbf16: amx,amxbf16 missing: "+
 			"this machine, build and environment offer avx2,avx512,vnni")
 	assert.ErrorContains(t, missing("neon", have), `environment variable MQUINE_REQUIRE: unknown feature "neon"`)
 }

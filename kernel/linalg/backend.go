@@ -20,7 +20,7 @@ type Backend struct {
 	Tier kernel.Tier
 
 	gemm      gemm
-	split     gemm // for split products; zero without FeatureBF16
+	split     gemm // for split products; zero without FeatureAMXBF16
 	bfloat16  gemm // for products in bfloat16; zero without FeatureAVX512BF16
 	distances distanceKernels
 	regions   [numRegions]regionKernels

@@ -47,7 +47,7 @@ func newAVX512(f kernel.Features) *Backend {
 		},
 		softmax: softmaxKernels{maximum: asm.MaximumAVX512, exp: asm.ExpAVX512, logistic: asm.LogisticAVX512},
 	}
-	if f.Has(kernel.FeatureBF16) {
+	if f.Has(kernel.FeatureAMXBF16) {
 		b.split = gemmSplit
 	}
 	if f.Has(kernel.FeatureAVX512BF16) {

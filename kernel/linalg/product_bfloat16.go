@@ -7,11 +7,12 @@ import "fmt"
 // Some processors with AVX-512 BF16, such as AMD Zen 4, multiply bfloat16 values at twice the rate of
 // float32 values.
 //
-// The error of an entry with k terms is at most (2⁻⁷ + 2⁻¹⁶ + k·2⁻²³) Σ|x·y|, and mostly much
-// smaller, because the errors of the terms have different signs. The order of the additions, which
+// Without add, the error of an entry with k terms is at most (2⁻⁷ + 2⁻¹⁴ + k·2⁻³¹) Σ|x·y|, unless
+// values, products or sums are subnormal; these become 0. It is mostly much smaller, because the
+// errors of the terms have different signs. The order of the additions, which
 // asm.Gemm8x48AVX512BF16 documents, does not depend on threads or blocking. A value that is infinite
-// or has a magnitude of at least (2 − 2⁻⁸)·2¹²⁷ becomes infinite. Subnormal values become 0. The
-// backend must have kernel.FeatureAVX512BF16.
+// or has a magnitude of at least (2 − 2⁻⁸)·2¹²⁷ becomes infinite. The backend must have
+// kernel.FeatureAVX512BF16.
 func (b *Backend) NewBFloat16Product(threads int) *Product {
 	if b.bfloat16.microkernels == nil {
 		panic(fmt.Sprintf("linalg: NewBFloat16Product: backend %v has no AVX-512 BF16", b.Tier))

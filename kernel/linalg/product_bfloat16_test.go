@@ -69,7 +69,7 @@ func TestBFloat16ProductAgainstFloat64(t *testing.T) {
 					require.NoError(t, b.NewBFloat16Product(2).NT(t.Context(), c, x, y, false))
 					worst := relativeError(x, y, c)
 					t.Logf("largest error: %.2g of Σ|x·y|", worst)
-					require.LessOrEqual(t, worst, 0x1p-7+0x1p-16+float64(k)*0x1p-23)
+					require.LessOrEqual(t, worst, 0x1p-7+0x1p-14+float64(k)*0x1p-31)
 				})
 			}
 		}

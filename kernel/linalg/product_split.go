@@ -11,7 +11,7 @@ import "fmt"
 // TF32 has 2⁻¹⁰ in place of 2⁻¹⁴ (docs/decisions/0009-training-products-in-two-bfloat16.md).
 // asm.GemmSplit32x32AMXBF16 documents the order of additions, which does not depend on threads or
 // blocking. A value that is infinite or has a magnitude of at least (2 − 2⁻⁸)·2¹²⁷ results in NaN.
-// Values with magnitudes below 2⁻¹¹⁷ lose bits. The backend must have kernel.FeatureBF16.
+// Values with magnitudes below 2⁻¹¹⁷ lose bits. The backend must have kernel.FeatureAMXBF16.
 func (b *Backend) NewSplitProduct(threads int) *Product {
 	if b.split.microkernels == nil {
 		panic(fmt.Sprintf("linalg: NewSplitProduct: backend %v has no AMX for bfloat16", b.Tier))

@@ -53,7 +53,7 @@ func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 
 // TestSplitProduct requires that split products equal their twin's bit for bit.
 func TestSplitProduct(t *testing.T) {
-	eachBackendWith(t, kernel.FeatureBF16, func(t *testing.T, b *Backend) {
+	eachBackendWith(t, kernel.FeatureAMXBF16, func(t *testing.T, b *Backend) {
 		conformProduct(t, &b.split, 1, func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
 			return twinSplitProduct(k, x, y, 0), func(c float32) float32 { return twinSplitProduct(k, x, y, c) }
 		})
@@ -64,7 +64,7 @@ func TestSplitProduct(t *testing.T) {
 // as many bits as possible: their low part is half a unit of the high part, and their remainder is half
 // a unit of the low part.
 func TestSplitProductAgainstFloat64(t *testing.T) {
-	eachBackendWith(t, kernel.FeatureBF16, func(t *testing.T, b *Backend) {
+	eachBackendWith(t, kernel.FeatureAMXBF16, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))
 		for name, value := range map[string]func() float32{
 			"normal": func() float32 { return float32(rng.NormFloat64()) },

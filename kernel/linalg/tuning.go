@@ -9,9 +9,9 @@ const (
 	// two panels stay in L2.
 	ProductChunk = 256
 
-	// floatStrips and splitStrips are the numbers of strips in a work item. 24 strips of 8 rows and
-	// 256 terms take up 192 KiB, and 8 strips of 32 rows take up 256 KiB. They stay in L2 while
-	// panel after panel passes over them.
+	// floatStrips, splitStrips and bfloat16Strips are the numbers of strips in a work item. 24
+	// strips of 8 rows and 256 terms take up 192 KiB, or 96 KiB in bfloat16, and 8 split strips of
+	// 32 rows take up 256 KiB. They stay in L2 while panel after panel passes over them.
 	floatStrips, splitStrips, bfloat16Strips = 24, 8, 24
 
 	// itemColumns is the number of columns in a work item. It is large enough to reuse packed

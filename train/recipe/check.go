@@ -186,13 +186,13 @@ func (r *Recipe) CheckBackend(b *kernel.Backend) error {
 	switch r.Products {
 	case BF16:
 		feature, needs = kernel.FeatureAVX512BF16,
-			"AVX-512 BF16 (AMD Zen 4, Intel Cooper Lake and Sapphire Rapids, and later, feature avx512bf16)"
+			"AVX-512 BF16 (feature avx512bf16: AMD Zen 4 and later, Intel Xeon from Cooper Lake or Sapphire Rapids on)"
 	case SplitBF16:
-		feature, needs = kernel.FeatureBF16, "AMX for bfloat16 (Intel Sapphire Rapids and later, feature bf16)"
+		feature, needs = kernel.FeatureAMXBF16, "AMX for bfloat16 (feature amxbf16: Intel Xeon from Sapphire Rapids on)"
 	}
 	if !b.Features.Has(feature) {
-		return fmt.Errorf("products: %s needs %s, but these kernels use %s: set products to float32, "+
-			"or use such a processor", r.Products, needs, b.Features)
+		return fmt.Errorf("products: %s needs %s, but these kernels use %s: use such a processor, "+
+			"or start with products float32", r.Products, needs, b.Features)
 	}
 	return nil
 }

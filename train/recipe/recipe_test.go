@@ -101,6 +101,9 @@ func TestCheckRanges(t *testing.T) {
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},
+		"products: model boxe computes distances": func(r *Recipe) {
+			r.Model, r.Products = "boxe", BF16
+		},
 	} {
 		r := Default()
 		change(&r)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/train/internal/workdir"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -19,10 +20,13 @@ import (
 // start. Extend returns an error if that is impossible: if the learning rate decays towards the
 // last epoch, if the run stopped early, or if patience would count a validation that took place
 // only because its epoch was the last. Extend also refuses a trial of a search, because all trials
-// must have the same number of epochs.
-func Extend(ctx context.Context, dir string, epochs int) (err error) {
+// must have the same number of epochs, and a run that cannot continue on the backend.
+func Extend(ctx context.Context, dir string, b *kernel.Backend, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
+		return err
+	}
+	if err := r.Recipe.CheckBackend(b); err != nil {
 		return err
 	}
 	if search := searchOf(r.Dir); search != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/traintest"
@@ -38,7 +39,7 @@ func TestResumeKeepsHiddenFiles(t *testing.T) {
 		"last/.git/HEAD", "best/.keep", "best/.model.safetensors.old"}
 	litter := []string{traintest.Litter, "last/" + traintest.Litter, "best/" + traintest.Litter + "/half"}
 	traintest.WriteFiles(t, dir, append(hidden, litter...)...)
-	require.NoError(t, Extend(t.Context(), dir, 2))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 2))
 	require.NoError(t, resume(t, dir))
 	files := traintest.Contents(t, dir)
 	for _, name := range hidden {
@@ -47,6 +48,27 @@ func TestResumeKeepsHiddenFiles(t *testing.T) {
 	for _, name := range litter {
 		assert.NotContains(t, files, name)
 	}
+}
+
+// A run with products in bfloat16 refuses to continue, or to get more epochs, on other backends, and
+// stays unchanged.
+func TestResumeOnOtherBackends(t *testing.T) {
+	c := traintest.Small(1)
+	c.Products = recipe.BF16
+	if err := c.CheckBackend(traintest.Backend(t)); err != nil {
+		t.Skip(err)
+	}
+	dir := trainIn(t, traintest.FamiliesFolder(t), c, machineOf(t, 1))
+	files := traintest.Contents(t, dir)
+	portable := kerneltest.Generic(t)
+	const want = "products: bf16 needs AVX-512 BF16"
+	require.ErrorContains(t, Extend(t.Context(), dir, portable, 3), want)
+	assert.Equal(t, files, traintest.Contents(t, dir))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 3))
+	files = traintest.Contents(t, dir)
+	_, err := Open(t.Context(), dir, train.Machine{Backend: portable, Threads: 1})
+	require.ErrorContains(t, err, want)
+	assert.Equal(t, files, traintest.Contents(t, dir))
 }
 
 // A checkpoint whose folder is a symbolic link stays where it is, and resuming does not touch other
@@ -59,7 +81,7 @@ func TestResumeThroughLinks(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(dir, lastName), home))
 	require.NoError(t, os.Symlink(home, filepath.Join(dir, lastName)))
 	traintest.WriteFiles(t, home, ".bashrc", ".ssh/id", "notes")
-	require.NoError(t, Extend(t.Context(), dir, 3))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 3))
 	require.NoError(t, resume(t, dir))
 	for _, file := range []string{".bashrc", ".ssh/id", "notes"} {
 		assert.Equal(t, file, traintest.Contents(t, home)[file])
@@ -104,7 +126,7 @@ func TestResumeWithoutState(t *testing.T) {
 				" exists: the run cannot resume without its state, and a fresh start would overwrite its " +
 				"checkpoints; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
-			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
+			assert.EqualError(t, Extend(t.Context(), dir, traintest.Backend(t), 9), want)
 			assert.Equal(t, files, traintest.Contents(t, dir), "nothing changes")
 		}
 		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
@@ -177,7 +199,7 @@ func TestResumeOldState(t *testing.T) {
 	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
 	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
 	writeOldState(t, dir, nil)
-	require.NoError(t, Extend(t.Context(), dir, 4))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 4))
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
@@ -194,7 +216,7 @@ func TestResumeOldState(t *testing.T) {
 	}
 
 	// Without options in the state, Open compares config.yaml with the options in the checkpoint.
-	require.NoError(t, Extend(t.Context(), dir, 5))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 5))
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
 	assert.ErrorContains(t, resume(t, dir),
@@ -234,7 +256,7 @@ func TestResumeFormerNames(t *testing.T) {
 	} {
 		assert.Contains(t, metadata["training"], part, "as in earlier versions")
 	}
-	require.NoError(t, Extend(t.Context(), dir, 4))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 4))
 	assert.Contains(t, traintest.Contents(t, dir)[ConfigFile], "\nema: 0.5\n", "rewritten with the current names")
 	require.NoError(t, resume(t, dir))
 }
@@ -243,7 +265,7 @@ func TestResumeFormerNames(t *testing.T) {
 func TestResumeWithOtherData(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
-	require.NoError(t, Extend(t.Context(), dir, 2))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 2))
 	before := traintest.Contents(t, data)
 	lines := func(name string) []string { return strings.SplitAfter(strings.TrimSuffix(before[name], "\n"), "\n") }
 	labels := slices.Clone(traintest.OpenGraph(t, data).Entities.Labels())
@@ -279,7 +301,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
 	config := filepath.Join(dir, ConfigFile)
-	require.NoError(t, Extend(t.Context(), dir, 3))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 3))
 	for _, test := range []struct{ old, text, want string }{
 		{"\nseed: 1\n", "\nseed: 7\n", "seed is 7 but was 1"},
 		{"\nlearning_rate: 0.003\n", "\nlearning_rate: 0.01\n", "learning_rate is 0.01 but was 0.003"},
@@ -340,7 +362,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		changed[test.name] = test.text
 		replaceAll(t, dir, changed)
 		assert.ErrorContains(t, resume(t, dir), test.want)
-		assert.ErrorContains(t, Extend(t.Context(), dir, 9), test.want)
+		assert.ErrorContains(t, Extend(t.Context(), dir, traintest.Backend(t), 9), test.want)
 		assert.Equal(t, changed, traintest.Contents(t, dir))
 	}
 	replaceAll(t, dir, files)
@@ -357,7 +379,7 @@ func TestResumeComparesFiles(t *testing.T) {
 	}
 	require.NoError(t, resume(t, dir))
 	assert.Equal(t, files[outputs[0]], traintest.Contents(t, dir)[outputs[0]])
-	require.NoError(t, Extend(t.Context(), dir, 5))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 5))
 	require.NoError(t, resume(t, dir))
 	require.NoError(t, resume(t, dir))
 	assert.Equal(t, 2, strings.Count(traintest.Contents(t, dir)[logName], "\n"))
@@ -416,9 +438,9 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 		}
 	}
 	replaceAll(t, dir, killed)
-	assert.ErrorContains(t, Extend(t.Context(), dir, 6),
+	assert.ErrorContains(t, Extend(t.Context(), dir, traintest.Backend(t), 6),
 		dir+" was stopped while it wrote epoch 3, its last: finish it with")
 	require.NoError(t, resume(t, dir))
-	require.NoError(t, Extend(t.Context(), dir, 6))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 6))
 	require.NoError(t, resume(t, dir))
 }

@@ -120,12 +120,12 @@ func TestExtend(t *testing.T) {
 	average := func(c *recipe.Recipe) { c.EMA = 0.6 }
 	want := trainIn(t, data, of(4, average), machineOf(t, 1))
 	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
-	require.NoError(t, Extend(t.Context(), dir, 4))
-	require.NoError(t, Extend(t.Context(), dir, 4), "again")
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 4))
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 4), "again")
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Empty(t, r.Finished())
-	other := Extend(t.Context(), dir, 5)
+	other := Extend(t.Context(), dir, traintest.Backend(t), 5)
 	assert.EqualError(t, other, "another process is using "+dir+": wait until it ends, or stop it")
 	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
 	require.NoError(t, r.Close())
@@ -133,22 +133,22 @@ func TestExtend(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
-	require.NoError(t, Extend(t.Context(), dir, 4), "done")
-	assert.EqualError(t, Extend(t.Context(), dir, 3), dir+" already has 4 epochs: set a larger number")
+	extend := func(dir string, epochs int) error { return Extend(t.Context(), dir, traintest.Backend(t), epochs) }
+	require.NoError(t, extend(dir, 4), "done")
+	assert.EqualError(t, extend(dir, 3), dir+" already has 4 epochs: set a larger number")
 	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
-	assert.EqualError(t, Extend(t.Context(), falls, 4), falls+" cannot be extended, because its "+
+	assert.EqualError(t, extend(falls, 4), falls+" cannot be extended, because its "+
 		"learning rate decays to 0 over its 2 epochs (decay: cosine): start a new run with --epochs 4")
 	// At this learning rate nothing changes, and no validation is better than the first.
 	still := func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }
 	early := trainIn(t, data, of(9, still), machineOf(t, 1))
-	assert.EqualError(t, Extend(t.Context(), early, 12),
-		early+" cannot be extended, because it has stopped early, "+
-			"after epoch 3: no better mrr/both/all in 2 validations")
+	assert.EqualError(t, extend(early, 12), early+" cannot be extended, because it has stopped early, "+
+		"after epoch 3: no better mrr/both/all in 2 validations")
 	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
-	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" cannot be extended, because patience "+
+	assert.ErrorContains(t, extend(patient, 5), patient+" cannot be extended, because patience "+
 		"would count the validation after epoch 3, which was the last (valid_every: 2): "+
 		"start a new run with --epochs 5")
-	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not a run folder")
+	assert.ErrorContains(t, extend(t.TempDir(), 4), "is not a run folder")
 }
 
 func TestEarlyStop(t *testing.T) {

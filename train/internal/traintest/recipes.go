@@ -79,7 +79,7 @@ func Recipes() map[string]func(*recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.BF16
 		}
 	}
-	if err == nil && backends[0].Features.Has(kernel.FeatureBF16) {
+	if err == nil && backends[0].Features.Has(kernel.FeatureAMXBF16) {
 		recipes["bf16x2"] = func(c *recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.SplitBF16
 		}
