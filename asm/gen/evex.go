@@ -45,13 +45,8 @@ func evex(c *build.Context, name string, x, y, dst reg.VecVirtual) {
 func encode(f *ir.Function) {
 	var nodes []ir.Node
 	for _, node := range f.Nodes {
-		i, ok := node.(*ir.Instruction)
-		if !ok {
-			nodes = append(nodes, node)
-			continue
-		}
-		x, ok := evexInstructions[i.Opcode]
-		if !ok {
+		i, _ := node.(*ir.Instruction)
+		if i == nil || evexInstructions[i.Opcode] == (evexInstruction{}) {
 			nodes = append(nodes, node)
 			continue
 		}
@@ -62,7 +57,8 @@ func encode(f *ir.Function) {
 			numbers = append(numbers, byte(op.(reg.VecPhysical).PhysicalIndex()))
 		}
 		nodes = append(nodes, ir.NewComment(fmt.Sprintf("%s %s", i.Opcode, strings.Join(names, ", "))))
-		for _, b := range x.bytes(i.Operands[2].(reg.Register).Size(), numbers[0], numbers[1], numbers[2]) {
+		code := evexInstructions[i.Opcode]
+		for _, b := range code.bytes(i.Operands[2].(reg.Register).Size(), numbers[0], numbers[1], numbers[2]) {
 			nodes = append(nodes, &ir.Instruction{Opcode: "BYTE", Operands: []operand.Op{operand.Imm(uint64(b))}})
 		}
 	}
@@ -71,15 +67,15 @@ func encode(f *ir.Function) {
 
 // bytes encodes an instruction on registers of the given size in bytes, with their numbers.
 func (x evexInstruction) bytes(size uint, rm, vvvv, dst byte) []byte {
-	// bit returns a mask that clears bit at if bit of of n is set: EVEX inverts these bits.
-	bit := func(n byte, of, at int) byte { return ^(n >> of & 1 << at) }
+	// inverted returns a mask that clears bit `to` if bit `from` of n is set: EVEX inverts these bits.
+	inverted := func(n byte, from, to int) byte { return ^(n >> from & 1 << to) }
 	const map0F38 = 2
 	length := byte(size / 32) // 0: 128 bits, 1: 256 bits, 2: 512 bits
 	return []byte{
 		0x62,
-		(0xf0 | map0F38) & bit(dst, 3, 7) & bit(rm, 4, 6) & bit(rm, 3, 5) & bit(dst, 4, 4),
+		(0xf0 | map0F38) & inverted(dst, 3, 7) & inverted(rm, 4, 6) & inverted(rm, 3, 5) & inverted(dst, 4, 4),
 		(^vvvv&15)<<3 | 4 | x.prefix,
-		(length<<5 | 8) & bit(vvvv, 4, 3),
+		(length<<5 | 8) & inverted(vvvv, 4, 3),
 		x.opcode,
 		0xc0 | dst&7<<3 | rm&7,
 	}
