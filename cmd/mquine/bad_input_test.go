@@ -275,5 +275,6 @@ func TestTierCap(t *testing.T) {
 	assert.Contains(t, info, "generic (the best that MQUINE_CPU=-avx2 allows)")
 	t.Setenv("MQUINE_CPU", "-sse")
 	mquine(t, eval...).requireSentence(t, exitFailed,
-		`environment variable MQUINE_CPU: unknown feature "sse": the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16`)
+		`environment variable MQUINE_CPU: unknown feature "sse": the features are avx2, avx512, vnni, amx, `+
+			`amxbf16, avx512bf16`)
 }
