@@ -7,6 +7,7 @@ package asm
 // This build has no kernels: they are all nil.
 var (
 	Int8Panel9x48AVX512VNNI            func(args *PanelArgs) int
+	Int8Panel6x16AVXVNNI               func(args *PanelArgs) int
 	DotPanel9x48AVX512                 func(args *PanelArgs) int
 	DotPanel6x16AVX2                   func(args *PanelArgs) int
 	L1Panel8x48AVX512                  func(args *PanelArgs) int
@@ -34,8 +35,11 @@ var (
 	Int16GroupNormPanel4x48AVX512      func(args *PanelArgs) int
 	Int16GroupNormPanel6x16AVX2        func(args *PanelArgs) int
 	Int16DotPanel9x48AVX512VNNI        func(args *PanelArgs) int
+	Int16DotPanel6x16AVXVNNI           func(args *PanelArgs) int
 	Int16Norm4Panel4x48AVX512VNNI      func(args *PanelArgs) int
+	Int16Norm4Panel2x16AVXVNNI         func(args *PanelArgs) int
 	Int16GroupNormPanel4x48AVX512VNNI  func(args *PanelArgs) int
+	Int16GroupNormPanel6x16AVXVNNI     func(args *PanelArgs) int
 	Int16Panel16x48AMX                 func(args *PanelArgs) int
 	Int8PeakAMX                        func(n int, x *byte)
 	SplitRows32AVX512                  func(dst *float32, src *float32, stride int)
@@ -53,6 +57,7 @@ var (
 	PairGroupNormAVX512                func(x *float32, groups int, group int, table *float32, stride int, ids *int32, count int, out *float64)
 	PairGroupNormAVX2                  func(x *float32, groups int, group int, table *float32, stride int, ids *int32, count int, out *float64)
 	PairInt8AVX512VNNI                 func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+	PairInt8AVXVNNI                    func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 	PairInt16L1AVX512                  func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 	PairInt16L1AVX2                    func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 	MatMul8AVX512                      func(c *float64, a *float64, b *float64, k int, ld int, eights int)
@@ -88,6 +93,11 @@ var (
 	Int16DotPeakAVX512VNNI             func(n int, x *float32)
 	Int16Norm4PeakAVX512VNNI           func(n int, x *float32)
 	Int16GroupNormPeakAVX512VNNI       func(n int, group int, x *float32)
+	Int8PeakAVX512VNNI                 func(n int, x *byte)
+	Int16DotPeakAVXVNNI                func(n int, x *float32)
+	Int16Norm4PeakAVXVNNI              func(n int, x *float32)
+	Int16GroupNormPeakAVXVNNI          func(n int, group int, x *float32)
+	Int8PeakAVXVNNI                    func(n int, x *byte)
 	Int8L1PeakAVX512                   func(n int, x *byte)
 	Int8L1PeakAVX2                     func(n int, x *byte)
 	FMA64PeakAVX512                    func(n int, x *float64)
@@ -96,7 +106,6 @@ var (
 	MulAdd64PeakAVX2                   func(n int, x *float64)
 	Int8PeakAVX512                     func(n int, x *byte)
 	Int8PeakAVX2                       func(n int, x *byte)
-	Int8PeakAVX512VNNI                 func(n int, x *byte)
 	BFloat16PeakAVX512BF16             func(n int, x *byte)
 	Gemm8x16AVX512                     func(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 	Gemm8x32AVX512                     func(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)

@@ -12,8 +12,9 @@ import (
 
 // allowed maps the suffix of a kernel's name to the CPU features that the kernel may require.
 var allowed = map[string][]string{
-	"AVX2":   {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+"},
-	"AVX512": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
+	"AVX2":    {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+"},
+	"AVXVNNI": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX_VNNI"},
+	"AVX512":  {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
 
 	"AVX512VNNI": {
 		"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+",
@@ -34,13 +35,14 @@ var (
 	avx512Only = regexp.MustCompile(`\b(Z\d+|K[0-7]|[XY](1[6-9]|2\d|3[01]))\b|_Z\b|\.BCST|\.Z\b`)
 	reserved   = regexp.MustCompile(`\b(R14|R15|BP)\b`)
 	amx        = regexp.MustCompile(`^// (TILE[A-Z0-9]+|TDP[A-Z0-9]+|LDTILECFG)( |$)`)
+	encoded    = regexp.MustCompile(`^(AMX|AMXBF16|AVX512BF16|AVXVNNI)$`) // suffixes of kernels with bytes
 	vector     = regexp.MustCompile(`\b[XYZ]\d+\b`)
 )
 
 // TestInstructions reads the generated assembly. A kernel must use only the instruction sets that
 // its suffix names, leave R14, R15 and BP to the Go runtime, mix no legacy SSE into AVX code and
-// execute VZEROUPPER before it returns. Only AMX and BF16 kernels may contain instructions written as
-// bytes.
+// execute VZEROUPPER before it returns. Only AMX, BF16 and AVXVNNI kernels may contain instructions
+// written as bytes.
 // An AMX kernel must configure the tiles first and release them last; the test reads the names of
 // AMX instructions from the comments above their bytes.
 func TestInstructions(t *testing.T) {
@@ -89,8 +91,8 @@ func TestInstructions(t *testing.T) {
 			case text == "", strings.HasPrefix(text, "//"), strings.HasPrefix(text, "#"), strings.HasSuffix(text, ":"):
 			default:
 				mnemonic := strings.Fields(text)[0]
-				if suffix == "AVX2" && avx512Only.MatchString(text) {
-					complain("AVX-512 in an AVX2 kernel")
+				if (suffix == "AVX2" || suffix == "AVXVNNI") && avx512Only.MatchString(text) {
+					complain("AVX-512 in a kernel for 256 bits")
 				}
 				if reserved.MatchString(text) {
 					complain("register of the Go runtime")
@@ -98,7 +100,7 @@ func TestInstructions(t *testing.T) {
 				if vector.MatchString(text) && !strings.HasPrefix(mnemonic, "V") && !strings.HasPrefix(mnemonic, "K") {
 					complain("legacy SSE")
 				}
-				if mnemonic == "BYTE" && !strings.HasPrefix(suffix, "AMX") && suffix != "AVX512BF16" {
+				if mnemonic == "BYTE" && !encoded.MatchString(suffix) {
 					complain("an instruction written as bytes")
 				}
 				if mnemonic == "RET" && previous != "VZEROUPPER" {

@@ -151,6 +151,18 @@ func PairGroupNormAVX2(x *float32, groups int, group int, table *float32, stride
 //go:noescape
 func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 
+// PairInt8AVXVNNI computes the dot products of one row of signed bytes with listed rows of unsigned
+// bytes:
+//
+//	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
+//
+// They are exact in int32. x, n, table and stride are in words of four bytes.
+//
+// Requires n to be a positive multiple of 64, and count > 0.
+//
+//go:noescape
+func PairInt8AVXVNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+
 // PairInt16L1AVX512 computes the L1 distances of one row of two-byte codes to listed rows:
 //
 //	out[i] = Σ_t |x[t] − table[ids[i]*stride+t]|,   t < n, i < count

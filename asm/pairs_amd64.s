@@ -1158,17 +1158,17 @@ row:
 
 	// Accumulate: a word has four bytes of x and of the row; the sums are int32
 terms:
-	VMOVDQU32 (R9)(R10*4), Z4
-	VPDPBUSD  (AX)(R10*4), Z4, Z0
-	VMOVDQU32 64(R9)(R10*4), Z4
-	VPDPBUSD  64(AX)(R10*4), Z4, Z1
-	VMOVDQU32 128(R9)(R10*4), Z4
-	VPDPBUSD  128(AX)(R10*4), Z4, Z2
-	VMOVDQU32 192(R9)(R10*4), Z4
-	VPDPBUSD  192(AX)(R10*4), Z4, Z3
-	ADDQ      $0x40, R10
-	CMPQ      R10, CX
-	JLT       terms
+	VMOVUPS  (R9)(R10*4), Z4
+	VPDPBUSD (AX)(R10*4), Z4, Z0
+	VMOVUPS  64(R9)(R10*4), Z4
+	VPDPBUSD 64(AX)(R10*4), Z4, Z1
+	VMOVUPS  128(R9)(R10*4), Z4
+	VPDPBUSD 128(AX)(R10*4), Z4, Z2
+	VMOVUPS  192(R9)(R10*4), Z4
+	VPDPBUSD 192(AX)(R10*4), Z4, Z3
+	ADDQ     $0x40, R10
+	CMPQ     R10, CX
+	JLT      terms
 
 	// Add the chains, then the halves of the lanes
 	VPADDD        Z1, Z0, Z0
@@ -1187,6 +1187,109 @@ terms:
 	ADDQ          $0x04, R8
 	DECQ          DI
 	JNE           row
+	VZEROUPPER
+	RET
+
+// func PairInt8AVXVNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
+// Requires: AVX, AVX2, AVX_VNNI
+TEXT ·PairInt8AVXVNNI(SB), NOSPLIT, $0-56
+	// PairInt8AVXVNNI computes the dot products of one row of signed bytes with listed rows of unsigned
+	// bytes:
+	//
+	// 	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
+	//
+	// They are exact in int32. x, n, table and stride are in words of four bytes.
+	//
+	// Requires n to be a positive multiple of 64, and count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9–R10     address of the row, and term t
+	//   Y0–Y3      sums of words t with t/8 mod 4 = 0, 1, 2, 3
+	//   Y4         words of the row
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ ids+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ out+48(FP), R8
+	SHLQ $0x02, BX
+
+row:
+	// The next row: table + ids[i]*stride
+	MOVLQSX (SI), R9
+	IMULQ   BX, R9
+	ADDQ    DX, R9
+	XORQ    R10, R10
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+	// Accumulate: a word has four bytes of x and of the row; the sums are int32
+terms:
+	VMOVUPS (R9)(R10*4), Y4
+	VMOVUPS (AX)(R10*4), Y5
+
+	// {vex} VPDPBUSD Y5, Y4, Y0
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x5d
+	BYTE    $0x50
+	BYTE    $0xc5
+	VMOVUPS 32(R9)(R10*4), Y4
+	VMOVUPS 32(AX)(R10*4), Y5
+
+	// {vex} VPDPBUSD Y5, Y4, Y1
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x5d
+	BYTE    $0x50
+	BYTE    $0xcd
+	VMOVUPS 64(R9)(R10*4), Y4
+	VMOVUPS 64(AX)(R10*4), Y5
+
+	// {vex} VPDPBUSD Y5, Y4, Y2
+	BYTE    $0xc4
+	BYTE    $0xe2
+	BYTE    $0x5d
+	BYTE    $0x50
+	BYTE    $0xd5
+	VMOVUPS 96(R9)(R10*4), Y4
+	VMOVUPS 96(AX)(R10*4), Y5
+
+	// {vex} VPDPBUSD Y5, Y4, Y3
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x5d
+	BYTE $0x50
+	BYTE $0xdd
+	ADDQ $0x20, R10
+	CMPQ R10, CX
+	JLT  terms
+
+	// Add the chains, then the halves of the lanes
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, (R8)
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, R8
+	DECQ         DI
+	JNE          row
 	VZEROUPPER
 	RET
 

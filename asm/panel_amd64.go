@@ -18,6 +18,20 @@ package asm
 //go:noescape
 func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 
+// Int8Panel6x16AVXVNNI scores strips of 6 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
+//
+// over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel
+// converts the sums to float32 if TargetStart is not nil, which marks the last call for these
+// strips.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int8Panel6x16AVXVNNI(args *PanelArgs) int
+
 // DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts
 // candidates as PanelArgs describes. The score is
 //
@@ -412,6 +426,20 @@ func Int16GroupNormPanel6x16AVX2(args *PanelArgs) int
 //go:noescape
 func Int16DotPanel9x48AVX512VNNI(args *PanelArgs) int
 
+// Int16DotPanel6x16AVXVNNI scores strips of 6 queries against a panel of 16 candidates, and counts
+// candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+//
+// over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if
+// it fits. The kernel converts the sums to float32 if TargetStart is not nil, which marks the last
+// call for these strips.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int16DotPanel6x16AVXVNNI(args *PanelArgs) int
+
 // Int16Norm4Panel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates, and
 // counts candidates as PanelArgs describes. The score is
 //
@@ -428,6 +456,22 @@ func Int16DotPanel9x48AVX512VNNI(args *PanelArgs) int
 //go:noescape
 func Int16Norm4Panel4x48AVX512VNNI(args *PanelArgs) int
 
+// Int16Norm4Panel2x16AVXVNNI scores strips of 2 queries against a panel of 16 candidates, and
+// counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
+//
+//go:noescape
+func Int16Norm4Panel2x16AVXVNNI(args *PanelArgs) int
+
 // Int16GroupNormPanel4x48AVX512VNNI scores strips of 4 queries against a panel of 48 candidates,
 // and counts candidates as PanelArgs describes. The score is
 //
@@ -443,3 +487,19 @@ func Int16Norm4Panel4x48AVX512VNNI(args *PanelArgs) int
 //
 //go:noescape
 func Int16GroupNormPanel4x48AVX512VNNI(args *PanelArgs) int
+
+// Int16GroupNormPanel6x16AVXVNNI scores strips of 6 queries against a panel of 16 candidates, and
+// counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
+//
+// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+// in 16 bits, and sums of squares in 32 bits, with a sign.
+//
+// The result is the number of pairs in Undecided.
+//
+// Requires Group > 1, and K to be a multiple of Group.
+//
+//go:noescape
+func Int16GroupNormPanel6x16AVXVNNI(args *PanelArgs) int

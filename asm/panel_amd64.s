@@ -910,6 +910,883 @@ not_rows:
 	VZEROUPPER
 	RET
 
+// func Int8Panel6x16AVXVNNI(args *PanelArgs) int
+// Requires: AVX, AVX2, AVX_VNNI, MMX+, POPCNT
+TEXT ·Int8Panel6x16AVXVNNI(SB), NOSPLIT, $48-16
+	// Int8Panel6x16AVXVNNI scores strips of 6 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
+	//
+	// over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel
+	// converts the sums to float32 if TargetStart is not nil, which marks the last call for these
+	// strips.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0–Y11     sums: score[i][j] of query i < 6, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y12–Y13    φ[t][j] of the panel's candidates
+	//   Y14        ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y12–Y13 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+
+strip:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 4(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VBROADCASTSS 8(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xe6
+
+	// {vex} VPDPBUSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VBROADCASTSS 12(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xf6
+
+	// {vex} VPDPBUSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VBROADCASTSS 16(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 20(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y11
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      64(BX), Y12
+	VMOVUPS      96(BX), Y13
+	VBROADCASTSS 24(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 28(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VBROADCASTSS 32(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xe6
+
+	// {vex} VPDPBUSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VBROADCASTSS 36(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xf6
+
+	// {vex} VPDPBUSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VBROADCASTSS 40(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 44(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y11
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      128(BX), Y12
+	VMOVUPS      160(BX), Y13
+	VBROADCASTSS 48(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 52(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VBROADCASTSS 56(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xe6
+
+	// {vex} VPDPBUSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VBROADCASTSS 60(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xf6
+
+	// {vex} VPDPBUSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VBROADCASTSS 64(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 68(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y11
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      192(BX), Y12
+	VMOVUPS      224(BX), Y13
+	VBROADCASTSS 72(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 76(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VBROADCASTSS 80(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xe6
+
+	// {vex} VPDPBUSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VBROADCASTSS 84(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xf6
+
+	// {vex} VPDPBUSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VBROADCASTSS 88(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 92(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y11
+	BYTE       $0xc4
+	BYTE       $0x42
+	BYTE       $0x15
+	BYTE       $0x50
+	BYTE       $0xde
+	PREFETCHT1 (DX)
+	ADDQ       DI, DX
+	ADDQ       $0x00000060, AX
+	ADDQ       $0x00000100, BX
+	SUBQ       $0x04, SI
+	JGE        round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 4(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VBROADCASTSS 8(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xe6
+
+	// {vex} VPDPBUSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VBROADCASTSS 12(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xf6
+
+	// {vex} VPDPBUSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VBROADCASTSS 16(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// {vex} VPDPBUSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VBROADCASTSS 20(AX), Y14
+
+	// {vex} VPDPBUSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xd6
+
+	// {vex} VPDPBUSD Y14, Y13, Y11
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x15
+	BYTE $0x50
+	BYTE $0xde
+	ADDQ $0x00000018, AX
+	ADDQ $0x00000040, BX
+	SUBQ $0x01, SI
+	JNE  group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VPADDD (CX), Y0, Y0
+	VPADDD 32(CX), Y1, Y1
+	VPADDD 64(CX), Y2, Y2
+	VPADDD 96(CX), Y3, Y3
+	VPADDD 128(CX), Y4, Y4
+	VPADDD 160(CX), Y5, Y5
+	VPADDD 192(CX), Y6, Y6
+	VPADDD 224(CX), Y7, Y7
+	VPADDD 256(CX), Y8, Y8
+	VPADDD 288(CX), Y9, Y9
+	VPADDD 320(CX), Y10, Y10
+	VPADDD 352(CX), Y11, Y11
+
+store:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_last
+
+	// The last words: convert int32 to float32
+	VCVTDQ2PS Y0, Y0
+	VCVTDQ2PS Y1, Y1
+	VCVTDQ2PS Y2, Y2
+	VCVTDQ2PS Y3, Y3
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VCVTDQ2PS Y6, Y6
+	VCVTDQ2PS Y7, Y7
+	VCVTDQ2PS Y8, Y8
+	VCVTDQ2PS Y9, Y9
+	VCVTDQ2PS Y10, Y10
+	VCVTDQ2PS Y11, Y11
+
+not_last:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	VMOVAPS Y4, 128(CX)
+	VMOVAPS Y5, 160(CX)
+	VMOVAPS Y6, 192(CX)
+	VMOVAPS Y7, 224(CX)
+	VMOVAPS Y8, 256(CX)
+	VMOVAPS Y9, 288(CX)
+	VMOVAPS Y10, 320(CX)
+	VMOVAPS Y11, 352(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    24(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y12
+	VBROADCASTSS 4(CX)(DI*8), Y13
+	VCMPPS       $0x15, Y12, Y1, Y14
+	VMOVMSKPS    Y14, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y12, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y13, Y1, Y14
+	VMOVMSKPS    Y14, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y13, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y12
+	VMOVMSKPS    Y12, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y3, Y12
+	VMOVMSKPS    Y12, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), DI
+	MOVLQSX 12(AX), R8
+	CMPQ    DI, R8
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y5, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y5, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), DI
+	MOVLQSX 16(AX), R8
+	CMPQ    DI, R8
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y7, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y7, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), DI
+	MOVLQSX 20(AX), R8
+	CMPQ    DI, R8
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y9, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y9, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), DI
+	MOVLQSX 24(AX), R8
+	CMPQ    DI, R8
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y11, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y11, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target5
+
+query6:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000180, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000018, 24(SP)
+
+not_rows:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
 // func DotPanel9x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-16
@@ -19978,6 +20855,883 @@ not_rows:
 	VZEROUPPER
 	RET
 
+// func Int16DotPanel6x16AVXVNNI(args *PanelArgs) int
+// Requires: AVX, AVX2, AVX_VNNI, MMX+, POPCNT
+TEXT ·Int16DotPanel6x16AVXVNNI(SB), NOSPLIT, $48-16
+	// Int16DotPanel6x16AVXVNNI scores strips of 6 queries against a panel of 16 candidates, and counts
+	// candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
+	//
+	// over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if
+	// it fits. The kernel converts the sums to float32 if TargetStart is not nil, which marks the last
+	// call for these strips.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0–Y11     sums: score[i][j] of query i < 6, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y12–Y13    φ[t][j] of the panel's candidates
+	//   Y14        ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y12–Y13 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+
+strip:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VPBROADCASTD (AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 4(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xde
+	VPBROADCASTD 8(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xee
+	VPBROADCASTD 12(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xf6
+
+	// {vex} VPDPWSSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xfe
+	VPBROADCASTD 16(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 20(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y11
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xde
+	VMOVUPS      64(BX), Y12
+	VMOVUPS      96(BX), Y13
+	VPBROADCASTD 24(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 28(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xde
+	VPBROADCASTD 32(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xee
+	VPBROADCASTD 36(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xf6
+
+	// {vex} VPDPWSSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xfe
+	VPBROADCASTD 40(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 44(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y11
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xde
+	VMOVUPS      128(BX), Y12
+	VMOVUPS      160(BX), Y13
+	VPBROADCASTD 48(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 52(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xde
+	VPBROADCASTD 56(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xee
+	VPBROADCASTD 60(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xf6
+
+	// {vex} VPDPWSSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xfe
+	VPBROADCASTD 64(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 68(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y11
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xde
+	VMOVUPS      192(BX), Y12
+	VMOVUPS      224(BX), Y13
+	VPBROADCASTD 72(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 76(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xde
+	VPBROADCASTD 80(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xee
+	VPBROADCASTD 84(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xf6
+
+	// {vex} VPDPWSSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xfe
+	VPBROADCASTD 88(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 92(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y11
+	BYTE       $0xc4
+	BYTE       $0x42
+	BYTE       $0x15
+	BYTE       $0x52
+	BYTE       $0xde
+	PREFETCHT1 (DX)
+	ADDQ       DI, DX
+	ADDQ       $0x00000060, AX
+	ADDQ       $0x00000100, BX
+	SUBQ       $0x04, SI
+	JGE        round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VPBROADCASTD (AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 4(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xde
+	VPBROADCASTD 8(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y14, Y13, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xee
+	VPBROADCASTD 12(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xf6
+
+	// {vex} VPDPWSSD Y14, Y13, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xfe
+	VPBROADCASTD 16(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y14, Y13, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x52
+	BYTE         $0xce
+	VPBROADCASTD 20(AX), Y14
+
+	// {vex} VPDPWSSD Y14, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y14, Y13, Y11
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xde
+	ADDQ $0x00000018, AX
+	ADDQ $0x00000040, BX
+	SUBQ $0x01, SI
+	JNE  group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VPADDD (CX), Y0, Y0
+	VPADDD 32(CX), Y1, Y1
+	VPADDD 64(CX), Y2, Y2
+	VPADDD 96(CX), Y3, Y3
+	VPADDD 128(CX), Y4, Y4
+	VPADDD 160(CX), Y5, Y5
+	VPADDD 192(CX), Y6, Y6
+	VPADDD 224(CX), Y7, Y7
+	VPADDD 256(CX), Y8, Y8
+	VPADDD 288(CX), Y9, Y9
+	VPADDD 320(CX), Y10, Y10
+	VPADDD 352(CX), Y11, Y11
+
+store:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_last
+
+	// The last words: convert int32 to float32
+	VCVTDQ2PS Y0, Y0
+	VCVTDQ2PS Y1, Y1
+	VCVTDQ2PS Y2, Y2
+	VCVTDQ2PS Y3, Y3
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VCVTDQ2PS Y6, Y6
+	VCVTDQ2PS Y7, Y7
+	VCVTDQ2PS Y8, Y8
+	VCVTDQ2PS Y9, Y9
+	VCVTDQ2PS Y10, Y10
+	VCVTDQ2PS Y11, Y11
+
+not_last:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	VMOVAPS Y4, 128(CX)
+	VMOVAPS Y5, 160(CX)
+	VMOVAPS Y6, 192(CX)
+	VMOVAPS Y7, 224(CX)
+	VMOVAPS Y8, 256(CX)
+	VMOVAPS Y9, 288(CX)
+	VMOVAPS Y10, 320(CX)
+	VMOVAPS Y11, 352(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    24(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y12
+	VBROADCASTSS 4(CX)(DI*8), Y13
+	VCMPPS       $0x15, Y12, Y1, Y14
+	VMOVMSKPS    Y14, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y12, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y13, Y1, Y14
+	VMOVMSKPS    Y14, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y13, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y12
+	VMOVMSKPS    Y12, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y3, Y12
+	VMOVMSKPS    Y12, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), DI
+	MOVLQSX 12(AX), R8
+	CMPQ    DI, R8
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y5, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y5, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), DI
+	MOVLQSX 16(AX), R8
+	CMPQ    DI, R8
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y7, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y7, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), DI
+	MOVLQSX 20(AX), R8
+	CMPQ    DI, R8
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y9, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y9, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), DI
+	MOVLQSX 24(AX), R8
+	CMPQ    DI, R8
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y11, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y11, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target5
+
+query6:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000180, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000018, 24(SP)
+
+not_rows:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
 // func Int16Norm4Panel4x48AVX512VNNI(args *PanelArgs) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+, POPCNT
 TEXT ·Int16Norm4Panel4x48AVX512VNNI(SB), NOSPLIT, $64-16
@@ -20730,6 +22484,472 @@ not_step:
 	VZEROUPPER
 	RET
 
+// func Int16Norm4Panel2x16AVXVNNI(args *PanelArgs) int
+// Requires: AVX, AVX2, AVX_VNNI, FMA3, MMX+, POPCNT
+TEXT ·Int16Norm4Panel2x16AVXVNNI(SB), NOSPLIT, $64-16
+	// Int16Norm4Panel2x16AVXVNNI scores strips of 2 queries against a panel of 16 candidates, and
+	// counts candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < 2, t = g·2
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires K to be a multiple of 2.
+	//
+	// Registers:
+	//   Y0–Y3      sums: score[i][j] of query i < 2, 2 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Y4–Y7      φ[t][j] of the panel's candidates
+	//   Y9–Y10, Y12–Y13 ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y4–Y5 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   128(DI), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Y4
+	VMOVUPS      64(BX), Y5
+	VMOVUPS      32(BX), Y6
+	VMOVUPS      96(BX), Y7
+	VPBROADCASTD (AX), Y9
+	VPSUBW       Y4, Y9, Y8
+	VPBROADCASTD 4(AX), Y10
+	VPSUBW       Y4, Y10, Y4
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y4, Y4, Y4
+	VPBROADCASTD 8(AX), Y12
+	VPSUBW       Y5, Y12, Y11
+	VPBROADCASTD 12(AX), Y13
+	VPSUBW       Y5, Y13, Y5
+
+	// {vex} VPDPWSSD Y11, Y11, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x25
+	BYTE $0x52
+	BYTE $0xc3
+
+	// {vex} VPDPWSSD Y5, Y5, Y4
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x55
+	BYTE         $0x52
+	BYTE         $0xe5
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VRSQRTPS     Y8, Y5
+	VRSQRTPS     Y4, Y11
+	VFNMADD231PS Y8, Y5, Y0
+	VFNMADD231PS Y4, Y11, Y2
+	VPSUBW       Y6, Y9, Y4
+	VPSUBW       Y6, Y10, Y5
+	VPMADDWD     Y4, Y4, Y4
+	VPMADDWD     Y5, Y5, Y5
+	VPSUBW       Y7, Y12, Y6
+	VPSUBW       Y7, Y13, Y7
+
+	// {vex} VPDPWSSD Y6, Y6, Y4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y7, Y7, Y5
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x45
+	BYTE         $0x52
+	BYTE         $0xef
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y4, Y6
+	VRSQRTPS     Y5, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFNMADD231PS Y5, Y7, Y3
+	VMOVUPS      128(BX), Y4
+	VMOVUPS      192(BX), Y5
+	VMOVUPS      160(BX), Y6
+	VMOVUPS      224(BX), Y7
+	VPBROADCASTD 16(AX), Y9
+	VPSUBW       Y4, Y9, Y8
+	VPBROADCASTD 20(AX), Y10
+	VPSUBW       Y4, Y10, Y4
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y4, Y4, Y4
+	VPBROADCASTD 24(AX), Y12
+	VPSUBW       Y5, Y12, Y11
+	VPBROADCASTD 28(AX), Y13
+	VPSUBW       Y5, Y13, Y5
+
+	// {vex} VPDPWSSD Y11, Y11, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x25
+	BYTE $0x52
+	BYTE $0xc3
+
+	// {vex} VPDPWSSD Y5, Y5, Y4
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x55
+	BYTE         $0x52
+	BYTE         $0xe5
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VRSQRTPS     Y8, Y5
+	VRSQRTPS     Y4, Y11
+	VFNMADD231PS Y8, Y5, Y0
+	VFNMADD231PS Y4, Y11, Y2
+	VPSUBW       Y6, Y9, Y4
+	VPSUBW       Y6, Y10, Y5
+	VPMADDWD     Y4, Y4, Y4
+	VPMADDWD     Y5, Y5, Y5
+	VPSUBW       Y7, Y12, Y6
+	VPSUBW       Y7, Y13, Y7
+
+	// {vex} VPDPWSSD Y6, Y6, Y4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y7, Y7, Y5
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x45
+	BYTE         $0x52
+	BYTE         $0xef
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y4, Y6
+	VRSQRTPS     Y5, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFNMADD231PS Y5, Y7, Y3
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000100, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Y4
+	VMOVUPS      64(BX), Y5
+	VMOVUPS      32(BX), Y6
+	VMOVUPS      96(BX), Y7
+	VPBROADCASTD (AX), Y9
+	VPSUBW       Y4, Y9, Y8
+	VPBROADCASTD 4(AX), Y10
+	VPSUBW       Y4, Y10, Y4
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y4, Y4, Y4
+	VPBROADCASTD 8(AX), Y12
+	VPSUBW       Y5, Y12, Y11
+	VPBROADCASTD 12(AX), Y13
+	VPSUBW       Y5, Y13, Y5
+
+	// {vex} VPDPWSSD Y11, Y11, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x25
+	BYTE $0x52
+	BYTE $0xc3
+
+	// {vex} VPDPWSSD Y5, Y5, Y4
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x55
+	BYTE         $0x52
+	BYTE         $0xe5
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VRSQRTPS     Y8, Y5
+	VRSQRTPS     Y4, Y11
+	VFNMADD231PS Y8, Y5, Y0
+	VFNMADD231PS Y4, Y11, Y2
+	VPSUBW       Y6, Y9, Y4
+	VPSUBW       Y6, Y10, Y5
+	VPMADDWD     Y4, Y4, Y4
+	VPMADDWD     Y5, Y5, Y5
+	VPSUBW       Y7, Y12, Y6
+	VPSUBW       Y7, Y13, Y7
+
+	// {vex} VPDPWSSD Y6, Y6, Y4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y7, Y7, Y5
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x45
+	BYTE         $0x52
+	BYTE         $0xef
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y4, Y6
+	VRSQRTPS     Y5, Y7
+	VFNMADD231PS Y4, Y6, Y1
+	VFNMADD231PS Y5, Y7, Y3
+	ADDQ         $0x00000010, AX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x02, SI
+	JNE          group
+
+finish:
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Y0, Y0
+	VADDPS 32(CX), Y1, Y1
+	VADDPS 64(CX), Y2, Y2
+	VADDPS 96(CX), Y3, Y3
+
+store:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y4, Y4, Y4
+	VBROADCASTSS (AX), Y6
+	VCMPPS       $0x15, Y6, Y0, Y5
+	VORPS        Y5, Y4, Y4
+	VCMPPS       $0x15, Y6, Y1, Y5
+	VORPS        Y5, Y4, Y4
+	VBROADCASTSS 4(AX), Y6
+	VCMPPS       $0x15, Y6, Y2, Y5
+	VORPS        Y5, Y4, Y4
+	VCMPPS       $0x15, Y6, Y3, Y5
+	VORPS        Y5, Y4, Y4
+	VMOVMSKPS    Y4, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y4
+	VBROADCASTSS 4(CX)(DI*8), Y5
+	VCMPPS       $0x15, Y4, Y1, Y6
+	VMOVMSKPS    Y6, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y4, Y0, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y5, Y1, Y6
+	VMOVMSKPS    Y6, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y5, Y0, Y6
+	VMOVMSKPS    Y6, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y4
+	VMOVMSKPS    Y4, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y2, Y4
+	VMOVMSKPS    Y4, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y3, Y4
+	VMOVMSKPS    Y4, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y2, Y4
+	VMOVMSKPS    Y4, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000080, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000008, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000008, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
 // func Int16GroupNormPanel4x48AVX512VNNI(args *PanelArgs) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+, POPCNT
 TEXT ·Int16GroupNormPanel4x48AVX512VNNI(SB), NOSPLIT, $64-16
@@ -21264,6 +23484,714 @@ not_rows:
 	TESTQ AX, AX
 	JEQ   not_step
 	ADDQ  $0x00000010, 48(SP)
+	INCQ  56(SP)
+
+not_step:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int16GroupNormPanel6x16AVXVNNI(args *PanelArgs) int
+// Requires: AVX, AVX2, AVX_VNNI, FMA3, MMX+, POPCNT
+TEXT ·Int16GroupNormPanel6x16AVXVNNI(SB), NOSPLIT, $64-16
+	// Int16GroupNormPanel6x16AVXVNNI scores strips of 6 queries against a panel of 16 candidates, and
+	// counts candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group
+	//
+	// over the two signed codes x of a word. The sum of squares is an exact int32, which the kernel
+	// converts to float32. The root is approximate, as in GroupNormPanel. Differences of codes must fit
+	// in 16 bits, and sums of squares in 32 bits, with a sign.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires Group > 1, and K to be a multiple of Group.
+	//
+	// Registers:
+	//   R9         address of the chains
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI, DI     coordinates left, and coordinates in a group
+	//   DX, R8     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   R10        coordinates left in the group
+	//   Y10–Y13    φ[t][j] of the panel's candidates
+	//   Y1, Y3, Y5, Y7, Y9, Y12, Y14–Y15 ψ[t][i] of a query in all lanes
+	//   Y0–Y11     sums of squares of the group
+	//   Y0–Y11     sums: score[i][j] of query i < 6, 2 registers per query
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: target t, and the end of the targets of the query
+	//   Y0–Y1, Y12–Y13 counting: lo and hi of target t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	MOVQ (SP), AX
+	MOVQ 16(SP), CX
+	MOVQ 40(SP), DX
+	MOVQ args+0(FP), BX
+	MOVQ 16(BX), BX
+	MOVQ args+0(FP), SI
+	MOVQ 24(SI), SI
+	MOVQ args+0(FP), DI
+	MOVQ 136(DI), DI
+	MOVQ args+0(FP), R8
+	MOVQ 128(R8), R8
+
+	// Prefetch after every coordinate, not every four
+	SHRQ   $0x02, R8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ   args+0(FP), R9
+	MOVQ   56(R9), R9
+
+	// The chains begin at 0
+	VMOVAPS Y0, (R9)
+	VMOVAPS Y1, 32(R9)
+	VMOVAPS Y2, 64(R9)
+	VMOVAPS Y3, 96(R9)
+	VMOVAPS Y4, 128(R9)
+	VMOVAPS Y5, 160(R9)
+	VMOVAPS Y6, 192(R9)
+	VMOVAPS Y7, 224(R9)
+	VMOVAPS Y8, 256(R9)
+	VMOVAPS Y9, 288(R9)
+	VMOVAPS Y10, 320(R9)
+	VMOVAPS Y11, 352(R9)
+
+	// The first coordinate of a group
+group:
+	MOVQ         DI, R10
+	VMOVUPS      (BX), Y10
+	VMOVUPS      32(BX), Y11
+	VPBROADCASTD (AX), Y1
+	VPSUBW       Y10, Y1, Y0
+	VPSUBW       Y11, Y1, Y1
+	VPMADDWD     Y0, Y0, Y0
+	VPMADDWD     Y1, Y1, Y1
+	VPBROADCASTD 4(AX), Y3
+	VPSUBW       Y10, Y3, Y2
+	VPSUBW       Y11, Y3, Y3
+	VPMADDWD     Y2, Y2, Y2
+	VPMADDWD     Y3, Y3, Y3
+	VPBROADCASTD 8(AX), Y5
+	VPSUBW       Y10, Y5, Y4
+	VPSUBW       Y11, Y5, Y5
+	VPMADDWD     Y4, Y4, Y4
+	VPMADDWD     Y5, Y5, Y5
+	VPBROADCASTD 12(AX), Y7
+	VPSUBW       Y10, Y7, Y6
+	VPSUBW       Y11, Y7, Y7
+	VPMADDWD     Y6, Y6, Y6
+	VPMADDWD     Y7, Y7, Y7
+	VPBROADCASTD 16(AX), Y9
+	VPSUBW       Y10, Y9, Y8
+	VPSUBW       Y11, Y9, Y9
+	VPMADDWD     Y8, Y8, Y8
+	VPMADDWD     Y9, Y9, Y9
+	VPBROADCASTD 20(AX), Y12
+	VPSUBW       Y10, Y12, Y10
+	VPSUBW       Y11, Y12, Y11
+	VPMADDWD     Y10, Y10, Y10
+	VPMADDWD     Y11, Y11, Y11
+	PREFETCHT1   (DX)
+	ADDQ         R8, DX
+	ADDQ         $0x00000018, AX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x01, R10
+
+	// The other coordinates of the group
+coordinate:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VPBROADCASTD (AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPSUBW       Y13, Y15, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y15, Y15, Y1
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xcf
+	VPBROADCASTD 4(AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPSUBW       Y13, Y15, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xd6
+
+	// {vex} VPDPWSSD Y15, Y15, Y3
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xdf
+	VPBROADCASTD 8(AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPSUBW       Y13, Y15, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y15, Y15, Y5
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xef
+	VPBROADCASTD 12(AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPSUBW       Y13, Y15, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xf6
+
+	// {vex} VPDPWSSD Y15, Y15, Y7
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xff
+	VPBROADCASTD 16(AX), Y15
+	VPSUBW       Y12, Y15, Y14
+	VPSUBW       Y13, Y15, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xc6
+
+	// {vex} VPDPWSSD Y15, Y15, Y9
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xcf
+	VPBROADCASTD 20(AX), Y14
+	VPSUBW       Y12, Y14, Y12
+	VPSUBW       Y13, Y14, Y13
+
+	// {vex} VPDPWSSD Y12, Y12, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x52
+	BYTE $0xd4
+
+	// {vex} VPDPWSSD Y13, Y13, Y11
+	BYTE       $0xc4
+	BYTE       $0x42
+	BYTE       $0x15
+	BYTE       $0x52
+	BYTE       $0xdd
+	PREFETCHT1 (DX)
+	ADDQ       R8, DX
+	ADDQ       $0x00000018, AX
+	ADDQ       $0x00000040, BX
+	SUBQ       $0x01, R10
+	JNE        coordinate
+
+	// Subtract the roots
+	VMOVUPS      (R9), Y12
+	VCVTDQ2PS    Y0, Y0
+	VADDPS       tiny<>+0(SB), Y0, Y0
+	VRSQRTPS     Y0, Y13
+	VFNMADD231PS Y0, Y13, Y12
+	VMOVAPS      Y12, (R9)
+	VMOVUPS      32(R9), Y0
+	VCVTDQ2PS    Y1, Y1
+	VADDPS       tiny<>+0(SB), Y1, Y1
+	VRSQRTPS     Y1, Y12
+	VFNMADD231PS Y1, Y12, Y0
+	VMOVAPS      Y0, 32(R9)
+	VMOVUPS      64(R9), Y0
+	VCVTDQ2PS    Y2, Y2
+	VADDPS       tiny<>+0(SB), Y2, Y2
+	VRSQRTPS     Y2, Y1
+	VFNMADD231PS Y2, Y1, Y0
+	VMOVAPS      Y0, 64(R9)
+	VMOVUPS      96(R9), Y0
+	VCVTDQ2PS    Y3, Y3
+	VADDPS       tiny<>+0(SB), Y3, Y3
+	VRSQRTPS     Y3, Y1
+	VFNMADD231PS Y3, Y1, Y0
+	VMOVAPS      Y0, 96(R9)
+	VMOVUPS      128(R9), Y0
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       tiny<>+0(SB), Y4, Y4
+	VRSQRTPS     Y4, Y1
+	VFNMADD231PS Y4, Y1, Y0
+	VMOVAPS      Y0, 128(R9)
+	VMOVUPS      160(R9), Y0
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       tiny<>+0(SB), Y5, Y5
+	VRSQRTPS     Y5, Y1
+	VFNMADD231PS Y5, Y1, Y0
+	VMOVAPS      Y0, 160(R9)
+	VMOVUPS      192(R9), Y0
+	VCVTDQ2PS    Y6, Y6
+	VADDPS       tiny<>+0(SB), Y6, Y6
+	VRSQRTPS     Y6, Y1
+	VFNMADD231PS Y6, Y1, Y0
+	VMOVAPS      Y0, 192(R9)
+	VMOVUPS      224(R9), Y0
+	VCVTDQ2PS    Y7, Y7
+	VADDPS       tiny<>+0(SB), Y7, Y7
+	VRSQRTPS     Y7, Y1
+	VFNMADD231PS Y7, Y1, Y0
+	VMOVAPS      Y0, 224(R9)
+	VMOVUPS      256(R9), Y0
+	VCVTDQ2PS    Y8, Y8
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VRSQRTPS     Y8, Y1
+	VFNMADD231PS Y8, Y1, Y0
+	VMOVAPS      Y0, 256(R9)
+	VMOVUPS      288(R9), Y0
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y9, Y1
+	VFNMADD231PS Y9, Y1, Y0
+	VMOVAPS      Y0, 288(R9)
+	VMOVUPS      320(R9), Y0
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VRSQRTPS     Y10, Y1
+	VFNMADD231PS Y10, Y1, Y0
+	VMOVAPS      Y0, 320(R9)
+	VMOVUPS      352(R9), Y0
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y11, Y1
+	VFNMADD231PS Y11, Y1, Y0
+	VMOVAPS      Y0, 352(R9)
+	SUBQ         DI, SI
+	JNE          group
+	VMOVUPS      (R9), Y0
+	VMOVUPS      32(R9), Y1
+	VMOVUPS      64(R9), Y2
+	VMOVUPS      96(R9), Y3
+	VMOVUPS      128(R9), Y4
+	VMOVUPS      160(R9), Y5
+	VMOVUPS      192(R9), Y6
+	VMOVUPS      224(R9), Y7
+	VMOVUPS      256(R9), Y8
+	VMOVUPS      288(R9), Y9
+	VMOVUPS      320(R9), Y10
+	VMOVUPS      352(R9), Y11
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Y0, Y0
+	VADDPS 32(CX), Y1, Y1
+	VADDPS 64(CX), Y2, Y2
+	VADDPS 96(CX), Y3, Y3
+	VADDPS 128(CX), Y4, Y4
+	VADDPS 160(CX), Y5, Y5
+	VADDPS 192(CX), Y6, Y6
+	VADDPS 224(CX), Y7, Y7
+	VADDPS 256(CX), Y8, Y8
+	VADDPS 288(CX), Y9, Y9
+	VADDPS 320(CX), Y10, Y10
+	VADDPS 352(CX), Y11, Y11
+
+store:
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	VMOVAPS Y4, 128(CX)
+	VMOVAPS Y5, 160(CX)
+	VMOVAPS Y6, 192(CX)
+	VMOVAPS Y7, 224(CX)
+	VMOVAPS Y8, 256(CX)
+	VMOVAPS Y9, 288(CX)
+	VMOVAPS Y10, 320(CX)
+	VMOVAPS Y11, 352(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	VXORPS       Y12, Y12, Y12
+	VBROADCASTSS (AX), Y14
+	VCMPPS       $0x15, Y14, Y0, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y1, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 4(AX), Y14
+	VCMPPS       $0x15, Y14, Y2, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y3, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 8(AX), Y14
+	VCMPPS       $0x15, Y14, Y4, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y5, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 12(AX), Y14
+	VCMPPS       $0x15, Y14, Y6, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y7, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 16(AX), Y14
+	VCMPPS       $0x15, Y14, Y8, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y9, Y13
+	VORPS        Y13, Y12, Y12
+	VBROADCASTSS 20(AX), Y14
+	VCMPPS       $0x15, Y14, Y10, Y13
+	VORPS        Y13, Y12, Y12
+	VCMPPS       $0x15, Y14, Y11, Y13
+	VORPS        Y13, Y12, Y12
+	VMOVMSKPS    Y12, AX
+	TESTL        AX, AX
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	CMPQ    DI, R8
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(DI*8), Y12
+	VBROADCASTSS 4(CX)(DI*8), Y13
+	VCMPPS       $0x15, Y12, Y1, Y14
+	VMOVMSKPS    Y14, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y12, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y13, Y1, Y14
+	VMOVMSKPS    Y14, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y13, Y0, Y14
+	VMOVMSKPS    Y14, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R9, R9
+	ADDL    R9, (DX)(DI*4)
+	INCQ    DI
+	CMPQ    DI, R8
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), DI
+	MOVLQSX 8(AX), R8
+	CMPQ    DI, R8
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y3, Y12
+	VMOVMSKPS    Y12, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y3, Y12
+	VMOVMSKPS    Y12, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y2, Y12
+	VMOVMSKPS    Y12, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), DI
+	MOVLQSX 12(AX), R8
+	CMPQ    DI, R8
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y5, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y5, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y4, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), DI
+	MOVLQSX 16(AX), R8
+	CMPQ    DI, R8
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y7, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y7, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y6, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), DI
+	MOVLQSX 20(AX), R8
+	CMPQ    DI, R8
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y9, Y2
+	VMOVMSKPS    Y2, R10
+	SHLQ         $0x08, R10
+	VCMPPS       $0x15, Y0, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R10
+	ANDQ         SI, R10
+	VCMPPS       $0x1e, Y1, Y9, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x1e, Y1, Y8, Y2
+	VMOVMSKPS    Y2, R11
+	ORQ          R11, R9
+	ANDQ         R10, R9
+	XORQ         R9, R10
+	MOVQ         DI, (BX)
+	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), DI
+	MOVLQSX 24(AX), R8
+	CMPQ    DI, R8
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(DI*8), Y0
+	VBROADCASTSS 4(CX)(DI*8), Y1
+	VCMPPS       $0x15, Y0, Y11, Y2
+	VMOVMSKPS    Y2, R9
+	SHLQ         $0x08, R9
+	VCMPPS       $0x15, Y0, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, R9
+	ANDQ         SI, R9
+	VCMPPS       $0x1e, Y1, Y11, Y2
+	VMOVMSKPS    Y2, AX
+	SHLQ         $0x08, AX
+	VCMPPS       $0x1e, Y1, Y10, Y2
+	VMOVMSKPS    Y2, R10
+	ORQ          R10, AX
+	ANDQ         R9, AX
+	XORQ         AX, R9
+	MOVQ         DI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          target5
+
+query6:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000180, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000018, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000018, 48(SP)
 	INCQ  56(SP)
 
 not_step:

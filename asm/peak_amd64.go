@@ -193,6 +193,47 @@ func Int16Norm4PeakAVX512VNNI(n int, x *float32)
 // Requires n > 0 and group > 1.
 func Int16GroupNormPeakAVX512VNNI(n int, group int, x *float32)
 
+// Int8PeakAVX512VNNI runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
+//
+//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
+//
+// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
+//
+// Requires n > 0.
+func Int8PeakAVX512VNNI(n int, x *byte)
+
+// Int16DotPeakAVXVNNI runs n rounds of the arithmetic of 12 terms of the Int16Dot panel kernel,
+// each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16DotPeakAVXVNNI(n int, x *float32)
+
+// Int16Norm4PeakAVXVNNI runs n rounds of the arithmetic of 16 terms of the Int16Norm4 panel kernel,
+// each for 8 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int16Norm4PeakAVXVNNI(n int, x *float32)
+
+// Int16GroupNormPeakAVXVNNI runs n rounds of the arithmetic of 8 groups of the Int16GroupNorm panel
+// kernel, each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The
+// values of x affect the speed, as in NormPeak.
+//
+// Requires n > 0 and group > 1.
+func Int16GroupNormPeakAVXVNNI(n int, group int, x *float32)
+
+// Int8PeakAVXVNNI runs n rounds of this operation on 12 vectors of 32 bytes, in registers alone:
+//
+//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
+//
+// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+// result: callers measure its time.
+//
+// Requires n > 0.
+func Int8PeakAVXVNNI(n int, x *byte)
+
 // Int8L1PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
 //
 //	a[i] += Σ |x[j] − y[j]|, 8i ≤ j < 8i+8, with unsigned bytes x and y and 64-bit sums a
@@ -274,16 +315,6 @@ func Int8PeakAVX512(n int, x *byte)
 //
 // Requires n > 0.
 func Int8PeakAVX2(n int, x *byte)
-
-// Int8PeakAVX512VNNI runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
-//
-//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
-//
-// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
-// result: callers measure its time.
-//
-// Requires n > 0.
-func Int8PeakAVX512VNNI(n int, x *byte)
 
 // BFloat16PeakAVX512BF16 runs n rounds of this operation on 12 vectors of 64 bytes, in registers
 // alone:

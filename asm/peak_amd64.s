@@ -2798,6 +2798,601 @@ coordinate:
 	VZEROUPPER
 	RET
 
+// func Int8PeakAVX512VNNI(n int, x *byte)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·Int8PeakAVX512VNNI(SB), NOSPLIT, $0-16
+	// Int8PeakAVX512VNNI runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
+	//
+	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
+	//
+	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z1      operands
+	//   Z2–Z13     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS (CX), Z2
+	VMOVUPS (CX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS (CX), Z5
+	VMOVUPS (CX), Z6
+	VMOVUPS (CX), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS (CX), Z9
+	VMOVUPS (CX), Z10
+	VMOVUPS (CX), Z11
+	VMOVUPS (CX), Z12
+	VMOVUPS (CX), Z13
+
+round:
+	VPDPBUSD Z1, Z0, Z2
+	VPDPBUSD Z1, Z0, Z3
+	VPDPBUSD Z1, Z0, Z4
+	VPDPBUSD Z1, Z0, Z5
+	VPDPBUSD Z1, Z0, Z6
+	VPDPBUSD Z1, Z0, Z7
+	VPDPBUSD Z1, Z0, Z8
+	VPDPBUSD Z1, Z0, Z9
+	VPDPBUSD Z1, Z0, Z10
+	VPDPBUSD Z1, Z0, Z11
+	VPDPBUSD Z1, Z0, Z12
+	VPDPBUSD Z1, Z0, Z13
+	SUBQ     $0x01, AX
+	JNE      round
+	VZEROUPPER
+	RET
+
+// func Int16DotPeakAVXVNNI(n int, x *float32)
+// Requires: AVX, AVX_VNNI
+TEXT ·Int16DotPeakAVXVNNI(SB), NOSPLIT, $0-16
+	// Int16DotPeakAVXVNNI runs n rounds of the arithmetic of 12 terms of the Int16Dot panel kernel,
+	// each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y11     sums
+	//   Y12        ψ
+	//   Y13        φ
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS (CX), Y9
+	VMOVUPS (CX), Y10
+	VMOVUPS (CX), Y11
+	VMOVUPS (CX), Y12
+	VMOVUPS 32(CX), Y13
+
+round:
+	// {vex} VPDPWSSD Y12, Y13, Y0
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xc4
+
+	// {vex} VPDPWSSD Y12, Y13, Y1
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xcc
+
+	// {vex} VPDPWSSD Y12, Y13, Y2
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xd4
+
+	// {vex} VPDPWSSD Y12, Y13, Y3
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xdc
+
+	// {vex} VPDPWSSD Y12, Y13, Y4
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xe4
+
+	// {vex} VPDPWSSD Y12, Y13, Y5
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xec
+
+	// {vex} VPDPWSSD Y12, Y13, Y6
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xf4
+
+	// {vex} VPDPWSSD Y12, Y13, Y7
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xfc
+
+	// {vex} VPDPWSSD Y12, Y13, Y8
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xc4
+
+	// {vex} VPDPWSSD Y12, Y13, Y9
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xcc
+
+	// {vex} VPDPWSSD Y12, Y13, Y10
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xd4
+
+	// {vex} VPDPWSSD Y12, Y13, Y11
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x15
+	BYTE $0x52
+	BYTE $0xdc
+	SUBQ $0x01, AX
+	JNE  round
+	VZEROUPPER
+	RET
+
+// func Int16Norm4PeakAVXVNNI(n int, x *float32)
+// Requires: AVX, AVX2, AVX_VNNI, FMA3
+TEXT ·Int16Norm4PeakAVXVNNI(SB), NOSPLIT, $0-16
+	// Int16Norm4PeakAVXVNNI runs n rounds of the arithmetic of 16 terms of the Int16Norm4 panel kernel,
+	// each for 8 candidates. It works on registers alone, which initially hold x[0..31]. The values of
+	// x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y7      sums
+	//   Y8, Y10    ψ
+	//   Y9, Y11    φ
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS 32(CX), Y9
+	VMOVUPS 64(CX), Y10
+	VMOVUPS 96(CX), Y11
+
+round:
+	VPSUBW   Y9, Y8, Y12
+	VPSUBW   Y9, Y8, Y13
+	VPMADDWD Y12, Y12, Y12
+	VPMADDWD Y13, Y13, Y13
+	VPSUBW   Y11, Y10, Y14
+	VPSUBW   Y11, Y10, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y12
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y15, Y15, Y13
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xef
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y0
+	VFNMADD231PS Y13, Y15, Y1
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y12
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y15, Y15, Y13
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xef
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y2
+	VFNMADD231PS Y13, Y15, Y3
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y12
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y15, Y15, Y13
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xef
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y4
+	VFNMADD231PS Y13, Y15, Y5
+	VPSUBW       Y9, Y8, Y12
+	VPSUBW       Y9, Y8, Y13
+	VPMADDWD     Y12, Y12, Y12
+	VPMADDWD     Y13, Y13, Y13
+	VPSUBW       Y11, Y10, Y14
+	VPSUBW       Y11, Y10, Y15
+
+	// {vex} VPDPWSSD Y14, Y14, Y12
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x52
+	BYTE $0xe6
+
+	// {vex} VPDPWSSD Y15, Y15, Y13
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xef
+	VCVTDQ2PS    Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y12, Y14
+	VRSQRTPS     Y13, Y15
+	VFNMADD231PS Y12, Y14, Y6
+	VFNMADD231PS Y13, Y15, Y7
+	SUBQ         $0x01, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func Int16GroupNormPeakAVXVNNI(n int, group int, x *float32)
+// Requires: AVX, AVX2, AVX_VNNI, FMA3
+TEXT ·Int16GroupNormPeakAVXVNNI(SB), NOSPLIT, $0-24
+	// Int16GroupNormPeakAVXVNNI runs n rounds of the arithmetic of 8 groups of the Int16GroupNorm panel
+	// kernel, each for 8 candidates. It works on registers alone, which initially hold x[0..15]. The
+	// values of x affect the speed, as in NormPeak.
+	//
+	// Requires n > 0 and group > 1.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         group
+	//   DX         x
+	//   Y2–Y5      sums
+	//   Y0–Y1      ψ and φ
+	//   Y6–Y13     sums of squares
+	//   DX         coordinates left in the group
+	MOVQ    n+0(FP), AX
+	MOVQ    group+8(FP), CX
+	MOVQ    x+16(FP), DX
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (DX), Y3
+	VMOVUPS (DX), Y4
+	VMOVUPS (DX), Y5
+
+group:
+	VPSUBW   Y1, Y0, Y6
+	VPMADDWD Y6, Y6, Y6
+	VPSUBW   Y1, Y0, Y7
+	VPMADDWD Y7, Y7, Y7
+	VPSUBW   Y1, Y0, Y8
+	VPMADDWD Y8, Y8, Y8
+	VPSUBW   Y1, Y0, Y9
+	VPMADDWD Y9, Y9, Y9
+	VPSUBW   Y1, Y0, Y10
+	VPMADDWD Y10, Y10, Y10
+	VPSUBW   Y1, Y0, Y11
+	VPMADDWD Y11, Y11, Y11
+	VPSUBW   Y1, Y0, Y12
+	VPMADDWD Y12, Y12, Y12
+	VPSUBW   Y1, Y0, Y13
+	VPMADDWD Y13, Y13, Y13
+	MOVQ     CX, DX
+	SUBQ     $0x01, DX
+
+coordinate:
+	VPSUBW Y1, Y0, Y14
+
+	// {vex} VPDPWSSD Y14, Y14, Y6
+	BYTE   $0xc4
+	BYTE   $0xc2
+	BYTE   $0x0d
+	BYTE   $0x52
+	BYTE   $0xf6
+	VPSUBW Y1, Y0, Y14
+
+	// {vex} VPDPWSSD Y14, Y14, Y7
+	BYTE   $0xc4
+	BYTE   $0xc2
+	BYTE   $0x0d
+	BYTE   $0x52
+	BYTE   $0xfe
+	VPSUBW Y1, Y0, Y14
+
+	// {vex} VPDPWSSD Y14, Y14, Y8
+	BYTE   $0xc4
+	BYTE   $0x42
+	BYTE   $0x0d
+	BYTE   $0x52
+	BYTE   $0xc6
+	VPSUBW Y1, Y0, Y14
+
+	// {vex} VPDPWSSD Y14, Y14, Y9
+	BYTE   $0xc4
+	BYTE   $0x42
+	BYTE   $0x0d
+	BYTE   $0x52
+	BYTE   $0xce
+	VPSUBW Y1, Y0, Y14
+
+	// {vex} VPDPWSSD Y14, Y14, Y10
+	BYTE   $0xc4
+	BYTE   $0x42
+	BYTE   $0x0d
+	BYTE   $0x52
+	BYTE   $0xd6
+	VPSUBW Y1, Y0, Y14
+
+	// {vex} VPDPWSSD Y14, Y14, Y11
+	BYTE   $0xc4
+	BYTE   $0x42
+	BYTE   $0x0d
+	BYTE   $0x52
+	BYTE   $0xde
+	VPSUBW Y1, Y0, Y14
+
+	// {vex} VPDPWSSD Y14, Y14, Y12
+	BYTE   $0xc4
+	BYTE   $0x42
+	BYTE   $0x0d
+	BYTE   $0x52
+	BYTE   $0xe6
+	VPSUBW Y1, Y0, Y14
+
+	// {vex} VPDPWSSD Y14, Y14, Y13
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x0d
+	BYTE         $0x52
+	BYTE         $0xee
+	SUBQ         $0x01, DX
+	JNE          coordinate
+	VCVTDQ2PS    Y6, Y6
+	VADDPS       tiny<>+0(SB), Y6, Y6
+	VRSQRTPS     Y6, Y14
+	VFNMADD231PS Y6, Y14, Y2
+	VCVTDQ2PS    Y7, Y7
+	VADDPS       tiny<>+0(SB), Y7, Y7
+	VRSQRTPS     Y7, Y6
+	VFNMADD231PS Y7, Y6, Y3
+	VCVTDQ2PS    Y8, Y8
+	VADDPS       tiny<>+0(SB), Y8, Y8
+	VRSQRTPS     Y8, Y6
+	VFNMADD231PS Y8, Y6, Y4
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       tiny<>+0(SB), Y9, Y9
+	VRSQRTPS     Y9, Y6
+	VFNMADD231PS Y9, Y6, Y5
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       tiny<>+0(SB), Y10, Y10
+	VRSQRTPS     Y10, Y6
+	VFNMADD231PS Y10, Y6, Y2
+	VCVTDQ2PS    Y11, Y11
+	VADDPS       tiny<>+0(SB), Y11, Y11
+	VRSQRTPS     Y11, Y6
+	VFNMADD231PS Y11, Y6, Y3
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       tiny<>+0(SB), Y12, Y12
+	VRSQRTPS     Y12, Y6
+	VFNMADD231PS Y12, Y6, Y4
+	VCVTDQ2PS    Y13, Y13
+	VADDPS       tiny<>+0(SB), Y13, Y13
+	VRSQRTPS     Y13, Y6
+	VFNMADD231PS Y13, Y6, Y5
+	SUBQ         $0x01, AX
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func Int8PeakAVXVNNI(n int, x *byte)
+// Requires: AVX, AVX_VNNI
+TEXT ·Int8PeakAVXVNNI(SB), NOSPLIT, $0-16
+	// Int8PeakAVXVNNI runs n rounds of this operation on 12 vectors of 32 bytes, in registers alone:
+	//
+	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
+	//
+	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
+	// result: callers measure its time.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y1      operands
+	//   Y2–Y13     sums
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (CX), Y4
+	VMOVUPS (CX), Y5
+	VMOVUPS (CX), Y6
+	VMOVUPS (CX), Y7
+	VMOVUPS (CX), Y8
+	VMOVUPS (CX), Y9
+	VMOVUPS (CX), Y10
+	VMOVUPS (CX), Y11
+	VMOVUPS (CX), Y12
+	VMOVUPS (CX), Y13
+
+round:
+	// {vex} VPDPBUSD Y1, Y0, Y2
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xd1
+
+	// {vex} VPDPBUSD Y1, Y0, Y3
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xd9
+
+	// {vex} VPDPBUSD Y1, Y0, Y4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xe1
+
+	// {vex} VPDPBUSD Y1, Y0, Y5
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xe9
+
+	// {vex} VPDPBUSD Y1, Y0, Y6
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xf1
+
+	// {vex} VPDPBUSD Y1, Y0, Y7
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xf9
+
+	// {vex} VPDPBUSD Y1, Y0, Y8
+	BYTE $0xc4
+	BYTE $0x62
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xc1
+
+	// {vex} VPDPBUSD Y1, Y0, Y9
+	BYTE $0xc4
+	BYTE $0x62
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xc9
+
+	// {vex} VPDPBUSD Y1, Y0, Y10
+	BYTE $0xc4
+	BYTE $0x62
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xd1
+
+	// {vex} VPDPBUSD Y1, Y0, Y11
+	BYTE $0xc4
+	BYTE $0x62
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xd9
+
+	// {vex} VPDPBUSD Y1, Y0, Y12
+	BYTE $0xc4
+	BYTE $0x62
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xe1
+
+	// {vex} VPDPBUSD Y1, Y0, Y13
+	BYTE $0xc4
+	BYTE $0x62
+	BYTE $0x7d
+	BYTE $0x50
+	BYTE $0xe9
+	SUBQ $0x01, AX
+	JNE  round
+	VZEROUPPER
+	RET
+
 // func Int8L1PeakAVX512(n int, x *byte)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·Int8L1PeakAVX512(SB), NOSPLIT, $0-16
@@ -3311,58 +3906,6 @@ round:
 	VPADDD     Y15, Y14, Y14
 	SUBQ       $0x01, AX
 	JNE        round
-	VZEROUPPER
-	RET
-
-// func Int8PeakAVX512VNNI(n int, x *byte)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·Int8PeakAVX512VNNI(SB), NOSPLIT, $0-16
-	// Int8PeakAVX512VNNI runs n rounds of this operation on 12 vectors of 64 bytes, in registers alone:
-	//
-	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
-	//
-	// The 2 operands are adjacent at x. Their values affect the speed, as in DotPeak. The loop has no
-	// result: callers measure its time.
-	//
-	// Requires n > 0.
-	//
-	// Registers:
-	//   AX         n
-	//   CX         x
-	//   Z0–Z1      operands
-	//   Z2–Z13     sums
-	MOVQ    n+0(FP), AX
-	MOVQ    x+8(FP), CX
-	VMOVUPS (CX), Z0
-	VMOVUPS 64(CX), Z1
-	VMOVUPS (CX), Z2
-	VMOVUPS (CX), Z3
-	VMOVUPS (CX), Z4
-	VMOVUPS (CX), Z5
-	VMOVUPS (CX), Z6
-	VMOVUPS (CX), Z7
-	VMOVUPS (CX), Z8
-	VMOVUPS (CX), Z9
-	VMOVUPS (CX), Z10
-	VMOVUPS (CX), Z11
-	VMOVUPS (CX), Z12
-	VMOVUPS (CX), Z13
-
-round:
-	VPDPBUSD Z1, Z0, Z2
-	VPDPBUSD Z1, Z0, Z3
-	VPDPBUSD Z1, Z0, Z4
-	VPDPBUSD Z1, Z0, Z5
-	VPDPBUSD Z1, Z0, Z6
-	VPDPBUSD Z1, Z0, Z7
-	VPDPBUSD Z1, Z0, Z8
-	VPDPBUSD Z1, Z0, Z9
-	VPDPBUSD Z1, Z0, Z10
-	VPDPBUSD Z1, Z0, Z11
-	VPDPBUSD Z1, Z0, Z12
-	VPDPBUSD Z1, Z0, Z13
-	SUBQ     $0x01, AX
-	JNE      round
 	VZEROUPPER
 	RET
 

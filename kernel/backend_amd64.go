@@ -10,8 +10,8 @@ import (
 
 var constructors = [...]func(Features) *Backend{Generic: newGeneric, AVX2: newAVX2, AVX512: newAVX512}
 
-func newAVX2(Features) *Backend {
-	return &Backend{
+func newAVX2(f Features) *Backend {
+	b := &Backend{
 		NR:       16,
 		int8:     int8Generic(16),
 		int16:    int16Generic(16),
@@ -28,6 +28,15 @@ func newAVX2(Features) *Backend {
 		pairInt8:    pairInt8Generic,
 		pairInt16L1: asm.PairInt16L1AVX2,
 	}
+	if f.Has(FeatureAVXVNNI) {
+		b.int8 = comparer{mr: 6, panel: asm.Int8Panel6x16AVXVNNI}
+		b.int16Dot.panel, b.int16Dot.peak = asm.Int16DotPanel6x16AVXVNNI, asm.Int16DotPeakAVXVNNI
+		norms := &b.int16Norms
+		norms[1].panel, norms[1].peak = asm.Int16Norm4Panel2x16AVXVNNI, peakOfWords(asm.Int16Norm4PeakAVXVNNI)
+		norms[2].panel, norms[2].peak = asm.Int16GroupNormPanel6x16AVXVNNI, asm.Int16GroupNormPeakAVXVNNI
+		b.pairInt8 = asm.PairInt8AVXVNNI
+	}
+	return b
 }
 
 func newAVX512(f Features) *Backend {
@@ -103,6 +112,7 @@ func detectFeatures() Features {
 		{cpuid.AMXTILE, cpuid.AMXINT8},
 		{cpuid.AMXBF16},
 		{cpuid.AVX512BF16},
+		{cpuid.AVXVNNI},
 	} {
 		if cpuid.CPU.Supports(extensions...) {
 			f |= 1 << i

@@ -14,10 +14,12 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// eachBackend runs f on every tier of this machine, with and without the features that panels of
-// codes use.
+// panelFeatures are the features that panels of codes use, except for the features of tiers.
+const panelFeatures = FeatureVNNI | FeatureAMX | FeatureAVXVNNI
+
+// eachBackend runs f on every tier of this machine, with and without panelFeatures.
 func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
-	kerneltest.Each(t, FeatureVNNI|FeatureAMX, f)
+	kerneltest.Each(t, panelFeatures, f)
 }
 
 // eachComparison runs f for every comparison on every backend. Some sizes of groups divide the

@@ -6,7 +6,8 @@ import (
 )
 
 // Features is a set of the instruction-set extensions that kernels use. Some features need others:
-// AVX-512 needs AVX2; VNNI, AMX and AVX-512 BF16 need AVX-512; AMX-BF16 needs AMX.
+// AVX-512 needs AVX2; VNNI, AMX and AVX-512 BF16 need AVX-512; AMX-BF16 needs AMX. AVX-VNNI needs
+// AVX2.
 type Features uint8
 
 const (
@@ -23,6 +24,9 @@ const (
 	// FeatureAVX512BF16 ("avx512bf16") is AVX-512 BF16: dot products of bfloat16 values in vector
 	// registers.
 	FeatureAVX512BF16
+	// FeatureAVXVNNI ("avxvnni") is AVX-VNNI: dot products of bytes in 256-bit registers. Backends of
+	// tier AVX2 use it.
+	FeatureAVXVNNI
 )
 
 // features lists the features in the order of their bits, each with its name and the features that
@@ -32,7 +36,7 @@ var features = [...]struct {
 	needs Features
 }{
 	{"avx2", 0}, {"avx512", FeatureAVX2}, {"vnni", FeatureAVX512}, {"amx", FeatureAVX512}, {"amxbf16", FeatureAMX},
-	{"avx512bf16", FeatureAVX512},
+	{"avx512bf16", FeatureAVX512}, {"avxvnni", FeatureAVX2},
 }
 
 // ParseFeatures returns the features of a comma-separated list of names, such as "vnni,amx".

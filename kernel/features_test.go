@@ -10,20 +10,22 @@ import (
 	. "github.com/mquine/mquine/kernel"
 )
 
-const allFeatures = FeatureAVX2 | FeatureAVX512 | FeatureVNNI | FeatureAMX | FeatureAMXBF16 | FeatureAVX512BF16
+const allFeatures = FeatureAVX2 | FeatureAVX512 | FeatureVNNI | FeatureAMX | FeatureAMXBF16 | FeatureAVX512BF16 |
+	FeatureAVXVNNI
 
 func TestFeatureNames(t *testing.T) {
 	f, err := ParseFeatures("vnni, avx512")
 	require.NoError(t, err)
 	assert.Equal(t, FeatureVNNI|FeatureAVX512, f)
-	assert.Equal(t, "avx2,avx512,vnni,amx,amxbf16,avx512bf16", allFeatures.String())
+	assert.Equal(t, "avx2,avx512,vnni,amx,amxbf16,avx512bf16,avxvnni", allFeatures.String())
 	assert.Equal(t, "none", Features(0).String())
 	again, err := ParseFeatures(allFeatures.String())
 	require.NoError(t, err)
 	assert.Equal(t, allFeatures, again)
 	for _, wrong := range []string{"", "avx512,", "VNNI", "sse"} {
 		_, err := ParseFeatures(wrong)
-		require.ErrorContains(t, err, "the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16", "%q", wrong)
+		require.ErrorContains(t, err, "the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16, avxvnni",
+			"%q", wrong)
 	}
 }
 
@@ -33,12 +35,12 @@ func TestFeaturesWithout(t *testing.T) {
 	needs := map[Features]Features{
 		FeatureAVX512: FeatureAVX2, FeatureVNNI: FeatureAVX2 | FeatureAVX512,
 		FeatureAMX: FeatureAVX2 | FeatureAVX512, FeatureAMXBF16: FeatureAVX2 | FeatureAVX512 | FeatureAMX,
-		FeatureAVX512BF16: FeatureAVX2 | FeatureAVX512,
+		FeatureAVX512BF16: FeatureAVX2 | FeatureAVX512, FeatureAVXVNNI: FeatureAVX2,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		off := Features(rapid.Uint8Max(uint8(allFeatures)).Draw(t, "off"))
 		left := allFeatures.Without(off)
-		for f := FeatureAVX2; f <= FeatureAVX512BF16; f <<= 1 {
+		for f := FeatureAVX2; f <= FeatureAVXVNNI; f <<= 1 {
 			assert.Equal(t, off&(f|needs[f]) == 0, left.Has(f), "%s of %s", f, left)
 		}
 		tier := Generic
@@ -92,7 +94,7 @@ func TestSwitches(t *testing.T) {
 		t.Setenv(CPUEnv, "")
 	}
 	for cpu, message := range map[string]string{
-		"-neon": `unknown feature "neon": the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16`,
+		"-neon": `unknown feature "neon": the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16, avxvnni`,
 		"vnni":  `"vnni": features can only be switched off: write -vnni`,
 		"-amx,": `unknown feature ""`,
 	} {

@@ -59,7 +59,7 @@ func FuzzPanel(f *testing.F) {
 			[]byte{0, 128, 1, 129, 2, 130})
 		f.Add(uint8(c.Kind()), uint16(299), uint8(0), uint8(0), uint8(2), uint64(8), false, []byte{255})
 	}
-	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
+	backends := kerneltest.Backends(f, panelFeatures)
 	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64,
 		early bool, targets []byte) {
 		c := fuzzedComparison(comparison)
@@ -215,7 +215,7 @@ func FuzzPair(f *testing.F) {
 			f.Add(uint8(c.Kind()), uint8(values), uint8(3*values), uint8(40*values), uint8(values), uint64(c.Kind()))
 		}
 	}
-	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
+	backends := kerneltest.Backends(f, panelFeatures)
 	f.Fuzz(func(t *testing.T, comparison, groups, rows, count, values uint8, seed uint64) {
 		c := fuzzedComparison(comparison)
 		psi, phi := c.Words()

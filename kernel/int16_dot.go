@@ -15,7 +15,7 @@ const MaxInt16Dot = 46340
 // words of two codes. The codes are at most 32,767 in magnitude. The score is the sum rounded to float32,
 // and the sum is exact if it fits in int32, whether or not the sums of parts of the vectors fit
 // (MaxInt16Dot). The kernels are in assembly with FeatureAVX2 and FeatureAVX512, and faster with
-// FeatureVNNI.
+// FeatureVNNI and FeatureAVXVNNI.
 func (b *Backend) Int16DotPanels() Panels {
 	return Panels{
 		MR: b.int16Dot.mr, NR: b.NR, Multiple: 1, name: "int16-dot", psi: 1, phi: 1, chunk: Chunk,

@@ -41,7 +41,7 @@ func (b *Backend) int16NormsOf(words int) *normPanels {
 // words. Codes are at most MostInt16Norm in magnitude, and norms of groups at most MaxInt16Norm.
 // Int16NormError bounds the errors of the scores, which never rise with more groups. The kernels are
 // in assembly with FeatureAVX2 and FeatureAVX512, and for groups of more than one word faster with
-// FeatureVNNI.
+// FeatureVNNI and FeatureAVXVNNI.
 func (b *Backend) Int16NormPanels(group int) Panels {
 	words := Int16NormWords(group)
 	c := b.int16NormsOf(words)

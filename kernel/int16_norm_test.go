@@ -105,23 +105,24 @@ func TestInt16NormPanel(t *testing.T) {
 	})
 }
 
-// TestInt16NormVNNI requires that VNNI does not change a score.
+// TestInt16NormVNNI requires that VNNI and AVX-VNNI do not change a score.
 func TestInt16NormVNNI(t *testing.T) {
-	with, err := New(Options{})
-	require.NoError(t, err)
-	if !with.Features.Has(FeatureVNNI) {
-		t.Skip("no VNNI")
-	}
-	without, err := New(Options{Without: FeatureVNNI})
-	require.NoError(t, err)
-	for _, group := range normGroups {
-		rng := rand.New(rand.NewPCG(uint64(group), 20))
-		p := newInt16NormCase(t, rng, with, group, 9, 8, with.NR, func(most int) int { return rng.IntN(most) })
-		want, _ := p.run(nil)
-		p.b, p.panels = without, without.Int16NormPanels(group)
-		got, _ := p.run(nil)
-		kerneltest.SameBits(t, want.Scores[:8*with.NR], got.Scores[:8*with.NR], "groups of %d", group)
-	}
+	kerneltest.Each(t, panelFeatures, func(t *testing.T, with *Backend) {
+		if !with.FastInt8() {
+			t.Skip("no VNNI")
+		}
+		without, err := New(Options{Without: ^with.Features | FeatureVNNI | FeatureAVXVNNI})
+		require.NoError(t, err)
+		require.Equal(t, with.Tier, without.Tier)
+		for _, group := range normGroups {
+			rng := rand.New(rand.NewPCG(uint64(group), 20))
+			p := newInt16NormCase(t, rng, with, group, 9, 8, with.NR, func(most int) int { return rng.IntN(most) })
+			want, _ := p.run(nil)
+			p.b, p.panels = without, without.Int16NormPanels(group)
+			got, _ := p.run(nil)
+			kerneltest.SameBits(t, want.Scores[:8*with.NR], got.Scores[:8*with.NR], "groups of %d", group)
+		}
+	})
 }
 
 // TestInt16NormDrop requires that early exit does not change the counts, and that the scores of a

@@ -18,12 +18,12 @@ type codeFormat struct {
 	screen Screen
 	// compares reports whether the format is for a comparison.
 	compares func(kernel.Comparison) bool
-	// feature is the processor feature that makes the format fast.
-	feature kernel.Features
+	// fast reports whether a machine has the format's kernels in assembly.
+	fast func(*kernel.Backend) bool
 	// internal is a screen that chooses the format on every machine, or AutoScreen. If it is set,
-	// machines with FeatureAMX use the format only if it requires this feature, and others only if it
-	// does not.
+	// machines with FeatureAMX use the format only if tiles is set, and others only if it is not.
 	internal Screen
+	tiles    bool
 	// fits reports whether the sums for a width fit into int32.
 	fits   func(width int) bool
 	panels func(*kernel.Backend, kernel.Comparison) kernel.Panels
@@ -50,12 +50,14 @@ func (c *codeFormat) serves(asked Screen, b *kernel.Backend) bool {
 		if asked == c.internal {
 			return true
 		}
-		if b.Features.Has(kernel.FeatureAMX) != (c.feature == kernel.FeatureAMX) {
+		if b.Features.Has(kernel.FeatureAMX) != c.tiles {
 			return false
 		}
 	}
-	return asked == c.screen || asked == AutoScreen && b.Features.Has(c.feature)
+	return asked == c.screen || asked == AutoScreen && c.fast(b)
 }
+
+func hasAVX2(b *kernel.Backend) bool { return b.Features.Has(kernel.FeatureAVX2) }
 
 // codeLayout describes a row of stride words. Words [0, len) are the coarse codes, and words [fine,
 // fine + len) are the fine codes. Panels hold words [0, terms). Distances have rows of stride words

@@ -14,8 +14,9 @@ import (
 var int16Format = codeFormat{
 	screen:   Int16Screen,
 	compares: func(c kernel.Comparison) bool { return c == kernel.Dot },
-	feature:  kernel.FeatureAMX,
+	fast:     func(b *kernel.Backend) bool { return b.Features.Has(kernel.FeatureAMX) },
 	internal: int16Tiles,
+	tiles:    true,
 	fits:     func(width int) bool { return int16Terms(width) <= kernel.MaxInt16 },
 	panels:   func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int16Panels() },
 	layout: func(t model.Tower) codeLayout {

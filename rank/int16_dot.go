@@ -19,7 +19,7 @@ var int16DotFormat = codeFormat{
 	screen:   Int16Screen,
 	internal: int16OneProduct,
 	compares: func(c kernel.Comparison) bool { return c == kernel.Dot },
-	feature:  kernel.FeatureAVX2,
+	fast:     hasAVX2,
 	fits:     func(int) bool { return true },
 	panels:   func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int16DotPanels() },
 	layout: func(t model.Tower) codeLayout {

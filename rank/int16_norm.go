@@ -18,7 +18,7 @@ import (
 var int16NormFormat = codeFormat{
 	screen:   Int16Screen,
 	compares: isGroupNorm,
-	feature:  kernel.FeatureAVX2,
+	fast:     hasAVX2,
 	fits:     func(int) bool { return true },
 	panels: func(b *kernel.Backend, c kernel.Comparison) kernel.Panels {
 		return b.Int16NormPanels(c.Group())

@@ -19,7 +19,7 @@ import (
 var int8L1Format = codeFormat{
 	screen:   Int8Screen,
 	compares: func(c kernel.Comparison) bool { return c == kernel.L1 },
-	feature:  kernel.FeatureAVX2,
+	fast:     hasAVX2,
 	fits: func(width int) bool {
 		return int8L1Units(width) <= kernel.MaxInt8L1 && int16L1Stride(width) <= kernel.MaxInt16L1
 	},

@@ -44,7 +44,7 @@ func bfloat16s(c *build.Context) {
 			name: "Gemm", doc: bfloat16GemmDoc, mr: 8, columns: columns, width: 3, group: 1,
 			begin: func(c vectors) addTerm {
 				return func(x []*entry, y []reg.VecVirtual, sum reg.VecVirtual) {
-					evex(c.Context, "VDPBF16PS", x[0].lanes(), y[0], sum)
+					encoded(c.Context, "VDPBF16PS", x[0].lanes(), y[0], sum)
 				}
 			},
 		})
@@ -106,7 +106,7 @@ Requires rows > 0 and an even k > 0. dst and src must not overlap.`)
 	c.JLT(operand.LabelRef("rest"))
 	c.Label("values")
 	out := c.vec()
-	evex(c.Context, "VCVTNE2PS2BF16", c.load(at(from, 0)), c.load(at(from, 16)), out)
+	encoded(c.Context, "VCVTNE2PS2BF16", c.load(at(from, 0)), c.load(at(from, 16)), out)
 	c.VMOVUPS(out, operand.Mem{Base: to})
 	c.ADDQ(operand.U32(128), from)
 	c.ADDQ(operand.U32(64), to)
@@ -118,7 +118,7 @@ Requires rows > 0 and an even k > 0. dst and src must not overlap.`)
 	x, y := c.vec(), c.vec()
 	c.VMOVUPS_Z(at(from, 0), low, x)
 	c.VMOVUPS_Z(at(from, 16), high, y)
-	evex(c.Context, "VCVTNE2PS2BF16", x, y, x)
+	encoded(c.Context, "VCVTNE2PS2BF16", x, y, x)
 	c.VMOVUPS(x, words, operand.Mem{Base: to})
 	c.Label("next")
 	c.ADDQ(stride, src)
@@ -149,7 +149,7 @@ Requires an even k > 0. dst and src must not overlap.`, n, roundText))
 		c.LEAQ(operand.Mem{Base: src, Index: stride, Scale: 1}, next)
 		for i := 0; i < n; i += c.lanes {
 			x := c.vec()
-			evex(c.Context, "VCVTNE2PS2BF16", c.load(at(src, i)), c.load(at(next, i)), x)
+			encoded(c.Context, "VCVTNE2PS2BF16", c.load(at(src, i)), c.load(at(next, i)), x)
 			c.VPERMW(x, order, x)
 			c.VMOVUPS(x, at(dst, i))
 		}

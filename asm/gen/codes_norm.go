@@ -9,7 +9,7 @@ import (
 // This file generates the kernels for group norms of two-byte codes: Int16Norm2Panel and
 // Int16Norm4Panel for groups of one and of two words, Int16GroupNormPanel for larger groups, and the
 // ceilings Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak, for AVX512 and AVX2. All but those for
-// groups of one word also exist for AVX512VNNI.
+// groups of one word also exist for AVX512VNNI and AVXVNNI.
 
 const int16NormRest = `
 
@@ -67,7 +67,7 @@ func (c vectors) addSquaresOfCodes(d, s reg.VecVirtual, replace, vnni bool) {
 	case replace:
 		c.VPMADDWD(d, d, s)
 	case vnni:
-		c.VPDPWSSD(d, d, s)
+		c.addCodes(d, d, s)
 	default:
 		c.VPMADDWD(d, d, d)
 		c.VPADDD(d, s, s)

@@ -7,8 +7,8 @@
 //	Dot Panel 9x48 AVX512
 //
 // is the panel kernel of the dot product for strips of 9 queries and panels of 48 candidates. The
-// instruction sets are AVX2 (with FMA and POPCNT), AVX512 (F, BW, DQ, VL), AVX512VNNI, AVX512BF16,
-// AMX (AVX512 and tiles of bytes) and AMXBF16 (tiles of bfloat16 values). A test of package asm
+// instruction sets are AVX2 (with FMA and POPCNT), AVXVNNI (AVX2 and AVX-VNNI), AVX512 (F, BW, DQ, VL),
+// AVX512VNNI, AVX512BF16, AMX (AVX512 and tiles of bytes) and AMXBF16 (tiles of bfloat16 values). A test of package asm
 // checks that each kernel uses only the instruction sets in its name.
 //
 // In builds without the assembly, absent.go declares the kernels as nil variables.
@@ -20,6 +20,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"go/format"
 	"log"
@@ -40,10 +41,13 @@ const constraint = "amd64,!noasm"
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("gen: ")
-	if len(os.Args) != 2 {
-		log.Fatal("usage: gen DIR (the folder of package asm)")
+	flag.BoolVar(&evexOnly, "evex", false, "encode AVX-VNNI instructions as AVX-512 VNNI instructions, for tests")
+	flag.Usage = func() { log.Fatal("usage: gen [-evex] DIR (the folder of package asm)") }
+	flag.Parse()
+	if flag.NArg() != 1 {
+		flag.Usage()
 	}
-	dir := os.Args[1]
+	dir := flag.Arg(0)
 	args, err := readPanelArgs(dir)
 	if err != nil {
 		log.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 // This file generates the kernels that score one query against single candidates. PairDot, PairL1,
 // PairNorm, PairPhase and PairGroupNorm (groups.go) compute in float64, for AVX512 and AVX2.
-// PairInt8AVX512VNNI and PairInt16L1 (codes_l1.go) are their counterparts for codes.
+// PairInt8, for AVX512VNNI and AVXVNNI, and PairInt16L1 (codes_l1.go) are their counterparts for codes.
 
 const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 from the float32 entries:
 
@@ -70,7 +70,7 @@ func pairs(c *build.Context) {
 	}
 	pairGroupNorm(c, "AVX512", 8)
 	pairGroupNorm(c, "AVX2", 4)
-	pairInt8(c)
+	eachVNNISet(c, pairInt8)
 	eachSet(c, pairInt16L1)
 }
 
@@ -82,30 +82,36 @@ They are exact in int32. x, n, table and stride are in words of four bytes.
 
 Requires n to be a positive multiple of 64, and count > 0.`
 
-func pairInt8(c *build.Context) {
-	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // one chain for each cycle of an addition's latency
-	function(c, name, "func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)")
-	doc(c, fmt.Sprintf(pairInt8Doc, name))
+func pairInt8(c vectors) {
+	const chains = 4 // at least one for each cycle of an addition's latency
+	name := "PairInt8" + c.set
+	function(c.Context, name, "func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)")
+	doc(c.Context, fmt.Sprintf(pairInt8Doc, name))
 	c.Pragma("noescape")
-	r := loadPair(c)
+	r := loadPair(c.Context)
 
 	c.Label("row")
-	row, t := r.next(c)
+	row, t := r.next(c.Context)
 	accs := make([]reg.VecVirtual, chains)
 	for i := range accs {
-		accs[i] = c.ZMM()
-		c.VPXORD(accs[i], accs[i], accs[i])
+		accs[i] = c.zero()
 	}
-	holds(c, "sums of words t with t/16 mod 4 = 0, 1, 2, 3", accs...)
+	holds(c.Context, fmt.Sprintf("sums of words t with t/%d mod 4 = 0, 1, 2, 3", c.lanes), accs...)
 	c.Comment("Accumulate: a word has four bytes of x and of the row; the sums are int32")
 	c.Label("terms")
 	for i, acc := range accs {
-		e := c.ZMM()
-		holds(c, "words of the row", e)
-		c.VMOVDQU32(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * i}, e)
-		c.VPDPBUSD(operand.Mem{Base: r.x, Index: t, Scale: 4, Disp: 4 * lanes * i}, e, acc)
+		words := func(row reg.Register) operand.Mem {
+			return operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * c.lanes * i}
+		}
+		e := c.load(words(row))
+		holds(c.Context, "words of the row", e)
+		if c.lanes == 16 {
+			c.VPDPBUSD(words(r.x), e, acc)
+		} else {
+			c.addBytes(c.load(words(r.x)), e, acc)
+		}
 	}
-	c.ADDQ(operand.Imm(lanes*chains), t)
+	c.ADDQ(operand.Imm(uint64(c.lanes*chains)), t)
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
@@ -113,13 +119,12 @@ func pairInt8(c *build.Context) {
 	c.VPADDD(accs[1], accs[0], accs[0])
 	c.VPADDD(accs[3], accs[2], accs[2])
 	c.VPADDD(accs[2], accs[0], accs[0])
-	storeSum(c, accs[0], lanes, r)
+	storeSum(c.Context, accs[0], c.lanes, r)
 	c.ADDQ(operand.Imm(4), r.ids)
 	c.ADDQ(operand.Imm(4), r.out)
 	c.DECQ(r.count)
 	c.JNE(operand.LabelRef("row"))
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }
 
 // pairArguments are the arguments of a pair kernel. stride is in bytes.

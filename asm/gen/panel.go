@@ -14,7 +14,8 @@ import (
 // NormPanel, PhasePanel, HakePanel, GroupNormPanel (groups.go), Int8L1Panel (codes_l1.go),
 // Int16DotPanel, Int16Norm2Panel, Int16Norm4Panel and Int16GroupNormPanel (codes_norm.go) and,
 // described in regions.go, BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
-// Int8Panel9x48AVX512VNNI.
+// Int8Panel. The panels of codes for dot products and for group norms also exist for AVX512VNNI and
+// AVXVNNI, and Int8Panel only for these.
 // tiles.go has the panel of coarse and fine codes for dot products.
 
 // These are predicates of VCMPPS.
@@ -140,17 +141,23 @@ type panel struct {
 func panels(c *build.Context, args panelArgs) {
 	tinyData(c)
 	regionData(c)
-	panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, int8Comparison, args, int8Comparison.rows512, 3}.emit()
+	emit := func(c vectors, k comparison) {
+		if c.lanes == 16 {
+			panel{c, k, args, k.rows512, 3}.emit()
+		} else {
+			panel{c, k, args, k.rows256, 2}.emit()
+		}
+	}
+	eachVNNISet(c, func(c vectors) { emit(c, int8Comparison) })
 	for _, k := range slices.Concat(comparisons, []comparison{int8L1Comparison, groupNormComparison,
 		int16DotComparison(false), int16NormComparison(1, false), int16NormComparison(2, false),
 		int16GroupNormComparison(false)}) {
-		panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
-		panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
+		eachSet(c, func(c vectors) { emit(c, k) })
 	}
 	for _, k := range []comparison{
 		int16DotComparison(true), int16NormComparison(2, true), int16GroupNormComparison(true),
 	} {
-		panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
+		eachVNNISet(c, func(c vectors) { emit(c, k) })
 	}
 }
 
@@ -170,13 +177,13 @@ in float32: one chain of fused multiply-adds from 0 with t ascending.`,
 // int8Comparison packs four codes into a word: signed bytes in the queries, unsigned bytes in the
 // candidates.
 var int8Comparison = comparison{
-	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9,
+	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9, rows256: 6,
 	equation: `score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 
 over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel converts the sums to
 float32 if TargetStart is not nil, which marks the last call for these strips.`,
 	update: func(c vectors, _ fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
-		c.VPDPBUSD(psi[0].lanes(), phi[0], acc)
+		c.addBytes(psi[0].lanes(), phi[0], acc)
 	},
 }
 
@@ -191,7 +198,7 @@ over the two signed codes x of a word, in int32 without regard to overflow: the 
 converts the sums to float32 if TargetStart is not nil, which marks the last call for these strips.`,
 		update: func(c vectors, _ fixed, psi []*entry, phi []reg.VecVirtual, acc reg.VecVirtual) {
 			if vnni {
-				c.VPDPWSSD(psi[0].lanes(), phi[0], acc)
+				c.addCodes(psi[0].lanes(), phi[0], acc)
 				return
 			}
 			product := c.vec()

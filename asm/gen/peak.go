@@ -13,7 +13,7 @@ import (
 // NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go), Int8L1Peak
 // (codes_l1.go), Int16DotPeak, Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak (codes_norm.go) do the arithmetic
 // of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other kernels. Each
-// exists for AVX512 and AVX2; some also exist for AVX512VNNI. BFloat16Peak exists for AVX512BF16.
+// exists for AVX512 and AVX2; some also exist for AVX512VNNI and AVXVNNI. BFloat16Peak exists for AVX512BF16.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.
@@ -34,17 +34,17 @@ func peaks(c *build.Context) {
 	for _, k := range []comparison{groupNormComparison, int16GroupNormComparison(false)} {
 		eachSet(c, k.emitGroupPeak)
 	}
-	vnni := vectors{c, "AVX512VNNI", 16, c.ZMM}
-	int16DotComparison(true).emitPeak(vnni)
-	int16NormComparison(2, true).emitPeak(vnni)
-	int16GroupNormComparison(true).emitGroupPeak(vnni)
+	eachVNNISet(c, func(c vectors) {
+		int16DotComparison(true).emitPeak(c)
+		int16NormComparison(2, true).emitPeak(c)
+		int16GroupNormComparison(true).emitGroupPeak(c)
+		int8Quads.emit(c)
+	})
 	eachSet(c, int8L1Peak)
 	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
-		k.emit(c, "AVX512", 64, c.ZMM)
-		k.emit(c, "AVX2", 32, c.YMM)
+		eachSet(c, k.emit)
 	}
-	int8Quads.emit(c, "AVX512VNNI", 64, c.ZMM)
-	bfloat16Pairs.emit(c, bfloat16Set, 64, c.ZMM)
+	bfloat16Pairs.emit(vectors{c, bfloat16Set, 16, c.ZMM})
 }
 
 func (k comparison) emitPeak(c vectors) {
@@ -124,14 +124,14 @@ type arithmetic struct {
 	doc           string
 	operands      int // number of vectors
 	// update multiplies x[0] by x[1] and adds the products to acc.
-	update func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual)
+	update func(c vectors, x []reg.VecVirtual, acc, scratch reg.VecVirtual)
 }
 
 var (
 	fma64 = arithmetic{"FMA64", "float64", 8, "a[i] = fma(x[i], y[i], a[i])", 2,
-		func(c *build.Context, x []reg.VecVirtual, acc, _ reg.VecVirtual) { c.VFMADD231PD(x[0], x[1], acc) }}
+		func(c vectors, x []reg.VecVirtual, acc, _ reg.VecVirtual) { c.VFMADD231PD(x[0], x[1], acc) }}
 	mulAdd64 = arithmetic{"MulAdd64", "float64", 8, "a[i] += x[i]*y[i], both operations rounded", 2,
-		func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
+		func(c vectors, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
 			c.VMULPD(x[0], x[1], scratch)
 			c.VADDPD(scratch, acc, acc)
 		}}
@@ -139,20 +139,20 @@ var (
 	// sums in 32 bits by multiplying them by the ones in a third operand.
 	int8Pairs = arithmetic{"Int8", "byte", 1,
 		int8Doc + ",\n\twith intermediate sums of 16 bits; the third operand has ones of 16 bits", 3,
-		func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
+		func(c vectors, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
 			c.VPMADDUBSW(x[1], x[0], scratch)
 			c.VPMADDWD(x[2], scratch, scratch)
 			c.VPADDD(scratch, acc, acc)
 		}}
 	int8Quads = arithmetic{"Int8", "byte", 1, int8Doc, 2,
-		func(c *build.Context, x []reg.VecVirtual, acc, _ reg.VecVirtual) { c.VPDPBUSD(x[1], x[0], acc) }}
+		func(c vectors, x []reg.VecVirtual, acc, _ reg.VecVirtual) { c.addBytes(x[1], x[0], acc) }}
 )
 
 // bfloat16Pairs adds the two products of a word one after the other, in fused multiply-adds.
 var bfloat16Pairs = arithmetic{"BFloat16", "byte", 1,
 	"a[i] += x[2i+1]·y[2i+1], then a[i] += x[2i]·y[2i], with bfloat16 values x and y and float32 sums a", 2,
-	func(c *build.Context, x []reg.VecVirtual, acc, _ reg.VecVirtual) {
-		evex(c, "VDPBF16PS", x[1], x[0], acc)
+	func(c vectors, x []reg.VecVirtual, acc, _ reg.VecVirtual) {
+		encoded(c.Context, "VDPBF16PS", x[1], x[0], acc)
 	}}
 
 const int8Doc = "a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a"
@@ -160,10 +160,10 @@ const int8Doc = "a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, 
 // arithmeticChains is the number of sums: 16 registers hold them and the operands.
 const arithmeticChains = 12
 
-func (k arithmetic) emit(c *build.Context, set string, vectorBytes int, vec func() reg.VecVirtual) {
-	name := k.name + "Peak" + set
-	function(c, name, fmt.Sprintf("func(n int, x *%s)", k.element))
-	doc(c, fmt.Sprintf(`%s runs n rounds of this operation on %d vectors of %d bytes, in registers alone:
+func (k arithmetic) emit(c vectors) {
+	name, vectorBytes := k.name+"Peak"+c.set, 4*c.lanes
+	function(c.Context, name, fmt.Sprintf("func(n int, x *%s)", k.element))
+	doc(c.Context, fmt.Sprintf(`%s runs n rounds of this operation on %d vectors of %d bytes, in registers alone:
 
 	%s
 
@@ -171,13 +171,8 @@ The %d operands are adjacent at x. Their values affect the speed, as in DotPeak.
 result: callers measure its time.
 
 Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))
-	n := parameter(c, "n", c.GP64())
-	x := parameter(c, "x", c.GP64())
-	load := func(i int) reg.VecVirtual {
-		r := vec()
-		c.VMOVUPS(operand.Mem{Base: x, Disp: i * vectorBytes}, r)
-		return r
-	}
+	n, x := c.param("n"), c.param("x")
+	load := func(i int) reg.VecVirtual { return c.load(at(x, i*c.lanes)) }
 	var operands, acc []reg.VecVirtual
 	for i := range k.operands {
 		operands = append(operands, load(i))
@@ -185,15 +180,14 @@ Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))
 	for range arithmeticChains {
 		acc = append(acc, load(0))
 	}
-	scratch := vec()
-	holds(c, "operands", operands...)
-	holds(c, "sums", acc...)
+	scratch := c.vec()
+	holds(c.Context, "operands", operands...)
+	holds(c.Context, "sums", acc...)
 	c.Label("round")
 	for _, a := range acc {
 		k.update(c, operands, a, scratch)
 	}
 	c.SUBQ(operand.Imm(1), n)
 	c.JNE(operand.LabelRef("round"))
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }

@@ -21,6 +21,33 @@ func eachSet(c *build.Context, emit func(vectors)) {
 	emit(vectors{c, "AVX2", 8, c.YMM})
 }
 
+// eachVNNISet calls emit for the instruction sets that multiply bytes and add up the products in one
+// instruction.
+func eachVNNISet(c *build.Context, emit func(vectors)) {
+	emit(vectors{c, "AVX512VNNI", 16, c.ZMM})
+	emit(vectors{c, "AVXVNNI", 8, c.YMM})
+}
+
+// addBytes adds the four products of the signed bytes of x and the unsigned bytes of y to sums of 32
+// bits. The instruction set must be one of eachVNNISet.
+func (c vectors) addBytes(x, y, sums reg.VecVirtual) {
+	if c.lanes == 16 {
+		c.VPDPBUSD(x, y, sums)
+	} else {
+		encoded(c.Context, "{vex} VPDPBUSD", x, y, sums)
+	}
+}
+
+// addCodes adds the two products of the two-byte codes of x and y to sums of 32 bits. The instruction
+// set must be one of eachVNNISet.
+func (c vectors) addCodes(x, y, sums reg.VecVirtual) {
+	if c.lanes == 16 {
+		c.VPDPWSSD(x, y, sums)
+	} else {
+		encoded(c.Context, "{vex} VPDPWSSD", x, y, sums)
+	}
+}
+
 // at returns the address of the i-th float32 value at base.
 func at(base reg.Register, i int) operand.Mem { return operand.Mem{Base: base, Disp: 4 * i} }
 

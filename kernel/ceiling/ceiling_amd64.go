@@ -10,11 +10,15 @@ import (
 func loopsOf(b *kernel.Backend) loops {
 	switch b.Tier {
 	case kernel.AVX2:
-		return loops{
+		l := loops{
 			fma64: asm.FMA64PeakAVX2, mulAdd64: asm.MulAdd64PeakAVX2, int8: asm.Int8PeakAVX2,
 			int8L1: asm.Int8L1PeakAVX2,
 			sums:   12 * 8, read: asm.SumWordsAVX2,
 		}
+		if b.Features.Has(kernel.FeatureAVXVNNI) {
+			l.int8 = asm.Int8PeakAVXVNNI
+		}
+		return l
 	case kernel.AVX512:
 		l := loops{
 			fma64: asm.FMA64PeakAVX512, mulAdd64: asm.MulAdd64PeakAVX512, int8: asm.Int8PeakAVX512,

@@ -17,7 +17,7 @@ import (
 
 // TestSum compares the reading loops with a plain sum, on memory that ends at a guard page.
 func TestSum(t *testing.T) {
-	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, kernel.FeatureVNNI|kernel.FeatureAVXVNNI, func(t *testing.T, b *kernel.Backend) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		for _, n := range []int{64, 128, 192, 512, 4096} {
 			words := kerneltest.Guarded[uint64](t, n)
@@ -61,7 +61,7 @@ func TestReadsEverything(t *testing.T) {
 // TestCeilings checks the known ratios between the rates of loops. Each rate is the best of several
 // short runs; on a busy machine there are more runs.
 func TestCeilings(t *testing.T) {
-	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, kernel.FeatureVNNI|kernel.FeatureAVXVNNI, func(t *testing.T, b *kernel.Backend) {
 		loops := []Ceiling{Terms(b, kernel.Dot), FMA64(b), MulAdd64(b), Int8(b), Read(b, 4096)}
 		half := b.Features.Has(kernel.FeatureAVX512BF16)
 		if half {
@@ -120,7 +120,7 @@ func TestLevels(t *testing.T) {
 // TestRateOfNoTime checks that a rate includes the completed work even if the time is over before a
 // thread starts.
 func TestRateOfNoTime(t *testing.T) {
-	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, kernel.FeatureVNNI|kernel.FeatureAVXVNNI, func(t *testing.T, b *kernel.Backend) {
 		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))
 	})
 }

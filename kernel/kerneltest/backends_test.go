@@ -14,7 +14,9 @@ import (
 func TestBackends(t *testing.T) {
 	available, err := kernel.Available()
 	require.NoError(t, err)
-	for _, varied := range []kernel.Features{0, kernel.FeatureVNNI, kernel.FeatureVNNI | kernel.FeatureAMX} {
+	for _, varied := range []kernel.Features{
+		0, kernel.FeatureVNNI, kernel.FeatureVNNI | kernel.FeatureAMX, kernel.FeatureVNNI | kernel.FeatureAVXVNNI,
+	} {
 		want := map[kernel.Features]bool{}
 		for _, b := range available {
 			want[b.Features] = true
@@ -25,6 +27,9 @@ func TestBackends(t *testing.T) {
 			if varied.Has(off) {
 				want[best.Without(off)] = true
 			}
+		}
+		if varied.Has(kernel.FeatureAVXVNNI) {
+			want[best.Without(kernel.FeatureAVX512|kernel.FeatureAVXVNNI)] = true
 		}
 		got := map[kernel.Features]bool{}
 		all := Backends(t, varied)
