@@ -17,6 +17,7 @@ import (
 //	frobenius  ‖H‖² + ‖T‖² + ‖Rʰ‖² + ‖Rᵗ‖² + ‖Rᶜ‖²
 //	n3         the same with Σ|x|³ of the entries in place of ‖·‖²
 //	dura       ‖H‖² + ‖T‖² + ‖H Rʰ‖² + ‖Rᵗ T‖² + ‖Rᶜ‖²
+//	dura3      the same with ‖·‖³ in place of ‖·‖²
 //
 // ‖H Rʰ‖² is −c of the tail query, and ‖Rᵗ T‖² is −c of the head query.
 
@@ -37,7 +38,7 @@ func (m *matrixModel) Training() Training {
 	d := m.config.Dim
 	const matrices = 3 + 9 + 19 // d × d matrices of the three towers below
 	return Training{
-		Width: 2 * Triangle(d), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Width: 2 * Triangle(d), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura, Dura3},
 		Scratch:  matrices * len(linalg.NewSmall(d, d).Data),
 		Features: 1, Query: 4, QueryGradient: 6, Rows: d,
 	}
@@ -46,7 +47,7 @@ func (m *matrixModel) Training() Training {
 func (m *matrixModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
 	d := m.config.Dim
 	return &matrixTraining{model: m, penalty: p,
-		features: newFeatureTower(b, d), query: newQueryTower(b, d), gradient: newGradientTower(b, d)}
+		features: newFeatureTower(b, d), query: newQueryTower(b, d), gradient: newGradientTower(b, d, p)}
 }
 
 // matrixTraining is the training worker of matrixModel.
@@ -83,8 +84,8 @@ func (w *matrixTraining) Query(psi, anchor []float32) (c, penalty float64) {
 		w.queryReady = true
 	}
 	c = w.query.query(psi, anchor)
-	if w.penalty == Dura {
-		penalty = -c
+	if w.penalty.IsDura() {
+		penalty, _ = w.penalty.power(-c)
 	}
 	return c, penalty
 }
@@ -94,19 +95,28 @@ func (w *matrixTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPen
 		w.gradient.begin(w.side, w.model.relationRows(w.relation))
 		w.gradientReady = true
 	}
-	if w.penalty == Dura {
-		dc -= dPenalty
+	if !w.penalty.IsDura() {
+		dPenalty = 0
 	}
-	w.gradient.gradient(dAnchor, anchor, dPsi, dc)
+	w.gradient.gradient(dAnchor, anchor, dPsi, dc, dPenalty)
 }
 
 func (w *matrixTraining) End(dRelation []float32) { w.gradient.end(dRelation) }
 
-// EntityPenalty adds the penalties of all entries of E. Off the diagonal, E_ij = A_ij occurs twice;
-// on it, E_ii = 2A_ii.
 func (w *matrixTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
 	a := w.model.Row(entityTable, e)
-	var sum float64
+	if w.penalty != Dura3 {
+		return weight * w.addEntries(dEntity, a, weight)
+	}
+	value, slope := w.penalty.power(w.addEntries(nil, a, 0))
+	w.addEntries(dEntity, a, weight*slope)
+	return weight * value
+}
+
+// addEntries returns the sum of the penalties on all entries of E, and adds weight times its gradient
+// to gradient unless that is nil. a is the stored row of E. Off the diagonal, E_ij = A_ij occurs
+// twice; on it, E_ii = 2A_ii.
+func (w *matrixTraining) addEntries(gradient, a []float32, weight float64) (sum float64) {
 	at := 0
 	for i := range w.model.config.Dim {
 		for j := range i + 1 {
@@ -117,19 +127,35 @@ func (w *matrixTraining) EntityPenalty(dEntity []float32, e int32, weight float6
 			v := once * float64(a[at])
 			value, slope := w.penalty.entry(v)
 			sum += twice * value
-			dEntity[at] += float32(weight * twice * once * slope)
+			if gradient != nil {
+				gradient[at] += float32(weight * twice * once * slope)
+			}
 			at++
 		}
 	}
-	return weight * sum
+	return sum
 }
 
 func (w *matrixTraining) RelationPenalty(dRelation []float32, r int32, weight float64) (sum float64) {
 	n := w.model.config.Dim * w.model.config.Dim
 	for i, row := range w.model.relationRows(r) {
-		if row != nil && (w.penalty != Dura || i == rc) {
-			sum += w.penalty.add(dRelation[i*n:(i+1)*n], row, weight)
+		switch gradient := dRelation[i*n:]; {
+		case row == nil, w.penalty.IsDura() && i != rc:
+		case w.penalty == Dura3:
+			value, slope := w.penalty.power(squareOf(row))
+			w.penalty.add(gradient[:n], row, weight*slope)
+			sum += weight * value
+		default:
+			sum += w.penalty.add(gradient[:n], row, weight)
 		}
+	}
+	return sum
+}
+
+// squareOf returns Σx².
+func squareOf(x []float32) (sum float64) {
+	for _, v := range x {
+		sum += float64(v) * float64(v)
 	}
 	return sum
 }
@@ -236,6 +262,7 @@ func (w *queryTower) query(psi, anchor []float32) (c float64) {
 type gradientTower struct {
 	backend *linalg.Backend
 	d       int
+	penalty Penalty
 	side    kg.Side
 
 	relation     linalg.Matrix // [Rʰ, Rᶜ]
@@ -252,8 +279,8 @@ type gradientTower struct {
 	summed     bool
 }
 
-func newGradientTower(b *linalg.Backend, d int) *gradientTower {
-	w := &gradientTower{backend: b, d: d}
+func newGradientTower(b *linalg.Backend, d int, p Penalty) *gradientTower {
+	w := &gradientTower{backend: b, d: d, penalty: p}
 	for _, m := range []*linalg.Matrix{&w.backH, &w.backC, &w.entity, &w.x, &w.temp} {
 		*m = linalg.NewSmall(d, d)
 	}
@@ -278,13 +305,17 @@ func (w *gradientTower) begin(side kg.Side, rows [3][]float32) {
 	}
 }
 
-// gradient writes the gradient of a query's anchor to out, given dpsi = ∂L/∂ψ and dc = ∂L/∂c, and
-// adds the relation's gradients to the sums. It modifies dpsi, and out may overlap the beginning of
-// dpsi.
-func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
+// gradient writes the gradient of a query's anchor to out, given dpsi = ∂L/∂ψ, dc = ∂L/∂c and the
+// derivative of L with respect to the penalty on ‖A‖, and adds the relation's gradients to the sums.
+// It modifies dpsi, and out may overlap the beginning of dpsi.
+func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc, dPenalty float64) {
 	b, p := w.backend, len(anchor)
 	b.UnpackSymmetric32(w.entity, anchor, 2)
 	b.MatMul32(w.ab, w.entity, w.relation, w.negated)
+	if dPenalty != 0 { // c is −‖A‖²
+		_, slope := w.penalty.power(w.squareOfA())
+		dc -= dPenalty * slope
+	}
 	// If dpsi packs the symmetric matrices P1 and P2, ∂A = −2 (B P1 + dc A) and ∂B = −2 (B P2 + A
 	// P1).
 	b.Scale(dpsi, -2)
@@ -308,6 +339,19 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b.MatMul32(w.x, w.right(w.dab), w.backC, w.x)
 	b.AddTranspose32(w.x)
 	b.PackLower32(out[:p], w.x, 1, 1)
+}
+
+// squareOfA returns ‖A‖² if the penalty needs it.
+func (w *gradientTower) squareOfA() (sum float64) {
+	if w.penalty != Dura3 {
+		return 0
+	}
+	for i := range w.d {
+		for _, v := range w.left(w.ab).Row(i) {
+			sum += float64(v) * float64(v)
+		}
+	}
+	return sum
 }
 
 // end writes the sums of the relation's gradients since begin, one matrix after another. It needs

@@ -45,7 +45,7 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 		tensors = append(tensors, normals(relations*d*d))
 	}
 	p := d * (d + 1) / 2
-	query, back := newQueryTower(linalg.New(b), d), newGradientTower(linalg.New(b), d)
+	query, back := newQueryTower(linalg.New(b), d), newGradientTower(linalg.New(b), d, Dura)
 	out := make([]float32, matrices*d*d)
 	for round, side := range []kg.Side{kg.Head, kg.Tail, kg.Tail, kg.Head, kg.Head} {
 		r := int32(round % relations)
@@ -57,7 +57,7 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 		query.begin(side, rows)
 		back.begin(side, rows)
 		if round == 3 { // begin must clear NaN from the sums
-			back.gradient(make([]float32, p), normals(p), normals(2*p), math.NaN())
+			back.gradient(make([]float32, p), normals(p), normals(2*p), math.NaN(), 0)
 			back.begin(side, rows)
 		}
 		var sums [3]*mat.Dense
@@ -82,7 +82,7 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 			sums[rc] = sum(1, sums[rc], 1, product(H, dB))
 			X := sum(1, product(dA, relation[rh].T()), 1, product(dB, relation[rc].T()))
 			gradient := make([]float32, p)
-			back.gradient(gradient, anchor, dpsi, dc)
+			back.gradient(gradient, anchor, dpsi, dc, 0)
 			nearTriangle(t, sum(1, X, 1, X.T()), 1, gradient, "gradient of the anchor")
 		}
 		back.end(out)

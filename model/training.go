@@ -208,7 +208,23 @@ const (
 	// Dura is the sum of the squared entries of both entities and both query vectors (Zhang et al.,
 	// 2020). MQuinE adds the squared entries of Rᶜ. With reciprocal relations, see Dual.
 	Dura Penalty = "dura"
+	// Dura3 is Dura with the cubes of the norms of entities, query vectors and Rᶜ in place of their
+	// squares. Large norms weigh more, as in N3.
+	Dura3 Penalty = "dura3"
 )
+
+// IsDura reports whether p penalises the query vectors instead of the relation.
+func (p Penalty) IsDura() bool { return p == Dura || p == Dura3 }
+
+// power returns the penalty on a norm whose square is given, and its derivative with respect to the
+// square. p is Dura or Dura3.
+func (p Penalty) power(square float64) (value, slope float64) {
+	if p != Dura3 {
+		return square, 1
+	}
+	norm := math.Sqrt(square)
+	return norm * square, 1.5 * norm
+}
 
 // add returns weight times the sum of |x|², or of |x|³ for N3, over the entries x of a row, and
 // adds its gradient.

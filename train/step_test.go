@@ -387,16 +387,20 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	}
 	n := 2.0
 	switch c.Regulariser {
-	case model.Dura:
+	case model.Dura, model.Dura3:
+		norm := func(m [][]float64) float64 { return power(m, 2) } // its square or its cube
+		if c.Regulariser == model.Dura3 {
+			norm = func(m [][]float64) float64 { return math.Pow(power(m, 2), 1.5) }
+		}
 		sum = duraProducts(c, tail, head,
-			func(r int) float64 { return power(plainProduct(entity(t.Head), relation(1, relations[r])), 2) },
-			func(r int) float64 { return power(plainProduct(relation(2, relations[r]), entity(t.Tail)), 2) },
-			func(r int) float64 { return power(plainProduct(entity(t.Tail), relation(1, relations[r])), 2) },
-			func(r int) float64 { return power(plainProduct(relation(2, relations[r]), entity(t.Head)), 2) })
-		sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
+			func(r int) float64 { return norm(plainProduct(entity(t.Head), relation(1, relations[r]))) },
+			func(r int) float64 { return norm(plainProduct(relation(2, relations[r]), entity(t.Tail))) },
+			func(r int) float64 { return norm(plainProduct(entity(t.Tail), relation(1, relations[r]))) },
+			func(r int) float64 { return norm(plainProduct(relation(2, relations[r]), entity(t.Head))) })
+		sum += norm(entity(t.Head)) + norm(entity(t.Tail))
 		if c.Model == "mquine" {
 			for _, r := range relations {
-				sum += power(relation(3, r), 2)
+				sum += norm(relation(3, r))
 			}
 		}
 		return sum
@@ -628,6 +632,10 @@ var gradientTests = []struct {
 	{"dura, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.Dura, 0.9, 3 }},
 	{"dura, weighted products", func(c *recipe.Recipe) {
 		c.Regulariser, c.LambdaReg, c.DuraProducts = model.Dura, 0.3, 1.7
+	}},
+	{"dura3", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.Dura3, 0.1 }},
+	{"dura3, weighted products, kvsall", func(c *recipe.Recipe) {
+		c.Regulariser, c.LambdaReg, c.DuraProducts, c.Negatives = model.Dura3, 0.1, 1.7, recipe.KvsAll
 	}},
 	{"dura, pair", func(c *recipe.Recipe) {
 		c.Regulariser, c.LambdaReg, c.DuraProducts, c.DuraPair = model.Dura, 0.3, 0.4, 1.3

@@ -30,16 +30,19 @@ func (r *Recipe) Check() error {
 	case r.AnchorNegatives && r.Negatives != SharedNegatives:
 		return fmt.Errorf("anchor_negatives needs shared negatives, but negatives is %s: change one of them",
 			r.Negatives)
-	case r.DuraProducts != 1 && r.Regulariser != model.Dura:
-		return fmt.Errorf("dura_products needs regulariser dura, but regulariser is %s: change one of them",
+	case r.DuraProducts != 1 && !r.Regulariser.IsDura():
+		return fmt.Errorf("dura_products needs regulariser dura or dura3, but regulariser is %s: change one of them",
 			r.Regulariser)
 	case r.DuraPair > 0 && r.Regulariser != model.Dura:
 		return fmt.Errorf("dura_pair needs regulariser dura, but regulariser is %s: change one of them", r.Regulariser)
 	case r.RelationNegatives > 0 && r.RelationWeight == 0:
 		return errors.New("relation_negatives needs relation prediction, but relation_weight is 0: change one of them")
-	case r.Regulariser == model.Dura && r.Distribution == Bernoulli:
-		return errors.New("regulariser dura needs both queries of a triple, but distribution bernoulli uses one: " +
-			"change one of them")
+	case r.Regulariser.IsDura() && r.Distribution == Bernoulli:
+		return fmt.Errorf("regulariser %s needs both queries of a triple, but distribution bernoulli uses one: "+
+			"change one of them", r.Regulariser)
+	case r.Regulariser == model.Dura3 && r.Reciprocal:
+		return errors.New("regulariser dura3 does not support reciprocal relations: " +
+			"set reciprocal to false, or use dura")
 	}
 	return r.checkKvsAll()
 }

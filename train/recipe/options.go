@@ -78,14 +78,14 @@ var declarations = []declaration{
 			"triple; 0 for all relations"),
 
 	declare("regulariser", func(r *Recipe) *model.Penalty { return &r.Regulariser }, model.NoPenalty,
-		among(model.NoPenalty, model.Frobenius, model.N3, model.Dura),
-		"regulariser: none, frobenius, n3 or dura"),
+		among(model.NoPenalty, model.Frobenius, model.N3, model.Dura, model.Dura3),
+		"regulariser: none, frobenius, n3, dura or, in mquine and mquade, dura3"),
 	declare("lambda_reg", func(r *Recipe) *float64 { return &r.LambdaReg }, 0.01, number(0, 1e6),
 		"weight λ_reg of the regulariser"),
 	declare("reg_warmup", func(r *Recipe) *int { return &r.RegWarmup }, 0, whole(0, 1_000_000),
 		"epochs of linear warm-up of λ_reg; 0 for none"),
 	declare("dura_products", func(r *Recipe) *float64 { return &r.DuraProducts }, 1, number(0, 1e6),
-		"weight of the products, such as ‖h∘r‖², in the regulariser dura, whose entities have weight 1"),
+		"weight of the products, such as ‖h∘r‖², in the regularisers dura and dura3, whose entities have weight 1"),
 	declare("dura_pair", func(r *Recipe) *float64 { return &r.DuraPair }, 0, number(0, 1e6),
 		"weight of the third pair in the regulariser dura: the relation, and the product of head and tail, as in "+
 			"IVR; 0 for none"),

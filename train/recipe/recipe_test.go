@@ -80,8 +80,14 @@ func TestCheckRanges(t *testing.T) {
 		"orthogonality: the relations of model complex have no square matrices: set it to 0": func(r *Recipe) {
 			r.Model, r.Orthogonality = "complex", 1
 		},
-		"dura_products needs regulariser dura, but regulariser is n3: change one of them": func(r *Recipe) {
+		"dura_products needs regulariser dura or dura3, but regulariser is n3: change one of them": func(r *Recipe) {
 			r.Regulariser, r.DuraProducts = model.N3, 2
+		},
+		"regulariser dura3 does not support reciprocal relations: set reciprocal to false": func(r *Recipe) {
+			r.Regulariser, r.Reciprocal = model.Dura3, true
+		},
+		"regulariser: model complex does not support dura3": func(r *Recipe) {
+			r.Model, r.Regulariser = "complex", model.Dura3
 		},
 		"dura_pair needs regulariser dura, but regulariser is none: change one of them": func(r *Recipe) {
 			r.Model, r.DuraPair = "complex", 1
