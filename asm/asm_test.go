@@ -2,6 +2,7 @@ package asm
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,6 +52,7 @@ func TestInstructions(t *testing.T) {
 		t.Fatalf("no generated assembly found: %v", err)
 	}
 	functions := 0
+	var vex []string // the comment and the bytes of an AVX-VNNI instruction
 	for _, file := range files {
 		f, err := os.Open(file)
 		if err != nil {
@@ -64,6 +66,14 @@ func TestInstructions(t *testing.T) {
 		for line := 1; scanner.Scan(); line++ {
 			text := strings.TrimSpace(scanner.Text())
 			complain := func(what string) { t.Errorf("%s:%d: %s: %s: %s", file, line, name, what, text) }
+			if strings.HasPrefix(text, "// {vex} ") || len(vex) > 0 {
+				if vex = append(vex, text); len(vex) == 6 {
+					if got := decodeVEX(vex[1:]); got != strings.TrimPrefix(vex[0], "// ") {
+						complain("the bytes mean " + got)
+					}
+					vex = nil
+				}
+			}
 			switch {
 			case strings.HasPrefix(text, "// Requires: "):
 				required = strings.Split(strings.TrimPrefix(text, "// Requires: "), ", ")
@@ -119,5 +129,41 @@ func TestInstructions(t *testing.T) {
 	}
 	if functions == 0 {
 		t.Fatal("no function found")
+	}
+}
+
+// decodeVEX decodes a VEX instruction of map 0F38 with prefix 66 and three 256-bit registers, whose
+// five bytes lines contain (Intel SDM, volume 2, "VEX"). Operands are in the order of Go's assembler.
+func decodeVEX(lines []string) string {
+	var code [5]byte
+	for i, line := range lines {
+		if n, err := fmt.Sscanf(line, "BYTE $0x%x", &code[i]); n != 1 || err != nil {
+			return "no bytes"
+		}
+	}
+	name := map[byte]string{0x50: "VPDPBUSD", 0x52: "VPDPWSSD"}[code[3]]
+	// Byte 1 is R̄X̄B̄ and the map; byte 2 is W, v̄v̄v̄v̄, L and the prefix; byte 4 is mod, reg and rm.
+	if code[0] != 0xc4 || code[1]&0x5f != 0x42 || code[2]&0x87 != 5 || code[4]>>6 != 3 || name == "" {
+		return fmt.Sprintf("no instruction of AVX-VNNI: %x", code)
+	}
+	dst := 8*(^code[1]>>7&1) | code[4]>>3&7
+	rm := 8*(^code[1]>>5&1) | code[4]&7
+	return fmt.Sprintf("{vex} %s Y%d, Y%d, Y%d", name, rm, ^code[2]>>3&15, dst)
+}
+
+func TestDecodeVEX(t *testing.T) {
+	for want, code := range map[string]string{ // from GNU as
+		"{vex} VPDPBUSD Y5, Y4, Y1":    "c4 e2 5d 50 cd",
+		"{vex} VPDPBUSD Y1, Y2, Y13":   "c4 62 6d 50 e9",
+		"{vex} VPDPWSSD Y12, Y3, Y7":   "c4 c2 65 52 fc",
+		"{vex} VPDPWSSD Y15, Y14, Y13": "c4 42 0d 52 ef",
+	} {
+		var lines []string
+		for b := range strings.FieldsSeq(code) {
+			lines = append(lines, "BYTE $0x"+b)
+		}
+		if got := decodeVEX(lines); got != want {
+			t.Errorf("%s: got %s", want, got)
+		}
 	}
 }

@@ -64,7 +64,7 @@ func pairs(s *suite) []Benchmark {
 			add(backend, "int16-l1", words, 1, 1, 48, false, distances, func(x, table []float32, ids []int32) {
 				backend.PairInt16L1(sums, kernel.Words(x), kernel.Words(table), words, ids)
 			})
-			if !backend.FastInt8() {
+			if !backend.HasVNNI() {
 				continue
 			}
 			ops := rows * float64(2*kernel.WordBytes*words)

@@ -41,7 +41,7 @@ func panels(s *suite) []Benchmark {
 		for _, c := range []kernel.Comparison{kernel.GroupNorm, kernel.GroupNormOf(4), kernel.GroupNormOf(20)} {
 			add("int16-"+c.String(), func(k int) operation { return int16NormPanel(backend, c, k/c.Group()) })
 		}
-		if backend.FastInt8() {
+		if backend.HasVNNI() {
 			add("int8", func(k int) operation { return int8Panel(backend, k) })
 		}
 		if backend.Features.Has(kernel.FeatureAMX) {

@@ -62,7 +62,7 @@ func compareScreens(ctx context.Context, b *testing.B, backend *kernel.Backend, 
 	compare := sub.checkpoint.Model.Tower(kg.Tail).Compare
 	screens := []rank.Screen{rank.AutoScreen, rank.Float32Screen}
 	for _, screen := range []rank.Screen{rank.Int8Screen, rank.Int16Screen} {
-		slow := screen == rank.Int8Screen && compare == kernel.Dot && !backend.FastInt8()
+		slow := screen == rank.Int8Screen && compare == kernel.Dot && !backend.HasVNNI()
 		if screen.Fits(compare) && !slow {
 			screens = append(screens, screen)
 		}

@@ -18,7 +18,7 @@ type Backend struct {
 	// NR is the number of candidates in a panel.
 	NR int
 
-	int8   comparer // panels of one-byte codes: assembly if FastInt8, otherwise portable and slow
+	int8   comparer // panels of one-byte codes: assembly with VNNI, otherwise portable and slow
 	int16  comparer // panels of two-byte codes: assembly with FeatureAMX, otherwise portable and slow
 	int8L1 comparer // panels of L1 distances of one-byte codes
 	// int16Dot are the panels of two-byte codes in one product.

@@ -17,7 +17,7 @@ const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 // Int8Panels returns the panels that score Σ ψ_i φ_i over one-byte codes (CodeInt8). The codes of ψ
 // are signed, with offset 0, and the codes of φ are unsigned, with offset 128. K counts words of
 // four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32. The
-// portable kernel gives the same scores as those in assembly (FastInt8) but is slower than Dot.
+// portable kernel gives the same scores as those in assembly (HasVNNI) but is slower than Dot.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
 		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk,
@@ -25,11 +25,9 @@ func (b *Backend) Int8Panels() Panels {
 	}
 }
 
-// FastInt8 reports whether Int8Panels and PairInt8 are in assembly. They are with FeatureVNNI and, in
-// tier AVX2, with FeatureAVXVNNI.
-func (b *Backend) FastInt8() bool {
-	return b.Features.Has(FeatureVNNI) || b.Tier == AVX2 && b.Features.Has(FeatureAVXVNNI)
-}
+// HasVNNI reports whether the kernels of codes use FeatureVNNI or FeatureAVXVNNI. Int8Panels and
+// PairInt8 are in assembly only then.
+func (b *Backend) HasVNNI() bool { return b.Features&(FeatureVNNI|FeatureAVXVNNI) != 0 }
 
 // Int8Code describes the codes of a vector x: the coarse codes c approximate x in units of a
 // quantum, and the fine codes f approximate the remainder in units of quantum/Fine.

@@ -78,8 +78,11 @@ func Restrictions() string {
 }
 
 // newBackend returns the backend with these features. It drops AMX if the system does not allow
-// this process to use AMX.
+// this process to use AMX, and AVX-VNNI in tier AVX512, whose kernels do not use it.
 func newBackend(f Features) *Backend {
+	if f.Tier() == AVX512 {
+		f = f.Without(FeatureAVXVNNI)
+	}
 	if f.Has(FeatureAMX) && !requestAMX() {
 		f = f.Without(FeatureAMX)
 	}

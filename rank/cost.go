@@ -70,7 +70,7 @@ func costsOf(b *kernel.Backend) costs {
 	switch {
 	case b.Features.Has(kernel.FeatureAMX):
 		*x = screenCosts{pack: 12, pair: pairCosts{0, 0.0039}}
-	case b.FastInt8(): // VNNI multiplies two-byte codes, too
+	case b.HasVNNI():
 		*x = screenCosts{pack: 6, pair: pairCosts{0.4, 0.0102}}
 	default:
 		*x = screenCosts{pack: 6, pair: pairCosts{0.4, 0.0136}}

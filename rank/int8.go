@@ -16,7 +16,7 @@ import (
 var int8Format = codeFormat{
 	screen:   Int8Screen,
 	compares: func(c kernel.Comparison) bool { return c == kernel.Dot },
-	fast:     (*kernel.Backend).FastInt8,
+	fast:     (*kernel.Backend).HasVNNI,
 	fits:     func(width int) bool { return 2*int8Words(width) <= kernel.MaxInt8 }, // fine scores have twice the words
 	panels:   func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int8Panels() },
 	layout: func(t model.Tower) codeLayout {

@@ -17,7 +17,6 @@ import (
 // encodedInstruction describes an instruction of map 0F38 whose three operands are vector registers.
 type encodedInstruction struct {
 	isa            string
-	bytes          func(x encodedInstruction, length, rm, vvvv, dst byte) []byte
 	prefix, opcode byte
 	accumulates    bool // the destination is an input, too
 }
@@ -31,10 +30,10 @@ const (
 // encodedInstructions lists the instructions by name. Go's assembler knows VPDPBUSD and VPDPWSSD of
 // AVX-512 only.
 var encodedInstructions = map[string]encodedInstruction{
-	"VDPBF16PS":      {bfloat16ISA, encodedInstruction.evex, prefixF3, 0x52, true},
-	"VCVTNE2PS2BF16": {bfloat16ISA, encodedInstruction.evex, prefixF2, 0x72, false},
-	"{vex} VPDPBUSD": {avxVNNIISA, encodedInstruction.vex, prefix66, 0x50, true},
-	"{vex} VPDPWSSD": {avxVNNIISA, encodedInstruction.vex, prefix66, 0x52, true},
+	"VDPBF16PS":      {bfloat16ISA, prefixF3, 0x52, true},
+	"VCVTNE2PS2BF16": {bfloat16ISA, prefixF2, 0x72, false},
+	"{vex} VPDPBUSD": {avxVNNIISA, prefix66, 0x50, true},
+	"{vex} VPDPWSSD": {avxVNNIISA, prefix66, 0x52, true},
 }
 
 // encoded emits an instruction. The operands are in the order of Go's assembler, with the
@@ -50,6 +49,11 @@ func encoded(c *build.Context, name string, x, y, dst reg.VecVirtual) {
 		ISA: []string{code.isa},
 	})
 }
+
+// evexOnly makes encode write the instructions of AVX-VNNI with EVEX prefixes, as instructions of
+// AVX-512 VNNI and VL with the same operands and results. Processors with AVX-512 VNNI but without
+// AVX-VNNI can then test the AVXVNNI kernels (scripts/check-avxvnni).
+var evexOnly bool
 
 // encode writes the instructions in encodedInstructions as bytes.
 func encode(f *ir.Function) {
@@ -69,7 +73,11 @@ func encode(f *ir.Function) {
 		nodes = append(nodes, ir.NewComment(fmt.Sprintf("%s %s", i.Opcode, strings.Join(names, ", "))))
 		code := encodedInstructions[i.Opcode]
 		length := byte(i.Operands[2].(reg.Register).Size() / 32) // 0: 128 bits, 1: 256 bits, 2: 512 bits
-		for _, b := range code.bytes(code, length, numbers[0], numbers[1], numbers[2]) {
+		bytes := code.evex
+		if code.isa == avxVNNIISA && !evexOnly {
+			bytes = code.vex
+		}
+		for _, b := range bytes(length, numbers[0], numbers[1], numbers[2]) {
 			nodes = append(nodes, &ir.Instruction{Opcode: "BYTE", Operands: []operand.Op{operand.Imm(uint64(b))}})
 		}
 	}
@@ -94,16 +102,8 @@ func (x encodedInstruction) evex(length, rm, vvvv, dst byte) []byte {
 	}
 }
 
-// evexOnly makes vex use EVEX prefixes, which change AVX-VNNI instructions into instructions of
-// AVX-512 VNNI and VL with the same operands and results. Processors with AVX-512 VNNI but without
-// AVX-VNNI can then test the AVXVNNI kernels (scripts/check-avxvnni).
-var evexOnly bool
-
 // vex encodes an instruction with a three-byte VEX prefix. Registers have numbers below 16.
 func (x encodedInstruction) vex(length, rm, vvvv, dst byte) []byte {
-	if evexOnly {
-		return x.evex(length, rm, vvvv, dst)
-	}
 	return []byte{
 		0xc4,
 		(0xe0 | map0F38) & inverted(dst, 3, 7) & inverted(rm, 3, 5),

@@ -112,7 +112,7 @@ func MulAdd64(b *kernel.Backend) Ceiling {
 }
 
 // Int8 returns the ceiling of dot products of unsigned and signed bytes, summed in int32, with two
-// operations per product. It uses VNNI if the backend has the feature.
+// operations per product. It uses VNNI if the backend does (kernel.Backend.HasVNNI).
 func Int8(b *kernel.Backend) Ceiling {
 	l := loopsOf(b)
 	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8, operandsInt8)}

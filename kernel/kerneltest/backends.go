@@ -32,15 +32,15 @@ func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.B
 // Backends returns the backends of all tiers that the machine and the environment allow, best
 // first. varied contains the features that the tested code uses in addition to the features of the
 // tier. For each of them, Backends adds a backend without it, and finally one without any of them.
-// FeatureAVXVNNI, which matters in tier AVX2 only, varies only there. The test fails if a feature
-// that RequireEnv names is missing. The first call prints the features of the machine.
+// In tier AVX2, it adds one without any of them. The test fails if a feature that RequireEnv names is
+// missing. The first call prints the features of the machine.
 func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 	t.Helper()
-	off, above := []kernel.Features{0}, varied&^kernel.FeatureAVXVNNI
+	off := []kernel.Features{0}
 	for f := kernel.Features(1); f != 0; f <<= 1 {
-		off = append(off, above&f)
+		off = append(off, varied&f)
 	}
-	off = append(off, above, kernel.FeatureAVX512, kernel.FeatureAVX512|varied, kernel.FeatureAVX2)
+	off = append(off, varied, kernel.FeatureAVX512, kernel.FeatureAVX512|varied, kernel.FeatureAVX2)
 	var all []*kernel.Backend
 	for _, without := range off {
 		b, err := kernel.New(kernel.Options{Without: without})
