@@ -31,9 +31,9 @@ func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.B
 
 // Backends returns the backends of all tiers that the machine and the environment allow, best
 // first. varied contains the features that the tested code uses in addition to the features of the
-// tier. For each of them, Backends adds a backend without it, and finally one without any of them.
-// In tier AVX2, it adds one without any of them. The test fails if a feature that RequireEnv names is
-// missing. The first call prints the features of the machine.
+// tier. For each of them, Backends adds a backend without it, and finally backends of both tiers with
+// assembly without any of them. The test fails if a feature that RequireEnv names is missing. The
+// first call prints the features of the machine.
 func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 	t.Helper()
 	off := []kernel.Features{0}
