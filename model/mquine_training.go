@@ -85,7 +85,7 @@ func (w *matrixTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	}
 	c = w.query.query(psi, anchor)
 	if w.penalty.IsDura() {
-		penalty, _ = w.penalty.power(-c)
+		penalty, _ = w.penalty.ofNorm(-c)
 	}
 	return c, penalty
 }
@@ -103,20 +103,21 @@ func (w *matrixTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPen
 
 func (w *matrixTraining) End(dRelation []float32) { w.gradient.end(dRelation) }
 
+// EntityPenalty adds the penalties of all entries of E. Off the diagonal, E_ij = A_ij occurs twice;
+// on it, E_ii = 2A_ii.
 func (w *matrixTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
 	a := w.model.Row(entityTable, e)
-	if w.penalty != Dura3 {
-		return weight * w.addEntries(dEntity, a, weight)
+	if w.penalty == Dura3 {
+		value, slope := w.penalty.ofNorm(squareOfEntity(a, w.model.config.Dim))
+		w.addEntries(dEntity, a, weight*slope)
+		return weight * value
 	}
-	value, slope := w.penalty.power(w.addEntries(nil, a, 0))
-	w.addEntries(dEntity, a, weight*slope)
-	return weight * value
+	return weight * w.addEntries(dEntity, a, weight)
 }
 
-// addEntries returns the sum of the penalties on all entries of E, and adds weight times its gradient
-// to gradient unless that is nil. a is the stored row of E. Off the diagonal, E_ij = A_ij occurs
-// twice; on it, E_ii = 2A_ii.
-func (w *matrixTraining) addEntries(gradient, a []float32, weight float64) (sum float64) {
+// addEntries returns the sum of the penalties on all entries of E, whose stored row is a, and adds
+// weight times its gradient to dEntity.
+func (w *matrixTraining) addEntries(dEntity, a []float32, weight float64) (sum float64) {
 	at := 0
 	for i := range w.model.config.Dim {
 		for j := range i + 1 {
@@ -127,11 +128,25 @@ func (w *matrixTraining) addEntries(gradient, a []float32, weight float64) (sum 
 			v := once * float64(a[at])
 			value, slope := w.penalty.entry(v)
 			sum += twice * value
-			if gradient != nil {
-				gradient[at] += float32(weight * twice * once * slope)
-			}
+			dEntity[at] += float32(weight * twice * once * slope)
 			at++
 		}
+	}
+	return sum
+}
+
+// squareOfEntity returns ‖E‖² for a stored row a.
+func squareOfEntity(a []float32, d int) (sum float64) {
+	at := 0
+	for i := range d {
+		for range i {
+			v := float64(a[at])
+			sum += float64(2 * v * v)
+			at++
+		}
+		v := float64(a[at])
+		sum += float64(4 * v * v)
+		at++
 	}
 	return sum
 }
@@ -139,14 +154,16 @@ func (w *matrixTraining) addEntries(gradient, a []float32, weight float64) (sum 
 func (w *matrixTraining) RelationPenalty(dRelation []float32, r int32, weight float64) (sum float64) {
 	n := w.model.config.Dim * w.model.config.Dim
 	for i, row := range w.model.relationRows(r) {
-		switch gradient := dRelation[i*n:]; {
-		case row == nil, w.penalty.IsDura() && i != rc:
-		case w.penalty == Dura3:
-			value, slope := w.penalty.power(squareOf(row))
-			w.penalty.add(gradient[:n], row, weight*slope)
+		if row == nil || w.penalty.IsDura() && i != rc {
+			continue
+		}
+		gradient := dRelation[i*n : (i+1)*n]
+		if w.penalty == Dura3 {
+			value, slope := w.penalty.ofNorm(squareOf(row))
+			w.penalty.add(gradient, row, weight*slope)
 			sum += weight * value
-		default:
-			sum += w.penalty.add(gradient[:n], row, weight)
+		} else {
+			sum += w.penalty.add(gradient, row, weight)
 		}
 	}
 	return sum
@@ -155,7 +172,7 @@ func (w *matrixTraining) RelationPenalty(dRelation []float32, r int32, weight fl
 // squareOf returns Σx².
 func squareOf(x []float32) (sum float64) {
 	for _, v := range x {
-		sum += float64(v) * float64(v)
+		sum += float64(float64(v) * float64(v))
 	}
 	return sum
 }
@@ -313,7 +330,10 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc, dPenalty float
 	b.UnpackSymmetric32(w.entity, anchor, 2)
 	b.MatMul32(w.ab, w.entity, w.relation, w.negated)
 	if dPenalty != 0 { // c is −‖A‖²
-		_, slope := w.penalty.power(w.squareOfA())
+		slope := 1.0
+		if w.penalty == Dura3 {
+			_, slope = w.penalty.ofNorm(w.squareOfA())
+		}
 		dc -= dPenalty * slope
 	}
 	// If dpsi packs the symmetric matrices P1 and P2, ∂A = −2 (B P1 + dc A) and ∂B = −2 (B P2 + A
@@ -341,14 +361,11 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc, dPenalty float
 	b.PackLower32(out[:p], w.x, 1, 1)
 }
 
-// squareOfA returns ‖A‖² if the penalty needs it.
+// squareOfA returns ‖A‖².
 func (w *gradientTower) squareOfA() (sum float64) {
-	if w.penalty != Dura3 {
-		return 0
-	}
 	for i := range w.d {
 		for _, v := range w.left(w.ab).Row(i) {
-			sum += float64(v) * float64(v)
+			sum += float64(float64(v) * float64(v))
 		}
 	}
 	return sum

@@ -45,7 +45,7 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 		tensors = append(tensors, normals(relations*d*d))
 	}
 	p := d * (d + 1) / 2
-	query, back := newQueryTower(linalg.New(b), d), newGradientTower(linalg.New(b), d, Dura)
+	query, back := newQueryTower(linalg.New(b), d), newGradientTower(linalg.New(b), d, Dura3)
 	out := make([]float32, matrices*d*d)
 	for round, side := range []kg.Side{kg.Head, kg.Tail, kg.Tail, kg.Head, kg.Head} {
 		r := int32(round % relations)
@@ -76,13 +76,16 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 			nearTriangle(t, sum(-1, product(B.T(), B), 0, B), 2, psi[p:], "ψ, second half")
 
 			P1, P2 := symmetricOf(dpsi[:p], 1, d), symmetricOf(dpsi[p:], 1, d)
-			dA, dB := sum(-2, product(B, P1), -2*dc, A), sum(-2, product(A, P1), -2, product(B, P2))
+			// The penalty ‖A‖³ has the gradient 3‖A‖A.
+			dPenalty := rng.NormFloat64()
+			ofPenalty := 3 * dPenalty * mat.Norm(A, 2)
+			dA, dB := sum(-2, product(B, P1), ofPenalty-2*dc, A), sum(-2, product(A, P1), -2, product(B, P2))
 			sums[rh] = sum(1, sums[rh], 1, product(H, dA))
 			sums[rt] = sum(1, sums[rt], -1, dB)
 			sums[rc] = sum(1, sums[rc], 1, product(H, dB))
 			X := sum(1, product(dA, relation[rh].T()), 1, product(dB, relation[rc].T()))
 			gradient := make([]float32, p)
-			back.gradient(gradient, anchor, dpsi, dc, 0)
+			back.gradient(gradient, anchor, dpsi, dc, dPenalty)
 			nearTriangle(t, sum(1, X, 1, X.T()), 1, gradient, "gradient of the anchor")
 		}
 		back.end(out)

@@ -139,13 +139,13 @@ func (m *trainableReciprocal) NewTrainingWorker(b *linalg.Backend, p Penalty) Tr
 	w.gradient = make([]float32, w.widths.sum())
 	batch, isBatch := w.TrainingWorker.(BatchWorker)
 	switch {
-	case p == Dura && isBatch:
+	case p.IsDura() && isBatch:
 		return struct {
 			*reciprocalDual
 			BatchWorker
-		}{m.newDual(w, b), batch}
-	case p == Dura:
-		return m.newDual(w, b)
+		}{m.newDual(w, b, p), batch}
+	case p.IsDura():
+		return m.newDual(w, b, p)
 	case isBatch:
 		return struct {
 			*reciprocalTraining
@@ -155,9 +155,9 @@ func (m *trainableReciprocal) NewTrainingWorker(b *linalg.Backend, p Penalty) Tr
 	return w
 }
 
-func (m *trainableReciprocal) newDual(w *reciprocalTraining, b *linalg.Backend) *reciprocalDual {
+func (m *trainableReciprocal) newDual(w *reciprocalTraining, b *linalg.Backend, p Penalty) *reciprocalDual {
 	return &reciprocalDual{
-		reciprocalTraining: w, worker: m.inner.NewTrainingWorker(b, Dura),
+		reciprocalTraining: w, worker: m.inner.NewTrainingWorker(b, p),
 		psi: linalg.NewMatrix(MaxBatch, m.inner.Training().PsiWidth()),
 	}
 }
@@ -237,7 +237,7 @@ func (w *reciprocalTraining) RelationPenalty(dRelation []float32, r int32, weigh
 	return sum
 }
 
-// reciprocalDual is a reciprocalTraining for the penalty Dura. A second worker answers head queries
+// reciprocalDual is a reciprocalTraining for the penalties Dura and Dura3. A second worker answers head queries
 // with the relation that the first one uses for tail queries.
 type reciprocalDual struct {
 	*reciprocalTraining

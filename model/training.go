@@ -123,9 +123,9 @@ type BatchWorker interface {
 	QueryGradients(dAnchors, dPsi, anchors linalg.Matrix, dPenalties []float64)
 }
 
-// Dual is implemented by the training workers of models with reciprocal relations. The penalty Dura
-// of a triple needs the vectors of both entities with the same relation, but the queries of a
-// triple use different relations, r and r⁻¹. Its methods follow Begin, and refer to the relation of
+// Dual is implemented by the training workers of models with reciprocal relations. The penalties
+// Dura and Dura3 of a triple need the vectors of both entities with the same relation, but the
+// queries of a triple use different relations, r and r⁻¹. Its methods follow Begin, and refer to the relation of
 // the queries, in the other direction: to the vectors that r would give the targets of tail queries
 // as the anchors of head queries, for example conj(r)∘t in ComplEx. The rows of a matrix hold the
 // targets.
@@ -216,9 +216,9 @@ const (
 // IsDura reports whether p penalises the query vectors instead of the relation.
 func (p Penalty) IsDura() bool { return p == Dura || p == Dura3 }
 
-// power returns the penalty on a norm whose square is given, and its derivative with respect to the
+// ofNorm returns the penalty on a norm whose square is given, and its derivative with respect to the
 // square. p is Dura or Dura3.
-func (p Penalty) power(square float64) (value, slope float64) {
+func (p Penalty) ofNorm(square float64) (value, slope float64) {
 	if p != Dura3 {
 		return square, 1
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// duals computes the part of the penalty dura that queries do not have with reciprocal relations.
+// duals computes the part of the penalties dura and dura3 that queries do not have with reciprocal relations.
 // Without them, the two queries of a triple have the vectors of both entities with the same
 // relation, such as h∘r and conj(r)∘t. With them, the tail query has h∘r, and the head query, which
 // asks for a tail of r⁻¹, has t∘r⁻¹. DURA (Zhang et al., 2020) is a mean over the triple and its
@@ -24,7 +24,7 @@ type duals struct {
 
 // newDuals returns nil if queries have the whole penalty.
 func newDuals(c *recipe.Recipe) *duals {
-	if !c.Reciprocal || c.Regulariser != model.Dura {
+	if !c.Reciprocal || !c.Regulariser.IsDura() {
 		return nil
 	}
 	return &duals{}

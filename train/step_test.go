@@ -637,6 +637,9 @@ var gradientTests = []struct {
 	{"dura3, weighted products, kvsall", func(c *recipe.Recipe) {
 		c.Regulariser, c.LambdaReg, c.DuraProducts, c.Negatives = model.Dura3, 0.1, 1.7, recipe.KvsAll
 	}},
+	{"dura3, weighted products, reciprocal", func(c *recipe.Recipe) {
+		c.Regulariser, c.LambdaReg, c.DuraProducts, c.Reciprocal = model.Dura3, 0.1, 2, true
+	}},
 	{"dura, pair", func(c *recipe.Recipe) {
 		c.Regulariser, c.LambdaReg, c.DuraProducts, c.DuraPair = model.Dura, 0.3, 0.4, 1.3
 	}},

@@ -40,9 +40,6 @@ func (r *Recipe) Check() error {
 	case r.Regulariser.IsDura() && r.Distribution == Bernoulli:
 		return fmt.Errorf("regulariser %s needs both queries of a triple, but distribution bernoulli uses one: "+
 			"change one of them", r.Regulariser)
-	case r.Regulariser == model.Dura3 && r.Reciprocal:
-		return errors.New("regulariser dura3 does not support reciprocal relations: " +
-			"set reciprocal to false, or use dura")
 	}
 	return r.checkKvsAll()
 }

@@ -83,9 +83,6 @@ func TestCheckRanges(t *testing.T) {
 		"dura_products needs regulariser dura or dura3, but regulariser is n3: change one of them": func(r *Recipe) {
 			r.Regulariser, r.DuraProducts = model.N3, 2
 		},
-		"regulariser dura3 does not support reciprocal relations: set reciprocal to false": func(r *Recipe) {
-			r.Regulariser, r.Reciprocal = model.Dura3, true
-		},
 		"regulariser: model complex does not support dura3": func(r *Recipe) {
 			r.Model, r.Regulariser = "complex", model.Dura3
 		},
