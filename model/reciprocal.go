@@ -237,8 +237,8 @@ func (w *reciprocalTraining) RelationPenalty(dRelation []float32, r int32, weigh
 	return sum
 }
 
-// reciprocalDual is a reciprocalTraining for the penalties Dura and Dura3. A second worker answers head queries
-// with the relation that the first one uses for tail queries.
+// reciprocalDual is a reciprocalTraining for the penalties Dura and Dura3. A second worker answers
+// head queries with the relation that the first one uses for tail queries.
 type reciprocalDual struct {
 	*reciprocalTraining
 	worker TrainingWorker

@@ -125,10 +125,10 @@ type BatchWorker interface {
 
 // Dual is implemented by the training workers of models with reciprocal relations. The penalties
 // Dura and Dura3 of a triple need the vectors of both entities with the same relation, but the
-// queries of a triple use different relations, r and r⁻¹. Its methods follow Begin, and refer to the relation of
-// the queries, in the other direction: to the vectors that r would give the targets of tail queries
-// as the anchors of head queries, for example conj(r)∘t in ComplEx. The rows of a matrix hold the
-// targets.
+// queries of a triple use different relations, r and r⁻¹. Its methods follow Begin, and refer to
+// the relation of the queries, in the other direction: to the vectors that r would give the targets
+// of tail queries as the anchors of head queries, for example conj(r)∘t in ComplEx. The rows of a
+// matrix hold the targets.
 type Dual interface {
 	// DualPenalties writes the targets' shares of the penalty.
 	DualPenalties(penalties []float64, targets linalg.Matrix)

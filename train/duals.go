@@ -8,11 +8,11 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// duals computes the part of the penalties dura and dura3 that queries do not have with reciprocal relations.
-// Without them, the two queries of a triple have the vectors of both entities with the same
-// relation, such as h∘r and conj(r)∘t. With them, the tail query has h∘r, and the head query, which
-// asks for a tail of r⁻¹, has t∘r⁻¹. DURA (Zhang et al., 2020) is a mean over the triple and its
-// inverse, each of which has both vectors. A query therefore counts half, and so do its targets
+// duals computes the part of the penalties dura and dura3 that queries do not have with reciprocal
+// relations. Without them, the two queries of a triple have the vectors of both entities with the
+// same relation, such as h∘r and conj(r)∘t. With them, the tail query has h∘r, and the head query,
+// which asks for a tail of r⁻¹, has t∘r⁻¹. DURA (Zhang et al., 2020) is a mean over the triple and
+// its inverse, each of which has both vectors. A query therefore counts half, and so do its targets
 // together.
 type duals struct {
 	work     *workload
