@@ -11,9 +11,10 @@ import (
 
 // This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
 // NormPeak, PhasePeak, HakePeak, BoxEPeak, ExpressivePeak, GroupNormPeak (groups.go), Int8L1Peak
-// (codes_l1.go), Int16DotPeak, Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak (codes_norm.go) do the arithmetic
-// of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do the arithmetic of other kernels. Each
-// exists for AVX512 and AVX2; some also exist for AVX512VNNI and AVXVNNI. BFloat16Peak exists for AVX512BF16.
+// (codes_l1.go), Int16DotPeak, Int16Norm2Peak, Int16Norm4Peak and Int16GroupNormPeak
+// (codes_norm.go) do the arithmetic of the panel kernels. FMA64Peak, MulAdd64Peak and Int8Peak do
+// the arithmetic of other kernels. Each exists for AVX512 and AVX2; some also exist for AVX512VNNI
+// and AVXVNNI. BFloat16Peak exists for AVX512BF16.
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.
