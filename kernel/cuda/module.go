@@ -79,7 +79,8 @@ func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 		if r := m.device.lib.ModuleFunction(&k.handle, m.handle, &cname[0]); r != success {
 			return m.device.failed("cuModuleGetFunction("+name+")", r)
 		}
-		if shared > 48<<10 {
+		// A thread block has more than 48 KiB of static and dynamic shared memory only on request.
+		if shared > 0 {
 			return m.device.check("cuFuncSetAttribute("+name+")",
 				m.device.lib.FuncSetAttribute(k.handle, funcMaxDynamic, int32(shared)))
 		}

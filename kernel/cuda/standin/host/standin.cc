@@ -249,11 +249,25 @@ struct Allocation {
 struct Module {
 	std::string text;
 };
+// The static and the dynamic shared memory of a thread block need at most 48 KiB together, unless the
+// caller sets the attribute for more dynamic memory.
 struct Function {
 	std::string name;
 	Registered* kernel;
-	int shared = 48 << 10;
+	int static_shared, dynamic_shared = (48 << 10) - static_shared;
 };
+
+// Returns the bytes of static shared memory that a kernel's PTX declares, in the kernel or before
+// the first kernel.
+static int static_shared(const std::string& text, size_t entry) {
+	int sum = 0;
+	size_t first = text.find(".entry "), next = text.find(".entry ", entry + 1);
+	for (size_t at = 0; (at = text.find(".shared .align ", at)) != text.npos; at++) {
+		if ((at > first && at < entry) || at > next) continue;
+		sum += atoi(text.c_str() + text.find('[', at) + 1); // 0 for the dynamic memory, "[]"
+	}
+	return sum;
+}
 
 static Device devices[16];
 static thread_local int current_device = -1;
@@ -493,22 +507,26 @@ API cuModuleUnload(Module* m) { LOCKED; delete m; return Success; }
 API cuModuleGetFunction(Function** f, Module* m, const char* name) {
 	LOCKED;
 	auto it = kernels().find(name);
-	if (it == kernels().end() || m->text.find(".entry " + std::string(name) + "(") == std::string::npos) return NotFound;
-	*f = new Function{name, &it->second};
+	size_t entry = m->text.find(".entry " + std::string(name) + "(");
+	if (it == kernels().end() || entry == m->text.npos) return NotFound;
+	*f = new Function{name, &it->second, static_shared(m->text, entry)};
 	return Success;
 }
-API cuFuncGetAttribute(int* v, int, Function*) { *v = 0; return Success; }
+API cuFuncGetAttribute(int* v, int attribute, Function* f) {
+	*v = attribute == 1 ? f->static_shared : 0;
+	return Success;
+}
 API cuFuncSetAttribute(Function* f, int attribute, int v) {
 	LOCKED;
-	// 99 KiB, as on cards of compute capability 8.6, less the static shared memory of a kernel.
-	if (attribute != 8 || v > (99 << 10) - 4096) return InvalidValue;
-	f->shared = v;
+	// A thread block has at most 99 KiB, as on cards of compute capability 8.6.
+	if (attribute != 8 || v + f->static_shared > 99 << 10) return InvalidValue;
+	f->dynamic_shared = v;
 	return Success;
 }
 API cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, Stream* s, void** params, void**) {
 	LOCKED;
 	if (fault("fail_launch")) return OutOfResources;
-	if (gz != 1 || by != 1 || bz != 1 || bx > max_threads || bx % 32 || gx == 0 || gy == 0 || gy > 65535 || (int)shared > f->shared) return InvalidValue;
+	if (gz != 1 || by != 1 || bz != 1 || bx > max_threads || bx % 32 || gx == 0 || gy == 0 || gy > 65535 || (int)shared > f->dynamic_shared) return InvalidValue;
 	bool lose = fault("lose");
 	std::vector<unsigned char> args((unsigned char*)params[0], (unsigned char*)params[0] + f->kernel->size);
 	Registered* k = f->kernel;
