@@ -125,6 +125,27 @@ func (r *rig) timedBench(b *testing.B, unit string, work float64, ceiling string
 	b.ReportMetric(float64(took.Microseconds()), "µs/launch")
 }
 
+// BenchmarkGPUStart measures what a process does once: it opens the GPU and loads the kernels. The
+// driver compiles them if they are not in its cache.
+func BenchmarkGPUStart(b *testing.B) {
+	if os.Getenv(gpuEnv) == "" {
+		b.Skip(gpuEnv + "=1 runs this on a GPU")
+	}
+	var open, load time.Duration
+	for b.Loop() {
+		start := time.Now()
+		d, err := Open(0)
+		require.NoError(b, err)
+		open = time.Since(start)
+		newRig(b, d)
+		load = time.Since(start) - open
+		d.Close()
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(1e3*open.Seconds(), "open-ms")
+	b.ReportMetric(1e3*load.Seconds(), "load-ms")
+}
+
 func BenchmarkGPUCeiling(b *testing.B) {
 	for _, name := range []string{"fma", "half", "tf32", "int8", "copy"} {
 		b.Run("unit="+name, func(b *testing.B) {
