@@ -1,6 +1,6 @@
 """Evaluate a checkpoint with PyTorch on a GPU, as a rival of `mquine eval --backend cuda`.
 
-The model and the counting are those of the rival on the CPU (bench/rivals/torch_eval.py): the counts
+The rival on the CPU (bench/rivals/torch_eval.py) has the same model and counting: the counts
 of both sides under the filters none, train and all. The parameters and the known answers are on the
 card before the clock starts. Every query is scored, even a repeated one.
 
