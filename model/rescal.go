@@ -137,11 +137,11 @@ func (w *rescalWorker) Reference(q kg.Query, e int32) float64 {
 }
 
 // The penalty frobenius of a triple is ‖h‖² + ‖R‖² + ‖t‖² with the Frobenius norm of R; n3 has
-// Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖Rᵀh‖² + ‖Rt‖², and dura3 has ‖·‖³ in place of ‖·‖².
+// Σ|x|³ in place of ‖·‖²; dura is ‖h‖² + ‖t‖² + ‖Rᵀh‖² + ‖Rt‖².
 
 func (m *rescalModel) Training() Training {
 	return Training{
-		Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura, Dura3},
+		Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
 		Relations: &RelationForm{m.config.Dim * m.config.Dim, outer, outerGradient},
 	}
 }
@@ -252,20 +252,17 @@ func (w *rescalTraining) load(anchors linalg.Matrix) {
 func (w *rescalTraining) QueryGradients(dAnchors, dPsi, anchors linalg.Matrix, dPenalties []float64) {
 	n := anchors.Rows
 	w.load(anchors)
-	penalised := func(d float64) bool { return w.penalty.IsDura() && d != 0 }
-	if slices.ContainsFunc(dPenalties, penalised) {
+	if w.penalty == Dura && slices.ContainsFunc(dPenalties, func(d float64) bool { return d != 0 }) {
 		w.multiply(w.psi, w.anchors, n, w.side == kg.Head)
 	}
 	// total is the gradient ∂ψ of the loss and the penalty together.
 	total := w.psi
 	for i := range n {
-		row := total.Row(i)
-		if penalised(dPenalties[i]) {
-			_, slope := w.penalty.ofNorm(w.backend.Dot(row, row))
-			w.backend.Scale(row, float32(2*dPenalties[i]*slope))
-			w.backend.Axpy(row, 1, dPsi.Row(i))
+		if slope := w.duraSlope(dPenalties[i]); slope != 0 {
+			w.backend.Scale(total.Row(i), slope)
+			w.backend.Axpy(total.Row(i), 1, dPsi.Row(i))
 		} else {
-			copy(row, dPsi.Row(i))
+			copy(total.Row(i), dPsi.Row(i))
 		}
 	}
 	left, right := w.anchors, total

@@ -23,7 +23,7 @@ func TestRESCALBatches(t *testing.T) {
 	for _, d := range []int{1, 5, 16, 33, 48} {
 		m := random(t, "rescal", d, 1, 2, 1, 1).(*rescalModel)
 		for _, b := range backends {
-			for _, penalty := range []Penalty{NoPenalty, Dura, Dura3} {
+			for _, penalty := range []Penalty{NoPenalty, Dura} {
 				w := m.NewTrainingWorker(linalg.New(b), penalty).(*rescalTraining)
 				for _, side := range []kg.Side{kg.Tail, kg.Head} {
 					for _, batches := range [][]int{{1}, {2}, {7}, {MaxBatch}, {MaxBatch, 3}} {
@@ -61,16 +61,12 @@ func checkRESCALBatches(t *testing.T, name string, m *rescalModel, w *rescalTrai
 		closeRows(t, name+": ψ", &want, psi)
 		total.CloneFrom(denseOf(entriesOf(dPsi), d))
 		for i := range n {
-			norm := mat.Norm(want.RowView(i), 2)
-			var penalty, slope float64 // slope is the factor of ψ in the gradient of the penalty
-			switch w.penalty {
-			case Dura:
-				penalty, slope = norm*norm, 2
-			case Dura3:
-				penalty, slope = norm*norm*norm, 3*norm
-			}
-			for j := range d {
-				total.Set(i, j, total.At(i, j)+dPenalties[i]*slope*want.At(i, j))
+			norm, penalty := mat.Norm(want.RowView(i), 2), 0.0
+			if w.penalty == Dura {
+				penalty = norm * norm
+				for j := range d {
+					total.Set(i, j, total.At(i, j)+2*dPenalties[i]*want.At(i, j))
+				}
 			}
 			assert.InDelta(t, penalty, penalties[i], 1e-5*penalty, "%s: penalty", name)
 		}

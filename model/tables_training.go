@@ -49,18 +49,12 @@ func (w *tableTraining) Begin(side kg.Side, relation int32) {
 func (w *tableTraining) End(dRelation []float32) { copy(dRelation, w.sum) }
 
 func (w *tableTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
-	row := w.Row(entityTable, e)
-	if w.penalty == Dura3 {
-		value, slope := w.penalty.ofNorm(w.backend.Dot(row, row))
-		w.backend.Axpy(dEntity, float32(2*weight*slope), row)
-		return weight * value
-	}
-	return w.addPenalty(w.penalty, dEntity, row, weight)
+	return w.addPenalty(w.penalty, dEntity, w.Row(entityTable, e), weight)
 }
 
-// RelationPenalty returns 0 for dura and dura3, whose relation terms belong to the queries.
+// RelationPenalty returns 0 for dura, whose relation terms belong to the queries.
 func (w *tableTraining) RelationPenalty(dRelation []float32, r int32, weight float64) float64 {
-	if w.penalty.IsDura() {
+	if w.penalty == Dura {
 		return 0
 	}
 	return w.addPenalty(w.penalty, dRelation, w.Row(relationTable, r), weight)
@@ -74,17 +68,15 @@ func (w *tableTraining) sign() float32 {
 	return 1
 }
 
-// queryPenalty returns the query's share of dura, ‖ψ‖², or of dura3, ‖ψ‖³.
+// queryPenalty returns the query's share of dura, ‖ψ‖².
 func (w *tableTraining) queryPenalty(psi []float32) float64 {
-	if !w.penalty.IsDura() {
+	if w.penalty != Dura {
 		return 0
 	}
-	value, _ := w.penalty.ofNorm(w.backend.Dot(psi, psi))
-	return value
+	return w.backend.Dot(psi, psi)
 }
 
-// duraSlope returns the factor of ψ in the gradient of a query's penalty for models without dura3,
-// which do not need ψ.
+// duraSlope returns the factor of ψ in the gradient of the query's penalty.
 func (w *tableTraining) duraSlope(dPenalty float64) float32 {
 	if w.penalty != Dura {
 		return 0

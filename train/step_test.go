@@ -468,14 +468,8 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 		return sum
 	}
 	relations := relationRows(c, t.Relation)
-	norm := func(square float64) float64 { // its square or, for dura3, its cube
-		if c.Regulariser == model.Dura3 {
-			return math.Pow(square, 1.5)
-		}
-		return square
-	}
-	sum := norm(power(0, t.Head)) + norm(power(0, t.Tail))
-	if !c.Regulariser.IsDura() {
+	sum := power(0, t.Head) + power(0, t.Tail)
+	if c.Regulariser != model.Dura {
 		switch c.Model {
 		case "rotate", "rotate-l2", "dihedral", "ote", "house":
 			return sum // phases, weights and rotations have no penalty
@@ -493,17 +487,17 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	}
 	vector := func(e int32, asksHead bool) func(r int) float64 {
 		return func(r int) float64 {
-			return norm(square(queryVectors[c.Model](c.Dim, row(0, e), row(1, relations[r]), asksHead)))
+			return square(queryVectors[c.Model](c.Dim, row(0, e), row(1, relations[r]), asksHead))
 		}
 	}
 	return sum + duraProducts(c, tail, head,
 		vector(t.Head, false), vector(t.Tail, true), vector(t.Tail, false), vector(t.Head, true))
 }
 
-// duraProducts returns the terms of dura or dura3 that contain the relation, given the weights of the tail query and
-// of the head query. The functions return the square or the cube of the norm of an entity's vector
-// with relation 0 or, for reciprocal relations, with its inverse 1: the head and the tail of the
-// triple, and the head and the tail of its inverse.
+// duraProducts returns the terms of dura that contain the relation, given the weights of the tail query and
+// of the head query. The functions return the squares of the vectors of one entity with relation 0
+// or, for reciprocal relations, with its inverse 1: the head and the tail of the triple, and the
+// head and the tail of its inverse.
 func duraProducts(
 	c *recipe.Recipe, tail, head float64, ofHead, ofTail, ofInverseHead, ofInverseTail func(r int) float64,
 ) float64 {

@@ -79,7 +79,7 @@ var declarations = []declaration{
 
 	declare("regulariser", func(r *Recipe) *model.Penalty { return &r.Regulariser }, model.NoPenalty,
 		among(model.NoPenalty, model.Frobenius, model.N3, model.Dura, model.Dura3),
-		"regulariser: none, frobenius, n3, dura or, in mquine, mquade and rescal, dura3"),
+		"regulariser: none, frobenius, n3, dura or, in mquine and mquade, dura3"),
 	declare("lambda_reg", func(r *Recipe) *float64 { return &r.LambdaReg }, 0.01, number(0, 1e6),
 		"weight λ_reg of the regulariser"),
 	declare("reg_warmup", func(r *Recipe) *int { return &r.RegWarmup }, 0, whole(0, 1_000_000),
