@@ -8,6 +8,7 @@ package asm
 var (
 	Int8Panel9x48AVX512VNNI            func(args *PanelArgs) int
 	Int8Panel6x16AVXVNNI               func(args *PanelArgs) int
+	Int8PhasePanel6x48AVX512VBMI       func(args *PanelArgs) int
 	DotPanel9x48AVX512                 func(args *PanelArgs) int
 	DotPanel6x16AVX2                   func(args *PanelArgs) int
 	L1Panel8x48AVX512                  func(args *PanelArgs) int
@@ -98,6 +99,7 @@ var (
 	Int16Norm4PeakAVXVNNI              func(n int, x *float32)
 	Int16GroupNormPeakAVXVNNI          func(n int, group int, x *float32)
 	Int8PeakAVXVNNI                    func(n int, x *byte)
+	Int8PhasePeakAVX512VBMI            func(n int, x *float32)
 	Int8L1PeakAVX512                   func(n int, x *byte)
 	Int8L1PeakAVX2                     func(n int, x *byte)
 	FMA64PeakAVX512                    func(n int, x *float64)

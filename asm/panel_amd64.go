@@ -32,6 +32,19 @@ func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 //go:noescape
 func Int8Panel6x16AVXVNNI(args *PanelArgs) int
 
+// Int8PhasePanel6x48AVX512VBMI scores strips of 6 queries against a panel of 48 candidates, and
+// counts candidates as PanelArgs describes. The score is
+//
+//	score[i][j] = −Σ_t Σ_b s(ψ[t][i].b − φ[t][j].b),  s(d) = 255·sin(π·min(|d|, 127)/256), rounded
+//
+// over the four bytes b of a word, with differences d from −128 to 127 modulo 256. The sum is
+// exact, and so is the score in float32 if the sum is at most 2²⁴.
+//
+// The result is the number of pairs in Undecided.
+//
+//go:noescape
+func Int8PhasePanel6x48AVX512VBMI(args *PanelArgs) int
+
 // DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts
 // candidates as PanelArgs describes. The score is
 //

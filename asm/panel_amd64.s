@@ -68,6 +68,139 @@ DATA two<>+56(SB)/4, $0x40000000
 DATA two<>+60(SB)/4, $0x40000000
 GLOBL two<>(SB), RODATA|NOPTR, $64
 
+DATA sines<>+0(SB)/1, $0x00
+DATA sines<>+1(SB)/1, $0x03
+DATA sines<>+2(SB)/1, $0x06
+DATA sines<>+3(SB)/1, $0x09
+DATA sines<>+4(SB)/1, $0x0d
+DATA sines<>+5(SB)/1, $0x10
+DATA sines<>+6(SB)/1, $0x13
+DATA sines<>+7(SB)/1, $0x16
+DATA sines<>+8(SB)/1, $0x19
+DATA sines<>+9(SB)/1, $0x1c
+DATA sines<>+10(SB)/1, $0x1f
+DATA sines<>+11(SB)/1, $0x22
+DATA sines<>+12(SB)/1, $0x25
+DATA sines<>+13(SB)/1, $0x29
+DATA sines<>+14(SB)/1, $0x2c
+DATA sines<>+15(SB)/1, $0x2f
+DATA sines<>+16(SB)/1, $0x32
+DATA sines<>+17(SB)/1, $0x35
+DATA sines<>+18(SB)/1, $0x38
+DATA sines<>+19(SB)/1, $0x3b
+DATA sines<>+20(SB)/1, $0x3e
+DATA sines<>+21(SB)/1, $0x41
+DATA sines<>+22(SB)/1, $0x44
+DATA sines<>+23(SB)/1, $0x47
+DATA sines<>+24(SB)/1, $0x4a
+DATA sines<>+25(SB)/1, $0x4d
+DATA sines<>+26(SB)/1, $0x50
+DATA sines<>+27(SB)/1, $0x53
+DATA sines<>+28(SB)/1, $0x56
+DATA sines<>+29(SB)/1, $0x59
+DATA sines<>+30(SB)/1, $0x5c
+DATA sines<>+31(SB)/1, $0x5f
+DATA sines<>+32(SB)/1, $0x62
+DATA sines<>+33(SB)/1, $0x64
+DATA sines<>+34(SB)/1, $0x67
+DATA sines<>+35(SB)/1, $0x6a
+DATA sines<>+36(SB)/1, $0x6d
+DATA sines<>+37(SB)/1, $0x70
+DATA sines<>+38(SB)/1, $0x73
+DATA sines<>+39(SB)/1, $0x75
+DATA sines<>+40(SB)/1, $0x78
+DATA sines<>+41(SB)/1, $0x7b
+DATA sines<>+42(SB)/1, $0x7e
+DATA sines<>+43(SB)/1, $0x80
+DATA sines<>+44(SB)/1, $0x83
+DATA sines<>+45(SB)/1, $0x86
+DATA sines<>+46(SB)/1, $0x88
+DATA sines<>+47(SB)/1, $0x8b
+DATA sines<>+48(SB)/1, $0x8e
+DATA sines<>+49(SB)/1, $0x90
+DATA sines<>+50(SB)/1, $0x93
+DATA sines<>+51(SB)/1, $0x95
+DATA sines<>+52(SB)/1, $0x98
+DATA sines<>+53(SB)/1, $0x9a
+DATA sines<>+54(SB)/1, $0x9d
+DATA sines<>+55(SB)/1, $0x9f
+DATA sines<>+56(SB)/1, $0xa2
+DATA sines<>+57(SB)/1, $0xa4
+DATA sines<>+58(SB)/1, $0xa7
+DATA sines<>+59(SB)/1, $0xa9
+DATA sines<>+60(SB)/1, $0xab
+DATA sines<>+61(SB)/1, $0xae
+DATA sines<>+62(SB)/1, $0xb0
+DATA sines<>+63(SB)/1, $0xb2
+DATA sines<>+64(SB)/1, $0xb4
+DATA sines<>+65(SB)/1, $0xb7
+DATA sines<>+66(SB)/1, $0xb9
+DATA sines<>+67(SB)/1, $0xbb
+DATA sines<>+68(SB)/1, $0xbd
+DATA sines<>+69(SB)/1, $0xbf
+DATA sines<>+70(SB)/1, $0xc1
+DATA sines<>+71(SB)/1, $0xc3
+DATA sines<>+72(SB)/1, $0xc5
+DATA sines<>+73(SB)/1, $0xc7
+DATA sines<>+74(SB)/1, $0xc9
+DATA sines<>+75(SB)/1, $0xcb
+DATA sines<>+76(SB)/1, $0xcd
+DATA sines<>+77(SB)/1, $0xcf
+DATA sines<>+78(SB)/1, $0xd0
+DATA sines<>+79(SB)/1, $0xd2
+DATA sines<>+80(SB)/1, $0xd4
+DATA sines<>+81(SB)/1, $0xd6
+DATA sines<>+82(SB)/1, $0xd7
+DATA sines<>+83(SB)/1, $0xd9
+DATA sines<>+84(SB)/1, $0xdb
+DATA sines<>+85(SB)/1, $0xdc
+DATA sines<>+86(SB)/1, $0xde
+DATA sines<>+87(SB)/1, $0xdf
+DATA sines<>+88(SB)/1, $0xe1
+DATA sines<>+89(SB)/1, $0xe2
+DATA sines<>+90(SB)/1, $0xe4
+DATA sines<>+91(SB)/1, $0xe5
+DATA sines<>+92(SB)/1, $0xe7
+DATA sines<>+93(SB)/1, $0xe8
+DATA sines<>+94(SB)/1, $0xe9
+DATA sines<>+95(SB)/1, $0xea
+DATA sines<>+96(SB)/1, $0xec
+DATA sines<>+97(SB)/1, $0xed
+DATA sines<>+98(SB)/1, $0xee
+DATA sines<>+99(SB)/1, $0xef
+DATA sines<>+100(SB)/1, $0xf0
+DATA sines<>+101(SB)/1, $0xf1
+DATA sines<>+102(SB)/1, $0xf2
+DATA sines<>+103(SB)/1, $0xf3
+DATA sines<>+104(SB)/1, $0xf4
+DATA sines<>+105(SB)/1, $0xf5
+DATA sines<>+106(SB)/1, $0xf6
+DATA sines<>+107(SB)/1, $0xf7
+DATA sines<>+108(SB)/1, $0xf7
+DATA sines<>+109(SB)/1, $0xf8
+DATA sines<>+110(SB)/1, $0xf9
+DATA sines<>+111(SB)/1, $0xf9
+DATA sines<>+112(SB)/1, $0xfa
+DATA sines<>+113(SB)/1, $0xfb
+DATA sines<>+114(SB)/1, $0xfb
+DATA sines<>+115(SB)/1, $0xfc
+DATA sines<>+116(SB)/1, $0xfc
+DATA sines<>+117(SB)/1, $0xfd
+DATA sines<>+118(SB)/1, $0xfd
+DATA sines<>+119(SB)/1, $0xfd
+DATA sines<>+120(SB)/1, $0xfe
+DATA sines<>+121(SB)/1, $0xfe
+DATA sines<>+122(SB)/1, $0xfe
+DATA sines<>+123(SB)/1, $0xff
+DATA sines<>+124(SB)/1, $0xff
+DATA sines<>+125(SB)/1, $0xff
+DATA sines<>+126(SB)/1, $0xff
+DATA sines<>+127(SB)/1, $0xff
+GLOBL sines<>(SB), RODATA|NOPTR, $128
+
+DATA largest_difference<>+0(SB)/4, $0x7f7f7f7f
+GLOBL largest_difference<>(SB), RODATA|NOPTR, $4
+
 // func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+, POPCNT
 TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
@@ -1774,6 +1907,1061 @@ next:
 	ADDQ  $0x00000018, 24(SP)
 
 not_rows:
+	DECQ 8(SP)
+	JNE  strip
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func Int8PhasePanel6x48AVX512VBMI(args *PanelArgs) int
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, MMX+, POPCNT
+TEXT ·Int8PhasePanel6x48AVX512VBMI(SB), NOSPLIT, $64-16
+	// Int8PhasePanel6x48AVX512VBMI scores strips of 6 queries against a panel of 48 candidates, and
+	// counts candidates as PanelArgs describes. The score is
+	//
+	// 	score[i][j] = −Σ_t Σ_b s(ψ[t][i].b − φ[t][j].b),  s(d) = 255·sin(π·min(|d|, 127)/256), rounded
+	//
+	// over the four bytes b of a word, with differences d from −128 to 127 modulo 256. The sum is
+	// exact, and so is the score in float32 if the sum is at most 2²⁴.
+	//
+	// The result is the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0–Z1      s(d) for d < 128
+	//   Z3         −1 in every byte
+	//   Z2         127 in every byte
+	//   Z4–Z21     sums: score[i][j] of query i < 6, 3 registers per query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and stride of the prefetches
+	//   CX         address of the strip's scores
+	//   Z22–Z24    φ[t][j] of the panel's candidates
+	//   Z25–Z26    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first target of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: target t, and the end of the targets of the query
+	//   Z0–Z1      counting: lo and hi of target t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// The state of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 80(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 104(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 120(AX), AX
+	MOVQ AX, 40(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
+	MOVQ AX, 48(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 56(SP)
+
+strip:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_begin
+
+	// Skip inactive strips
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
+
+not_begin:
+	VMOVUPS      sines<>+0(SB), Z0
+	VMOVUPS      sines<>+64(SB), Z1
+	VBROADCASTSS largest_difference<>+0(SB), Z2
+	VPTERNLOGD   $0xff, Z3, Z3, Z3
+	MOVQ         (SP), AX
+	MOVQ         16(SP), CX
+	MOVQ         40(SP), DX
+	MOVQ         args+0(FP), BX
+	MOVQ         16(BX), BX
+	MOVQ         args+0(FP), SI
+	MOVQ         24(SI), SI
+	MOVQ         args+0(FP), DI
+	MOVQ         128(DI), DI
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	VPXORD       Z20, Z20, Z20
+	VPXORD       Z21, Z21, Z21
+
+	// Accumulate: 4 coordinates per round
+	SUBQ $0x04, SI
+	JLT  rest
+
+round:
+	VMOVUPS      (BX), Z22
+	VMOVUPS      64(BX), Z23
+	VMOVUPS      128(BX), Z24
+	VBROADCASTSS (AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z4
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z5
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z6
+	VBROADCASTSS 4(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z7
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z8
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z9
+	VBROADCASTSS 8(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z10
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z11
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z12
+	VBROADCASTSS 12(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z13
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z14
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z15
+	VBROADCASTSS 16(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z16
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z17
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z18
+	VBROADCASTSS 20(AX), Z25
+	VPSUBB       Z22, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z19
+	VPSUBB       Z23, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z20
+	VPSUBB       Z24, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z21
+	VMOVUPS      192(BX), Z22
+	VMOVUPS      256(BX), Z23
+	VMOVUPS      320(BX), Z24
+	VBROADCASTSS 24(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z4
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z5
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z6
+	VBROADCASTSS 28(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z7
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z8
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z9
+	VBROADCASTSS 32(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z10
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z11
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z12
+	VBROADCASTSS 36(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z13
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z14
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z15
+	VBROADCASTSS 40(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z16
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z17
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z18
+	VBROADCASTSS 44(AX), Z25
+	VPSUBB       Z22, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z19
+	VPSUBB       Z23, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z20
+	VPSUBB       Z24, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z21
+	VMOVUPS      384(BX), Z22
+	VMOVUPS      448(BX), Z23
+	VMOVUPS      512(BX), Z24
+	VBROADCASTSS 48(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z4
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z5
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z6
+	VBROADCASTSS 52(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z7
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z8
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z9
+	VBROADCASTSS 56(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z10
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z11
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z12
+	VBROADCASTSS 60(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z13
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z14
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z15
+	VBROADCASTSS 64(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z16
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z17
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z18
+	VBROADCASTSS 68(AX), Z25
+	VPSUBB       Z22, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z19
+	VPSUBB       Z23, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z20
+	VPSUBB       Z24, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z21
+	VMOVUPS      576(BX), Z22
+	VMOVUPS      640(BX), Z23
+	VMOVUPS      704(BX), Z24
+	VBROADCASTSS 72(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z4
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z5
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z6
+	VBROADCASTSS 76(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z7
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z8
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z9
+	VBROADCASTSS 80(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z10
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z11
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z12
+	VBROADCASTSS 84(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z13
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z14
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z15
+	VBROADCASTSS 88(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z16
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z17
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z18
+	VBROADCASTSS 92(AX), Z25
+	VPSUBB       Z22, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z19
+	VPSUBB       Z23, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z20
+	VPSUBB       Z24, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z21
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000060, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          round
+
+rest:
+	// Accumulate the last coordinates, one group per round
+	ADDQ $0x04, SI
+	JEQ  finish
+
+group:
+	VMOVUPS      (BX), Z22
+	VMOVUPS      64(BX), Z23
+	VMOVUPS      128(BX), Z24
+	VBROADCASTSS (AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z4
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z5
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z6
+	VBROADCASTSS 4(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z7
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z8
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z9
+	VBROADCASTSS 8(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z10
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z11
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z12
+	VBROADCASTSS 12(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z13
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z14
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z15
+	VBROADCASTSS 16(AX), Z26
+	VPSUBB       Z22, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z16
+	VPSUBB       Z23, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z17
+	VPSUBB       Z24, Z26, Z25
+	VPABSB       Z25, Z25
+	VPMINUB      Z2, Z25, Z25
+	VPERMI2B     Z1, Z0, Z25
+	VPDPBUSD     Z3, Z25, Z18
+	VBROADCASTSS 20(AX), Z25
+	VPSUBB       Z22, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z19
+	VPSUBB       Z23, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z20
+	VPSUBB       Z24, Z25, Z22
+	VPABSB       Z22, Z22
+	VPMINUB      Z2, Z22, Z22
+	VPERMI2B     Z1, Z0, Z22
+	VPDPBUSD     Z3, Z22, Z21
+	ADDQ         $0x00000018, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, SI
+	JNE          group
+
+finish:
+	// Turn the sums into scores
+	VCVTDQ2PS Z4, Z4
+	VCVTDQ2PS Z5, Z5
+	VCVTDQ2PS Z6, Z6
+	VCVTDQ2PS Z7, Z7
+	VCVTDQ2PS Z8, Z8
+	VCVTDQ2PS Z9, Z9
+	VCVTDQ2PS Z10, Z10
+	VCVTDQ2PS Z11, Z11
+	VCVTDQ2PS Z12, Z12
+	VCVTDQ2PS Z13, Z13
+	VCVTDQ2PS Z14, Z14
+	VCVTDQ2PS Z15, Z15
+	VCVTDQ2PS Z16, Z16
+	VCVTDQ2PS Z17, Z17
+	VCVTDQ2PS Z18, Z18
+	VCVTDQ2PS Z19, Z19
+	VCVTDQ2PS Z20, Z20
+	VCVTDQ2PS Z21, Z21
+
+	// Finish: add the sums of earlier coordinates, if any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VADDPS (CX), Z4, Z4
+	VADDPS 64(CX), Z5, Z5
+	VADDPS 128(CX), Z6, Z6
+	VADDPS 192(CX), Z7, Z7
+	VADDPS 256(CX), Z8, Z8
+	VADDPS 320(CX), Z9, Z9
+	VADDPS 384(CX), Z10, Z10
+	VADDPS 448(CX), Z11, Z11
+	VADDPS 512(CX), Z12, Z12
+	VADDPS 576(CX), Z13, Z13
+	VADDPS 640(CX), Z14, Z14
+	VADDPS 704(CX), Z15, Z15
+	VADDPS 768(CX), Z16, Z16
+	VADDPS 832(CX), Z17, Z17
+	VADDPS 896(CX), Z18, Z18
+	VADDPS 960(CX), Z19, Z19
+	VADDPS 1024(CX), Z20, Z20
+	VADDPS 1088(CX), Z21, Z21
+
+store:
+	VMOVAPS Z4, (CX)
+	VMOVAPS Z5, 64(CX)
+	VMOVAPS Z6, 128(CX)
+	VMOVAPS Z7, 192(CX)
+	VMOVAPS Z8, 256(CX)
+	VMOVAPS Z9, 320(CX)
+	VMOVAPS Z10, 384(CX)
+	VMOVAPS Z11, 448(CX)
+	VMOVAPS Z12, 512(CX)
+	VMOVAPS Z13, 576(CX)
+	VMOVAPS Z14, 640(CX)
+	VMOVAPS Z15, 704(CX)
+	VMOVAPS Z16, 768(CX)
+	VMOVAPS Z17, 832(CX)
+	VMOVAPS Z18, 896(CX)
+	VMOVAPS Z19, 960(CX)
+	VMOVAPS Z20, 1024(CX)
+	VMOVAPS Z21, 1088(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
+	MOVQ         48(SP), AX
+	MOVQ         56(SP), CX
+	KXORW        K1, K1, K1
+	VBROADCASTSS (AX), Z0
+	VCMPPS       $0x15, Z0, Z4, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z5, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z6, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 4(AX), Z0
+	VCMPPS       $0x15, Z0, Z7, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z8, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z9, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 8(AX), Z0
+	VCMPPS       $0x15, Z0, Z10, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z11, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z12, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 12(AX), Z0
+	VCMPPS       $0x15, Z0, Z13, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z14, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z15, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 16(AX), Z0
+	VCMPPS       $0x15, Z0, Z16, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z17, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z18, K2
+	KORW         K2, K1, K1
+	VBROADCASTSS 20(AX), Z0
+	VCMPPS       $0x15, Z0, Z19, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z20, K2
+	KORW         K2, K1, K1
+	VCMPPS       $0x15, Z0, Z21, K2
+	KORW         K2, K1, K1
+	KORTESTW     K1, K1
+	SETNE        (CX)
+
+not_look:
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
+	MOVQ    args+0(FP), CX
+	MOVQ    88(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    96(DX), DX
+	MOVQ    32(SP), BX
+	MOVQ    args+0(FP), SI
+	MOVQ    112(SI), SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	SHRQ    $0x10, SI
+	KMOVW   SI, K4
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     query1
+
+target0:
+	// Compare with the thresholds
+	VBROADCASTSS (CX)(SI*8), Z0
+	VBROADCASTSS 4(CX)(SI*8), Z1
+	VCMPPS       $0x15, Z0, Z4, K2, K5
+	VCMPPS       $0x1e, Z1, Z4, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z0, Z5, K3, K5
+	VCMPPS       $0x1e, Z1, Z5, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z0, Z6, K4, K5
+	VCMPPS       $0x1e, Z1, Z6, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+
+	// Undecided: write the pair (t, open), and advance if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     target0
+
+query1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     query2
+
+target1:
+	VBROADCASTSS (CX)(SI*8), Z0
+	VBROADCASTSS 4(CX)(SI*8), Z1
+	VCMPPS       $0x15, Z0, Z7, K2, K5
+	VCMPPS       $0x1e, Z1, Z7, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z0, Z8, K3, K5
+	VCMPPS       $0x1e, Z1, Z8, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z0, Z9, K4, K5
+	VCMPPS       $0x1e, Z1, Z9, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target1
+
+query2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     query3
+
+target2:
+	VBROADCASTSS (CX)(SI*8), Z0
+	VBROADCASTSS 4(CX)(SI*8), Z1
+	VCMPPS       $0x15, Z0, Z10, K2, K5
+	VCMPPS       $0x1e, Z1, Z10, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z0, Z11, K3, K5
+	VCMPPS       $0x1e, Z1, Z11, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z0, Z12, K4, K5
+	VCMPPS       $0x1e, Z1, Z12, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target2
+
+query3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     query4
+
+target3:
+	VBROADCASTSS (CX)(SI*8), Z0
+	VBROADCASTSS 4(CX)(SI*8), Z1
+	VCMPPS       $0x15, Z0, Z13, K2, K5
+	VCMPPS       $0x1e, Z1, Z13, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z0, Z14, K3, K5
+	VCMPPS       $0x1e, Z1, Z14, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z0, Z15, K4, K5
+	VCMPPS       $0x1e, Z1, Z15, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target3
+
+query4:
+	MOVLQSX 16(AX), SI
+	MOVLQSX 20(AX), DI
+	CMPQ    SI, DI
+	JGE     query5
+
+target4:
+	VBROADCASTSS (CX)(SI*8), Z0
+	VBROADCASTSS 4(CX)(SI*8), Z1
+	VCMPPS       $0x15, Z0, Z16, K2, K5
+	VCMPPS       $0x1e, Z1, Z16, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R8
+	VCMPPS       $0x15, Z0, Z17, K3, K5
+	VCMPPS       $0x1e, Z1, Z17, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z0, Z18, K4, K5
+	VCMPPS       $0x1e, Z1, Z18, K5, K6
+	KMOVW        K5, R10
+	KMOVW        K6, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target4
+
+query5:
+	MOVLQSX 20(AX), SI
+	MOVLQSX 24(AX), DI
+	CMPQ    SI, DI
+	JGE     query6
+
+target5:
+	VBROADCASTSS (CX)(SI*8), Z0
+	VBROADCASTSS 4(CX)(SI*8), Z1
+	VCMPPS       $0x15, Z0, Z19, K2, K5
+	VCMPPS       $0x1e, Z1, Z19, K5, K6
+	KMOVW        K5, R8
+	KMOVW        K6, AX
+	VCMPPS       $0x15, Z0, Z20, K3, K5
+	VCMPPS       $0x1e, Z1, Z20, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z0, Z21, K4, K5
+	VCMPPS       $0x1e, Z1, Z21, K5, K6
+	KMOVW        K5, R9
+	KMOVW        K6, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          target5
+
+query6:
+	MOVQ BX, 32(SP)
+
+next:
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x00000480, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000018, 24(SP)
+
+not_rows:
+	MOVQ  48(SP), AX
+	TESTQ AX, AX
+	JEQ   not_step
+	ADDQ  $0x00000018, 48(SP)
+	INCQ  56(SP)
+
+not_step:
 	DECQ 8(SP)
 	JNE  strip
 

@@ -234,6 +234,13 @@ func Int16GroupNormPeakAVXVNNI(n int, group int, x *float32)
 // Requires n > 0.
 func Int8PeakAVXVNNI(n int, x *byte)
 
+// Int8PhasePeakAVX512VBMI runs n rounds of the arithmetic of 12 terms of the Int8Phase panel
+// kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The
+// values of x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+//
+// Requires n > 0.
+func Int8PhasePeakAVX512VBMI(n int, x *float32)
+
 // Int8L1PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
 //
 //	a[i] += Σ |x[j] − y[j]|, 8i ≤ j < 8i+8, with unsigned bytes x and y and 64-bit sums a

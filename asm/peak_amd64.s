@@ -68,6 +68,139 @@ DATA two<>+56(SB)/4, $0x40000000
 DATA two<>+60(SB)/4, $0x40000000
 GLOBL two<>(SB), RODATA|NOPTR, $64
 
+DATA sines<>+0(SB)/1, $0x00
+DATA sines<>+1(SB)/1, $0x03
+DATA sines<>+2(SB)/1, $0x06
+DATA sines<>+3(SB)/1, $0x09
+DATA sines<>+4(SB)/1, $0x0d
+DATA sines<>+5(SB)/1, $0x10
+DATA sines<>+6(SB)/1, $0x13
+DATA sines<>+7(SB)/1, $0x16
+DATA sines<>+8(SB)/1, $0x19
+DATA sines<>+9(SB)/1, $0x1c
+DATA sines<>+10(SB)/1, $0x1f
+DATA sines<>+11(SB)/1, $0x22
+DATA sines<>+12(SB)/1, $0x25
+DATA sines<>+13(SB)/1, $0x29
+DATA sines<>+14(SB)/1, $0x2c
+DATA sines<>+15(SB)/1, $0x2f
+DATA sines<>+16(SB)/1, $0x32
+DATA sines<>+17(SB)/1, $0x35
+DATA sines<>+18(SB)/1, $0x38
+DATA sines<>+19(SB)/1, $0x3b
+DATA sines<>+20(SB)/1, $0x3e
+DATA sines<>+21(SB)/1, $0x41
+DATA sines<>+22(SB)/1, $0x44
+DATA sines<>+23(SB)/1, $0x47
+DATA sines<>+24(SB)/1, $0x4a
+DATA sines<>+25(SB)/1, $0x4d
+DATA sines<>+26(SB)/1, $0x50
+DATA sines<>+27(SB)/1, $0x53
+DATA sines<>+28(SB)/1, $0x56
+DATA sines<>+29(SB)/1, $0x59
+DATA sines<>+30(SB)/1, $0x5c
+DATA sines<>+31(SB)/1, $0x5f
+DATA sines<>+32(SB)/1, $0x62
+DATA sines<>+33(SB)/1, $0x64
+DATA sines<>+34(SB)/1, $0x67
+DATA sines<>+35(SB)/1, $0x6a
+DATA sines<>+36(SB)/1, $0x6d
+DATA sines<>+37(SB)/1, $0x70
+DATA sines<>+38(SB)/1, $0x73
+DATA sines<>+39(SB)/1, $0x75
+DATA sines<>+40(SB)/1, $0x78
+DATA sines<>+41(SB)/1, $0x7b
+DATA sines<>+42(SB)/1, $0x7e
+DATA sines<>+43(SB)/1, $0x80
+DATA sines<>+44(SB)/1, $0x83
+DATA sines<>+45(SB)/1, $0x86
+DATA sines<>+46(SB)/1, $0x88
+DATA sines<>+47(SB)/1, $0x8b
+DATA sines<>+48(SB)/1, $0x8e
+DATA sines<>+49(SB)/1, $0x90
+DATA sines<>+50(SB)/1, $0x93
+DATA sines<>+51(SB)/1, $0x95
+DATA sines<>+52(SB)/1, $0x98
+DATA sines<>+53(SB)/1, $0x9a
+DATA sines<>+54(SB)/1, $0x9d
+DATA sines<>+55(SB)/1, $0x9f
+DATA sines<>+56(SB)/1, $0xa2
+DATA sines<>+57(SB)/1, $0xa4
+DATA sines<>+58(SB)/1, $0xa7
+DATA sines<>+59(SB)/1, $0xa9
+DATA sines<>+60(SB)/1, $0xab
+DATA sines<>+61(SB)/1, $0xae
+DATA sines<>+62(SB)/1, $0xb0
+DATA sines<>+63(SB)/1, $0xb2
+DATA sines<>+64(SB)/1, $0xb4
+DATA sines<>+65(SB)/1, $0xb7
+DATA sines<>+66(SB)/1, $0xb9
+DATA sines<>+67(SB)/1, $0xbb
+DATA sines<>+68(SB)/1, $0xbd
+DATA sines<>+69(SB)/1, $0xbf
+DATA sines<>+70(SB)/1, $0xc1
+DATA sines<>+71(SB)/1, $0xc3
+DATA sines<>+72(SB)/1, $0xc5
+DATA sines<>+73(SB)/1, $0xc7
+DATA sines<>+74(SB)/1, $0xc9
+DATA sines<>+75(SB)/1, $0xcb
+DATA sines<>+76(SB)/1, $0xcd
+DATA sines<>+77(SB)/1, $0xcf
+DATA sines<>+78(SB)/1, $0xd0
+DATA sines<>+79(SB)/1, $0xd2
+DATA sines<>+80(SB)/1, $0xd4
+DATA sines<>+81(SB)/1, $0xd6
+DATA sines<>+82(SB)/1, $0xd7
+DATA sines<>+83(SB)/1, $0xd9
+DATA sines<>+84(SB)/1, $0xdb
+DATA sines<>+85(SB)/1, $0xdc
+DATA sines<>+86(SB)/1, $0xde
+DATA sines<>+87(SB)/1, $0xdf
+DATA sines<>+88(SB)/1, $0xe1
+DATA sines<>+89(SB)/1, $0xe2
+DATA sines<>+90(SB)/1, $0xe4
+DATA sines<>+91(SB)/1, $0xe5
+DATA sines<>+92(SB)/1, $0xe7
+DATA sines<>+93(SB)/1, $0xe8
+DATA sines<>+94(SB)/1, $0xe9
+DATA sines<>+95(SB)/1, $0xea
+DATA sines<>+96(SB)/1, $0xec
+DATA sines<>+97(SB)/1, $0xed
+DATA sines<>+98(SB)/1, $0xee
+DATA sines<>+99(SB)/1, $0xef
+DATA sines<>+100(SB)/1, $0xf0
+DATA sines<>+101(SB)/1, $0xf1
+DATA sines<>+102(SB)/1, $0xf2
+DATA sines<>+103(SB)/1, $0xf3
+DATA sines<>+104(SB)/1, $0xf4
+DATA sines<>+105(SB)/1, $0xf5
+DATA sines<>+106(SB)/1, $0xf6
+DATA sines<>+107(SB)/1, $0xf7
+DATA sines<>+108(SB)/1, $0xf7
+DATA sines<>+109(SB)/1, $0xf8
+DATA sines<>+110(SB)/1, $0xf9
+DATA sines<>+111(SB)/1, $0xf9
+DATA sines<>+112(SB)/1, $0xfa
+DATA sines<>+113(SB)/1, $0xfb
+DATA sines<>+114(SB)/1, $0xfb
+DATA sines<>+115(SB)/1, $0xfc
+DATA sines<>+116(SB)/1, $0xfc
+DATA sines<>+117(SB)/1, $0xfd
+DATA sines<>+118(SB)/1, $0xfd
+DATA sines<>+119(SB)/1, $0xfd
+DATA sines<>+120(SB)/1, $0xfe
+DATA sines<>+121(SB)/1, $0xfe
+DATA sines<>+122(SB)/1, $0xfe
+DATA sines<>+123(SB)/1, $0xff
+DATA sines<>+124(SB)/1, $0xff
+DATA sines<>+125(SB)/1, $0xff
+DATA sines<>+126(SB)/1, $0xff
+DATA sines<>+127(SB)/1, $0xff
+GLOBL sines<>(SB), RODATA|NOPTR, $128
+
+DATA largest_difference<>+0(SB)/4, $0x7f7f7f7f
+GLOBL largest_difference<>(SB), RODATA|NOPTR, $4
+
 // func DotPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·DotPeakAVX512(SB), NOSPLIT, $0-16
@@ -3390,6 +3523,111 @@ round:
 	BYTE $0xe9
 	SUBQ $0x01, AX
 	JNE  round
+	VZEROUPPER
+	RET
+
+// func Int8PhasePeakAVX512VBMI(n int, x *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI
+TEXT ·Int8PhasePeakAVX512VBMI(SB), NOSPLIT, $0-16
+	// Int8PhasePeakAVX512VBMI runs n rounds of the arithmetic of 12 terms of the Int8Phase panel
+	// kernel, each for 16 candidates. It works on registers alone, which initially hold x[0..31]. The
+	// values of x affect the speed: multiplying zeros draws less power, so the processor runs faster.
+	//
+	// Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z1      s(d) for d < 128
+	//   Z3         −1 in every byte
+	//   Z2         127 in every byte
+	//   Z4–Z15     sums
+	//   Z16        ψ
+	//   Z17        φ
+	MOVQ         n+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VMOVUPS      sines<>+0(SB), Z0
+	VMOVUPS      sines<>+64(SB), Z1
+	VBROADCASTSS largest_difference<>+0(SB), Z2
+	VPTERNLOGD   $0xff, Z3, Z3, Z3
+	VMOVUPS      (CX), Z4
+	VMOVUPS      (CX), Z5
+	VMOVUPS      (CX), Z6
+	VMOVUPS      (CX), Z7
+	VMOVUPS      (CX), Z8
+	VMOVUPS      (CX), Z9
+	VMOVUPS      (CX), Z10
+	VMOVUPS      (CX), Z11
+	VMOVUPS      (CX), Z12
+	VMOVUPS      (CX), Z13
+	VMOVUPS      (CX), Z14
+	VMOVUPS      (CX), Z15
+	VMOVUPS      (CX), Z16
+	VMOVUPS      64(CX), Z17
+
+round:
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z4
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z5
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z6
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z7
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z8
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z9
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z10
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z11
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z12
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z13
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z14
+	VPSUBB   Z17, Z16, Z18
+	VPABSB   Z18, Z18
+	VPMINUB  Z2, Z18, Z18
+	VPERMI2B Z1, Z0, Z18
+	VPDPBUSD Z3, Z18, Z15
+	SUBQ     $0x01, AX
+	JNE      round
 	VZEROUPPER
 	RET
 

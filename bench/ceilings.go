@@ -46,6 +46,9 @@ func ceilings(s *suite) []Benchmark {
 			{"int16-group-norm", ceiling.Int16Norm(backend, 2), kernel.GroupNorm.Flops()},
 			{"int16-" + groups.String(), ceiling.Int16Norm(backend, groups.Group()), groups.Flops()},
 		}
+		if backend.HasInt8Phase() {
+			loops = append(loops, loop{"int8-phase", ceiling.Int8Phase(backend), kernel.Phase.Flops()})
+		}
 		if backend.Features.Has(kernel.FeatureAMX) {
 			loops = append(loops, loop{"int8-tiles", ceiling.Int8Tiles(backend), 1})
 		}

@@ -44,6 +44,9 @@ func panels(s *suite) []Benchmark {
 		if backend.HasVNNI() {
 			add("int8", func(k int) operation { return int8Panel(backend, k) })
 		}
+		if backend.HasInt8Phase() {
+			add("int8-phase", func(k int) operation { return int8PhasePanel(backend, k) })
+		}
 		if backend.Features.Has(kernel.FeatureAMX) {
 			add("int16", func(k int) operation { return int16Panel(backend, k) })
 		}
@@ -85,6 +88,16 @@ func int8L1Panel(b *kernel.Backend, k int) operation {
 	ops := 2 * comparedBy(p, units) * float64(units*codes)
 	o.others = map[string]float64{"GOP/s": ops / 1e9}
 	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8L1(b))}}
+	return o
+}
+
+// int8PhasePanel compares k/2 phases, which are k coordinates of the comparison Phase.
+func int8PhasePanel(b *kernel.Backend, k int) operation {
+	p, words := b.Int8PhasePanels(), roundUp(k/2, kernel.WordBytes)/kernel.WordBytes
+	o := panel(b, p, words, randomWords)
+	phases := comparedBy(p, words) * float64(words*kernel.WordBytes)
+	o.others = map[string]float64{"GOP/s": 2 * phases * kernel.Phase.Flops() / 1e9}
+	o.limits = []share{{"pct-peak", phases, newLimit(ceiling.Int8Phase(b))}}
 	return o
 }
 

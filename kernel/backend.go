@@ -21,6 +21,8 @@ type Backend struct {
 	int8   comparer // panels of one-byte codes: assembly with VNNI, otherwise portable and slow
 	int16  comparer // panels of two-byte codes: assembly with FeatureAMX, otherwise portable and slow
 	int8L1 comparer // panels of L1 distances of one-byte codes
+	// int8Phase are the panels of one-byte phases: assembly with VNNI and VBMI, otherwise portable and slow.
+	int8Phase comparer
 	// int16Dot are the panels of two-byte codes in one product.
 	int16Dot comparer
 	// int16Norms are the panels of group norms of two-byte codes, for groups of one word, of two words,

@@ -12,11 +12,12 @@ var constructors = [...]func(Features) *Backend{Generic: newGeneric, AVX2: newAV
 
 func newAVX2(f Features) *Backend {
 	b := &Backend{
-		NR:       16,
-		int8:     int8Generic(16),
-		int16:    int16Generic(16),
-		int8L1:   comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
-		int16Dot: comparer{6, asm.Int16DotPanel6x16AVX2, nil, asm.Int16DotPeakAVX2, 192},
+		NR:        16,
+		int8:      int8Generic(16),
+		int16:     int16Generic(16),
+		int8L1:    comparer{mr: 2, panel: asm.Int8L1Panel2x16AVX2},
+		int8Phase: int8PhaseGeneric(16),
+		int16Dot:  comparer{6, asm.Int16DotPanel6x16AVX2, nil, asm.Int16DotPeakAVX2, 192},
 		int16Norms: [3]normPanels{
 			{4, asm.Int16Norm2Panel4x16AVX2, peakOfWords(asm.Int16Norm2PeakAVX2), 64},
 			{2, asm.Int16Norm4Panel2x16AVX2, peakOfWords(asm.Int16Norm4PeakAVX2), 64},
@@ -45,6 +46,7 @@ func newAVX512(f Features) *Backend {
 		int8:        int8PanelAVX512(f),
 		int16:       int16PanelAVX512(f),
 		int8L1:      comparer{mr: 4, panel: asm.Int8L1Panel4x48AVX512},
+		int8Phase:   int8PhaseAVX512(f),
 		int16Dot:    int16DotAVX512(f),
 		int16Norms:  int16NormsAVX512(f),
 		matMul:      asm.MatMul8AVX512,
@@ -60,6 +62,13 @@ func int8PanelAVX512(f Features) comparer {
 		return int8Generic(48)
 	}
 	return comparer{mr: 9, panel: asm.Int8Panel9x48AVX512VNNI}
+}
+
+func int8PhaseAVX512(f Features) comparer {
+	if !f.Has(FeatureVNNI | FeatureVBMI) {
+		return int8PhaseGeneric(48)
+	}
+	return comparer{6, asm.Int8PhasePanel6x48AVX512VBMI, nil, asm.Int8PhasePeakAVX512VBMI, 192}
 }
 
 func int16PanelAVX512(f Features) comparer {
@@ -113,6 +122,7 @@ func detectFeatures() Features {
 		{cpuid.AMXBF16},
 		{cpuid.AVX512BF16},
 		{cpuid.AVXVNNI},
+		{cpuid.AVX512VBMI},
 	} {
 		if cpuid.CPU.Supports(extensions...) {
 			f |= 1 << i

@@ -15,7 +15,7 @@ import (
 )
 
 // panelFeatures are the features that panels of codes use, except for the features of tiers.
-const panelFeatures = FeatureVNNI | FeatureAMX | FeatureAVXVNNI
+const panelFeatures = FeatureVNNI | FeatureVBMI | FeatureAMX | FeatureAVXVNNI
 
 // eachBackend runs f on every tier of this machine, with and without panelFeatures.
 func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
@@ -132,6 +132,15 @@ func newInt8L1Case(
 	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
 ) *panelCase {
 	p := &panelCase{t: t, b: b, panels: b.Int8L1Panels(), twin: kerneltest.TwinInt8L1, units: true}
+	p.draw(rng, k, queries, candidates, value)
+	return p
+}
+
+// newInt8PhaseCase returns a case with one-byte phases. value draws a word.
+func newInt8PhaseCase(
+	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, panels: b.Int8PhasePanels(), twin: kerneltest.TwinInt8Phase}
 	p.draw(rng, k, queries, candidates, value)
 	return p
 }

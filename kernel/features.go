@@ -6,9 +6,9 @@ import (
 )
 
 // Features is a set of the instruction-set extensions that kernels use. Some features need others:
-// AVX-512 needs AVX2; VNNI, AMX and AVX-512 BF16 need AVX-512; AMX-BF16 needs AMX. AVX-VNNI needs
-// AVX2.
-type Features uint8
+// AVX-512 needs AVX2; VNNI, VBMI, AMX and AVX-512 BF16 need AVX-512; AMX-BF16 needs AMX. AVX-VNNI
+// needs AVX2.
+type Features uint16
 
 const (
 	// FeatureAVX2 ("avx2") is AVX2 with FMA and POPCNT.
@@ -27,6 +27,8 @@ const (
 	// FeatureAVXVNNI ("avxvnni") is AVX-VNNI: dot products of bytes in 256-bit registers. Backends of
 	// tier AVX2 use it.
 	FeatureAVXVNNI
+	// FeatureVBMI ("vbmi") is AVX-512 VBMI: permutations of bytes, such as tables of 128 bytes.
+	FeatureVBMI
 )
 
 // features lists the features in the order of their bits, each with its name and the features that
@@ -36,7 +38,7 @@ var features = [...]struct {
 	needs Features
 }{
 	{"avx2", 0}, {"avx512", FeatureAVX2}, {"vnni", FeatureAVX512}, {"amx", FeatureAVX512}, {"amxbf16", FeatureAMX},
-	{"avx512bf16", FeatureAVX512}, {"avxvnni", FeatureAVX2},
+	{"avx512bf16", FeatureAVX512}, {"avxvnni", FeatureAVX2}, {"vbmi", FeatureAVX512},
 }
 
 // ParseFeatures returns the features of a comma-separated list of names, such as "vnni,amx".

@@ -11,20 +11,20 @@ import (
 )
 
 const allFeatures = FeatureAVX2 | FeatureAVX512 | FeatureVNNI | FeatureAMX | FeatureAMXBF16 | FeatureAVX512BF16 |
-	FeatureAVXVNNI
+	FeatureAVXVNNI | FeatureVBMI
 
 func TestFeatureNames(t *testing.T) {
 	f, err := ParseFeatures("vnni, avx512")
 	require.NoError(t, err)
 	assert.Equal(t, FeatureVNNI|FeatureAVX512, f)
-	assert.Equal(t, "avx2,avx512,vnni,amx,amxbf16,avx512bf16,avxvnni", allFeatures.String())
+	assert.Equal(t, "avx2,avx512,vnni,amx,amxbf16,avx512bf16,avxvnni,vbmi", allFeatures.String())
 	assert.Equal(t, "none", Features(0).String())
 	again, err := ParseFeatures(allFeatures.String())
 	require.NoError(t, err)
 	assert.Equal(t, allFeatures, again)
 	for _, wrong := range []string{"", "avx512,", "VNNI", "sse"} {
 		_, err := ParseFeatures(wrong)
-		require.ErrorContains(t, err, "the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16, avxvnni",
+		require.ErrorContains(t, err, "the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16, avxvnni, vbmi",
 			"%q", wrong)
 	}
 }
@@ -36,11 +36,12 @@ func TestFeaturesWithout(t *testing.T) {
 		FeatureAVX512: FeatureAVX2, FeatureVNNI: FeatureAVX2 | FeatureAVX512,
 		FeatureAMX: FeatureAVX2 | FeatureAVX512, FeatureAMXBF16: FeatureAVX2 | FeatureAVX512 | FeatureAMX,
 		FeatureAVX512BF16: FeatureAVX2 | FeatureAVX512, FeatureAVXVNNI: FeatureAVX2,
+		FeatureVBMI: FeatureAVX2 | FeatureAVX512,
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		off := Features(rapid.Uint8Max(uint8(allFeatures)).Draw(t, "off"))
+		off := Features(rapid.Uint16Max(uint16(allFeatures)).Draw(t, "off"))
 		left := allFeatures.Without(off)
-		for f := FeatureAVX2; f <= FeatureAVXVNNI; f <<= 1 {
+		for f := FeatureAVX2; f <= FeatureVBMI; f <<= 1 {
 			assert.Equal(t, off&(f|needs[f]) == 0, left.Has(f), "%s of %s", f, left)
 		}
 		tier := Generic
@@ -97,7 +98,7 @@ func TestSwitches(t *testing.T) {
 		t.Setenv(CPUEnv, "")
 	}
 	for cpu, message := range map[string]string{
-		"-neon": `unknown feature "neon": the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16, avxvnni`,
+		"-neon": `unknown feature "neon": the features are avx2, avx512, vnni, amx, amxbf16, avx512bf16, avxvnni, vbmi`,
 		"vnni":  `"vnni": features can only be switched off: write -vnni`,
 		"-amx,": `unknown feature ""`,
 	} {

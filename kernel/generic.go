@@ -14,6 +14,7 @@ func newGeneric(Features) *Backend {
 		int8:        int8Generic(genericNR),
 		int16:       int16Generic(genericNR),
 		int8L1:      int8L1Generic(),
+		int8Phase:   int8PhaseGeneric(genericNR),
 		int16Dot:    int16DotGeneric(),
 		int16Norms:  [3]normPanels{int16NormGeneric(), int16NormGeneric(), int16NormGeneric()},
 		matMul:      matMulGeneric,

@@ -33,7 +33,7 @@ func panelGeneric(c *spec) panelFunc {
 				}
 			}
 		}
-		markGeneric(a, out)
+		markGeneric(a, genericNR, out)
 		return countGeneric(a, genericMR, genericNR, out)
 	}
 }
@@ -72,7 +72,7 @@ func panelOfSums(c *spec) panelFunc {
 				}
 			}
 		}
-		markGeneric(a, out)
+		markGeneric(a, genericNR, out)
 		return countGeneric(a, genericMR, genericNR, out)
 	}
 }
@@ -80,7 +80,7 @@ func panelOfSums(c *spec) panelFunc {
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
 // markGeneric makes a strip inactive if all its scores are below the ExitBelow of their queries.
-func markGeneric(a *asm.PanelArgs, scores []float32) {
+func markGeneric(a *asm.PanelArgs, nr int, scores []float32) {
 	if a.ExitBelow == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func markGeneric(a *asm.PanelArgs, scores []float32) {
 		}
 		active[s] = 0
 		for i := s * genericMR; i < (s+1)*genericMR; i++ {
-			for _, v := range scores[i*genericNR : (i+1)*genericNR] {
+			for _, v := range scores[i*nr : (i+1)*nr] {
 				if !(v < limits[i]) {
 					active[s] = 1
 				}

@@ -104,7 +104,7 @@ func int16NormGeneric() normPanels {
 				}
 			}
 		}
-		markGeneric(a, scores)
+		markGeneric(a, nr, scores)
 		return countGeneric(a, mr, nr, scores)
 	}
 	peak := func(n, words int, _ *float32) {

@@ -135,7 +135,7 @@ func int8L1Generic() comparer {
 				}
 			}
 		}
-		markGeneric(a, scores)
+		markGeneric(a, nr, scores)
 		return countGeneric(a, mr, nr, scores)
 	}
 	return comparer{mr: mr, panel: panel}

@@ -56,35 +56,48 @@ func TestInt8L1Panel(t *testing.T) {
 func TestInt8L1Drop(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 18))
-		dropped := 0
-		for round := range 40 {
-			k, mr := 65+rng.IntN(300), b.Int8L1Panels().MR
-			p := newInt8L1Case(t, rng, b, k, 5*mr-1, b.NR, func(int) uint32 { return rng.Uint32() })
-			if round%2 == 0 { // the first strip matters
-				copy(p.q[0], p.e[0])
-				p.pack()
-			}
-			exitBelow := kerneltest.Guarded[float32](t, len(p.q))
-			for i := range exitBelow {
-				exitBelow[i] = float32(-85 * 8 * k * (1 + rng.IntN(8)) / 8) // 85 is the mean distance of bytes
-				for t := p.call.TargetStart[i]; t < p.call.TargetStart[i+1]; t++ {
-					p.call.Thresholds[2*t], p.call.Thresholds[2*t+1] = exitBelow[i], exitBelow[i]+40
-				}
-			}
-			want, wantCounts := p.run(nil)
-			got, counts := p.run(exitBelow)
-			require.Equal(t, wantCounts, counts)
-			require.Equal(t, want.Undecided[:2*want.Pairs], got.Undecided[:2*got.Pairs])
-			for i, s := range got.Scores[:len(p.q)*b.NR] {
-				if s != want.Scores[i] {
-					dropped++
-					require.GreaterOrEqual(t, s, want.Scores[i], "a score only falls")
-					require.Less(t, s, exitBelow[i/b.NR], "an unfinished strip does not matter")
-				}
+		checkDrop(t, b, b.Int8L1Panels(), func(k, queries int) *panelCase {
+			return newInt8L1Case(t, rng, b, k, queries, b.NR, func(int) uint32 { return rng.Uint32() })
+		}, func(k int) float32 {
+			return float32(-85 * 8 * k * (1 + rng.IntN(8)) / 8) // 85 is the mean distance of bytes
+		})
+	})
+}
+
+// checkDrop compares calls of panels with and without early exit. newCase returns a case with a full
+// panel, and exit draws a score to exit below.
+func checkDrop(
+	t *testing.T, b *Backend, panels Panels, newCase func(k, queries int) *panelCase, exit func(k int) float32,
+) {
+	rng := rand.New(rand.NewPCG(5, 18))
+	dropped := 0
+	for round := range 40 {
+		k, mr := 65+rng.IntN(300), panels.MR
+		p := newCase(k, 5*mr-1)
+		if round%2 == 0 { // the first strip matters
+			copy(p.q[0], p.e[0])
+			p.pack()
+		}
+		exitBelow := kerneltest.Guarded[float32](t, len(p.q))
+		for i := range exitBelow {
+			exitBelow[i] = exit(k)
+			for t := p.call.TargetStart[i]; t < p.call.TargetStart[i+1]; t++ {
+				p.call.Thresholds[2*t], p.call.Thresholds[2*t+1] = exitBelow[i], exitBelow[i]+40
 			}
 		}
-		require.Positive(t, dropped)
-	})
+		want, wantCounts := p.run(nil)
+		got, counts := p.run(exitBelow)
+		require.Equal(t, wantCounts, counts)
+		require.Equal(t, want.Undecided[:2*want.Pairs], got.Undecided[:2*got.Pairs])
+		for i, s := range got.Scores[:len(p.q)*b.NR] {
+			if s != want.Scores[i] {
+				dropped++
+				require.GreaterOrEqual(t, s, want.Scores[i], "a score only falls")
+				require.Less(t, s, exitBelow[i/b.NR], "an unfinished strip does not matter")
+			}
+		}
+	}
+	require.Positive(t, dropped)
 }
 
 // TestMaxInt8L1 checks that the largest sums are exact.

@@ -41,7 +41,7 @@ type codeFormat struct {
 // otherFormats lists the other formats.
 var (
 	codeFormats  = []*codeFormat{&int16Format, &int8Format}
-	otherFormats = []*codeFormat{&int16DotFormat, &int8L1Format, &int16NormFormat}
+	otherFormats = []*codeFormat{&int16DotFormat, &int8L1Format, &int16NormFormat, &int8PhaseFormat}
 )
 
 // serves reports whether a format implements a requested screen on a machine.

@@ -13,6 +13,7 @@ type costs struct {
 	screens   [4]screenCosts // dot products, by Screen
 	distances [4]screenCosts // L1 distances, by Screen
 	groups    [4]screenCosts // group norms, by Screen
+	phases    [4]screenCosts // Phase, by Screen
 	// These are for a pair of a target and a candidate that the panels leave to the fine codes or
 	// to the float64 scores.
 	fine, rescored pairCosts
@@ -53,6 +54,10 @@ var measuredCosts = costs{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0169}, root: 0.034},
 		Int16Screen:   {pack: 8, pair: pairCosts{0, 0.0094}, root: 0.032},
 	},
+	phases: [4]screenCosts{
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0222}},
+		Int8Screen:    {pack: 14, pair: pairCosts{0.4, 0.0073}},
+	},
 	fine:     pairCosts{35, 0.009},
 	rescored: pairCosts{60, 0.2},
 	sampled:  pairCosts{60, 0.2},
@@ -90,6 +95,8 @@ func (c *costs) of(s Screen, t model.Tower) screenCosts {
 	switch {
 	case t.Compare == kernel.L1:
 		return c.distances[s]
+	case t.Compare == kernel.Phase:
+		return c.phases[s]
 	case isGroupNorm(t.Compare):
 		x := c.groups[s]
 		x.pair.term += x.root / float64(t.Compare.Group())

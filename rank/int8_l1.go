@@ -275,8 +275,9 @@ func (x *int8L1Screen) pack(ctx context.Context, j *engine.Job) error {
 // computing them.
 type distanceQueries struct {
 	l1          []codedL1
-	l1Rows      []uint32  // fine codes by rows; behind the strips
-	residuals   []float64 // for int16NormScreen
+	l1Rows      []uint32    // fine codes by rows; behind the strips
+	residuals   []float64   // for int16NormScreen
+	phases      []phaseCode // for int8PhaseScreen
 	coordinates []float64
 }
 

@@ -47,7 +47,7 @@ type Options struct {
 	// candidates need more, the candidates are ranked slice by slice. The device memory of an
 	// Engine is a second bound.
 	FeatureMemory int64
-	// Screen is the first stage for dot products, L1 distances and group norms on the backend.
+	// Screen is the first stage for dot products, L1 distances, group norms and phases on the backend.
 	Screen Screen
 	// Tolerances asks for additional ranks, in which candidates with nearly the target's score tie
 	// with the target (Ranking.Near).

@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// Screen is the arithmetic of the first stage of dot products, L1 distances and group norms. It affects
-// speed, never a rank.
+// Screen is the arithmetic of the first stage of dot products, L1 distances, group norms and phases. It
+// affects speed, never a rank.
 type Screen uint8
 
 const (
@@ -38,9 +38,9 @@ func (s Screen) String() string {
 	return [...]string{"auto", "float32", "int8", "int16", "float64", "int16", "int16"}[s]
 }
 
-// Fits reports whether Options may request the screen for a comparison. Only dot products, L1 distances
-// and group norms offer a choice. Int8Screen is not for group norms, and Int16Screen is not for L1
-// distances.
+// Fits reports whether Options may request the screen for a comparison. Only dot products, L1
+// distances, group norms and phases offer a choice. Int8Screen is not for group norms, and Int16Screen
+// is not for L1 distances and phases.
 func (s Screen) Fits(c kernel.Comparison) bool {
 	if s == AutoScreen {
 		return true

@@ -8,8 +8,9 @@
 //
 // is the panel kernel of the dot product for strips of 9 queries and panels of 48 candidates. The
 // instruction sets are AVX2 (with FMA and POPCNT), AVXVNNI (AVX2 and AVX-VNNI), AVX512 (F, BW, DQ,
-// VL), AVX512VNNI, AVX512BF16, AMX (AVX512 and tiles of bytes) and AMXBF16 (tiles of bfloat16
-// values). A test of package asm checks that each kernel uses only the instruction sets in its name.
+// VL), AVX512VNNI, AVX512VBMI (with AVX512VNNI), AVX512BF16, AMX (AVX512 and tiles of bytes) and
+// AMXBF16 (tiles of bfloat16 values). A test of package asm checks that each kernel uses only the
+// instruction sets in its name.
 //
 // In builds without the assembly, absent.go declares the kernels as nil variables.
 //

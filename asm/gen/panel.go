@@ -14,8 +14,9 @@ import (
 // PhasePanel, HakePanel, GroupNormPanel (groups.go), Int8L1Panel (codes_l1.go), Int16DotPanel,
 // Int16Norm2Panel, Int16Norm4Panel and Int16GroupNormPanel (codes_norm.go) and, described in
 // regions.go, BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16).
-// Int16DotPanel, Int16Norm4Panel and Int16GroupNormPanel also exist for AVX512VNNI and AVXVNNI, and
-// Int8Panel only for these. tiles.go has the panel of coarse and fine codes for dot products.
+// Int16DotPanel, Int16Norm4Panel and Int16GroupNormPanel also exist for AVX512VNNI and AVXVNNI,
+// Int8Panel only for these, and Int8PhasePanel (codes_phase.go) only for AVX512VBMI. tiles.go has the
+// panel of coarse and fine codes for dot products.
 
 // These are predicates of VCMPPS.
 const (
@@ -72,6 +73,8 @@ type comparison struct {
 	codes bool
 	// units reports whether coordinates are units of eight one-byte codes (scoreUnits).
 	units bool
+	// total turns a sum, which is an int32, into a score if it is not nil.
+	total func(c vectors, acc reg.VecVirtual)
 }
 
 // severalSums describes a score that combines several sums.
@@ -126,6 +129,9 @@ func (k comparison) steps() []step {
 type fixed struct {
 	signMask reg.VecVirtual // all bits but the sign
 	tiny     operand.Op     // 2⁻¹²⁶
+	// sines is a table of bytes; most and minusOnes have the same byte everywhere (codes_phase.go).
+	sines           [2]reg.VecVirtual
+	most, minusOnes reg.VecVirtual
 }
 
 // panel is a panel kernel for one instruction set.
@@ -140,6 +146,7 @@ type panel struct {
 func panels(c *build.Context, args panelArgs) {
 	tinyData(c)
 	regionData(c)
+	sineData(c)
 	emit := func(c vectors, k comparison) {
 		if c.lanes == 16 {
 			panel{c, k, args, k.rows512, 3}.emit()
@@ -148,6 +155,7 @@ func panels(c *build.Context, args panelArgs) {
 		}
 	}
 	eachVNNISet(c, func(c vectors) { emit(c, int8Comparison) })
+	emit(vbmi(c), int8PhaseComparison)
 	for _, k := range slices.Concat(comparisons, []comparison{int8L1Comparison, groupNormComparison,
 		int16DotComparison(false), int16NormComparison(1, false), int16NormComparison(2, false),
 		int16GroupNormComparison(false)}) {
@@ -475,6 +483,12 @@ func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
 	terms(c.group, func() {})
 	c.JNE(operand.LabelRef("group"))
 	c.Label("finish")
+	if c.total != nil {
+		c.Comment("Turn the sums into scores")
+		for _, sum := range slices.Concat(sums[0]...) {
+			c.total(c.vectors, sum)
+		}
+	}
 	if c.several == nil {
 		c.finish(sums[0], scores, at)
 	}

@@ -28,6 +28,7 @@ const peakOperands = 4
 func peaks(c *build.Context) {
 	tinyData(c)
 	regionData(c)
+	sineData(c)
 	for _, k := range append(slices.Clone(comparisons), int16DotComparison(false), int16NormComparison(1, false),
 		int16NormComparison(2, false)) {
 		eachSet(c, k.emitPeak)
@@ -41,6 +42,7 @@ func peaks(c *build.Context) {
 		int16GroupNormComparison(true).emitGroupPeak(c)
 		int8Quads.emit(c)
 	})
+	int8PhaseComparison.emitPeak(vbmi(c))
 	eachSet(c, int8L1Peak)
 	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
 		eachSet(c, k.emit)

@@ -156,8 +156,8 @@ the table to standard error.
 	e.sample.add(cmd)
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen",
-		"format of the first stage for dot products, L1 distances and group norms on the processor: auto, float32, "+
-			"int8 (not for group norms) or int16 (not for L1 distances); affects only the speed",
+		"format of the first stage for dot products, L1 distances, group norms and phases on the processor: auto, "+
+			"float32, int8 (not for group norms) or int16 (not for L1 distances and phases); affects only the speed",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false,
 		"measure the multiply-add rate of the processor and print the share of it that the ranking reached")

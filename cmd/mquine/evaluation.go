@@ -180,8 +180,8 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	m := t.model
 	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
 		kinds := map[rank.Screen]string{
-			rank.Float32Screen: "dot products, L1 distances and group norms",
-			rank.Int8Screen:    "dot products and L1 distances",
+			rank.Float32Screen: "dot products, L1 distances, group norms and phases",
+			rank.Int8Screen:    "dot products, L1 distances and phases",
 			rank.Int16Screen:   "dot products and group norms",
 		}[e.screen]
 		return nil, fmt.Errorf("--screen %s is for %s, but model %s uses comparison %s: leave out --screen",

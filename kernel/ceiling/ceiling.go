@@ -125,6 +125,13 @@ func Int8L1(b *kernel.Backend) Ceiling {
 	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8L1, operandsInt8)}
 }
 
+// Int8Phase returns the ceiling of distances of one-byte phases (kernel.Backend.Int8PhasePanels). Its
+// rate is the number of pairs of phases per second.
+func Int8Phase(b *kernel.Backend) Ceiling {
+	loop, terms := b.Int8PhasePeak()
+	return Ceiling{kernel.WordBytes * float64(terms), onRegisters(loop, operands32)}
+}
+
 // Int16Dot returns the ceiling of dot products of signed two-byte codes, summed in int32
 // (kernel.Backend.Int16DotPanels), with two operations per product.
 func Int16Dot(b *kernel.Backend) Ceiling {

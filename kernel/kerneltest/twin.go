@@ -196,6 +196,19 @@ func TwinInt16Dot(q, e []uint32) float32 {
 	return float32(sum)
 }
 
+// TwinInt8Phase returns the score of q and e, which are words of four phases. It equals the score of
+// Int8PhasePanels bit for bit.
+func TwinInt8Phase(q, e []uint32) float32 {
+	sum := 0.0
+	for t := range q {
+		for shift := 0; shift < 32; shift += 8 {
+			d := math.Abs(float64(int8(q[t]>>shift) - int8(e[t]>>shift)))
+			sum += math.RoundToEven(255 * math.Sin(math.Pi/256*min(d, 127)))
+		}
+	}
+	return 0 - float32(sum) // 0, not −0
+}
+
 // TwinInt8L1 returns the score of q and e, which are words of four codes. It equals the score of
 // Int8L1Panels bit for bit.
 func TwinInt8L1(q, e []uint32) float32 {

@@ -1,0 +1,235 @@
+package rank
+
+import (
+	"context"
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// This file contains the screen of one-byte phases (docs/numerics.md, "The int8 screen of phases"). The
+// comparison Phase depends on the lengths of pairs of coordinates and on the angle between them. The
+// lengths are nearly 1, so a byte for the angle, modulo a half-turn, replaces a pair.
+
+// int8PhaseFormat puts one-byte phases into the panels. float64 scores decide what they leave.
+var int8PhaseFormat = codeFormat{
+	screen:   Int8Screen,
+	compares: func(c kernel.Comparison) bool { return c == kernel.Phase },
+	fast:     func(b *kernel.Backend) bool { return b.HasInt8Phase() },
+	fits:     func(width int) bool { return int8PhaseWords(width) <= kernel.MaxInt8Phase },
+	panels:   func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int8PhasePanels() },
+	layout:   int8PhaseLayout,
+	strips: func(l codeLayout, queries, mr int) int {
+		return (queries + mr) * l.terms // by rows for one strip
+	},
+	distance: func(s *sample) screen { return newInt8PhaseScreen(s) },
+}
+
+// int8PhaseWords returns the number of words for the phases of a width.
+func int8PhaseWords(width int) int { return (width/2 + kernel.WordBytes - 1) / kernel.WordBytes }
+
+func int8PhaseLayout(t model.Tower) codeLayout {
+	words := int8PhaseWords(t.Phi)
+	return codeLayout{stride: words, terms: words}
+}
+
+// int8PhaseScreen compares phases in the panels.
+type int8PhaseScreen struct {
+	f         *features
+	kernels   kernel.Panels
+	layout    codeLayout
+	order     []int32   // the entries of φ and ψ in the order of their phases; neighbours are pairs
+	residuals []float64 // by row, the candidates' residuals, between sortKey and pack
+	groups    []float64 // the largest residuals of the candidates in a panel group
+}
+
+func (*int8PhaseScreen) name() Screen            { return Int8Screen }
+func (x *int8PhaseScreen) panels() kernel.Panels { return x.kernels }
+func (x *int8PhaseScreen) terms() int            { return x.layout.terms }
+
+func newInt8PhaseScreen(s *sample) *int8PhaseScreen {
+	return &int8PhaseScreen{
+		f: s.f, kernels: s.Job.Backend.Int8PhasePanels(), layout: int8PhaseLayout(s.f.Tower), order: s.f.TermOrder,
+	}
+}
+
+// phaseCode describes the codes of a vector: an upper bound on the sum of the distances of its pairs from
+// the pairs that the codes stand for, and an upper bound on the lengths of its pairs.
+type phaseCode struct{ residual, longest float64 }
+
+// quarterTurn is the difference between the codes of queries and of candidates with the same pair: the
+// kernels look up sines, but a product of pairs has the cosine of the angle between them.
+const quarterTurn = kernel.TurnCodes / 2
+
+// encode writes the codes of a row to words, each code increased by offset.
+func (x *int8PhaseScreen) encode(words []uint32, row []float32, offset uint8) phaseCode {
+	codes, pairs := kernel.Codes(words), len(x.order)/2
+	clear(codes[pairs:])
+	var distances, squares, longest float64
+	for t := 0; t < len(x.order); t += 2 {
+		a, b := float64(row[x.order[t]]), float64(row[x.order[t+1]])
+		code := phaseOf(a, b)
+		u := &phasePairs[code]
+		sign := math.Copysign(1, a*u[0]+b*u[1]) // a pair and its opposite have the same code
+		da, db := a-sign*u[0], b-sign*u[1]
+		distances += math.Sqrt(da*da + db*db)
+		square := a*a + b*b
+		squares += square
+		longest = max(longest, square)
+		codes[t/2] = code + offset
+	}
+	return phaseCode{
+		residual: (distances + phaseRounding*(float64(pairs)+squares)) * engine.Outward,
+		longest:  math.Sqrt(longest) * engine.Outward,
+	}
+}
+
+// phasePairs holds, for each code c, the pair cos(πc/256), sin(πc/256).
+var phasePairs = func() (pairs [kernel.TurnCodes][2]float64) {
+	for c := range pairs {
+		pairs[c][1], pairs[c][0] = math.Sincos(math.Pi / kernel.TurnCodes * float64(c))
+	}
+	return pairs
+}()
+
+// phaseRounding bounds the roundings of the distance of a pair from the pair of its code, relative to 1
+// plus the square of its length, and the rounding of the latter.
+const phaseRounding = 8 * kernel.U64
+
+// phaseOf returns a code near the angle of (a, b). An error of a thousandth of a code in the polynomial
+// hardly matters, because residuals are computed from the code.
+func phaseOf(a, b float64) uint8 {
+	low, high := math.Abs(a), math.Abs(b)
+	swap := low < high
+	if !swap {
+		low, high = high, low
+	}
+	// Now low ≤ high, and the angle is between 0 and π/4 (Abramowitz and Stegun, 4.4.49).
+	var t float64
+	if high > 0 {
+		t = low / high
+	}
+	s := t * t
+	angle := t * (0.9998660 + s*(-0.3302995+s*(0.1801410+s*(-0.0851330+s*0.0208351))))
+	const half = math.Pi / 2
+	if swap { // |b| is larger
+		angle = half - angle
+	}
+	if (a < 0) != (b < 0) {
+		angle = -angle
+	}
+	const shift = 1.5 * (1 << 52) // the last bits of a sum with it are an integer
+	return uint8(math.Float64bits(angle*(kernel.TurnCodes/math.Pi) + shift))
+}
+
+// sineStep is the unit of the sums of sines, and sineError bounds the distance of a sine of the kernels
+// from the sine that it stands for.
+const sineStep = 1.0 / kernel.SineUnit
+
+var sineError = func() (largest float64) {
+	for d := range kernel.TurnCodes {
+		sine := math.Sin(math.Pi / kernel.TurnCodes * float64(d))
+		largest = max(largest, math.Abs(float64(kernel.PhaseSine(uint8(d)))*sineStep-sine))
+	}
+	return largest * engine.Outward
+}()
+
+// sortKey returns the residuals.
+func (x *int8PhaseScreen) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
+	f := x.f
+	x.residuals = make([]float64, f.N)
+	tables := x.tables(j.Threads, 1)
+	err := engine.InChunks(ctx, j.Threads, f.N, 256, func(w, first, last int) {
+		j.Phases.Enter(engine.PackPhase)
+		for i := first; i < last; i++ {
+			x.residuals[i] = x.encode(tables[w], f.Row(int32(i)), 0).residual
+		}
+	})
+	return x.residuals, err
+}
+
+// tables returns memory for the codes of some rows, for each goroutine.
+func (x *int8PhaseScreen) tables(threads, rows int) [][]uint32 {
+	list := make([][]uint32, threads)
+	for w := range list {
+		list[w] = make([]uint32, rows*x.layout.terms)
+	}
+	return list
+}
+
+func (x *int8PhaseScreen) pack(ctx context.Context, j *engine.Job) error {
+	f, l, tables := x.f, x.layout, x.tables(j.Threads, x.f.nr)
+	lanes, terms, perGroup := ascending(f.nr), ascending(l.terms), groupPanels*f.nr
+	x.groups = make([]float64, (f.N+perGroup-1)/perGroup)
+	defer func() { x.residuals = nil }()
+	return kernel.Parallel(ctx, j.Threads, len(x.groups), func(w, group int) {
+		j.Phases.Enter(engine.PackPhase)
+		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
+		for _, i := range rows {
+			x.groups[group] = max(x.groups[group], x.residuals[i])
+		}
+		for at := 0; at < len(rows); at += f.nr {
+			some := rows[at:min(at+f.nr, len(rows))]
+			for k, i := range some {
+				x.encode(tables[w][k*l.terms:(k+1)*l.terms], f.Row(i), 0)
+			}
+			panel, _ := f.panel(group*groupPanels + at/f.nr)
+			kernel.PackRows(panel, tables[w], l.terms, lanes[:len(some)], terms, f.nr)
+		}
+	})
+}
+
+func (x *int8PhaseScreen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
+	l, mr := x.layout, x.kernels.MR
+	if len(q.phases) == 0 {
+		q.phases = make([]phaseCode, q.most)
+	}
+	table, terms := q.strips[q.most*l.terms:][:mr*l.terms], ascending(l.terms)
+	for first := 0; first < n; first += mr {
+		some := min(mr, n-first)
+		for i := range some {
+			row, codes := first+i, table[i*l.terms:(i+1)*l.terms]
+			if !(v.Norms[row] < 0x1p60) { // its thresholds will be infinite
+				clear(codes)
+				q.phases[row] = phaseCode{math.Inf(1), math.Inf(1)}
+				continue
+			}
+			q.phases[row] = x.encode(codes, v.Row(row), quarterTurn)
+		}
+		q.packStrip(x.kernels, first, n, table, l.terms, terms)
+	}
+}
+
+// band bounds |D − S/255| for a query and a candidate with at most the given residual, where −D is their
+// score and −S is the score of their codes.
+func (x *int8PhaseScreen) band(c *phaseCode, residual float64) float64 {
+	return (c.residual + c.longest*residual + float64(len(x.order)/2)*sineError) * engine.Outward
+}
+
+func (x *int8PhaseScreen) margins(q *packedQueries, _ *engine.Vectors, row, group int) margins {
+	band := x.band(&q.phases[row], x.groups[group])
+	return margins{absolute: band, rounding: band, units: units{0, sineStep, 0}}
+}
+
+// sampledBands implements sampledScreen.
+func (x *int8PhaseScreen) sampledBands(s *sample) func(row, i int) (panel, fine float64) {
+	words := x.tables(1, 1)[0]
+	queries, candidates := make([]phaseCode, len(s.Queries)), make([]float64, len(s.rows))
+	for row := range queries {
+		queries[row] = x.encode(words, s.Row(row), quarterTurn)
+	}
+	for i, at := range s.rows {
+		candidates[i] = x.encode(words, s.f.Row(at), 0).residual
+	}
+	groups, groupOf := s.groupsBy(candidates)
+	largest := make([]float64, groups)
+	for i, r := range candidates {
+		largest[groupOf[i]] = max(largest[groupOf[i]], r)
+	}
+	return func(row, i int) (panel, fine float64) {
+		band := x.band(&queries[row], largest[groupOf[i]])
+		return band, band
+	}
+}
