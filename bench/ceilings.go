@@ -47,7 +47,7 @@ func ceilings(s *suite) []Benchmark {
 			{"int16-" + groups.String(), ceiling.Int16Norm(backend, groups.Group()), groups.Flops()},
 		}
 		if backend.HasInt8Phase() {
-			loops = append(loops, loop{"int8-phase", ceiling.Int8Phase(backend), kernel.Phase.Flops()})
+			loops = append(loops, loop{"int8-phase", ceiling.Int8Phase(backend), 2 * kernel.Phase.Flops()})
 		}
 		if backend.Features.Has(kernel.FeatureAMX) {
 			loops = append(loops, loop{"int8-tiles", ceiling.Int8Tiles(backend), 1})

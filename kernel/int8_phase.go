@@ -25,7 +25,7 @@ const (
 func (b *Backend) Int8PhasePanels() Panels {
 	return Panels{
 		MR: b.int8Phase.mr, NR: b.NR, Multiple: 1, name: "int8-phase", psi: 1, phi: 1,
-		chunk: chunkPhaseWords, falling: true, kernel: b.int8Phase.panel, pack: PackRows,
+		chunk: Chunk, falling: true, kernel: b.int8Phase.panel, pack: PackRows,
 	}
 }
 

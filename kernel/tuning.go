@@ -16,8 +16,6 @@ const (
 	// chunkUnits is the number of units that a panel kernel for L1 distances of codes adds up before it
 	// looks for an early exit. A chunk of a panel takes as much memory as a float32 chunk.
 	chunkUnits = Chunk / UnitWords
-	// chunkPhaseWords is the same for one-byte phases, in words.
-	chunkPhaseWords = Chunk / 2
 
 	// PairWidth must divide the number of coordinates in the vectors of Pair, which are padded with
 	// zeros. Four AVX-512 accumulators hold 32 float64 values and hide the latency of an addition.

@@ -40,7 +40,7 @@ type int8PhaseScreen struct {
 	f         *features
 	kernels   kernel.Panels
 	layout    codeLayout
-	order     []int32   // the entries of φ and ψ in the order of their phases; neighbours are pairs
+	pairs     int
 	residuals []float64 // by row, the candidates' residuals, between sortKey and pack
 	groups    []float64 // the largest residuals of the candidates in a panel group
 }
@@ -51,7 +51,7 @@ func (x *int8PhaseScreen) terms() int            { return x.layout.terms }
 
 func newInt8PhaseScreen(s *sample) *int8PhaseScreen {
 	return &int8PhaseScreen{
-		f: s.f, kernels: s.Job.Backend.Int8PhasePanels(), layout: int8PhaseLayout(s.f.Tower), order: s.f.TermOrder,
+		f: s.f, kernels: s.Job.Backend.Int8PhasePanels(), layout: int8PhaseLayout(s.f.Tower), pairs: s.f.Tower.Phi / 2,
 	}
 }
 
@@ -65,11 +65,11 @@ const quarterTurn = kernel.TurnCodes / 2
 
 // encode writes the codes of a row to words, each code increased by offset.
 func (x *int8PhaseScreen) encode(words []uint32, row []float32, offset uint8) phaseCode {
-	codes, pairs := kernel.Codes(words), len(x.order)/2
-	clear(codes[pairs:])
+	codes := kernel.Codes(words)
+	clear(codes[x.pairs:])
 	var distances, squares, longest float64
-	for t := 0; t < len(x.order); t += 2 {
-		a, b := float64(row[x.order[t]]), float64(row[x.order[t+1]])
+	for i := range x.pairs {
+		a, b := float64(row[2*i]), float64(row[2*i+1])
 		code := phaseOf(a, b)
 		u := &phasePairs[code]
 		sign := math.Copysign(1, a*u[0]+b*u[1]) // a pair and its opposite have the same code
@@ -78,10 +78,10 @@ func (x *int8PhaseScreen) encode(words []uint32, row []float32, offset uint8) ph
 		square := a*a + b*b
 		squares += square
 		longest = max(longest, square)
-		codes[t/2] = code + offset
+		codes[i] = code + offset
 	}
 	return phaseCode{
-		residual: (distances + phaseRounding*(float64(pairs)+squares)) * engine.Outward,
+		residual: (distances + phaseRounding*(float64(x.pairs)+squares)) * engine.Outward,
 		longest:  math.Sqrt(longest) * engine.Outward,
 	}
 }
@@ -95,7 +95,7 @@ var phasePairs = func() (pairs [kernel.TurnCodes][2]float64) {
 }()
 
 // phaseRounding bounds the roundings of the distance of a pair from the pair of its code, relative to 1
-// plus the square of its length, and the rounding of the latter.
+// plus the square of its length.
 const phaseRounding = 8 * kernel.U64
 
 // phaseOf returns a code near the angle of (a, b). An error of a thousandth of a code in the polynomial
@@ -205,7 +205,7 @@ func (x *int8PhaseScreen) packQueries(q *packedQueries, v *engine.Vectors, n int
 // band bounds |D − S/255| for a query and a candidate with at most the given residual, where −D is their
 // score and −S is the score of their codes.
 func (x *int8PhaseScreen) band(c *phaseCode, residual float64) float64 {
-	return (c.residual + c.longest*residual + float64(len(x.order)/2)*sineError) * engine.Outward
+	return (c.residual + c.longest*residual + float64(x.pairs)*sineError) * engine.Outward
 }
 
 func (x *int8PhaseScreen) margins(q *packedQueries, _ *engine.Vectors, row, group int) margins {

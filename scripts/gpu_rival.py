@@ -1,15 +1,15 @@
 """Evaluate a checkpoint with PyTorch on a GPU, as a rival of `mquine eval --backend cuda`.
 
-The rival on the CPU (bench/rivals/torch_eval.py) has the same model and counting: the counts
-of both sides under the filters none, train and all. The parameters and the known answers are on the
-card before the clock starts. Every query is scored, even a repeated one.
+The rival on the CPU (bench/rivals/torch_eval.py) has the same model and counting: the counts of both
+sides under the filters none, train and all. The parameters and the known answers are on the card
+before the clock starts. Every query is scored, even a repeated one.
 
     python3 gpu_rival.py CHECKPOINT DATA [--precision fp32 tf32] [--batch 1024 4096] [--name NAME]
 
 The times of computing the candidates' features (pack-s) and of ranking (rank-s) are each the best of
-three runs after a warm-up run, with the best batch size. Neither precision is exact: a candidate whose score is close to the
-target's may be counted wrongly. The program prints a line in the Go benchmark format for every
-precision.
+three runs after a warm-up run, with the best batch size. Neither precision is exact: a candidate
+whose score is close to the target's may be counted wrongly. The program prints a line in the Go
+benchmark format for every precision.
 """
 import argparse
 import os
@@ -23,6 +23,7 @@ from torch_eval import MODELS, Evaluation, Side, read_safetensors, read_split, r
 
 
 def to_card(side):
+    """Moves the tensors of a side to the card and returns the side."""
     side.anchor, side.relation, side.answer, side.row = (
         x.cuda() for x in (side.anchor, side.relation, side.answer, side.row))
     side.known = [(owner.cuda(), entity.cuda(), begin) for owner, entity, begin in side.known]
@@ -62,11 +63,11 @@ def main():
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
             model, pack = best_of_three(lambda: MODELS[meta["model"]](meta, tensors))
             evaluation = Evaluation(model, sides, len(entities))
-            (counts, _, _), rank = min((best_of_three(lambda: evaluation.run(evaluation.batches(size)))
-                                        for size in o.batch), key=lambda result: result[1])
+            runs = [best_of_three(lambda: evaluation.run(evaluation.batches(size))) for size in o.batch]
+            (counts, _, _), rank = min(runs, key=lambda run: run[1])
             mrr = (1 / (1 + counts[:, 4] + counts[:, 5] / 2)).mean().item()
-            print(f"Benchmark{o.name}/backend=pytorch-{precision} 1 {rank:.6f} rank-s {pack:.6f} pack-s {mrr:.4f} MRR",
-                  flush=True)
+            times = f"{rank:.6f} rank-s {pack:.6f} pack-s"
+            print(f"Benchmark{o.name}/backend=pytorch-{precision} 1 {times} {mrr:.4f} MRR", flush=True)
 
 
 if __name__ == "__main__":

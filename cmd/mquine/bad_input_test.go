@@ -276,5 +276,5 @@ func TestTierCap(t *testing.T) {
 	t.Setenv("MQUINE_CPU", "-sse")
 	mquine(t, eval...).requireSentence(t, exitFailed,
 		`environment variable MQUINE_CPU: unknown feature "sse": the features are avx2, avx512, vnni, amx, `+
-			`amxbf16, avx512bf16, avxvnni`)
+			`amxbf16, avx512bf16, avxvnni, vbmi`)
 }

@@ -264,7 +264,9 @@ static int static_shared(const std::string& text, size_t entry) {
 	size_t first = text.find(".entry "), next = text.find(".entry ", entry + 1);
 	for (size_t at = 0; (at = text.find(".shared .align ", at)) != text.npos; at++) {
 		if ((at > first && at < entry) || at > next) continue;
-		sum += atoi(text.c_str() + text.find('[', at) + 1); // 0 for the dynamic memory, "[]"
+		size_t size = text.find('[', at); // "[]" for the dynamic memory, for which atoi returns 0
+		if (size > text.find(';', at)) abort(); // not an array
+		sum += atoi(text.c_str() + size + 1);
 	}
 	return sum;
 }
