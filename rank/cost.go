@@ -38,10 +38,10 @@ func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width)
 // measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The
 // cost of a pair in float32 comes from the benchmark Panel (docs/performance.md). The others are
 // fitted to the benchmark ScreenChoice on FB15k-237 (docs/performance.md): 32 rankings with 156 to
-// 930 coordinates, in which int8 leaves 1.3% to 27% of the pairs undecided. The costs of phases
-// come from the benchmark Panel and from a profile of packing. The pair cost of int8 therefore
-// includes the work for each query between the panels and the fine codes. costsOf replaces the
-// costs of int16 for dot products.
+// 930 coordinates, in which int8 leaves 1.3% to 27% of the pairs undecided. The pair cost of int8
+// therefore includes the work for each query between the panels and the fine codes. costsOf
+// replaces the costs of int16 for dot products. The costs of phases come from the benchmark Panel
+// and from a profile of packing.
 var measuredCosts = costs{
 	screens: [4]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0178}},
