@@ -40,7 +40,7 @@ type int8PhaseScreen struct {
 	f         *features
 	kernels   kernel.Panels
 	layout    codeLayout
-	pairs     int
+	pairs     int       // pairs of coordinates in a vector
 	residuals []float64 // by row, the candidates' residuals, between sortKey and pack
 	groups    []float64 // the largest residuals of the candidates in a panel group
 }
