@@ -25,10 +25,15 @@ func newPlan(m model.Model, s *sets, ranks []Rank, exact int, listed [][]int32) 
 		q, _ := ranks[t.Rank].Triple.Query(ranks[t.Rank].Side)
 		return q
 	}
-	order := queryOrder(m, s)
+	key, keys := newQueryKey(m, s), make([]queryKey, len(ranks))
+	for i, t := range p.Targets {
+		keys[i] = key(queryOf(t))
+	}
 	slices.SortFunc(p.Targets, func(x, y engine.Target) int {
-		return cmp.Or(order(queryOf(x), queryOf(y)), cmp.Compare(int(x.Rank)%exact, int(y.Rank)%exact),
-			cmp.Compare(x.Rank, y.Rank))
+		if c := keys[x.Rank].compare(keys[y.Rank]); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(int(x.Rank)%exact, int(y.Rank)%exact), cmp.Compare(x.Rank, y.Rank))
 	})
 	for i, t := range p.Targets {
 		q := queryOf(t)
@@ -126,23 +131,38 @@ func newPasses(m model.Model, s *sets, queries []engine.Query) []engine.Pass {
 	return passes
 }
 
-// queryOrder returns a comparison that sorts queries so that there are few passes. It sorts by what
-// features depend on, then by candidates, then by side and relation.
-func queryOrder(m model.Model, s *sets) func(a, b kg.Query) int {
+// queryKey orders queries so that there are few passes. It holds four numbers of 32 bits, the most
+// significant first: what features depend on, then the candidates, then the rest of the query.
+type queryKey struct{ pass, query uint64 }
+
+func (k queryKey) compare(l queryKey) int {
+	if k.pass != l.pass {
+		return cmp.Compare(k.pass, l.pass)
+	}
+	return cmp.Compare(k.query, l.query)
+}
+
+// newQueryKey returns a function that returns the key of a query.
+func newQueryKey(m model.Model, s *sets) func(kg.Query) queryKey {
 	features := model.OnRelationSide
 	if m.Tower(kg.Tail) == m.Tower(kg.Head) {
 		features = m.Tower(kg.Tail).Features
 	}
-	return func(a, b kg.Query) int {
-		side, relation := cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation)
-		candidates := cmp.Compare(s.number(a), s.number(b))
-		rest := cmp.Or(side, relation, cmp.Compare(a.Anchor, b.Anchor))
+	return func(q kg.Query) queryKey {
+		candidates, side := uint64(s.number(q)), uint64(q.Side)
+		relation, anchor := uint64(q.Relation), uint64(q.Anchor)
 		switch features {
 		case model.OnEntity:
-			return cmp.Or(candidates, rest)
+			return queryKey{candidates<<32 | side, relation<<32 | anchor}
 		case model.OnRelation:
-			return cmp.Or(relation, candidates, rest)
+			return queryKey{relation<<32 | candidates, side<<32 | anchor}
 		}
-		return cmp.Or(side, candidates, rest)
+		return queryKey{side<<32 | candidates, relation<<32 | anchor}
 	}
+}
+
+// queryOrder returns a comparison that sorts queries by their keys.
+func queryOrder(m model.Model, s *sets) func(a, b kg.Query) int {
+	key := newQueryKey(m, s)
+	return func(a, b kg.Query) int { return key(a).compare(key(b)) }
 }

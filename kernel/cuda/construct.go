@@ -60,11 +60,11 @@ func NewTowers(d *Device, dim int) (*Towers, error) {
 }
 
 // Features computes φ.
-func (t *Towers) Features(s *Stream, a Construct) error {
-	return launch(s, t.features, int(a.N), 1, &a)
+func (t *Towers) Features(s *Stream, a Construct) {
+	launch(s, t.features, int(a.N), 1, a)
 }
 
 // Queries computes ψ.
-func (t *Towers) Queries(s *Stream, a ConstructQueries) error {
-	return launch(s, t.queries, int(a.N), 1, &a)
+func (t *Towers) Queries(s *Stream, a ConstructQueries) {
+	launch(s, t.queries, int(a.N), 1, a)
 }

@@ -132,33 +132,33 @@ func NewStages(d *Device) (*Stages, error) {
 
 // Pairs decides the pairs that a screen listed. It reads the number of pairs from Listed on the
 // device.
-func (x *Stages) Pairs(s *Stream, a Decide) error {
-	return launch(s, x.pairs, 8*x.device.Multiprocessors, 1, &a)
+func (x *Stages) Pairs(s *Stream, a Decide) {
+	launch(s, x.pairs, 8*x.device.Multiprocessors, 1, a)
 }
 
 // Known decides known answers.
-func (x *Stages) Known(s *Stream, a Decide) error {
-	return launch(s, x.known, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
+func (x *Stages) Known(s *Stream, a Decide) {
+	launch(s, x.known, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, a)
 }
 
 // Targets scores Count entries of List. Each entry is a target and the position of its answer.
 // Targets writes the interval of target t to Scored[t].
-func (x *Stages) Targets(s *Stream, a Decide) error {
-	return launch(s, x.targets, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
+func (x *Stages) Targets(s *Stream, a Decide) {
+	launch(s, x.targets, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, a)
 }
 
 // Scores scores the pairs that a screen listed and writes their intervals to Scored, in the order
 // of List.
-func (x *Stages) Scores(s *Stream, a Decide) error {
-	return launch(s, x.scores, 8*x.device.Multiprocessors, 1, &a)
+func (x *Stages) Scores(s *Stream, a Decide) {
+	launch(s, x.scores, 8*x.device.Multiprocessors, 1, a)
 }
 
 // Rows computes the Rows and Ends of a screen.
-func (x *Stages) Rows(s *Stream, a Prepare) error {
-	return launch(s, x.rows, (int(a.Padded)+7)/8, 1, &a)
+func (x *Stages) Rows(s *Stream, a Prepare) {
+	launch(s, x.rows, (int(a.Padded)+7)/8, 1, a)
 }
 
 // Quantise converts rows to fp16.
-func (x *Stages) Quantise(s *Stream, a Quantise) error {
-	return launch(s, x.quantise, (int(a.N)+7)/8, 1, &a)
+func (x *Stages) Quantise(s *Stream, a Quantise) {
+	launch(s, x.quantise, (int(a.N)+7)/8, 1, a)
 }

@@ -100,6 +100,9 @@ type Device struct {
 	close  sync.Once
 	// broken is the error that made the context unusable. Only the goroutine of serve touches it.
 	broken error
+
+	loading sync.Mutex         // guards modules
+	modules map[string]*Module // by family
 }
 
 type call struct {
@@ -129,6 +132,7 @@ func Open(index int) (*Device, error) {
 	d := &Device{
 		Info: infos[index], lib: l,
 		calls: make(chan call), quit: make(chan struct{}), ended: make(chan struct{}),
+		modules: map[string]*Module{},
 	}
 	started := make(chan error)
 	go d.serve(started)

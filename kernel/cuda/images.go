@@ -9,11 +9,21 @@ import "embed"
 //go:embed ptx/*.ptx
 var images embed.FS
 
-// Load compiles one of the embedded families of kernels for the device.
+// Load returns one of the embedded families of kernels, compiled for the device. The device compiles
+// a family once.
 func (d *Device) Load(family string) (*Module, error) {
+	d.loading.Lock()
+	defer d.loading.Unlock()
+	if m := d.modules[family]; m != nil {
+		return m, nil
+	}
 	ptx, err := images.ReadFile("ptx/" + family + ".ptx")
 	if err != nil {
 		return nil, err
 	}
-	return d.compile(family, ptx)
+	m, err := d.compile(family, ptx)
+	if err == nil {
+		d.modules[family] = m
+	}
+	return m, err
 }

@@ -61,9 +61,8 @@ type library struct {
 	CopyFrom func(dst unsafe.Pointer, src deviceptr, n uint64, s uintptr) result `cuda:"cuMemcpyDtoHAsync_v2"`
 	Set8     func(dst deviceptr, v byte, n uint64, s uintptr) result             `cuda:"cuMemsetD8Async"`
 
-	StreamCreate    func(s *uintptr, flags uint32) result       `cuda:"cuStreamCreate"`
-	StreamDestroy   func(s uintptr) result                      `cuda:"cuStreamDestroy_v2"`
-	StreamWaitEvent func(s, event uintptr, flags uint32) result `cuda:"cuStreamWaitEvent"`
+	StreamCreate  func(s *uintptr, flags uint32) result `cuda:"cuStreamCreate"`
+	StreamDestroy func(s uintptr) result                `cuda:"cuStreamDestroy_v2"`
 
 	EventCreate  func(event *uintptr, flags uint32) result  `cuda:"cuEventCreate"`
 	EventDestroy func(event uintptr) result                 `cuda:"cuEventDestroy_v2"`

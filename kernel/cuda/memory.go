@@ -108,44 +108,45 @@ func View[T any](p *Pinned, offset int64, n int) []T {
 
 var errRange = errors.New("cuda: a copy is outside its memory")
 
-// CopyTo copies n bytes from page-locked memory to the device.
+// CopyTo copies n bytes from page-locked memory to the device. They must not change until the
+// device has finished the copy.
 func (s *Stream) CopyTo(dst *Memory, to int64, src *Pinned, from, n int64) error {
-	if n == 0 {
-		return nil
-	}
 	if n < 0 || to < 0 || from < 0 || to+n > dst.bytes || from+n > int64(len(src.bytes)) {
 		return errRange
 	}
-	return s.device.do(func() error {
-		return s.device.check("cuMemcpyHtoDAsync",
-			s.device.lib.CopyTo(dst.at+deviceptr(to), unsafe.Pointer(&src.bytes[from]), uint64(n), s.handle))
-	})
+	if n > 0 {
+		s.note(func() error {
+			return s.device.check("cuMemcpyHtoDAsync",
+				s.device.lib.CopyTo(dst.at+deviceptr(to), unsafe.Pointer(&src.bytes[from]), uint64(n), s.handle))
+		})
+	}
+	return nil
 }
 
 // CopyFrom copies n bytes from the device to page-locked memory.
 func (s *Stream) CopyFrom(dst *Pinned, to int64, src *Memory, from, n int64) error {
-	if n == 0 {
-		return nil
-	}
 	if n < 0 || to < 0 || from < 0 || from+n > src.bytes || to+n > int64(len(dst.bytes)) {
 		return errRange
 	}
-	return s.device.do(func() error {
-		return s.device.check("cuMemcpyDtoHAsync",
-			s.device.lib.CopyFrom(unsafe.Pointer(&dst.bytes[to]), src.at+deviceptr(from), uint64(n), s.handle))
-	})
+	if n > 0 {
+		s.note(func() error {
+			return s.device.check("cuMemcpyDtoHAsync",
+				s.device.lib.CopyFrom(unsafe.Pointer(&dst.bytes[to]), src.at+deviceptr(from), uint64(n), s.handle))
+		})
+	}
+	return nil
 }
 
 // Fill sets n bytes of device memory to value.
 func (s *Stream) Fill(dst *Memory, to, n int64, value byte) error {
-	if n == 0 {
-		return nil
-	}
 	if n < 0 || to < 0 || to+n > dst.bytes {
 		return errRange
 	}
-	return s.device.do(func() error {
-		return s.device.check("cuMemsetD8Async",
-			s.device.lib.Set8(dst.at+deviceptr(to), value, uint64(n), s.handle))
-	})
+	if n > 0 {
+		s.note(func() error {
+			return s.device.check("cuMemsetD8Async",
+				s.device.lib.Set8(dst.at+deviceptr(to), value, uint64(n), s.handle))
+		})
+	}
+	return nil
 }

@@ -12,6 +12,9 @@ type Module struct {
 	device *Device
 	name   string
 	handle uintptr
+	// dynamic is the most dynamic shared memory that each kernel may have so far, in bytes. Only the
+	// device's thread touches it.
+	dynamic map[string]int
 }
 
 // These are values of CUjit_option.
@@ -25,7 +28,7 @@ const (
 func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 	image := append(bytes.Clone(ptx), 0)
 	log := make([]byte, 8192)
-	m := &Module{device: d, name: name}
+	m := &Module{device: d, name: name, dynamic: map[string]int{}}
 	err := d.do(func() error {
 		keys := []int32{jitErrorLog, jitErrorLogSize}
 		values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
@@ -80,11 +83,15 @@ func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 			return m.device.failed("cuModuleGetFunction("+name+")", r)
 		}
 		// A thread block has more than 48 KiB of static and dynamic shared memory only on request.
-		if shared > 0 {
-			return m.device.check("cuFuncSetAttribute("+name+")",
-				m.device.lib.FuncSetAttribute(k.handle, funcMaxDynamic, int32(shared)))
+		// The request holds for all who use the module, so it must not become smaller.
+		if shared <= m.dynamic[name] {
+			return nil
 		}
-		return nil
+		r := m.device.lib.FuncSetAttribute(k.handle, funcMaxDynamic, int32(shared))
+		if r == success {
+			m.dynamic[name] = shared
+		}
+		return m.device.check("cuFuncSetAttribute("+name+")", r)
 	})
 	if err != nil {
 		return nil, err
@@ -107,18 +114,18 @@ func (k *Kernel) Usage() (registers, local, static int, err error) {
 	return int(v[0]), int(v[1]), int(v[2]), err
 }
 
-// launch runs the kernel on a grid of x × y thread blocks. The driver copies args, the kernel's
-// argument, before launch returns.
-func launch[T any](s *Stream, k *Kernel, x, y int, args *T) error {
+// launch runs the kernel on a grid of x × y thread blocks. args is the kernel's argument.
+func launch[T any](s *Stream, k *Kernel, x, y int, args T) {
 	if x <= 0 || y <= 0 {
-		return nil
+		return
 	}
-	params := []unsafe.Pointer{unsafe.Pointer(args)}
-	err := s.device.do(func() error {
-		return s.device.check(fmt.Sprintf("launching %s on %d × %d thread blocks", k.name, x, y),
-			s.device.lib.LaunchKernel(k.handle, uint32(x), uint32(y), 1, uint32(k.threads), 1, 1,
-				uint32(k.shared), s.handle, &params[0], nil))
+	s.note(func() error {
+		params := []unsafe.Pointer{unsafe.Pointer(&args)}
+		r := s.device.lib.LaunchKernel(k.handle, uint32(x), uint32(y), 1, uint32(k.threads), 1, 1,
+			uint32(k.shared), s.handle, &params[0], nil)
+		if r == success {
+			return nil
+		}
+		return s.device.failed(fmt.Sprintf("launching %s on %d × %d thread blocks", k.name, x, y), r)
 	})
-	runtime.KeepAlive(args)
-	return err
 }

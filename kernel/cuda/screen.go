@@ -175,7 +175,8 @@ func (x *Screens) launch(s *Stream, k *Kernel, tile int, a Screen, queries int) 
 	// tiles if there are more tiles.
 	wanted := max(1, (8*x.device.Multiprocessors+blocks-1)/max(1, blocks))
 	a.span = max(1, (a.tiles+int32(wanted)-1)/int32(wanted))
-	return launch(s, k, blocks, int((a.tiles+a.span-1)/a.span), &a)
+	launch(s, k, blocks, int((a.tiles+a.span-1)/a.span), a)
+	return nil
 }
 
 // SingleError bounds the error of the scores that Single computes from k terms, as

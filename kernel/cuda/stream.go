@@ -7,9 +7,14 @@ import (
 
 // Stream is a queue of work for a device. The device executes a stream's work in order, and
 // different streams concurrently.
+//
+// CopyTo, CopyFrom, Fill, Record and the kernels only note the work. Flush, or waiting for an event
+// of the stream, passes it to the driver: to change to the device's thread for every call would take
+// longer than the calls. Only one goroutine may use a stream at a time.
 type Stream struct {
 	device *Device
 	handle uintptr
+	noted  []func() error
 }
 
 // NewStream returns a stream that does not wait for other streams.
@@ -23,22 +28,40 @@ func (d *Device) NewStream() (*Stream, error) {
 	return s, nil
 }
 
-// Close destroys the stream. The device still finishes the stream's work.
+// Close destroys the stream and forgets work that has not been flushed. The device still finishes
+// the other work.
 func (s *Stream) Close() error {
 	return s.device.do(func() error { return s.device.check("cuStreamDestroy", s.device.lib.StreamDestroy(s.handle)) })
 }
 
-// After makes all later work of s wait for e.
-func (s *Stream) After(e *Event) error {
-	return s.device.do(func() error {
-		return s.device.check("cuStreamWaitEvent", s.device.lib.StreamWaitEvent(s.handle, e.handle, 0))
-	})
+// note adds a call to the work for the next flush.
+func (s *Stream) note(call func() error) { s.noted = append(s.noted, call) }
+
+// Flush passes the noted work to the driver. If a call fails, Flush returns its error and forgets the
+// work after it.
+func (s *Stream) Flush() error {
+	return s.device.do(s.flush)
+}
+
+// flush is Flush on the device's thread.
+func (s *Stream) flush() error {
+	defer func() {
+		clear(s.noted)
+		s.noted = s.noted[:0]
+	}()
+	for _, call := range s.noted {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Event marks a point in a stream.
 type Event struct {
 	device *Device
 	handle uintptr
+	stream *Stream // the stream that has noted the event and not been flushed since, or nil
 }
 
 // NewEvent returns an event, which may be recorded repeatedly.
@@ -57,16 +80,23 @@ func (e *Event) Close() error {
 }
 
 // Record puts the event at the end of the queue of s.
-func (s *Stream) Record(e *Event) error {
-	return s.device.do(func() error {
+func (s *Stream) Record(e *Event) {
+	e.stream = s
+	s.note(func() error {
 		return s.device.check("cuEventRecord", s.device.lib.EventRecord(e.handle, s.handle))
 	})
 }
 
-// Passed reports whether the device has finished all work before the event. If a kernel failed,
-// Passed returns the kernel's error.
+// Passed reports whether the device has finished all work before the event. It flushes the stream
+// that recorded the event. If a call of this work or a kernel failed, Passed returns the error.
 func (e *Event) Passed() (done bool, err error) {
 	err = e.device.do(func() error {
+		if s := e.stream; s != nil {
+			e.stream = nil
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
 		r := e.device.lib.EventQuery(e.handle)
 		done = r == success
 		if r == notReady {

@@ -5,10 +5,10 @@
 //
 // Begin reading with Engine.Start and the type ranking, which is the engine of one ranking. Package
 // engine defines the plan and its blocks. Load divides a slice of the candidates among the devices
-// (buffer, part). Count gives a block of queries to a goroutine's workers, one for each device. A
+// (buffer, part). Count gives a block of queries to a team, which is one worker for each device. A
 // worker screens its part, uses float64 scores to decide most of the pairs that the screen leaves
 // undecided, and leaves the others pending for the reference scores (worker.count). The same stages
-// score the known answers, and worker.subtractKnown subtracts them. The unfiltered counts and the
+// score the known answers, whose counts worker.subtractKnown subtracts. The unfiltered counts and the
 // counts of known answers are both exact, no matter which stage decides. The ranking then decides
 // the pending pairs and adds the counts, as it does on the processor.
 //
@@ -31,6 +31,10 @@ import (
 const (
 	// blockQueries is the largest number of queries in a block.
 	blockQueries = 512
+	// mostBlocks is the largest number of blocks that devices work on at a time. While the processor
+	// prepares and completes some blocks, the devices count others. Each block needs memory, which
+	// takes about 1 ms to reserve.
+	mostBlocks = 6
 	// maxUndecided is the share of undecided pairs above which the float32 screen takes over.
 	maxUndecided = 1.0 / 16
 	// listRoom is the capacity of a list of undecided pairs. A tile of candidates and a block of

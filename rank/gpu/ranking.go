@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"math"
+	"sync"
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/fmath"
@@ -23,6 +24,9 @@ type slicing struct {
 	kappa      float64
 }
 
+// blocks returns the number of blocks that the devices work on at a time.
+func blocks(j *engine.Job) int { return min(j.Threads, mostBlocks) }
+
 // pad returns the length of a row of features on a device.
 func pad(width int) int { return max(64, engine.PairPad(width)) }
 
@@ -42,7 +46,7 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	if x.constructs {
 		remote, held = e.remoteTargets, tensorBytes(j.Model)
 	}
-	held += int64(j.Threads) * e.workerBytes(k, remote)
+	held += int64(blocks(j)) * e.workerBytes(k, remote)
 	// fit returns the number of candidates that fit into each of the given number of buffers.
 	fit := func(buffers int64) (int, error) {
 		most := j.FeatureMemory / int64(len(e.devices)) / candidateBytes(k) / buffers
@@ -107,7 +111,33 @@ type ranking struct {
 	job     *engine.Job
 	loaders *engine.Workers // of Load
 	buffers []*buffer
-	workers [][]*worker // by goroutine, by device
+	// free holds the teams that do not work on a block. recruiting ends when teams has all teams and
+	// free has received them.
+	free       chan *team
+	teams      []*team
+	recruiting sync.WaitGroup
+}
+
+// team is one worker for each device. A team works on one block at a time.
+type team struct {
+	workers []*worker
+	err     error // the team cannot work because its memory could not be reserved
+}
+
+// recruit creates the teams. It runs while the features are loaded.
+func (r *ranking) recruit() {
+	for range cap(r.free) {
+		t := &team{}
+		r.teams = append(r.teams, t)
+		for _, p := range r.buffers[0].parts {
+			w, err := newWorker(r, p)
+			t.workers = append(t.workers, w)
+			if t.err = err; err != nil {
+				break
+			}
+		}
+		r.free <- t
+	}
 }
 
 // buffer is device memory for a slice of the candidates, and the engine.Candidates of the slice in
@@ -120,7 +150,7 @@ type buffer struct {
 
 // newRanking reserves device memory. If it fails, it frees everything.
 func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
-	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j), workers: make([][]*worker, j.Threads)}
+	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j), free: make(chan *team, blocks(j))}
 	defer func() {
 		if err != nil {
 			_ = r.Close()
@@ -148,13 +178,15 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 			}
 		}
 	}
+	r.recruiting.Go(r.recruit)
 	return r, nil
 }
 
 // Close waits for the devices and frees their memory.
 func (r *ranking) Close() error {
-	for _, workers := range r.workers {
-		for _, w := range workers {
+	r.recruiting.Wait()
+	for _, t := range r.teams {
+		for _, w := range t.workers {
 			w.close()
 		}
 	}
@@ -188,8 +220,11 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, slice engine.S
 	}
 	b.f.SortBy(b.f.Norms)
 	b.f.OrderTerms()
-	operands := b.balance(p)
-	err := engine.Parallel(ctx, len(b.parts), len(b.parts), func(ctx context.Context, _, i int) error {
+	operands, err := b.balance(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	err = engine.Parallel(ctx, len(b.parts), len(b.parts), func(ctx context.Context, _, i int) error {
 		return b.parts[i].upload(ctx, b.f, operands, i, len(b.parts))
 	})
 	return b, err
@@ -214,30 +249,39 @@ type operands struct {
 }
 
 // balance returns the operands for the candidates and queries of a pass, from samples of both.
-func (b *buffer) balance(p engine.Pass) operands {
+func (b *buffer) balance(ctx context.Context, p engine.Pass) (operands, error) {
 	const candidates, queries, limit = 256, 64, 30
-	f, j, w := b.f, b.ranking.job, b.ranking.loaders.Get(0)
+	f, j := b.f, b.ranking.job
 	width, k := f.Tower.Phi, pad(f.Tower.Phi)
 	out := operands{make([]float32, k), make([]float32, k), make([]float32, k)}
 	for t := range k {
 		out.factor[t], out.inverse[t] = 1, 1
 	}
 	if f.Tower.Compare != kernel.Dot {
-		return out
+		return out, nil
 	}
-	var psi, phi [][]float32
-	sizes, slacks := make([]float64, 1), make([]model.Slack, 1)
-	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
-		row := make([]float32, width)
-		rows := model.Rows{Values: row, Width: width, Stride: width}
-		w.Features(p.Side, p.Relation, []int32{f.Slice.Entity(i)}, rows, sizes)
-		phi = append(phi, row)
+	// sample returns the rows that compute writes for about most of the items first ≤ i < last.
+	sample := func(first, last, most int, compute func(w model.Worker, i int, row model.Rows)) ([][]float32, error) {
+		step := (last - first + most - 1) / most
+		rows := make([][]float32, (last-first+step-1)/step)
+		return rows, engine.InChunks(ctx, j.Threads, len(rows), 1, func(worker, at, _ int) {
+			rows[at] = make([]float32, width)
+			row := model.Rows{Values: rows[at], Width: width, Stride: width}
+			compute(b.ranking.loaders.Get(worker), first+at*step, row)
+		})
 	}
-	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
-		row, q := make([]float32, width), j.Queries[i]
-		rows := model.Rows{Values: row, Width: width, Stride: width}
-		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, rows, slacks)
-		psi = append(psi, row)
+	phi, err := sample(0, f.N, candidates, func(w model.Worker, i int, row model.Rows) {
+		w.Features(p.Side, p.Relation, []int32{f.Slice.Entity(i)}, row, make([]float64, 1))
+	})
+	if err != nil {
+		return out, err
+	}
+	psi, err := sample(p.First, p.Last, queries, func(w model.Worker, i int, row model.Rows) {
+		q := j.Queries[i]
+		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, row, make([]model.Slack, 1))
+	})
+	if err != nil {
+		return out, err
 	}
 	balance := engine.NewBalance(psi, phi, width)
 	for at, t := range f.TermOrder {
@@ -247,7 +291,7 @@ func (b *buffer) balance(p engine.Pass) operands {
 		e := min(max(balance.Exponent[t], -limit), limit)
 		out.factor[at], out.inverse[at] = float32(math.Ldexp(1, e)), float32(math.Ldexp(1, -e))
 	}
-	return out
+	return out, nil
 }
 
 func (b *buffer) Features() *engine.Features { return b.f }
@@ -256,9 +300,8 @@ func (b *buffer) Strip() int                 { return cuda.QueryTile }
 func (b *buffer) MostParts() int             { return 1 }
 
 // Count counts the candidates of all devices, which work at the same time.
-func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) error {
-	workers, err := b.begin(ctx, goroutine, block)
-	if err != nil {
+func (b *buffer) Count(ctx context.Context, _ int, block *engine.Block) error {
+	if err := b.prepare(ctx, block); err != nil {
 		return err
 	}
 	if !b.ranking.slices.constructs {
@@ -266,18 +309,21 @@ func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) 
 			return err
 		}
 	}
-	for _, w := range workers {
-		if err := w.send(ctx); err != nil {
-			return err
+	err := b.withTeam(ctx, block, func(workers []*worker) error {
+		for _, w := range workers {
+			if err := w.send(ctx); err != nil {
+				return err
+			}
 		}
-	}
-	for _, w := range workers {
-		if err := w.count(ctx); err != nil {
-			return err
+		for _, w := range workers {
+			if err := w.count(ctx); err != nil {
+				return err
+			}
 		}
-		if err := w.subtractKnown(ctx); err != nil {
-			return err
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	progress := &b.ranking.job.Progress
 	progress.Done.Add(int64(len(block.Queries)) * int64(b.f.N))
@@ -287,36 +333,51 @@ func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) 
 
 // Contend adds candidates to the lists one device at a time, because each device raises the
 // thresholds for the next.
-func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block, lists *engine.Lists) error {
-	workers, err := b.begin(ctx, goroutine, block)
-	if err != nil {
+func (b *buffer) Contend(ctx context.Context, _ int, block *engine.Block, lists *engine.Lists) error {
+	if err := b.prepare(ctx, block); err != nil {
 		return err
 	}
-	for _, w := range workers {
-		if err := w.contend(ctx, lists); err != nil {
-			return err
+	err := b.withTeam(ctx, block, func(workers []*worker) error {
+		for _, w := range workers {
+			if err := w.contend(ctx, lists); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	b.ranking.job.Progress.Done.Add(int64(len(block.Queries)) * int64(b.f.N))
 	return nil
 }
 
-// begin returns a goroutine's workers, one for each device, ready for a block. It computes ψ unless
-// the devices do.
-func (b *buffer) begin(ctx context.Context, goroutine int, block *engine.Block) ([]*worker, error) {
-	workers := &b.ranking.workers[goroutine]
-	for len(*workers) < len(b.parts) {
-		w, err := newWorker(b.ranking, b.parts[len(*workers)])
-		*workers = append(*workers, w)
-		if err != nil {
-			return nil, err
-		}
+// prepare computes ψ of a block, unless the devices do.
+func (b *buffer) prepare(ctx context.Context, block *engine.Block) error {
+	if b.ranking.slices.constructs {
+		return nil
 	}
-	for i, w := range *workers {
+	return block.ComputeVectors(ctx, b.f)
+}
+
+// withTeam waits for a free team, whose workers then work on a block. After an error, the team does
+// not become free again, because its devices may still read its memory.
+func (b *buffer) withTeam(ctx context.Context, block *engine.Block, work func([]*worker) error) error {
+	var t *team
+	select {
+	case t = <-b.ranking.free:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if t.err != nil {
+		return t.err
+	}
+	for i, w := range t.workers {
 		w.part, w.f, w.block = b.parts[i], b.f, block
 	}
-	if b.ranking.slices.constructs {
-		return *workers, nil
+	if err := work(t.workers); err != nil {
+		return err
 	}
-	return *workers, block.ComputeVectors(ctx, b.f)
+	b.ranking.free <- t
+	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/mquine/mquine/kernel/cuda"
 )
 
-// stream is a queue of work for a device. After the first error it does nothing more, and wait
-// returns the error.
+// stream is a queue of work for a device, which begins to work with start or wait. After the first
+// error, a stream does nothing more, and wait returns the error.
 type stream struct {
 	queue *cuda.Stream
 	event *cuda.Event
@@ -28,16 +28,18 @@ func newStream(d *cuda.Device) (*stream, error) {
 	return &stream{queue: queue, event: event}, nil
 }
 
-// do queues work.
-func (s *stream) do(queue func(*cuda.Stream) error) {
+// do notes work that may be refused.
+func (s *stream) do(note func(*cuda.Stream) error) {
 	if s.err == nil {
-		s.err = queue(s.queue)
+		s.err = note(s.queue)
 	}
 }
 
 // launch queues a kernel with one argument.
-func launch[T any](s *stream, kernel func(*cuda.Stream, T) error, args T) {
-	s.do(func(q *cuda.Stream) error { return kernel(q, args) })
+func launch[T any](s *stream, kernel func(*cuda.Stream, T), args T) {
+	if s.err == nil {
+		kernel(s.queue, args)
+	}
 }
 
 // zero queues the clearing of device memory.
@@ -55,15 +57,18 @@ func (s *stream) copyFrom(p *cuda.Pinned, to int64, m *cuda.Memory, at, bytes in
 	s.do(func(q *cuda.Stream) error { return q.CopyFrom(p, to, m, at, bytes) })
 }
 
-// record queues an event.
-func (s *stream) record(e *cuda.Event) {
-	s.do(func(q *cuda.Stream) error { return q.Record(e) })
+// start passes the queued work and then an event to the device, which begins to work.
+func (s *stream) start(e *cuda.Event) {
+	if s.err == nil {
+		s.queue.Record(e)
+		s.err = s.queue.Flush()
+	}
 }
 
 // wait waits until the queue is empty. It returns the stream's first error, which may be ctx's.
 func (s *stream) wait(ctx context.Context) error {
-	s.record(s.event)
 	if s.err == nil {
+		s.queue.Record(s.event)
 		s.err = s.event.Wait(ctx)
 	}
 	return s.err
@@ -74,9 +79,8 @@ func (s *stream) close() {
 	if s == nil {
 		return
 	}
-	if s.queue.Record(s.event) == nil {
-		_ = s.event.Wait(context.Background())
-	}
+	s.queue.Record(s.event)
+	_ = s.event.Wait(context.Background())
 	_ = s.event.Close()
 	_ = s.queue.Close()
 }

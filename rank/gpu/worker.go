@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// worker does one goroutine's work on one device.
+// worker counts for one block at a time on one device.
 type worker struct {
 	*ranking
 	// part is the device's part of a buffer, and block is the block of queries to count.
@@ -24,8 +24,10 @@ type worker struct {
 	in     *cuda.Pinned // staging memory for uploads
 	out    *cuda.Pinned // staging memory for downloads
 	used   int64        // bytes of in that pending copies may still read
-	span   int          // the most candidates for a launch; a larger number made a list overflow
-	single bool         // screen the block in float32
+	// span and knownSpan are the most candidates and known answers for a launch. Larger numbers made a
+	// list overflow.
+	span, knownSpan int
+	single          bool // screen the block in float32
 
 	// These fields are device memory for the block: ψ, its operands for the tensor cores, the
 	// targets with their intervals, and the results.
@@ -42,7 +44,7 @@ const (
 	// knownChunk is the largest number of known answers that are uploaded together.
 	knownChunk = 1 << 15
 	// pairChunk is the largest number of pairs that are downloaded together.
-	pairChunk = 1 << 15
+	pairChunk = 1 << 13
 )
 
 // These are offsets in worker.counts, in counters of 4 bytes: two counts for each target under each
@@ -53,12 +55,13 @@ const (
 	listedAt     = 2 * engine.NumFilters * engine.BlockTargets
 	unresolvedAt = listedAt + 1
 	countsN      = unresolvedAt + 1
+	countsBytes  = 4 * int64(countsN)
 )
 
 // newWorker reserves a worker's memory for parts of the same shape as p. The caller must close the
 // worker, even after an error.
 func newWorker(r *ranking, p *part) (w *worker, err error) {
-	w = &worker{ranking: r, span: math.MaxInt32}
+	w = &worker{ranking: r, span: math.MaxInt32, knownSpan: knownChunk}
 	if w.stream, err = newStream(p.device); err != nil {
 		return w, err
 	}
@@ -73,10 +76,10 @@ func newWorker(r *ranking, p *part) (w *worker, err error) {
 	} else {
 		in += rows*(4*int64(k)+int64(unsafe.Sizeof(cuda.PairRow{}))) + targets*16
 	}
-	if w.in, err = p.device.Pin(max(in, knownChunk*int64(unsafe.Sizeof(cuda.Known{})))); err != nil {
+	if w.in, err = p.device.Pin(in + knownChunk*int64(unsafe.Sizeof(cuda.Known{}))); err != nil {
 		return w, err
 	}
-	if w.out, err = p.device.Pin(max(4*int64(countsN), pairChunk*(pair+16))); err != nil {
+	if w.out, err = p.device.Pin(max(2*countsBytes, pairChunk*(pair+16))); err != nil {
 		return w, err
 	}
 	for _, m := range w.pieces(k, int(remote)) {
@@ -105,7 +108,7 @@ func (w *worker) pieces(k, remoteTargets int) []piece {
 		{&w.targetStart, 4 * (rows + 1)}, {&w.targetRow, 4 * targets}, {&w.thresholds, 8 * targets},
 		{&w.interval, 16 * targets},
 		{&w.answer, 4 * targets}, {&w.representative, 4 * targets},
-		{&w.counts, 4 * int64(countsN)}, {&w.list, room * pair}, {&w.unresolved, room * pair},
+		{&w.counts, countsBytes}, {&w.list, room * pair}, {&w.unresolved, room * pair},
 		{&w.known, knownChunk * int64(unsafe.Sizeof(cuda.Known{}))},
 		{&w.queries, rows * int64(unsafe.Sizeof(cuda.Query{}))},
 		{&w.remote, 4 * remote}, {&w.remotePhi, 4 * remote * width}, {&w.remoteNorms, 8 * remote},
@@ -356,7 +359,7 @@ func (w *worker) screen(from, n, capacity int) {
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Capacity: uint32(capacity),
 		K: int32(p.k), Candidates: int32(n), Limit: float32(w.f.Tower.Compare.Limit()),
 	}
-	w.stream.zero(w.counts, 0, w.counts.Bytes())
+	w.stream.zero(w.counts, 0, countsBytes)
 	queries := len(w.block.Queries)
 	if w.single {
 		w.stream.do(func(s *cuda.Stream) error { return p.screens.Single(s, w.f.Tower.Compare, a, queries) })
@@ -376,54 +379,132 @@ func narrower(n, queries, listed int) (int, error) {
 	return max(cuda.CandidateTile, n/2/cuda.CandidateTile*cuda.CandidateTile), nil
 }
 
-// count counts the part's candidates for every target of the block.
+// count counts the part's candidates for every target of the block, and subtracts the known answers
+// among them under the filters that remove them. Each turn of the loop waits for the device once.
 func (w *worker) count(ctx context.Context) error {
 	p, b := w.part, w.block
-	for from := 0; from < p.n; {
-		n := min(w.span, p.n-from)
-		w.screen(from, n, w.listRoom)
-		launch(w.stream, p.stages.Pairs, w.decide(from))
-		counts, listed, unresolved, err := w.counted(ctx)
-		if err != nil {
+	known := w.knownAnswers()
+	for from := 0; from < p.n || len(known) > 0; {
+		n, m := min(w.span, p.n-from), min(w.knownSpan, len(known))
+		if n > 0 {
+			w.screen(from, n, w.listRoom)
+			launch(w.stream, p.stages.Pairs, w.decide(from))
+			w.stream.copyFrom(w.out, 0, w.counts, 0, countsBytes)
+		}
+		if m > 0 {
+			w.scoreKnown(known[:m])
+			w.stream.copyFrom(w.out, countsBytes, w.counts, 0, countsBytes)
+		}
+		if err := w.wait(ctx); err != nil {
 			return err
 		}
-		if most := max(listed, unresolved); most > w.listRoom { // drop the results of this launch
-			if w.span, err = narrower(n, len(b.Queries), most); err != nil {
-				return err
+		// If a list has overflowed, the launch is repeated with fewer candidates or known answers.
+		var unresolved, unresolvedKnown int
+		next, rest := from, known
+		if n > 0 {
+			r := w.results(0)
+			if most := max(r.listed, r.unresolved); most > w.listRoom {
+				var err error
+				if w.span, err = narrower(n, len(b.Queries), most); err != nil {
+					return err
+				}
+			} else {
+				w.addScreened(r, from, n)
+				next, unresolved = from+n, r.unresolved
 			}
-			continue
 		}
-		if !w.single && float64(listed) > maxUndecided*float64(len(b.Targets))*float64(n) && n > cuda.CandidateTile {
-			p.useSingle.Store(true)
-		}
-		itself := 0 // pairs of a target and itself
-		for t, target := range b.Targets {
-			b.Counts[t].Add(counts[betterAt+t], counts[equalAt+t])
-			if at, ok := w.position(target.Answer); ok && at >= from && at < from+n {
-				itself++
+		if m > 0 {
+			if r := w.results(countsBytes); r.unresolved > w.listRoom {
+				w.knownSpan = max(1, m/2)
+			} else {
+				w.subtractKnown(r)
+				rest, unresolvedKnown = known[m:], r.unresolved
 			}
 		}
-		w.job.Progress.Undecided.Add(int64(listed - itself))
-		err = w.eachUnresolved(ctx, unresolved, func(pair cuda.Pair) {
+		// The results above share memory with the pairs below.
+		err := w.eachPair(ctx, w.unresolved, unresolved, func(pair cuda.Pair) {
 			w.addPending(pair.Target, p.first+from+int(pair.Other), [engine.NumFilters]int8{1, 1, 1})
 		})
 		if err != nil {
 			return err
 		}
-		from += n
+		err = w.eachPair(ctx, w.list, unresolvedKnown, func(pair cuda.Pair) {
+			k := known[pair.Other]
+			var left [engine.NumFilters]int8
+			for f := range left {
+				left[f] = -int8(k.Filters >> f & 1)
+			}
+			w.addPending(pair.Target, p.first+int(k.Position), left)
+		})
+		if err != nil {
+			return err
+		}
+		from, known = next, rest
 	}
 	return nil
 }
 
-// counted returns the counters of a launch, and the lengths of its two lists: the pairs that the
-// screen left undecided, and the pairs that the float64 stage left unresolved.
-func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolved int, err error) {
-	w.stream.copyFrom(w.out, 0, w.counts, 0, w.counts.Bytes())
-	if err := w.wait(ctx); err != nil {
-		return nil, 0, 0, err
+// knownAnswers returns the known answers among the part's candidates.
+func (w *worker) knownAnswers() []cuda.Known {
+	p := w.part
+	known := make([]cuda.Known, 0, len(w.block.Known))
+	for _, k := range w.block.Known {
+		if at := int(k.Position) - p.first; at >= 0 && at < p.n {
+			known = append(known, cuda.Known{Row: uint32(k.Row), Position: uint32(at), Filters: uint32(k.Filters)})
+		}
 	}
-	counts = cuda.View[int32](w.out, 0, countsN)
-	return counts, int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt])), nil
+	return known
+}
+
+// scoreKnown starts the float64 stage for known answers. The pairs that it leaves unresolved replace
+// those in w.list, which the screen and its float64 stage no longer need.
+func (w *worker) scoreKnown(known []cuda.Known) {
+	a := w.decide(0)
+	a.Count, a.Rest = uint32(len(known)), w.list.At(0)
+	w.stream.zero(w.counts, 0, countsBytes)
+	put(w, w.known, len(known), func(v []cuda.Known) { copy(v, known) })
+	launch(w.stream, w.part.stages.Known, a)
+}
+
+// results are the counters of a launch, and the lengths of its two lists: the pairs that the screen
+// left undecided, and the pairs that the float64 stage left unresolved.
+type results struct {
+	better, equal      []int32
+	listed, unresolved int
+}
+
+// results returns the results that were downloaded to a byte offset of w.out.
+func (w *worker) results(at int64) results {
+	counts := cuda.View[int32](w.out, at, countsN)
+	return results{counts[betterAt:equalAt], counts[equalAt:listedAt],
+		int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt]))}
+}
+
+// addScreened adds the counts of n of the part's candidates, from the given position on.
+func (w *worker) addScreened(r results, from, n int) {
+	p, b := w.part, w.block
+	if !w.single && float64(r.listed) > maxUndecided*float64(len(b.Targets))*float64(n) && n > cuda.CandidateTile {
+		p.useSingle.Store(true)
+	}
+	itself := 0 // pairs of a target and itself
+	for t, target := range b.Targets {
+		b.Counts[t].Add(r.better[t], r.equal[t])
+		if at, ok := w.position(target.Answer); ok && at >= from && at < from+n {
+			itself++
+		}
+	}
+	w.job.Progress.Undecided.Add(int64(r.listed - itself))
+}
+
+// subtractKnown subtracts known answers from the counts.
+func (w *worker) subtractKnown(r results) {
+	targets := len(w.block.Targets)
+	for t := range targets {
+		for f := range engine.NumFilters {
+			w.block.Counts[t].Better[f] -= r.better[f*targets+t]
+			w.block.Counts[t].Equal[f] -= r.equal[f*targets+t]
+		}
+	}
 }
 
 // addPending leaves a pair to the reference scores. left[f] is the number by which the count under
@@ -435,12 +516,12 @@ func (w *worker) addPending(target uint32, position int, left [engine.NumFilters
 	})
 }
 
-// eachUnresolved calls f for each of the n pairs that the float64 stage left unresolved.
-func (w *worker) eachUnresolved(ctx context.Context, n int, f func(cuda.Pair)) error {
+// eachPair calls f for each of the n pairs in a list on the device.
+func (w *worker) eachPair(ctx context.Context, list *cuda.Memory, n int, f func(cuda.Pair)) error {
 	const size = int64(unsafe.Sizeof(cuda.Pair{}))
 	for at := 0; at < n; at += pairChunk {
 		m := min(pairChunk, n-at)
-		w.stream.copyFrom(w.out, 0, w.unresolved, int64(at)*size, int64(m)*size)
+		w.stream.copyFrom(w.out, 0, list, int64(at)*size, int64(m)*size)
 		if err := w.wait(ctx); err != nil {
 			return err
 		}
@@ -450,54 +531,6 @@ func (w *worker) eachUnresolved(ctx context.Context, n int, f func(cuda.Pair)) e
 		if w.block.DecideMany(ctx); ctx.Err() != nil {
 			return ctx.Err()
 		}
-	}
-	return nil
-}
-
-// subtractKnown subtracts the known answers among the part's candidates from the counts, under the
-// filters that remove them.
-func (w *worker) subtractKnown(ctx context.Context) error {
-	p, b := w.part, w.block
-	known := make([]cuda.Known, 0, len(b.Known))
-	for _, k := range b.Known {
-		if at := int(k.Position) - p.first; at >= 0 && at < p.n {
-			known = append(known, cuda.Known{Row: uint32(k.Row), Position: uint32(at), Filters: uint32(k.Filters)})
-		}
-	}
-	for chunk := knownChunk; len(known) > 0; {
-		n := min(chunk, len(known))
-		a := w.decide(0)
-		a.Count = uint32(n)
-		w.stream.zero(w.counts, 0, w.counts.Bytes())
-		put(w, w.known, n, func(v []cuda.Known) { copy(v, known) })
-		launch(w.stream, p.stages.Known, a)
-		counts, _, unresolved, err := w.counted(ctx)
-		if err != nil {
-			return err
-		}
-		if unresolved > w.listRoom {
-			chunk = max(1, n/2)
-			continue
-		}
-		targets := len(b.Targets)
-		for t := range targets {
-			for f := range engine.NumFilters {
-				b.Counts[t].Better[f] -= counts[betterAt+f*targets+t]
-				b.Counts[t].Equal[f] -= counts[equalAt+f*targets+t]
-			}
-		}
-		err = w.eachUnresolved(ctx, unresolved, func(pair cuda.Pair) {
-			k := known[pair.Other]
-			var left [engine.NumFilters]int8
-			for f := range left {
-				left[f] = -int8(k.Filters >> f & 1)
-			}
-			w.addPending(pair.Target, p.first+int(k.Position), left)
-		})
-		if err != nil {
-			return err
-		}
-		known = known[n:]
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/mquine/mquine/kernel"
@@ -100,16 +101,39 @@ func (f *Features) Fill(ctx context.Context, j *Job, workers *Workers, p Pass, s
 	})
 }
 
-// SortBy sets the positions of the rows, in ascending order of their keys.
+// SortBy sets the positions of the rows, in ascending order of their keys. Rows with equal keys keep
+// their order. Keys are not negative.
 func (f *Features) SortBy(key []float64) {
-	for i := range f.N {
-		f.RowAt[i] = int32(i)
+	// The keys are sorted by one byte after another. Their bits have the order of the keys, because
+	// keys are not negative.
+	type keyed struct {
+		bits uint64
+		row  int32
 	}
-	slices.SortFunc(f.RowAt[:f.N], func(x, y int32) int {
-		return cmp.Or(cmp.Compare(key[x], key[y]), cmp.Compare(x, y))
-	})
-	for at, i := range f.RowAt[:f.N] {
-		f.PositionOf[i] = int32(at)
+	rows, sorted := make([]keyed, f.N), make([]keyed, f.N)
+	for i := range rows {
+		rows[i] = keyed{math.Float64bits(key[i]), int32(i)}
+	}
+	for shift := 0; shift < 64; shift += 8 {
+		var count, at [256]int
+		for _, r := range rows {
+			count[byte(r.bits>>shift)]++
+		}
+		if slices.Contains(count[:], f.N) {
+			continue // all have the same byte
+		}
+		for b := range at[1:] {
+			at[b+1] = at[b] + count[b]
+		}
+		for _, r := range rows {
+			b := byte(r.bits >> shift)
+			sorted[at[b]] = r
+			at[b]++
+		}
+		rows, sorted = sorted, rows
+	}
+	for at, r := range rows {
+		f.RowAt[at], f.PositionOf[r.row] = r.row, int32(at)
 	}
 }
 
@@ -179,7 +203,7 @@ func FindRepresentatives(ctx context.Context, j *Job) ([]int32, error) {
 	m, used := j.Model, j.entities()
 	n := m.Config().Entities
 	hashes := make([]uint64, used.Len())
-	err := InChunks(ctx, j.Threads, used.Len(), 1024, func(_, first, last int) {
+	err := InChunks(ctx, j.Threads, used.Len(), 256, func(_, first, last int) {
 		for i := first; i < last; i++ {
 			hashes[i] = m.HashEntity(used.Entity(i))
 		}

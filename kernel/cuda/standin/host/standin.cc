@@ -472,11 +472,6 @@ API cuMemsetD8Async(uint64_t to, unsigned char v, uint64_t n, Stream* s) {
 }
 API cuStreamCreate(Stream** s, unsigned) { LOCKED; *s = new Stream{current_device, {}}; streams.insert(*s); return Success; }
 API cuStreamDestroy_v2(Stream* s) { LOCKED; drain(s, nullptr); streams.erase(s); delete s; return Success; }
-API cuStreamWaitEvent(Stream* s, Event* e, unsigned) {
-	LOCKED;
-	s->work.push_back([=] { return e->stream && e->stream != s ? drain(e->stream, e) : 0; });
-	return Success;
-}
 API cuEventCreate(Event** e, unsigned) { LOCKED; *e = new Event; return Success; }
 API cuEventDestroy_v2(Event* e) { LOCKED; if (e->stream) drain(e->stream, e); delete e; return Success; }
 API cuEventRecord(Event* e, Stream* s) {
