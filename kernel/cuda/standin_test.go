@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/kernel/cuda/internal/shape"
 	"github.com/mquine/mquine/kernel/cuda/standin"
 )
 
@@ -183,6 +184,56 @@ func TestModules(t *testing.T) {
 	assert.ErrorContains(t, err, "cuModuleGetFunction(count_dot) failed: CUDA_ERROR_NOT_FOUND")
 	_, err = m.Kernel("quantise", 256, 1<<20)
 	assert.ErrorContains(t, err, "cuFuncSetAttribute(quantise)")
+}
+
+// TestSharedMemoryOnlyGrows checks that a kernel keeps the shared memory that an earlier user of its
+// module has requested.
+func TestSharedMemoryOnlyGrows(t *testing.T) {
+	_, d := openStandin(t)
+	r := newRig(t, d)
+	m, err := d.Load("construct")
+	require.NoError(t, err)
+	again, err := d.Load("construct")
+	require.NoError(t, err)
+	require.Same(t, m, again, "a device compiles a family once")
+	_, large := shape.Towers(MaxTowerDim)
+	require.Greater(t, large, 48<<10, "more than a thread block has without a request")
+	towers, err := NewTowers(d, MaxTowerDim)
+	require.NoError(t, err)
+	_, err = NewTowers(d, 3)
+	require.NoError(t, err)
+	k := devicePadding(MaxTowerDim * (MaxTowerDim + 1))
+	square := up(r, make([]float32, MaxTowerDim*MaxTowerDim))
+	towers.Queries(r.s, ConstructQueries{
+		Entities: square.At(0), Head: square.At(0), Tail: square.At(0), Cross: square.At(0),
+		Queries: up(r, make([]Query, 1)).At(0), Out: up(r, make([]float32, k)).At(0),
+		Rows: up(r, make([]PairRow, 1)).At(0), N: 1, Dim: MaxTowerDim, K: int32(k),
+	})
+	r.wait()
+}
+
+// TestFlush checks that a stream keeps its work until it is flushed, and forgets the work after a
+// call that fails.
+func TestFlush(t *testing.T) {
+	f, d := openStandin(t)
+	r := newRig(t, d)
+	m := up(r, make([]byte, 64))
+	require.NoError(t, r.s.Fill(m, 0, 64, 1))
+	r.stages.Quantise(r.s, Quantise{N: 1})
+	require.NoError(t, r.s.Fill(m, 0, 64, 2))
+	f.Set("fail_launch", 1)
+	require.ErrorContains(t, r.s.Flush(), "launching quantise on 1 × 1 thread blocks failed")
+	f.Reset("fail_launch")
+	require.NoError(t, r.s.Flush(), "nothing is left")
+	require.Equal(t, byte(1), down[byte](r, m, 64)[63], "the work before the failed call, but not after it")
+
+	e, err := d.NewEvent()
+	require.NoError(t, err)
+	require.NoError(t, r.s.Fill(m, 0, 64, 3))
+	r.s.Record(e)
+	require.NoError(t, e.Wait(t.Context()), "flushes the stream")
+	require.Equal(t, byte(3), down[byte](r, m, 64)[0])
+	require.NoError(t, e.Close())
 }
 
 func TestLostDevice(t *testing.T) {

@@ -399,10 +399,23 @@ func TestDeviceListOverflow(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 9))
 	g := ranktest.Graph(rng, 700, 2, 300, 10, 30)
+	// All entities are known answers of a query with 100 targets, so the pairs of a target and a known
+	// answer overflow the list too.
+	for e := range int32(700) {
+		hub := kg.Triple{Head: 0, Relation: 1, Tail: e}
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], hub)
+		if e < 100 {
+			g.Splits[kg.Test] = append(g.Splits[kg.Test], hub)
+		}
+	}
 	e := trusted(devices...)
-	e.listRoom = cuda.CandidateTile * 60
+	e.listRoom = cuda.CandidateTile * 262
 	oneULPApart, collapsed := ranktest.MatrixKinds[2], ranktest.MatrixKinds[len(ranktest.MatrixKinds)-1]
-	for _, kind := range []ranktest.Kind{oneULPApart, collapsed} {
+	// The float64 stage decides no pair.
+	allEqual := ranktest.Kind{Name: "equal scores", Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
+		ranktest.Normal(rng, ts[0], 0.3)
+	}}
+	for _, kind := range []ranktest.Kind{oneULPApart, collapsed, allEqual} {
 		m := ranktest.Model(t, "mquine", 3, g, 3, kind)
 		o := rank.Options{Backend: backends[0], Threads: 1}
 		want, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
@@ -426,10 +439,11 @@ func TestDeviceFaults(t *testing.T) {
 	g := ranktest.Graph(rng, 60, 2, 200, 20, 20)
 	index := kg.NewIndex(g)
 	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
-	memory := int64(0) // all candidates at once, or three slices through two buffers
+	// All candidates at once and one thread, or three slices through two buffers and three threads.
+	memory, threads := int64(0), 1
 	run := func(devices []*cuda.Device) error {
 		_, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test],
-			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
+			rank.Options{Backend: backends[0], Threads: threads, Engine: trusted(devices...), FeatureMemory: memory})
 		return err
 	}
 	devices := openDevices(t, driver, 1)
@@ -439,8 +453,8 @@ func TestDeviceFaults(t *testing.T) {
 		{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
 	} {
 		if i == 2 {
-			memory = 40 * candidateBytes(pad(engine.WidestTower(m)))
-			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...),
+			memory, threads = 40*candidateBytes(pad(engine.WidestTower(m))), 3
+			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: threads, Engine: trusted(devices...),
 				FeatureMemory: memory})
 			require.Equal(t, 3, slices)
 		}

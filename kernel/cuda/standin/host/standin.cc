@@ -246,15 +246,17 @@ struct Allocation {
 	size_t mapped, size;
 	void* base;
 };
-struct Module {
-	std::string text;
-};
 // The static and the dynamic shared memory of a thread block need at most 48 KiB together, unless the
 // caller sets the attribute for more dynamic memory.
 struct Function {
 	std::string name;
 	Registered* kernel;
 	int static_shared, dynamic_shared = (48 << 10) - static_shared;
+};
+// All who ask a module for a function get the same one.
+struct Module {
+	std::string text;
+	std::map<std::string, Function*> functions;
 };
 
 // Returns the bytes of static shared memory that a kernel's PTX declares, in the kernel or before
@@ -506,7 +508,9 @@ API cuModuleGetFunction(Function** f, Module* m, const char* name) {
 	auto it = kernels().find(name);
 	size_t entry = m->text.find(".entry " + std::string(name) + "(");
 	if (it == kernels().end() || entry == m->text.npos) return NotFound;
-	*f = new Function{name, &it->second, static_shared(m->text, entry)};
+	Function*& known = m->functions[name];
+	if (!known) known = new Function{name, &it->second, static_shared(m->text, entry)};
+	*f = known;
 	return Success;
 }
 API cuFuncGetAttribute(int* v, int attribute, Function* f) {
