@@ -68,7 +68,7 @@ func rankNeed(triples int, o Options) proc.Need {
 	if o.Sides != nil {
 		sides = len(o.Sides)
 	}
-	const perRank = int64(unsafe.Sizeof(Rank{}) + unsafe.Sizeof(engine.Target{}))
+	const perRank = int64(unsafe.Sizeof(Rank{}) + unsafe.Sizeof(engine.Target{}) + unsafe.Sizeof(queryKey{}))
 	return proc.Need{For: "ranks", Bytes: int64((1+len(o.Tolerances))*sides*triples) * perRank}
 }
 

@@ -122,6 +122,7 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, s.Fill(m, 10, 4, 0xab))
 	require.NoError(t, s.CopyFrom(p, 1000, m, 0, 1000))
 	s.Record(e)
+	require.NoError(t, s.Flush())
 	assert.Zero(t, v[501], "the device does nothing before Wait")
 	require.NoError(t, e.Wait(context.Background()))
 	for i := range 500 {

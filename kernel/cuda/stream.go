@@ -9,8 +9,8 @@ import (
 // different streams concurrently.
 //
 // CopyTo, CopyFrom, Fill, Record and the kernels only note the work. Flush, or waiting for an event
-// of the stream, passes it to the driver: to change to the device's thread for every call would take
-// longer than the calls. Only one goroutine may use a stream at a time.
+// of the stream, passes it to the driver, because changing to the device's thread for every call
+// would take longer than the calls. Only one goroutine may use a stream at a time.
 type Stream struct {
 	device *Device
 	handle uintptr
@@ -38,7 +38,7 @@ func (s *Stream) Close() error {
 func (s *Stream) note(call func() error) { s.noted = append(s.noted, call) }
 
 // Flush passes the noted work to the driver. If a call fails, Flush returns its error and forgets the
-// work after it.
+// work after it, including events, which then count as passed.
 func (s *Stream) Flush() error {
 	return s.device.do(s.flush)
 }
@@ -61,7 +61,7 @@ func (s *Stream) flush() error {
 type Event struct {
 	device *Device
 	handle uintptr
-	stream *Stream // the stream that has noted the event and not been flushed since, or nil
+	stream *Stream // the stream that noted the event, or nil if Passed has flushed it since
 }
 
 // NewEvent returns an event, which may be recorded repeatedly.
@@ -88,7 +88,7 @@ func (s *Stream) Record(e *Event) {
 }
 
 // Passed reports whether the device has finished all work before the event. It flushes the stream
-// that recorded the event. If a call of this work or a kernel failed, Passed returns the error.
+// that recorded the event. If this flush or a kernel fails, Passed returns the error.
 func (e *Event) Passed() (done bool, err error) {
 	err = e.device.do(func() error {
 		if s := e.stream; s != nil {

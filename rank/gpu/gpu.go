@@ -31,9 +31,9 @@ import (
 const (
 	// blockQueries is the largest number of queries in a block.
 	blockQueries = 512
-	// mostBlocks is the largest number of blocks that devices work on at a time. While the processor
-	// prepares and completes some blocks, the devices count others. Each block needs memory, which
-	// takes about 1 ms to reserve.
+	// mostBlocks is the largest number of blocks at a time for each device. While the processor
+	// prepares and completes some blocks, the devices count others. Each block needs memory, and
+	// reserving it takes 1 to 2 ms.
 	mostBlocks = 6
 	// maxUndecided is the share of undecided pairs above which the float32 screen takes over.
 	maxUndecided = 1.0 / 16
@@ -55,8 +55,8 @@ type Engine struct {
 	failed error           // the first failure; the GPUs are closed after it
 
 	// Tests set these.
-	untested                bool
-	listRoom, remoteTargets int
+	untested                            bool
+	listRoom, remoteTargets, mostBlocks int
 }
 
 // Open opens the GPUs with the given numbers from cuda.List.
@@ -76,7 +76,10 @@ func Open(indices ...int) (*Engine, error) {
 // New returns an engine that divides the candidates among open GPUs. Closing the engine closes
 // them.
 func New(devices ...*cuda.Device) *Engine {
-	return &Engine{devices: devices, passed: map[string]bool{}, listRoom: listRoom, remoteTargets: remoteTargets}
+	return &Engine{
+		devices: devices, passed: map[string]bool{},
+		listRoom: listRoom, remoteTargets: remoteTargets, mostBlocks: mostBlocks,
+	}
 }
 
 // OrProcessor makes the processor rank if the GPUs fail, after calling note with the error. If

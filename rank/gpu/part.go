@@ -40,7 +40,7 @@ type part struct {
 }
 
 // stagingBytes is the size of the staging memory, unless long rows or many candidates need more.
-// To reserve page-locked memory takes about 0.7 ms for each MiB.
+// Reserving page-locked memory takes about 0.7 ms per MiB.
 const stagingBytes = 2 << 20
 
 // reserve reserves the part's memory. Unless the part shares the kernels and the model's parameters
@@ -55,7 +55,7 @@ func (p *part) reserve() (err error) {
 		}
 	}
 	room, k := int64(p.room), int64(pad(engine.WidestTower(p.ranking.job.Model)))
-	if p.staging, err = p.device.Pin(max(stagingBytes, 24*room, 2*4*k)); err != nil {
+	if p.staging, err = p.device.Pin(max(stagingBytes, 24*room, 3*4*k+48)); err != nil {
 		return err
 	}
 	blocks := int64(unsafe.Sizeof(cuda.CandidateBlock{})) * (room / cuda.BlockCandidates)
@@ -144,7 +144,8 @@ func (p *part) feed(
 			return err
 		}
 		p.stream.copyTo(dst, int64(at)*rowBytes, p.staging, int64(turn)*half, bytes)
-		p.stream.start(p.copied[turn])
+		p.stream.record(p.copied[turn])
+		p.stream.start()
 	}
 	return p.sync()
 }

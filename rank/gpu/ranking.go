@@ -24,8 +24,15 @@ type slicing struct {
 	kappa      float64
 }
 
-// blocks returns the number of blocks that the devices work on at a time.
-func blocks(j *engine.Job) int { return min(j.Threads, mostBlocks) }
+// blocks returns the largest number of blocks that the devices work on at a time. An empty plan
+// stands for a large one.
+func (e *Engine) blocks(j *engine.Job) int {
+	n := min(j.Threads, e.mostBlocks*len(e.devices))
+	if queries := len(j.Queries); queries > 0 {
+		n = min(n, (queries+cuda.QueryTile-1)/cuda.QueryTile)
+	}
+	return n
+}
 
 // pad returns the length of a row of features on a device.
 func pad(width int) int { return max(64, engine.PairPad(width)) }
@@ -46,7 +53,7 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	if x.constructs {
 		remote, held = e.remoteTargets, tensorBytes(j.Model)
 	}
-	held += int64(blocks(j)) * e.workerBytes(k, remote)
+	held += int64(e.blocks(j)) * e.workerBytes(k, remote)
 	// fit returns the number of candidates that fit into each of the given number of buffers.
 	fit := func(buffers int64) (int, error) {
 		most := j.FeatureMemory / int64(len(e.devices)) / candidateBytes(k) / buffers
@@ -150,7 +157,7 @@ type buffer struct {
 
 // newRanking reserves device memory. If it fails, it frees everything.
 func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
-	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j), free: make(chan *team, blocks(j))}
+	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j), free: make(chan *team, e.blocks(j))}
 	defer func() {
 		if err != nil {
 			_ = r.Close()
@@ -260,7 +267,8 @@ func (b *buffer) balance(ctx context.Context, p engine.Pass) (operands, error) {
 	if f.Tower.Compare != kernel.Dot {
 		return out, nil
 	}
-	// sample returns the rows that compute writes for about most of the items first ≤ i < last.
+	// sample returns the rows that compute writes for at most the given number of items, evenly
+	// spaced in first ≤ i < last.
 	sample := func(first, last, most int, compute func(w model.Worker, i int, row model.Rows)) ([][]float32, error) {
 		step := (last - first + most - 1) / most
 		rows := make([][]float32, (last-first+step-1)/step)
@@ -299,7 +307,8 @@ func (b *buffer) QueryBlock() int            { return blockQueries }
 func (b *buffer) Strip() int                 { return cuda.QueryTile }
 func (b *buffer) MostParts() int             { return 1 }
 
-// Count counts the candidates of all devices, which work at the same time.
+// Count counts the candidates of all devices. While it waits for the counts of a device, the next
+// devices already prepare theirs.
 func (b *buffer) Count(ctx context.Context, _ int, block *engine.Block) error {
 	if err := b.prepare(ctx, block); err != nil {
 		return err
@@ -310,9 +319,12 @@ func (b *buffer) Count(ctx context.Context, _ int, block *engine.Block) error {
 		}
 	}
 	err := b.withTeam(ctx, block, func(workers []*worker) error {
-		for _, w := range workers {
+		for i, w := range workers {
 			if err := w.send(ctx); err != nil {
 				return err
+			}
+			if i > 0 { // count starts the first
+				w.stream.start()
 			}
 		}
 		for _, w := range workers {
@@ -360,8 +372,9 @@ func (b *buffer) prepare(ctx context.Context, block *engine.Block) error {
 	return block.ComputeVectors(ctx, b.f)
 }
 
-// withTeam waits for a free team, whose workers then work on a block. After an error, the team does
-// not become free again, because its devices may still read its memory.
+// withTeam waits for a free team and calls work with its workers whose devices have candidates, ready
+// for the block. After an error, the team does not become free again, because its devices may still
+// read its memory.
 func (b *buffer) withTeam(ctx context.Context, block *engine.Block, work func([]*worker) error) error {
 	var t *team
 	select {
@@ -372,10 +385,13 @@ func (b *buffer) withTeam(ctx context.Context, block *engine.Block, work func([]
 	if t.err != nil {
 		return t.err
 	}
+	var workers []*worker
 	for i, w := range t.workers {
-		w.part, w.f, w.block = b.parts[i], b.f, block
+		if w.part, w.f, w.block = b.parts[i], b.f, block; w.part.n > 0 {
+			workers = append(workers, w)
+		}
 	}
-	if err := work(t.workers); err != nil {
+	if err := work(workers); err != nil {
 		return err
 	}
 	b.ranking.free <- t

@@ -57,18 +57,24 @@ func (s *stream) copyFrom(p *cuda.Pinned, to int64, m *cuda.Memory, at, bytes in
 	s.do(func(q *cuda.Stream) error { return q.CopyFrom(p, to, m, at, bytes) })
 }
 
-// start passes the queued work and then an event to the device, which begins to work.
-func (s *stream) start(e *cuda.Event) {
+// record queues an event.
+func (s *stream) record(e *cuda.Event) {
 	if s.err == nil {
 		s.queue.Record(e)
+	}
+}
+
+// start passes the queued work to the device.
+func (s *stream) start() {
+	if s.err == nil {
 		s.err = s.queue.Flush()
 	}
 }
 
 // wait waits until the queue is empty. It returns the stream's first error, which may be ctx's.
 func (s *stream) wait(ctx context.Context) error {
+	s.record(s.event)
 	if s.err == nil {
-		s.queue.Record(s.event)
 		s.err = s.event.Wait(ctx)
 	}
 	return s.err
