@@ -9,8 +9,8 @@
 // Screens and Screen, Stages and Decide, Towers and Construct. Start with Open.
 //
 // Each open device has one goroutine, locked to its thread, that makes all calls to the driver for
-// it. Methods may be called from any goroutine, but those of a Stream by one goroutine at a time. A
-// Stream notes its work until Flush, or a wait for one of its events, passes it to the driver. The
+// it. Methods may be called from any goroutine; methods of a Stream only by one goroutine at a time.
+// A Stream notes its work until Flush, or a wait for one of its events, passes it to the driver. The
 // device then works asynchronously and in order. Do not touch memory that the work uses until an
 // Event recorded after the work has passed.
 package cuda

@@ -533,8 +533,8 @@ func TestDeviceFaults(t *testing.T) {
 	} {
 		if i == 2 {
 			memory, threads = 40*candidateBytes(pad(engine.WidestTower(m))), 3
-			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: threads, Engine: trusted(devices...),
-				FeatureMemory: memory})
+			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: threads,
+				Engine: trusted(devices...), FeatureMemory: memory})
 			require.Equal(t, 3, slices)
 		}
 		failures := 0
