@@ -16,7 +16,8 @@ import (
 //
 // The times are medians of the processor time. auto/best is a ratio: AutoScreen's time over the
 // time of the fastest fixed screen, as the median over the operations. pct-undecided is the share
-// of pairs that the int8 screen leaves to the fine codes, or int16 to float64 if int8 is not measured.
+// of pairs that the int8 screen leaves to the fine codes (for phases, to float64), or int16 to
+// float64 if int8 is not measured.
 func screenChoices(s *suite) []Benchmark {
 	if !s.backends[0].Features.Has(kernel.FeatureAVX2) {
 		return nil // float32 is the only fast screen
@@ -40,10 +41,10 @@ func screenChoices(s *suite) []Benchmark {
 		if sh.name != "fb15k-237" {
 			continue
 		}
-		for _, m := range []string{"distmult", "complex", "mquade", "mquine", "transe-l1", "rotate"} {
+		for _, m := range []string{"distmult", "complex", "mquade", "mquine", "transe-l1", "rotate", "protate"} {
 			for _, dim := range map[string][]int{
 				"distmult": {200, 600}, "complex": {100, 400}, "mquade": {12, 20}, "mquine": {12, 30},
-				"transe-l1": {100, 400}, "rotate": {100, 400},
+				"transe-l1": {100, 400}, "rotate": {100, 400}, "protate": {100, 400},
 			}[m] {
 				for _, kind := range []string{randomKind, earlyKind, trainedKind, clusteredKind} {
 					add(sh, kind, m, dim)
@@ -62,7 +63,8 @@ func compareScreens(ctx context.Context, b *testing.B, backend *kernel.Backend, 
 	compare := sub.checkpoint.Model.Tower(kg.Tail).Compare
 	screens := []rank.Screen{rank.AutoScreen, rank.Float32Screen}
 	for _, screen := range []rank.Screen{rank.Int8Screen, rank.Int16Screen} {
-		slow := screen == rank.Int8Screen && compare == kernel.Dot && !backend.HasVNNI()
+		slow := screen == rank.Int8Screen &&
+			(compare == kernel.Dot && !backend.HasVNNI() || compare == kernel.Phase && !backend.HasInt8Phase())
 		if screen.Fits(compare) && !slow {
 			screens = append(screens, screen)
 		}
@@ -82,9 +84,10 @@ func compareScreens(ctx context.Context, b *testing.B, backend *kernel.Backend, 
 			times[screen] = append(times[screen], (processTime()-start).Seconds()*1e3)
 			pairs := float64(r.Stats.Queries) * float64(sub.checkpoint.Model.Config().Entities)
 			switch {
-			case screen == rank.Int8Screen:
+			case screen == rank.Int8Screen && compare != kernel.Phase:
 				undecided = float64(r.Stats.Rescored.Int8) / pairs
-			case screen == rank.Int16Screen && !slices.Contains(screens, rank.Int8Screen):
+			case screen == rank.Int8Screen,
+				screen == rank.Int16Screen && !slices.Contains(screens, rank.Int8Screen):
 				undecided = float64(r.Stats.Rescored.Float64) / pairs
 			}
 		}
