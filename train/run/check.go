@@ -53,7 +53,7 @@ func (r *Run) checkOptions(line string) error {
 	}
 	if before.Epochs != r.Recipe.Epochs {
 		if err := r.checkExtension(before.Epochs, r.Recipe.Epochs); err != nil {
-			return err
+			return fmt.Errorf("epochs: %d in %s: %w", r.Recipe.Epochs, r.path(ConfigFile), err)
 		}
 		before.Epochs = r.Recipe.Epochs
 	}

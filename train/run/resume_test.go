@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -336,6 +337,30 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	require.NoError(t, r.Close())
 	traintest.Change(t, filepath.Join(fresh, ConfigFile), "\nseed: 1\n", "\nseed: 7\n")
 	require.NoError(t, resume(t, fresh))
+}
+
+// config.yaml of an interrupted run asks for the epochs that are done already. The error names the
+// file, also where --epochs asks for more.
+func TestEpochsEditedToThoseDone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), traintest.Small(3)))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, r.Train(ctx, func(e train.Epoch) {
+		if e.Epoch == 2 {
+			cancel()
+		}
+	}), context.Canceled)
+	require.NoError(t, r.Close())
+
+	config := filepath.Join(dir, ConfigFile)
+	undo := traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 2\n")
+	want := "epochs: 2 in " + config + ": " + dir + " already has 2 epochs: set a larger number"
+	assert.EqualError(t, resume(t, dir), want)
+	assert.EqualError(t, Extend(t.Context(), dir, traintest.Backend(t), 5), want)
+	undo()
+	require.NoError(t, resume(t, dir))
 }
 
 // The log and the checkpoints must belong to the epoch of the state.
