@@ -99,7 +99,7 @@ func (v *Vocabulary) Find(owner, kind, label string) (int32, error) {
 	if id, ok := v.ID(label); ok {
 		return id, nil
 	}
-	err := fmt.Errorf("%s has no %s %q", owner, kind, label)
+	err := fmt.Errorf("%s has no %s %.200q", owner, kind, label)
 	if similar := text.Similar(label, v.Labels(), suggestions); len(similar) > 0 {
 		err = fmt.Errorf("%w; did you mean %s", err, strings.Join(similar, ", "))
 	}
@@ -111,14 +111,16 @@ type Types struct {
 	path    string
 	members map[string][]int32 // by type
 	named   map[string]string  // by readable name: the type, or "" if several types share the name
+	skipped int
 }
 
 // ReadTypes reads the types of the entities of v. Each line is an entity and its type, separated by
 // a tab, and optionally a readable name of the type. An entity has a line for each of its types.
-// ReadTypes skips entities that v lacks. The file may be compressed (.gz, .zst). An error names the
-// file and the line.
+// ReadTypes skips entities that v lacks, because a file of types often covers more than a graph.
+// The file may be compressed (.gz, .zst). An error names the file and the line.
 func ReadTypes(ctx context.Context, path string, v *Vocabulary) (*Types, error) {
 	types := &Types{path: path, members: map[string][]int32{}, named: map[string]string{}}
+	skipped := map[string]bool{}
 	err := newOpening().readFile(ctx, path, func(l *lines) error {
 		for {
 			line, err := l.record()
@@ -143,6 +145,8 @@ func ReadTypes(ctx context.Context, path string, v *Vocabulary) (*Types, error) 
 			members := types.members[kind]
 			if e, ok := v.ID(fields[0]); ok {
 				members = append(members, e)
+			} else {
+				skipped[fields[0]] = true
 			}
 			types.members[kind] = members
 		}
@@ -150,8 +154,12 @@ func ReadTypes(ctx context.Context, path string, v *Vocabulary) (*Types, error) 
 	if err == nil && len(types.members) == 0 {
 		err = fmt.Errorf("%s is empty: write an entity and its type in each line, separated by a tab", path)
 	}
+	types.skipped = len(skipped)
 	return types, err
 }
+
+// Skipped returns the number of entities that ReadTypes skipped.
+func (t *Types) Skipped() int { return t.skipped }
 
 // name adds the readable name of a type.
 func (t *Types) name(kind, readable string) {

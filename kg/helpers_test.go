@@ -27,12 +27,12 @@ func writeFolder(tb testing.TB, files map[string]string) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	for name, text := range files {
-		require.NoError(tb, os.WriteFile(filepath.Join(dir, name), compressed(tb, name, text), 0o644))
+		require.NoError(tb, os.WriteFile(filepath.Join(dir, name), compressedText(tb, name, text), 0o644))
 	}
 	return dir
 }
 
-func compressed(tb testing.TB, name, text string) []byte {
+func compressedText(tb testing.TB, name, text string) []byte {
 	tb.Helper()
 	var out bytes.Buffer
 	var z io.WriteCloser

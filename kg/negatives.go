@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 )
@@ -57,7 +58,7 @@ func ReadNegatives(ctx context.Context, g *Graph, s Split) ([]Triple, error) {
 		return nil
 	}
 	read := readTriples
-	if strings.HasSuffix(filepath.Base(trimCompression(path)), ".nt") {
+	if strings.HasSuffix(filepath.Base(compressed.Trim(path)), ".nt") {
 		read = readNTriples
 	}
 	if err := newOpening().readFile(ctx, path, func(l *lines) error { return read(l, add) }); err != nil {

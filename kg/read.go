@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 )
@@ -127,7 +128,7 @@ func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, er
 		return nil, nil
 	}
 	read := readNumbered
-	if filepath.Ext(trimCompression(path)) == ".txt" {
+	if filepath.Ext(compressed.Trim(path)) == ".txt" {
 		read = readListed
 	}
 	err = o.readFile(ctx, path, func(l *lines) error {
@@ -259,7 +260,7 @@ func listFolder(dir string) (folder, error) {
 func (f folder) find(names []string) (string, error) {
 	found := ""
 	for _, name := range names {
-		for _, compression := range compressions {
+		for _, compression := range compressed.Extensions() {
 			n := name + compression
 			if !f.names[n] {
 				continue

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/mquine/mquine/internal/compressed"
 )
 
 // limits bounds the size of the input, so a hostile or damaged file leads to an error instead of
@@ -25,7 +27,7 @@ var defaultLimits = limits{triples: 1 << 30, labels: math.MaxInt32, expanded: 1 
 // bound returns a reader of a compressed file's text. The reader fails with an expansionError if
 // the text is too long. If size is negative, the size of the file is unknown and there is no limit.
 func (l limits) bound(text io.Reader, path string, size int64) io.Reader {
-	if !isCompressed(path) || size < 0 {
+	if !compressed.Is(path) || size < 0 {
 		return text
 	}
 	most := max(l.expanded, l.ratio*size)

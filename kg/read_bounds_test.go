@@ -39,7 +39,7 @@ func TestOpenBoundsTheExpansionOfArchives(t *testing.T) {
 	text := strings.Repeat("a\tr\tb\n", 100_000) // 600,000 bytes
 	for name, ratio := range map[string]int64{"train.txt.gz": 100, "train.txt.zst": 1000} {
 		dir := writeFolder(t, map[string]string{name: text})
-		size := int64(len(compressed(t, name, text)))
+		size := int64(len(compressedText(t, name, text)))
 		require.Greater(t, int64(len(text)), ratio*size, "the archive is small enough for this test")
 
 		_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text)), ratio }))

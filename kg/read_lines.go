@@ -8,28 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
-	"strings"
+	"syscall"
 
 	"github.com/dustin/go-humanize"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 )
 
-// compressions lists the extensions that say how a text file is compressed. The first, "", means
-// that it is not.
-var compressions = []string{"", ".gz", ".zst"}
-
 // maxLine is the length in bytes of the longest line that a reader accepts, including its line end.
 const maxLine = 1 << 18
-
-// maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command
-// has the same default limit.
-const maxWindow = 1 << 27
 
 // lines reads a text file line by line. Lines end with LF or CRLF, which is optional after the last
 // line. lines skips a UTF-8 byte order mark at the start.
@@ -50,7 +39,7 @@ func (o opening) readFile(ctx context.Context, path string, read func(*lines) er
 	}
 	defer f.Close()
 	stored := &counter{Reader: f}
-	content, err := decompress(stored, path)
+	content, err := compressed.NewReader(stored, path)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", path, cmp.Or(ctx.Err(), text.Cause(err)))
 	}
@@ -78,40 +67,6 @@ func (c *counter) take() int64 {
 	c.n = 0
 	return n
 }
-
-// lfsPointer begins the small file that Git stores in place of a file in Git LFS.
-const lfsPointer = "version https://git-lfs.github.com/spec/"
-
-// decompress returns a reader of a file's text. The extension of the path determines the
-// compression.
-func decompress(f io.Reader, path string) (io.ReadCloser, error) {
-	stored := bufio.NewReaderSize(f, 1<<16)
-	start, err := stored.Peek(len(lfsPointer)) // the next read returns any other error
-	if string(start) == lfsPointer {
-		return nil, errors.New("it is a Git LFS pointer, not the file itself: " +
-			"run \"git lfs pull\" in its repository and copy it again")
-	}
-	if !isCompressed(path) {
-		return io.NopCloser(stored), nil
-	}
-	if len(start) == 0 && err == io.EOF {
-		return nil, errors.New("the file is empty, so it is not an archive: fetch it again")
-	}
-	if filepath.Ext(path) == ".gz" {
-		z, err := gzip.NewReader(stored)
-		if err != nil {
-			return nil, fmt.Errorf("it is not a gzip file (%w)", unexpectedEnd(err))
-		}
-		return z, nil
-	}
-	z, err := zstd.NewReader(stored, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-	if err != nil {
-		return nil, err
-	}
-	return z.IOReadCloser(), nil
-}
-
-func isCompressed(path string) bool { return slices.Contains(compressions[1:], filepath.Ext(path)) }
 
 func newLines(ctx context.Context, path string, text io.Reader) *lines {
 	return &lines{ctx: ctx, path: path, text: bufio.NewReaderSize(text, maxLine), advance: func(int64) {}}
@@ -144,9 +99,11 @@ func (l *lines) next() ([]byte, error) {
 		return nil, l.errorf("line is longer than %s", humanize.IBytes(maxLine))
 	case errors.As(err, new(expansionError)):
 		return nil, fmt.Errorf("%s %w", l.path, err)
+	case errors.Is(err, syscall.EISDIR):
+		return nil, fmt.Errorf("%s is a folder: name a file", l.path)
 	case err != io.EOF:
 		return nil, l.errorf("cannot read any further (%w): the file may be damaged or truncated; fetch it again",
-			unexpectedEnd(text.Cause(err)))
+			compressed.UnexpectedEnd(text.Cause(err)))
 	}
 	if len(line) > 0 && line[len(line)-1] == '\r' {
 		line = line[:len(line)-1]
@@ -198,13 +155,4 @@ func (l *lines) split(line []byte, fields [][]byte, names string) error {
 func (l *lines) wrongFields(got, want int, names string) error {
 	return l.errorf("%s instead of %d: a line is %s, separated by tabs",
 		text.Count(got, "field", "fields"), want, names)
-}
-
-// unexpectedEnd returns io.ErrUnexpectedEOF for a decompressor's error that ends in "EOF", and other
-// errors unchanged.
-func unexpectedEnd(err error) error {
-	if strings.HasSuffix(err.Error(), "EOF") {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mquine/mquine/internal/compressed"
 )
 
 const (
@@ -49,7 +51,7 @@ func TestOpenReadsEveryFormOfASplit(t *testing.T) {
 		"blank last line":    trainText + "\n",
 		"blank last CRLF":    trainText + "\r\n",
 	} {
-		for _, compression := range compressions {
+		for _, compression := range compressed.Extensions() {
 			t.Run(form+compression, func(t *testing.T) {
 				g, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt" + compression: text}))
 				require.NoError(t, err)
@@ -157,7 +159,7 @@ func TestOpenReportsTheFirstBadSplit(t *testing.T) {
 
 func TestOpenRejectsDamagedArchives(t *testing.T) {
 	for _, name := range []string{"train.txt.gz", "train.txt.zst"} {
-		whole := compressed(t, name, strings.Repeat(trainText, 50))
+		whole := compressedText(t, name, strings.Repeat(trainText, 50))
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)
 		read := func(content []byte) error {
@@ -202,7 +204,7 @@ func TestOpenRejectsUnclearFolders(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "train.txt"), 0o755))
 	_, err := Open(t.Context(), dir)
-	assert.ErrorContains(t, err, "is a directory")
+	assert.ErrorContains(t, err, "is a folder")
 
 	_, err = Open(t.Context(), filepath.Join(dir, "absent"))
 	absent := filepath.Join(dir, "absent")

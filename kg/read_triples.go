@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -76,21 +76,12 @@ func (o opening) readTripleFile(
 	ctx context.Context, path string, entities, relations *Vocabulary,
 ) (tripleTable, error) {
 	read := readTriples
-	if filepath.Ext(trimCompression(path)) == ".nt" {
+	if filepath.Ext(compressed.Trim(path)) == ".nt" {
 		read = readNTriples
 	}
 	table := newTripleTable(entities, relations, o.triples)
 	err := o.readFile(ctx, path, func(l *lines) error { return read(l, table.add) })
 	return table, err
-}
-
-func trimCompression(path string) string {
-	for _, c := range compressions {
-		if trimmed, ok := strings.CutSuffix(path, c); ok && c != "" {
-			return trimmed
-		}
-	}
-	return path
 }
 
 // readTriples calls the function add with the labels of each line head<TAB>relation<TAB>tail.

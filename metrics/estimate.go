@@ -93,10 +93,11 @@ func (e *Estimate) Notes(s *Sample, o TableOptions) string {
 	for _, h := range w.Hits {
 		hits = append(hits, fmt.Sprintf("Hits@%d %s", h.K, o.share(h.Share)))
 	}
-	return fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all candidates. MR,\n"+
-		"AMR and AMRI are unbiased; the 95%% interval of the exact MR is\n"+
-		"[%s, %s]. MRR is too high on average, and Hits@k, the median and GMR are\n"+
-		"biased too. The interval of the MRR does not include its bias.\n"+
-		"Ranks within the samples: MRR %s, MR %s, %s.", text.Comma(s.Candidates), o.mean(e.MRLow), o.mean(e.MRHigh),
+	estimate := fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all candidates. MR, AMR and "+
+		"AMRI are unbiased; the 95%% interval of the exact MR is [%s, %s]. MRR is too high on average, and Hits@k, "+
+		"the median and GMR are biased too. The interval of the MRR does not include its bias.",
+		text.Comma(s.Candidates), o.mean(e.MRLow), o.mean(e.MRHigh))
+	within := fmt.Sprintf("Ranks within the samples: MRR %s, MR %s, %s.",
 		o.share(w.MRR), o.mean(w.MR), strings.Join(hits, ", "))
+	return text.Wrap(estimate) + "\n" + text.Wrap(within)
 }

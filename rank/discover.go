@@ -110,7 +110,8 @@ func Discover(
 		s.total += int64(n) * int64(s.sets.of(kg.Query{Side: d.Side, Relation: r}).Len())
 	}
 	if s.queries == 0 {
-		return fmt.Errorf("rank: nothing to discover: no relation has a candidate on the %v side", opposite(d.Side))
+		return fmt.Errorf("nothing to discover, because no relation has a candidate on the %v side: "+
+			"choose other relations or candidates", opposite(d.Side))
 	}
 	if s.options, err = s.fit(o); err != nil {
 		return err

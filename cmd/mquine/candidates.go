@@ -101,12 +101,31 @@ func (r *restriction) check() error {
 	return nil
 }
 
+// checkSides refuses a restriction of one side if no query asks for that side. asking says who does
+// not ask for it, such as "the query".
+func (r *restriction) checkSides(asking string, asked func(kg.Side) bool) error {
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		one := r.one[side]
+		if !one.given() || asked(side) {
+			continue
+		}
+		flag := "type"
+		if one.list != "" {
+			flag = "candidates"
+		}
+		return fmt.Errorf("--%v-%s restricts %[1]vs, for which %[3]s does not ask: leave it out", side, flag, asking)
+	}
+	return nil
+}
+
 // given reports whether a flag restricts the candidates.
 func (r *restriction) given() bool { return r.both.given() || r.one[0].given() || r.one[1].given() }
 
 // load returns the candidates and their description. Both are nil if no flag restricts the
-// candidates.
-func (r *restriction) load(ctx context.Context, s *subject) (*rank.Candidates, *metrics.Restrictions, error) {
+// candidates. Notes go to log.
+func (r *restriction) load(
+	ctx context.Context, s *subject, log io.Writer,
+) (*rank.Candidates, *metrics.Restrictions, error) {
 	if !r.given() {
 		return nil, nil, nil
 	}
@@ -117,7 +136,11 @@ func (r *restriction) load(ctx context.Context, s *subject) (*rank.Candidates, *
 		if types, err = kg.ReadTypes(ctx, r.types, g.Entities); err != nil {
 			return nil, nil, err
 		}
+		if n := types.Skipped(); n > 0 {
+			printNote(log, "skipped %s of %s that the checkpoint lacks", text.Plural(n, "entity"), r.types)
+		}
 	}
+	lists := map[string][]int32{}
 	among := rank.NewCandidates(g.Relations.Len())
 	described := &metrics.Restrictions{}
 	for side, into := range []**metrics.Restriction{kg.Tail: &described.Tail, kg.Head: &described.Head} {
@@ -126,16 +149,17 @@ func (r *restriction) load(ctx context.Context, s *subject) (*rank.Candidates, *
 			continue
 		}
 		var err error
-		if *into, err = of.apply(ctx, g, types, among, kg.Side(side)); err != nil {
+		if *into, err = of.apply(ctx, g, types, lists, among, kg.Side(side)); err != nil {
 			return nil, nil, err
 		}
 	}
 	return among, described, nil
 }
 
-// apply restricts the candidates in among for one side, and describes the restriction.
+// apply restricts the candidates in among for one side, and describes the restriction. It keeps the
+// contents of files in lists, because a pipe can be read only once.
 func (s sideRestriction) apply(
-	ctx context.Context, g *kg.Graph, types *kg.Types, among *rank.Candidates, side kg.Side,
+	ctx context.Context, g *kg.Graph, types *kg.Types, lists map[string][]int32, among *rank.Candidates, side kg.Side,
 ) (*metrics.Restriction, error) {
 	if s.list == observedCandidates {
 		if !g.Has(kg.Train) {
@@ -154,10 +178,14 @@ func (s sideRestriction) apply(
 	var entities []int32
 	if s.list != "" {
 		described.Kind, described.Names = metrics.ListedCandidates, []string{s.list}
-		var err error
-		if entities, err = kg.ReadList(ctx, s.list, checkpointOwner, "entity", g.Entities); err != nil {
-			return nil, err
+		if lists[s.list] == nil {
+			list, err := kg.ReadList(ctx, s.list, checkpointOwner, "entity", g.Entities)
+			if err != nil {
+				return nil, err
+			}
+			lists[s.list] = list
 		}
+		entities = slices.Clone(lists[s.list])
 	}
 	for _, name := range s.types {
 		members, err := types.Members(name)
@@ -176,6 +204,16 @@ func (s sideRestriction) apply(
 	}
 	described.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	return described, nil
+}
+
+// checkRestriction refuses flags about candidates that have no effect.
+func (e *evaluation) checkRestriction() error {
+	if e.skip && !e.restriction.given() {
+		return errors.New("--skip-excluded applies to restricted candidates: add --candidates or a type, or leave it out")
+	}
+	return e.restriction.checkSides(fmt.Sprintf("--side %v", e.sides), func(side kg.Side) bool {
+		return slices.Contains(e.sides.List(), side)
+	})
 }
 
 // shownTargets is the maximum number of queries that the error from checkTargets lists.

@@ -124,16 +124,17 @@ func TestCandidates(t *testing.T) {
 					fmt.Sprintf("%d queries left out", report.Restrictions.Excluded))
 			}
 
-			first := lines[0]
-			o = succeed(t, append([]string{"predict", w.model, "--data", w.data, "--head", first[1], "--relation",
-				first[2], "-k", "1000", "--format", "tsv"}, c.flags...)...)
+			// The last query asks for a head.
+			last := lines[len(lines)-1]
+			o = succeed(t, append([]string{"predict", w.model, "--data", w.data, "--tail", last[3], "--relation",
+				last[2], "-k", "1000", "--format", "tsv"}, c.flags...)...)
 			var answers []string
 			for _, line := range strings.Split(strings.TrimSpace(o.stdout), "\n")[1:] {
-				answers = append(answers, strings.Split(line, "\t")[2])
+				answers = append(answers, strings.Split(line, "\t")[0])
 			}
 			var want []string
-			for e := range scores[0] {
-				if c.has("tail", first[2], e) {
+			for e := range scores[len(lines)-1] {
+				if c.has("head", last[2], e) {
 					want = append(want, e)
 				}
 			}
@@ -164,6 +165,7 @@ func TestCandidatesBadInput(t *testing.T) {
 			"--types", types, "--candidate-type", "persons",
 		},
 		`no entity of the checkpoint has type "ghost"`: {"--types", types, "--head-type", "ghost"},
+		w.data + " is a folder: name a file":           {"--candidates", w.data},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitFailed, want)
 	}
@@ -173,9 +175,26 @@ func TestCandidatesBadInput(t *testing.T) {
 		},
 		"--tail-type needs a file with the types": {"--tail-type", "person"},
 		"--types alone restricts nothing":         {"--types", types},
+		"--tail-type has an empty value":          {"--types", types, "--tail-type", "person", "--tail-type", ""},
+		"--skip-excluded applies to restricted":   {"--skip-excluded"},
+		"--tail-candidates restricts tails, for which --side head does not ask": {
+			"--tail-candidates", list, "--side", "head",
+		},
+		"--head-type restricts heads, for which --side tail does not ask": {
+			"--types", types, "--head-type", "person", "--side", "tail",
+		},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitUsage, want)
 	}
+	known := g.Splits[kg.Train][0]
+	predict := []string{"predict", w.model, "--data", w.data, "--filter-known", "--head", g.Entities.Label(known.Head),
+		"--relation", g.Relations.Label(known.Relation)}
+	mquine(t, append(predict, "--head-candidates", list)...).
+		requireSentence(t, exitFailed, "--head-candidates restricts heads, for which the query does not ask")
+	o := succeed(t, append(predict, "--types", types, "--candidate-type", "person")...)
+	assert.Contains(t, o.stderr, "skipped 1 entity of "+types+" that the checkpoint lacks")
+	o = succeed(t, append(predict, "--candidates", write("known.txt", g.Entities.Label(known.Tail)+"\n"))...)
+	assert.Contains(t, o.stderr, "the query has no candidate left\n")
 	require.NoError(t, os.Remove(w.data+"/train.txt"))
 	mquine(t, append(eval, "--candidates", "observed", "--filter", "none")...).
 		requireSentence(t, exitFailed, "observed candidates need the train split, which data set")

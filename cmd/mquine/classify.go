@@ -71,7 +71,8 @@ relation.`,
   mquine classify ./ckpt --data codex-m --calibrate isotonic --plot c.svg
   mquine classify ./a ./b --ensemble fit --data codex-s
   mquine classify ./ckpt --data umls --calibration cal.json`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
+		PreRunE: func(*cobra.Command, []string) error { return checkPlot(c.plotFile) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false

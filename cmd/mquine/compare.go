@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
@@ -75,6 +74,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			}
 			return nil
 		},
+		PreRunE:     func(cmd *cobra.Command, _ []string) error { return c.checkGroups(cmd) },
 		Annotations: map[string]string{checkpointArgs: ""},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
@@ -212,7 +212,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
-	file, err := input.Open(ctx, path)
+	file, err := openText(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the ranks of %s: %w", path, text.Cause(err))
 	}

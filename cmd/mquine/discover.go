@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/parquetfile"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
@@ -169,7 +168,7 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	f.options = rank.Options{Backend: backend, Engine: engine, Threads: d.threads, Progress: meter.searching}
-	if f.options.Among, f.Restrictions, err = d.restriction.load(ctx, s); err != nil {
+	if f.options.Among, f.Restrictions, err = d.restriction.load(ctx, s, log); err != nil {
 		return err
 	}
 	f.index = kg.NewIndex(s.graph)
@@ -230,7 +229,7 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 
 // writeLines writes the file of --out. lines writes the tab-separated lines after the header.
 func (d *discovery) writeLines(f *found, lines func(io.Writer) error) error {
-	return atomicfile.Write(d.out, func(w io.Writer) error {
+	return writeTo(nil, d.out, func(w io.Writer) error {
 		if !strings.EqualFold(filepath.Ext(d.out), ".parquet") {
 			if _, err := io.WriteString(w, strings.Join(f.header(), "\t")+"\n"); err != nil {
 				return err
@@ -303,6 +302,7 @@ type found struct {
 	log            io.Writer
 	ctx            context.Context //nolint:containedctx // context of the iterator that records returns
 	complete       bool            // Triples has all triples
+	count          int             // triples found so far, also before a resumption
 	err            error           // error of the search
 }
 
@@ -329,9 +329,8 @@ type foundTriple struct {
 func (f *found) search(ctx context.Context) iter.Seq[foundTriple] {
 	return func(yield func(foundTriple) bool) {
 		stopped := errors.New("the reader of the triples has stopped")
-		n := 0
 		err := rank.Discover(ctx, f.model, f.index, f.Discovery, f.options, func(t rank.Discovered) error {
-			n++
+			f.count++
 			if !yield(f.named(t)) {
 				return stopped
 			}
@@ -346,7 +345,7 @@ func (f *found) search(ctx context.Context) iter.Seq[foundTriple] {
 			return
 		}
 		if err == nil {
-			printLine(f.log, "found %s", text.Plural(n, "triple"))
+			printLine(f.log, "found %s", text.Plural(f.count, "triple"))
 		}
 	}
 }

@@ -36,6 +36,10 @@ type searchFolder struct {
 	state searchState
 	lines bytes.Buffer // lines since the last save
 	saved time.Time
+	// pending is the state after the last batch if it is not saved yet, and the first complete bytes
+	// of lines belong to it.
+	pending  *rank.DiscoveryState
+	complete int
 }
 
 // searchState is the contents of state.json.
@@ -142,18 +146,29 @@ func (f *searchFolder) resume() *rank.DiscoveryState {
 // add adds a line.
 func (f *searchFolder) add(row []string) { f.lines.WriteString(strings.Join(row, "\t") + "\n") }
 
-// save saves the state, unless less than saveEvery has passed since the last save.
+// save receives the state after a batch. It saves the state, unless less than saveEvery has passed
+// since the last time.
 func (f *searchFolder) save(s rank.DiscoveryState) error {
+	f.pending, f.complete = &s, f.lines.Len()
 	if time.Since(f.saved) < saveEvery {
 		return nil
 	}
-	if f.lines.Len() > 0 {
-		if err := atomicfile.WriteBytes(f.part(f.state.Parts), f.lines.Bytes()); err != nil {
+	return f.savePending()
+}
+
+// savePending saves the state after the last batch, if it is not saved yet.
+func (f *searchFolder) savePending() error {
+	s := f.pending
+	if s == nil {
+		return nil
+	}
+	if f.complete > 0 {
+		if err := atomicfile.WriteBytes(f.part(f.state.Parts), f.lines.Next(f.complete)); err != nil {
 			return err
 		}
 		f.state.Parts++
-		f.lines.Reset()
 	}
+	f.pending, f.complete = nil, 0
 	f.state.Queries, f.state.Kept = s.Queries, make([]keptTriple, len(s.Kept))
 	for i, t := range s.Kept {
 		f.state.Kept[i] = keptTriple{
@@ -171,6 +186,21 @@ func (f *searchFolder) write() error {
 		return err
 	}
 	return atomicfile.WriteBytes(f.path("state.json"), append(contents, '\n'))
+}
+
+// savedLines returns the number of lines in all parts.
+func (f *searchFolder) savedLines() (n int, err error) {
+	var lines lineCounter
+	err = f.copyLines(&lines)
+	return int(lines), err
+}
+
+// lineCounter counts the lines that are written to it.
+type lineCounter int
+
+func (n *lineCounter) Write(p []byte) (int, error) {
+	*n += lineCounter(bytes.Count(p, []byte{'\n'}))
+	return len(p), nil
 }
 
 // copyLines writes the lines of all parts, and those since the last save, to w.
@@ -229,13 +259,20 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 	defer folder.close()
 	f.Resume, f.Save = folder.resume(), folder.save
 	if f.Resume != nil {
+		if f.count, err = folder.savedLines(); err != nil {
+			return err
+		}
 		printNote(f.log, "resuming the search in %s after %s", d.stateDir, text.Plural(f.Resume.Queries, "query"))
 	}
 	for t := range f.search(ctx) {
 		folder.add(t.fields())
 	}
 	if f.err != nil {
-		return resumableError{f.err, "repeat the command"}
+		err := errors.Join(f.err, folder.savePending())
+		if folder.state.Queries == 0 {
+			return err // a repeated command starts from the beginning
+		}
+		return resumableError{err, "repeat the command"}
 	}
 	if err := d.writeLines(f, folder.copyLines); err != nil {
 		return err

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // discoverUntilSaved cancels a search with --state once it has saved triples, and returns its
@@ -32,6 +37,34 @@ func discoverUntilSaved(t *testing.T, state string, args ...string) outcome {
 	var stdout, stderr bytes.Buffer
 	status := execute(ctx, time.Now(), append(args, "--state", state), strings.NewReader(""), &stdout, &stderr)
 	return outcome{status, stdout.String(), stderr.String()}
+}
+
+// An interrupted search saves the last batch, however short the time since the last save, but not
+// the lines of an unfinished batch.
+func TestDiscoverStateSavesOnInterruption(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	folder, err := openSearch(dir, "a search")
+	require.NoError(t, err)
+	folder.add([]string{"a", "1"})
+	folder.add([]string{"b", "2"})
+	kept := rank.Discovered{Triple: kg.Triple{Head: 1, Relation: 2, Tail: 3}, Rank: 1, Score: math.Inf(-1), Z: 0.5}
+	require.NoError(t, folder.save(rank.DiscoveryState{Queries: 7, Kept: []rank.Discovered{kept}}))
+	require.Zero(t, folder.state.Queries, "too early")
+	folder.add([]string{"c", "3"})
+	require.NoError(t, folder.savePending())
+	require.NoError(t, folder.savePending(), "nothing is pending")
+	folder.close()
+
+	folder, err = openSearch(dir, "a search")
+	require.NoError(t, err)
+	defer folder.close()
+	assert.Equal(t, &rank.DiscoveryState{Queries: 7, Kept: []rank.Discovered{kept}}, folder.resume())
+	lines, err := folder.savedLines()
+	require.NoError(t, err)
+	assert.Equal(t, 2, lines)
+	var text strings.Builder
+	require.NoError(t, folder.copyLines(&text))
+	assert.Equal(t, "a\t1\nb\t2\n", text.String())
 }
 
 // A search that was interrupted and continued finds the same triples as a search without --state.
@@ -57,7 +90,7 @@ func TestDiscoverState(t *testing.T) {
 	// interrupt interrupts and continues a search. A search with the flags different cannot continue it.
 	interrupt := func(t *testing.T, checkpoints, different []string) {
 		search := append([]string{"discover", "--data", data, "--per", "relation", "-k", "5"}, checkpoints...)
-		succeed(t, append(slices.Clone(search), "--out", plain)...)
+		whole := succeed(t, append(slices.Clone(search), "--out", plain, "--force")...)
 		search = append(search, "--out", out)
 		interrupted := false
 		for range 20 { // until a search is cancelled before it ends
@@ -76,6 +109,8 @@ func TestDiscoverState(t *testing.T) {
 			requireSentence(t, exitFailed, state+" holds another search")
 		o := succeed(t, search...)
 		assert.Regexp(t, `resuming the search in .* after \d+,\d+ queries\n`, o.stderr)
+		found := regexp.MustCompile(`found [\d,]+ triples\n`)
+		assert.Equal(t, found.FindString(whole.stderr), found.FindString(o.stderr))
 		want, err := os.ReadFile(plain)
 		require.NoError(t, err)
 		got, err := os.ReadFile(out)

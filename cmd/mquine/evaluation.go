@@ -94,7 +94,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	conclude(log, r.Stats)
+	conclude(log, t, r.Stats)
 	report, err := e.report(ctx, t, r)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if t.keys, err = e.keys(ctx, s.graph, t.triples, e.threads); err != nil {
 		return nil, err
 	}
-	if t.among, t.restrictions, err = e.restriction.load(ctx, s); err != nil {
+	if t.among, t.restrictions, err = e.restriction.load(ctx, s, log); err != nil {
 		return nil, err
 	}
 	if e.negatives.given() {
@@ -376,8 +376,12 @@ func (e *evaluation) announce(log io.Writer, t *task, o rank.Options) {
 }
 
 // conclude prints how long the ranking took and, as details, its statistics.
-func conclude(log io.Writer, s rank.Stats) {
-	fmt.Fprintf(log, "ranked %s in %.2f s\n", text.Plural(s.Queries, "query"), s.Rank.Seconds())
+func conclude(log io.Writer, t *task, s rank.Stats) {
+	queries := s.Queries
+	if t.restrictions != nil {
+		queries -= t.restrictions.Excluded // they were ranked, too, but the tables leave them out
+	}
+	fmt.Fprintf(log, "ranked %s in %.2f s\n", text.Plural(queries, "query"), s.Rank.Seconds())
 	if collapsed(s.Rescored.Float64, s.Pairs*int64(s.Queries)/int64(max(s.UniqueQueries, 1))) {
 		printNote(log, "%s", collapsedNote)
 	}

@@ -132,7 +132,11 @@ func readArray(ctx context.Context, path string, v *kg.Vocabulary, answers []int
 	}
 	defer f.Close()
 	shape := f.Shape()
-	if len(shape) != 2 || shape[0] != len(answers) || shape[1] == 0 {
+	if len(shape) == 2 && shape[1] == 0 {
+		return nil, fmt.Errorf("%s has shape %v, so its rows are empty: list at least one candidate in each",
+			path, shape)
+	}
+	if len(shape) != 2 || shape[0] != len(answers) {
 		return nil, fmt.Errorf("%s has shape %v, but there are %s to rank: give a row of candidates for each, "+
 			"in the order of the split", path, shape, text.Plural(len(answers), "triple"))
 	}

@@ -152,8 +152,12 @@ func TestNegativesBadInput(t *testing.T) {
 	require.NoError(t, os.WriteFile(foreign, array, 0o644))
 	few := w.path("few.tsv")
 	require.NoError(t, os.WriteFile(few, []byte("1000\n"), 0o644))
+	empty := w.path("empty.npy")
+	header := array[:len(array)-40*7*4]
+	require.NoError(t, os.WriteFile(empty, []byte(strings.Replace(string(header), "(40, 7)", "(40, 0)", 1)), 0o644))
 	eval := []string{"eval", w.model, "--data", w.data}
 	for want, flags := range map[string][]string{
+		"empty.npy has shape [40 0], so its rows are empty":            {"--side", "tail", "--tail-negatives", empty},
 		"short.npy has shape [35 8], but there are 40 triples to rank": {"--side", "tail", "--tail-negatives", short},
 		"row 39, counted from 0: the checkpoint has no entity with the label 5": {
 			"--side", "tail", "--tail-negatives", foreign,

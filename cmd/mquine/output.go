@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -70,10 +71,11 @@ func writeFile(cmd *cobra.Command, file string, data []byte) error {
 	})
 }
 
-// writeTo is like writeFile, but calls write to produce the data.
+// writeTo is like writeFile, but calls write to produce the data. It compresses a file whose name
+// ends with .gz or .zst.
 func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 	if file != "-" {
-		return atomicfile.Write(file, write)
+		return atomicfile.Write(file, func(w io.Writer) error { return compressed.Write(w, file, write) })
 	}
 	buffer := bufio.NewWriterSize(text.Exact(stdout), 1<<16)
 	err := write(buffer)

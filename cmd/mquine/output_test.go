@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/compressed"
+	"github.com/mquine/mquine/kg"
 )
 
 // TestFullDisk prints to a device that is always full. Every command must fail.
@@ -57,6 +62,50 @@ func TestOutputFollowsLinks(t *testing.T) {
 	o := mquine(t, "data", "list", "--json", none)
 	assert.Equal(t, outcome{exitFailed, "", "mquine data list: cannot write " + none +
 		": no such file or directory\n"}, o)
+}
+
+// Names that end with .gz or .zst stand for compressed files, both to write and to read.
+func TestCompressedFiles(t *testing.T) {
+	w := newWorkplace(t)
+	rank := []string{"eval", w.model, "--data", w.data, "--filter", "all", "--ranks"}
+	search := []string{"discover", w.model, "--data", w.data, "-k", "5", "--out"}
+	for _, args := range [][]string{rank, search} {
+		succeed(t, append(args, w.path("plain.tsv"), "--force")...)
+		plain, err := os.ReadFile(w.path("plain.tsv"))
+		require.NoError(t, err)
+		for _, extension := range []string{".gz", ".zst"} {
+			path := w.path(args[0] + ".tsv" + extension)
+			succeed(t, append(args, path)...)
+			file, err := os.ReadFile(path)
+			require.NoError(t, err)
+			r, err := compressed.NewReader(bytes.NewReader(file), path)
+			require.NoError(t, err)
+			contents, err := io.ReadAll(r)
+			require.NoError(t, err)
+			assert.Equal(t, string(plain), string(contents))
+		}
+	}
+	o := succeed(t, "compare", w.path("eval.tsv.gz"), w.path("eval.tsv.zst"), "--data", w.data, "--format", "json")
+	assert.Contains(t, o.stdout, `"difference": 0`)
+
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	query := g.Entities.Label(0) + "\t" + g.Relations.Label(0) + "\t"
+	for command, line := range map[string]string{"predict": query + "?", "score": query + g.Entities.Label(1)} {
+		path := w.path(command + "-in.tsv.zst")
+		var file bytes.Buffer
+		require.NoError(t, compressed.Write(&file, path, func(w io.Writer) error {
+			_, err := io.WriteString(w, line+"\n")
+			return err
+		}))
+		require.NoError(t, os.WriteFile(path, file.Bytes(), 0o644))
+		args := []string{command, w.model, "--data", w.data, "--in"}
+		want := mquineReading(t, line+"\n", append(args, "-")...)
+		require.Zero(t, want.status, want.stderr)
+		assert.Equal(t, want.stdout, succeed(t, append(args, path)...).stdout)
+		require.NoError(t, os.WriteFile(w.path("plain.gz"), []byte(line), 0o644))
+		mquine(t, append(args, w.path("plain.gz"))...).requireSentence(t, exitFailed, "it is not a gzip file")
+	}
 }
 
 func TestSizes(t *testing.T) {

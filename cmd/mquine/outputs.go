@@ -67,7 +67,9 @@ func outputs(cmd *cobra.Command) []output {
 func checkPaths(cmd *cobra.Command, args []string) error {
 	empty := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Value.String() == "" && f.Value.Type() == "string" {
+		list, isList := f.Value.(pflag.SliceValue)
+		switch {
+		case isList && slices.Contains(list.GetSlice(), ""), f.Value.Type() == "string" && f.Value.String() == "":
 			empty = f.Name
 		}
 	})
@@ -85,6 +87,15 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 				return fmt.Errorf("--%s and --%s name the same file: choose two different files", b.flag, a.flag)
 			}
 		}
+	}
+	return nil
+}
+
+// checkPlot refuses the name of a plot in another format than SVG.
+func checkPlot(path string) error {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps":
+		return fmt.Errorf("--plot %s: plots are SVG; choose a name that ends with .svg", path)
 	}
 	return nil
 }

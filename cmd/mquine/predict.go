@@ -159,8 +159,14 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	if err != nil {
 		return nil, err
 	}
+	asked := func(side kg.Side) bool {
+		return slices.ContainsFunc(queries, func(q question) bool { return q.side == side })
+	}
+	if err := p.restriction.checkSides(cmp.Or(p.in, "the query"), asked); err != nil {
+		return nil, err
+	}
 	index := kg.NewIndex(s.graph)
-	among, described, err := p.restriction.load(ctx, s)
+	among, described, err := p.restriction.load(ctx, s, log)
 	if err != nil {
 		return nil, err
 	}
@@ -184,13 +190,23 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	if err := s.verify(ctx); err != nil {
 		return nil, err
 	}
+	empty := 0
 	for _, list := range lists {
+		if len(list) == 0 {
+			empty++
+		}
 		for i := range list {
 			list[i].Score = s.model.Score(list[i].Score)
 		}
 	}
 	for _, note := range model.ScoreNotes(s.model.Config()) {
 		printNote(log, "%s", note)
+	}
+	switch {
+	case empty == 1 && len(lists) == 1:
+		printNote(log, "the query has no candidate left")
+	case empty > 0:
+		printNote(log, "%s no candidate left", text.Count(empty, "query has", "queries have"))
 	}
 	list := &answers{
 		Schema: "mquine.predict/1", Provenance: provenance(ctx), K: p.k, FilterKnown: p.filterKnown,

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
@@ -81,18 +83,40 @@ func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string
 // openLines opens the file of --in, or standard input if path is "-", for readLines. It returns the
 // name of the file for messages. As in readLines, what names the contents of the file.
 func openLines(ctx context.Context, path, what string, stdin io.Reader, log io.Writer,
-) (file *input.Reader, name string, err error) {
+) (file io.ReadCloser, name string, err error) {
 	if path == "-" {
 		name = "standard input"
 		fmt.Fprintf(log, "reading %s from %s\n", what, name)
 		return input.NewReader(ctx, stdin), name, nil
 	}
-	if file, err = input.Open(ctx, path); err != nil {
+	if file, err = openText(ctx, path); err != nil {
 		return nil, path, fmt.Errorf("cannot read %s from %s: %w; name a file, or - for standard input", what, path,
 			text.Cause(err))
 	}
 	return file, path, nil
 }
+
+// openText opens a text file, compressed or not.
+func openText(ctx context.Context, path string) (io.ReadCloser, error) {
+	stored, err := input.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	contents, err := compressed.NewReader(stored, path)
+	if err != nil {
+		stored.Close()
+		return nil, cmp.Or(ctx.Err(), err)
+	}
+	return &textFile{contents, stored}, nil
+}
+
+// textFile closes both the decompressor and the file that it reads.
+type textFile struct {
+	io.ReadCloser
+	stored io.Closer
+}
+
+func (f *textFile) Close() error { return errors.Join(f.ReadCloser.Close(), f.stored.Close()) }
 
 // parseTriple returns the triple with the given head, relation and tail.
 func parseTriple(entities, relations *kg.Vocabulary, fields [3]string) (t kg.Triple, err error) {

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/mquine/mquine/kg"
 )
 
 // A named pipe without a writer replaces each file that a command reads, in turn. The command can
@@ -63,4 +65,23 @@ func TestInterruptAtANamedPipe(t *testing.T) {
 			assert.NoFileExists(t, w.path("out"))
 		})
 	}
+}
+
+// A list of candidates that restricts both sides may be a pipe, which can be read only once.
+func TestCandidatesFromAPipe(t *testing.T) {
+	w := newWorkplace(t)
+	pipe := w.path("pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o644))
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	labels := strings.Join(g.Entities.Labels(), "\n") + "\n"
+	written := make(chan error)
+	go func() { written <- os.WriteFile(pipe, []byte(labels), 0) }()
+	eval := []string{"eval", w.model, "--data", w.data, "--format", "csv"}
+	o := succeed(t, append(eval, "--candidates", pipe)...)
+	require.NoError(t, <-written)
+	file := w.path("list.txt")
+	require.NoError(t, os.WriteFile(file, []byte(labels), 0o644))
+	want := succeed(t, append(eval, "--candidates", file)...)
+	assert.Equal(t, strings.ReplaceAll(want.stdout, file, pipe), o.stdout)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,16 @@ func (s *setup) add(cmd *cobra.Command, keys []string, more ...rank.Sides) {
 		metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation)
 	inGroup(cmd, inputFlags, "split")
 	inGroup(cmd, protocolFlags, "ties")
+}
+
+// checkGroups refuses flags that arrange groups of queries if there are none.
+func (s *setup) checkGroups(cmd *cobra.Command) error {
+	for _, flag := range []string{"sort", "min", "top"} {
+		if cmd.Flags().Changed(flag) && len(s.by) == 0 {
+			return fmt.Errorf("--%s applies to groups of queries: add --by, or leave it out", flag)
+		}
+	}
+	return nil
 }
 
 // addSide adds the flag --side. Its former name is --sides.

@@ -51,8 +51,9 @@ standard output, and the tables go to standard error.`,
 		Example: `  mquine z stats --data fb15k-237
   mquine z stats --data wn18rr --side tail --convention definition --relations
   mquine z stats --data ./my-graph --json z.json --tsv z.tsv --plot z.svg`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return checkPlot(z.plotFile) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false

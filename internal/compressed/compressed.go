@@ -1,0 +1,103 @@
+// Package compressed reads and writes files whose names say how they are compressed: with gzip
+// (.gz) or Zstandard (.zst).
+package compressed
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	gzipExtension = ".gz"
+	zstdExtension = ".zst"
+)
+
+// maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command
+// also refuses larger windows unless it is asked to accept them.
+const maxWindow = 1 << 27
+
+// lfsPointer begins the small file that Git stores in place of a file in Git LFS.
+const lfsPointer = "version https://git-lfs.github.com/spec/"
+
+// Extensions returns the extensions of names. The first, "", means that a file is not compressed.
+func Extensions() []string { return []string{"", gzipExtension, zstdExtension} }
+
+// Is reports whether the name of a file says that it is compressed.
+func Is(path string) bool { return slices.Contains(Extensions()[1:], filepath.Ext(path)) }
+
+// Trim returns a name without the extension that says how the file is compressed.
+func Trim(path string) string {
+	if Is(path) {
+		return strings.TrimSuffix(path, filepath.Ext(path))
+	}
+	return path
+}
+
+// NewReader returns a reader of the contents of f, a file with the given name. Closing it does not
+// close f. A pointer to a file in Git LFS is an error.
+func NewReader(f io.Reader, path string) (io.ReadCloser, error) {
+	stored := bufio.NewReaderSize(f, 1<<16)
+	start, err := stored.Peek(len(lfsPointer)) // the next read returns any other error
+	if string(start) == lfsPointer {
+		return nil, errors.New("it is a Git LFS pointer, not the file itself: " +
+			"run \"git lfs pull\" in its repository and copy it again")
+	}
+	if !Is(path) {
+		return io.NopCloser(stored), nil
+	}
+	if len(start) == 0 && err == io.EOF {
+		return nil, errors.New("the file is empty, so it is not an archive: fetch it again")
+	}
+	if filepath.Ext(path) == gzipExtension {
+		z, err := gzip.NewReader(stored)
+		if err != nil {
+			return nil, fmt.Errorf("it is not a gzip file (%w)", UnexpectedEnd(err))
+		}
+		return z, nil
+	}
+	z, err := zstd.NewReader(stored, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, err
+	}
+	return z.IOReadCloser(), nil
+}
+
+// Write calls write with a writer that compresses what it writes to w, as the name of the file
+// says. The same contents have the same bytes.
+func Write(w io.Writer, path string, write func(io.Writer) error) error {
+	var z io.WriteCloser
+	switch filepath.Ext(path) {
+	case gzipExtension:
+		z = gzip.NewWriter(w)
+	case zstdExtension:
+		encoder, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		z = encoder
+	default:
+		return write(w)
+	}
+	if err := write(z); err != nil {
+		z.Close() // fails like write
+		return err
+	}
+	return z.Close()
+}
+
+// UnexpectedEnd returns io.ErrUnexpectedEOF for a decompressor's error that ends in "EOF", and other
+// errors unchanged.
+func UnexpectedEnd(err error) error {
+	if strings.HasSuffix(err.Error(), "EOF") {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
