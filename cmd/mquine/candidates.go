@@ -209,7 +209,8 @@ func (s sideRestriction) apply(
 // checkRestriction refuses flags about candidates that have no effect.
 func (e *evaluation) checkRestriction() error {
 	if e.skip && !e.restriction.given() {
-		return errors.New("--skip-excluded applies to restricted candidates: add --candidates or a type, or leave it out")
+		return errors.New("--skip-excluded applies to restricted candidates: " +
+			"add --candidates or a type, or leave it out")
 	}
 	return e.restriction.checkSides(fmt.Sprintf("--side %v", e.sides), func(side kg.Side) bool {
 		return slices.Contains(e.sides.List(), side)

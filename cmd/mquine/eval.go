@@ -132,8 +132,8 @@ the table to standard error.
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
 			}
-			return cmp.Or(e.checkGroups(cmd), e.restriction.check(), e.checkRestriction(), e.gpus.check(e.compute), e.checkRelations(), e.checkNegatives(),
-				e.checkSample(cmd.Flags().Changed("seed")))
+			return cmp.Or(e.checkGroups(cmd), e.restriction.check(), e.checkRestriction(), e.gpus.check(e.compute),
+				e.checkRelations(), e.checkNegatives(), e.checkSample(cmd.Flags().Changed("seed")))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())

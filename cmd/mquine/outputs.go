@@ -91,7 +91,7 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkPlot refuses the name of a plot in another format than SVG.
+// checkPlot refuses a name that says that a plot has a different format from SVG.
 func checkPlot(path string) error {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps":
