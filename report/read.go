@@ -12,14 +12,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/train/run"
 )
 
 // Read reads files that mquine eval or mquine compare wrote as JSON, and folders of training runs.
-// It names each by the last part of its path, without .json. If two names would be equal, it names
+// It names each by the last part of its path, without .json or .json.gz. If two names would be equal, it names
 // all by their whole paths.
 func Read(ctx context.Context, paths []string) (*Page, error) {
 	p := &Page{}
@@ -51,7 +51,7 @@ func namesOf(paths []string) []string {
 		if abs, err := filepath.Abs(path); err == nil {
 			name = filepath.Base(abs) // path may be "."
 		}
-		name = strings.TrimSuffix(name, ".json")
+		name = strings.TrimSuffix(compressed.Trim(name), ".json")
 		if slices.Contains(names, name) {
 			return paths
 		}
@@ -81,7 +81,7 @@ func (p *Page) readRun(ctx context.Context, dir, name string) error {
 }
 
 func (p *Page) readFile(ctx context.Context, path, name string) error {
-	data, err := input.ReadFile(ctx, path)
+	data, err := compressed.ReadFile(ctx, path)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, text.Cause(err))
 	}

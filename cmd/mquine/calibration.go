@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
@@ -46,7 +46,7 @@ func (c *calibrated) read(ctx context.Context, s *subject, side kg.Side) (*class
 	if c.calibrationFile == "" {
 		return nil, nil
 	}
-	contents, err := input.ReadFile(ctx, c.calibrationFile)
+	contents, err := compressed.ReadFile(ctx, c.calibrationFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the calibration %s: %w", c.calibrationFile, text.Cause(err))
 	}

@@ -101,9 +101,8 @@ func (r *restriction) check() error {
 	return nil
 }
 
-// checkSides refuses a restriction of one side if no query asks for that side. asking says who does
-// not ask for it, such as "the query".
-func (r *restriction) checkSides(asking string, asked func(kg.Side) bool) error {
+// checkSides refuses a restriction of one side if no query asks for that side.
+func (r *restriction) checkSides(asked func(kg.Side) bool) error {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		one := r.one[side]
 		if !one.given() || asked(side) {
@@ -113,7 +112,7 @@ func (r *restriction) checkSides(asking string, asked func(kg.Side) bool) error 
 		if one.list != "" {
 			flag = "candidates"
 		}
-		return fmt.Errorf("--%v-%s restricts %[1]vs, for which %[3]s does not ask: leave it out", side, flag, asking)
+		return fmt.Errorf("--%v-%s restricts %[1]vs, but no query asks for %[1]vs: leave it out", side, flag)
 	}
 	return nil
 }
@@ -212,9 +211,7 @@ func (e *evaluation) checkRestriction() error {
 		return errors.New("--skip-excluded applies to restricted candidates: " +
 			"add --candidates or a type, or leave it out")
 	}
-	return e.restriction.checkSides(fmt.Sprintf("--side %v", e.sides), func(side kg.Side) bool {
-		return slices.Contains(e.sides.List(), side)
-	})
+	return e.restriction.checkSides(func(side kg.Side) bool { return slices.Contains(e.sides.List(), side) })
 }
 
 // shownTargets is the maximum number of queries that the error from checkTargets lists.

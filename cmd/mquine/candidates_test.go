@@ -177,10 +177,10 @@ func TestCandidatesBadInput(t *testing.T) {
 		"--types alone restricts nothing":         {"--types", types},
 		"--tail-type has an empty value":          {"--types", types, "--tail-type", "person", "--tail-type", ""},
 		"--skip-excluded applies to restricted":   {"--skip-excluded"},
-		"--tail-candidates restricts tails, for which --side head does not ask": {
+		"--tail-candidates restricts tails, but no query asks for tails": {
 			"--tail-candidates", list, "--side", "head",
 		},
-		"--head-type restricts heads, for which --side tail does not ask": {
+		"--head-type restricts heads, but no query asks for heads": {
 			"--types", types, "--head-type", "person", "--side", "tail",
 		},
 	} {
@@ -190,7 +190,7 @@ func TestCandidatesBadInput(t *testing.T) {
 	predict := []string{"predict", w.model, "--data", w.data, "--filter-known", "--head", g.Entities.Label(known.Head),
 		"--relation", g.Relations.Label(known.Relation)}
 	mquine(t, append(predict, "--head-candidates", list)...).
-		requireSentence(t, exitFailed, "--head-candidates restricts heads, for which the query does not ask")
+		requireSentence(t, exitFailed, "--head-candidates restricts heads, but no query asks for heads")
 	o := succeed(t, append(predict, "--types", types, "--candidate-type", "person")...)
 	assert.Contains(t, o.stderr, "skipped 1 entity of "+types+" that the checkpoint lacks")
 	o = succeed(t, append(predict, "--candidates", write("known.txt", g.Entities.Label(known.Tail)+"\n"))...)

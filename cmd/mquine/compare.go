@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
@@ -212,7 +213,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
-	file, err := openText(ctx, path)
+	file, err := compressed.Open(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the ranks of %s: %w", path, text.Cause(err))
 	}

@@ -268,11 +268,15 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 		folder.add(t.fields())
 	}
 	if f.err != nil {
-		err := errors.Join(f.err, folder.savePending())
-		if folder.state.Queries == 0 {
-			return err // a repeated command starts from the beginning
+		if ctx.Err() != nil { // after another error, the last batch may be wrong
+			if err := folder.savePending(); err != nil {
+				return err
+			}
 		}
-		return resumableError{err, "repeat the command"}
+		if folder.state.Queries == 0 {
+			return f.err // a repeated command starts from the beginning
+		}
+		return resumableError{f.err, "repeat the command"}
 	}
 	if err := d.writeLines(f, folder.copyLines); err != nil {
 		return err

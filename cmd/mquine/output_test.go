@@ -88,8 +88,15 @@ func TestCompressedFiles(t *testing.T) {
 	o := succeed(t, "compare", w.path("eval.tsv.gz"), w.path("eval.tsv.zst"), "--data", w.data, "--format", "json")
 	assert.Contains(t, o.stdout, `"difference": 0`)
 
+	succeed(t, "eval", w.model, "--data", w.data, "--json", w.path("e.json.gz"))
+	succeed(t, "report", w.path("e.json.gz"), "--out", w.path("page.html"))
+	calibration := w.path("calibration.json.zst")
+	succeed(t, "classify", w.model, "--data", w.data, "--calibrate", "platt", "--calibration", calibration)
 	g, err := kg.Open(t.Context(), w.data)
 	require.NoError(t, err)
+	succeed(t, "score", w.model, "--head", g.Entities.Label(0), "--relation", g.Relations.Label(0), "--tail",
+		g.Entities.Label(1), "--calibration", calibration)
+
 	query := g.Entities.Label(0) + "\t" + g.Relations.Label(0) + "\t"
 	for command, line := range map[string]string{"predict": query + "?", "score": query + g.Entities.Label(1)} {
 		path := w.path(command + "-in.tsv.zst")

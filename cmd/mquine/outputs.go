@@ -67,9 +67,13 @@ func outputs(cmd *cobra.Command) []output {
 func checkPaths(cmd *cobra.Command, args []string) error {
 	empty := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		list, isList := f.Value.(pflag.SliceValue)
-		switch {
-		case isList && slices.Contains(list.GetSlice(), ""), f.Value.Type() == "string" && f.Value.String() == "":
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok { // the flag may be repeated
+			values = list.GetSlice()
+		} else if f.Value.Type() != "string" {
+			return
+		}
+		if slices.Contains(values, "") {
 			empty = f.Name
 		}
 	})

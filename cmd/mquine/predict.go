@@ -162,7 +162,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	asked := func(side kg.Side) bool {
 		return slices.ContainsFunc(queries, func(q question) bool { return q.side == side })
 	}
-	if err := p.restriction.checkSides(cmp.Or(p.in, "the query"), asked); err != nil {
+	if err := p.restriction.checkSides(asked); err != nil {
 		return nil, err
 	}
 	index := kg.NewIndex(s.graph)

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,34 +88,12 @@ func openLines(ctx context.Context, path, what string, stdin io.Reader, log io.W
 		fmt.Fprintf(log, "reading %s from %s\n", what, name)
 		return input.NewReader(ctx, stdin), name, nil
 	}
-	if file, err = openText(ctx, path); err != nil {
+	if file, err = compressed.Open(ctx, path); err != nil {
 		return nil, path, fmt.Errorf("cannot read %s from %s: %w; name a file, or - for standard input", what, path,
 			text.Cause(err))
 	}
 	return file, path, nil
 }
-
-// openText opens a text file, compressed or not.
-func openText(ctx context.Context, path string) (io.ReadCloser, error) {
-	stored, err := input.Open(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	contents, err := compressed.NewReader(stored, path)
-	if err != nil {
-		stored.Close()
-		return nil, cmp.Or(ctx.Err(), err)
-	}
-	return &textFile{contents, stored}, nil
-}
-
-// textFile closes both the decompressor and the file that it reads.
-type textFile struct {
-	io.ReadCloser
-	stored io.Closer
-}
-
-func (f *textFile) Close() error { return errors.Join(f.ReadCloser.Close(), f.stored.Close()) }
 
 // parseTriple returns the triple with the given head, relation and tail.
 func parseTriple(entities, relations *kg.Vocabulary, fields [3]string) (t kg.Triple, err error) {

@@ -4,6 +4,8 @@ package compressed
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/mquine/mquine/internal/input"
 )
 
 const (
@@ -39,6 +43,38 @@ func Trim(path string) string {
 		return strings.TrimSuffix(path, filepath.Ext(path))
 	}
 	return path
+}
+
+// Open opens a file, compressed or not. Cancelling the context ends every wait for the file.
+func Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	stored, err := input.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	contents, err := NewReader(stored, path)
+	if err != nil {
+		stored.Close()
+		return nil, cmp.Or(ctx.Err(), err)
+	}
+	return &file{contents, stored}, nil
+}
+
+// file closes both a decompressor and the file that it reads.
+type file struct {
+	io.ReadCloser
+	stored io.Closer
+}
+
+func (f *file) Close() error { return errors.Join(f.ReadCloser.Close(), f.stored.Close()) }
+
+// ReadFile is like input.ReadFile, but decompresses the file.
+func ReadFile(ctx context.Context, path string) ([]byte, error) {
+	f, err := Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // NewReader returns a reader of the contents of f, a file with the given name. Closing it does not
