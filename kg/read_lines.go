@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 
 	"github.com/dustin/go-humanize"
 
@@ -99,8 +98,6 @@ func (l *lines) next() ([]byte, error) {
 		return nil, l.errorf("line is longer than %s", humanize.IBytes(maxLine))
 	case errors.As(err, new(expansionError)):
 		return nil, fmt.Errorf("%s %w", l.path, err)
-	case errors.Is(err, syscall.EISDIR):
-		return nil, fmt.Errorf("%s is a folder: name a file", l.path)
 	case err != io.EOF:
 		return nil, l.errorf("cannot read any further (%w): the file may be damaged or truncated; fetch it again",
 			compressed.UnexpectedEnd(text.Cause(err)))

@@ -19,8 +19,8 @@ import (
 )
 
 // Read reads files that mquine eval or mquine compare wrote as JSON, and folders of training runs.
-// It names each by the last part of its path, without .json or .json.gz. If two names would be equal, it names
-// all by their whole paths.
+// It names each by the last part of its path, without .json and the extension of a compressed file.
+// If two names would be equal, it names all by their whole paths.
 func Read(ctx context.Context, paths []string) (*Page, error) {
 	p := &Page{}
 	names := namesOf(paths)

@@ -165,7 +165,7 @@ func TestCandidatesBadInput(t *testing.T) {
 			"--types", types, "--candidate-type", "persons",
 		},
 		`no entity of the checkpoint has type "ghost"`: {"--types", types, "--head-type", "ghost"},
-		w.data + " is a folder: name a file":           {"--candidates", w.data},
+		"reading " + w.data + ": it is a folder":       {"--candidates", w.data},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitFailed, want)
 	}
@@ -190,6 +190,9 @@ func TestCandidatesBadInput(t *testing.T) {
 	predict := []string{"predict", w.model, "--data", w.data, "--filter-known", "--head", g.Entities.Label(known.Head),
 		"--relation", g.Relations.Label(known.Relation)}
 	mquine(t, append(predict, "--head-candidates", list)...).
+		requireSentence(t, exitUsage, "--head-candidates restricts heads, but no query asks for heads")
+	mquine(t, "predict", w.model, "--data", w.data, "--head-candidates", list, "--in",
+		write("queries.tsv", g.Entities.Label(known.Head)+"\t"+g.Relations.Label(known.Relation)+"\t?\n")).
 		requireSentence(t, exitFailed, "--head-candidates restricts heads, but no query asks for heads")
 	o := succeed(t, append(predict, "--types", types, "--candidate-type", "person")...)
 	assert.Contains(t, o.stderr, "skipped 1 entity of "+types+" that the checkpoint lacks")

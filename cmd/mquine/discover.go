@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/parquetfile"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
@@ -27,6 +29,8 @@ import (
 const (
 	orderScore = "score"
 	orderZ     = "z"
+
+	parquetExtension = ".parquet"
 )
 
 func newDiscoverCommand() *cobra.Command {
@@ -88,6 +92,10 @@ interruption, the same command continues the search. DIR is removed at the end.
 			}
 			if d.out != "" && cmd.Flags().Changed("format") {
 				return errors.New("--out writes tab-separated lines: leave out --format")
+			}
+			if compressed.Is(d.out) && strings.EqualFold(filepath.Ext(compressed.Trim(d.out)), parquetExtension) {
+				return fmt.Errorf("--out %s: Parquet compresses its columns; choose a name that ends with %s",
+					d.out, parquetExtension)
 			}
 			if cmd.Flags().Changed("state") && (d.stateDir == "" || d.out == "" || d.wantsJSON()) {
 				return errors.New("--state DIR needs --out FILE, and cannot be combined with --json")
@@ -230,7 +238,7 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 // writeLines writes the file of --out. lines writes the tab-separated lines after the header.
 func (d *discovery) writeLines(f *found, lines func(io.Writer) error) error {
 	return writeTo(nil, d.out, func(w io.Writer) error {
-		if !strings.EqualFold(filepath.Ext(d.out), ".parquet") {
+		if !strings.EqualFold(filepath.Ext(d.out), parquetExtension) {
 			if _, err := io.WriteString(w, strings.Join(f.header(), "\t")+"\n"); err != nil {
 				return err
 			}

@@ -163,9 +163,10 @@ func (f *searchFolder) savePending() error {
 		return nil
 	}
 	if f.complete > 0 {
-		if err := atomicfile.WriteBytes(f.part(f.state.Parts), f.lines.Next(f.complete)); err != nil {
+		if err := atomicfile.WriteBytes(f.part(f.state.Parts), f.lines.Bytes()[:f.complete]); err != nil {
 			return err
 		}
+		f.lines.Next(f.complete)
 		f.state.Parts++
 	}
 	f.pending, f.complete = nil, 0
@@ -268,7 +269,7 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 		folder.add(t.fields())
 	}
 	if f.err != nil {
-		if ctx.Err() != nil { // after another error, the last batch may be wrong
+		if errors.Is(f.err, context.Canceled) { // after another error, the last batch may be wrong
 			if err := folder.savePending(); err != nil {
 				return err
 			}

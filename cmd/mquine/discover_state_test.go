@@ -34,6 +34,11 @@ func discoverUntilSaved(t *testing.T, state string, args ...string) outcome {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}()
+	return discoverWith(ctx, state, args...)
+}
+
+// discoverWith runs a search with --state.
+func discoverWith(ctx context.Context, state string, args ...string) outcome {
 	var stdout, stderr bytes.Buffer
 	status := execute(ctx, time.Now(), append(args, "--state", state), strings.NewReader(""), &stdout, &stderr)
 	return outcome{status, stdout.String(), stderr.String()}
@@ -121,6 +126,40 @@ func TestDiscoverState(t *testing.T) {
 	}
 	interrupt(t, []string{model}, []string{"--side", "head"})
 	interrupt(t, []string{model, model, "--ensemble", "1,0.5"}, []string{"--ensemble", "1,0.7"})
+
+	// Without a save in time, an interruption saves the batches that are done.
+	saveEvery = time.Hour
+	search := []string{"discover", model, "--data", data, "--per", "query", "-k", "2"}
+	began := time.Now()
+	succeed(t, append(search, "--out", plain, "--force")...)
+	whole := time.Since(began)
+	search = append(search, "--out", out)
+	done := false
+	for try := 0; try < 100 && !done; try++ { // until a search is cancelled in its second batch
+		ctx, cancel := context.WithTimeout(t.Context(), whole*time.Duration(4+try%10)/10)
+		canceled, stop := context.WithCancel(t.Context())
+		context.AfterFunc(ctx, stop)
+		interrupted := discoverWith(canceled, state, search...).status == exitInterrupted
+		stop()
+		cancel()
+		if interrupted {
+			_, err := os.Stat(filepath.Join(state, "part-000000.tsv"))
+			done = err == nil
+		}
+		if !done {
+			require.NoError(t, os.RemoveAll(state))
+			require.NoError(t, os.RemoveAll(out))
+		}
+	}
+	require.True(t, done)
+	o := succeed(t, append(search, "--state", state)...)
+	assert.Contains(t, o.stderr, " after 65,536 queries\n")
+	want, err := os.ReadFile(plain)
+	require.NoError(t, err)
+	got, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got))
+	require.NoError(t, os.Remove(out))
 
 	with := func(state string, more ...string) outcome {
 		return mquine(t, append([]string{"discover", model, "--data", data, "--state", state}, more...)...)

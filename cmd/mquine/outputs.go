@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -97,7 +98,7 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 
 // checkPlot refuses a name that says that a plot has a different format from SVG.
 func checkPlot(path string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
+	switch strings.ToLower(filepath.Ext(compressed.Trim(path))) {
 	case ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps":
 		return fmt.Errorf("--plot %s: plots are SVG; choose a name that ends with .svg", path)
 	}

@@ -74,7 +74,7 @@ invisible characters as escapes, such as \x1b.
 			if p.in != "" && !cmd.Flags().Changed("format") {
 				p.format = text.FormatTSV
 			}
-			return cmp.Or(p.check(cmd), p.restriction.check(), p.gpus.check(p.compute))
+			return cmp.Or(p.check(cmd), p.restriction.check(), p.checkAsked(), p.gpus.check(p.compute))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			answers, err := p.run(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
@@ -130,6 +130,13 @@ func (p *prediction) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// checkAsked refuses a restriction of the side for which the query of the flags does not ask.
+func (p *prediction) checkAsked() error {
+	return p.restriction.checkSides(func(side kg.Side) bool {
+		return p.in != "" || side == kg.Tail && p.tail == "" || side == kg.Head && p.head == ""
+	})
+}
+
 // run answers the queries. Progress and notes go to log.
 func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*answers, error) {
 	backend, err := p.compute.resolve()
@@ -159,10 +166,9 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	if err != nil {
 		return nil, err
 	}
-	asked := func(side kg.Side) bool {
+	if err := p.restriction.checkSides(func(side kg.Side) bool {
 		return slices.ContainsFunc(queries, func(q question) bool { return q.side == side })
-	}
-	if err := p.restriction.checkSides(asked); err != nil {
+	}); err != nil {
 		return nil, err
 	}
 	index := kg.NewIndex(s.graph)

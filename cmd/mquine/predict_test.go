@@ -195,7 +195,7 @@ func TestPredictBadInput(t *testing.T) {
 	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed,
 		"mquine predict: cannot read queries from "+w.path("none.tsv")+": no such file or directory; name a file")
 	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed,
-		"cannot read queries from "+w.dir+": is a directory")
+		"cannot read queries from "+w.dir+": it is a folder, not a file")
 
 	good := known + "\tlives_in\t?\n"
 	for input, sentence := range map[string]string{

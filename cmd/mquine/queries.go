@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,10 +53,11 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]question, error) {
 // line. For the messages, what names the contents of the file, such as "queries", and wanted lists
 // the fields of a line.
 func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string) error) error {
-	lines := bufio.NewScanner(r)
+	watched := &watchedReader{Reader: r}
+	lines := bufio.NewScanner(watched)
 	lines.Buffer(nil, maxQueryLine)
 	n := 0
-	for lines.Scan() {
+	for lines.Scan() && watched.err == nil { // a line before an error may be incomplete
 		n++
 		line := lines.Bytes()
 		if n == 1 {
@@ -70,13 +72,29 @@ func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string
 			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 	}
-	switch err := lines.Err(); {
+	switch err := cmp.Or(watched.err, lines.Err()); {
 	case errors.Is(err, bufio.ErrTooLong):
 		return fmt.Errorf("%s:%d: the line is longer than %d bytes", name, n+1, maxQueryLine)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("cannot read %s from %s: it ends too early; it may be damaged or truncated", what, name)
 	case err != nil:
 		return fmt.Errorf("cannot read %s from %s: %w", what, name, text.Cause(err))
 	}
 	return nil
+}
+
+// watchedReader keeps the error that ends the input, unless it is io.EOF.
+type watchedReader struct {
+	io.Reader
+	err error
+}
+
+func (r *watchedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != io.EOF {
+		r.err = err
+	}
+	return n, err
 }
 
 // openLines opens the file of --in, or standard input if path is "-", for readLines. It returns the

@@ -157,7 +157,7 @@ func TestScoreBadInput(t *testing.T) {
 		}
 	}
 	mquine(t, with("--in", w.dir)...).requireSentence(t, exitFailed,
-		"cannot read triples from "+w.dir+": is a directory")
+		"cannot read triples from "+w.dir+": it is a folder, not a file")
 }
 
 // readTSV returns the rows of tab-separated text with a header.

@@ -24,6 +24,10 @@ const (
 	zstdExtension = ".zst"
 )
 
+// maxExpanded bounds the contents of a compressed file in memory, in bytes, so a hostile or damaged
+// file leads to an error.
+const maxExpanded = 1 << 28
+
 // maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command
 // also refuses larger windows unless it is asked to accept them.
 const maxWindow = 1 << 27
@@ -35,7 +39,9 @@ const lfsPointer = "version https://git-lfs.github.com/spec/"
 func Extensions() []string { return []string{"", gzipExtension, zstdExtension} }
 
 // Is reports whether the name of a file says that it is compressed.
-func Is(path string) bool { return slices.Contains(Extensions()[1:], filepath.Ext(path)) }
+func Is(path string) bool { return slices.Contains(Extensions()[1:], extension(path)) }
+
+func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }
 
 // Trim returns a name without the extension that says how the file is compressed.
 func Trim(path string) string {
@@ -67,14 +73,22 @@ type file struct {
 
 func (f *file) Close() error { return errors.Join(f.ReadCloser.Close(), f.stored.Close()) }
 
-// ReadFile is like input.ReadFile, but decompresses the file.
+// ReadFile is like input.ReadFile, but decompresses the file. A compressed file with more than 256
+// MiB of contents is an error.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	f, err := Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(f)
+	if !Is(path) {
+		return io.ReadAll(f)
+	}
+	contents, err := io.ReadAll(io.LimitReader(f, maxExpanded+1))
+	if len(contents) > maxExpanded {
+		return nil, errors.New("it expands to more than 256 MiB: decompress it yourself if you trust it")
+	}
+	return contents, err
 }
 
 // NewReader returns a reader of the contents of f, a file with the given name. Closing it does not
@@ -92,7 +106,7 @@ func NewReader(f io.Reader, path string) (io.ReadCloser, error) {
 	if len(start) == 0 && err == io.EOF {
 		return nil, errors.New("the file is empty, so it is not an archive: fetch it again")
 	}
-	if filepath.Ext(path) == gzipExtension {
+	if extension(path) == gzipExtension {
 		z, err := gzip.NewReader(stored)
 		if err != nil {
 			return nil, fmt.Errorf("it is not a gzip file (%w)", UnexpectedEnd(err))
@@ -110,7 +124,7 @@ func NewReader(f io.Reader, path string) (io.ReadCloser, error) {
 // says. The same contents have the same bytes.
 func Write(w io.Writer, path string, write func(io.Writer) error) error {
 	var z io.WriteCloser
-	switch filepath.Ext(path) {
+	switch extension(path) {
 	case gzipExtension:
 		z = gzip.NewWriter(w)
 	case zstdExtension:

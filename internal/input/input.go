@@ -9,6 +9,7 @@ package input
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 )
@@ -72,7 +73,13 @@ func Open(ctx context.Context, path string) (*Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		info, err := file.Stat()
+		switch {
+		case err != nil: // such as a file server without an answer: reading tells
+		case info.IsDir():
+			file.Close()
+			return nil, errors.New("it is a folder, not a file")
+		case info.Mode().IsRegular():
 			size = info.Size()
 		}
 		return file, nil

@@ -5,14 +5,10 @@ package stream
 import "math/rand/v2"
 
 // Seed seeds a generator from a seed, a use and three counters, such as an epoch, a step and an
-// item. Different seeds have unrelated streams, also in different uses.
+// item.
 func Seed(pcg *rand.PCG, seed uint64, use uint64, epoch, step, item int) {
-	pcg.Seed(mix(1+apart*(seed-1)+use), mix(mix(uint64(epoch)<<32|uint64(uint32(step)))+uint64(item)))
+	pcg.Seed(mix(seed+use), mix(mix(uint64(epoch)<<32|uint64(uint32(step)))+uint64(item)))
 }
-
-// apart is the distance between the numbers of neighbouring seeds. It is odd, so all seeds have
-// different numbers, and far larger than the number of uses. Seed 1 has the number 1.
-const apart = 0xd1342543de82ef95
 
 // mix returns the first output of SplitMix64 with the seed x. It makes the streams of neighbouring
 // numbers unrelated.
