@@ -71,8 +71,13 @@ relation.`,
   mquine classify ./ckpt --data codex-m --calibrate isotonic --plot c.svg
   mquine classify ./a ./b --ensemble fit --data codex-s
   mquine classify ./ckpt --data umls --calibration cal.json`,
-		PreRunE: func(*cobra.Command, []string) error { return checkPlot(c.plotFile) },
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("top") && !c.relations {
+				return errors.New("--top applies to the table of relations: add --relations, or leave it out")
+			}
+			return checkPlot(c.plotFile)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false

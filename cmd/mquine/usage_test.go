@@ -59,6 +59,7 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--min", "5"), "--min applies to groups of queries: add --by"},
 		{[]string{"compare", "a", "b", "--data", "d", "--top", "5"}, "--top applies to groups of queries: add --by"},
 		{[]string{"classify", "m", "--data", "d", "--plot", "c.png"}, "plots are SVG; choose a name that ends with"},
+		{[]string{"classify", "m", "--data", "d", "--top", "5"}, "--top applies to the table of relations: add"},
 		{[]string{"z", "stats", "--data", "d", "--plot", "z.PDF.gz"}, "plots are SVG; choose a name that ends with"},
 		{[]string{"discover", "m", "--data", "d", "--out", "d.parquet.gz"}, "Parquet compresses its columns; choose"},
 		{with(eval, "--by", "hub"), `--by "hub": choose from relation, entity, category, z-case and degree`},
