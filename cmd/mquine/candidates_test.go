@@ -118,6 +118,7 @@ func TestCandidates(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &report))
 			assert.Equal(t, len(lines), report.Queries)
+			assert.Contains(t, o.stderr, fmt.Sprintf("ranked %d queries in ", len(lines)))
 			assert.Equal(t, 80, report.Queries+report.Restrictions.Excluded)
 			if report.Restrictions.Excluded > 0 {
 				assert.Contains(t, strings.Join(strings.Fields(o.stdout), " "),

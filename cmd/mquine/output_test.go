@@ -110,6 +110,14 @@ func TestCompressedFiles(t *testing.T) {
 		want := mquineReading(t, line+"\n", append(args, "-")...)
 		require.Zero(t, want.status, want.stderr)
 		assert.Equal(t, want.stdout, succeed(t, append(args, path)...).stdout)
+		cut := w.path("cut.tsv.gz") // the file ends in the middle of a line
+		file.Reset()
+		require.NoError(t, compressed.Write(&file, cut, func(w io.Writer) error {
+			_, err := io.WriteString(w, strings.Repeat(line+"\n", 1000))
+			return err
+		}))
+		require.NoError(t, os.WriteFile(cut, file.Bytes()[:file.Len()-12], 0o644))
+		mquine(t, append(args, cut)...).requireSentence(t, exitFailed, "it ends too early; it may be damaged")
 		require.NoError(t, os.WriteFile(w.path("plain.gz"), []byte(line), 0o644))
 		mquine(t, append(args, w.path("plain.gz"))...).requireSentence(t, exitFailed, "it is not a gzip file")
 	}
