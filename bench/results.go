@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/compressed"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Result is one line of a file in the Go benchmark format.
@@ -32,11 +33,11 @@ func (r Result) Round() int {
 	return n
 }
 
-// ReadResults reads a file in the Go benchmark format. A file without results is an error.
+// ReadResults reads a file in the Go benchmark format, compressed or not. A file without results is an error.
 func ReadResults(ctx context.Context, path string) ([]Result, error) {
-	f, err := input.Open(ctx, path)
+	f, err := compressed.Open(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read results: %w", err)
+		return nil, fmt.Errorf("cannot read results from %s: %w", path, text.Cause(err))
 	}
 	defer f.Close()
 	all, err := ParseResults(f, path)

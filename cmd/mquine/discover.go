@@ -237,7 +237,7 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 
 // writeLines writes the file of --out. lines writes the tab-separated lines after the header.
 func (d *discovery) writeLines(f *found, lines func(io.Writer) error) error {
-	return writeTo(nil, d.out, func(w io.Writer) error {
+	return writeNamed(d.out, func(w io.Writer) error {
 		if !strings.EqualFold(filepath.Ext(d.out), parquetExtension) {
 			if _, err := io.WriteString(w, strings.Join(f.header(), "\t")+"\n"); err != nil {
 				return err

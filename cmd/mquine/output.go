@@ -71,11 +71,10 @@ func writeFile(cmd *cobra.Command, file string, data []byte) error {
 	})
 }
 
-// writeTo is like writeFile, but calls write to produce the data. It compresses a file whose name
-// ends with .gz or .zst.
+// writeTo is like writeFile, but calls write to produce the data.
 func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 	if file != "-" {
-		return atomicfile.Write(file, func(w io.Writer) error { return compressed.Write(w, file, write) })
+		return writeNamed(file, write)
 	}
 	buffer := bufio.NewWriterSize(text.Exact(stdout), 1<<16)
 	err := write(buffer)
@@ -86,6 +85,11 @@ func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
 	}
 	return nil
+}
+
+// writeNamed writes a file, and compresses it if its name ends with .gz or .zst.
+func writeNamed(file string, write func(io.Writer) error) error {
+	return atomicfile.Write(file, func(w io.Writer) error { return compressed.Write(w, file, write) })
 }
 
 // writeOutput writes human-readable text to standard output.

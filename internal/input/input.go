@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -74,12 +75,14 @@ func Open(ctx context.Context, path string) (*Reader, error) {
 			return nil, err
 		}
 		info, err := file.Stat()
-		switch {
-		case err != nil: // such as a file server without an answer: reading tells
-		case info.IsDir():
+		if err != nil {
+			return file, nil // the first read reports an error
+		}
+		if info.IsDir() {
 			file.Close()
-			return nil, errors.New("it is a folder, not a file")
-		case info.Mode().IsRegular():
+			return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is a folder, not a file")}
+		}
+		if info.Mode().IsRegular() {
 			size = info.Size()
 		}
 		return file, nil

@@ -62,7 +62,7 @@ func TestOpenAndReadFile(t *testing.T) {
 	_, err = ReadFile(t.Context(), path+"x")
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	_, err = ReadFile(t.Context(), filepath.Dir(path))
-	assert.EqualError(t, err, "it is a folder, not a file")
+	assert.EqualError(t, err, "read "+filepath.Dir(path)+": it is a folder, not a file")
 }
 
 func TestCancelledBeforehand(t *testing.T) {
