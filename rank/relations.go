@@ -29,7 +29,7 @@ func Relations(
 		return nil, err
 	}
 	start := time.Now()
-	targets, err := Scores(ctx, m, triples, kg.Tail, o)
+	targets, err := referenceScores(ctx, m, triples, kg.Tail, o)
 	if err != nil {
 		return nil, err
 	}

@@ -14,19 +14,40 @@ import (
 // scoreChunk is the number of scores that a goroutine computes between checks of the context.
 const scoreChunk = 256
 
-// Scores returns the reference scores of triples as answers to their queries on a side, in the order
-// of the triples. The side matters only for models that score a triple differently on the two sides
-// (model.Spec.IsSided). model.Model.Score converts a reference score to the score that users see. Of
-// the options, Scores uses only the backend and the threads. Verify a mapped checkpoint as Run's
-// comment describes.
+// Scores returns the scores of triples that users see (model.Model.Score), computed from reference
+// scores, in the order of the triples. Each score is the mean of the triple's scores as an answer to
+// its queries on the sides. The sides matter only for models that score a triple differently on them
+// (model.Spec.IsSided). Of the options, Scores uses only the backend and the threads. Verify a mapped
+// checkpoint as Run's comment describes.
 func Scores(
-	ctx context.Context, m model.Model, triples []kg.Triple, side kg.Side, o Options,
+	ctx context.Context, m model.Model, triples []kg.Triple, sides Sides, o Options,
 ) (scores []float64, err error) {
 	defer fault.Guard().Catch(&err)
-	if err := checkTriples(m, triples); err != nil {
+	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
-	if o, err = o.withDefaults(); err != nil {
+	for _, side := range sides.List() {
+		references, err := referenceScores(ctx, m, triples, side, o)
+		if err != nil {
+			return nil, err
+		}
+		for i, reference := range references {
+			references[i] = m.Score(reference)
+			if scores != nil {
+				references[i] = (scores[i] + references[i]) / 2
+			}
+		}
+		scores = references
+	}
+	return scores, nil
+}
+
+// referenceScores returns the reference scores of triples as answers to their queries on a side, in
+// the order of the triples.
+func referenceScores(
+	ctx context.Context, m model.Model, triples []kg.Triple, side kg.Side, o Options,
+) ([]float64, error) {
+	if err := checkTriples(m, triples); err != nil {
 		return nil, err
 	}
 	query := func(i int32) kg.Query {
@@ -42,9 +63,9 @@ func Scores(
 		p, q := query(i), query(j)
 		return cmp.Or(cmp.Compare(p.Relation, q.Relation), cmp.Compare(p.Anchor, q.Anchor), cmp.Compare(i, j))
 	})
-	scores = make([]float64, len(triples))
+	scores := make([]float64, len(triples))
 	workers := engine.NewWorkers(o.job(m, engine.Plan{}))
-	err = engine.InChunks(ctx, o.Threads, len(order), scoreChunk, func(w, first, last int) {
+	err := engine.InChunks(ctx, o.Threads, len(order), scoreChunk, func(w, first, last int) {
 		worker := workers.Get(w)
 		for _, i := range order[first:last] {
 			q, answer := triples[i].Query(side)

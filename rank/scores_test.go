@@ -9,6 +9,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
@@ -22,12 +23,12 @@ func TestScores(t *testing.T) {
 	brute := newBruteScorer(m)
 	for _, b := range backends {
 		for threads := 1; threads <= 3; threads++ {
-			for _, side := range []kg.Side{kg.Tail, kg.Head} {
-				scores, err := Scores(t.Context(), m, g.Splits[kg.Train], side, Options{Backend: b, Threads: threads})
+			for _, sides := range []Sides{TailSide, HeadSide} {
+				scores, err := Scores(t.Context(), m, g.Splits[kg.Train], sides, Options{Backend: b, Threads: threads})
 				require.NoError(t, err)
 				for i, tr := range g.Splits[kg.Train] {
-					q, answer := tr.Query(side)
-					require.Equal(t, brute(q, answer), scores[i], "%v on side %v", tr, side)
+					q, answer := tr.Query(sides.List()[0])
+					require.Equal(t, brute(q, answer), scores[i], "%v on side %v", tr, sides)
 				}
 			}
 		}
@@ -35,22 +36,32 @@ func TestScores(t *testing.T) {
 }
 
 // TestScoresOfAllModels checks, with every model, that a score does not depend on the triples
-// around it.
+// around it, and that the score of both sides is the mean.
 func TestScoresOfAllModels(t *testing.T) {
 	b, err := Options{}.withDefaults()
 	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(4, 2)), 30, 3, 600, 0, 0)
 	for _, c := range ranktest.VectorConfigs(6, g) {
 		m := ranktest.ModelOf(t, c, 4, ranktest.VectorKinds[0])
-		for _, side := range []kg.Side{kg.Tail, kg.Head} {
-			scores, err := Scores(t.Context(), m, g.Splits[kg.Train], side, Options{Threads: 2})
+		triples := g.Splits[kg.Train][:50]
+		score := func(tr kg.Triple, side kg.Side) float64 {
+			q, answer := tr.Query(side)
+			return m.Score(m.NewWorker(b.Backend).Reference(q, answer))
+		}
+		differ := false
+		for _, sides := range []Sides{TailSide, HeadSide, BothSides} {
+			scores, err := Scores(t.Context(), m, g.Splits[kg.Train], sides, Options{Threads: 2})
 			require.NoError(t, err)
-			for i, tr := range g.Splits[kg.Train][:50] {
-				q, answer := tr.Query(side)
-				want := m.NewWorker(b.Backend).Reference(q, answer)
-				assert.Equal(t, want, scores[i], "%s, %v on side %v", c.Model, tr, side)
+			for i, tr := range triples {
+				tail, head := score(tr, kg.Tail), score(tr, kg.Head)
+				differ = differ || tail != head
+				want := map[Sides]float64{TailSide: tail, HeadSide: head, BothSides: (tail + head) / 2}[sides]
+				assert.Equal(t, want, scores[i], "%s, %v on side %v", c.Model, tr, sides)
 			}
 		}
+		spec, err := model.Lookup(c.Model)
+		require.NoError(t, err)
+		assert.Equal(t, spec.IsSided(c), differ, c.Model)
 	}
 }
 
@@ -58,7 +69,7 @@ func TestScoresRefusesTriples(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(4, 3)), 30, 3, 10, 0, 0)
 	m := ranktest.Model(t, "distmult", 4, g, 4, ranktest.VectorKinds[0])
 	for _, tr := range []kg.Triple{{Head: 30}, {Tail: 30}, {Relation: 3}, {Head: -1}, {Tail: -1}, {Relation: -1}} {
-		_, err := Scores(t.Context(), m, []kg.Triple{tr}, kg.Tail, Options{})
+		_, err := Scores(t.Context(), m, []kg.Triple{tr}, TailSide, Options{})
 		require.ErrorContains(t, err, "is outside the model's 30 entities and 3 relations")
 	}
 }

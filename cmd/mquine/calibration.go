@@ -9,7 +9,6 @@ import (
 
 	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/metrics/classify"
 )
@@ -21,8 +20,8 @@ const calibrationSchema = "mquine.calibration/1"
 type calibrationFile struct {
 	Schema     string             `json:"schema"`
 	Provenance metrics.Provenance `json:"provenance"`
-	// Side is the side of the queries whose scores were calibrated, and Negatives says where the
-	// false triples came from.
+	// Side is the side of the queries whose scores were calibrated, or "both". Negatives says where
+	// the false triples came from.
 	Side      string `json:"side"`
 	Negatives string `json:"negatives"`
 	classify.Calibration
@@ -42,7 +41,7 @@ func (c *calibrated) add(cmd *cobra.Command) {
 
 // read reads the calibration that the flag names, or returns nil without the flag. A calibration
 // for a different checkpoint or side is an error.
-func (c *calibrated) read(ctx context.Context, s *subject, side kg.Side) (*classify.Calibration, error) {
+func (c *calibrated) read(ctx context.Context, s *subject, side string) (*classify.Calibration, error) {
 	if c.calibrationFile == "" {
 		return nil, nil
 	}
@@ -66,7 +65,7 @@ func (c *calibrated) read(ctx context.Context, s *subject, side kg.Side) (*class
 		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
 			"mquine classify --calibration", c.calibrationFile, file.Provenance.Checkpoint.PathText(), given.PathText())
 	}
-	if file.Side != side.String() {
+	if file.Side != side {
 		return nil, fmt.Errorf("the calibration %s is for --side %s: use this side, or write another calibration",
 			c.calibrationFile, file.Side)
 	}

@@ -50,6 +50,10 @@ ROC-AUC and AP compare the scores of all relations and need no threshold.
   overall  compare with the threshold that is best for all relations together
   true     count as true, as the program of CoDEx does
 
+--side: models with reciprocal relations, and some others, score a triple
+differently as an answer to (h, r, ?) and to (?, r, t). both is the mean of the
+two scores.
+
 --calibrate turns scores into probabilities: platt fits a logistic curve to
 valid, isotonic a non-decreasing, piecewise linear function. The probabilities
 assume that true triples are as frequent as in valid. The table shows, for the
@@ -88,8 +92,8 @@ relation.`,
 	addChoice(cmd, &c.negatives, "negatives", "false triples: auto, files or generated",
 		autoNegatives, fileNegatives, generatedNegatives)
 	flags.Var(seed{&c.seed}, "seed", "seed of generated false triples")
-	addChoice(cmd, &c.side, "side", "score triples as answers to (h, r, ?), tail, or to (?, r, t), head",
-		kg.Tail, kg.Head)
+	addChoice(cmd, &c.side, "side", "score triples as answers to (h, r, ?), tail, to (?, r, t), head, or both",
+		rank.TailSide, rank.HeadSide, rank.BothSides)
 	addChoice(cmd, &c.thresholds, "threshold", "thresholds: relation (one for each) or overall (one for all)",
 		byRelation, overall)
 	addChoice(cmd, &c.unseen, "unseen", "relations without a threshold: overall or true", overall, unseenTrue)
@@ -124,7 +128,7 @@ type classification struct {
 	split              kg.Split
 	negatives          string
 	seed               uint64
-	side               kg.Side
+	side               rank.Sides
 	thresholds, unseen string
 	method             classify.Method
 	bins, top          int

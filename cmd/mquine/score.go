@@ -39,8 +39,8 @@ line has a head, a relation and a tail, separated by tabs. --head, --relation
 and --tail give one triple. Use the labels in the checkpoint.
 
 Models with reciprocal relations, and some others, score a triple differently as
-an answer to (h, r, ?) and to (?, r, t). --side selects one of these scores; the
-default is tail.
+an answer to (h, r, ?) and to (?, r, t). --side selects one of these scores, or
+the mean of the two (both); the default is tail.
 
 With --data, the column "known" names the splits that contain the triple, such
 as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and
@@ -81,8 +81,8 @@ correct, but the output is incomplete.
 	flags.StringVar(&s.tail, "tail", "", "tail `ENTITY` of one triple")
 	inGroup(cmd, queryFlags, "in", "head", "relation", "tail")
 	markInput(cmd, "in")
-	addChoice(cmd, &s.side, "side", "score the triple as an answer to (h, r, ?), tail, or to (?, r, t), head",
-		kg.Tail, kg.Head)
+	addChoice(cmd, &s.side, "side", "score the triple as an answer to (h, r, ?), tail, to (?, r, t), head, or both",
+		rank.TailSide, rank.HeadSide, rank.BothSides)
 	flags.BoolVar(&s.ranks, "ranks", false, "add the ranks of the tail and of the head; needs --data")
 	addChoice(cmd, &s.filter, "filter", "filter of the ranks: none, train or all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &s.ties, "ties", "tie rule of the ranks: optimistic, pessimistic, realistic or rounded",
@@ -102,7 +102,7 @@ type scoring struct {
 	calibrated
 	in                   string
 	head, relation, tail string
-	side                 kg.Side
+	side                 rank.Sides
 	ranks                bool
 	filter               rank.Filter
 	ties                 rank.Ties
@@ -162,7 +162,7 @@ func (s *scoring) run(cmd *cobra.Command) error {
 	if err := s.ensemble.fit(ctx, log, w.meter, opened, w.index, w.options); err != nil {
 		return err
 	}
-	if w.calibration, err = s.calibrated.read(ctx, opened, s.side); err != nil {
+	if w.calibration, err = s.calibrated.read(ctx, opened, s.side.String()); err != nil {
 		return err
 	}
 	result, err := w.describe(ctx)
@@ -314,7 +314,7 @@ func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, 
 	for i, t := range batch {
 		scored[i] = scoredTriple{
 			Head: w.checkpoint.Entities.Label(t.Head), Relation: w.checkpoint.Relations.Label(t.Relation),
-			Tail: w.checkpoint.Entities.Label(t.Tail), Score: m.Score(values[i]),
+			Tail: w.checkpoint.Entities.Label(t.Tail), Score: values[i],
 		}
 		if w.calibration != nil {
 			p := w.calibration.Probability(scored[i].Score)
@@ -349,7 +349,7 @@ type scores struct {
 	// Formula is the formula of the score. Better says which scores are better: higher.
 	Formula string `json:"formula"`
 	Better  string `json:"better"`
-	// Side is the side of the queries to which the triples are answers.
+	// Side is the side of the queries to which the triples are answers, or "both" for means of two scores.
 	Side string `json:"side"`
 	// Filter and Ties give the protocol of the ranks. They are empty without ranks.
 	Filter  string         `json:"filter,omitempty"`

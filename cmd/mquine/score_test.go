@@ -74,6 +74,33 @@ func TestScoreOfFixture(t *testing.T) {
 	}
 }
 
+// TestScoreBothSides checks that --side both is the mean of the scores of the two sides, for a model
+// that scores a triple differently on them.
+func TestScoreBothSides(t *testing.T) {
+	data := filepath.Join("..", "..", "testdata")
+	ckpt, graph := filepath.Join(data, "checkpoints", "ote"), filepath.Join(data, "graph")
+	scores := func(side string) (list []float64) {
+		o := succeed(t, "score", ckpt, "--in", filepath.Join(graph, "test.txt"), "--side", side)
+		for _, row := range readTSV(t, o.stdout) {
+			list = append(list, number64(t, row["score"]))
+		}
+		return list
+	}
+	tail, head, both := scores("tail"), scores("head"), scores("both")
+	require.Len(t, both, len(tail))
+	for i := range both {
+		require.NotEqual(t, tail[i], head[i])
+		require.Equal(t, (tail[i]+head[i])/2, both[i])
+	}
+	file := filepath.Join(t.TempDir(), "predictions.tsv")
+	succeed(t, "classify", ckpt, "--data", graph, "--side", "both", "--predictions", file)
+	rows := readTSV(t, string(must1(os.ReadFile(file))))
+	require.Greater(t, len(rows), len(both))
+	for i, score := range both { // the true triples come first
+		require.Equal(t, score, number64(t, rows[i]["score"]))
+	}
+}
+
 func TestScoreFormats(t *testing.T) {
 	w := newWorkplace(t)
 	line := strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "valid.txt")))), "\n", 2)[0]
@@ -136,7 +163,7 @@ func TestScoreBadInput(t *testing.T) {
 		{[]string{"--in", "f", "--tail", "a"}, "--in already gives the triples"},
 		{[]string{"--in", "f", "--ranks"}, "--ranks needs --data"},
 		{[]string{"--in", "f", "--ties", "realistic"}, "add --ranks"},
-		{[]string{"--in", "f", "--side", "both"}, `--side "both": choose from tail and head`},
+		{[]string{"--in", "f", "--side", "relation"}, `--side "relation": choose from tail, head and both`},
 	} {
 		mquine(t, with(test.args...)...).requireSentence(t, exitUsage, test.sentence)
 	}

@@ -28,20 +28,20 @@ type Example struct {
 	Score float64
 }
 
-// Score scores true and false triples as answers to their queries on a side. The examples have the
-// order of the triples, with true triples before false ones. Of the options, Score uses only the
-// backend and the threads.
+// Score scores true and false triples as answers to their queries on the given sides (rank.Scores). The
+// examples have the order of the triples, with true triples before false ones. Of the options, Score
+// uses only the backend and the threads.
 func Score(
-	ctx context.Context, m model.Model, positives, negatives []kg.Triple, side kg.Side, o rank.Options,
+	ctx context.Context, m model.Model, positives, negatives []kg.Triple, sides rank.Sides, o rank.Options,
 ) ([]Example, error) {
 	triples := slices.Concat(positives, negatives)
-	scores, err := rank.Scores(ctx, m, triples, side, o)
+	scores, err := rank.Scores(ctx, m, triples, sides, o)
 	if err != nil {
 		return nil, err
 	}
 	examples := make([]Example, len(triples))
 	for i, t := range triples {
-		examples[i] = Example{Triple: t, True: i < len(positives), Score: m.Score(scores[i])}
+		examples[i] = Example{Triple: t, True: i < len(positives), Score: scores[i]}
 	}
 	return examples, nil
 }

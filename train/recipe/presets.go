@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -87,8 +88,12 @@ func presetOf(preset, dataset, model string) (Recipe, error) {
 	}
 	names := presetDataSets(kind)
 	if !slices.Contains(names, name) {
-		return r, fmt.Errorf("there is no preset %s for data set %q: use the preset of a different data set, "+
-			"as in %s:%s; the data sets are %s", kind, name, kind, names[0], strings.Join(names, ", "))
+		example := names[0]
+		if base := filepath.Base(name); slices.Contains(names, base) {
+			example = base // a path to the data set
+		}
+		return r, fmt.Errorf("there is no preset %s for data set %q: name the data set of a preset, "+
+			"as in %s:%s; the data sets are %s", kind, name, kind, example, strings.Join(names, ", "))
 	}
 	file := path.Join("presets", kind, model, name+".yaml")
 	if _, err := fs.Stat(presetFiles, file); err != nil {

@@ -237,11 +237,13 @@ func TestPresets(t *testing.T) {
 	assert.Equal(t, 18, named.Dim)
 
 	_, err = Preset("paper", "umls")
-	require.ErrorContains(t, err, `there is no preset paper for data set "umls": use the preset `+
-		`of a different data set, as in `+
+	require.ErrorContains(t, err, `there is no preset paper for data set "umls": name the data set `+
+		`of a preset, as in `+
 		`paper:codex-l; the data sets are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
 	_, err = Preset("best", "umls")
-	require.ErrorContains(t, err, `use the preset of a different data set, as in best:codex-m`)
+	require.ErrorContains(t, err, `name the data set of a preset, as in best:codex-m`)
+	_, err = Preset("best", "./data/wn18")
+	require.ErrorContains(t, err, `as in best:wn18;`)
 	_, err = Preset("papre", "umls")
 	require.ErrorContains(t, err, "the presets are paper and best")
 }
