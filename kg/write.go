@@ -2,11 +2,13 @@ package kg
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +22,12 @@ import (
 // A WriteOption changes the files that Write writes.
 type WriteOption func(*graphWriter)
 
-// Gzip makes Write compress the splits, as .txt.gz.
+// Gzip makes Write compress the splits, as .txt.gz, and the extras.
 func Gzip() WriteOption { return func(w *graphWriter) { w.gzip = true } }
+
+// Extras makes Write copy the false triples and the readable labels in the folder of the graph
+// (ReadNegatives, ReadLabels).
+func Extras() WriteOption { return func(w *graphWriter) { w.extras = true } }
 
 // Write writes g to the new folder dir, from which Open reads the same splits with the same
 // identifiers. Each split becomes a .txt file. Write adds entities.tsv or relations.tsv if the
@@ -47,10 +53,11 @@ func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) er
 
 // graphWriter writes a graph to a folder.
 type graphWriter struct {
-	ctx   context.Context
-	graph *Graph
-	gzip  bool
-	dir   string
+	ctx    context.Context
+	graph  *Graph
+	gzip   bool
+	extras bool
+	dir    string
 }
 
 // check returns an error if Open could not read the files that Write would create.
@@ -83,9 +90,14 @@ func checkLabels(v *Vocabulary) error {
 func (w *graphWriter) write() error {
 	for s := range NumSplits {
 		if w.graph.Has(s) {
-			if err := w.writeSplit(s); err != nil {
+			if err := w.writeTriples(s.String()+".txt", w.graph.Splits[s]); err != nil {
 				return err
 			}
+		}
+	}
+	if w.extras {
+		if err := w.writeExtras(); err != nil {
+			return err
 		}
 	}
 	entities, relations := w.graph.numberedByAppearance()
@@ -100,8 +112,54 @@ func (w *graphWriter) write() error {
 	return nil
 }
 
-func (w *graphWriter) writeSplit(s Split) (err error) {
-	name := s.String() + ".txt"
+// writeExtras writes the false triples and the readable labels in the folder of the graph.
+func (w *graphWriter) writeExtras() error {
+	for s := range NumSplits {
+		negatives, err := ReadNegatives(w.ctx, w.graph, s)
+		if err != nil {
+			return err
+		}
+		if negatives != nil {
+			if err := w.writeTriples(negativesFiles(s)[0], negatives); err != nil {
+				return err
+			}
+		}
+	}
+	labels, err := ReadLabels(w.ctx, w.graph.Dir)
+	if err != nil || labels == nil {
+		return err
+	}
+	return w.writeText(labelsName, func(out *bufio.Writer) error {
+		for _, identifier := range slices.Sorted(maps.Keys(labels)) {
+			fmt.Fprintf(out, "%s\t%s\n", identifier, labels[identifier])
+		}
+		return nil
+	})
+}
+
+func (w *graphWriter) writeTriples(name string, triples []Triple) error {
+	return w.writeText(name, func(out *bufio.Writer) error {
+		for i, t := range triples {
+			const triplesPerCheck = 1 << 12
+			if i%triplesPerCheck == 0 {
+				if err := w.ctx.Err(); err != nil {
+					return err
+				}
+			}
+			out.WriteString(w.graph.Entities.Label(t.Head))
+			out.WriteByte('\t')
+			out.WriteString(w.graph.Relations.Label(t.Relation))
+			out.WriteByte('\t')
+			out.WriteString(w.graph.Entities.Label(t.Tail))
+			out.WriteByte('\n')
+		}
+		return nil
+	})
+}
+
+// writeText writes a file, whose name gets the suffix .gz if the writer compresses. The function write
+// need not check the errors of its writer: the writer keeps its first error.
+func (w *graphWriter) writeText(name string, write func(*bufio.Writer) error) (err error) {
 	if w.gzip {
 		name += ".gz"
 	}
@@ -118,25 +176,7 @@ func (w *graphWriter) writeSplit(s Split) (err error) {
 		out, finish = z, z.Close
 	}
 	text := bufio.NewWriterSize(out, 1<<16)
-	for i, t := range w.graph.Splits[s] {
-		const triplesPerCheck = 1 << 12
-		if i%triplesPerCheck == 0 {
-			if err := w.ctx.Err(); err != nil {
-				return err
-			}
-		}
-		// The writer keeps its first error, and Flush returns it.
-		text.WriteString(w.graph.Entities.Label(t.Head))
-		text.WriteByte('\t')
-		text.WriteString(w.graph.Relations.Label(t.Relation))
-		text.WriteByte('\t')
-		text.WriteString(w.graph.Entities.Label(t.Tail))
-		text.WriteByte('\n')
-	}
-	if err := text.Flush(); err != nil {
-		return err
-	}
-	if err := finish(); err != nil {
+	if err := cmp.Or(write(text), text.Flush(), finish()); err != nil {
 		return err
 	}
 	return f.Sync()

@@ -97,7 +97,8 @@ The folder must hold at least one of the splits train, valid and test. A split
 is tab-separated text (.txt: head, relation, tail) or N-Triples (.nt), and may
 be compressed (.gz, .zst). If the folder has vocabularies (entities.dict,
 entity_ids.del or entities.tsv, and the same for relations), their identifiers
-are kept.`,
+are kept. So are false triples for mquine classify (valid_negatives.txt,
+test_negatives.txt) and readable labels (labels.tsv).`,
 		Example: `  mquine data import ./my-graph --name my-graph
   mquine eval ./checkpoint --data my-graph`,
 		Args: oneArg("give the folder to read, as in: mquine data import ./my-graph --name my-graph"),

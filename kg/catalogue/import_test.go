@@ -15,6 +15,9 @@ func TestImport(t *testing.T) {
 		"train.txt.gz":  gzipped(t, "b\tr\ta\r\na\tr\tb\r\n"),
 		"test.nt":       "<x:a> <x:r> <x:b> .\n",
 		"entities.dict": "0\ta\n1\tb\n2\tx:a\n3\tx:b\n4\tunused\n",
+
+		"test_negatives.nt": "<x:b> <x:r> <x:a> .\n",
+		"labels.tsv":        "b\tBeta\na\tAlpha\nabsent\tGamma\n",
 	})
 	imported, err := Import(t.Context(), dir, source, "mine")
 	require.NoError(t, err)
@@ -29,6 +32,15 @@ func TestImport(t *testing.T) {
 	require.Equal(t, want.Splits, got.Splits)
 	require.Equal(t, want.Entities.Labels(), got.Entities.Labels())
 	require.Equal(t, want.Relations.Labels(), got.Relations.Labels())
+	negatives, err := kg.ReadNegatives(t.Context(), got, kg.Test)
+	require.NoError(t, err)
+	require.Equal(t, []kg.Triple{{Head: 3, Relation: 1, Tail: 2}}, negatives)
+	none, err := kg.ReadNegatives(t.Context(), got, kg.Valid)
+	require.NoError(t, err)
+	require.Nil(t, none)
+	labels, err := kg.ReadLabels(t.Context(), got.Dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "Alpha", "b": "Beta", "absent": "Gamma"}, labels)
 
 	_, err = Import(t.Context(), dir, source, "mine")
 	require.ErrorContains(t, err, "data set mine already exists")
@@ -37,12 +49,16 @@ func TestImport(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	good := writeFiles(t, t.TempDir(), map[string]string{"train.txt": "a\tr\tb\n"})
 	bad := writeFiles(t, t.TempDir(), map[string]string{"train.txt": "a\tr\tb\na b c\n"})
+	strange := writeFiles(t, t.TempDir(), map[string]string{
+		"train.txt": "a\tr\tb\n", "valid_negatives.txt": "a\tr\tstranger\n",
+	})
 	cases := []struct{ source, name, want string }{
 		{good, "fb15k", `is the name of a public data set: choose another name, or run "mquine data get fb15k --from `},
 		{good, "../up", "cannot be the name of a data set"},
 		{good, ".hidden", "cannot be the name of a data set"},
 		{good, "", "cannot be the name of a data set"},
 		{bad, "mine", "train.txt:2: "},
+		{strange, "mine", "valid_negatives.txt:1: unknown entity"},
 		{t.TempDir(), "mine", "is not a data set"},
 		{filepath.Join(good, "absent"), "mine", "no such file or directory"},
 	}

@@ -132,7 +132,14 @@ func (r *dimensionReader) readScale(value *yaml.Node) error {
 func (d *dimension) String() string {
 	switch {
 	case d.choices != nil:
-		return fmt.Sprintf("{%s: [%s]}", choiceKey, strings.Join(d.choices, ", "))
+		quoted := make([]string, len(d.choices))
+		for i, choice := range d.choices {
+			quoted[i] = choice
+			if strings.Contains(choice, ",") { // a list of hyper-parameters
+				quoted[i] = strconv.Quote(choice)
+			}
+		}
+		return fmt.Sprintf("{%s: [%s]}", choiceKey, strings.Join(quoted, ", "))
 	case d.log:
 		return fmt.Sprintf("{%s: %s, %s: %s, %s: %s}",
 			minKey, decimal(d.min), maxKey, decimal(d.max), scaleKey, logScale)

@@ -72,6 +72,10 @@ func TestReadSpace(t *testing.T) {
 	assert.Equal(t, 7, s.fixed.Dim)
 	assert.Equal(t, s, space(t, string(s.YAML())), "ReadSpace reads what YAML writes")
 
+	hyper := space(t, "model: transr-l2\nhyper: {choice: [\"max_norm=1,relation_dim=3\", none, relation_dim=3]}\n")
+	assert.Equal(t, []string{"max_norm=1,relation_dim=3", "none", "relation_dim=3"}, hyper.open[0].choices)
+	assert.Equal(t, hyper, space(t, string(hyper.YAML())), "ReadSpace reads what YAML writes")
+
 	former := space(t, "negatives: {choice: [all, shared]}\naverage: {min: 0, max: 0.5}\nloss: paper\n")
 	assert.Equal(t, []string{"negatives", "ema"}, former.Open(), "names of earlier versions")
 	assert.Equal(t, recipe.NSSA, former.fixed.Loss)
@@ -102,6 +106,7 @@ func TestReadSpace(t *testing.T) {
 		"batch: [64, 128]":                           "x.yaml:1: batch needs a value, {choice: [a, b]} or",
 		"epochs: {choice: [3, 4]}":                   "x.yaml:1: epochs needs a single value: it must be the same",
 		"stop_metric: {choice: [mrr/both/all]}":      "x.yaml:1: valid_metric needs a single value",
+		"dim: 7\n---\ndim: {min: 3, max: 5}":         "x.yaml:2: a second YAML document begins here: keep one",
 		"dim: 7":                                     "x.yaml: every option has a single value, so there is",
 		"":                                           "x.yaml: every option has a single value",
 		"- dim":                                      "x.yaml:1: this file must be a list of keys and values",

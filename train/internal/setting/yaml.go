@@ -17,10 +17,17 @@ import (
 // former keys of settings in list with the current keys. In errors here and below, name is the name
 // of the file.
 func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) {
-	var document yaml.Node
-	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {
+	var document, second yaml.Node
+	decoder := yaml.NewDecoder(r)
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
+		return nil, syntaxError(name, err)
+	}
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		return nil, fmt.Errorf("%s:%d: a second YAML document begins here: keep one of the two", name, second.Line)
+	case !errors.Is(err, io.EOF):
 		return nil, syntaxError(name, err)
 	}
 	root := document.Content[0]
