@@ -17,13 +17,15 @@ type board struct {
 	lines []metrics.Result
 }
 
-// boards returns a section for each set of evaluations with the same data set, split, protocol and
-// number of queries, followed by the sections of runBoards. A set has at least two evaluations.
+// boards returns a section for each set of evaluations with the same triples, split, protocol,
+// restrictions and number of queries, followed by the sections of runBoards. A set has at least two
+// evaluations.
 func (p *Page) boards() []section {
 	type queries struct {
-		data, split string
-		protocol    metrics.Protocol
-		n           int
+		data, sha256, split string
+		protocol            metrics.Protocol
+		restrictions        string
+		n                   int
 	}
 	sets := map[queries]*board{}
 	var order []*board
@@ -33,7 +35,8 @@ func (p *Page) boards() []section {
 		if e.Tolerance != nil {
 			protocol.Tolerance = *e.Tolerance
 		}
-		key := queries{e.Provenance.Data.Name, e.Split, protocol, h.N}
+		data := e.Provenance.Data
+		key := queries{data.Name, data.SHA256, e.Split, protocol, e.restrictions(), h.N}
 		if sets[key] == nil {
 			sets[key] = &board{}
 			order = append(order, sets[key])
@@ -57,7 +60,7 @@ func (b *board) section(id string) section {
 			b.items[0].Split),
 		Lead: fmt.Sprintf("%s, %s. Intervals describe each evaluation alone. A difference between two checkpoints can "+
 			"be reliable even if their intervals overlap, because they rank the same queries: compare them with "+
-			"mquine compare.", text.Plural(h.N, "query"), protocolName(h.Side, h.Filter, h.Ties)),
+			"mquine compare.", b.items[0].queries(h), protocolName(h.Side, h.Filter, h.Ties)),
 	}
 	s.add(part{Title: "Metrics", Tables: []table{b.metrics()}})
 	s.add(b.distributions())

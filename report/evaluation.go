@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,10 +72,27 @@ func protocolName(side rank.Sides, filter rank.Filter, ties rank.Ties) string {
 	return fmt.Sprintf("%s, filter %v, %v ties", sides, filter, ties)
 }
 
+// queries describes the queries of a result and their candidates.
+func (e Evaluation) queries(h metrics.Result) string {
+	return text.Plural(h.N, "query") + " among " + e.Restrictions.Describe(h.Side, e.Candidates)
+}
+
+// restrictions returns a text that is equal for equal restrictions.
+func (e Evaluation) restrictions() string {
+	if e.Restrictions == nil {
+		return ""
+	}
+	encoded, _ := json.Marshal(e.Restrictions) // a struct of text and numbers
+	return string(encoded)
+}
+
 // lead sums up the headline result.
 func (e Evaluation) lead(h metrics.Result) string {
-	lead := fmt.Sprintf("%s among %s: %s.", text.Plural(h.N, "query"), e.Restrictions.Describe(h.Side, e.Candidates),
-		protocolName(h.Side, h.Filter, h.Ties))
+	lead := fmt.Sprintf("%s: %s.", e.queries(h), protocolName(h.Side, h.Filter, h.Ties))
+	if e.Estimate != nil {
+		lead += " The figures are estimates: only MR, AMR and AMRI are unbiased. The MRR is too high on average, and " +
+			"its interval does not include this bias."
+	}
 	var shares []string
 	for _, at := range h.Hits {
 		switch {

@@ -247,6 +247,36 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestBoards checks that a page puts only evaluations of the same queries and candidates side by side,
+// and that it calls estimates by their name.
+func TestBoards(t *testing.T) {
+	g := graph(t, "")
+	ranks := ranksOf(g, 15, 3)
+	named := func(name string, change func(*metrics.Report)) Evaluation {
+		r := evaluate(t, g, ranks)
+		change(r)
+		return Evaluation{name, r}
+	}
+	sampled := func(r *metrics.Report) {
+		r.Restrictions = &metrics.Restrictions{Sample: &metrics.Sample{Candidates: 5, Seed: 1}}
+		r.Estimate = &metrics.Estimate{}
+	}
+	all := []Evaluation{
+		named("exact", func(*metrics.Report) {}),
+		named("other-data", func(r *metrics.Report) { r.Provenance.Data.SHA256 = "89ab" }),
+		named("listed", func(r *metrics.Report) {
+			r.Restrictions = &metrics.Restrictions{Tail: &metrics.Restriction{Kind: metrics.ListedCandidates, Entities: 7}}
+		}),
+		named("sampled", sampled),
+	}
+	assert.NotContains(t, written(t, &Page{Evaluations: all}), "Side by side")
+	for i, e := range all {
+		html := written(t, &Page{Evaluations: append(all[:len(all):len(all)], Evaluation{"again", e.Report})})
+		assert.Equal(t, 1, strings.Count(html, "Side by side: small, test split</a></h2>"), e.Name)
+		assert.Equal(t, 1+i/3, strings.Count(html, "The MRR is too high on average"), e.Name)
+	}
+}
+
 // TestFigures compares figures on the page with metrics that are computed here from the ranks.
 func TestFigures(t *testing.T) {
 	g := graph(t, "")
