@@ -199,13 +199,19 @@ func addAll(whole, part *Vocabulary) []int32 {
 	return ids
 }
 
-// Folder returns the folder of a data set, which must exist: dataset itself if it is ".", ".." or
-// contains a path separator, otherwise the folder of that name in DataDir.
+// IsFolder reports whether a data set is given as a folder, not as a name: as ".", ".." or a path with
+// a separator.
+func IsFolder(dataset string) bool {
+	return dataset == "." || dataset == ".." || strings.ContainsAny(dataset, "/"+string(filepath.Separator))
+}
+
+// Folder returns the folder of a data set, which must exist: dataset itself if IsFolder, otherwise
+// the folder of that name in DataDir.
 func Folder(dataset string) (string, error) {
 	switch {
 	case dataset == "":
 		return "", errors.New("no data set named: give a name or a folder (a value with a slash)")
-	case dataset == ".", dataset == "..", strings.ContainsAny(dataset, "/"+string(filepath.Separator)):
+	case IsFolder(dataset):
 		if info, err := os.Stat(dataset); err != nil {
 			return "", fmt.Errorf("data set folder %s: %w", dataset, text.Cause(err))
 		} else if !info.IsDir() {

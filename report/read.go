@@ -74,7 +74,8 @@ func (p *Page) readRun(ctx context.Context, dir, name string) error {
 		return err
 	}
 	if len(h.Epochs) == 0 {
-		return fmt.Errorf("%s has no finished epoch: continue it with mquine train --resume %[1]s", dir)
+		return fmt.Errorf("%s has no log of a finished epoch: restore its log.jsonl, or continue the run with "+
+			"mquine train --resume %[1]s", dir)
 	}
 	p.Runs = append(p.Runs, Run{name, h})
 	return nil

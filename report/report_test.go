@@ -265,7 +265,8 @@ func TestBoards(t *testing.T) {
 		named("exact", func(*metrics.Report) {}),
 		named("other-data", func(r *metrics.Report) { r.Provenance.Data.SHA256 = "89ab" }),
 		named("listed", func(r *metrics.Report) {
-			r.Restrictions = &metrics.Restrictions{Tail: &metrics.Restriction{Kind: metrics.ListedCandidates, Entities: 7}}
+			tails := &metrics.Restriction{Kind: metrics.ListedCandidates, Entities: 7}
+			r.Restrictions = &metrics.Restrictions{Tail: tails}
 		}),
 		named("sampled", sampled),
 	}

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/mquine/mquine/internal/plot"
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
@@ -32,7 +32,7 @@ func (r Run) section(id string) section {
 
 // data returns the name of the data set, without the folder that contains it.
 func (r Run) data() string {
-	if strings.ContainsRune(r.Data, filepath.Separator) {
+	if kg.IsFolder(r.Data) {
 		return filepath.Base(r.Data)
 	}
 	return r.Data

@@ -141,7 +141,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
 			printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
 				first.Name, text.Comma(a), name, text.Comma(b))
-		} else if n := differentCandidates(first.Ranks, next.Ranks, c.filter); n > 0 {
+		} else if n := differentCandidates(first, next, c.filter); n > 0 {
 			printNote(log, "%s and %s have different candidates for %s, so their ranks are not comparable",
 				first.Name, name, text.Plural(n, "query"))
 		}
@@ -189,6 +189,9 @@ type competitor struct {
 	// candidates is the number of entities in the checkpoint, or 0 for a ranks file, which does not
 	// record the number.
 	candidates int
+	// restricted says that a ranks file is from an evaluation with restricted candidates. Only such a
+	// file contains the numbers of candidates.
+	restricted bool
 }
 
 // open ranks the checkpoint with the given number, or reads the ranks file that was given instead.
@@ -232,7 +235,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
 	return &competitor{metrics.ComparedCheckpoint{
 		Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
-	}, g, 0}, nil
+	}, g, 0, slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 })}, nil
 }
 
 // rank ranks a checkpoint.
@@ -276,14 +279,17 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	config := s.checkpoint.Model.Config()
 	return &competitor{metrics.ComparedCheckpoint{
 		Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
-	}, s.graph, config.Entities}, nil
+	}, s.graph, config.Entities, false}, nil
 }
 
-// differentCandidates counts the queries that have different numbers of candidates in a and b. A
-// ranks file contains these numbers only if the candidates were restricted.
-func differentCandidates(a, b []rank.Rank, f rank.Filter) (n int) {
-	for i := range min(len(a), len(b)) {
-		if a[i].Candidates[f] != b[i].Candidates[f] {
+// differentCandidates counts the queries that have different numbers of candidates in a and b, if the
+// candidates of a or b were restricted.
+func differentCandidates(a, b *competitor, f rank.Filter) (n int) {
+	if !a.restricted && !b.restricted {
+		return 0
+	}
+	for i := range min(len(a.Ranks), len(b.Ranks)) {
+		if a.Ranks[i].Candidates[f] != b.Ranks[i].Candidates[f] {
 			n++
 		}
 	}

@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -255,6 +258,25 @@ func TestCompareRanksFiles(t *testing.T) {
 		assert.Equal(t, want, read(base, changed, "--side", sides).Comparisons)
 		assert.Equal(t, want, read(w.model, changed, "--side", sides).Comparisons)
 		assert.Equal(t, want, read(base, other, "--side", sides).Comparisons)
+	}
+
+	list, restricted := w.path("list.txt"), w.path("restricted.tsv")
+	entities := map[string]bool{}
+	for line := range strings.Lines(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt"))))) {
+		f := strings.Fields(line)
+		entities[f[0]], entities[f[2]] = true, true
+	}
+	require.NoError(t, os.WriteFile(list, []byte(strings.Join(slices.Collect(maps.Keys(entities)), "\n")), 0o600))
+	succeed(t, "eval", w.model, "--data", w.data, "--candidates", list, "--ranks", restricted)
+	for _, c := range []struct {
+		checkpoints []string
+		noted       bool
+	}{
+		{[]string{base, changed}, false}, {[]string{w.model, changed}, false}, {[]string{base, other}, false},
+		{[]string{base, restricted}, true}, {[]string{restricted, other}, true}, {[]string{w.model, restricted}, true},
+	} {
+		o := succeed(t, append([]string{"compare", "--data", w.data}, c.checkpoints...)...)
+		assert.Equal(t, c.noted, strings.Contains(o.stderr, "so their ranks are not comparable"), "%v %s", c, o.stderr)
 	}
 
 	compare := []string{"compare", base, changed, "--data", w.data}

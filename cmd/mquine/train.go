@@ -87,7 +87,7 @@ Presets:
 	flags.StringVar(&t.resume, "resume", "", "continue the run in `DIR`")
 	must(cmd.MarkFlagDirname("resume"))
 	addPreset(cmd, &t.preset, "start from preset")
-	flags.StringVar(&t.configFile, "config", "", "read options from this YAML `FILE`")
+	flags.StringVar(&t.configFile, "config", "", "read options from this YAML `FILE`, such as a run's config.yaml")
 	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and exit")
 	t.compute.add(cmd)
 	options := t.given.Options()
@@ -167,7 +167,7 @@ func (t *training) check(cmd *cobra.Command) error {
 	if t.printConfig {
 		return nil
 	}
-	if t.data == "" {
+	if t.data == "" && t.configFile == "" {
 		return errors.New("give --data to start a run, or --resume to continue one")
 	}
 	return nil
@@ -208,9 +208,11 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 
 // change sets the options of c that the file and the flags set.
 func (t *training) change(cmd *cobra.Command, c *recipe.Recipe, file []byte) error {
-	if _, err := c.Read(bytes.NewReader(file), t.configFile); err != nil {
+	others, err := c.Read(bytes.NewReader(file), t.configFile, run.DataKey)
+	if err != nil {
 		return err
 	}
+	t.data = cmp.Or(t.data, others[run.DataKey])
 	given := t.given.Options()
 	for i, o := range c.Options() {
 		if cmd.Flags().Changed(o.Flag()) {
@@ -261,6 +263,9 @@ func (t *training) folder(
 	c, err := t.config(cmd)
 	if err != nil {
 		return "", err
+	}
+	if t.data == "" {
+		return "", fmt.Errorf("%s names no data set: give --data", t.configFile)
 	}
 	g, err := openData(ctx, t.data, log)
 	if err != nil {

@@ -46,6 +46,14 @@ epoch 4/4  loss `, o.stderr)
 	assert.Equal(t, before, modified(t, dir))
 	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed, "already exists")
 
+	// The configuration of a run repeats it.
+	repeated := filepath.Join(t.TempDir(), "repeated")
+	succeed(t, "train", "--config", filepath.Join(dir, "config.yaml"), "--out", repeated)
+	for _, name := range []string{"config.yaml", filepath.Join("last", "model.safetensors")} {
+		want := must1(os.ReadFile(filepath.Join(dir, name)))
+		require.Equal(t, want, must1(os.ReadFile(filepath.Join(repeated, name))), name)
+	}
+
 	more := succeed(t, "train", "--resume", dir, "--epochs", "6")
 	assert.Contains(t, more.stderr, "resuming at epoch 5 of 6")
 	assert.Contains(t, more.stdout, "all 6 epochs are done")
@@ -89,6 +97,9 @@ func TestTrainOptions(t *testing.T) {
 	// The printed options are a valid configuration.
 	require.NoError(t, os.WriteFile(file, []byte(o.stdout), 0o600))
 	assert.Equal(t, o.stdout, succeed(t, "train", "--config", file, "--print-config").stdout)
+
+	mquine(t, "train", "--config", file, "--out", out).requireSentence(t, exitFailed,
+		"x.yaml names no data set: give --data")
 
 	require.NoError(t, os.WriteFile(file, []byte("dim: 5\nepoch: 2\n"), 0o600))
 	for _, c := range []struct {

@@ -248,6 +248,9 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	if err := t.print(cmd, found); err != nil {
 		return err
 	}
+	if !stopped {
+		return folder.Err()
+	}
 	return ctx.Err()
 }
 

@@ -98,7 +98,9 @@ func (o *searchResult) remarks() []string {
 	var lines []string
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	s := o.folder
-	if !o.found() {
+	if len(o.Trials) > 0 && !o.found() {
+		line("No trial has succeeded: %s failed.", text.Plural(len(o.Trials), "trial"))
+	} else if !o.found() {
 		line("No trial has reached the first rung, %s.", text.Plural(s.Rungs[0], "epoch"))
 	} else {
 		if more := len(o.Trials) - maxShown; more > 0 {

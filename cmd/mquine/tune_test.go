@@ -71,6 +71,19 @@ func TestTuneDefaults(t *testing.T) {
 	assert.Contains(t, options("--preset", "best:codex-s"), "\ndropout: 0.5\n")
 }
 
+// A search in which every trial diverges fails, and so does a command that needs its best trial.
+func TestTuneWithoutSuccess(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
+	space := spaceFile(t, "model: rescal\noptimiser: sgd\ndim: 16\nepochs: 40\nbatch: 32\n"+
+		"learning_rate: {min: 900, max: 1000}\n")
+	o := mquine(t, "tune", "--data", data, "--space", space, "--trials", "2", "--rungs", "1", "--out", dir)
+	sentence := "the search in " + dir + " has no result, because no trial so far succeeded: search a different space"
+	assert.Equal(t, exitFailed, o.status)
+	assert.Equal(t, "No trial has succeeded: 2 trials failed.\n", o.stdout)
+	assert.Contains(t, o.stderr, sentence)
+	mquine(t, "eval", dir, "--data", data).requireSentence(t, exitFailed, sentence)
+}
+
 // On any machine, a search ends soon after its budget is spent, and continues with the next budget.
 func TestTuneBudget(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")

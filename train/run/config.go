@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
@@ -44,7 +43,7 @@ func configText(data string, r recipe.Recipe) ([]byte, error) {
 // DataLine returns the name or the folder of a data set as YAML, with a comment. It converts the
 // path of a folder to an absolute path.
 func DataLine(data string) (line []byte, err error) {
-	if strings.ContainsRune(data, filepath.Separator) {
+	if kg.IsFolder(data) {
 		if data, err = filepath.Abs(data); err != nil {
 			return nil, err
 		}

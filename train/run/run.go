@@ -211,30 +211,42 @@ func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 // TrainTo is like Train, but stops after the epoch with the number last.
 func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
 	for r.progress.stopped == "" && r.progress.epoch < last {
-		before := proc.ProcessorTime()
-		e, err := r.trainer.Epoch(ctx)
+		e, err := r.trainEpoch(ctx)
 		if err != nil {
-			return r.explain(err)
-		}
-		c := &r.Recipe
-		r.progress.epoch, r.progress.steps = e.Epoch, e.Epoch*r.trainer.StepsPerEpoch()
-		if c.ValidEvery > 0 && (e.Epoch%c.ValidEvery == 0 || e.Epoch == c.Epochs) {
-			if err := r.validate(ctx, &e); err != nil {
-				return err
-			}
-		}
-		e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
-		if c.Patience > 0 && r.progress.waited >= c.Patience {
-			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations",
-				e.Epoch, c.ValidMetric, c.Patience)
-		}
-		r.log = append(r.log, e)
-		if err := r.keep(ctx, e); err != nil {
 			return err
 		}
 		report(e)
 	}
 	return nil
+}
+
+// trainEpoch trains the next epoch, validates it if it is due, and writes its files. After an error,
+// the progress and the log do not include the epoch.
+func (r *Run) trainEpoch(ctx context.Context) (e train.Epoch, err error) {
+	former, logged := r.progress, len(r.log)
+	defer func() {
+		if err != nil {
+			r.progress, r.log = former, r.log[:logged]
+		}
+	}()
+	before := proc.ProcessorTime()
+	if e, err = r.trainer.Epoch(ctx); err != nil {
+		return e, r.explain(err)
+	}
+	c := &r.Recipe
+	r.progress.epoch, r.progress.steps = e.Epoch, e.Epoch*r.trainer.StepsPerEpoch()
+	if c.ValidEvery > 0 && (e.Epoch%c.ValidEvery == 0 || e.Epoch == c.Epochs) {
+		if err := r.validate(ctx, &e); err != nil {
+			return e, err
+		}
+	}
+	e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
+	if c.Patience > 0 && r.progress.waited >= c.Patience {
+		r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations",
+			e.Epoch, c.ValidMetric, c.Patience)
+	}
+	r.log = append(r.log, e)
+	return e, r.keep(ctx, e)
 }
 
 // explain adds the path of the last checkpoint to an error, if there is such a checkpoint and the

@@ -109,6 +109,43 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A data set that is given as a folder stays the same if the run continues in another folder.
+func TestDataLine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	for data, want := range map[string]string{
+		"umls": "umls", ".": here, "..": filepath.Dir(here), "./x": filepath.Join(here, "x"), "/x/y/": "/x/y",
+	} {
+		line, err := DataLine(data)
+		require.NoError(t, err)
+		assert.Contains(t, string(line), "\ndata: \""+want+"\"\n", data)
+	}
+}
+
+// TestCancelledValidation checks that a run does not count an epoch that it lost because its validation
+// was cancelled.
+func TestCancelledValidation(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	data := traintest.FamiliesFolder(t)
+	require.NoError(t, create(t, dir, data, traintest.Recipe(func(c *recipe.Recipe) { c.ValidEvery = 1 })))
+	ctx, cancel := context.WithCancel(t.Context())
+	m := machineOf(t, 1)
+	m.Progress = func(p train.Progress) {
+		if p.Epoch == 2 && p.Done == p.Total {
+			cancel()
+		}
+	}
+	r, err := Open(ctx, dir, m)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Train(ctx, func(train.Epoch) {}), context.Canceled)
+	assert.Equal(t, 1, r.Epoch())
+	assert.Len(t, r.Log(), 1)
+	best, _ := r.Best()
+	assert.Equal(t, 1, best)
+	require.NoError(t, r.Close())
+}
+
 // An extended run ends with the same bytes as a run that had all epochs from the start.
 func TestExtend(t *testing.T) {
 	data := traintest.FamiliesFolder(t)

@@ -385,11 +385,29 @@ func BestRun(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if trials = ranked(trials); len(trials) == 0 || trials[0].Failed != "" {
+	if trials = ranked(trials); len(trials) == 0 {
 		return "", fmt.Errorf("no trial of the search in %s has reached the first rung: "+
 			"continue it with mquine tune --resume %[1]s", dir)
 	}
+	if trials[0].Failed != "" {
+		return "", failedError(dir, trials)
+	}
 	return run.TrialDir(dir, trials[0].Trial), nil
+}
+
+// failedError returns the error for a search in the folder dir whose trials so far have all failed.
+func failedError(dir string, trials []Trial) error {
+	first := trials[0]
+	return fmt.Errorf("the search in %s has no result, because no trial so far succeeded: search a different space in "+
+		"a new folder (trial %d failed: %s)", dir, first.Trial, first.Failed)
+}
+
+// Err returns an error if all trials so far have failed.
+func (f *Folder) Err() error {
+	if trials := f.Ranked(); len(trials) > 0 && trials[0].Failed != "" {
+		return failedError(f.Dir, trials)
+	}
+	return nil
 }
 
 func ranked(trials []Trial) []Trial {
