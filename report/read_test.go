@@ -119,7 +119,7 @@ func TestReadErrors(t *testing.T) {
 		{filepath.Dir(write("folder/x", "")), "folder is not a run folder: it has no config.yaml"},
 		{filepath.Dir(write("search/search.yaml", "")), "give the folder of a trial, such as"},
 		{filepath.Dir(write("new/config.yaml", "data: umls\n")),
-			"has no finished epoch: continue it with mquine train --resume"},
+			"has no log of a finished epoch: restore its log.jsonl, or continue the run with mquine train --resume"},
 		{filepath.Dir(write("bad/config.yaml", "dta: umls\n")), "config.yaml:1: unknown option"},
 	} {
 		_, err := Read(t.Context(), []string{evaluation, test.path})
