@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -24,16 +25,17 @@ type Sample struct {
 // Draw draws n candidates without replacement for each query of the triples on the given sides. It
 // draws them from the candidates that the filter leaves for the query, without the target, and takes
 // all of these if there are at most n. Every query has a separate random stream, so the result does
-// not depend on the number of threads. x is the index of the data set, entities the number of
-// entities, and among the candidates, or nil if they are all entities.
+// not depend on the number of threads. x is the index of the data set, and among the candidates, or
+// nil if they are all entities. order lists all entities. If it does not depend on their identifiers
+// (kg.Graph.EntityOrder), neither does the result.
 func Draw(
 	ctx context.Context, x *kg.Index, triples []kg.Triple, sides []kg.Side, among *Candidates, f Filter,
-	entities, n int, seed uint64, threads int,
+	order []int32, n int, seed uint64, threads int,
 ) (*Sample, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("rank: cannot draw %d candidates: draw at least 1", n)
 	}
-	s := &Sample{Filter: f}
+	s, p := &Sample{Filter: f}, newPlaces(order)
 	for _, side := range sides {
 		s.Negatives[side] = make([][]int32, len(triples))
 		s.Population[side] = make([]int32, len(triples))
@@ -42,20 +44,21 @@ func Draw(
 				q, answer := triples[i].Query(side)
 				// A stream has the number 2i for tails and 2i + 1 for heads.
 				stream := rand.NewPCG(seed, uint64(2*i)+uint64(side))
-				excluded := exclude(x.Answers(q), answer, f)
+				excluded := p.of(exclude(x.Answers(q), answer, f))
 				list, all := among.Of(q)
 				if all {
-					s.Population[side][i] = int32(entities - len(excluded))
-					s.Negatives[side][i] = draw(rand.New(stream), excluded, entities, n)
+					s.Population[side][i] = int32(len(order) - len(excluded))
+					s.Negatives[side][i] = p.entities(draw(rand.New(stream), excluded, len(order), n))
 					continue
 				}
+				list = p.ofList(list)
 				excluded = positions(list, excluded)
 				s.Population[side][i] = int32(len(list) - len(excluded))
 				drawn := draw(rand.New(stream), excluded, len(list), n)
 				for k, at := range drawn {
 					drawn[k] = list[at]
 				}
-				s.Negatives[side][i] = drawn
+				s.Negatives[side][i] = p.entities(drawn)
 			}
 		})
 		if err != nil {
@@ -63,6 +66,54 @@ func Draw(
 		}
 	}
 	return s, nil
+}
+
+// places holds the places of entities in an order.
+type places struct {
+	order []int32 // entities by place
+	place []int32 // places by entity
+	same  bool    // every entity is its own place
+	lists sync.Map
+}
+
+func newPlaces(order []int32) *places {
+	p := &places{order: order, place: make([]int32, len(order)), same: slices.IsSorted(order)}
+	for i, e := range order {
+		p.place[e] = int32(i)
+	}
+	return p
+}
+
+// of replaces entities with their places, in ascending order.
+func (p *places) of(entities []int32) []int32 { return p.replace(entities, p.place) }
+
+// entities replaces places with their entities, in ascending order.
+func (p *places) entities(places []int32) []int32 { return p.replace(places, p.order) }
+
+func (p *places) replace(list, with []int32) []int32 {
+	if p.same {
+		return list
+	}
+	for i, x := range list {
+		list[i] = with[x]
+	}
+	slices.Sort(list)
+	return list
+}
+
+// ofList returns the places of the entities in a list of candidates, in ascending order. Many queries
+// share a list, so it keeps the places.
+func (p *places) ofList(list []int32) []int32 {
+	if p.same || len(list) == 0 {
+		return list
+	}
+	key := &list[0]
+	if found, ok := p.lists.Load(key); ok {
+		return found.([]int32)
+	}
+	places := p.of(slices.Clone(list))
+	p.lists.Store(key, places)
+	return places
 }
 
 // exclude returns the target and the known answers that a filter removes, in ascending order.

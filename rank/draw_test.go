@@ -41,7 +41,7 @@ func TestDraw(t *testing.T) {
 func TestSample(t *testing.T) {
 	const entities, seeds = 60, 150
 	g := ranktest.Graph(rand.New(rand.NewPCG(50, 1)), entities, 3, 300, 10, 30)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test, order := kg.NewIndex(g), g.Splits[kg.Test], g.EntityOrder()
 	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2]) // small integers: with ties
 	sides := []kg.Side{kg.Head, kg.Tail}
 	// The tails of relation 0 keep all entities. Some targets are not candidates.
@@ -60,7 +60,7 @@ func TestSample(t *testing.T) {
 		full, err := Run(t.Context(), m, index, test, Options{Sides: sides, Among: among})
 		require.NoError(t, err)
 		for f := range NumFilters {
-			all, err := Draw(t.Context(), index, test, sides, among, f, entities, entities, 1, 1)
+			all, err := Draw(t.Context(), index, test, sides, among, f, order, entities, 1, 1)
 			require.NoError(t, err)
 			r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &all.Negatives})
 			require.NoError(t, err)
@@ -75,9 +75,9 @@ func TestSample(t *testing.T) {
 			wantMR, wantMRR := means(full.Ranks, f)
 			var sum, squares, reciprocal float64
 			for seed := range uint64(seeds) {
-				s, err := Draw(t.Context(), index, test, sides, among, f, entities, 7, seed, 1+int(seed)%3)
+				s, err := Draw(t.Context(), index, test, sides, among, f, order, 7, seed, 1+int(seed)%3)
 				require.NoError(t, err)
-				again, err := Draw(t.Context(), index, test, sides, among, f, entities, 7, seed, 2)
+				again, err := Draw(t.Context(), index, test, sides, among, f, order, 7, seed, 2)
 				require.NoError(t, err)
 				require.Equal(t, s, again)
 				r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &s.Negatives})
@@ -95,7 +95,7 @@ func TestSample(t *testing.T) {
 	}
 
 	// A sample contains neither known answers nor the target.
-	s, err := Draw(t.Context(), index, test, sides, nil, All, entities, 20, 3, 2)
+	s, err := Draw(t.Context(), index, test, sides, nil, All, order, 20, 3, 2)
 	require.NoError(t, err)
 	for i, triple := range test {
 		q, answer := triple.Query(kg.Head)
@@ -106,6 +106,50 @@ func TestSample(t *testing.T) {
 		}
 		assert.True(t, slices.IsSorted(list))
 	}
-	_, err = Draw(t.Context(), index, test, sides, nil, All, entities, 0, 3, 2)
+	_, err = Draw(t.Context(), index, test, sides, nil, All, order, 0, 3, 2)
 	assert.ErrorContains(t, err, "cannot draw 0 candidates")
+}
+
+// TestDrawOfPermutedEntities checks that the drawn candidates have the same labels if the entities are
+// numbered in reverse.
+func TestDrawOfPermutedEntities(t *testing.T) {
+	const entities = 60
+	g := ranktest.Graph(rand.New(rand.NewPCG(50, 2)), entities, 2, 300, 10, 30)
+	reverse := func(e int32) int32 { return entities - 1 - e }
+	reversed := &kg.Graph{Entities: kg.NewVocabulary(), Relations: g.Relations}
+	for e := range int32(entities) {
+		reversed.Entities.Add(g.Entities.Label(reverse(e)))
+	}
+	for split, triples := range g.Splits {
+		for _, tr := range triples {
+			tr.Head, tr.Tail = reverse(tr.Head), reverse(tr.Tail)
+			reversed.Splits[split] = append(reversed.Splits[split], tr)
+		}
+	}
+	sides := []kg.Side{kg.Tail, kg.Head}
+	sample := func(g *kg.Graph, restricted bool) *Sample {
+		var among *Candidates
+		if restricted {
+			among = NewCandidates(2)
+			among.Observe(g, kg.Head)
+			among.Restrict(kg.Tail, 1, []int32{0, 3, 5, 54, 56, 59}) // the same set in reverse
+		}
+		s, err := Draw(t.Context(), kg.NewIndex(g), g.Splits[kg.Test], sides, among, All, g.EntityOrder(), 4, 1, 2)
+		require.NoError(t, err)
+		return s
+	}
+	for _, restricted := range []bool{false, true} {
+		want, got := sample(g, restricted), sample(reversed, restricted)
+		require.Equal(t, want.Population, got.Population)
+		for _, side := range sides {
+			for i, list := range got.Negatives[side] {
+				require.True(t, slices.IsSorted(list))
+				for k, e := range list {
+					list[k] = reverse(e)
+				}
+				slices.Sort(list)
+				require.Equal(t, want.Negatives[side][i], list)
+			}
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -79,6 +80,10 @@ relation.`,
 			if cmd.Flags().Changed("top") && !c.relations {
 				return errors.New("--top applies to the table of relations: add --relations, or leave it out")
 			}
+			if c.thresholds == overall && cmd.Flags().Changed("unseen") {
+				return errors.New("--unseen applies to thresholds of relations: leave it out, or --threshold overall")
+			}
+			c.seeded = cmd.Flags().Changed("seed")
 			return checkPlot(c.plotFile)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
@@ -128,6 +133,7 @@ type classification struct {
 	split              kg.Split
 	negatives          string
 	seed               uint64
+	seeded             bool // --seed was given
 	side               rank.Sides
 	thresholds, unseen string
 	method             classify.Method
@@ -150,7 +156,11 @@ func (c *classification) run(cmd *cobra.Command) error {
 	}
 	defer s.close()
 	s.writeNotes(log)
-	report := &classified{relations: c.relations, top: c.top}
+	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
+	if err != nil {
+		return err
+	}
+	report := &classified{relations: c.relations, top: c.top, labels: labels}
 	valid, test, err := c.examples(ctx, log, s, rank.Options{Backend: backend, Threads: c.threads}, report)
 	if err != nil {
 		return err
@@ -175,15 +185,15 @@ func (c *classification) examples(
 	ctx context.Context, log io.Writer, s *subject, o rank.Options, report *classified,
 ) (valid, test []classify.Example, err error) {
 	splits := []kg.Split{kg.Valid, c.split}
-	files, generate := [2][]kg.Triple{}, c.negatives == generatedNegatives
+	negatives, generate := [2][]kg.Triple{}, c.negatives == generatedNegatives
 	for i, split := range splits {
 		if generate {
 			break
 		}
-		if files[i], err = kg.ReadNegatives(ctx, s.graph, split); err != nil {
+		if negatives[i], err = kg.ReadNegatives(ctx, s.graph, split); err != nil {
 			return nil, nil, err
 		}
-		if files[i] == nil {
+		if negatives[i] == nil {
 			if c.negatives == fileNegatives {
 				return nil, nil, fmt.Errorf("data set %s has no false triples for %v: put %[2]v_negatives.txt "+
 					"into %[3]s, or generate them with --negatives generated", s.graph.Name, split, s.graph.Dir)
@@ -194,6 +204,9 @@ func (c *classification) examples(
 	report.Negatives = fileNegatives
 	if generate {
 		report.Negatives, report.Seed = generatedNegatives, &c.seed
+	} else if c.seeded {
+		return nil, nil, fmt.Errorf("--seed applies to generated false triples, but the data set %s has files: "+
+			"add --negatives generated, or leave out --seed", s.graph.Name)
 	}
 	index := kg.NewIndex(s.graph)
 	if err := c.ensemble.fit(ctx, log, newMeter(log), s, index, o); err != nil {
@@ -211,18 +224,16 @@ func (c *classification) examples(
 		if err != nil {
 			return nil, nil, err
 		}
-		negatives := files[i]
 		if generate {
-			missing := 0
-			// Each split has a separate random stream.
-			seed := c.seed + uint64(i)<<32
-			if negatives, missing, err = classify.Negatives(ctx, s.graph, index, triples, seed); err != nil {
+			// Each split has a separate random stream, but a false triple for valid is not drawn for test again.
+			seed, used := c.seed+uint64(i)<<32, slices.Concat(negatives[:i]...)
+			negatives[i], report.Missing, err = classify.Negatives(ctx, s.graph, index, triples, used, seed)
+			if err != nil {
 				return nil, nil, err
 			}
-			report.Missing += missing
 		}
 		known := 0
-		for _, t := range negatives {
+		for _, t := range negatives[i] {
 			if index.Splits(t) != 0 {
 				known++
 			}
@@ -232,7 +243,7 @@ func (c *classification) examples(
 				fmt.Sprintf("false triple for %v is a true triple", split),
 				fmt.Sprintf("false triples for %v are true triples", split)))
 		}
-		if scored[i], err = classify.Score(ctx, s.model, triples, negatives, c.side, o); err != nil {
+		if scored[i], err = classify.Score(ctx, s.model, triples, negatives[i], c.side, o); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -246,10 +257,7 @@ func (c *classification) write(
 ) error {
 	ctx := cmd.Context()
 	r.Provenance, r.Split, r.Side = provenance(ctx), c.split.String(), c.side.String()
-	if err := s.describe(ctx, &r.Provenance, c.wantsJSON() || c.calibrationFile != ""); err != nil {
-		return err
-	}
-	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
+	err := s.describe(ctx, &r.Provenance, c.wantsJSON() || c.calibrationFile != "")
 	if err != nil {
 		return err
 	}
@@ -257,7 +265,7 @@ func (c *classification) write(
 	for i := range r.Relations {
 		relation := &r.Relations[i]
 		relation.Name = s.graph.Relations.Label(relation.ID)
-		relation.Label = labels[relation.Name]
+		relation.Label = r.labels[relation.Name]
 	}
 	if c.calibrationFile != "" {
 		err = writeJSON(cmd, c.calibrationFile, calibrationFile{
@@ -305,6 +313,7 @@ type classified struct {
 	classify.Report
 	relations bool
 	top       int
+	labels    map[string]string // readable labels of relations
 }
 
 func (r *classified) tables() []*text.Table {
@@ -370,8 +379,8 @@ func (r *classified) remarks() []string {
 		lines = append(lines, fmt.Sprintf("Relations that valid lacks: %s %s.", text.Plural(r.Unseen, "triple"), as))
 	}
 	if r.Missing > 0 {
-		lines = append(lines, fmt.Sprintf("No false triple can be generated for %s.",
-			text.Plural(r.Missing, "true triple")))
+		lines = append(lines, fmt.Sprintf("No false triple can be generated for %s of %s.",
+			text.Plural(r.Missing, "true triple"), r.Split))
 	}
 	return lines
 }

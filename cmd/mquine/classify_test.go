@@ -92,6 +92,11 @@ func TestClassifyWithFiles(t *testing.T) {
 	assert.Contains(t, o.stdout, "20 true and 20 false triples (files)")
 	assert.Contains(t, o.stdout, "The threshold of all relations, ")
 
+	mquine(t, append(classify, "--seed", "7")...).requireSentence(t, exitFailed,
+		"--seed applies to generated false triples, but the data set families has files: add --negatives generated")
+	mquine(t, append(classify, "--threshold", "overall", "--unseen", "true")...).requireSentence(t, exitUsage,
+		"--unseen applies to thresholds of relations")
+
 	known := line(g.Splits[kg.Train][0])
 	file := filepath.Join(w.data, "test_negatives.txt")
 	require.NoError(t, os.WriteFile(file, []byte(known), 0o644))

@@ -63,9 +63,10 @@ func (s *sample) draw(ctx context.Context, e *evaluation, t *task) (err error) {
 	if s.n == 0 {
 		return nil
 	}
-	entities, filter := t.model.Config().Entities, e.filters[0]
+	filter := e.filters[0]
 	sides := e.sides.List()
-	t.drawn, err = rank.Draw(ctx, t.index, t.triples, sides, t.among, filter, entities, s.n, s.seed, e.threads)
+	order := t.graph.EntityOrder()
+	t.drawn, err = rank.Draw(ctx, t.index, t.triples, sides, t.among, filter, order, s.n, s.seed, e.threads)
 	if err != nil {
 		return err
 	}

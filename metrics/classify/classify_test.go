@@ -354,7 +354,7 @@ func TestNegatives(t *testing.T) {
 	}
 	x := kg.NewIndex(g)
 	test := g.Splits[kg.Test]
-	negatives, missing, err := Negatives(t.Context(), g, x, test, 1)
+	negatives, missing, err := Negatives(t.Context(), g, x, test, nil, 1)
 	require.NoError(t, err)
 	complete := 0
 	for _, tr := range test {
@@ -387,10 +387,37 @@ func TestNegatives(t *testing.T) {
 	}
 	assert.Greater(t, tails, 3)
 	assert.Less(t, tails, len(negatives)-3)
-	again, _, err := Negatives(t.Context(), g, x, test, 1)
+	again, _, err := Negatives(t.Context(), g, x, test, nil, 1)
 	require.NoError(t, err)
 	assert.Equal(t, negatives, again)
-	other, _, err := Negatives(t.Context(), g, x, test, 2)
+	other, _, err := Negatives(t.Context(), g, x, test, nil, 2)
 	require.NoError(t, err)
 	assert.NotEqual(t, negatives, other)
+	for _, seed := range []uint64{1, 2} {
+		more, _, err := Negatives(t.Context(), g, x, test, negatives, seed)
+		require.NoError(t, err)
+		for _, n := range more {
+			require.False(t, distinct[n], "used before")
+		}
+	}
+
+	// The false triples have the same labels if the entities are numbered in reverse.
+	reverse := func(tr kg.Triple) kg.Triple {
+		return kg.Triple{Head: 29 - tr.Head, Relation: tr.Relation, Tail: 29 - tr.Tail}
+	}
+	reversed := &kg.Graph{Name: "reversed", Entities: kg.NewVocabulary(), Relations: g.Relations}
+	for i := range int32(30) {
+		reversed.Entities.Add(g.Entities.Label(29 - i))
+	}
+	for split, triples := range g.Splits {
+		for _, tr := range triples {
+			reversed.Splits[split] = append(reversed.Splits[split], reverse(tr))
+		}
+	}
+	same, _, err := Negatives(t.Context(), reversed, kg.NewIndex(reversed), reversed.Splits[kg.Test], nil, 1)
+	require.NoError(t, err)
+	require.Len(t, same, len(negatives))
+	for i, n := range same {
+		require.Equal(t, negatives[i], reverse(n))
+	}
 }

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -11,11 +12,12 @@ import (
 // Negatives draws a false triple for each triple, with the same relation and the same head or tail.
 // It replaces the other side with an entity that is drawn uniformly from the entities on this side
 // of the relation in the training split of g. No split of g contains the false triple, and it
-// differs from the triples drawn earlier; x is the index of g. Negatives first tries a random side
-// of the query. If that side has no such entity, it tries the other side. If neither side has one,
-// the triple has no false triple, and missing counts it. The same seed gives the same triples.
+// differs from the triples drawn earlier and in used; x is the index of g. Negatives first tries a
+// random side of the query. If that side has no such entity, it tries the other side. If neither side
+// has one, the triple has no false triple, and missing counts it. The same seed gives the same
+// triples, however the entities are numbered.
 func Negatives(
-	ctx context.Context, g *kg.Graph, x *kg.Index, triples []kg.Triple, seed uint64,
+	ctx context.Context, g *kg.Graph, x *kg.Index, triples, used []kg.Triple, seed uint64,
 ) (negatives []kg.Triple, missing int, err error) {
 	observed, err := newObserved(g)
 	if err != nil {
@@ -23,6 +25,9 @@ func Negatives(
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x6e65676174697665)) // "negative"
 	drawn := map[kg.Triple]bool{}
+	for _, t := range used {
+		drawn[t] = true
+	}
 	var free []int32
 	for i, t := range triples {
 		if i%256 == 0 && ctx.Err() != nil {
@@ -34,11 +39,8 @@ func Negatives(
 			q, _ := t.Query(side)
 			free = free[:0]
 			known := x.Answers(q).Entities
-			for _, e := range observed[side][t.Relation] { // both are ascending
-				for len(known) > 0 && known[0] < e {
-					known = known[1:]
-				}
-				if (len(known) == 0 || known[0] != e) && !drawn[answered(q, e)] {
+			for _, e := range observed[side][t.Relation] {
+				if _, isKnown := slices.BinarySearch(known, e); !isKnown && !drawn[answered(q, e)] {
 					free = append(free, e)
 				}
 			}
@@ -65,13 +67,19 @@ func answered(q kg.Query, e int32) kg.Triple {
 	return kg.Triple{Head: e, Relation: q.Relation, Tail: q.Anchor}
 }
 
-// observed lists, for each side and relation, the entities of training triples, in ascending order.
+// observed lists, for each side and relation, the entities of training triples, in the order of
+// kg.Graph.EntityOrder.
 type observed [2][][]int32
 
 func newObserved(g *kg.Graph) (o observed, err error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {
 		return o, err
+	}
+	order := g.EntityOrder()
+	position := make([]int32, len(order))
+	for i, e := range order {
+		position[e] = int32(i)
 	}
 	for side := range o {
 		o[side] = make([][]int32, g.Relations.Len())
@@ -80,7 +88,7 @@ func newObserved(g *kg.Graph) (o observed, err error) {
 			o[side][t.Relation] = append(o[side][t.Relation], e)
 		}
 		for r, list := range o[side] {
-			slices.Sort(list)
+			slices.SortFunc(list, func(a, b int32) int { return cmp.Compare(position[a], position[b]) })
 			o[side][r] = slices.Compact(list)
 		}
 	}

@@ -33,7 +33,7 @@ type Report struct {
 	// Side is the side of the queries whose scores are used.
 	Side string `json:"side"`
 	// Negatives is "files" or "generated". Seed is the seed of generated false triples, and Missing
-	// counts the true triples without one, in valid and in the split.
+	// counts the true triples of the split without one.
 	Negatives string  `json:"negatives"`
 	Seed      *uint64 `json:"seed,omitempty"`
 	Missing   int     `json:"missing_negatives,omitempty"`
