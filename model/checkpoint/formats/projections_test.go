@@ -2,6 +2,7 @@ package formats
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -29,7 +30,9 @@ func toolFolder(shapes map[string][2]int) *Folder {
 		f.Relations.Add(fmt.Sprint("r", i))
 	}
 	for name, shape := range shapes {
-		rng := rand.New(rand.NewPCG(uint64(len(name)), 3))
+		hash := fnv.New64a()
+		hash.Write([]byte(name))
+		rng := rand.New(rand.NewPCG(hash.Sum64(), 3))
 		values := make([]float32, shape[0]*shape[1])
 		for i := range values {
 			values[i] = float32(rng.NormFloat64())

@@ -204,8 +204,9 @@ func (f *Folder) pykeenOption(name string) string {
 
 // pykeenProjection converts TransH, TransR and TransD, given the first table of entities and the
 // first table of relations. PyKEEN's TransH stores the normals in its first table of relations and
-// does not normalise them when it scores. PyKEEN's TransR and TransD shorten images whose norm,
-// taken as in the score, exceeds max_projection_norm.
+// does not normalise them when it scores. Versions 1.10.0 to 1.10.2 exchange the two tables, and
+// nothing in the file distinguishes them from later versions. PyKEEN's TransR and TransD shorten
+// images whose norm, taken as in the score, exceeds max_projection_norm.
 func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Converted, error) {
 	second, err := f.tensor("relation_representations.1")
 	if err != nil {
@@ -213,7 +214,15 @@ func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Conver
 	}
 	config := model.Config{Model: name, Dim: entity.width(), Hyper: map[string]float64{}}
 	if strings.HasPrefix(name, "transh") {
-		return f.tableModel(config, interleaved, entity, second, relation)
+		c, err := f.tableModel(config, interleaved, entity, second, relation)
+		// Models have this attribute since version 1.10.0.
+		if _, later := f.value.(*pickle.Object).Attribute("relation_inverter"); later && err == nil {
+			c.Notes = append(c.Notes, "mquine takes the normals of TransH from the first table of relations and the "+
+				"translations from the second, but PyKEEN 1.10.0 to 1.10.2 does the reverse, and the file does not "+
+				"name its version: check with mquine import --verify; docs/models/transh.md says how to exchange "+
+				"the tables")
+		}
+		return c, err
 	}
 	config.Hyper[model.RelationDim] = float64(relation.width())
 	config.Hyper[model.MaxProjectionNorm] = 1

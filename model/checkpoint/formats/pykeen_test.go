@@ -1,0 +1,152 @@
+package formats
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model/checkpoint/pickle"
+)
+
+// pickled is an object in a test's pickle: its class and its attributes.
+type pickled struct {
+	class      string
+	attributes attributes
+}
+
+type attributes map[string]any
+
+// encode returns the instructions of a pickle that build a value.
+func encode(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "N"
+	case bool:
+		return map[bool]string{false: "\x89", true: "\x88"}[v]
+	case int:
+		return "\x8a\x08" + string(binary.LittleEndian.AppendUint64(nil, uint64(v)))
+	case float64:
+		return "G" + string(binary.BigEndian.AppendUint64(nil, math.Float64bits(v)))
+	case string:
+		return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(v)))) + v
+	case []any:
+		var items strings.Builder
+		for _, item := range v {
+			items.WriteString(encode(item))
+		}
+		return "(" + items.String() + "t"
+	case pickle.Global:
+		return "c" + v.Module + "\n" + v.Name + "\n"
+	case attributes:
+		var entries strings.Builder
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			entries.WriteString(encode(key) + encode(v[key]))
+		}
+		return "}(" + entries.String() + "u"
+	case pickled:
+		dot := strings.LastIndexByte(v.class, '.')
+		class := encode(pickle.Global{Module: v.class[:dot], Name: v.class[dot+1:]})
+		return class + ")\x81" + encode(v.attributes) + "b"
+	}
+	panic(fmt.Sprintf("%T", v))
+}
+
+// readPickle returns the value of a pickle with the given instructions.
+func readPickle(t *testing.T, code string) any {
+	value, _, err := pickle.Read([]byte("\x80\x02"+code+"."), pickle.Options{Opaque: pykeenName})
+	require.NoError(t, err)
+	return value
+}
+
+// pykeenModelOf describes a model of PyKEEN.
+type pykeenModelOf struct {
+	name               string
+	model, interaction attributes
+	// embeddings holds the attributes of single tables, such as relation_representations.0.
+	embeddings map[string]attributes
+	shapes     map[string][2]int
+}
+
+// folder returns a folder with the model and random tensors.
+func (m pykeenModelOf) folder(t *testing.T) *Folder {
+	f := toolFolder(m.shapes)
+	f.Format, f.Metadata = pykeen, map[string]string{"model": m.name}
+	modules := attributes{"interaction": pickled{"pykeen.nn.modules.Interaction", m.interaction}}
+	for name := range m.shapes {
+		list, number, _ := strings.Cut(name, ".")
+		if modules[list] == nil {
+			modules[list] = pickled{"torch.nn.modules.container.ModuleList", attributes{"_modules": attributes{}}}
+		}
+		modules[list].(pickled).attributes["_modules"].(attributes)[number] =
+			pickled{"pykeen.nn.representation.Embedding", m.embeddings[name]}
+	}
+	root := attributes{"_modules": modules}
+	maps.Copy(root, m.model)
+	f.value = readPickle(t, encode(pickled{"pykeen.models." + m.name, root}))
+	return f
+}
+
+// projectionTables are the shapes of a model with the tables of TransH.
+func projectionTables(d int) map[string][2]int {
+	return map[string][2]int{
+		"entity_representations.0": {toolEntities, d}, "relation_representations.0": {toolRelations, d},
+		"relation_representations.1": {toolRelations, d},
+	}
+}
+
+// PyKEEN's TransH scores with the normals in its first table of relations, as they are stored. Only
+// the versions 1.10.0 to 1.10.2 take them from the second table. Models have a relation_inverter
+// since version 1.10.0.
+func TestPyKEENTransH(t *testing.T) {
+	const d = 5
+	for _, p := range []int{1, 2} {
+		for _, inverter := range []bool{false, true} {
+			m := pykeenModelOf{name: "TransH", interaction: attributes{"p": p}, shapes: projectionTables(d)}
+			if inverter {
+				m.model = attributes{"relation_inverter": pickled{"pykeen.inverse.DefaultRelationInverter", nil}}
+			}
+			f := m.folder(t)
+			c, err := convertPyKEEN(f)
+			require.NoError(t, err)
+			checkTool(t, c, func(h, r, tail int) float64 {
+				w, x := toolRow(t, f, "relation_representations.0", r), toolRow(t, f, "relation_representations.1", r)
+				for _, side := range []struct {
+					entity int
+					sign   float64
+				}{{h, 1}, {tail, -1}} {
+					e := toolRow(t, f, "entity_representations.0", side.entity)
+					c := toolDot(w, e)
+					for i, v := range e {
+						x[i] += side.sign * (v - c*w[i])
+					}
+				}
+				return norm(p, x)
+			})
+			notes := strings.Join(c.Notes, "\n")
+			if inverter {
+				assert.Contains(t, notes, "PyKEEN 1.10.0 to 1.10.2")
+				assert.Contains(t, notes, "mquine import --verify")
+			} else {
+				assert.NotContains(t, notes, "1.10", "an older version wrote the file")
+			}
+		}
+	}
+}
+
+// norm returns the L1 or L2 norm.
+func norm(p int, x []float64) (sum float64) {
+	if p == 2 {
+		return math.Sqrt(toolDot(x, x))
+	}
+	for _, v := range x {
+		sum += math.Abs(v)
+	}
+	return sum
+}
