@@ -205,8 +205,9 @@ func (f *Folder) pykeenOption(name string) string {
 // pykeenProjection converts TransH, TransR and TransD, given the first table of entities and the
 // first table of relations. PyKEEN's TransH stores the normals in its first table of relations and
 // does not normalise them when it scores. Versions 1.10.0 to 1.10.2 exchange the two tables, and
-// nothing in the file distinguishes them from later versions. PyKEEN's TransR and TransD shorten
-// images whose norm, taken as in the score, exceeds max_projection_norm.
+// nothing in the file distinguishes them from later versions. PyKEEN's TransR shortens
+// images whose norm, taken as in the score, exceeds max_projection_norm. TransR without this option,
+// up to version 1.10.2, and TransD shorten images whose L2 norm exceeds 1.
 func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Converted, error) {
 	second, err := f.tensor("relation_representations.1")
 	if err != nil {
@@ -226,8 +227,14 @@ func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Conver
 	}
 	config.Hyper[model.RelationDim] = float64(relation.width())
 	config.Hyper[model.MaxProjectionNorm] = 1
-	if limit, err := strconv.ParseFloat(f.pykeenOption("max_projection_norm"), 64); err == nil {
+	limit, err := strconv.ParseFloat(f.pykeenOption("max_projection_norm"), 64)
+	switch {
+	case err == nil && strings.HasPrefix(name, "transr"):
 		config.Hyper[model.MaxProjectionNorm] = limit
+	case !strings.HasSuffix(name, "-l2"):
+		return nil, f.unsupported(f.Metadata["model"], fmt.Sprintf("its score has p = %s, but this version of PyKEEN "+
+			"bounds the images of entities in the L2 norm, and mquine bounds them in the norm of the score",
+			f.pykeenOption("p")))
 	}
 	if strings.HasPrefix(name, "transd") {
 		vectors, err := f.tensor("entity_representations.1")

@@ -140,6 +140,73 @@ func TestPyKEENTransH(t *testing.T) {
 	}
 }
 
+// PyKEEN's TransR shortens images in the norm of the score if it has the option max_projection_norm,
+// since version 1.11.0, and otherwise in the L2 norm to length 1, as TransD always does. mquine
+// shortens images only in the norm of the score, so it refuses other models.
+func TestPyKEENImages(t *testing.T) {
+	const d, k = 5, 3
+	transR := map[string][2]int{
+		"entity_representations.0": {toolEntities, d}, "relation_representations.0": {toolRelations, k},
+		"relation_representations.1": {toolRelations, d * k},
+	}
+	transD := map[string][2]int{
+		"entity_representations.0": {toolEntities, d}, "entity_representations.1": {toolEntities, d},
+		"relation_representations.0": {toolRelations, k}, "relation_representations.1": {toolRelations, k},
+	}
+	for _, c := range []struct {
+		name        string
+		interaction attributes
+		limit       float64 // 0 if the model is refused
+	}{
+		{"TransR", attributes{"p": 1, "max_projection_norm": 0.75}, 0.75},
+		{"TransR", attributes{"p": 2, "max_projection_norm": 0.75}, 0.75},
+		{"TransR", attributes{"p": 2}, 1}, {"TransR", attributes{"p": 1}, 0},
+		{"TransD", attributes{"p": 2}, 1}, {"TransD", attributes{"p": 1}, 0},
+		{"TransD", attributes{"p": 1, "max_projection_norm": 0.75}, 0},
+	} {
+		p := c.interaction["p"].(int)
+		m := pykeenModelOf{name: c.name, interaction: c.interaction, shapes: transR}
+		if c.name == "TransD" {
+			m.shapes = transD
+		}
+		f := m.folder(t)
+		converted, err := convertPyKEEN(f)
+		if c.limit == 0 {
+			require.EqualError(t, err, fmt.Sprintf(`folder holds model "%s" of PyKEEN (pykeen/pykeen), which mquine `+
+				`cannot rank yet: its score has p = 1, but this version of PyKEEN bounds the images of entities in the `+
+				`L2 norm, and mquine bounds them in the norm of the score`, c.name))
+			continue
+		}
+		require.NoError(t, err)
+		image := func(r, e int) []float64 {
+			x, second := toolRow(t, f, "entity_representations.0", e), toolRow(t, f, "relation_representations.1", r)
+			y := make([]float64, k)
+			for j := range y {
+				if c.name == "TransD" {
+					y[j] = x[j] + second[j]*toolDot(x, toolRow(t, f, "entity_representations.1", e))
+					continue
+				}
+				for i, v := range x {
+					y[j] += v * second[i*k+j]
+				}
+			}
+			if n := norm(p, y); n > c.limit {
+				for j := range y {
+					y[j] *= c.limit / n
+				}
+			}
+			return y
+		}
+		checkTool(t, converted, func(h, r, tail int) float64 {
+			x, y := image(r, h), image(r, tail)
+			for j, v := range toolRow(t, f, "relation_representations.0", r) {
+				x[j] += v - y[j]
+			}
+			return norm(p, x)
+		})
+	}
+}
+
 // norm returns the L1 or L2 norm.
 func norm(p int, x []float64) (sum float64) {
 	if p == 2 {
