@@ -54,19 +54,33 @@ func openPyKEEN(f *Folder) error {
 	}
 	f.Metadata["model"] = root.Class.Name
 	f.addModule(root, "interaction")
-	for _, list := range []string{"entity_representations", "relation_representations"} {
-		for i := 0; ; i++ {
-			embedding := module(root, list, fmt.Sprint(i))
-			if embedding == nil {
-				break
-			}
-			if t, ok := attribute(module(embedding, "_embeddings"), "_parameters", "weight").(*torch.Tensor); ok {
-				path, name := filepath.Join(f.Path, pykeenModel), fmt.Sprintf("%s.%d", list, i)
-				f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
-			}
+	for _, r := range representations(root) {
+		if t, ok := attribute(module(r.Object, "_embeddings"), "_parameters", "weight").(*torch.Tensor); ok {
+			path := filepath.Join(f.Path, pykeenModel)
+			f.Tensors = append(f.Tensors, Tensor{path, r.name, t.Type.String(), t.Shape, t.Float32})
 		}
 	}
 	return nil
+}
+
+// representation is a module with a table of a PyKEEN model, such as entity_representations.0.
+type representation struct {
+	name string
+	*pickle.Object
+}
+
+// representations returns the modules with the tables of entities and relations.
+func representations(root *pickle.Object) (found []representation) {
+	for _, list := range []string{"entity_representations", "relation_representations"} {
+		for i := 0; ; i++ {
+			m := module(root, list, fmt.Sprint(i))
+			if m == nil {
+				break
+			}
+			found = append(found, representation{fmt.Sprintf("%s.%d", list, i), m})
+		}
+	}
+	return found
 }
 
 // addModule adds the parameters and buffers of a submodule of m and of its own submodules.
@@ -121,6 +135,9 @@ func attribute(o *pickle.Object, dictionary, key string) any {
 
 func convertPyKEEN(f *Folder) (*Converted, error) {
 	name := f.Metadata["model"]
+	if err := f.checkNormalizers(); err != nil {
+		return nil, err
+	}
 	switch name {
 	case "BoxE":
 		return f.pykeenBoxE()
@@ -189,6 +206,26 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 			"which gives the same ranks", name))
 	}
 	return c, err
+}
+
+// checkNormalizers returns an error if a table has a normalizer, which PyKEEN applies to the rows
+// before it scores. Only the relations of QuatE have one that mquine applies, too.
+func (f *Folder) checkNormalizers() error {
+	name := f.Metadata["model"]
+	for _, r := range representations(f.value.(*pickle.Object)) {
+		normalizer, _ := r.Attribute("normalizer")
+		quaternions := name == "QuatE" && strings.HasPrefix(r.name, "relation_")
+		switch {
+		case quaternions && (normalizer == pickle.Global{Module: "pykeen.nn.quaternion", Name: "normalize"} ||
+			normalizer == pickle.Global{Module: "pykeen.models.unimodal.quate", Name: "quaternion_normalizer"}):
+		case quaternions:
+			return f.unsupported(name, "its relations are not divided by their absolute values when PyKEEN scores, "+
+				"but mquine's are")
+		case normalizer != nil:
+			return f.unsupported(name, fmt.Sprintf("the rows of %s have a normalizer, which mquine cannot apply", r.name))
+		}
+	}
+	return nil
 }
 
 // pykeenOption returns an option of the interaction as text, or "" if it is missing.

@@ -207,6 +207,76 @@ func TestPyKEENImages(t *testing.T) {
 	}
 }
 
+// A normalizer changes the rows before PyKEEN scores, so mquine refuses it, except on the relations
+// of QuatE, which mquine's score always normalises.
+func TestPyKEENNormalizers(t *testing.T) {
+	normalize := pickle.Global{Module: "torch.nn.functional", Name: "normalize"}
+	transE := map[string][2]int{
+		"entity_representations.0": {toolEntities, 4}, "relation_representations.0": {toolRelations, 4},
+	}
+	cp := map[string][2]int{
+		"entity_representations.0": {toolEntities, 4}, "entity_representations.1": {toolEntities, 4},
+		"relation_representations.0": {toolRelations, 4},
+	}
+	for _, c := range []struct {
+		name   string
+		shapes map[string][2]int
+		table  string
+		value  any
+	}{
+		{"TransE", transE, "entity_representations.0", normalize},
+		{"TransE", transE, "relation_representations.0", normalize},
+		{"CP", cp, "entity_representations.1", pickled{"functools.partial", nil}},
+	} {
+		m := pykeenModelOf{name: c.name, interaction: attributes{"p": 1}, shapes: c.shapes,
+			embeddings: map[string]attributes{c.table: {"normalizer": nil}}}
+		_, err := convertPyKEEN(m.folder(t))
+		require.NoError(t, err)
+		m.embeddings[c.table]["normalizer"] = c.value
+		_, err = convertPyKEEN(m.folder(t))
+		require.EqualError(t, err, fmt.Sprintf(`folder holds model "%s" of PyKEEN (pykeen/pykeen), which mquine cannot `+
+			`rank yet: the rows of %s have a normalizer, which mquine cannot apply`, c.name, c.table))
+	}
+}
+
+// PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, with the four parts of a quaternion in turn. Without a
+// normalizer, r is not divided by |r|.
+func TestPyKEENQuatE(t *testing.T) {
+	const d = 3
+	quat := attributes{"shape": []any{d, 4}, "normalizer": nil}
+	m := pykeenModelOf{name: "QuatE", shapes: map[string][2]int{
+		"entity_representations.0": {toolEntities, 4 * d}, "relation_representations.0": {toolRelations, 4 * d},
+	}}
+	for _, function := range []pickle.Global{
+		{Module: "pykeen.nn.quaternion", Name: "normalize"},
+		{Module: "pykeen.models.unimodal.quate", Name: "quaternion_normalizer"},
+	} {
+		m.embeddings = map[string]attributes{
+			"entity_representations.0":   quat,
+			"relation_representations.0": {"shape": []any{d, 4}, "normalizer": function},
+		}
+		f := m.folder(t)
+		c, err := convertPyKEEN(f)
+		require.NoError(t, err)
+		checkTool(t, c, func(h, r, tail int) (sum float64) {
+			x, y := toolRow(t, f, "entity_representations.0", h), toolRow(t, f, "entity_representations.0", tail)
+			for i, q := 0, toolRow(t, f, "relation_representations.0", r); i < 4*d; i += 4 {
+				a, b := x[i:i+4], toolUnit(q[i:i+4])
+				sum += toolDot(y[i:i+4], []float64{
+					a[0]*b[0] - a[1]*b[1] - a[2]*b[2] - a[3]*b[3],
+					a[0]*b[1] + a[1]*b[0] + a[2]*b[3] - a[3]*b[2],
+					a[0]*b[2] - a[1]*b[3] + a[2]*b[0] + a[3]*b[1],
+					a[0]*b[3] + a[1]*b[2] - a[2]*b[1] + a[3]*b[0],
+				})
+			}
+			return sum
+		})
+	}
+	m.embeddings["relation_representations.0"] = quat
+	_, err := convertPyKEEN(m.folder(t))
+	require.ErrorContains(t, err, "its relations are not divided by their absolute values")
+}
+
 // norm returns the L1 or L2 norm.
 func norm(p int, x []float64) (sum float64) {
 	if p == 2 {
