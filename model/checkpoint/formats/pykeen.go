@@ -170,6 +170,9 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	case "DistMult":
 		return f.vectorModel("distmult", 1, 1, entity, relation, interleaved, nil)
 	case "QuatE":
+		if err := f.checkQuaternions(); err != nil {
+			return nil, err
+		}
 		c, err := f.vectorModel("quate", 4, 4, entity.mapRows(separateQuaternions),
 			relation.mapRows(separateQuaternions).mapRows(times(-1)), interleaved, nil)
 		if err == nil {
@@ -223,6 +226,19 @@ func (f *Folder) checkNormalizers() error {
 				"but mquine's are")
 		case normalizer != nil:
 			return f.unsupported(name, fmt.Sprintf("the rows of %s have a normalizer, which mquine cannot apply", r.name))
+		}
+	}
+	return nil
+}
+
+// checkQuaternions returns an error if the rows of QuatE are not d quaternions of 4 numbers. Up to
+// version 1.9.0, PyKEEN scores with rows of 4d numbers part by part, but normalises them in fours.
+func (f *Folder) checkQuaternions() error {
+	for _, r := range representations(f.value.(*pickle.Object)) {
+		value, _ := r.Attribute("shape")
+		if shape, _ := value.(pickle.Tuple); len(shape) != 2 || shape[1] != int64(4) {
+			return f.unsupported("QuatE", fmt.Sprintf("the rows of %s do not have the shape (d, 4), as since PyKEEN 1.10: "+
+				"train the model again with a later version", r.name))
 		}
 	}
 	return nil

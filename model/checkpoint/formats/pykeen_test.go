@@ -272,6 +272,11 @@ func TestPyKEENQuatE(t *testing.T) {
 			return sum
 		})
 	}
+	for _, shape := range []any{nil, []any{4 * d}, []any{4, d}, []any{1, d, 4}} {
+		m.embeddings["entity_representations.0"] = attributes{"shape": shape}
+		_, err := convertPyKEEN(m.folder(t))
+		require.ErrorContains(t, err, "the rows of entity_representations.0 do not have the shape (d, 4)")
+	}
 	m.embeddings["relation_representations.0"] = quat
 	_, err := convertPyKEEN(m.folder(t))
 	require.ErrorContains(t, err, "its relations are not divided by their absolute values")
