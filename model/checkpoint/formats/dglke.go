@@ -71,7 +71,7 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		hyper[model.Gamma] = gamma
 	}
 	tables := func(name string, perEntity, perRelation int) (*Converted, error) {
-		return f.vectorModel(name, perEntity, perRelation, entity, relation, offset, hyper)
+		return f.vectorModel(name, perEntity, perRelation, entity, relation, noInverses, hyper)
 	}
 	switch name {
 	case "TransE_l1":
@@ -84,7 +84,7 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 			return nil, err
 		}
 		hyper[model.RelationDim] = float64(relation.width())
-		c, err := f.tableModel(model.Config{Model: "transr-l1", Dim: entity.width(), Hyper: hyper}, offset,
+		c, err := f.tableModel(model.Config{Model: "transr-l1", Dim: entity.width(), Hyper: hyper}, noInverses,
 			entity, relation, projection)
 		if err == nil {
 			c.Notes = append(c.Notes, "DGL-KE ranks the tails of TransR by γ − ‖hM − r − tM‖₁ although its score is "+
@@ -99,7 +99,7 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		hyper[model.Clamp] = simplEClamp
 		return tables("simple", 2, 2)
 	case "RESCAL":
-		c, err := f.rescalModel("entity", "relation", offset)
+		c, err := f.rescalModel("entity", "relation", noInverses)
 		if err == nil {
 			c.Notes = append(c.Notes, "DGL-KE compares the score tᵀRh of each tail candidate with the answer's score "+
 				"hᵀRt; mquine scores both with hᵀRt, so its ranks of tails differ")

@@ -41,7 +41,7 @@ var dura = &Format{
 		var err error
 		switch name := f.Metadata["model"]; name {
 		case "ComplEx":
-			c, err = f.kbcComplEx("entity_embedding", "relation_embedding")
+			c, err = f.kbcComplEx("entity_embedding", "relation_embedding", offset)
 		case "CP":
 			c, err = f.cpModel("head_entity_embedding", "tail_entity_embedding", "relation_embedding", offset)
 		case "RESCAL":

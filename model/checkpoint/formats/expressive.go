@@ -38,9 +38,9 @@ func convertExpressivE(f *Folder) (*Converted, error) {
 		return nil, err
 	}
 	if relation.width() == 4*entity.width() {
-		return f.vectorModel("expressive-functional", 1, 4, entity, relation, interleaved, nil)
+		return f.vectorModel("expressive-functional", 1, 4, entity, relation, noInverses, nil)
 	}
-	c, err := f.vectorModel("expressive", 1, 6, entity, relation, interleaved, nil)
+	c, err := f.vectorModel("expressive", 1, 6, entity, relation, noInverses, nil)
 	if err == nil {
 		c.Notes = append(c.Notes, entity.Path+" does not contain min_denom: the authors' value 0.5 applies")
 	}

@@ -66,7 +66,7 @@ func convertHAKE(f *Folder) (*Converted, error) {
 		hyper[key] = float64(values[0])
 	}
 	if isModE {
-		return f.vectorModel("mode", 1, 1, entity, relation, offset, hyper)
+		return f.vectorModel("mode", 1, 1, entity, relation, noInverses, hyper)
 	}
-	return f.vectorModel("hake", 2, 3, entity, relation, offset, hyper)
+	return f.vectorModel("hake", 2, 3, entity, relation, noInverses, hyper)
 }

@@ -9,8 +9,8 @@ import (
 //	best_valid.model  torch file: the state dictionary of the best validated epoch
 //	ent_id, rel_id    lines label<TAB>id, from the folder of the data set
 //
-// The file does not name the model, but its tensors identify it. Relation tables have 2R rows: the
-// inverse of r is r + R.
+// The file does not name the model, but its tensors identify it. Relation tables have 2R rows, and
+// the inverse of r is r + R, or R rows if the model was trained without inverse relations.
 var kbc = &Format{
 	Name: "kbc", Tool: "kbc (facebookresearch/ssl-relation-prediction)", Protocol: "kbc",
 	Files:        "best_valid.model, ent_id, rel_id",
@@ -30,15 +30,15 @@ func convertKBC(f *Folder) (*Converted, error) {
 	name := ""
 	switch {
 	case f.has("embeddings.0.weight", "embeddings.1.weight"):
-		return f.kbcComplEx("embeddings.0.weight", "embeddings.1.weight")
+		return f.kbcComplEx("embeddings.0.weight", "embeddings.1.weight", f.kbcInverses("embeddings.1.weight"))
 	case f.has("core"):
 		return convertKBCTuckER(f)
 	case f.has("lhs.weight", "rel.weight", "rhs.weight"):
-		return f.cpModel("lhs.weight", "rhs.weight", "rel.weight", offset)
+		return f.cpModel("lhs.weight", "rhs.weight", "rel.weight", f.kbcInverses("rel.weight"))
 	case f.has("entity.weight", "relation.weight"):
 		entity, relation, err := f.tables("entity.weight", "relation.weight")
 		if err == nil && relation.width() == entity.width() {
-			c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, offset, nil)
+			c, err := f.vectorModel("transe-l2", 1, 1, entity, relation, f.kbcInverses("relation.weight"), nil)
 			if err == nil {
 				c.ToolScore = squared
 				c.Notes = append(c.Notes, "kbc's TransE scores are −‖h + r − t‖²; mquine prints γ − ‖h + r − t‖, "+
@@ -46,7 +46,7 @@ func convertKBC(f *Folder) (*Converted, error) {
 			}
 			return c, err
 		}
-		return f.rescalModel("entity.weight", "relation.weight", offset)
+		return f.rescalModel("entity.weight", "relation.weight", f.kbcInverses("relation.weight"))
 	}
 	return nil, f.unsupported(name, "")
 }
@@ -62,14 +62,23 @@ func convertKBCTuckER(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.tuckER(entity, relation, offset, core.swapAxes())
+	return f.tuckER(entity, relation, f.kbcInverses("relation.weight"), core.swapAxes())
+}
+
+// kbcInverses says where a table of relations keeps inverse relations. The file has no options, so
+// the number of rows decides.
+func (f *Folder) kbcInverses(relationName string) numbering {
+	if t, err := f.tensor(relationName); err == nil && t.rows() == 2*f.Relations.Len() {
+		return offset
+	}
+	return noInverses
 }
 
 // kbcComplEx converts ComplEx, whose tables have the real parts first.
-func (f *Folder) kbcComplEx(entityName, relationName string) (*Converted, error) {
+func (f *Folder) kbcComplEx(entityName, relationName string, inverses numbering) (*Converted, error) {
 	entity, relation, err := f.tables(entityName, relationName)
 	if err != nil {
 		return nil, err
 	}
-	return f.vectorModel("complex", 2, 2, entity, relation, offset, nil)
+	return f.vectorModel("complex", 2, 2, entity, relation, inverses, nil)
 }

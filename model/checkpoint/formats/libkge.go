@@ -69,6 +69,18 @@ func (f *Folder) libkgeOption(path ...string) string {
 	return text
 }
 
+// libkgeReciprocal is the model whose option base_model names another model, which it gives inverse
+// relations.
+const libkgeReciprocal = "reciprocal_relations_model"
+
+// libkgeInverses says where the table of relations keeps inverse relations.
+func (f *Folder) libkgeInverses() numbering {
+	if f.libkgeOption("model") == libkgeReciprocal {
+		return offset
+	}
+	return noInverses
+}
+
 // libkgeLabels returns the labels in a packaged model.
 func libkgeLabels(f *Folder) (entities, relations []string) {
 	checkpoint, _ := f.value.(*pickle.Dict)
@@ -96,9 +108,9 @@ func libkgeLabels(f *Folder) (entities, relations []string) {
 
 func convertLibKGE(f *Folder) (*Converted, error) {
 	name, prefix, norm := f.libkgeOption("model"), "", ""
-	if reciprocal := "reciprocal_relations_model"; name == reciprocal {
+	if name == libkgeReciprocal {
 		name, prefix = f.libkgeOption(name, "base_model", "type"), "_base_model."
-		norm = f.libkgeOption(reciprocal, "base_model", "l_norm") // takes precedence over the base model's options
+		norm = f.libkgeOption(libkgeReciprocal, "base_model", "l_norm") // takes precedence over the base model's options
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%s has no options of LibKGE, which would name the model", f.Tensors[0].Path)
@@ -119,22 +131,22 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	var c *Converted
 	switch {
 	case name == "complex":
-		c, err = f.vectorModel("complex", 2, 2, entity, relation, offset, nil)
+		c, err = f.vectorModel("complex", 2, 2, entity, relation, f.libkgeInverses(), nil)
 	case name == "distmult":
-		c, err = f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
+		c, err = f.vectorModel("distmult", 1, 1, entity, relation, f.libkgeInverses(), nil)
 	case name == "rescal":
-		c, err = f.rescalModel(table("entity"), table("relation"), offset)
+		c, err = f.rescalModel(table("entity"), table("relation"), f.libkgeInverses())
 	case name == "cp":
-		c, err = f.vectorModel("cp", 2, 1, entity, relation, offset, nil)
+		c, err = f.vectorModel("cp", 2, 1, entity, relation, f.libkgeInverses(), nil)
 	case name == "simple":
-		c, err = f.vectorModel("simple", 2, 2, entity, relation, offset, nil)
+		c, err = f.vectorModel("simple", 2, 2, entity, relation, f.libkgeInverses(), nil)
 	case name == "transe" && hasNorm:
-		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, offset, nil)
+		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, f.libkgeInverses(), nil)
 	case name == "transh" && hasNorm:
 		c, err = f.libkgeTransH("transh"+suffix, entity, relation)
 	case name == "rotate" && isNumber(norm, 1):
 		radians := map[string]float64{model.EmbeddingRange: math.Pi}
-		c, err = f.vectorModel("rotate", 2, 1, entity, relation, offset, radians)
+		c, err = f.vectorModel("rotate", 2, 1, entity, relation, f.libkgeInverses(), radians)
 	case name == "conve":
 		c, err = f.libkgeConvE(prefix, entity, relation)
 	case name == "transe" || name == "transh" || name == "rotate":
@@ -156,7 +168,7 @@ func (f *Folder) libkgeTransH(name string, entity, relation Tensor) (*Converted,
 		return nil, fmt.Errorf("%s: tensor %.60q has rows of %d numbers, but TransH with d = %d needs %d",
 			relation.Path, relation.Name, relation.width(), d, 2*d)
 	}
-	return f.tableModel(model.Config{Model: name, Dim: d}, offset,
+	return f.tableModel(model.Config{Model: name, Dim: d}, f.libkgeInverses(),
 		entity, relation.columns(0, d), relation.columns(d, 2*d).mapRows(normalise))
 }
 
@@ -178,7 +190,7 @@ func (f *Folder) libkgeConvE(prefix string, entity, relation Tensor) (*Converted
 		if prefix == "" {
 			return f.libkgeOption("conve", key)
 		}
-		return cmp.Or(f.libkgeOption("reciprocal_relations_model", "base_model", key), f.libkgeOption("conve", key))
+		return cmp.Or(f.libkgeOption(libkgeReciprocal, "base_model", key), f.libkgeOption("conve", key))
 	}
 	for _, fixed := range []struct {
 		key   string
@@ -196,7 +208,7 @@ func (f *Folder) libkgeConvE(prefix string, entity, relation Tensor) (*Converted
 			option("2D_aspect_ratio"), d))
 	}
 	scorer := prefix + "_scorer."
-	return f.convE(height, entity, relation.columns(1, relation.width()), offset, convELayers{
+	return f.convE(height, entity, relation.columns(1, relation.width()), f.libkgeInverses(), convELayers{
 		filters: scorer + "convolution", norm1: scorer + "bn1", dense: scorer + "projection", norm2: scorer + "bn2",
 	})
 }

@@ -66,13 +66,13 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 				return nil, err
 			}
 		}
-		return f.vectorModel("complex", 2, 2, tables[0], tables[1], offset, nil)
+		return f.vectorModel("complex", 2, 2, tables[0], tables[1], noInverses, nil)
 	}
 	if f.has("emb_s_a.weight") {
 		return f.quatE()
 	}
 	if f.has("ent_embeddings.weight", "rel_matrices.weight") {
-		c, err := f.rescalModel("ent_embeddings.weight", "rel_matrices.weight", offset)
+		c, err := f.rescalModel("ent_embeddings.weight", "rel_matrices.weight", noInverses)
 		if err == nil {
 			c.Notes = append(c.Notes, "OpenKE's link prediction ranks RESCAL by ascending scores hᵀRt; mquine ranks "+
 				"the larger score first")
@@ -94,7 +94,7 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 		return nil, err
 	}
 	if f.has("rel_inv_embeddings.weight") {
-		c, err := f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
+		c, err := f.vectorModel("distmult", 1, 1, entity, relation, noInverses, nil)
 		if err == nil {
 			c.Notes = append(c.Notes, "OpenKE's SimplE has one vector for each entity and predicts with Σ h r t, "+
 				"so mquine reads it as DistMult")
@@ -104,7 +104,7 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	file := strings.ToLower(filepath.Base(entity.Path))
 	switch {
 	case strings.Contains(file, "distmult"):
-		return f.vectorModel("distmult", 1, 1, entity, relation, offset, nil)
+		return f.vectorModel("distmult", 1, 1, entity, relation, noInverses, nil)
 	case !strings.Contains(file, "transe"):
 		return nil, fmt.Errorf("%s may be TransE, DistMult or HolE: include the model in the name of the file, "+
 			"or describe the tables with mquine import --from tensors", entity.Path)
@@ -112,7 +112,7 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 		return nil, fmt.Errorf("%s was trained with a margin, but does not name the norm: "+
 			"describe the tables with mquine import --from tensors", entity.Path)
 	}
-	c, err := f.vectorModel("transe-l1", 1, 1, entity.mapRows(normalise), relation.mapRows(normalise), offset, nil)
+	c, err := f.vectorModel("transe-l1", 1, 1, entity.mapRows(normalise), relation.mapRows(normalise), noInverses, nil)
 	if err == nil {
 		c.Notes = append(c.Notes, fmt.Sprintf("%s does not name its norm: OpenKE's defaults apply "+
 			"(L1 norm, rows divided by their Euclidean norms)", entity.Path))
@@ -135,7 +135,7 @@ func (f *Folder) quatE() (*Converted, error) {
 		}
 	}
 	relation := tables[1].first(f.Relations.Len())
-	return f.vectorModel("quate", 4, 4, tables[0], relation, offset, nil)
+	return f.vectorModel("quate", 4, 4, tables[0], relation, noInverses, nil)
 }
 
 // convertOpenKEProjection converts TransH, TransR and TransD. Like OpenKE's files of TransE, their
@@ -171,7 +171,7 @@ func convertOpenKEProjection(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := f.tableModel(config, offset, entity, relation.mapRows(normalise), second)
+	c, err := f.tableModel(config, noInverses, entity, relation.mapRows(normalise), second)
 	if err == nil {
 		c.Notes = append(c.Notes, fmt.Sprintf("%s does not name its norm: OpenKE's defaults apply "+
 			"(L1 norm, images of entities and translations divided by their Euclidean norms)", entity.Path))

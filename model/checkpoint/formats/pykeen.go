@@ -143,10 +143,10 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 		return f.pykeenBoxE()
 	case "ComplEx", "ConvE", "DistMult", "QuatE", "RotatE", "TransD", "TransE", "TransH", "TransR", "TuckER":
 	case "RESCAL":
-		return f.rescalModel("entity_representations.0", "relation_representations.0", interleaved)
+		return f.rescalModel("entity_representations.0", "relation_representations.0", f.pykeenInverses())
 	case "CP":
 		return f.cpModel("entity_representations.0", "entity_representations.1", "relation_representations.0",
-			interleaved)
+			f.pykeenInverses())
 	case "SimplE":
 		return f.pykeenSimplE()
 	default:
@@ -158,7 +158,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	}
 	switch name {
 	case "ComplEx":
-		c, err := f.vectorModel("complex", 2, 2, entity.mapRows(separate), relation.mapRows(separate), interleaved, nil)
+		c, err := f.vectorModel("complex", 2, 2, entity.mapRows(separate), relation.mapRows(separate), f.pykeenInverses(), nil)
 		if err == nil {
 			c.Notes = append(c.Notes, "PyKEEN interleaves real and imaginary parts; mquine stores all real parts first")
 		}
@@ -168,13 +168,13 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	case "ConvE":
 		return f.pykeenConvE(entity, relation)
 	case "DistMult":
-		return f.vectorModel("distmult", 1, 1, entity, relation, interleaved, nil)
+		return f.vectorModel("distmult", 1, 1, entity, relation, f.pykeenInverses(), nil)
 	case "QuatE":
 		if err := f.checkQuaternions(); err != nil {
 			return nil, err
 		}
 		c, err := f.vectorModel("quate", 4, 4, entity.mapRows(separateQuaternions),
-			relation.mapRows(separateQuaternions).mapRows(times(-1)), interleaved, nil)
+			relation.mapRows(separateQuaternions).mapRows(times(-1)), f.pykeenInverses(), nil)
 		if err == nil {
 			c.Notes = append(c.Notes, "PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, so the relations are negated; "+
 				"PyKEEN interleaves the parts of quaternions, and mquine stores them part by part")
@@ -185,7 +185,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 			return nil, err
 		}
 		radians := map[string]float64{model.EmbeddingRange: math.Pi}
-		c, err := f.vectorModel("rotate-l2", 2, 1, entity.mapRows(separate), relation, interleaved, radians)
+		c, err := f.vectorModel("rotate-l2", 2, 1, entity.mapRows(separate), relation, f.pykeenInverses(), radians)
 		if err == nil {
 			c.Notes = append(c.Notes, "PyKEEN's RotatE takes one norm over all coordinates, as rotate-l2 does; "+
 				"mquine stores the phases of the relations")
@@ -199,7 +199,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	}
 	var c *Converted
 	if name == "TransE" {
-		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, interleaved, nil)
+		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, f.pykeenInverses(), nil)
 	} else {
 		c, err = f.pykeenProjection(strings.ToLower(name)+suffix, entity, relation)
 	}
@@ -244,6 +244,14 @@ func (f *Folder) checkQuaternions() error {
 	return nil
 }
 
+// pykeenInverses says where the tables of relations keep inverse relations.
+func (f *Folder) pykeenInverses() numbering {
+	if value, _ := f.value.(*pickle.Object).Attribute("use_inverse_triples"); value == true {
+		return interleaved
+	}
+	return noInverses
+}
+
 // pykeenOption returns an option of the interaction as text, or "" if it is missing.
 func (f *Folder) pykeenOption(name string) string {
 	interaction := module(f.value.(*pickle.Object), "interaction")
@@ -268,7 +276,7 @@ func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Conver
 	}
 	config := model.Config{Model: name, Dim: entity.width(), Hyper: map[string]float64{}}
 	if strings.HasPrefix(name, "transh") {
-		c, err := f.tableModel(config, interleaved, entity, second, relation)
+		c, err := f.tableModel(config, f.pykeenInverses(), entity, second, relation)
 		// Models have this attribute since version 1.10.0.
 		if _, later := f.value.(*pickle.Object).Attribute("relation_inverter"); later && err == nil {
 			c.Notes = append(c.Notes, "mquine takes the normals of TransH from the first table of relations and the "+
@@ -298,7 +306,7 @@ func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Conver
 			return nil, err
 		}
 	}
-	return f.tableModel(config, interleaved, entity, relation, second)
+	return f.tableModel(config, f.pykeenInverses(), entity, relation, second)
 }
 
 // pykeenSimplE converts PyKEEN's SimplE, whose score ½ Σ (a_h r a_t + b_h r' b_t) uses the same
@@ -312,7 +320,7 @@ func (f *Folder) pykeenSimplE() (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := f.vectorModel("distmult", 1, 1, entity, relation.mapRows(times(0.5)), interleaved, nil)
+	c, err := f.vectorModel("distmult", 1, 1, entity, relation.mapRows(times(0.5)), f.pykeenInverses(), nil)
 	if err == nil {
 		c.Notes = append(c.Notes, "PyKEEN's SimplE scores ½ Σ (a_h r a_t + b_h r' b_t), which is DistMult of twice "+
 			"the dimension, and not SimplE, ½ Σ (a_h r b_t + a_t r' b_h)")
@@ -354,7 +362,7 @@ func (f *Folder) pykeenBoxE() (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.tableModel(model.Config{Model: "boxe", Dim: d}, interleaved, entity, relation)
+	return f.tableModel(model.Config{Model: "boxe", Dim: d}, f.pykeenInverses(), entity, relation)
 }
 
 // pykeenTuckER converts TuckER, whose core has the axes head, relation and tail.
@@ -365,12 +373,12 @@ func (f *Folder) pykeenTuckER(entity, relation Tensor) (*Converted, error) {
 		return nil, err
 	}
 	if !f.has(head+".weight", product+".weight") {
-		return f.tuckER(entity, relation, interleaved, core.swapAxes())
+		return f.tuckER(entity, relation, f.pykeenInverses(), core.swapAxes())
 	}
 	if err := f.checkEpsilon("head_batch_norm", "head_relation_batch_norm"); err != nil {
 		return nil, err
 	}
-	return f.tuckER(entity, relation, interleaved, core.swapAxes(), head, product)
+	return f.tuckER(entity, relation, f.pykeenInverses(), core.swapAxes(), head, product)
 }
 
 // pykeenConvE converts ConvE. The biases of the entities are in a separate table.
@@ -405,7 +413,7 @@ func (f *Folder) pykeenConvE(entity, relation Tensor) (*Converted, error) {
 	if err := f.checkEpsilon("hr2d.0", "hr2d.3", "hr1d.2"); err != nil {
 		return nil, err
 	}
-	return f.convE(number("image_height"), entity, relation, interleaved, convELayers{
+	return f.convE(number("image_height"), entity, relation, f.pykeenInverses(), convELayers{
 		norm0: "interaction.hr2d.0", filters: "interaction.hr2d.2", norm1: "interaction.hr2d.3",
 		dense: "interaction.hr1d.0", norm2: "interaction.hr1d.2",
 	})

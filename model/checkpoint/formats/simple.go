@@ -46,7 +46,7 @@ var simplE = &Format{
 		if err != nil {
 			return nil, err
 		}
-		return f.vectorModel("simple", 2, 2, entity, relation, offset, map[string]float64{model.Clamp: simplEClamp})
+		return f.vectorModel("simple", 2, 2, entity, relation, noInverses, map[string]float64{model.Clamp: simplEClamp})
 	},
 }
 

@@ -8,19 +8,20 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbering says where a table with 2R rows keeps relation r and its inverse.
+// numbering says where a table keeps relation r and its inverse.
 type numbering uint8
 
 const (
+	// noInverses: a table has R rows, one for each relation.
+	noInverses numbering = iota
 	// offset: relation r is row r, and its inverse is row r + R (kbc, DURA and LibKGE).
-	offset numbering = iota
+	offset
 	// interleaved: relation r is row 2r, and its inverse is row 2r + 1 (PyKEEN).
 	interleaved
 )
 
 // vectorModel returns a model of package model with a table for entities and a table for relations.
-// perEntity and perRelation are the widths of the rows, as multiples of d. A table of relations
-// with 2R rows makes the model reciprocal.
+// perEntity and perRelation are the widths of the rows, as multiples of d.
 func (f *Folder) vectorModel(
 	name string, perEntity, perRelation int, entity, relation Tensor, inverses numbering, hyper map[string]float64,
 ) (*Converted, error) {
@@ -33,7 +34,8 @@ func (f *Folder) vectorModel(
 }
 
 // tableModel returns a model of package model with the given tables, in the order of its parameters.
-// Tables of relations with 2R rows make the model reciprocal.
+// With inverses, the tables of relations must have 2R rows, and the model is reciprocal. The tool's
+// options decide this, not the number of rows: a vocabulary with half of the relations is an error.
 func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...Tensor) (*Converted, error) {
 	spec, err := model.Lookup(config.Model)
 	if err != nil {
@@ -48,6 +50,7 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 		config.Hyper = nil
 	}
 	c, full := &Converted{Config: config}, config
+	c.Config.Reciprocal = inverses != noInverses // not in full: its parameters have the shapes without inverses
 	full.Entities, full.Relations = f.Entities.Len(), f.Relations.Len()
 	parameters, err := spec.Parameters(full)
 	if err != nil {
@@ -57,7 +60,7 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 		return nil, fmt.Errorf("%s: %s has %d tensors, not %d", f.Path, config.Model, len(parameters), len(tables))
 	}
 	for i, p := range parameters {
-		t, of := tables[i], "entities"
+		t := tables[i]
 		if p.Axis == model.Global {
 			if t.rows()*t.width() != p.Len() {
 				return nil, fmt.Errorf("%s: %.60q has the shape %v, but %s needs %v",
@@ -67,12 +70,15 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 			c.Parameters = append(c.Parameters, t)
 			continue
 		}
-		if p.Axis == model.PerRelation {
+		rows, of := p.Rows, "entities"
+		inverse := p.Axis == model.PerRelation && inverses != noInverses
+		if inverse {
+			rows, of = 2*p.Rows, "relations, each with an inverse"
+		} else if p.Axis == model.PerRelation {
 			of = "relations"
 		}
-		inverse := p.Axis == model.PerRelation && t.rows() == 2*p.Rows && (i == 1 || c.Config.Reciprocal)
 		switch {
-		case t.rows() != p.Rows && !inverse, c.Config.Reciprocal && p.Axis == model.PerRelation && !inverse:
+		case t.rows() != rows:
 			return nil, f.wrongRows(t, p.Rows, of)
 		case t.width() != p.Width():
 			return nil, fmt.Errorf("%s: %.60q has rows of %d numbers, but %s with d = %d needs %d",
@@ -80,7 +86,6 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 		}
 		t.Name, t.Shape = p.Name, p.Dims()
 		if inverse {
-			c.Config.Reciprocal = true
 			t.Shape = append([]int{p.Rows, 2}, p.Row...)
 			if inverses == offset {
 				values := t.Values

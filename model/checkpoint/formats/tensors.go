@@ -81,7 +81,7 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 	if err != nil {
 		return nil, err
 	}
-	inverses, known := map[string]numbering{"": offset, "offset": offset, "interleaved": interleaved}[files.Inverses]
+	inverses, known := map[string]numbering{"": noInverses, "offset": offset, "interleaved": interleaved}[files.Inverses]
 	if !known {
 		return nil, fmt.Errorf("inverse relations are offset or interleaved, not %.40q", files.Inverses)
 	}
