@@ -51,13 +51,13 @@ func addCheckpoint(cmd *cobra.Command, dir *string) {
 }
 
 // openCheckpoint opens the checkpoint that path names, and prints notes to log.
-func openCheckpoint(ctx context.Context, log io.Writer, path string, with checkpoint.Option,
+func openCheckpoint(ctx context.Context, log io.Writer, path string, with ...checkpoint.Option,
 ) (*checkpoint.Checkpoint, error) {
 	dir, err := findCheckpoint(ctx, log, path)
 	if err != nil {
 		return nil, err
 	}
-	c, err := checkpoint.Open(ctx, dir, with)
+	c, err := checkpoint.Open(ctx, dir, with...)
 	if err != nil {
 		return nil, err
 	}

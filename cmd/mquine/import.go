@@ -131,7 +131,8 @@ func (i *importing) tensorFlags(cmd *cobra.Command) map[string]bool {
 // open opens the checkpoint to convert.
 func (i *importing) open(ctx context.Context, log io.Writer, args []string) (*checkpoint.Checkpoint, error) {
 	if i.from != formats.Tensors {
-		return openCheckpoint(ctx, log, args[0], checkpoint.VocabularyFolder(i.vocabulary))
+		return openCheckpoint(ctx, log, args[0], checkpoint.InFormat(i.from),
+			checkpoint.VocabularyFolder(i.vocabulary))
 	}
 	i.tensors.Pairs, i.tensors.Hyper = i.layout == "interleaved", i.hyper()
 	return checkpoint.OpenTensors(ctx, i.tensors)

@@ -101,6 +101,16 @@ func TestImport(t *testing.T) {
 	}
 }
 
+// --from selects the tool if a folder also has a file of another tool.
+func TestImportFrom(t *testing.T) {
+	w := newWorkplace(t)
+	dir, vocabulary := w.writeRotate(t, "RotatE", 6, true, false)
+	stray := filepath.Join(dir, "best_valid.model")
+	require.NoError(t, os.WriteFile(stray, nil, 0o644))
+	mquine(t, "import", dir, w.path("out"), "--vocab", vocabulary).requireSentence(t, exitFailed, stray)
+	succeed(t, "import", "--from", "rotate", dir, w.path("out"), "--vocab", vocabulary)
+}
+
 func TestImportRefuses(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("out")
@@ -111,8 +121,8 @@ func TestImportRefuses(t *testing.T) {
 	mquine(t, "import", "--from", "rotate", w.path("absent"), out).requireSentence(t, exitFailed, "no such folder")
 	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "already exists")
 	mquine(t, "import", "--from", "ampligraph", w.model, out).requireSentence(t, exitUsage,
-		`--from "ampligraph": choose from npy, kbc, dura, ote, house, hake, rotate, expressive, tucker, conve, `+
-			"libkge, dglke, pykeen, openke, simple and tensors")
+		`--from "ampligraph": choose from npy, kbc, dura, ote, house, hake, rotate, expressive, dglke, pykeen, `+
+			"libkge, tucker, conve, simple, openke and tensors")
 	mquine(t, "import", "--from", "rotate", w.model).requireSentence(t, exitUsage,
 		"give the folder to read and the folder to write")
 	mquine(t, "import", "--from", "rotate", w.model, out, "more").requireSentence(t, exitUsage,

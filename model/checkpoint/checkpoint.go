@@ -65,9 +65,14 @@ type Checkpoint struct {
 type Option func(*options)
 
 type options struct {
+	format     string
 	vocabulary string
 	ifMissing  bool
 }
+
+// InFormat names the format, which Open otherwise recognises from the names of the files. It has no
+// effect if the folder has no files of this format.
+func InFormat(name string) Option { return func(o *options) { o.format = name } }
 
 // VocabularyFolder names the folder with the vocabularies for a checkpoint that has none. The folder
 // holds the vocabulary files of the tool that wrote the checkpoint, or of any other tool. If the
@@ -91,7 +96,7 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 	for _, option := range with {
 		option(&o)
 	}
-	format, src, err := openSource(ctx, dir)
+	format, src, err := openSource(ctx, dir, o.format)
 	if err != nil {
 		return nil, err
 	}
@@ -144,21 +149,25 @@ type tensor struct {
 	values func() []float32
 }
 
-// openSource recognises the format of the folder dir and opens its parameters.
-func openSource(ctx context.Context, dir string) (format, *source, error) {
+// openSource recognises the format of the folder dir, unless wanted names it, and opens its
+// parameters.
+func openSource(ctx context.Context, dir, wanted string) (format, *source, error) {
 	type opened struct {
 		format
 		*source
 	}
 	o, err := input.Await(ctx, func() (opened, error) {
-		f, src, err := openFolder(ctx, dir)
+		f, src, err := openFolder(ctx, dir, wanted)
 		return opened{f, src}, err
 	})
 	return o.format, o.source, err
 }
 
-func openFolder(ctx context.Context, dir string) (format, *source, error) {
+func openFolder(ctx context.Context, dir, wanted string) (format, *source, error) {
 	info, err := os.Stat(dir)
+	if f := formats.Lookup(wanted); err == nil && f != nil && f.Reads(dir) {
+		return openForeign(ctx, f, dir)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return format{}, nil, fmt.Errorf("there is no checkpoint %s: no such folder", dir)
@@ -172,8 +181,14 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 		src, err := openMquine(ctx, dir)
 		return format{formatName, (*Checkpoint).readMquine}, src, err
 	}
-	if f := formats.Find(dir); f != nil {
-		return openForeign(ctx, f, dir)
+	switch found := formats.Find(dir); len(found) {
+	case 0:
+	case 1:
+		return openForeign(ctx, found[0], dir)
+	default:
+		return format{}, nil, fmt.Errorf("%s has files of %s and of %s: name the file of the checkpoint instead of the "+
+			"folder, or convert the folder with mquine import --from %s or --from %s",
+			dir, found[0].Name, found[1].Name, found[0].Name, found[1].Name)
 	}
 	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s and no files of %s; "+
 		"mquine import --help lists the files of each", dir, parametersName, strings.Join(formats.Names(), ", "))

@@ -442,13 +442,54 @@ func TestForeignOpenKE(t *testing.T) {
 // A stray file of another tool does not change the format of a folder.
 func TestForeignStrayFile(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
-	dir := filepath.Join(t.TempDir(), "rotate")
-	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "rotate-repo-rotate-umls"))))
-	for _, name := range []string{"best.pt", "old.ckpt"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	for fixture, want := range map[string]string{
+		"rotate-repo-rotate-umls": "rotate", "pykeen-complex-umls": "pykeen", "dglke-complex-umls": "dglke",
+		"simple-umls": "simple", "tucker-umls": "tucker", "conve-umls": "conve", "kbc-cp-umls": "kbc",
+		"libkge-complex-umls": "libkge",
+	} {
+		dir := filepath.Join(t.TempDir(), fixture)
+		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, fixture))))
+		for _, name := range []string{"best.pt", "old.ckpt"} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+		}
+		c, err := checkpoint.Open(t.Context(), dir)
+		require.NoError(t, err)
+		assert.Equal(t, want, c.Format)
+		require.NoError(t, c.Close())
 	}
+}
+
+// Files with the endings of two tools are ambiguous without a vocabulary of one of them. InFormat
+// selects a tool, and a user may name the file.
+func TestForeignAmbiguous(t *testing.T) {
+	root := filepath.Dir(fixtureFolders(t)[0])
+	openke := filepath.Join(root, "openke-transe-umls")
+	dir := filepath.Join(t.TempDir(), "openke")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(openke)))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "best.pt"), nil, 0o644))
 	c, err := checkpoint.Open(t.Context(), dir)
 	require.NoError(t, err)
-	defer c.Close()
-	assert.Equal(t, "rotate", c.Format)
+	assert.Equal(t, "openke", c.Format)
+	require.NoError(t, c.Close())
+
+	for _, name := range []string{"entity2id.txt", "relation2id.txt"} {
+		require.NoError(t, os.Remove(filepath.Join(dir, name)))
+	}
+	labels := checkpoint.VocabularyFolder(openke)
+	_, err = checkpoint.Open(t.Context(), dir, labels)
+	assert.EqualError(t, err, dir+" has files of libkge and of openke: name the file of the checkpoint instead of the "+
+		"folder, or convert the folder with mquine import --from libkge or --from openke")
+	_, err = checkpoint.Open(t.Context(), dir, labels, checkpoint.InFormat("libkge"))
+	assert.ErrorContains(t, err, "best.pt")
+	for _, path := range []string{dir, filepath.Join(dir, "transe.ckpt")} {
+		c, err = checkpoint.Open(t.Context(), path, labels, checkpoint.InFormat("openke"))
+		require.NoError(t, err)
+		assert.Equal(t, "openke", c.Format)
+		require.NoError(t, c.Close())
+	}
+	// The files of the folder show another format than the given one.
+	c, err = checkpoint.Open(t.Context(), openke, checkpoint.InFormat("pykeen"))
+	require.NoError(t, err)
+	assert.Equal(t, "openke", c.Format)
+	require.NoError(t, c.Close())
 }

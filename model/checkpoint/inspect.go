@@ -61,7 +61,7 @@ type NormQuantiles struct {
 // Inspect describes the readable parameters of the checkpoint that Open would open. The vocabularies
 // and metadata may be missing or wrong, and values need not be finite.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
-	format, src, err := openSource(ctx, dir)
+	format, src, err := openSource(ctx, dir, "")
 	if err != nil {
 		return nil, err
 	}

@@ -34,12 +34,12 @@ type Format struct {
 	Protocol string
 	// Files describes in one line the files that a folder holds.
 	Files string
-	// Is reports whether a folder belongs to the tool. It examines the names of the files and, for
-	// some tools, the training options. If Is is nil, a folder with a file that ends in Ending
-	// belongs to it.
+	// Is reports whether a folder certainly belongs to the tool. It examines the names of the files
+	// and, for some tools, the training options. It may be nil.
 	Is func(dir string) bool
 	// Ending, if not empty, is the ending of files that each hold one checkpoint, such as ".pt". A
-	// user may name such a file instead of its folder.
+	// user may name such a file instead of its folder. A folder with such a file may belong to the
+	// tool, if it belongs to no other.
 	Ending string
 	// open opens the parameters.
 	open func(f *Folder) error
@@ -55,10 +55,10 @@ type Format struct {
 	convert func(f *Folder) (*Converted, error)
 }
 
-// All lists the formats. The first format that recognises a folder reads it, so a stray file of a
+// All lists the formats. The first format whose Is recognises a folder reads it, so a stray file of a
 // later format does not matter.
 var All = []*Format{
-	exported, kbc, dura, ote, house, hake, rotate, expressive, tucker, conve, libkge, dglke, pykeen, openke, simplE,
+	exported, kbc, dura, ote, house, hake, rotate, expressive, dglke, pykeen, libkge, tucker, conve, simplE, openke,
 }
 
 // Names returns the names of the formats.
@@ -155,26 +155,43 @@ func negated(score float64) float64 { return -score }
 // squared returns −D², the score that a tool prints, given −D.
 func squared(score float64) float64 { return -score * score }
 
-// Find returns the first format in All that reads the path, which is a folder or a file that holds
-// a checkpoint. It returns nil if there is none.
-func Find(path string) *Format {
-	i := slices.IndexFunc(All, func(f *Format) bool { return f.reads(path) })
-	if i < 0 {
-		return nil
+// Find returns the format that reads the path, which is a folder or a file that holds a checkpoint.
+// It returns several formats if the names of the files do not tell which of them it is, and nil if
+// none fits.
+func Find(path string) (fit []*Format) {
+	for _, f := range All {
+		if f.Is != nil && f.Is(path) {
+			return []*Format{f}
+		}
+		if f.Reads(path) {
+			fit = append(fit, f)
+		}
 	}
-	return All[i]
+	// A file with a common ending may be a stray, but the vocabulary of a tool rarely is.
+	var labelled []*Format
+	for _, f := range fit {
+		if exists(path, f.vocabularies[0].entities) {
+			labelled = append(labelled, f)
+		}
+	}
+	if len(labelled) == 1 {
+		return labelled
+	}
+	return fit
 }
 
-func (f *Format) reads(path string) bool {
-	switch info, err := os.Stat(path); {
+// Reads reports whether the path may be a checkpoint of the tool, by the names of the files.
+func (f *Format) Reads(path string) bool {
+	info, err := os.Stat(path)
+	switch {
 	case err != nil:
 		return false
-	case !info.IsDir():
-		return f.Ending != "" && strings.HasSuffix(path, f.Ending)
-	case f.Is != nil:
-		return f.Is(path)
+	case f.Ending != "" && !info.IsDir():
+		return strings.HasSuffix(path, f.Ending)
+	case f.Ending != "" && len(endingIn(path, f.Ending)) > 0:
+		return true
 	}
-	return len(endingIn(path, f.Ending)) > 0
+	return f.Is != nil && f.Is(path)
 }
 
 // Open opens the parameters of a folder, or of a file in the folder that ends in f.Ending. Close the

@@ -22,6 +22,7 @@ import (
 var libkge = &Format{
 	Name: "libkge", Tool: "LibKGE (uma-pi1/kge)", Protocol: "libkge",
 	Files:        "model_best.pt or checkpoint_best.pt, {entity,relation}_ids.del",
+	Is:           func(dir string) bool { return exists(dir, libkgePackaged) || exists(dir, libkgeBest) },
 	Ending:       ".pt",
 	vocabularies: []vocabularyFiles{delFiles},
 	open:         openLibKGE,
@@ -29,8 +30,13 @@ var libkge = &Format{
 	convert:      convertLibKGE,
 }
 
+const (
+	libkgePackaged = "model_best.pt"
+	libkgeBest     = "checkpoint_best.pt"
+)
+
 func openLibKGE(f *Folder) error {
-	file, err := f.chosen("model_best.pt", "checkpoint_best.pt")
+	file, err := f.chosen(libkgePackaged, libkgeBest)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mquine/mquine/model/checkpoint/pickle"
@@ -44,14 +45,16 @@ var tucker = &Format{
 	},
 }
 
-// authorsFile returns the name of the only file in dir with the given ending, if this name contains
-// the model's. Otherwise, and in a folder with the vocabularies of LibKGE, it returns "".
+// authorsFile returns the name of the only file in dir that has the given ending and contains the
+// model's name. Otherwise, and in a folder with the vocabularies of LibKGE, it returns "".
 func authorsFile(dir, name, ending string) string {
-	file := only(dir, ending)
-	if !strings.Contains(strings.ToLower(file), name) || exists(dir, delFiles.entities) {
+	names := slices.DeleteFunc(endingIn(dir, ending), func(file string) bool {
+		return !strings.Contains(strings.ToLower(file), name)
+	})
+	if len(names) != 1 || exists(dir, delFiles.entities) {
 		return ""
 	}
-	return file
+	return names[0]
 }
 
 // openState opens a torch file that holds a state dictionary.
