@@ -53,7 +53,9 @@ func openPyKEEN(f *Folder) error {
 		return fmt.Errorf("%s holds no model of PyKEEN", filepath.Join(f.Path, pykeenModel))
 	}
 	f.Metadata["model"] = root.Class.Name
-	f.addModule(root, "interaction")
+	if err := f.addModule(root, "interaction", map[*pickle.Object]bool{}); err != nil {
+		return err
+	}
 	for _, r := range representations(root) {
 		if t, ok := attribute(module(r.Object, "_embeddings"), "_parameters", "weight").(*torch.Tensor); ok {
 			path := filepath.Join(f.Path, pykeenModel)
@@ -83,10 +85,23 @@ func representations(root *pickle.Object) (found []representation) {
 	return found
 }
 
-// addModule adds the parameters and buffers of a submodule of m and of its own submodules.
-func (f *Folder) addModule(m *pickle.Object, name string, parents ...string) {
-	if m = module(m, name); m == nil {
-		return
+// These limits of the names of modules exceed what PyKEEN's interactions need.
+const (
+	maxModuleDepth = 16
+	maxModuleName  = 256
+)
+
+// addModule adds the parameters and buffers of a submodule of m and of its own submodules. A damaged
+// file may have modules that contain themselves or that many modules share, so addModule visits a
+// module once.
+func (f *Folder) addModule(m *pickle.Object, name string, visited map[*pickle.Object]bool, parents ...string) error {
+	if m = module(m, name); m == nil || visited[m] {
+		return nil
+	}
+	visited[m] = true
+	if len(parents) >= maxModuleDepth || len(name) > maxModuleName {
+		return fmt.Errorf("%s is damaged: a module of its interaction lies deeper than %d other modules, or has a name "+
+			"of more than %d bytes", filepath.Join(f.Path, pykeenModel), maxModuleDepth, maxModuleName)
 	}
 	path := append(parents, name)
 	for _, kind := range []string{"_parameters", "_buffers"} {
@@ -100,9 +115,12 @@ func (f *Folder) addModule(m *pickle.Object, name string, parents ...string) {
 	}
 	for _, e := range entries(m, "_modules") {
 		if key, named := e.Key.(string); named {
-			f.addModule(m, key, path...)
+			if err := f.addModule(m, key, visited, path...); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // entries returns the entries of a dictionary that is an attribute of an object.
@@ -426,7 +444,8 @@ func (f *Folder) checkEpsilon(names ...string) error {
 		path := append([]string{"interaction"}, strings.Split(name, ".")...)
 		if m := module(f.value.(*pickle.Object), path...); m != nil {
 			if value, _ := m.Attribute("eps"); value != 1e-5 {
-				return f.unsupported(f.Metadata["model"], fmt.Sprintf("layer %s has ε = %v, not 1e-5", name, value))
+				text, _ := pickle.Text(value)
+				return f.unsupported(f.Metadata["model"], fmt.Sprintf("layer %s has ε = %.60q, not 1e-5", name, text))
 			}
 		}
 	}

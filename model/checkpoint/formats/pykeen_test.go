@@ -282,6 +282,46 @@ func TestPyKEENQuatE(t *testing.T) {
 	require.ErrorContains(t, err, "its relations are not divided by their absolute values")
 }
 
+// Modules that contain themselves, or that share a module many times, are visited once. Modules that
+// are nested too deeply are an error.
+func TestPyKEENModules(t *testing.T) {
+	// parent returns a module with the given submodules, under the names 0, 1, ….
+	parent := func(submodules ...*pickle.Object) *pickle.Object {
+		names := attributes{}
+		for i := range submodules {
+			names[fmt.Sprint(i)] = nil
+		}
+		m := readPickle(t, encode(pickled{"torch.nn.Module", attributes{"_modules": names}})).(*pickle.Object)
+		for i, e := range entries(m, "_modules") {
+			entries(m, "_modules")[i] = pickle.Entry{Key: e.Key, Value: submodules[i]}
+		}
+		return m
+	}
+	add := func(m *pickle.Object) error {
+		f := &Folder{Path: "folder"}
+		return f.addModule(parent(m), "0", map[*pickle.Object]bool{})
+	}
+	cycle := parent(nil)
+	entries(cycle, "_modules")[0].Value = cycle
+	require.NoError(t, add(cycle))
+
+	shared, deep := parent(), parent()
+	for range maxModuleDepth - 1 {
+		deep = parent(deep)
+	}
+	require.NoError(t, add(deep))
+	require.EqualError(t, add(parent(deep)), "folder/trained_model.pkl is damaged: a module of its interaction lies "+
+		"deeper than 16 other modules, or has a name of more than 256 bytes")
+	for range maxModuleDepth - 1 {
+		children := make([]*pickle.Object, 10)
+		for i := range children {
+			children[i] = shared
+		}
+		shared = parent(children...) // 10¹⁵ paths lead to the innermost module
+	}
+	require.NoError(t, add(shared))
+}
+
 // norm returns the L1 or L2 norm.
 func norm(p int, x []float64) (sum float64) {
 	if p == 2 {
@@ -291,4 +331,24 @@ func norm(p int, x []float64) (sum float64) {
 		sum += math.Abs(v)
 	}
 	return sum
+}
+
+// The error about a batch normalisation is short, whatever its ε is.
+func TestPyKEENEpsilon(t *testing.T) {
+	epsilon := func(eps any) error {
+		norm := pickled{"torch.nn.BatchNorm1d", attributes{"eps": eps}}
+		f := pykeenModelOf{name: "TuckER", interaction: attributes{"_modules": attributes{"norm": norm}}}.folder(t)
+		return f.checkEpsilon("norm")
+	}
+	require.NoError(t, epsilon(1e-5))
+	assert.ErrorContains(t, epsilon(1e-3), `layer norm has ε = "0.001", not 1e-5`)
+	pairs := any(1)
+	for range 12 {
+		pairs = []any{pairs, pairs}
+	}
+	for _, eps := range []any{nil, pairs, strings.Repeat("x", 1000)} {
+		err := epsilon(eps)
+		require.ErrorContains(t, err, "layer norm has ε = ")
+		assert.Less(t, len(err.Error()), 300)
+	}
 }
