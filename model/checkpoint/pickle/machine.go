@@ -74,7 +74,14 @@ const textOps = "FILSVdgilop"
 var (
 	errTruncated = errors.New("it is truncated")
 	errStack     = errors.New("it is damaged: an instruction finds no value on the stack")
+	errValues    = fmt.Errorf("it has more than %d values: remove what does not belong to the model, and save it again",
+		maxValues)
 )
+
+// maxValues limits the number of instructions that push or store a value or a mark. One byte can be
+// such an instruction, and its value needs about 100 bytes of memory, or up to 300 in a dictionary
+// with one entry. The largest pickles hold the labels of a graph, which need two instructions each.
+const maxValues = 1 << 25
 
 // machine runs the instructions of a pickle.
 type machine struct {
@@ -85,6 +92,7 @@ type machine struct {
 	stack   []any
 	marks   []int // lengths of the stack at the open marks
 	memo    map[uint32]any
+	values  int // the number of instructions that maxValues limits
 }
 
 // run runs the instructions up to STOP and returns the value on the stack.
@@ -146,6 +154,14 @@ func (m *machine) line() (string, error) {
 
 func (m *machine) push(v any) error {
 	m.stack = append(m.stack, v)
+	return m.count()
+}
+
+// count counts an instruction that pushes or stores something.
+func (m *machine) count() error {
+	if m.values++; m.values > maxValues {
+		return errValues
+	}
 	return nil
 }
 
@@ -208,7 +224,7 @@ func (m *machine) step(op byte) error {
 
 	case opMark:
 		m.marks = append(m.marks, len(m.stack))
-		return nil
+		return m.count()
 	case opPop:
 		if len(m.stack) == m.floor() && len(m.marks) > 0 {
 			m.marks = m.marks[:len(m.marks)-1]
@@ -380,8 +396,11 @@ func (m *machine) memory(op byte) error {
 		return m.push(v)
 	}
 	v, err := m.top()
+	if err != nil {
+		return err
+	}
 	m.memo[uint32(at)] = v
-	return err
+	return m.count()
 }
 
 // fill adds values to the container below them on the stack.

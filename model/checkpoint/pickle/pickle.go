@@ -116,8 +116,9 @@ type Options struct {
 	Persistent func(id any) (any, error)
 }
 
-// Read reads the pickle at the start of data and returns its value and its length in bytes. The
-// memory that it needs is proportional to the length. Errors give the position in data.
+// Read reads the pickle at the start of data and returns its value and its length in bytes. A pickle
+// with more than 2²⁵ values is an error, because its values would need several gigabytes. Errors
+// give the position in data.
 func Read(data []byte, o Options) (value any, length int, err error) {
 	m := machine{data: data, options: o, memo: map[uint32]any{}}
 	value, err = m.run()

@@ -177,6 +177,26 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
+// The number of values that a pickle pushes, marks or stores is limited, because a value of one byte
+// needs much more memory.
+func TestReadLimitsValues(t *testing.T) {
+	const most = 1 << 25
+	for name, c := range map[string]struct{ first, repeated, last string }{
+		"values": {"", "N0", "N."}, "marks": {"", "(1", "N."}, "memo": {"N", "q\x01", "."},
+	} {
+		pickleOf := func(n int) []byte {
+			return []byte("\x80\x02" + c.first + strings.Repeat(c.repeated, n) + c.last)
+		}
+		if name == "values" {
+			_, _, err := pickle.Read(pickleOf(most-1), pickle.Options{})
+			require.NoError(t, err)
+		}
+		_, _, err := pickle.Read(pickleOf(most), pickle.Options{})
+		require.ErrorContains(t, err, "the pickle cannot be read: it has more than 33554432 values: "+
+			"remove what does not belong to the model, and save it again (at byte ", name)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("\x80\x02}q\x00(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00b" +
 		"]q\x01(G?\xf0\x00\x00\x00\x00\x00\x00h\x01eu."))

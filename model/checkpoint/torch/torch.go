@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// maxPickle limits the size of the pickle, in bytes. Its values need about ten times as much
-	// memory. The largest pickles hold the labels of a graph.
+	// maxPickle limits the size of the pickle, in bytes. The largest pickles hold the labels of a
+	// graph. Package pickle limits the number of values, which need more memory than the pickle.
 	maxPickle = 1 << 28
 	// maxByteOrder is the length in bytes of the longest valid content of the record byteorder.
 	maxByteOrder = len("little")
