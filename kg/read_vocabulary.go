@@ -1,8 +1,11 @@
 package kg
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +28,9 @@ type VocabularyLayout struct {
 	Count bool
 	// Header means that the first line contains the names of the columns.
 	Header bool
+	// Quoted means that a label with a double quote is itself between double quotes, and that its
+	// quotes are doubled, as in CSV files.
+	Quoted bool
 	// Skip is the number of identifiers at the beginning that do not belong to the vocabulary, such
 	// as an encoder's tokens. Identifier Skip in the file is identifier 0 of the vocabulary.
 	Skip int
@@ -78,6 +84,11 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 			return nil, err
 		}
 		number, label := fields[idColumn], fields[1-idColumn]
+		if layout.Quoted {
+			if label, err = unquote(label); err != nil {
+				return nil, l.errorf("%w", err)
+			}
+		}
 		id, err := strconv.ParseUint(string(number), 10, 31)
 		if err != nil {
 			return nil, l.errorf("identifier %.40q is not a number from 0 to 2147483647", number)
@@ -130,6 +141,20 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 		v.Add(label)
 	}
 	return v, nil
+}
+
+// unquote returns a label without the quotes of a CSV file.
+func unquote(label []byte) ([]byte, error) {
+	if len(label) == 0 || label[0] != '"' {
+		return label, nil
+	}
+	inner, ended := bytes.CutSuffix(label[1:], []byte(`"`))
+	parts := bytes.Split(inner, []byte(`""`))
+	if !ended || slices.ContainsFunc(parts, func(part []byte) bool { return bytes.ContainsRune(part, '"') }) {
+		return nil, fmt.Errorf("label %.200q begins with a double quote, but the others do not match it: "+
+			"double each quote inside the label, and end it with one", label)
+	}
+	return bytes.Join(parts, []byte(`"`)), nil
 }
 
 // skipFirst reads the line before the entries, if the layout has one. It returns the number of

@@ -81,6 +81,33 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 	assert.ErrorContains(t, err, "absent.tsv: no such file or directory")
 }
 
+// pandas writes a label with a double quote between quotes, and doubles its quotes.
+func TestReadVocabularyUnquotesLabels(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quoted.tsv")
+	quoted := VocabularyLayout{Header: true, Quoted: true}
+	for field, want := range map[string]string{
+		`a`: `a`, `5'10`: `5'10`, `"5'10"""`: `5'10"`, `"""The ""Boss"""""`: `"The "Boss""`, `"a, b"`: `a, b`,
+		`a"b`: `a"b`, // no quotes around it
+	} {
+		require.NoError(t, os.WriteFile(path, []byte("id\tlabel\n0\t"+field+"\n1\tother\n"), 0o644))
+		v, err := ReadVocabularyLayout(t.Context(), path, quoted)
+		require.NoError(t, err, field)
+		require.Equal(t, []string{want, "other"}, v.Labels())
+		v, err = ReadVocabularyLayout(t.Context(), path, VocabularyLayout{Header: true})
+		require.NoError(t, err)
+		require.Equal(t, []string{field, "other"}, v.Labels(), "without Quoted")
+	}
+	for _, field := range []string{`"`, `"a`, `"a"b"`, `"a"b`, `"""`} {
+		require.NoError(t, os.WriteFile(path, []byte("id\tlabel\n0\t"+field+"\n"), 0o644))
+		_, err := ReadVocabularyLayout(t.Context(), path, quoted)
+		require.ErrorContains(t, err, path+":2: label ")
+		require.ErrorContains(t, err, "begins with a double quote, but the others do not match it")
+	}
+	require.NoError(t, os.WriteFile(path, []byte("id\tlabel\n0\t\"\"\n"), 0o644))
+	_, err := ReadVocabularyLayout(t.Context(), path, quoted)
+	require.ErrorContains(t, err, "empty label")
+}
+
 func TestWriteVocabularyReplacesAWholeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "entities.tsv")
 	require.NoError(t, WriteVocabulary(path, NewVocabulary("old")))

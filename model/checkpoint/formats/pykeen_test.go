@@ -1,10 +1,14 @@
 package formats
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -351,4 +355,22 @@ func TestPyKEENEpsilon(t *testing.T) {
 		require.ErrorContains(t, err, "layer norm has ε = ")
 		assert.Less(t, len(err.Error()), 300)
 	}
+}
+
+// pandas writes PyKEEN's vocabularies, and puts a label with a double quote in quotes.
+func TestPyKEENVocabularies(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "training_triples"), 0o755))
+	for _, name := range []string{pykeenFiles.entities, pykeenFiles.relations} {
+		var file bytes.Buffer
+		z := gzip.NewWriter(&file)
+		_, err := z.Write([]byte("id\tlabel\n0\t\"5'10\"\"\"\n1\tplain\n"))
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), file.Bytes(), 0o644))
+	}
+	v, err := readPair(t.Context(), dir, pykeenFiles)
+	require.NoError(t, err)
+	assert.Equal(t, []string{`5'10"`, "plain"}, v.entities.Labels())
+	assert.Equal(t, []string{`5'10"`, "plain"}, v.relations.Labels())
 }

@@ -30,7 +30,7 @@ var (
 	}
 	pykeenFiles = vocabularyFiles{
 		"training_triples/entity_to_id.tsv.gz", "training_triples/relation_to_id.tsv.gz",
-		kg.VocabularyLayout{Header: true},
+		kg.VocabularyLayout{Header: true, Quoted: true},
 	}
 
 	allVocabularies = []vocabularyFiles{dictFiles, tsvFiles, delFiles, kbcFiles, openkeFiles, pykeenFiles}
