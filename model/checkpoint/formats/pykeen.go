@@ -330,6 +330,12 @@ func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Conver
 // pykeenSimplE converts PyKEEN's SimplE, whose score ½ Σ (a_h r a_t + b_h r' b_t) uses the same
 // tables for heads and tails. It is DistMult with the rows [a, b] and ½[r, r'].
 func (f *Folder) pykeenSimplE() (*Converted, error) {
+	if interaction := module(f.value.(*pickle.Object), "interaction"); interaction != nil {
+		if clamp, _ := interaction.Attribute("clamp_score"); clamp != nil {
+			return nil, f.unsupported("SimplE", "it has the option clamp_score, which makes large scores equal, and "+
+				"mquine reads it as DistMult, which does not")
+		}
+	}
 	entity, err := f.joined("entity_representations.0", "entity_representations.1")
 	if err != nil {
 		return nil, err

@@ -326,6 +326,34 @@ func TestPyKEENModules(t *testing.T) {
 	require.NoError(t, add(shared))
 }
 
+// PyKEEN's SimplE scores ½ Σ (a_h r a_t + b_h r' b_t), without a clamp.
+func TestPyKEENSimplE(t *testing.T) {
+	const d = 3
+	m := pykeenModelOf{name: "SimplE", interaction: attributes{"clamp_score": nil}, shapes: map[string][2]int{}}
+	for i := range 2 {
+		m.shapes[fmt.Sprint("entity_representations.", i)] = [2]int{toolEntities, d}
+		m.shapes[fmt.Sprint("relation_representations.", i)] = [2]int{toolRelations, d}
+	}
+	f := m.folder(t)
+	c, err := convertPyKEEN(f)
+	require.NoError(t, err)
+	checkTool(t, c, func(h, r, tail int) (sum float64) {
+		for i := range 2 {
+			x, y := toolRow(t, f, fmt.Sprint("entity_representations.", i), h), make([]float64, d)
+			for j, v := range toolRow(t, f, fmt.Sprint("relation_representations.", i), r) {
+				y[j] = v * toolRow(t, f, fmt.Sprint("entity_representations.", i), tail)[j]
+			}
+			sum -= toolDot(x, y) / 2
+		}
+		return sum
+	})
+	for _, clamp := range []any{1.5, []any{-1.0, 1.0}} {
+		m.interaction["clamp_score"] = clamp
+		_, err := convertPyKEEN(m.folder(t))
+		require.ErrorContains(t, err, "which mquine cannot rank yet: it has the option clamp_score")
+	}
+}
+
 // norm returns the L1 or L2 norm.
 func norm(p int, x []float64) (sum float64) {
 	if p == 2 {
