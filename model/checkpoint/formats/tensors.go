@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -146,8 +147,11 @@ func readAnyOrder(ctx context.Context, path string) (*kg.Vocabulary, error) {
 }
 
 // cutTensor splits FILE:TENSOR at the last colon. The colon of a Windows drive, as in C:\e.npy, does
-// not count.
+// not count, nor does a colon in the path of a file that exists.
 func cutTensor(where string) (path, inside string) {
+	if _, err := os.Stat(where); err == nil {
+		return where, ""
+	}
 	i := strings.LastIndexByte(where, ':')
 	if i < 0 || i == 1 && len(where) > 2 && (where[2] == '\\' || where[2] == '/') {
 		return where, ""
