@@ -97,9 +97,16 @@ def similar(checkpoint: Path, *entities: str, **options: Any) -> Dict[str, Any]:
 def run(command: str, *arguments: Path, **options: Any) -> str:
     """Run any command, such as ``run("data get", "umls")``, and return its standard output."""
     line = [executable(), *command.split(), *_flags(options), "--", *map(os.fspath, arguments)]
-    process = subprocess.Popen(
-        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
-    )
+    try:
+        process = subprocess.Popen(
+            line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            encoding="utf-8", errors="replace",
+        )
+    except OSError as error:
+        raise Error(
+            "%s cannot be started (%s): install the package again, or set MQUINE to the path of the command"
+            % (line[0], error.strerror), 1
+        ) from None
     try:
         output, messages = process.communicate()
     except BaseException:  # such as KeyboardInterrupt: do not leave the command running

@@ -67,6 +67,16 @@ class TestPackage(unittest.TestCase):
         finally:
             del os.environ["MQUINE"]
 
+    def test_missing_command(self) -> None:
+        os.environ["MQUINE"] = str(self.dir / "absent")
+        try:
+            with self.assertRaises(mquine.Error) as caught:
+                mquine.run("version")
+        finally:
+            del os.environ["MQUINE"]
+        self.assertEqual(1, caught.exception.status)
+        self.assertRegex(str(caught.exception), r"^\S*absent cannot be started \(.+\): install the package again, or set")
+
 
 if __name__ == "__main__":
     unittest.main()
