@@ -80,21 +80,11 @@ func listData(ctx context.Context) (dataList, error) {
 		return list, err
 	}
 	for _, d := range catalogue.All() {
-		missing, err := d.Missing(filepath.Join(list.Dir, d.Name))
+		line, err := listPublic(ctx, d, list.Dir)
 		if err != nil {
 			return list, err
 		}
-		line := listedData{
-			Name: d.Name, Public: true, Entities: d.Entities, Relations: d.Relations,
-			Train: d.Triples(kg.Train), Valid: d.Triples(kg.Valid), Test: d.Triples(kg.Test),
-			Present: slices.Contains(present, d.Name),
-		}
-		for _, f := range missing {
-			line.Missing = append(line.Missing, f.Name)
-		}
-		if line.Differing, err = differing(ctx, d, list.Dir); err != nil {
-			return list, err
-		}
+		line.Present = slices.Contains(present, d.Name)
 		list.Datasets = append(list.Datasets, line)
 	}
 	for _, name := range present {
@@ -103,6 +93,24 @@ func listData(ctx context.Context) (dataList, error) {
 		}
 	}
 	return list, nil
+}
+
+// listPublic describes a data set of the catalogue, except whether it is present. parent is the
+// folder of the installed data sets.
+func listPublic(ctx context.Context, d catalogue.Dataset, parent string) (listedData, error) {
+	line := listedData{
+		Name: d.Name, Public: true, Entities: d.Entities, Relations: d.Relations,
+		Train: d.Triples(kg.Train), Valid: d.Triples(kg.Valid), Test: d.Triples(kg.Test),
+	}
+	missing, err := d.Missing(filepath.Join(parent, d.Name))
+	if err != nil {
+		return line, err
+	}
+	for _, f := range missing {
+		line.Missing = append(line.Missing, f.Name)
+	}
+	line.Differing, err = differing(ctx, d, parent)
+	return line, err
 }
 
 // differing returns the installed files of d that cannot be read or do not have the number of lines

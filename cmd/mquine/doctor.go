@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/catalogue"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -230,7 +232,7 @@ func (d *diagnosis) checkData(ctx context.Context) error {
 			_ = probe.Remove()
 			d.ok(subject, dir)
 		}
-		if err := d.checkDatasets(ctx); err != nil {
+		if err := d.checkDatasets(ctx, dir); err != nil {
 			return err
 		}
 		d.checkDisk("the data folder", dir)
@@ -241,22 +243,29 @@ func (d *diagnosis) checkData(ctx context.Context) error {
 	return nil
 }
 
-// checkDatasets compares the installed data sets with the catalogue.
-func (d *diagnosis) checkDatasets(ctx context.Context) error {
+// checkDatasets compares the data sets that are installed in dir with the catalogue.
+func (d *diagnosis) checkDatasets(ctx context.Context, dir string) error {
 	const subject = "data sets"
-	list, err := input.Await(ctx, func() (dataList, error) { return listData(ctx) })
+	present, err := input.Await(ctx, kg.Installed)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		d.problem(subject, err.Error(), "")
+		d.problem(subject, err.Error(), "Make the data folder readable, or set MQUINE_DATA to another folder.")
 		return nil
 	}
-	installed := 0
-	for _, set := range list.Datasets {
+	installed := len(present)
+	for _, public := range catalogue.All() {
+		set, err := input.Await(ctx, func() (listedData, error) { return listPublic(ctx, public, dir) })
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		switch {
-		case !set.Present:
-			continue
+		case err != nil:
+			d.problem(subject, fmt.Sprintf("%s cannot be read: %v", public.Name, err),
+				fmt.Sprintf(`Make %s readable, or remove it and run "mquine data get %s".`,
+					filepath.Join(dir, public.Name), public.Name))
+		case !slices.Contains(present, public.Name):
 		case len(set.Differing) > 0:
 			files := strings.Join(set.Differing, ", ")
 			d.problem(subject, fmt.Sprintf("%s differs from the catalogue in %s", set.Name, files),
@@ -265,7 +274,6 @@ func (d *diagnosis) checkDatasets(ctx context.Context) error {
 			d.note(subject, fmt.Sprintf("%s lacks %s", set.Name, strings.Join(set.Missing, ", ")),
 				fmt.Sprintf(`"mquine data get %s" completes it.`, set.Name))
 		}
-		installed++
 	}
 	d.ok(subject, fmt.Sprintf("%d installed", installed))
 	return nil

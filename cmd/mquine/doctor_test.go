@@ -129,6 +129,28 @@ func TestDoctorFindsProblems(t *testing.T) {
 	assert.Contains(t, p.of("data folder")[0].Finding, "is not a folder")
 }
 
+// A data set that cannot be read does not hide the others.
+func TestDoctorUnreadableData(t *testing.T) {
+	data := t.TempDir()
+	t.Setenv("MQUINE_DATA", data)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "fb15k-237"), nil, 0o666)) // not a folder
+	require.NoError(t, os.Mkdir(filepath.Join(data, "umls"), 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "umls", "train.txt"), []byte("a\tr\tb\n"), 0o666))
+	sets := diagnosed(t, mquine(t, "doctor", "--json", "-")).of("data sets")
+	require.Len(t, sets, 3)
+	found := map[string]check{}
+	for _, c := range sets {
+		name, _, _ := strings.Cut(c.Finding, " ")
+		found[name] = c
+	}
+	assert.Equal(t, checkProblem, found["fb15k-237"].Status)
+	assert.Contains(t, found["fb15k-237"].Finding, "fb15k-237 cannot be read: ")
+	assert.Equal(t, "Make "+filepath.Join(data, "fb15k-237")+` readable, or remove it and run "mquine data get fb15k-237".`,
+		found["fb15k-237"].Fix)
+	assert.Contains(t, found["umls"].Finding, "umls differs from the catalogue in train")
+	assert.Equal(t, check{checkOK, "data sets", "1 installed", ""}, found["1"])
+}
+
 func TestDoctorOnMemory(t *testing.T) {
 	for status, room := range map[string]proc.Room{
 		checkProblem: {Bytes: 1 << 20, Limit: "memory limit of the control group"},
