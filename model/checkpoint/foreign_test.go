@@ -414,6 +414,10 @@ func TestForeignVocabulariesGiven(t *testing.T) {
 	}
 	_, err = checkpoint.Open(t.Context(), bare, checkpoint.VocabularyFolder(mixed))
 	assert.ErrorContains(t, err, "has both entities.dict and entities.tsv, which may number the entities differently")
+
+	file := filepath.Join(rotate, "entities.dict")
+	_, err = checkpoint.Open(t.Context(), bare, checkpoint.VocabularyFolder(file))
+	assert.EqualError(t, err, file+" is not a folder: give --vocab the folder of the vocabularies, "+rotate)
 }
 
 // OpenKE's files of TransE, DistMult and HolE do not say which of these models they hold, so the

@@ -144,6 +144,11 @@ func (f *Folder) vocabulariesElsewhere(ctx context.Context) (*vocabularies, erro
 
 // givenVocabularies reads the vocabularies in the folder that the user names.
 func (f *Format) givenVocabularies(ctx context.Context, dir string) (*vocabularies, error) {
+	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(dir) })
+	if err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a folder: give --vocab the folder of the vocabularies, %s",
+			dir, filepath.Dir(dir))
+	}
 	if v, err := f.find(ctx, dir); v != nil || err != nil {
 		return v, err
 	}
