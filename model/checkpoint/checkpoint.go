@@ -282,7 +282,7 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 				"convert it to float32 and save it again", t.path, t.name, t.dtype)
 		}
 		values[i] = t.values()
-		if err := checkFinite(ctx, t.path+": ", p, values[i]); err != nil {
+		if err := checkFinite(ctx, t.path+": ", t.dtype, p, values[i]); err != nil {
 			return err
 		}
 	}

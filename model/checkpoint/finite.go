@@ -6,21 +6,28 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
 
-// checkFinite returns an error for the first value of a tensor that is NaN or infinite. The message
-// begins with the text in where. The column in the message is an index into the elements of a row.
-func checkFinite(ctx context.Context, where string, p model.Parameter, values []float32) (err error) {
+// checkFinite returns an error for the first value of a tensor that is NaN or infinite. dtype is the
+// type in the file, from which the values may have been converted. The message begins with the text
+// in where. The column in the message is an index into the elements of a row.
+func checkFinite(ctx context.Context, where, dtype string, p model.Parameter, values []float32) (err error) {
 	defer fault.Guard().Catch(&err)
 	at, err := firstNonFinite(ctx, values)
 	if err != nil || at < 0 {
 		return err
 	}
 	width := p.Width()
+	if strings.HasSuffix(dtype, "float64") && math.IsInf(float64(values[at]), 0) {
+		return fmt.Errorf("%stensor %q has a number of type %s in row %d, column %d (counted from 0), that is infinite "+
+			"or too large for float32, to which mquine converts it: use an earlier checkpoint, whose parameters may be smaller",
+			where, p.Name, dtype, at/width, at%width)
+	}
 	return fmt.Errorf("%stensor %q has %v in row %d, column %d (counted from 0), "+
 		"but a checkpoint must not contain NaN or Inf: train the model again or use an earlier checkpoint",
 		where, p.Name, values[at], at/width, at%width)

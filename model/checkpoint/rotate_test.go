@@ -306,6 +306,30 @@ func TestRotateConverted(t *testing.T) {
 	assert.Equal(t, []string{"tensor relation was converted from float16 to float32"}, c.Notes)
 }
 
+// A float64 number that float32 cannot represent is not infinite in the file, and the error says so.
+func TestRotateTooLarge(t *testing.T) {
+	for value, want := range map[float64]string{
+		1e38: "", 1e39: "is infinite or too large for float32", math.Inf(-1): "is infinite or too large for float32",
+		math.NaN(): "has NaN in row 0, column 1",
+	} {
+		f := rotateSmall()
+		f.relation = bytes.Replace(npyFile(1, 2), []byte("<f4"), []byte("<f8"), 1)
+		f.relation = binary.LittleEndian.AppendUint64(f.relation, math.Float64bits(0.5))
+		f.relation = binary.LittleEndian.AppendUint64(f.relation, math.Float64bits(value))
+		c, err := Open(t.Context(), f.write(t))
+		if want == "" {
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
+			continue
+		}
+		require.ErrorContains(t, err, want)
+		if !math.IsNaN(value) {
+			require.ErrorContains(t, err,
+				`tensor "relation" has a number of type float64 in row 0, column 1 (counted from 0), that `)
+		}
+	}
+}
+
 // Saving a folder as mquine/1 does not change the model.
 func TestRotateSaved(t *testing.T) {
 	c, err := Open(t.Context(), rotateSmall().write(t))

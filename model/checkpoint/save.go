@@ -119,7 +119,7 @@ func parameters(ctx context.Context, m model.Model, entities, relations *kg.Voca
 	}
 	tensors := make([]safetensors.Float32, len(list))
 	for i, values := range m.Tensors() {
-		if err := checkFinite(ctx, "", list[i], values); err != nil {
+		if err := checkFinite(ctx, "", "", list[i], values); err != nil {
 			return nil, err
 		}
 		tensors[i] = safetensors.Float32{Name: list[i].Name, Shape: list[i].Dims(), Values: values}
