@@ -186,8 +186,8 @@ func openFolder(ctx context.Context, dir, wanted string) (format, *source, error
 	case 1:
 		return openForeign(ctx, found[0], dir)
 	default:
-		return format{}, nil, fmt.Errorf("%s has files of %s and of %s: name the file of the checkpoint instead of the "+
-			"folder, or convert the folder with mquine import --from %s or --from %s",
+		return format{}, nil, fmt.Errorf("%s has files of %s and of %s: name the file of the checkpoint instead of "+
+			"the folder, or convert the folder with mquine import --from %s or --from %s",
 			dir, found[0].Name, found[1].Name, found[0].Name, found[1].Name)
 	}
 	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s and no files of %s; "+

@@ -24,8 +24,9 @@ func checkFinite(ctx context.Context, where, dtype string, p model.Parameter, va
 	}
 	width := p.Width()
 	if strings.HasSuffix(dtype, "float64") && math.IsInf(float64(values[at]), 0) {
-		return fmt.Errorf("%stensor %q has a number of type %s in row %d, column %d (counted from 0), that is infinite "+
-			"or too large for float32, to which mquine converts it: use an earlier checkpoint, whose parameters may be smaller",
+		return fmt.Errorf("%stensor %q has a number of type %s in row %d, column %d (counted from 0), that is "+
+			"infinite or too large for float32, to which mquine converts it: use an earlier checkpoint, whose "+
+			"parameters may be smaller",
 			where, p.Name, dtype, at/width, at%width)
 	}
 	return fmt.Errorf("%stensor %q has %v in row %d, column %d (counted from 0), "+

@@ -491,7 +491,7 @@ func TestForeignAmbiguous(t *testing.T) {
 		assert.Equal(t, "openke", c.Format)
 		require.NoError(t, c.Close())
 	}
-	// The files of the folder show another format than the given one.
+	// The folder has no file of the given format.
 	c, err = checkpoint.Open(t.Context(), openke, checkpoint.InFormat("pykeen"))
 	require.NoError(t, err)
 	assert.Equal(t, "openke", c.Format)

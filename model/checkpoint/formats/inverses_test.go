@@ -35,7 +35,7 @@ func TestInverses(t *testing.T) {
 	for name, c := range map[string]struct {
 		folder *Folder
 		format *Format
-		rows   int // of the table of relations
+		rows   int // relations and their inverses
 		wrong  string
 	}{
 		"pykeen without inverses": {pykeenModelOf{

@@ -116,7 +116,7 @@ func convertLibKGE(f *Folder) (*Converted, error) {
 	name, prefix, norm := f.libkgeOption("model"), "", ""
 	if name == libkgeReciprocal {
 		name, prefix = f.libkgeOption(name, "base_model", "type"), "_base_model."
-		norm = f.libkgeOption(libkgeReciprocal, "base_model", "l_norm") // takes precedence over the base model's options
+		norm = f.libkgeOption(libkgeReciprocal, "base_model", "l_norm") // precedes the base model's options
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%s has no options of LibKGE, which would name the model", f.Tensors[0].Path)

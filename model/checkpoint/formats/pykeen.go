@@ -100,8 +100,8 @@ func (f *Folder) addModule(m *pickle.Object, name string, visited map[*pickle.Ob
 	}
 	visited[m] = true
 	if len(parents) >= maxModuleDepth || len(name) > maxModuleName {
-		return fmt.Errorf("%s is damaged: a module of its interaction lies deeper than %d other modules, or has a name "+
-			"of more than %d bytes", filepath.Join(f.Path, pykeenModel), maxModuleDepth, maxModuleName)
+		return fmt.Errorf("%s is damaged: a module of its interaction lies deeper than %d other modules, or has a "+
+			"name of more than %d bytes", filepath.Join(f.Path, pykeenModel), maxModuleDepth, maxModuleName)
 	}
 	path := append(parents, name)
 	for _, kind := range []string{"_parameters", "_buffers"} {
@@ -174,9 +174,10 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
+	inverses := f.pykeenInverses()
 	switch name {
 	case "ComplEx":
-		c, err := f.vectorModel("complex", 2, 2, entity.mapRows(separate), relation.mapRows(separate), f.pykeenInverses(), nil)
+		c, err := f.vectorModel("complex", 2, 2, entity.mapRows(separate), relation.mapRows(separate), inverses, nil)
 		if err == nil {
 			c.Notes = append(c.Notes, "PyKEEN interleaves real and imaginary parts; mquine stores all real parts first")
 		}
@@ -186,13 +187,13 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	case "ConvE":
 		return f.pykeenConvE(entity, relation)
 	case "DistMult":
-		return f.vectorModel("distmult", 1, 1, entity, relation, f.pykeenInverses(), nil)
+		return f.vectorModel("distmult", 1, 1, entity, relation, inverses, nil)
 	case "QuatE":
 		if err := f.checkQuaternions(); err != nil {
 			return nil, err
 		}
 		c, err := f.vectorModel("quate", 4, 4, entity.mapRows(separateQuaternions),
-			relation.mapRows(separateQuaternions).mapRows(times(-1)), f.pykeenInverses(), nil)
+			relation.mapRows(separateQuaternions).mapRows(times(-1)), inverses, nil)
 		if err == nil {
 			c.Notes = append(c.Notes, "PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, so the relations are negated; "+
 				"PyKEEN interleaves the parts of quaternions, and mquine stores them part by part")
@@ -203,7 +204,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 			return nil, err
 		}
 		radians := map[string]float64{model.EmbeddingRange: math.Pi}
-		c, err := f.vectorModel("rotate-l2", 2, 1, entity.mapRows(separate), relation, f.pykeenInverses(), radians)
+		c, err := f.vectorModel("rotate-l2", 2, 1, entity.mapRows(separate), relation, inverses, radians)
 		if err == nil {
 			c.Notes = append(c.Notes, "PyKEEN's RotatE takes one norm over all coordinates, as rotate-l2 does; "+
 				"mquine stores the phases of the relations")
@@ -217,7 +218,7 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	}
 	var c *Converted
 	if name == "TransE" {
-		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, f.pykeenInverses(), nil)
+		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, inverses, nil)
 	} else {
 		c, err = f.pykeenProjection(strings.ToLower(name)+suffix, entity, relation)
 	}
@@ -243,7 +244,8 @@ func (f *Folder) checkNormalizers() error {
 			return f.unsupported(name, "its relations are not divided by their absolute values when PyKEEN scores, "+
 				"but mquine's are")
 		case normalizer != nil:
-			return f.unsupported(name, fmt.Sprintf("the rows of %s have a normalizer, which mquine cannot apply", r.name))
+			return f.unsupported(name,
+				fmt.Sprintf("the rows of %s have a normalizer, which mquine cannot apply", r.name))
 		}
 	}
 	return nil
@@ -255,8 +257,8 @@ func (f *Folder) checkQuaternions() error {
 	for _, r := range representations(f.value.(*pickle.Object)) {
 		value, _ := r.Attribute("shape")
 		if shape, _ := value.(pickle.Tuple); len(shape) != 2 || shape[1] != int64(4) {
-			return f.unsupported("QuatE", fmt.Sprintf("the rows of %s do not have the shape (d, 4), as since PyKEEN 1.10: "+
-				"train the model again with a later version", r.name))
+			return f.unsupported("QuatE", fmt.Sprintf("the rows of %s do not have the shape (d, 4) that they have "+
+				"since PyKEEN 1.10: train the model again with a later version", r.name))
 		}
 	}
 	return nil

@@ -365,7 +365,7 @@ func norm(p int, x []float64) (sum float64) {
 	return sum
 }
 
-// The error about a batch normalisation is short, whatever its ε is.
+// The error about a batch normalisation is short for any ε.
 func TestPyKEENEpsilon(t *testing.T) {
 	epsilon := func(eps any) error {
 		norm := pickled{"torch.nn.BatchNorm1d", attributes{"eps": eps}}

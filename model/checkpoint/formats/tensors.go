@@ -82,7 +82,8 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 	if err != nil {
 		return nil, err
 	}
-	inverses, known := map[string]numbering{"": noInverses, "offset": offset, "interleaved": interleaved}[files.Inverses]
+	numberings := map[string]numbering{"": noInverses, "offset": offset, "interleaved": interleaved}
+	inverses, known := numberings[files.Inverses]
 	if !known {
 		return nil, fmt.Errorf("inverse relations are offset or interleaved, not %.40q", files.Inverses)
 	}
