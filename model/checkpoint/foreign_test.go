@@ -491,6 +491,19 @@ func TestForeignAmbiguous(t *testing.T) {
 		assert.Equal(t, "openke", c.Format)
 		require.NoError(t, c.Close())
 	}
+	// The names of LibKGE's best checkpoints are not ambiguous.
+	dir = filepath.Join(t.TempDir(), "libkge")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "libkge-complex-umls"))))
+	for _, name := range []string{"entity_ids.del", "relation_ids.del"} {
+		require.NoError(t, os.Remove(filepath.Join(dir, name)))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "old.ckpt"), nil, 0o644))
+	labels = checkpoint.VocabularyFolder(filepath.Join(root, "libkge-complex-umls"))
+	c, err = checkpoint.Open(t.Context(), dir, labels)
+	require.NoError(t, err)
+	assert.Equal(t, "libkge", c.Format)
+	require.NoError(t, c.Close())
+
 	// The folder has no file of the given format.
 	c, err = checkpoint.Open(t.Context(), openke, checkpoint.InFormat("pykeen"))
 	require.NoError(t, err)
