@@ -138,7 +138,9 @@ func TestOpenRejectsMalformedLines(t *testing.T) {
 		"over-long line": {"a\tr\tb\n" + strings.Repeat("x", maxLine) + "\n",
 			"train.txt:2: line is longer than 256 KiB"},
 		"endless line": {strings.Repeat("x", 3*maxLine), "train.txt:1: line is longer than 256 KiB"},
-		"inner BOM":    {"a\tr\tb\n\ufeffa\tr\tb\n", "train.txt:2: head: label starts with a byte order mark"},
+		"over-long label": {"a\tr\tb\n" + strings.Repeat("x", maxLabel+1) + "\tr\tb\n",
+			"train.txt:2: head: label has 87,361 bytes, more than the limit of 87,360: shorten it"},
+		"inner BOM": {"a\tr\tb\n\ufeffa\tr\tb\n", "train.txt:2: head: label starts with a byte order mark"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeFolder(t, map[string]string{"train.txt": c.text})

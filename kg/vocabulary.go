@@ -2,8 +2,11 @@ package kg
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Vocabulary numbers labels 0, 1, 2, … in the order in which they are added.
@@ -55,6 +58,11 @@ func (v *Vocabulary) Labels() []string { return v.labels }
 // Len returns the number of labels.
 func (v *Vocabulary) Len() int { return len(v.labels) }
 
+// maxLabel is the length in bytes of the longest label. Three such labels with their separators, or a
+// label with its number, fit into a line that a reader accepts. Without this limit, a literal of
+// N-Triples whose canonical form is longer than its line could be written but not read again.
+const maxLabel = (maxLine - 64) / 3
+
 // checkLabel returns an error if the text files of a data set cannot contain the label.
 func checkLabel[T string | []byte](label T) error {
 	s := string(label)
@@ -69,6 +77,9 @@ func checkLabel[T string | []byte](label T) error {
 		return errors.New("label starts with a byte order mark: remove it")
 	case strings.ContainsAny(s, "\x00\t\r\n"):
 		return errors.New("label contains a NUL, tab, carriage return or line feed")
+	case len(s) > maxLabel:
+		return fmt.Errorf("label has %s bytes, more than the limit of %s: shorten it",
+			text.Comma(len(s)), text.Comma(maxLabel))
 	}
 	return nil
 }

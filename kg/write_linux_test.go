@@ -17,9 +17,10 @@ import (
 func TestWriteFailsWholly(t *testing.T) {
 	// The limit is far above the size of the files that go test writes at the same time.
 	const limit = 1 << 19
-	g := &Graph{Name: "g", Entities: NewVocabulary(strings.Repeat("a", 2*limit), "b"), Relations: numberedLabels(1)}
-	for range 3 {
-		g.Splits[Train] = append(g.Splits[Train], Triple{0, 0, 1})
+	g := &Graph{Name: "g", Entities: NewVocabulary(), Relations: numberedLabels(1)}
+	for i := range int32(2*limit/maxLabel + 2) {
+		g.Entities.Add(strings.Repeat(string('a'+i), maxLabel))
+		g.Splits[Train] = append(g.Splits[Train], Triple{i, 0, i})
 	}
 	parent := t.TempDir()
 	vocabulary := filepath.Join(parent, "entities.tsv")

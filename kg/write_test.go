@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,6 +40,32 @@ func TestOpenReadsWhatWriteWrote(t *testing.T) {
 			assert.Equal(t, g.Splits[s], got.Splits[s])
 		}
 	})
+}
+
+// A canonical literal may be several times as long as in its file. Labels that can be read can be
+// written and read again, in triples and in a vocabulary.
+func TestLongestLabels(t *testing.T) {
+	read := func(characters int) (*Graph, error) {
+		literal := `"` + strings.Repeat("\x01", characters) + `"`
+		return Open(t.Context(), writeFolder(t, map[string]string{
+			"train.nt": "<urn:a> <urn:r> <urn:b> .\n<urn:b> <urn:r> " + literal + " .\n",
+		}))
+	}
+	_, err := read(maxLabel / 6) // \u0001 has six bytes, and there are quotation marks
+	require.ErrorContains(t, err, "train.nt:2: tail: label has 87,362 bytes, more than the limit of 87,360")
+	g, err := read(maxLabel/6 - 1)
+	require.NoError(t, err)
+
+	long := func(first string) string { return first + strings.Repeat("x", maxLabel-1) }
+	g.Entities = NewVocabulary(long("a"), long("b"), g.Entities.Label(2), "unused")
+	g.Relations = NewVocabulary(long("r"))
+	dir := filepath.Join(t.TempDir(), "g")
+	require.NoError(t, Write(t.Context(), dir, g))
+	assert.FileExists(t, filepath.Join(dir, "entities.tsv"))
+	again, err := Open(t.Context(), dir)
+	require.NoError(t, err)
+	assert.Equal(t, g.Entities.Labels(), again.Entities.Labels())
+	assert.Equal(t, g.Splits, again.Splits)
 }
 
 func TestWriteAddsVocabulariesOnlyWhereNeeded(t *testing.T) {
