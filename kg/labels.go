@@ -2,11 +2,13 @@ package kg
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // labelsName is the file with readable labels.
@@ -15,18 +17,20 @@ const labelsName = "labels.tsv"
 // ReadLabels reads the file labels.tsv, which may be compressed (.gz, .zst), in the folder of a
 // data set. Each line has the identifier of an entity or a relation, a tab and the readable label.
 // Identifiers that the data set does not use are allowed. Without the file, ReadLabels returns nil.
-// An error names the file and the line.
+// Two such files are an error. An error names the file and the line.
 func ReadLabels(ctx context.Context, dir string) (map[string]string, error) {
 	if dir == "" {
 		return nil, nil
 	}
 	path, err := input.Await(ctx, func() (string, error) {
-		for _, suffix := range []string{"", ".gz", ".zst"} {
-			if path := filepath.Join(dir, labelsName+suffix); isFile(path) {
-				return path, nil
-			}
+		files, err := listFolder(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", nil
+		case err != nil:
+			return "", fmt.Errorf("reading the folder %s: %w", dir, text.Cause(err))
 		}
-		return "", nil
+		return files.find([]string{labelsName})
 	})
 	if err != nil || path == "" {
 		return nil, err
@@ -59,9 +63,4 @@ func ReadLabels(ctx context.Context, dir string) (map[string]string, error) {
 		return nil, err
 	}
 	return labels, nil
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir()
 }

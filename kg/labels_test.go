@@ -17,6 +17,9 @@ func TestReadLabels(t *testing.T) {
 	labels, err = ReadLabels(t.Context(), "")
 	require.NoError(t, err)
 	assert.Nil(t, labels, "no folder")
+	labels, err = ReadLabels(t.Context(), filepath.Join(dir, "missing"))
+	require.NoError(t, err)
+	assert.Nil(t, labels, "the folder is missing")
 
 	path := filepath.Join(dir, "labels.tsv")
 	write := func(text string) {
@@ -36,6 +39,14 @@ func TestReadLabels(t *testing.T) {
 		_, err = ReadLabels(t.Context(), dir)
 		assert.EqualError(t, err, want)
 	}
+
+	require.NoError(t, os.WriteFile(path+".gz", compressedText(t, path+".gz", "Q42\tDouglas Adams\n"), 0o644))
+	_, err = ReadLabels(t.Context(), dir)
+	assert.EqualError(t, err, dir+" has both labels.tsv and labels.tsv.gz: remove one of them")
+	require.NoError(t, os.Remove(path))
+	labels, err = ReadLabels(t.Context(), dir)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"Q42": "Douglas Adams"}, labels)
 }
 
 // The digest of a graph is the digest of its joined files, and does not depend on identifiers.
