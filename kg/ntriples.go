@@ -55,7 +55,7 @@ type statementParser struct {
 func (p *statementParser) parse(line []byte) (empty bool, err error) {
 	p.line, p.at = line, 0
 	if p.atEnd() {
-		return true, nil
+		return true, p.checkComment()
 	}
 	switch p.peek() {
 	case '<':
@@ -100,7 +100,7 @@ func (p *statementParser) parse(line []byte) (empty bool, err error) {
 	if !p.atEnd() {
 		return false, p.expected("the end of the line after the full stop")
 	}
-	return false, nil
+	return false, p.checkComment()
 }
 
 // peek returns the next byte, or 0 at the end of the line.
@@ -121,6 +121,16 @@ func (p *statementParser) skipSpace() {
 func (p *statementParser) atEnd() bool {
 	p.skipSpace()
 	return p.at == len(p.line) || p.line[p.at] == '#'
+}
+
+// checkComment returns an error if the comment that starts here, if any, contains a carriage return.
+// In N-Triples, a carriage return alone ends the comment, so a statement may follow.
+func (p *statementParser) checkComment() error {
+	if i := bytes.IndexByte(p.line[p.at:], '\r'); i >= 0 {
+		p.at += i
+		return errors.New("carriage return in a comment: end all lines with LF or CRLF")
+	}
+	return nil
 }
 
 func (p *statementParser) expected(what string) error {

@@ -98,6 +98,8 @@ func TestReadNTriplesRejectsMalformedStatements(t *testing.T) {
 		`<< <urn:s> <urn:p> <urn:o> >> <u:p>`: `column 2: an IRI must not contain '<'`,
 		"<urn:s> <urn:p> <urn:o> .\r<urn:s>":  `column 26: '\r' where the end of the line`,
 		"<urn:s> <urn:p> \"a\" . \xff":        `column 23: '�' where the end of the line`,
+		"# a\r<urn:s> <urn:p> <urn:o> .":      `column 4: carriage return in a comment: end all lines with LF or CRLF`,
+		"<urn:s> <urn:p> <urn:o> . # a\r_:b":  `column 30: carriage return in a comment`,
 		`@prefix a: <urn:a> .`:                `column 1: '@' where an IRI or a blank node`,
 	} {
 		_, err := parseNTriples(t, "# first\n"+line)
