@@ -151,14 +151,18 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 func (d Dataset) verifyPresent(ctx context.Context, dir string) error {
 	for _, file := range d.Files {
 		path, err := file.Find(dir)
-		if err == nil && path != "" {
-			err = file.Verify(ctx, path)
-		}
-		if mismatch := (*mismatchError)(nil); errors.As(err, &mismatch) {
-			return fmt.Errorf("%w; remove it and run the same command to fetch it again", err)
-		}
 		if err != nil {
 			return err
+		}
+		if path == "" {
+			continue
+		}
+		switch err := file.Verify(ctx, path); {
+		case err == nil:
+		case ctx.Err() != nil || onDisk(err): // the file may be intact
+			return err
+		default:
+			return fmt.Errorf("%w; remove it and run the same command to fetch it again", err)
 		}
 	}
 	return nil

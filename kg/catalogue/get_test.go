@@ -118,6 +118,26 @@ func TestGetRefusesDamagedCopy(t *testing.T) {
 	require.ErrorContains(t, err, filepath.Join("toy", "valid.txt")+" has the sha256 checksum ")
 	require.ErrorContains(t, err, "remove it and run the same command")
 	require.Equal(t, []string{"test.txt", "train.txt", "valid.txt"}, entries(t, filepath.Join(f.Dir, "toy")))
+
+	for name, text := range map[string]string{
+		"reading":       gzipped(t, toyTexts["train"])[:1000],
+		"decompressing": "\x1f\x8b",
+	} {
+		f := fetcher(t)
+		path := filepath.Join(f.Dir, "toy", "train.txt.gz")
+		writeFiles(t, filepath.Dir(path), map[string]string{"train.txt.gz": text})
+		_, err := f.Get(t.Context(), toy(), "")
+		require.EqualError(t, err,
+			name+" "+path+": unexpected EOF; remove it and run the same command to fetch it again")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = f.Get(ctx, toy(), "")
+		require.EqualError(t, err, "checking a file: context canceled")
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, os.Mkdir(path, 0o755))
+		_, err = f.Get(t.Context(), toy(), "")
+		require.EqualError(t, err, "checking a file: read "+path+": it is a folder, not a file")
+	}
 }
 
 func TestGetTriesNextOrigin(t *testing.T) {
