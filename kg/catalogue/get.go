@@ -33,18 +33,21 @@ type Fetcher struct {
 	least   int64
 	// opened is called after a folder is opened and before it is locked. Tests set it.
 	opened func()
+	// lockFile locks an open folder. Tests replace it.
+	lockFile func(*os.File) error
 }
 
 // NewFetcher returns a Fetcher for the folder dir.
 func NewFetcher(dir string) *Fetcher {
 	return &Fetcher{
-		Dir:     dir,
-		client:  newClient(),
-		backoff: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
-		stall:   30 * time.Second,
-		window:  time.Minute,
-		least:   60 << 10, // 1 KiB a second
-		opened:  func() {},
+		Dir:      dir,
+		client:   newClient(),
+		backoff:  []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+		stall:    30 * time.Second,
+		window:   time.Minute,
+		least:    60 << 10, // 1 KiB a second
+		opened:   func() {},
+		lockFile: filelock.Lock,
 	}
 }
 
@@ -179,6 +182,7 @@ type staging struct {
 
 // openStaging creates and locks the staging folder of d. Only the owner of the lock renames or
 // removes the folder. The name therefore always leads to the locked folder while the lock is held.
+// On a file system without locks, openStaging only creates and opens the folder.
 func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	dir := filepath.Join(f.Dir, "."+d.Name+".part")
 	const attempts = 100 // more processes than are likely to finish at the same moment
@@ -189,7 +193,10 @@ func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 		lock, err := filelock.Open(dir, os.O_RDONLY)
 		if err == nil {
 			f.opened()
-			if err = filelock.Lock(lock); err != nil {
+			if err = f.lockFile(lock); errors.Is(err, filelock.ErrUnsupported) {
+				err = nil
+			}
+			if err != nil {
 				lock.Close()
 			}
 		}

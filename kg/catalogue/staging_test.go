@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/filelock"
 )
 
 // once returns a function that calls f only the first time.
@@ -60,6 +62,16 @@ func TestGetAfterALateLock(t *testing.T) {
 		third.close()
 		require.Empty(t, entries(t, f.Dir))
 	})
+}
+
+// On a file system without locks, Get fetches without a lock.
+func TestGetWithoutLocks(t *testing.T) {
+	s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
+	f.lockFile = func(*os.File) error { return filelock.ErrUnsupported }
+	result, err := f.Get(t.Context(), toy(s.URL), "")
+	require.NoError(t, err)
+	require.Len(t, result.Fetched, 3)
+	requireToy(t, f)
 }
 
 // A process that has installed its folder does not remove the folder of the next process.
