@@ -68,6 +68,7 @@ func TestGetFrom(t *testing.T) {
 		"archive":           filepath.Join(dir, "toy.tgz"),
 		"remote archive":    s.URL + "/toy.tar.gz",
 		"remote, odd name":  s.URL + "/fetch?media=toy.tar.gz",
+		"remote with query": s.URL + "/toy.tar.gz?token=abc",
 		"remote, no folder": serve(t, toyFiles(".txt", nil)).URL,
 	}
 	s.fault = func(s *server, _ int, name string, w http.ResponseWriter, r *http.Request) bool {

@@ -102,7 +102,7 @@ func (s *staging) fetchRemote(ctx context.Context, files []File, origin string) 
 		s.problem("%s is not an http or https address: write a path without \"://\"", origin)
 		return nil
 	}
-	if isArchive(origin) {
+	if isArchive(origin) || isArchive(address.Path) { // the name may be in the query, or before it
 		part := filepath.Join(s.dir, "archive.part")
 		if err := s.download(ctx, origin, part, s.set.maxArchive()); err != nil {
 			return s.tolerate(ctx, err)
