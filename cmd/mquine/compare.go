@@ -156,11 +156,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 	if err != nil {
 		return nil, err
 	}
-	labels, err := kg.ReadLabels(ctx, first.graph.Dir)
-	if err != nil {
-		return nil, err
-	}
-	report.AddLabels(labels)
+	report.AddLabels(first.labels)
 	return report, c.describe(ctx, report, first.graph)
 }
 
@@ -192,6 +188,9 @@ type competitor struct {
 	// restricted says that a ranks file is from an evaluation with restricted candidates. Only such a
 	// file contains the numbers of candidates.
 	restricted bool
+	// labels holds the readable labels of the data set. Only the first competitor has them. They are
+	// read before it is ranked, so that an error in their file costs no time.
+	labels map[string]string
 }
 
 // open ranks the checkpoint with the given number, or reads the ranks file that was given instead.
@@ -209,8 +208,12 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
+	var labels map[string]string
 	if number == 0 {
 		writeNotes(log, g.Notes)
+		if labels, err = kg.ReadLabels(ctx, g.Dir); err != nil {
+			return nil, err
+		}
 	}
 	triples, err := g.Triples(c.split)
 	if err != nil {
@@ -235,7 +238,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
 	return &competitor{metrics.ComparedCheckpoint{
 		Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
-	}, g, 0, slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 })}, nil
+	}, g, 0, slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 }), labels}, nil
 }
 
 // rank ranks a checkpoint.
@@ -250,8 +253,12 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		return nil, err
 	}
 	defer s.close()
+	var labels map[string]string
 	if number == 0 {
 		s.writeNotes(log)
+		if labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
+			return nil, err
+		}
 	}
 	triples, err := triplesToRank(s.graph, c.split, c.filter)
 	if err != nil {
@@ -279,7 +286,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	config := s.checkpoint.Model.Config()
 	return &competitor{metrics.ComparedCheckpoint{
 		Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
-	}, s.graph, config.Entities, false}, nil
+	}, s.graph, config.Entities, false, labels}, nil
 }
 
 // differentCandidates counts the queries that have different numbers of candidates in a and b, if the

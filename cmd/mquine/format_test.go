@@ -177,6 +177,19 @@ func TestLabelsFile(t *testing.T) {
 		requireSentence(t, exitFailed, "which the command reads")
 	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte("a\n"), 0o644))
 	mquine(t, "eval", "--model", w.model, "--data", w.data).requireSentence(t, exitFailed, "labels.tsv:1: 1 field")
+	// The file is read before any work, and so before any other error in the work.
+	mquine(t, "predict", "--model", w.model, "--data", w.data, "--head", "nobody", "--relation", relation).
+		requireSentence(t, exitFailed, "labels.tsv:1: 1 field")
+	ranks := w.path("ranks.tsv")
+	require.NoError(t, os.WriteFile(ranks, nil, 0o644))
+	for _, first := range []string{w.model, ranks} {
+		o := mquine(t, "compare", first, w.path("missing"), "--data", w.data)
+		assert.Equal(t, exitFailed, o.status)
+		assert.Contains(t, o.stderr, "labels.tsv:1: 1 field")
+	}
+	require.NoError(t, os.Remove(filepath.Join(w.data, "valid.txt")))
+	mquine(t, "z", "stats", "--data", w.data, "--split", "valid").
+		requireSentence(t, exitFailed, "labels.tsv:1: 1 field")
 }
 
 func TestQuoted(t *testing.T) {

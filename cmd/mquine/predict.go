@@ -158,6 +158,10 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	}
 	defer s.close()
 	s.writeNotes(log)
+	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
+	if err != nil {
+		return nil, err
+	}
 	complete, err := p.checkSplits(s.graph)
 	if err != nil {
 		return nil, err
@@ -224,10 +228,6 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+options.Engine.String()
 	}
 	if err := s.describe(ctx, from, p.wantsJSON()); err != nil {
-		return nil, err
-	}
-	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
-	if err != nil {
 		return nil, err
 	}
 	list.all = func(yield func(answer) bool) {

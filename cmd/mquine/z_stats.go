@@ -82,6 +82,10 @@ func (z *zStats) run(cmd *cobra.Command) error {
 		return err
 	}
 	writeNotes(cmd.ErrOrStderr(), g.Notes)
+	labels, err := kg.ReadLabels(cmd.Context(), g.Dir)
+	if err != nil {
+		return err
+	}
 	meter := newMeter(cmd.ErrOrStderr())
 	sides := z.sides.List()
 	values, err := zpattern.NewSplitValues(cmd.Context(), g, z.split, sides, z.convention, 0,
@@ -93,11 +97,9 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	report := &zReport{
 		Schema: zpattern.Schema, Provenance: provenance(cmd.Context()), Report: values.Report(),
 		convention: z.convention, training: len(g.Splits[kg.Train]), byRelation: z.relations,
+		labels: labels,
 	}
 	if report.Provenance.Data, err = z.dataOf(cmd.Context(), g); err != nil {
-		return err
-	}
-	if report.labels, err = kg.ReadLabels(cmd.Context(), g.Dir); err != nil {
 		return err
 	}
 	// The computation takes a long time, so print the tables even if a file cannot be written.
