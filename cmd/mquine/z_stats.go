@@ -97,7 +97,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	report := &zReport{
 		Schema: zpattern.Schema, Provenance: provenance(cmd.Context()), Report: values.Report(),
 		convention: z.convention, training: len(g.Splits[kg.Train]), byRelation: z.relations,
-		labels: labels,
+		labels: labels, bars: z.format != text.FormatLaTeX,
 	}
 	if report.Provenance.Data, err = z.dataOf(cmd.Context(), g); err != nil {
 		return err
@@ -128,6 +128,7 @@ type zReport struct {
 	training   int  // number of training triples
 	byRelation bool // whether to list every relation
 	labels     map[string]string
+	bars       bool // whether histograms have bars; LaTeX lacks the character
 }
 
 // tables returns the cases, the histograms and, with --relations, the cases of every relation.
@@ -139,7 +140,7 @@ func (r *zReport) tables() []*text.Table {
 	for _, c := range r.Cases {
 		cases.AppendRow([]any{c.Side, text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N)})
 	}
-	all := []*text.Table{cases, histogramTable("n_Z", r.Z), histogramTable("rank_Z", r.RankZ...)}
+	all := []*text.Table{cases, r.histogramTable("n_Z", r.Z), r.histogramTable("rank_Z", r.RankZ...)}
 	if r.byRelation {
 		all = append(all, r.relationTable())
 	}
@@ -178,15 +179,19 @@ func share(part, whole int) string {
 }
 
 // histogramTable draws histograms of the same quantity side by side.
-func histogramTable(number string, histograms ...zpattern.Histogram) *text.Table {
+func (r *zReport) histogramTable(number string, histograms ...zpattern.Histogram) *text.Table {
 	const widest = 24
 	longest, most := longestBins(histograms), 1
 	header, columns := []any{number}, []int{1}
-	for i, h := range histograms {
+	for _, h := range histograms {
 		for _, b := range h.Bins {
 			most = max(most, b.N)
 		}
-		header, columns = append(header, cmp.Or(h.Side, "triples"), ""), append(columns, 2*i+2)
+		header = append(header, cmp.Or(h.Side, "triples"))
+		columns = append(columns, len(header))
+		if r.bars {
+			header = append(header, "")
+		}
 	}
 	t := text.NewTable(columns...)
 	t.AppendHeader(header)
@@ -198,7 +203,10 @@ func histogramTable(number string, histograms ...zpattern.Histogram) *text.Table
 				n = h.Bins[at].N
 			}
 			length := (n*widest + most - 1) / most // rounded up, so that a small count remains visible
-			row = append(row, text.Comma(n), strings.Repeat("█", length))
+			row = append(row, text.Comma(n))
+			if r.bars {
+				row = append(row, strings.Repeat("█", length))
+			}
 		}
 		t.AppendRow(row)
 	}

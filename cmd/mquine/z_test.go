@@ -123,6 +123,11 @@ func TestZStatsFiles(t *testing.T) {
 	o = succeed(t, "z", "stats", "--data", w.data, "--tsv", "-")
 	assert.Equal(t, strings.Join(lines, "\n")+"\n", o.stdout)
 	assert.Contains(t, o.stderr, "rank_Z")
+	assert.Contains(t, o.stderr, "█")
+
+	o = succeed(t, "z", "stats", "--data", w.data, "--format", "latex")
+	assert.NotContains(t, o.stdout, "█", "LaTeX lacks the character")
+	assert.Contains(t, o.stdout, "\\begin{tabular}{rrr}\n\\toprule\nrank\\_Z & tail & head \\\\\n")
 }
 
 // TestZShow uses the pattern in the paper's figure: e1 → e2 ← e3 → e4 suggests e1 → e4.
