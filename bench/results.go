@@ -20,6 +20,9 @@ type Result struct {
 	// Name is the benchmark's name without the prefix "Benchmark" and the number of threads at the
 	// end.
 	Name string
+	// Threads is the number of threads at the end of the name, or 1 if the name does not end with
+	// one. Such a name is from a run on one thread.
+	Threads int
 	// Config contains the configuration lines above the result, and the comments that describe the
 	// run: commit, commit-time, measured, go, ceiling and round.
 	Config map[string]string
@@ -76,16 +79,20 @@ func ParseResults(r io.Reader, name string) ([]Result, error) {
 }
 
 func newResult(record *benchfmt.Result) Result {
-	r := Result{Config: map[string]string{}, Values: map[string]float64{}}
+	r := Result{Threads: 1, Config: map[string]string{}, Values: map[string]float64{}}
+	for _, c := range record.Config {
+		r.Config[c.Key] = string(c.Value)
+	}
 	base, parts := record.Name.Parts()
 	r.Name = string(base)
 	for _, p := range parts {
-		if !strings.HasPrefix(string(p), "-") { // the number of threads
-			r.Name += string(p)
+		suffix, found := strings.CutPrefix(string(p), "-")
+		// On one thread, a name such as Load/data=fb15k-237 has no further suffix.
+		if n, err := strconv.Atoi(suffix); found && err == nil && (n == 1 || r.Config["threads"] != "1") {
+			r.Threads = n
+			continue
 		}
-	}
-	for _, c := range record.Config {
-		r.Config[c.Key] = string(c.Value)
+		r.Name += string(p)
 	}
 	for _, v := range record.Values {
 		r.Values[v.Unit] = v.Value

@@ -69,7 +69,11 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 				}
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "Benchmark%s-%d\t%s\n", x.Name, threads(), result); err != nil {
+			suffix := ""
+			if n := threads(); n != 1 { // as in go test
+				suffix = fmt.Sprintf("-%d", n)
+			}
+			if _, err := fmt.Fprintf(w, "Benchmark%s%s\t%s\n", x.Name, suffix, result); err != nil {
 				return err
 			}
 		}

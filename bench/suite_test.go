@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,19 @@ func TestRunEnds(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(out.String(), "\nBenchmarkPanel"))
 }
 
+// On one thread, names have no suffix, as in go test.
+func TestRunOnOneThread(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for threads, suffix := range map[int]string{1: "", 2: "-2"} {
+		runtime.GOMAXPROCS(threads)
+		var out bytes.Buffer
+		require.NoError(t, bench.Run(t.Context(), &out, bench.Machine{CPU: "none"}, bench.Options{
+			Match: regexp.MustCompile("^MatMul/tier=generic/d=18$"), Count: 1, Time: time.Millisecond,
+		}))
+		assert.Contains(t, out.String(), "\nBenchmarkMatMul/tier=generic/d=18"+suffix+"\t")
+	}
+}
+
 func TestClass(t *testing.T) {
 	m := bench.Machine{CPU: "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", Tier: kernel.AVX512, Threads: 4}
 	assert.Equal(t, "intel-r-xeon-r-platinum-8370c-cpu-2-80ghz-avx512-4-threads", m.Class())
@@ -181,6 +195,17 @@ func TestReadResults(t *testing.T) {
 		assert.Equal(t, map[string]string{"tier": "avx2", "commit": "c", "round": "2"}, results[0].Config)
 		assert.Equal(t, 12.5, results[0].Values["GFLOP/s"])
 		assert.InDelta(t, 250e-9, results[0].Values["sec/op"], 1e-15)
+	}
+	// A run on one thread adds no number of threads to names, but earlier versions added -1.
+	for text, want := range map[string]bench.Result{
+		"threads: 1\nBenchmarkLoad/data=fb15k-237 1 5 x\n":   {Name: "Load/data=fb15k-237", Threads: 1},
+		"threads: 1\nBenchmarkLoad/data=fb15k-237-1 1 5 x\n": {Name: "Load/data=fb15k-237", Threads: 1},
+		"threads: 2\nBenchmarkLoad/data=fb15k-237-2 1 5 x\n": {Name: "Load/data=fb15k-237", Threads: 2},
+		"BenchmarkLoad 1 5 x\n":                              {Name: "Load", Threads: 1},
+	} {
+		results, err := read(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, bench.Result{Name: results[0].Name, Threads: results[0].Threads}, text)
 	}
 	_, err := read("hello\n")
 	require.ErrorContains(t, err, "has no benchmark results")
