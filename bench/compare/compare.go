@@ -1,10 +1,13 @@
 package compare
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/perf/benchmath"
+	"golang.org/x/perf/benchunit"
 
 	"github.com/mquine/mquine/bench"
 )
@@ -32,11 +35,14 @@ func metricOf(base, head []bench.Result) string {
 }
 
 // Compare compares the benchmarks that base and head have in common. If metric is empty, it
-// compares each benchmark by the metric that disturbances of the machine change least. Ratios are
-// ratios of times: ratios of rates and shares are inverted. control contains the results of a
-// second measurement of the base and may be empty. missing names the benchmarks that only one of
-// base and head has.
+// compares each benchmark by the metric that disturbances of the machine change least. metric may be
+// a unit as files contain it, such as ns/op. Ratios are ratios of times: ratios of rates and shares
+// are inverted. control contains the results of a second measurement of the base and may be empty.
+// missing names the benchmarks that only one of base and head has. If a benchmark has results on
+// different numbers of threads in one set, its names end with the number.
 func Compare(base, head, control []bench.Result, metric string, minEffect float64) (rows []Row, missing []string) {
+	_, metric = benchunit.Tidy(1, metric)
+	byThreads(&base, &head, &control)
 	heads := byName(head)
 	controls := byName(control)
 	bases := byName(base)
@@ -68,9 +74,88 @@ func Compare(base, head, control []bench.Result, metric string, minEffect float6
 	return rows, missing
 }
 
-// moreIsBetter reports whether a unit is a rate or a share of a limit.
+// moreIsBetter reports whether a unit is a rate or a share of a limit. The share of undecided pairs
+// is not a share of a limit.
 func moreIsBetter(unit string) bool {
-	return strings.HasSuffix(unit, "/s") || strings.HasPrefix(unit, "pct-")
+	return strings.HasSuffix(unit, "/s") || strings.HasPrefix(unit, "pct-") && unit != "pct-undecided"
+}
+
+// IsTime reports whether the ratios of a row with this unit are ratios of times.
+func IsTime(unit string) bool {
+	amount, _, _ := strings.Cut(unit, "/")
+	of := amount[strings.LastIndexByte(amount, '-')+1:]
+	return moreIsBetter(unit) || of == "sec" || of == "ms"
+}
+
+// Units returns the sorted units in which base and head have results of the same benchmark.
+func Units(base, head []bench.Result) []string {
+	var list []string
+	heads := byName(head)
+	for name, results := range byName(base) {
+		for _, r := range results {
+			for unit := range r.Values {
+				if len(points(results, unit)) > 0 && len(points(heads[name], unit)) > 0 {
+					list = append(list, unit)
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Difference is a property of the machine or of the run in which two sets of results differ.
+type Difference struct{ Key, Base, Head string }
+
+// Differences returns the properties in which base and head differ, apart from the code. A property
+// that a set does not record does not differ.
+func Differences(base, head []bench.Result) (list []Difference) {
+	for _, key := range []string{"cpu", "tier", "features", "threads"} {
+		b, h := recorded(base, key), recorded(head, key)
+		if b != "" && h != "" && b != h {
+			list = append(list, Difference{key, b, h})
+		}
+	}
+	return list
+}
+
+// recorded returns the values of a property in a set of results.
+func recorded(results []bench.Result, key string) string {
+	var list []string
+	for _, r := range results {
+		value := r.Config[key]
+		if key == "threads" {
+			value = strconv.Itoa(r.Threads) // what a benchmark used, even with go test -cpu
+		}
+		if value != "" {
+			list = append(list, value)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), " or ")
+}
+
+// byThreads adds the number of threads to the names of the benchmarks that have results on different
+// numbers of threads in one set. Such results, as of go test -cpu 1,2, are not of the same work.
+func byThreads(sets ...*[]bench.Result) {
+	several := map[string]bool{}
+	for _, set := range sets {
+		previous := map[string]int{}
+		for _, r := range *set {
+			if n, seen := previous[r.Name]; seen && n != r.Threads {
+				several[r.Name] = true
+			}
+			previous[r.Name] = r.Threads
+		}
+	}
+	for _, set := range sets {
+		*set = slices.Clone(*set)
+		for i, r := range *set {
+			if several[r.Name] {
+				(*set)[i].Name = fmt.Sprintf("%s-%d", r.Name, r.Threads)
+			}
+		}
+	}
 }
 
 // points returns the measurements in the given unit, inverted if more is better.

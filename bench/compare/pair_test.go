@@ -150,4 +150,55 @@ func TestCompareMetrics(t *testing.T) {
 	require.Len(t, rows, 1)
 	assert.Equal(t, Slower, rows[0].Verdict)
 	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
+
+	// A metric may be a unit as files contain it.
+	rows, _ = Compare(base, head, nil, "cpu-ns/op", DefaultMinEffect)
+	require.Len(t, rows, 1)
+	assert.Equal(t, "cpu-sec/op", rows[0].Unit)
+	assert.Equal(t, []string{"cpu-sec/op", "pct-peak", "queries/s", "sec/op"}, Units(base, head))
+
+	// A share of undecided pairs is better if it is small.
+	rows, _ = Compare(series("Screens", map[string]float64{"pct-undecided": 2}),
+		series("Screens", map[string]float64{"pct-undecided": 3}), nil, "pct-undecided", DefaultMinEffect)
+	require.Len(t, rows, 1)
+	assert.Equal(t, Slower, rows[0].Verdict)
+	assert.InDelta(t, 2, rows[0].Base.Center, 1e-9)
+	assert.InDelta(t, 1.5, rows[0].Ratio.Center, 1e-9)
+}
+
+func TestIsTime(t *testing.T) {
+	for _, unit := range []string{"sec/op", "cpu-sec/op", "cpu-ms/step", "int8-cpu-ms", "GFLOP/s", "pct-peak"} {
+		assert.True(t, IsTime(unit), unit)
+	}
+	for _, unit := range []string{"B/query", "auto/best", "pct-undecided", "allocs/op"} {
+		assert.False(t, IsTime(unit), unit)
+	}
+}
+
+// Results on different numbers of threads in one set are different benchmarks.
+func TestCompareThreads(t *testing.T) {
+	results := func(seconds float64, threads ...int) (list []bench.Result) {
+		for _, n := range threads {
+			for range 7 {
+				list = append(list, bench.Result{
+					Name: "Job", Threads: n, Values: map[string]float64{"sec/op": seconds / float64(n)},
+				})
+			}
+		}
+		return list
+	}
+	base, head := results(1, 1, 2), results(2, 2)
+	rows, missing := Compare(base, head, results(1, 2), "", DefaultMinEffect)
+	require.Len(t, rows, 1)
+	assert.Equal(t, "Job-2", rows[0].Name)
+	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
+	assert.InDelta(t, 1, rows[0].Control.Center, 1e-9)
+	assert.Equal(t, []string{"Job-1"}, missing)
+	assert.Equal(t, "Job", base[0].Name, "the results stay as they are")
+	assert.Equal(t, []Difference{{"threads", "1 or 2", "2"}}, Differences(base, head))
+
+	rows, missing = Compare(results(1, 2), results(1, 4), nil, "", DefaultMinEffect)
+	require.Len(t, rows, 1)
+	assert.Equal(t, "Job", rows[0].Name)
+	assert.Empty(t, missing)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -39,10 +40,10 @@ const verdictHelp = `Verdicts:
   same            the interval of the ratio, and the ratio of the control, lie
                   within the minimum effect
   inconclusive    anything else
-The control is a second measurement of the base. Every ratio compares times,
-so a larger ratio is slower. By default, kernels on one thread are compared by
-their share of the ceiling (pct-peak) or by processor time (cpu-sec/op), and
-other benchmarks by wall time (sec/op).`
+The control is a second measurement of the base. Every ratio compares times, or
+amounts such as B/query, so a larger ratio is slower. By default, kernels on one
+thread are compared by their share of the ceiling (pct-peak) or by processor
+time (cpu-sec/op), and other benchmarks by wall time (sec/op).`
 
 func newBenchCompareCommand() *cobra.Command {
 	var (
@@ -97,10 +98,12 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	rows, missing := compare.Compare(base, head, control, c.metric, c.minEffect)
 	if len(rows) == 0 {
 		what := "no benchmark"
-		if c.metric != "" {
-			what = "no benchmark with the metric " + c.metric
+		advice := ""
+		if units := compare.Units(base, head); len(units) > 0 {
+			what += " with the metric " + cmp.Or(c.metric, "sec/op")
+			advice = ": choose --metric " + strings.Join(units, " or ")
 		}
-		return fmt.Errorf("nothing to compare: the two sets of results have %s in common", what)
+		return fmt.Errorf("nothing to compare: the two sets of results have %s in common%s", what, advice)
 	}
 	table, reasons := c.table(rows)
 	if err := table.Write(cmd.OutOrStdout(), text.FormatTable); err != nil {
@@ -113,6 +116,10 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	for _, name := range missing {
 		printLine(&notes, "%s has results in only one of the two sets", name)
 	}
+	for _, d := range compare.Differences(base, head) {
+		printNote(&notes, "base and head differ in %s (%s, %s), so changes need not come from the code",
+			d.Key, d.Base, d.Head)
+	}
 	count := map[compare.Verdict]int{}
 	for _, r := range rows {
 		count[r.Verdict]++
@@ -123,8 +130,12 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	}
 	fmt.Fprintf(&notes, "\n%d faster, %d slower, %d same, %d inconclusive\n",
 		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive])
-	fmt.Fprintf(&notes, "Changes are in time (%s), with 95%% intervals. Minimum effect: %s.\n",
-		how, percent{&c.minEffect})
+	quantity := "time"
+	if unit := rows[0].Unit; !compare.IsTime(unit) { // only if --metric gives it, and so in all rows
+		quantity = unit
+	}
+	fmt.Fprintf(&notes, "Changes are in %s (%s), with 95%% intervals. Minimum effect: %s.\n",
+		quantity, how, percent{&c.minEffect})
 	return writeOutput(cmd, notes.Bytes())
 }
 

@@ -78,6 +78,26 @@ Changes are in time (medians of unpaired results), with 95% intervals. Minimum e
 `, o.stdout)
 }
 
+// TestBenchCompareMachines compares results of different machines, which a note below the table names.
+func TestBenchCompareMachines(t *testing.T) {
+	file := func(cpu, features string, threads int, units string) string {
+		text := fmt.Sprintf("cpu: %s\ntier: avx2\n%sthreads: %d\n", cpu, features, threads)
+		return resultsFile(t, text+strings.Repeat(fmt.Sprintf("BenchmarkJob-%d 1 %s\n", threads, units), 7))
+	}
+	base := file("A", "features: avx2\n", 2, "100 ns/op 7 cpu-ns/op 30 B/query")
+	head := file("B", "", 4, "50 ns/op 7 cpu-ns/op 60 B/query")
+	o := succeed(t, "bench", "compare", base, head, "--metric", "ns/op")
+	assert.Contains(t, o.stdout, "faster\n"+
+		"note: base and head differ in cpu (A, B), so changes need not come from the code\n"+
+		"note: base and head differ in threads (2, 4), so changes need not come from the code\n\n")
+	assert.Contains(t, o.stdout, "Changes are in time (")
+	assert.NotContains(t, succeed(t, "bench", "compare", base, base).stdout, "note:")
+	assert.Contains(t, succeed(t, "bench", "compare", base, head, "--metric", "B/query").stdout,
+		"Changes are in B/query (medians")
+	mquine(t, "bench", "compare", base, head, "--metric", "GB/s").requireSentence(t, exitFailed,
+		"no benchmark with the metric GB/s in common: choose --metric B/query or cpu-sec/op or sec/op")
+}
+
 func TestBenchRun(t *testing.T) {
 	o := succeed(t, "bench", "run", "--bench", "^MatMul/tier=generic/d=18$", "--benchtime", "1ms", "--count", "2")
 	assert.Equal(t, 2, strings.Count(o.stdout, "BenchmarkMatMul/tier=generic/d=18"))
