@@ -37,11 +37,29 @@ var families = []struct {
 	{"Open", false, 0, "opens and checks a checkpoint"},
 	{"Pack", false, 0, "computes and packs the features of all candidates"},
 	{"Evaluate", false, 0, "ranks 500 test triples on both sides under every filter, on all threads"},
+	{"ScreenChoice", false, 0, "divides the processor time of --screen auto by the time of the fastest screen (auto/best)"},
 	{"Predict", false, 0, "finds the ten best answers to 32 queries, on all threads"},
 	{"TrainStep", false, 0, "runs a training step, on all threads"},
 	{"PresetStep", false, 0, "runs a training step of a preset, on all threads"},
 	{"BFloat16TrainStep", false, 0, "runs a training step with products in bfloat16"},
 	{"SplitTrainStep", false, 0, "runs a training step with two bfloat16 values for each float32"},
+}
+
+// unknownFamilies returns the families of the names that families does not describe, such as those
+// from other versions. Ceilings have another table.
+func unknownFamilies(names []string) []string {
+	known := map[string]bool{"Ceiling": true}
+	for _, f := range families {
+		known[f.name] = true
+	}
+	var list []string
+	for _, name := range names {
+		if family, _, _, _ := split(name); !known[family] {
+			known[family] = true
+			list = append(list, family)
+		}
+	}
+	return list
 }
 
 // integers is the hue of int8 and int16 kernels in the roofline.

@@ -230,6 +230,11 @@ func (c class) view(number int) classView {
 			}
 		}
 	}
+	for _, family := range unknownFamilies(names) {
+		if s := c.section(names, family, ""); len(s.Lines) > 0 {
+			v.Jobs = append(v.Jobs, s)
+		}
+	}
 	v.Ceilings = c.ceilings(names)
 	v.Trends = c.trends(names)
 	return v

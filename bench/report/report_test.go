@@ -34,6 +34,8 @@ BenchmarkCeiling/tier=avx2/of=fma32/threads=2-2 1 100 ns/op 190 GFLOP/s
 BenchmarkCeiling/tier=avx2/of=read-l1/threads=1-2 1 100 ns/op 150 GB/s
 BenchmarkCeiling/tier=avx2/of=read-dram/threads=1-2 1 100 ns/op 12 GB/s
 BenchmarkEvaluate/tier=avx2/data=small/model=mquine/dim=20-2 1 50000000 ns/op 20000 queries/s
+BenchmarkScreenChoice/data=small/checkpoint=random/model=complex/dim=100-2 1 300000000 ns/op 1.07 auto/best
+BenchmarkFuture/model=mquine-2 1 3000000 ns/op
 BenchmarkEvaluate/data=small/model=mquine/dim=20/rival=mquine-2 1 50000000 ns/op
 BenchmarkEvaluate/data=small/model=mquine/dim=20/rival=torch-2 1 150000000 ns/op
 `
@@ -53,6 +55,7 @@ func TestWrite(t *testing.T) {
 		"&#43;10.0%", `class="good"`, "PyTorch takes 3.0 times as long", "3.00×", "float32 FMA 99.0", "DRAM 12.0 GB/s",
 		"190 GFLOP/s", "dot, k = 342", "small, MQuinE, d = 20",
 		"20.0k queries/s",
+		"<h4>ScreenChoice</h4>", "1.07 auto/best", "<h4>Future</h4>", "3.00 ms",
 	} {
 		assert.True(t, strings.Contains(html, want), want)
 	}

@@ -73,8 +73,8 @@ func (c class) time(name string) float64 {
 	return cmp.Or(c.best(name, "cpu-sec/op"), c.best(name, "sec/op"))
 }
 
-// mainRates are the units to show, the most informative first.
-var mainRates = []string{"queries/s", "scores/s", "entities/s", "GFLOP/s", "GOP/s", "triples/s", "GB/s"}
+// mainRates are the units to show, the most informative first. The last one is a ratio of times.
+var mainRates = []string{"queries/s", "scores/s", "entities/s", "GFLOP/s", "GOP/s", "triples/s", "GB/s", "auto/best"}
 
 // cell returns a benchmark's cell. reference is the name of the same benchmark on the tier generic,
 // or "".
