@@ -104,7 +104,7 @@ func Units(base, head []bench.Result) []string {
 	return slices.Compact(list)
 }
 
-// Difference is a property of the machine or of the run in which two sets of results differ.
+// Difference is a property of the machine or of the run that is not the same for both sets.
 type Difference struct{ Key, Base, Head string }
 
 // Differences returns the properties in which base and head differ, apart from the code. A property

@@ -194,7 +194,7 @@ func TestCompareThreads(t *testing.T) {
 	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
 	assert.InDelta(t, 1, rows[0].Control.Center, 1e-9)
 	assert.Equal(t, []string{"Job-1"}, missing)
-	assert.Equal(t, "Job", base[0].Name, "the results stay as they are")
+	assert.Equal(t, "Job", base[0].Name, "the argument is unchanged")
 	assert.Equal(t, []Difference{{"threads", "1 or 2", "2"}}, Differences(base, head))
 
 	rows, missing = Compare(results(1, 2), results(1, 4), nil, "", DefaultMinEffect)

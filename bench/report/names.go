@@ -37,7 +37,7 @@ var families = []struct {
 	{"Open", false, 0, "opens and checks a checkpoint"},
 	{"Pack", false, 0, "computes and packs the features of all candidates"},
 	{"Evaluate", false, 0, "ranks 500 test triples on both sides under every filter, on all threads"},
-	{"ScreenChoice", false, 0, "divides the processor time of --screen auto by the time of the fastest screen (auto/best)"},
+	{"ScreenChoice", false, 0, "divides the processor time of --screen auto by the time of the fastest screen"},
 	{"Predict", false, 0, "finds the ten best answers to 32 queries, on all threads"},
 	{"TrainStep", false, 0, "runs a training step, on all threads"},
 	{"PresetStep", false, 0, "runs a training step of a preset, on all threads"},

@@ -178,7 +178,7 @@ func TestLabelsFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte("a\n"), 0o644))
 	mquine(t, "eval", "--model", w.model, "--data", w.data).requireSentence(t, exitFailed, "labels.tsv:1: 1 field")
 	// The file is read before any work, and so before any other error in the work.
-	mquine(t, "predict", "--model", w.model, "--data", w.data, "--head", "nobody", "--relation", relation).
+	mquine(t, "predict", "--model", w.model, "--data", w.data, "--head", "stranger", "--relation", relation).
 		requireSentence(t, exitFailed, "labels.tsv:1: 1 field")
 	ranks := w.path("ranks.tsv")
 	require.NoError(t, os.WriteFile(ranks, nil, 0o644))
