@@ -77,7 +77,7 @@ func (t Ties) Rank(r *Rank, f Filter) float64 {
 	case Realistic:
 		before += float64(r.Equal[f]) / 2
 	case Rounded:
-		before += float64((r.Equal[f] + 1) / 2)
+		before += float64((int64(r.Equal[f]) + 1) / 2) // the sum may exceed an int32
 	}
 	if r.Scale != 0 {
 		before *= r.Scale

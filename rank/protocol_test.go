@@ -2,6 +2,7 @@ package rank
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,8 @@ func TestTieRules(t *testing.T) {
 	assert.Equal(t, 7.0, Rounded.Rank(&r, None))
 	r.Equal[None] = 4
 	assert.Equal(t, 7.0, Rounded.Rank(&r, None))
+	r.Equal[None] = math.MaxInt32 // 4 candidates are better, and 2³¹ − 1 equal, of which half is 2³⁰ if rounded up
+	assert.Equal(t, 1073741829.0, Rounded.Rank(&r, None))
 }
 
 func TestSwitchNames(t *testing.T) {
