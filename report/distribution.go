@@ -80,7 +80,7 @@ func distributionChart(title string, candidates int, curves []curve) plot.Chart 
 		X: plot.Axis{Label: "rank", Log: true, Format: func(v float64) string { return text.Comma(int(v)) }},
 		Y: plot.Axis{
 			Label: "share of queries", Include: []float64{0, 1},
-			Format: func(v float64) string { return number(metrics.Number(100*v), -1) + "%" },
+			Format: func(v float64) string { return number(metrics.Number(math.Round(1000*v)/10), -1) + "%" },
 		},
 	}
 	largest := 1

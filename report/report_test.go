@@ -326,6 +326,10 @@ func TestFigures(t *testing.T) {
 		assert.Contains(t, html, fmt.Sprintf("both: rank ≤ %v for %.1f%%", bound, share), "a point of the chart")
 	}
 
+	// The description of the chart, for a screen reader, has one decimal.
+	require.Equal(t, 4, atMost[1], "out of 120 ranks")
+	assert.Contains(t, html, "both: from 3.3% to 100%")
+
 	rows = tableRows(t, html, "By relation")
 	require.Len(t, rows, 2+len(relations))
 	assert.Contains(t, rows[1], "MRR00.5|", "the bars end at 0.5")
