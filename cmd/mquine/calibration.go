@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/metrics/classify"
+	"github.com/mquine/mquine/rank"
 )
 
 // calibrationSchema names the format of the files that --calibration writes and reads.
@@ -40,8 +41,10 @@ func (c *calibrated) add(cmd *cobra.Command) {
 }
 
 // read reads the calibration that the flag names, or returns nil without the flag. A calibration
-// for a different checkpoint or side is an error.
-func (c *calibrated) read(ctx context.Context, s *subject, side string) (*classify.Calibration, error) {
+// for a different checkpoint or side is an error. both reports whether the command has --side both.
+func (c *calibrated) read(
+	ctx context.Context, s *subject, side string, both bool,
+) (*classify.Calibration, error) {
 	if c.calibrationFile == "" {
 		return nil, nil
 	}
@@ -65,7 +68,12 @@ func (c *calibrated) read(ctx context.Context, s *subject, side string) (*classi
 		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
 			"mquine classify --calibration", c.calibrationFile, file.Provenance.Checkpoint.PathText(), given.PathText())
 	}
-	if file.Side != side {
+	switch {
+	case file.Side == side:
+	case file.Side == rank.BothSides.String() && !both:
+		return nil, fmt.Errorf("the calibration %s is for --side both, which this command lacks: write another with "+
+			"mquine classify --side %s --calibration", c.calibrationFile, side)
+	default:
 		return nil, fmt.Errorf("the calibration %s is for --side %s: use this side, or write another calibration",
 			c.calibrationFile, file.Side)
 	}

@@ -186,7 +186,7 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.options, err = f.options.Resolve(ctx, s.model); err != nil {
 		return err
 	}
-	if f.calibration, err = d.calibrated.read(ctx, s, d.side.String()); err != nil {
+	if f.calibration, err = d.calibrated.read(ctx, s, d.side.String(), false); err != nil {
 		return err
 	}
 	if f.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
@@ -408,7 +408,7 @@ func (f *found) header() []string {
 }
 
 func (f *found) tables() []*text.Table {
-	t := text.NewTable(4, 5, 6)
+	t := text.NewTable(4, 5, 6, 7)
 	header := []any{}
 	for _, name := range f.header() {
 		header = append(header, name)

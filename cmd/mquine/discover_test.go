@@ -201,6 +201,17 @@ func TestDiscoverOptions(t *testing.T) {
 	}
 	mquine(t, "discover", w.model, "--data", w.data, "--calibration", calibration, "--side", "head").
 		requireSentence(t, exitFailed, "is for --side tail: use this side")
+	// The last column is right-aligned, so all lines have the same width.
+	o = succeed(t, "discover", w.model, "--data", w.data, "-k", "3", "--order", "z", "--calibration", calibration)
+	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	assert.True(t, strings.HasSuffix(lines[0], "  probability"), lines[0])
+	for _, line := range lines {
+		assert.Len(t, line, len(lines[0]))
+	}
+	succeed(t, "classify", w.model, "--data", w.data, "--side", "both", "--calibration", calibration)
+	discover := []string{"discover", w.model, "--data", w.data, "--calibration", calibration, "--side", "head"}
+	mquine(t, discover...).requireSentence(t, exitFailed, "is for --side both, which this command lacks: write another "+
+		"with mquine classify --side head --calibration")
 	mquine(t, "discover", w.model, "--data", w.data, "--relation", "lives-in").
 		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean`)
 	mquine(t, "discover", w.model, "--data", w.data, "--out", w.path("x.tsv"), "--format", "csv").
