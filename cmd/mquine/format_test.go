@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,6 +171,12 @@ func TestLabelsFile(t *testing.T) {
 	assert.Contains(t, o.stdout, "\n"+relation+" (name of "+relation+")")
 	o = succeed(t, "predict", "--model", w.model, "--data", w.data, "--head", head, "--relation", relation, "-k", "1")
 	assert.Regexp(t, `\n   1  (\w+) \(name of \w+\) `, o.stdout)
+	assert.True(t, strings.HasPrefix(strings.ReplaceAll(o.stdout, "\n", " "),
+		fmt.Sprintf("(%s (name of %[1]s), %s (name of %[2]s), ?)  ", head, relation)), o.stdout)
+	o = mquineReading(t, head+"\t"+relation+"\t?\n", "predict", w.model, "--data", w.data, "--in", "-", "-k", "1",
+		"--format", "table")
+	assert.Regexp(t, fmt.Sprintf(`\n%s \(name of %[1]s\) +%s \(name of %[2]s\) +(\w+) \(name of \w+\) +1 `,
+		head, relation), o.stdout)
 	o = succeed(t, "predict", "--model", w.model, "--data", w.data, "--head", head, "--relation", relation, "-k", "1",
 		"--format", "tsv")
 	assert.Regexp(t, `\n`+head+`\t`+relation+`\t(\w+)\ttail\t1\tname of \w+\t-`, o.stdout)

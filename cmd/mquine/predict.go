@@ -230,6 +230,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	if err := s.describe(ctx, from, p.wantsJSON()); err != nil {
 		return nil, err
 	}
+	list.labels = labels
 	list.all = func(yield func(answer) bool) {
 		for i, found := range lists {
 			for j, f := range found {
@@ -244,6 +245,11 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	}
 	if list.single {
 		fields := queries[0].fields(s.graph)
+		for i, field := range fields {
+			if field != unknown {
+				fields[i] = withLabel(field, labels)
+			}
+		}
 		list.title = "(" + strings.Join(fields[:], ", ") + ")"
 	}
 	return list, nil
@@ -340,6 +346,7 @@ type answers struct {
 	all    iter.Seq[answer]
 	single bool // the flags give the query, and title names it
 	title  string
+	labels map[string]string
 }
 
 // answer is an answer to a query, with the triple that it completes.
@@ -407,15 +414,14 @@ func (l *answers) tables() []*text.Table {
 		if a.Known != nil {
 			known = map[bool]string{false: "no", true: "yes"}[*a.Known]
 		}
-		found := a.member()
-		if a.Label != "" {
-			*found += " (" + a.Label + ")"
-		}
 		score := strconv.FormatFloat(a.Score, 'g', 7, 64)
 		if l.single {
-			t.AppendRow([]any{a.Rank, *found, score, known})
+			t.AppendRow([]any{a.Rank, withLabel(*a.member(), l.labels), score, known})
 		} else {
-			t.AppendRow([]any{a.Head, a.Relation, a.Tail, a.Rank, score, known})
+			t.AppendRow([]any{
+				withLabel(a.Head, l.labels), withLabel(a.Relation, l.labels), withLabel(a.Tail, l.labels), a.Rank, score,
+				known,
+			})
 		}
 	}
 	return []*text.Table{t}
