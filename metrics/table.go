@@ -46,7 +46,7 @@ func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 
 // resultTable returns a table with a line for each result.
 func (r *Report) resultTable(o TableOptions) *text.Table {
-	manyTies := slices.ContainsFunc(r.Results, func(res Result) bool { return res.Ties != r.Results[0].Ties })
+	manyTies := r.manyTies()
 	header := []any{"filter", "side"}
 	if manyTies {
 		header = append(header, "ties")
@@ -157,14 +157,21 @@ func notListed(o TableOptions) string {
 	return ""
 }
 
+// manyTies reports whether the results are under several tie rules.
+func (r *Report) manyTies() bool {
+	return slices.ContainsFunc(r.Results, func(res Result) bool { return res.Ties != r.Results[0].Ties })
+}
+
 // headline returns the last result: usually both sides under filter all.
 func (r *Report) headline() Result { return r.Results[len(r.Results)-1] }
 
 // title describes the evaluation in one line.
 func (r *Report) title(o TableOptions) string {
 	p := r.Provenance
-	title := fmt.Sprintf("%s %s: %s, %s, %v ties",
-		p.Data.Name, r.Split, p.Checkpoint.ModelText(), r.candidates(), r.headline().Ties)
+	title := fmt.Sprintf("%s %s: %s, %s", p.Data.Name, r.Split, p.Checkpoint.ModelText(), r.candidates())
+	if !r.manyTies() {
+		title += fmt.Sprintf(", %v ties", r.headline().Ties)
+	}
 	if !o.NoCI {
 		title += fmt.Sprintf(", CI by %v", p.Bootstrap.By)
 	}
@@ -231,7 +238,11 @@ func (r *Report) explanation() []string {
 		rank.Train: "other answers known from train are not candidates",
 		rank.All:   "other answers known from train, valid and test are not candidates",
 	}
-	lines := []string{"Rank: 1 + the candidates that score better than the target" + rankOf[r.headline().Ties] + "."}
+	subject := "Rank"
+	if r.manyTies() {
+		subject = fmt.Sprintf("Rank, %v ties", r.headline().Ties)
+	}
+	lines := []string{subject + ": 1 + the candidates that score better than the target" + rankOf[r.headline().Ties] + "."}
 	if r.Restrictions != nil {
 		meaning[rank.None] = "known answers stay candidates"
 	}

@@ -93,6 +93,9 @@ func TestTableOfAllTies(t *testing.T) {
 	r.Groups = nil
 	assert.Contains(t, write(t, r, PlainText, TableOptions{NoCI: true}), "filter  side  ties         queries ")
 	assert.Contains(t, write(t, r, PlainText, TableOptions{NoCI: true}), "none    tail  optimistic         4 ")
+	assert.Contains(t, write(t, r, PlainText, TableOptions{NoCI: true}), "family test: mquine (d = 2), 4 candidates\n")
+	ties := r.headline().Ties.String()
+	assert.Contains(t, write(t, r, PlainText, TableOptions{Explain: true}), "\nRank, "+ties+" ties: 1 + the candidates ")
 }
 
 func TestTableByTriple(t *testing.T) {
