@@ -82,7 +82,8 @@ and AMRI relate the mean rank to a random ranking of the candidates.
   relation  by relation
   entity    by the true answer
   category  by relation category: 1-1, 1-N, N-1 or N-N. N means more than 1.5
-            heads per tail, or tails per head, on average in train
+            heads per tail, or tails per head, on average in train. A relation
+            without training triples counts as 1-1
   z-case    by exposure to the Z-paradox: easy, neutral or hard (see
             "mquine z stats")
   degree    by the number of training triples of the answer: 0, 1, 2-3, 4-7, …
@@ -113,7 +114,8 @@ identifier<TAB>label, tables show the labels beside the identifiers.
 --ranks writes a line for each query: side, head, relation, tail, and for each
 filter the numbers of other candidates with a better and with an equal score.
 --json writes all metrics, the distribution of the ranks, the ten worst and best
-queries, times, the machine and checksums. --all-ties adds the other tie rules.
+queries, times, the machine and checksums. --all-ties adds the other tie rules to
+the table of all queries, to csv and to --json.
 Files are written atomically. If a file is "-", it goes to standard output, and
 the table to standard error.
 
@@ -165,7 +167,7 @@ the table to standard error.
 	inGroup(cmd, machineFlags, "screen", "peak")
 	e.tableFlags.add(cmd, "usual, queries, mrr (highest first) or name")
 	e.printed.add(cmd)
-	flags.BoolVar(&e.allTies, "all-ties", false, "include every tie rule in --json, not only the rule of --ties")
+	flags.BoolVar(&e.allTies, "all-ties", false, "show every tie rule, not only the rule of --ties")
 	addOutput(cmd, &e.ranksFile, "ranks",
 		"write the ranks of all queries, tab-separated, to `FILE` (- is standard output)")
 	return cmd
