@@ -262,7 +262,7 @@ func newResampledGroup(
 ) *resampledGroup {
 	g := &resampledGroup{out: out}
 	sides := selections(o.Sides)
-	used := m.on(rank.BothSides)
+	used := m.on(o.Sides)
 	for _, f := range o.Filters {
 		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
 			for _, ties := range o.ties() {

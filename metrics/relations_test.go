@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -45,6 +46,26 @@ func TestSummarizeRelations(t *testing.T) {
 	assert.Equal(t, len(pairs), r.Clusters)
 	assert.Less(t, float64(r.MRRCI[0]), float64(r.MRR))
 	assert.Greater(t, float64(r.MRRCI[1]), float64(r.MRR))
+
+	// The same ranks have the same intervals on side tail, under every tie rule. With clusters of
+	// triples, the clusters are the same, too.
+	o := SummaryOptions{
+		Sides: rank.RelationSide, Filters: []rank.Filter{rank.All}, Ties: []rank.Ties{rank.Optimistic, rank.Pessimistic},
+	}
+	results, _, err = Summarize(t.Context(), ranks, o)
+	require.NoError(t, err)
+	tails := slices.Clone(ranks)
+	for i := range tails {
+		tails[i].Side = kg.Tail
+	}
+	o.Sides = rank.TailSide
+	want, _, err := Summarize(t.Context(), tails, o)
+	require.NoError(t, err)
+	for i, r := range results {
+		assert.Equal(t, want[i].MRRCI, r.MRRCI, r.Ties)
+		assert.Less(t, float64(r.MRRCI[0]), float64(r.MRR), r.Ties)
+		assert.Greater(t, float64(r.MRRCI[1]), float64(r.MRR), r.Ties)
+	}
 
 	assert.Nil(t, Limits(nil, nil, nil, rank.RelationSide, []rank.Filter{rank.All}, nil))
 	_, err = NewKeys(t.Context(), &kg.Graph{}, []string{"degree"}, KeyOptions{Sides: rank.RelationSide})
