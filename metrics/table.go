@@ -46,8 +46,12 @@ func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 
 // resultTable returns a table with a line for each result.
 func (r *Report) resultTable(o TableOptions) *text.Table {
-	manyTies := r.manyTies()
-	header := []any{"filter", "side"}
+	// If relations are ranked, no result is of another side, and the title names the candidates.
+	manyTies, relations := r.manyTies(), r.headline().Side == rank.RelationSide
+	header := []any{"filter"}
+	if !relations {
+		header = append(header, "side")
+	}
 	if manyTies {
 		header = append(header, "ties")
 	}
@@ -62,7 +66,10 @@ func (r *Report) resultTable(o TableOptions) *text.Table {
 	}
 	t := newTable(r.title(o), textColumns, append(header, hitsHeader(r.Results[0].Hits)...))
 	for _, res := range r.Results {
-		row := []any{res.Filter.String(), res.Side.String()}
+		row := []any{res.Filter.String()}
+		if !relations {
+			row = append(row, res.Side.String())
+		}
 		if manyTies {
 			row = append(row, res.Ties.String())
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -282,7 +283,11 @@ func TestEvalTable(t *testing.T) {
 	assert.NotContains(t, o.stdout, "ceiling")
 
 	o = succeed(t, append(eval, "--peak")...)
-	assert.Regexp(t, `FMA ceiling: \d+ GFLOP/s .* The ranking reached \d+\.\d% of it`, o.stdout)
+	below := o.stdout[max(strings.Index(o.stdout, "FMA ceiling: "), 0):]
+	for _, line := range strings.Split(below, "\n") {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 80, line)
+	}
+	assert.Regexp(t, `^FMA ceiling: \d+ GFLOP/s .* The ranking reached \d+\.\d% of it`, strings.ReplaceAll(below, "\n", " "))
 }
 
 // The flags for verbosity do not change the results. Without them, eval prints one line besides its
@@ -454,6 +459,7 @@ func TestEvalRelations(t *testing.T) {
 	}
 	o := succeed(t, append(eval, "--json", w.path("r.json"), "--by", "relation,category", "--ci-by", "query")...)
 	assert.Contains(t, o.stdout, "candidate relations")
+	assert.Contains(t, o.stdout, "\nfilter  queries ", "all lines are of the same side")
 	var r metrics.Report
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("r.json"))), &r))
 	assert.Equal(t, metrics.RelationProtocol, r.Protocol)

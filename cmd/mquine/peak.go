@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 
 	"gonum.org/v1/gonum/stat"
@@ -60,19 +61,22 @@ func (c *peakRates) print(w io.Writer, r *metrics.Report) error {
 	if c == nil {
 		return nil
 	}
-	line := fmt.Sprintf("\nFMA ceiling: %.0f GFLOP/s (%v, %s, measured before and after).",
-		r.FMAGFLOPSAll, c.tier, text.Plural(runtime.GOMAXPROCS(0), "thread"))
+	lines := []string{fmt.Sprintf("FMA ceiling: %.0f GFLOP/s (%v, %s, measured before and after).",
+		r.FMAGFLOPSAll, c.tier, text.Plural(runtime.GOMAXPROCS(0), "thread"))}
 	if r.Share > 0 {
-		line += fmt.Sprintf(" The ranking reached %.1f%% of it.", 100*r.Share)
+		lines[0] += fmt.Sprintf(" The ranking reached %.1f%% of it.", 100*r.Share)
 		if r.Screen != rank.Float32Screen.String() {
-			line += fmt.Sprintf("\nThe share can exceed 100%%: the %s stage is faster than float32 multiply-adds.",
-				r.Screen)
+			lines = append(lines, fmt.Sprintf(
+				"The share can exceed 100%%: the %s stage is faster than float32 multiply-adds.", r.Screen))
 		}
 	}
 	if c.compare != kernel.Dot {
-		const format = "\nCeiling of comparison %v in float32: %.1f·10⁹ terms/s. The ranking reached %.1f%% of it."
-		line += fmt.Sprintf(format, c.compare, r.GtermsAll, 100*r.ComparisonShare)
+		const format = "Ceiling of comparison %v in float32: %.1f·10⁹ terms/s. The ranking reached %.1f%% of it."
+		lines = append(lines, fmt.Sprintf(format, c.compare, r.GtermsAll, 100*r.ComparisonShare))
 	}
-	_, err := fmt.Fprintln(w, line)
+	for i, line := range lines {
+		lines[i] = text.Wrap(line)
+	}
+	_, err := fmt.Fprintln(w, "\n"+strings.Join(lines, "\n"))
 	return err
 }
