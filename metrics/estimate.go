@@ -27,6 +27,8 @@ type Estimate struct {
 	// Unbiased lists the metrics whose expected value over all samples is the exact value. The
 	// expected MRR is at least the exact MRR, and the other metrics are biased in either direction.
 	Unbiased []string `json:"unbiased"`
+	// Exact reports whether every candidate was drawn for every query, so that all metrics are exact.
+	Exact bool `json:"exact,omitempty"`
 	// MRLow and MRHigh are the 95% interval of the exact MR of these queries, by a normal
 	// approximation. The interval is undefined if only one of several candidates was drawn for a
 	// query. It belongs to the last result of the report.
@@ -43,7 +45,7 @@ func (r *Report) SetEstimate(ranks []rank.Rank) {
 	last := r.headline()
 	within := slices.Clone(ranks)
 	var variance Number
-	count := 0
+	count, exact := 0, true
 	for i := range within {
 		k := &within[i]
 		if !slices.Contains(last.Side.List(), k.Side) {
@@ -55,6 +57,7 @@ func (r *Report) SetEstimate(ranks []rank.Rank) {
 		if k.Scale > 0 {
 			drawn = math.Round(population / k.Scale)
 		}
+		exact = exact && drawn == population
 		variance += rankVariance(k, last.Filter, last.Ties, population, drawn)
 		k.Scale, k.Candidates[last.Filter] = 0, int32(drawn)+1
 	}
@@ -64,7 +67,7 @@ func (r *Report) SetEstimate(ranks []rank.Rank) {
 		ks = append(ks, h.K)
 	}
 	r.Estimate = &Estimate{
-		Unbiased: []string{"mr", "amr", "amri"}, MRLow: last.MR - margin, MRHigh: last.MR + margin,
+		Unbiased: []string{"mr", "amr", "amri"}, Exact: exact, MRLow: last.MR - margin, MRHigh: last.MR + margin,
 		Within: Measure(within, last.Side, last.Filter, last.Ties, ks),
 	}
 }
@@ -88,15 +91,23 @@ func rankVariance(r *rank.Rank, f rank.Filter, t rank.Ties, population, drawn fl
 
 // Notes explains the estimate below a table.
 func (e *Estimate) Notes(s *Sample, o TableOptions) string {
+	if e.Exact {
+		return text.Wrap("Every candidate was drawn for every query, so the metrics are exact.")
+	}
 	w := e.Within
 	var hits []string
 	for _, h := range w.Hits {
 		hits = append(hits, fmt.Sprintf("Hits@%d %s", h.K, o.share(h.Share)))
 	}
-	estimate := fmt.Sprintf("Estimate: %s candidates drawn for each query stand for all candidates. MR, AMR and "+
-		"AMRI are unbiased; the 95%% interval of the exact MR is [%s, %s]. MRR is too high on average, and Hits@k, "+
-		"the median and GMR are biased too. The interval of the MRR does not include its bias.",
-		text.Comma(s.Candidates), o.mean(e.MRLow), o.mean(e.MRHigh))
+	drawn := text.Count(s.Candidates, "candidate drawn for each query stands",
+		"candidates drawn for each query stand")
+	interval := fmt.Sprintf("the 95%% interval of the exact MR is [%s, %s]", o.mean(e.MRLow), o.mean(e.MRHigh))
+	if math.IsNaN(float64(e.MRLow)) {
+		interval = "the exact MR has no interval, because the spread of one drawn candidate is unknown"
+	}
+	estimate := fmt.Sprintf("Estimate: %s for all candidates. MR, AMR and AMRI are unbiased; %s. MRR is too high on "+
+		"average, and Hits@k, the median and GMR are biased too. The interval of the MRR does not include its bias.",
+		drawn, interval)
 	within := fmt.Sprintf("Ranks within the samples: MRR %s, MR %s, %s.",
 		o.share(w.MRR), o.mean(w.MR), strings.Join(hits, ", "))
 	return text.Wrap(estimate) + "\n" + text.Wrap(within)

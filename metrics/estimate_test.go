@@ -3,6 +3,7 @@ package metrics
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,10 +70,17 @@ func TestEstimateLimits(t *testing.T) {
 	e := estimate()
 	assert.EqualValues(t, 4, e.MRLow)
 	assert.EqualValues(t, 4, e.MRHigh)
+	assert.True(t, e.Exact)
+	assert.Equal(t, "Every candidate was drawn for every query, so the metrics are exact.",
+		e.Notes(&Sample{Candidates: 10}, TableOptions{}))
 	k.Scale, k.Better[rank.None] = 10, 1
 	e = estimate()
 	text, err := json.Marshal(e)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `"mr_ci_low":null,"mr_ci_high":null`)
 	assert.EqualValues(t, 2, e.Within.MR)
+	assert.False(t, e.Exact)
+	notes := strings.ReplaceAll(e.Notes(&Sample{Candidates: 1}, TableOptions{}), "\n", " ")
+	assert.Contains(t, notes, "1 candidate drawn for each query stands for all candidates. ")
+	assert.Contains(t, notes, "the exact MR has no interval, because the spread of one drawn candidate is unknown. ")
 }
