@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -31,6 +32,9 @@ type Restriction struct {
 	// followed by a line feed. For given negatives, it is the checksum of the file. It is empty if
 	// the candidates depend on the relation.
 	SHA256 string `json:"sha256,omitempty"`
+	// Excluded counts the queries of this side that are left out because their target is not a
+	// candidate. Files of earlier versions lack it.
+	Excluded int `json:"excluded_queries,omitempty"`
 }
 
 // String returns text such as "1,200 candidates (type compound)" or "candidates observed with the
@@ -57,7 +61,7 @@ type Restrictions struct {
 	Head *Restriction `json:"head,omitempty"`
 	// Sample describes the drawn candidates if the metrics are estimates.
 	Sample *Sample `json:"sample,omitempty"`
-	// Excluded counts the queries that are left out because their target is not a candidate.
+	// Excluded counts the queries that are left out on both sides.
 	Excluded int `json:"excluded_queries,omitempty"`
 }
 
@@ -89,10 +93,28 @@ func (r *Restrictions) Describe(sides rank.Sides, all int) string {
 	if r.Sample != nil {
 		s += ", " + r.Sample.String()
 	}
-	if r.Excluded > 0 {
-		s += fmt.Sprintf(", %s left out", text.Plural(r.Excluded, "query"))
+	if n := r.excluded(sides); n > 0 {
+		s += fmt.Sprintf(", %s left out", text.Plural(n, "query"))
 	}
 	return s
+}
+
+// excluded returns the number of queries that are left out on some sides.
+func (r *Restrictions) excluded(sides rank.Sides) int {
+	var of [2]int
+	for side, x := range []*Restriction{kg.Tail: r.Tail, kg.Head: r.Head} {
+		if x != nil {
+			of[side] = x.Excluded
+		}
+	}
+	if of[kg.Tail]+of[kg.Head] == 0 {
+		return r.Excluded // a file of an earlier version has only the total
+	}
+	n := 0
+	for _, side := range sides.List() {
+		n += of[side]
+	}
+	return n
 }
 
 // candidates describes the candidates of the report's queries.

@@ -303,3 +303,18 @@ func TestTableReportsWriteErrors(t *testing.T) {
 		assert.EqualError(t, r.Write(brokenWriter{}, f, TableOptions{}), "pipe is closed", f)
 	}
 }
+
+// A description counts the queries that are left out on its sides.
+func TestDescribedExclusions(t *testing.T) {
+	r := &Restrictions{
+		Tail: &Restriction{Kind: TypedCandidates, Names: []string{"x"}, Entities: 5, Excluded: 2},
+		Head: &Restriction{Kind: TypedCandidates, Names: []string{"x"}, Entities: 5, Excluded: 7}, Excluded: 9,
+	}
+	assert.Equal(t, "5 candidates (type x), 2 queries left out", r.Describe(rank.TailSide, 10))
+	assert.Equal(t, "5 candidates (type x), 7 queries left out", r.Describe(rank.HeadSide, 10))
+	assert.Equal(t, "5 candidates (type x), 9 queries left out", r.Describe(rank.BothSides, 10))
+	r.Head = nil
+	assert.Equal(t, "10 candidates", r.Describe(rank.HeadSide, 10))
+	r.Tail.Excluded = 0 // as in a file of an earlier version
+	assert.Equal(t, "5 candidates (type x), 9 queries left out", r.Describe(rank.TailSide, 10))
+}

@@ -221,6 +221,7 @@ const shownTargets = 5
 // --skip-excluded, they are an error.
 func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 	var first []string
+	var excluded [3]int // by side
 	n := 0
 	for _, side := range e.sides.List() {
 		for _, triple := range t.triples {
@@ -228,6 +229,7 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 			if t.among.Has(q, answer) {
 				continue
 			}
+			excluded[side]++
 			if n++; n <= shownTargets {
 				f := question{side, triple}.fields(t.graph)
 				first = append(first,
@@ -247,6 +249,11 @@ func (e *evaluation) checkTargets(log io.Writer, t *task) error {
 		return errors.New("no true answer is among the candidates: choose other candidates")
 	}
 	t.restrictions.Excluded = n
+	for side, r := range []*metrics.Restriction{kg.Tail: t.restrictions.Tail, kg.Head: t.restrictions.Head} {
+		if r != nil {
+			r.Excluded = excluded[side]
+		}
+	}
 	printNote(log, "%s of %s left out, because the true answer is not among the candidates",
 		text.Plural(n, "query"), text.Comma(total))
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -87,12 +88,14 @@ func TestCandidates(t *testing.T) {
 				"--skip-excluded", "--json", w.path("e.json")}, c.flags...)...)
 			lines, scores := scoresOf(t, w, ranks)
 			require.NotEmpty(t, lines)
+			kept := map[string]int{}
 			for i, f := range lines {
 				target := f[3]
 				if f[0] == "head" {
 					target = f[1]
 				}
 				require.True(t, c.has(f[0], f[2], target), f)
+				kept[f[0]]++
 				better, equal, candidates := 0, 0, 0
 				for e, score := range scores[i] {
 					if !c.has(f[0], f[2], e) {
@@ -123,6 +126,20 @@ func TestCandidates(t *testing.T) {
 			if report.Restrictions.Excluded > 0 {
 				assert.Contains(t, strings.Join(strings.Fields(o.stdout), " "),
 					fmt.Sprintf("%d queries left out", report.Restrictions.Excluded))
+			}
+
+			// Each row states the queries of its sides that are left out.
+			o = succeed(t, append([]string{"eval", w.model, "--data", w.data, "--filter", "none", "--skip-excluded",
+				"--format", "csv"}, c.flags...)...)
+			rows := must1(csv.NewReader(strings.NewReader(o.stdout)).ReadAll())
+			side, candidates := slices.Index(rows[0], "side"), slices.Index(rows[0], "candidates")
+			kept["both"] = kept["tail"] + kept["head"]
+			for i, row := range rows[1:] {
+				require.Equal(t, []string{"tail", "head", "both"}[i], row[side])
+				left := []int{40, 40, 80}[i] - kept[row[side]]
+				want := map[bool]string{true: fmt.Sprintf(", %d queries left out", left)}[left > 0]
+				assert.True(t, strings.HasSuffix(row[candidates], want), row)
+				assert.Equal(t, left > 0, strings.Contains(row[candidates], "left out"), row)
 			}
 
 			// The last query asks for a head.
