@@ -3,6 +3,7 @@ package metrics
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
@@ -153,6 +154,26 @@ func (p Protocol) Explain(d Deviation, n int) string {
 	}
 	return fmt.Sprintf("%s targets have candidates that float32 may order differently.\n"+
 		"For these, the rank in %s may differ.", of, p.Tool)
+}
+
+// ProtocolNotes names the protocol of the report and its tolerance, and describes its deviations. It
+// returns nil for a report without a named protocol.
+func (r *Report) ProtocolNotes() []string {
+	at := slices.IndexFunc(Protocols, func(p Protocol) bool { return p.Name == r.Protocol })
+	if at < 0 {
+		return nil
+	}
+	p := Protocols[at]
+	name := "Protocol " + p.Name
+	if r.Tolerance != nil {
+		p.Tolerance = *r.Tolerance
+		name += ", tolerance " + formatTolerance(p.Tolerance)
+	}
+	notes := []string{name + "."}
+	for _, d := range r.Deviations {
+		notes = append(notes, strings.ReplaceAll(p.Explain(d, r.headline().N), "\n", " "))
+	}
+	return notes
 }
 
 // Apply sets the protocol of the report, and counts its deviations. It drops the results and groups

@@ -230,11 +230,15 @@ func paperCaption(
 // explanation returns lines that explain the numbers in the tables.
 func (r *Report) explanation() []string {
 	filters, sides := r.switches()
+	equal := "exactly its score"
+	if r.Tolerance != nil {
+		equal = "an equal score"
+	}
 	rankOf := map[rank.Ties]string{
-		rank.Optimistic:  "\n(candidates with exactly its score come after it)",
-		rank.Pessimistic: "\n+ the candidates with exactly its score",
-		rank.Realistic:   "\n+ half of the candidates with exactly its score",
-		rank.Rounded:     "\n+ half of the candidates with exactly its score, rounded up",
+		rank.Optimistic:  "\n(candidates with " + equal + " come after it)",
+		rank.Pessimistic: "\n+ the candidates with " + equal,
+		rank.Realistic:   "\n+ half of the candidates with " + equal,
+		rank.Rounded:     "\n+ half of the candidates with " + equal + ", rounded up",
 	}
 	kind := "entity"
 	if slices.Contains(sides, rank.RelationSide) {
@@ -250,6 +254,10 @@ func (r *Report) explanation() []string {
 		subject = fmt.Sprintf("Rank, %v ties", r.headline().Ties)
 	}
 	lines := []string{subject + ": 1 + the candidates that score better than the target" + rankOf[r.headline().Ties] + "."}
+	if r.Tolerance != nil {
+		lines = append(lines, fmt.Sprintf("Scores within %s of the target's count as equal.",
+			formatTolerance(*r.Tolerance)))
+	}
 	if r.Restrictions != nil {
 		meaning[rank.None] = "known answers stay candidates"
 	}
@@ -298,7 +306,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 	header := []string{
 		"data", "split", "model", "dim", "by", "group", "label", "side", "filter", "ties", "n",
 		"mrr", "mrr_ci_low", "mrr_ci_high", "ci_by", "clusters", "effective_clusters",
-		"mr", "median", "gmr", "amr", "amri", limitKey(Oracle), limitKey(Exchangeable), "candidates",
+		"mr", "median", "gmr", "amr", "amri", limitKey(Oracle), limitKey(Exchangeable), "candidates", "protocol",
 	}
 	if len(r.Results) > 0 {
 		for _, h := range r.Results[0].Hits {
@@ -324,7 +332,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 		} else {
 			row = append(row, exact(res.Limits[Oracle]), exact(res.Limits[Exchangeable]))
 		}
-		row = append(row, r.Restrictions.Describe(res.Side, r.Candidates))
+		row = append(row, r.Restrictions.Describe(res.Side, r.Candidates), r.Protocol)
 		for _, h := range res.Hits {
 			row = append(row, exact(h.Share))
 		}

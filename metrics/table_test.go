@@ -98,6 +98,16 @@ func TestTableOfAllTies(t *testing.T) {
 	assert.Contains(t, write(t, r, PlainText, TableOptions{Explain: true}), "\nRank, "+ties+" ties: 1 + the candidates ")
 }
 
+// An explanation says which scores count as equal under the tolerance of a protocol.
+func TestTableOfTolerance(t *testing.T) {
+	r := only(familyReport(t), rank.Realistic)
+	r.Groups = nil
+	r.Tolerance = &rank.Tolerance{Absolute: 1e-5, Relative: 1e-4}
+	assert.Contains(t, write(t, r, PlainText, TableOptions{Explain: true}),
+		"\n+ half of the candidates with an equal score.\n"+
+			"Scores within 1e-05 + 0.0001·|score| of the target's count as equal.\n")
+}
+
 func TestTableByTriple(t *testing.T) {
 	r := familyReport(t)
 	r.Provenance.Bootstrap.By, r.Groups = ByTriple, nil
@@ -244,9 +254,9 @@ func TestReportInCSV(t *testing.T) {
 	column := func(name string) int { return slices.Index(records[0], name) }
 	for i, res := range append(slices.Clone(r.Results), r.Groups...) {
 		record := records[1+i]
-		assert.Equal(t, []string{"family", res.By, res.Group, res.Side.String(), strconv.Itoa(res.N)},
+		assert.Equal(t, []string{"family", res.By, res.Group, res.Side.String(), strconv.Itoa(res.N), "full"},
 			[]string{record[column("data")], record[column("by")], record[column("group")], record[column("side")],
-				record[column("n")]})
+				record[column("n")], record[column("protocol")]})
 		for name, want := range map[string]Number{
 			"mrr": res.MRR, "mrr_ci_low": res.MRRCI[0], "mr": res.MR, "amri": res.AMRI, "hits@3": res.Hits[1].Share,
 		} {

@@ -89,6 +89,9 @@ func (e Evaluation) restrictions() string {
 // lead sums up the headline result.
 func (e Evaluation) lead(h metrics.Result) string {
 	lead := fmt.Sprintf("%s: %s.", e.queries(h), protocolName(h.Side, h.Filter, h.Ties))
+	for _, note := range e.ProtocolNotes() {
+		lead += " " + capital(note)
+	}
 	if e.Estimate != nil && !e.Estimate.Exact {
 		lead += " The figures are estimates: only MR, AMR and AMRI are unbiased. The MRR is too high on average, and " +
 			"its interval does not include this bias."

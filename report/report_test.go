@@ -280,6 +280,27 @@ func TestBoards(t *testing.T) {
 	}
 }
 
+// TestProtocol checks that the page names the protocol of a tool, its tolerance and its deviations.
+func TestProtocol(t *testing.T) {
+	g := graph(t, "")
+	r := evaluate(t, g, ranksOf(g, 15, 3))
+	lead := func() string {
+		for _, e := range elements(t, written(t, &Page{Evaluations: []Evaluation{{"e", r}}})) {
+			if e.attrs["class"] == "lead" {
+				return e.text
+			}
+		}
+		return ""
+	}
+	assert.NotContains(t, lead(), "Protocol ")
+	r.Protocol, r.Tolerance = "libkge", &rank.Tolerance{Absolute: 0.5, Relative: 0.25}
+	r.Deviations = []metrics.Deviation{{Cause: "tolerance", Queries: 3}, {Cause: "float32", Queries: 7}}
+	assert.Contains(t, lead(), "realistic ties. "+
+		"Protocol libkge, tolerance 0.5 + 0.25·|score|. Tolerance: 3 of 120 ranks differ from the ranks by exact "+
+		"scores. Scores within 0.5 + 0.25·|score| of the target's count as equal. Float32: 7 of 120 targets have "+
+		"candidates that float32 may order differently. For these, the rank in LibKGE may differ. The true answer is")
+}
+
 // TestFigures compares figures on the page with metrics that are computed here from the ranks.
 func TestFigures(t *testing.T) {
 	g := graph(t, "")
