@@ -20,10 +20,16 @@ type RankedQuery struct {
 	TailLabel     string `json:"tail_label,omitempty"`
 }
 
+// ExtremesRule is the filter and the tie rule of the ranks in Report.Worst and in Report.Best.
+type ExtremesRule struct {
+	Filter rank.Filter `json:"filter"`
+	Ties   rank.Ties   `json:"ties"`
+}
+
 // extremes is the number of queries in Report.Worst and in Report.Best.
 const extremes = 10
 
-// SetExtremes sets Worst and Best: the ten queries of g with the highest and the ten with the
+// SetExtremes sets Worst, Best and Extremes: the ten queries of g with the highest and the ten with the
 // lowest ranks under a filter and a tie rule. Queries with the same rank keep the order of the
 // argument ranks.
 func (r *Report) SetExtremes(g *kg.Graph, ranks []rank.Rank, f rank.Filter, ties rank.Ties) {
@@ -47,6 +53,7 @@ func (r *Report) SetExtremes(g *kg.Graph, ranks []rank.Rank, f rank.Filter, ties
 		}
 		return kept
 	}
+	r.Extremes = &ExtremesRule{f, ties}
 	r.Worst = list(func(a, b float64) bool { return a > b })
 	r.Best = list(func(a, b float64) bool { return a < b })
 }

@@ -73,5 +73,6 @@ func TestExtremes(t *testing.T) {
 		// Equal ranks must keep the order of the split. The first sort was stable, so they still
 		// have it.
 		require.Equal(t, all[:min(extremes, len(all))], r.Worst)
+		require.Equal(t, &ExtremesRule{rank.All, rank.Realistic}, r.Extremes)
 	})
 }

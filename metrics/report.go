@@ -45,9 +45,11 @@ type Report struct {
 	RankBounds []int    `json:"rank_bounds,omitempty"`
 	Results    []Result `json:"results"`
 	Groups     []Result `json:"groups"`
-	// Worst and Best come from SetExtremes.
-	Worst []RankedQuery `json:"worst,omitempty"`
-	Best  []RankedQuery `json:"best,omitempty"`
+	// Worst, Best and Extremes come from SetExtremes. Extremes says how Worst and Best are ranked. It
+	// is nil in files of earlier versions.
+	Worst    []RankedQuery `json:"worst,omitempty"`
+	Best     []RankedQuery `json:"best,omitempty"`
+	Extremes *ExtremesRule `json:"extremes,omitempty"`
 
 	// Queries counts the ranks, and UniqueQueries counts the distinct queries (h, r, ?) and (?, r,
 	// t).

@@ -187,10 +187,16 @@ func (e Evaluation) matrix(ties rank.Ties) table {
 
 // extremes returns the queries with the highest and the lowest ranks.
 func (e Evaluation) extremes(h metrics.Result) part {
+	// eval ranks them under the last filter and tie rule, which files of earlier versions do not state.
+	last := e.Results[len(e.Results)-1]
+	filter, ties := last.Filter, last.Ties
+	if e.Extremes != nil {
+		filter, ties = e.Extremes.Filter, e.Extremes.Ties
+	}
 	p := part{
 		Title: "Worst and best queries",
 		Text: fmt.Sprintf("These individual queries have the highest and the lowest ranks, %s. The target is in bold.",
-			protocolName(h.Side, h.Filter, h.Ties)),
+			protocolName(h.Side, filter, ties)),
 	}
 	for _, list := range []struct {
 		caption string

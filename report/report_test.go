@@ -280,6 +280,26 @@ func TestBoards(t *testing.T) {
 	}
 }
 
+// TestExtremes checks that the page names the tie rule of the worst and best queries, which may differ
+// from the rule of the headline figures.
+func TestExtremes(t *testing.T) {
+	g := graph(t, "")
+	ranks := ranksOf(g, 15, 3)
+	r := evaluate(t, g, ranks)
+	optimistic := r.Results[len(r.Results)-1]
+	optimistic.Ties = rank.Optimistic
+	r.Results = append(r.Results, optimistic)
+	text := func() string {
+		_, after, _ := strings.Cut(written(t, &Page{Evaluations: []Evaluation{{"e", r}}}), "the highest and the lowest ranks, ")
+		before, _, _ := strings.Cut(after, ".")
+		return before
+	}
+	r.SetExtremes(g, ranks, rank.Train, rank.Pessimistic)
+	assert.Equal(t, "both sides, filter train, pessimistic ties", text())
+	r.Extremes = nil // as in a file of an earlier version
+	assert.Equal(t, "both sides, filter all, optimistic ties", text())
+}
+
 // TestProtocol checks that the page names the protocol of a tool, its tolerance and its deviations.
 func TestProtocol(t *testing.T) {
 	g := graph(t, "")
