@@ -18,12 +18,13 @@ type board struct {
 }
 
 // boards returns a section for each set of evaluations with the same triples, split, protocol,
-// restrictions and number of queries, followed by the sections of runBoards. A set has at least two
+// candidates and number of queries, followed by the sections of runBoards. A set has at least two
 // evaluations.
 func (p *Page) boards() []section {
 	type queries struct {
 		data, sha256, split string
 		protocol            metrics.Protocol
+		candidates          int
 		restrictions        string
 		n                   int
 	}
@@ -36,7 +37,7 @@ func (p *Page) boards() []section {
 			protocol.Tolerance = *e.Tolerance
 		}
 		data := e.Provenance.Data
-		key := queries{data.Name, data.SHA256, e.Split, protocol, e.restrictions(), h.N}
+		key := queries{data.Name, data.SHA256, e.Split, protocol, e.Candidates, e.restrictions(), h.N}
 		if sets[key] == nil {
 			sets[key] = &board{}
 			order = append(order, sets[key])
@@ -109,19 +110,18 @@ func (b *board) metrics() table {
 // distributions draws the rank distributions of all evaluations together.
 func (b *board) distributions() part {
 	var curves []curve
-	candidates := 0
 	for i, r := range b.lines {
 		if len(r.RankCounts) > 0 {
 			curves = append(curves, curve{b.items[i].Name, b.items[i].RankBounds, r.RankCounts})
-			candidates = max(candidates, b.items[i].Candidates)
 		}
 	}
 	if len(curves) < 2 {
 		return part{}
 	}
+	candidates := b.items[0].candidates(b.lines[0].Side) // equal in all evaluations
 	return part{
 		Title:  "Rank distributions",
-		Text:   distributionText,
+		Text:   distributionText(candidates),
 		Charts: []plot.Chart{distributionChart("Share of queries by rank", candidates, curves)},
 	}
 }

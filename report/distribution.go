@@ -7,7 +7,9 @@ import (
 
 	"github.com/mquine/mquine/internal/plot"
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/rank"
 )
 
 // chartWidth is the width of a chart in pixels. Two charts fit next to each other on a wide page.
@@ -33,22 +35,62 @@ func (e Evaluation) distribution(h metrics.Result) part {
 	if len(bySide) == 0 {
 		return part{}
 	}
+	candidates := e.candidates(h.Side)
 	p := part{
 		Title:  "Rank distribution",
-		Text:   distributionText,
-		Charts: []plot.Chart{distributionChart(fmt.Sprintf("By side, filter %v", h.Filter), e.Candidates, bySide)},
+		Text:   distributionText(candidates),
+		Charts: []plot.Chart{distributionChart(fmt.Sprintf("By side, filter %v", h.Filter), candidates, bySide)},
 		Folded: []folded{{"Shares by rank", shares(bySide)}},
 	}
 	if len(byFilter) > 1 {
 		title := fmt.Sprintf("By filter, %s", strings.TrimSuffix(protocolName(h.Side, h.Filter, h.Ties),
 			fmt.Sprintf(", filter %v, %v ties", h.Filter, h.Ties)))
-		p.Charts = append(p.Charts, distributionChart(title, e.Candidates, byFilter))
+		p.Charts = append(p.Charts, distributionChart(title, candidates, byFilter))
 	}
 	return p
 }
 
-const distributionText = "Each line shows the share of queries whose true answer has this rank or a better one. The " +
-	"dashed line is chance: a random order of all candidates."
+// candidates returns the number of candidates of every query on some sides before a filter, or 0 if
+// it is unknown or depends on the query.
+func (e Evaluation) candidates(sides rank.Sides) int {
+	if e.Restrictions == nil || sides == rank.RelationSide {
+		return e.Candidates
+	}
+	all := -1
+	for _, side := range sides.List() {
+		of := e.Restrictions.Tail
+		if side == kg.Head {
+			of = e.Restrictions.Head
+		}
+		n := e.Candidates
+		if of != nil {
+			switch of.Kind {
+			case metrics.ListedCandidates, metrics.TypedCandidates:
+				n = of.Entities
+			case metrics.GivenNegatives:
+				n = of.Entities + 1 // the target is not listed
+			}
+			if of.Kind == metrics.GivenNegatives && of.Fewest < of.Entities || of.Kind == metrics.ObservedCandidates {
+				n = 0
+			}
+		}
+		if all >= 0 && n != all {
+			return 0
+		}
+		all = n
+	}
+	return all
+}
+
+// distributionText describes a chart of distributions with the given number of candidates, or with
+// an unknown number if it is 0.
+func distributionText(candidates int) string {
+	s := "Each line shows the share of queries whose true answer has this rank or a better one."
+	if candidates > 0 {
+		s += " The dashed line is chance: a random order of all candidates."
+	}
+	return s
+}
 
 // curve is a distribution of ranks: counts[i] ranks are at most bounds[i] and above bounds[i−1].
 type curve struct {
@@ -73,7 +115,8 @@ func (c curve) shares() []float64 {
 	return shares
 }
 
-// distributionChart draws cumulative distributions of ranks.
+// distributionChart draws cumulative distributions of ranks. Without a number of candidates, it has no
+// line for chance.
 func distributionChart(title string, candidates int, curves []curve) plot.Chart {
 	c := plot.Chart{
 		Title: title, Width: chartWidth,

@@ -264,6 +264,7 @@ func TestBoards(t *testing.T) {
 	all := []Evaluation{
 		named("exact", func(*metrics.Report) {}),
 		named("other-data", func(r *metrics.Report) { r.Provenance.Data.SHA256 = "89ab" }),
+		named("other-number", func(r *metrics.Report) { r.Candidates = 30 }),
 		named("listed", func(r *metrics.Report) {
 			tails := &metrics.Restriction{Kind: metrics.ListedCandidates, Entities: 7}
 			r.Restrictions = &metrics.Restrictions{Tail: tails}
@@ -276,8 +277,53 @@ func TestBoards(t *testing.T) {
 	for i, e := range all {
 		html := written(t, &Page{Evaluations: append(all[:len(all):len(all)], Evaluation{"again", e.Report})})
 		assert.Equal(t, 1, strings.Count(html, "Side by side: small, test split</a></h2>"), e.Name)
-		assert.Equal(t, 1+i/3, strings.Count(html, "The MRR is too high on average"), e.Name)
+		assert.Equal(t, 1+i/4, strings.Count(html, "The MRR is too high on average"), e.Name)
 	}
+}
+
+// TestChance checks that the line for chance is for the candidates of the shown queries, and absent if
+// their number depends on the query. Among C candidates, the first place has the share 1/C.
+func TestChance(t *testing.T) {
+	g := graph(t, "")
+	r := evaluate(t, g, ranksOf(g, 15, 3))
+	given := func(fewest, most int) *metrics.Restriction {
+		return &metrics.Restriction{Kind: metrics.GivenNegatives, Fewest: fewest, Entities: most}
+	}
+	listed := func(n int) *metrics.Restriction {
+		return &metrics.Restriction{Kind: metrics.ListedCandidates, Entities: n}
+	}
+	observed := &metrics.Restriction{Kind: metrics.ObservedCandidates, Entities: 10}
+	for _, test := range []struct {
+		restrictions *metrics.Restrictions
+		want         string // the share of the first place
+	}{
+		{nil, "5%"},
+		{&metrics.Restrictions{Sample: &metrics.Sample{Candidates: 4}}, "5%"},
+		{&metrics.Restrictions{Tail: listed(10), Head: listed(10)}, "10%"},
+		{&metrics.Restrictions{Tail: listed(10), Head: listed(16)}, ""},
+		{&metrics.Restrictions{Tail: listed(10)}, ""},
+		{&metrics.Restrictions{Head: listed(10)}, ""},
+		{&metrics.Restrictions{Tail: listed(10), Head: given(9, 9)}, "10%"},
+		{&metrics.Restrictions{Tail: given(4, 9), Head: given(4, 9)}, ""},
+		{&metrics.Restrictions{Tail: observed, Head: observed}, ""},
+	} {
+		r.Restrictions = test.restrictions
+		p := &Page{Evaluations: []Evaluation{{"e", r}, {"again", r}}}
+		var found []string
+		for _, e := range elements(t, written(t, p)) {
+			if _, line, ok := strings.Cut(e.attrs["aria-label"], "chance: from "); ok {
+				share, _, _ := strings.Cut(line, " ")
+				found = append(found, share)
+			}
+		}
+		charts := 10 // by side, by filter for both evaluations, and side by side, each in two widths
+		assert.Equal(t, slices.Repeat([]string{test.want}, charts*min(len(test.want), 1)), append([]string{}, found...))
+		assert.Equal(t, test.want != "", strings.Contains(written(t, p), "The dashed line is chance"))
+	}
+	// Only the restrictions of the ranked side count.
+	r.Restrictions = &metrics.Restrictions{Tail: listed(10)}
+	assert.Equal(t, 10, Evaluation{"e", r}.candidates(rank.TailSide))
+	assert.Equal(t, 20, Evaluation{"e", r}.candidates(rank.HeadSide))
 }
 
 // TestExtremes checks that the page names the tie rule of the worst and best queries, which may differ
