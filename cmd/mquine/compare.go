@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,9 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			}
 			return nil
 		},
-		PreRunE:     func(cmd *cobra.Command, _ []string) error { return c.checkGroups(cmd) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return cmp.Or(c.checkGroups(cmd), c.checkExplain(c.format))
+		},
 		Annotations: map[string]string{checkpointArgs: ""},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault

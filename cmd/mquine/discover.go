@@ -88,6 +88,9 @@ interruption, the same command continues the search. DIR is removed at the end.
       --head-type compound --tail-type disease`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if d.out == "-" {
+				if cmd.Flags().Changed("format") && d.format != text.FormatTSV {
+					return errors.New("--out - prints tab-separated lines: leave out --out or --format")
+				}
 				d.out, d.format = "", text.FormatTSV
 			}
 			if d.out != "" && cmd.Flags().Changed("format") {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
@@ -114,8 +116,8 @@ identifier<TAB>label, tables show the labels beside the identifiers.
 --ranks writes a line for each query: side, head, relation, tail, and for each
 filter the numbers of other candidates with a better and with an equal score.
 --json writes all metrics, the distribution of the ranks, the ten worst and best
-queries, times, the machine and checksums. --all-ties adds the other tie rules to
-the table of all queries, to csv and to --json.
+queries, times, the machine and checksums. --all-ties adds the other tie rules
+to the table of all queries, to csv and to --json.
 Files are written atomically. If a file is "-", it goes to standard output, and
 the table to standard error.
 
@@ -135,7 +137,7 @@ the table to standard error.
 				return err
 			}
 			return cmp.Or(e.checkGroups(cmd), e.restriction.check(), e.checkRestriction(), e.gpus.check(e.compute),
-				e.checkRelations(), e.checkNegatives(), e.checkSample(cmd.Flags().Changed("seed")))
+				e.checkRelations(), e.checkNegatives(), e.checkSample(cmd.Flags().Changed("seed")), e.checkTables())
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -171,4 +173,12 @@ the table to standard error.
 	addOutput(cmd, &e.ranksFile, "ranks",
 		"write the ranks of all queries, tab-separated, to `FILE` (- is standard output)")
 	return cmd
+}
+
+// checkTables refuses flags that would not change the tables.
+func (e *evaluation) checkTables() error {
+	if e.Wide && e.format == text.FormatLaTeX && len(e.by) == 0 {
+		return errors.New("--wide widens only the groups of --format latex: add --by, or leave it out")
+	}
+	return e.checkExplain(e.format)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -154,4 +155,12 @@ func (t *tableFlags) add(cmd *cobra.Command, sorted string) {
 	flags.BoolVar(&t.Percent, "percent", false, "show MRR and Hits@k times 100")
 	flags.BoolVar(&t.NoCI, "no-ci", false, "leave out intervals")
 	flags.BoolVar(&t.Explain, "explain", false, "explain the numbers in a text below the tables")
+}
+
+// checkExplain refuses --explain with a format that cannot show the explanation.
+func (t *tableFlags) checkExplain(f text.Format) error {
+	if t.Explain && f == text.FormatLaTeX {
+		return errors.New("--explain does not apply to --format latex: leave out one of them")
+	}
+	return nil
 }

@@ -47,8 +47,8 @@ func (e *evaluation) checkRelations() error {
 	return nil
 }
 
-// follow sets the sides, filters and ties of the protocol. It refuses flags that would also set
-// them. Without a protocol, given negatives are not filtered, and samples have the filter all, unless
+// follow sets the sides, filters and ties of the protocol. It refuses flags that would set others.
+// Without a protocol, given negatives are not filtered, and samples have the filter all, unless
 // --filter is given.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
 	i := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == e.protocol })
@@ -66,6 +66,9 @@ func (e *evaluation) follow(flags *pflag.FlagSet) error {
 		if flags.Changed(name) {
 			return fmt.Errorf("--protocol %s sets the sides, filters and ties: leave out --%s", e.protocol, name)
 		}
+	}
+	if e.allTies {
+		return fmt.Errorf("--protocol %s has one tie rule: leave out --all-ties", e.protocol)
 	}
 	e.fixed = metrics.Protocols[i]
 	e.sides, e.filters, e.ties = e.fixed.Sides, []rank.Filter{e.fixed.Filter}, e.fixed.Ties

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,12 +57,15 @@ func (s *setup) add(cmd *cobra.Command, keys []string, more ...rank.Sides) {
 	inGroup(cmd, protocolFlags, "ties")
 }
 
-// checkGroups refuses flags that arrange groups of queries if there are none.
+// checkGroups refuses flags that choose or arrange groups of queries if there are none.
 func (s *setup) checkGroups(cmd *cobra.Command) error {
 	for _, flag := range []string{"sort", "min", "top"} {
 		if cmd.Flags().Changed(flag) && len(s.by) == 0 {
 			return fmt.Errorf("--%s applies to groups of queries: add --by, or leave it out", flag)
 		}
+	}
+	if cmd.Flags().Changed("convention") && !slices.Contains(s.by, "z-case") {
+		return errors.New("--convention applies to groups by z-case: add --by z-case, or leave it out")
 	}
 	return nil
 }
