@@ -50,7 +50,8 @@ func TestSummarizeRelations(t *testing.T) {
 	// The same ranks have the same intervals on side tail, under every tie rule. With clusters of
 	// triples, the clusters are the same, too.
 	o := SummaryOptions{
-		Sides: rank.RelationSide, Filters: []rank.Filter{rank.All}, Ties: []rank.Ties{rank.Optimistic, rank.Pessimistic},
+		Sides: rank.RelationSide, Filters: []rank.Filter{rank.All},
+		Ties: []rank.Ties{rank.Optimistic, rank.Pessimistic},
 	}
 	results, _, err = Summarize(t.Context(), ranks, o)
 	require.NoError(t, err)

@@ -253,7 +253,8 @@ func (r *Report) explanation() []string {
 	if r.manyTies() {
 		subject = fmt.Sprintf("Rank, %v ties", r.headline().Ties)
 	}
-	lines := []string{subject + ": 1 + the candidates that score better than the target" + rankOf[r.headline().Ties] + "."}
+	subject += ": 1 + the candidates that score better than the target"
+	lines := []string{subject + rankOf[r.headline().Ties] + "."}
 	if r.Tolerance != nil {
 		lines = append(lines, fmt.Sprintf("Scores within %s of the target's count as equal.",
 			formatTolerance(*r.Tolerance)))

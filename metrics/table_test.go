@@ -95,7 +95,7 @@ func TestTableOfAllTies(t *testing.T) {
 	assert.Contains(t, write(t, r, PlainText, TableOptions{NoCI: true}), "none    tail  optimistic         4 ")
 	assert.Contains(t, write(t, r, PlainText, TableOptions{NoCI: true}), "family test: mquine (d = 2), 4 candidates\n")
 	ties := r.headline().Ties.String()
-	assert.Contains(t, write(t, r, PlainText, TableOptions{Explain: true}), "\nRank, "+ties+" ties: 1 + the candidates ")
+	assert.Contains(t, write(t, r, PlainText, TableOptions{Explain: true}), "\nRank, "+ties+" ties: 1 + the ")
 }
 
 // An explanation says which scores count as equal under the tolerance of a protocol.

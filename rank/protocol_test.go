@@ -17,7 +17,8 @@ func TestTieRules(t *testing.T) {
 	assert.Equal(t, 7.0, Rounded.Rank(&r, None))
 	r.Equal[None] = 4
 	assert.Equal(t, 7.0, Rounded.Rank(&r, None))
-	r.Equal[None] = math.MaxInt32 // 4 candidates are better, and 2³¹ − 1 equal, of which half is 2³⁰ if rounded up
+	// Half of 2³¹ − 1 equal candidates is 2³⁰ if rounded up. Four candidates are better.
+	r.Equal[None] = math.MaxInt32
 	assert.Equal(t, 1073741829.0, Rounded.Rank(&r, None))
 }
 

@@ -336,7 +336,8 @@ func TestExtremes(t *testing.T) {
 	optimistic.Ties = rank.Optimistic
 	r.Results = append(r.Results, optimistic)
 	text := func() string {
-		_, after, _ := strings.Cut(written(t, &Page{Evaluations: []Evaluation{{"e", r}}}), "the highest and the lowest ranks, ")
+		page := written(t, &Page{Evaluations: []Evaluation{{"e", r}}})
+		_, after, _ := strings.Cut(page, "the highest and the lowest ranks, ")
 		before, _, _ := strings.Cut(after, ".")
 		return before
 	}

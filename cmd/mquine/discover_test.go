@@ -210,8 +210,8 @@ func TestDiscoverOptions(t *testing.T) {
 	}
 	succeed(t, "classify", w.model, "--data", w.data, "--side", "both", "--calibration", calibration)
 	discover := []string{"discover", w.model, "--data", w.data, "--calibration", calibration, "--side", "head"}
-	mquine(t, discover...).requireSentence(t, exitFailed, "is for --side both, which this command lacks: write another "+
-		"with mquine classify --side head --calibration")
+	mquine(t, discover...).requireSentence(t, exitFailed, "is for --side both, which this command lacks: "+
+		"write another with mquine classify --side head --calibration")
 	mquine(t, "discover", w.model, "--data", w.data, "--relation", "lives-in").
 		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean`)
 	mquine(t, "discover", w.model, "--data", w.data, "--out", w.path("x.tsv"), "--format", "csv").

@@ -419,8 +419,8 @@ func (l *answers) tables() []*text.Table {
 			t.AppendRow([]any{a.Rank, withLabel(*a.member(), l.labels), score, known})
 		} else {
 			t.AppendRow([]any{
-				withLabel(a.Head, l.labels), withLabel(a.Relation, l.labels), withLabel(a.Tail, l.labels), a.Rank, score,
-				known,
+				withLabel(a.Head, l.labels), withLabel(a.Relation, l.labels), withLabel(a.Tail, l.labels),
+				a.Rank, score, known,
 			})
 		}
 	}
