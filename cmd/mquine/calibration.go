@@ -11,7 +11,6 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/metrics/classify"
-	"github.com/mquine/mquine/rank"
 )
 
 // calibrationSchema names the format of the files that --calibration writes and reads.
@@ -41,10 +40,8 @@ func (c *calibrated) add(cmd *cobra.Command) {
 }
 
 // read reads the calibration that the flag names, or returns nil without the flag. A calibration
-// for a different checkpoint or side is an error. both reports whether the command has --side both.
-func (c *calibrated) read(
-	ctx context.Context, s *subject, side string, both bool,
-) (*classify.Calibration, error) {
+// for a different checkpoint or side is an error.
+func (c *calibrated) read(ctx context.Context, s *subject, side string) (*classify.Calibration, error) {
 	if c.calibrationFile == "" {
 		return nil, nil
 	}
@@ -68,14 +65,9 @@ func (c *calibrated) read(
 		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
 			"mquine classify --calibration", c.calibrationFile, file.Provenance.Checkpoint.PathText(), given.PathText())
 	}
-	switch {
-	case file.Side == side:
-	case file.Side == rank.BothSides.String() && !both:
-		return nil, fmt.Errorf("the calibration %s is for --side both, which this command lacks: write another with "+
-			"mquine classify --side %s --calibration", c.calibrationFile, side)
-	default:
-		return nil, fmt.Errorf("the calibration %s is for --side %s: use this side, or write another calibration",
-			c.calibrationFile, file.Side)
+	if file.Side != side {
+		return nil, fmt.Errorf("the calibration %s is for --side %s, not for --side %s: write another with "+
+			"mquine classify --side %[3]s --calibration", c.calibrationFile, file.Side, side)
 	}
 	return &file.Calibration, nil
 }

@@ -239,9 +239,13 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		return nil, fmt.Errorf("%s does not match the %v split of %s: %w", path, c.split, g.Name, err)
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
-	return &competitor{metrics.ComparedCheckpoint{
-		Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
-	}, g, 0, slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 }), labels}, nil
+	return &competitor{
+		ComparedCheckpoint: metrics.ComparedCheckpoint{
+			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
+		},
+		graph: g, labels: labels,
+		restricted: slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 }),
+	}, nil
 }
 
 // rank ranks a checkpoint.
@@ -287,9 +291,12 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		return nil, err
 	}
 	config := s.checkpoint.Model.Config()
-	return &competitor{metrics.ComparedCheckpoint{
-		Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
-	}, s.graph, config.Entities, false, labels}, nil
+	return &competitor{
+		ComparedCheckpoint: metrics.ComparedCheckpoint{
+			Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
+		},
+		graph: s.graph, candidates: config.Entities, labels: labels,
+	}, nil
 }
 
 // differentCandidates counts the queries that have different numbers of candidates in a and b, if the

@@ -189,7 +189,7 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.options, err = f.options.Resolve(ctx, s.model); err != nil {
 		return err
 	}
-	if f.calibration, err = d.calibrated.read(ctx, s, d.side.String(), false); err != nil {
+	if f.calibration, err = d.calibrated.read(ctx, s, d.side.String()); err != nil {
 		return err
 	}
 	if f.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {

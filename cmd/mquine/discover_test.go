@@ -200,7 +200,8 @@ func TestDiscoverOptions(t *testing.T) {
 		assert.Contains(t, strings.Split(line, "\t"), probabilities[i])
 	}
 	mquine(t, "discover", w.model, "--data", w.data, "--calibration", calibration, "--side", "head").
-		requireSentence(t, exitFailed, "is for --side tail: use this side")
+		requireSentence(t, exitFailed, "is for --side tail, not for --side head: write another with "+
+			"mquine classify --side head --calibration")
 	// The last column is right-aligned, so all lines have the same width.
 	o = succeed(t, "discover", w.model, "--data", w.data, "-k", "3", "--order", "z", "--calibration", calibration)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
@@ -210,7 +211,7 @@ func TestDiscoverOptions(t *testing.T) {
 	}
 	succeed(t, "classify", w.model, "--data", w.data, "--side", "both", "--calibration", calibration)
 	discover := []string{"discover", w.model, "--data", w.data, "--calibration", calibration, "--side", "head"}
-	mquine(t, discover...).requireSentence(t, exitFailed, "is for --side both, which this command lacks: "+
+	mquine(t, discover...).requireSentence(t, exitFailed, "is for --side both, not for --side head: "+
 		"write another with mquine classify --side head --calibration")
 	mquine(t, "discover", w.model, "--data", w.data, "--relation", "lives-in").
 		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean`)

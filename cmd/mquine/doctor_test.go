@@ -145,7 +145,8 @@ func TestDoctorUnreadableData(t *testing.T) {
 	}
 	assert.Equal(t, checkProblem, found["fb15k-237"].Status)
 	assert.Contains(t, found["fb15k-237"].Finding, "fb15k-237 cannot be read: ")
-	assert.Equal(t, "Make "+filepath.Join(data, "fb15k-237")+` readable, or remove it and run "mquine data get fb15k-237".`,
+	assert.Equal(t,
+		"Make "+filepath.Join(data, "fb15k-237")+` readable, or remove it and run "mquine data get fb15k-237".`,
 		found["fb15k-237"].Fix)
 	assert.Contains(t, found["umls"].Finding, "umls differs from the catalogue in train")
 	assert.Equal(t, check{checkOK, "data sets", "1 installed", ""}, found["1"])

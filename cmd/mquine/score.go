@@ -162,7 +162,7 @@ func (s *scoring) run(cmd *cobra.Command) error {
 	if err := s.ensemble.fit(ctx, log, w.meter, opened, w.index, w.options); err != nil {
 		return err
 	}
-	if w.calibration, err = s.calibrated.read(ctx, opened, s.side.String(), true); err != nil {
+	if w.calibration, err = s.calibrated.read(ctx, opened, s.side.String()); err != nil {
 		return err
 	}
 	result, err := w.describe(ctx)

@@ -116,7 +116,7 @@ func TestTrainOptions(t *testing.T) {
 			`x.yaml:2: unknown option "epoch": the nearest is epochs`},
 		{[]string{"--data", data, "--out", out, "--config", "none.yaml"}, exitFailed, "none.yaml"},
 		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed,
-			"the data sets are codex-l, codex-m,"},
+			"its data sets are codex-l, codex-m,"},
 		{[]string{"--data", data, "--out", out, "--preset", "worst"}, exitFailed, `preset "worst"`},
 		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed,
 			"set filter to true"},

@@ -92,8 +92,8 @@ func presetOf(preset, dataset, model string) (Recipe, error) {
 		if base := filepath.Base(name); slices.Contains(names, base) {
 			example = base // a path to the data set
 		}
-		return r, fmt.Errorf("there is no preset %s for data set %q: name the data set of a preset, "+
-			"as in %s:%s; the data sets are %s", kind, name, kind, example, strings.Join(names, ", "))
+		return r, fmt.Errorf("preset %s has no recipe for the data set %q: add the name of another data set, "+
+			"as in %s:%s; its data sets are %s", kind, name, kind, example, strings.Join(names, ", "))
 	}
 	file := path.Join("presets", kind, model, name+".yaml")
 	if _, err := fs.Stat(presetFiles, file); err != nil {

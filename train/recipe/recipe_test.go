@@ -237,11 +237,10 @@ func TestPresets(t *testing.T) {
 	assert.Equal(t, 18, named.Dim)
 
 	_, err = Preset("paper", "umls")
-	require.ErrorContains(t, err, `there is no preset paper for data set "umls": name the data set `+
-		`of a preset, as in `+
-		`paper:codex-l; the data sets are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
+	require.ErrorContains(t, err, `preset paper has no recipe for the data set "umls": add the `+
+		`name of another data set, as in paper:codex-l; its data sets are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
 	_, err = Preset("best", "umls")
-	require.ErrorContains(t, err, `name the data set of a preset, as in best:codex-m`)
+	require.ErrorContains(t, err, `add the name of another data set, as in best:codex-m`)
 	_, err = Preset("best", "./data/wn18")
 	require.ErrorContains(t, err, `as in best:wn18;`)
 	_, err = Preset("papre", "umls")
@@ -296,7 +295,7 @@ func TestBase(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 	_, err = Base("best", "umls", "complex")
-	assert.ErrorContains(t, err, "there is no preset best for data set")
+	assert.ErrorContains(t, err, "preset best has no recipe for the data set")
 }
 
 // Reading any file yields a recipe or a one-line error.
