@@ -28,6 +28,7 @@ func Negatives(
 	for _, t := range used {
 		drawn[t] = true
 	}
+	known := make([]bool, g.Entities.Len())
 	var free []int32
 	for i, t := range triples {
 		if i%256 == 0 && ctx.Err() != nil {
@@ -38,11 +39,17 @@ func Negatives(
 		for range 2 {
 			q, _ := t.Query(side)
 			free = free[:0]
-			known := x.Answers(q).Entities
+			answers := x.Answers(q).Entities
+			for _, e := range answers {
+				known[e] = true
+			}
 			for _, e := range observed[side][t.Relation] {
-				if _, isKnown := slices.BinarySearch(known, e); !isKnown && !drawn[answered(q, e)] {
+				if !known[e] && !drawn[answered(q, e)] {
 					free = append(free, e)
 				}
+			}
+			for _, e := range answers {
+				known[e] = false
 			}
 			if len(free) > 0 {
 				negative := answered(q, free[rng.IntN(len(free))])
