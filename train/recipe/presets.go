@@ -92,7 +92,7 @@ func presetOf(preset, dataset, model string) (Recipe, error) {
 		if base := filepath.Base(name); slices.Contains(names, base) {
 			example = base // a path to the data set
 		}
-		return r, fmt.Errorf("preset %s has no recipe for the data set %q: add the name of another data set, "+
+		return r, fmt.Errorf("preset %s has no recipe for the data set %q: add the name of a data set, "+
 			"as in %s:%s; its data sets are %s", kind, name, kind, example, strings.Join(names, ", "))
 	}
 	file := path.Join("presets", kind, model, name+".yaml")

@@ -238,9 +238,9 @@ func TestPresets(t *testing.T) {
 
 	_, err = Preset("paper", "umls")
 	require.ErrorContains(t, err, `preset paper has no recipe for the data set "umls": add the `+
-		`name of another data set, as in paper:codex-l; its data sets are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
+		`name of a data set, as in paper:codex-l; its data sets are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
 	_, err = Preset("best", "umls")
-	require.ErrorContains(t, err, `add the name of another data set, as in best:codex-m`)
+	require.ErrorContains(t, err, `add the name of a data set, as in best:codex-m`)
 	_, err = Preset("best", "./data/wn18")
 	require.ErrorContains(t, err, `as in best:wn18;`)
 	_, err = Preset("papre", "umls")
