@@ -44,6 +44,8 @@ type Checkpoint struct {
 	Dim   int    `json:"dim,omitempty"`
 	// Reciprocal reports whether the model has reciprocal relations.
 	Reciprocal bool `json:"reciprocal,omitempty"`
+	// InverseWeight is the weight of the inverse triple in the score (model.Config).
+	InverseWeight float64 `json:"inverse_weight,omitempty"`
 	// Members lists the checkpoints of an ensemble. Path, SHA256 and Dim are then absent.
 	Members []EnsembleMember `json:"members,omitempty"`
 }
@@ -54,10 +56,15 @@ type EnsembleMember struct {
 	Checkpoint
 }
 
-// Parameters identifies the parameters: by their checksum or, for an ensemble, by the weights and the
-// checksums of its members.
+// Parameters identifies the parameters: by their checksum, with the weight of the inverse triple if
+// there is one, or, for an ensemble, by the weights and the checksums of its members.
 func (c Checkpoint) Parameters() string {
-	return c.text(func(c Checkpoint) string { return c.SHA256 })
+	return c.text(func(c Checkpoint) string {
+		if c.InverseWeight != 0 {
+			return fmt.Sprintf("%s, inverse weight %v", c.SHA256, c.InverseWeight)
+		}
+		return c.SHA256
+	})
 }
 
 // PathText names the checkpoint or, for an ensemble, its members and their weights, as in
@@ -70,7 +77,10 @@ func (c Checkpoint) PathText() string {
 // ensemble, "1 complex (d = 128) + 0.5 mquine (d = 48)".
 func (c Checkpoint) ModelText() string {
 	return c.text(func(c Checkpoint) string {
-		if c.Reciprocal {
+		switch {
+		case c.InverseWeight != 0:
+			return fmt.Sprintf("%s (d = %d, reciprocal, inverse weight %v)", c.Model, c.Dim, c.InverseWeight)
+		case c.Reciprocal:
 			return fmt.Sprintf("%s (d = %d, reciprocal)", c.Model, c.Dim)
 		}
 		return fmt.Sprintf("%s (d = %d)", c.Model, c.Dim)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/fmath"
@@ -925,6 +926,51 @@ func TestConform(t *testing.T) {
 			return score(m, t.Head, 2*t.Relation, t.Tail)
 		}
 		t.Run(spec.Name+"-reciprocal", func(t *testing.T) { modeltest.Conform(t, s) })
+
+		if !slices.Contains(bothDirections, spec.Name) {
+			continue
+		}
+		const w = 0.3
+		s.InverseWeight = w
+		inverse := definition(spec, kg.Head)
+		s.Definition = func(m model.Model, side kg.Side, t kg.Triple) float64 {
+			first, second := 2*t.Relation, 2*t.Relation+1
+			head, tail := t.Head, t.Tail
+			if side == kg.Head {
+				first, second, head, tail = second, first, tail, head
+			}
+			direct := float64((1 - w) * score(m, head, first, tail))
+			return direct + float64(w*inverse(m, tail, second, head))
+		}
+		t.Run(spec.Name+"-both-directions", func(t *testing.T) { modeltest.Conform(t, s) })
+	}
+}
+
+// bothDirections lists the models that can have a weight of the inverse triple: they compare by dot
+// product, and the candidates of both sides have the same φ.
+var bothDirections = []string{
+	"mquine", "mquade", "transe-l2", "rotate-l2", "distmult", "complex", "rescal", "simple", "quate", "duale",
+	"dihedral", "seek", "tucker", "expressive-functional",
+}
+
+func TestInverseWeightErrors(t *testing.T) {
+	for _, spec := range model.Specs() {
+		c := spec.Initial(model.Config{Model: spec.Name, Dim: 4, Reciprocal: true, InverseWeight: 0.5})
+		_, err := model.Unfilled(c)
+		if slices.Contains(bothDirections, spec.Name) {
+			assert.NoError(t, err)
+			continue
+		}
+		assert.ErrorContains(t, err, "model "+spec.Name+": inverse_weight needs ", spec.Name)
+	}
+	for want, c := range map[string]model.Config{
+		"inverse_weight is 0.5, but the model has no": {InverseWeight: 0.5},
+		"inverse_weight is -0.1: it must be from 0":   {Reciprocal: true, InverseWeight: -0.1},
+		"inverse_weight is NaN: it must be from 0":    {Reciprocal: true, InverseWeight: math.NaN()},
+	} {
+		c.Model, c.Dim = "complex", 2
+		_, err := model.New(c, nil)
+		assert.ErrorContains(t, err, want)
 	}
 }
 

@@ -113,8 +113,12 @@ func (m *ensemble) Tower(side kg.Side) Tower {
 }
 
 func (m *ensemble) NewWorker(b *kernel.Backend) Worker {
-	w := &ensembleWorker{}
-	for _, part := range m.members {
+	w := newEnsembleWorker(m.members, b)
+	return &w
+}
+
+func newEnsembleWorker(members []Member, b *kernel.Backend) (w ensembleWorker) {
+	for _, part := range members {
 		widest := max(part.Model.Tower(kg.Tail).Phi, part.Model.Tower(kg.Head).Phi)
 		w.members = append(w.members, memberWorker{
 			Member: part, worker: part.Model.NewWorker(b), base: make([]float32, widest),
@@ -200,33 +204,45 @@ const baseEntity = 0
 
 // Queries writes the members' w ψ one after another.
 func (w *ensembleWorker) Queries(side kg.Side, relation int32, anchors []int32, psi Rows, slacks []Slack) {
-	for k := range anchors {
-		slacks[k] = Slack{float64(len(w.members)) * 2 * math.SmallestNonzeroFloat64}
-	}
+	w.begin(slacks[:len(anchors)])
 	from := 0
 	for i := range w.members {
 		m := &w.members[i]
-		tower := m.Model.Tower(side)
-		part := columns(psi, from, from+tower.Psi)
-		r := m.relation(relation)
-		m.slacks = grow(m.slacks, len(anchors))
-		m.worker.Queries(side, r, m.identify(anchors), part, m.slacks)
-		base := m.measure(side, r, tower)
-		for k, anchor := range anchors {
-			q := kg.Query{Side: side, Relation: r, Anchor: m.entity(anchor)}
-			score := m.worker.Reference(q, m.entity(baseEntity))
-			m.addSlack(&slacks[k], m.slacks[k], part.Row(k), score, base, len(w.members))
-		}
-		from += tower.Psi
+		to := from + m.Model.Tower(side).Psi
+		w.queries(m, side, relation, anchors, columns(psi, from, to), slacks)
+		from = to
+	}
+}
+
+// begin sets slacks to the share that does not depend on the members' queries: products that
+// underflow.
+func (w *ensembleWorker) begin(slacks []Slack) {
+	for k := range slacks {
+		slacks[k] = Slack{float64(len(w.members)) * 2 * math.SmallestNonzeroFloat64}
+	}
+}
+
+// queries writes the w ψ of a member to the rows of part, and adds the member's share to slacks.
+func (w *ensembleWorker) queries(
+	m *memberWorker, side kg.Side, relation int32, anchors []int32, part Rows, slacks []Slack,
+) {
+	r := m.relation(relation)
+	m.slacks = grow(m.slacks, len(anchors))
+	m.worker.Queries(side, r, m.identify(anchors), part, m.slacks)
+	base := m.measure(side, r)
+	for k, anchor := range anchors {
+		q := kg.Query{Side: side, Relation: r, Anchor: m.entity(anchor)}
+		score := m.worker.Reference(q, m.entity(baseEntity))
+		m.addSlack(&slacks[k], m.slacks[k], part.Row(k), score, base, len(w.members))
 	}
 }
 
 // measured holds the size of the base entity and the norm of its φ.
 type measured struct{ size, norm float64 }
 
-func (m *memberWorker) measure(side kg.Side, relation int32, tower Tower) measured {
+func (m *memberWorker) measure(side kg.Side, relation int32) measured {
 	m.sizes = grow(m.sizes, 1)
-	phi := m.base[:tower.Phi]
+	phi := m.base[:m.Model.Tower(side).Phi]
 	m.entities = append(m.entities[:0], m.entity(baseEntity))
 	m.worker.Features(side, relation, m.entities, Rows{Values: phi, Width: len(phi), Stride: len(phi)}, m.sizes[:1])
 	return measured{m.sizes[0], beforeRounding(phi)}

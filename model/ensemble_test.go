@@ -12,11 +12,16 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// ensembleError compares the slack with an error: the difference between the reference score of the
-// triple (1, 0, 2), minus the constant c, and the comparison of its float32 vectors.
+// ensembleError is scoreError for an ensemble.
 func ensembleError(t *testing.T, members []Member, c float64, ratio *exactly.Ratio) {
 	m, err := NewEnsemble(members)
 	require.NoError(t, err)
+	scoreError(t, m, c, ratio)
+}
+
+// scoreError compares the slack with an error: the difference between the reference score of the
+// triple (1, 0, 2), minus the constant c, and the comparison of its float32 vectors.
+func scoreError(t *testing.T, m Model, c float64, ratio *exactly.Ratio) {
 	w, q, tower := m.NewWorker(someBackend(t)), kg.Query{Side: kg.Tail, Anchor: 1}, m.Tower(kg.Tail)
 	psi, phi := make([]float32, tower.Psi), make([]float32, tower.Phi)
 	var slacks [1]Slack

@@ -20,7 +20,8 @@ import (
 // inner returns the configuration of the underlying model.
 func (c Config) inner() Config {
 	if c.Reciprocal {
-		c.Relations, c.Reciprocal, c.tailsOnly = 2*c.Relations, false, true
+		c.Relations, c.Reciprocal, c.tailsOnly = 2*c.Relations, false, c.InverseWeight == 0
+		c.InverseWeight = 0
 	}
 	return c
 }
@@ -49,22 +50,30 @@ func (p Parameter) withReciprocal() Parameter {
 
 // newReciprocal returns m, a model with 2R relations, as a model with R relations and their
 // inverses.
-func newReciprocal(c Config, m Model) Model {
-	outer := &reciprocal{m, c}
+func newReciprocal(c Config, m Model) (Model, error) {
+	outer := &reciprocal{Model: m, config: c}
+	if c.InverseWeight > 0 {
+		var err error
+		if outer.directions, err = outer.bothDirections(); err != nil {
+			return nil, err
+		}
+	}
 	t, ok := m.(Trainable)
 	if !ok {
-		return outer
+		return outer, nil
 	}
 	trainable := &trainableReciprocal{outer, t}
 	if n, ok := m.(Network); ok {
-		return &reciprocalNetwork{trainable, n}
+		return &reciprocalNetwork{trainable, n}, nil
 	}
-	return trainable
+	return trainable, nil
 }
 
 type reciprocal struct {
 	Model
 	config Config
+	// directions is nil unless the score is a mean of both directions (Config.InverseWeight).
+	directions []Member
 }
 
 // reciprocalOf returns the relation of the underlying model for queries of one side.
@@ -109,6 +118,9 @@ func (m *reciprocal) Tower(kg.Side) Tower {
 }
 
 func (m *reciprocal) NewWorker(b *kernel.Backend) Worker {
+	if m.directions != nil {
+		return &directionsWorker{ensembleWorker: newEnsembleWorker(m.directions, b)}
+	}
 	return reciprocalWorker{m.Model.NewWorker(b)}
 }
 

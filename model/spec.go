@@ -22,6 +22,10 @@ type Config struct {
 	// Reciprocal reports whether every relation has an inverse with separate parameters, which
 	// answers the head queries.
 	Reciprocal bool
+	// InverseWeight is the weight w of the inverse triple in the score of a model with reciprocal
+	// relations, (1 − w) s(h, r, t) + w s(t, r⁻¹, h) for tail queries. It is from 0 to 1, and 0
+	// without reciprocal relations.
+	InverseWeight float64
 
 	// tailsOnly marks the underlying model of a model with reciprocal relations. It answers only
 	// tail queries.
@@ -62,6 +66,9 @@ func (s *Spec) Check(c Config) error {
 	if c.Entities < 0 || c.Relations < 0 {
 		return fmt.Errorf("model %s: %d entities and %d relations: neither may be negative",
 			s.Name, c.Entities, c.Relations)
+	}
+	if err := c.checkInverseWeight(); err != nil {
+		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Hyper)) {
 		if !slices.ContainsFunc(s.Hyper, func(h *HyperParameter) bool { return h.Key == key }) {
@@ -145,7 +152,7 @@ func (s *Spec) New(c Config, tensors [][]float32) (Model, error) {
 	if parameters, err = s.Parameters(inner); err != nil {
 		return nil, err
 	}
-	return newReciprocal(c, s.Build(newTables(inner, parameters, tensors))), nil
+	return newReciprocal(c, s.Build(newTables(inner, parameters, tensors)))
 }
 
 // IsSided reports whether the score of a triple depends on the side of the query.

@@ -15,7 +15,8 @@ import (
 
 // checkpoint describes the model that the run trains.
 func (r Run) checkpoint() metrics.Checkpoint {
-	return metrics.Checkpoint{Model: r.Recipe.Model, Dim: r.Recipe.Dim, Reciprocal: r.Recipe.Reciprocal}
+	return metrics.Checkpoint{Model: r.Recipe.Model, Dim: r.Recipe.Dim, Reciprocal: r.Recipe.Reciprocal,
+		InverseWeight: r.Recipe.InverseWeight}
 }
 
 // section returns the section of a training run.

@@ -134,6 +134,9 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, s *subjec
 		m := member{}
 		err = phase(ctx, "checkpoint", func(ctx context.Context) error {
 			m.checkpoint, err = openCheckpoint(ctx, log, path, checkpoint.MissingVocabularies(in.vocabulary))
+			if err == nil {
+				err = in.inverseWeight.apply(m.checkpoint, true)
+			}
 			return err
 		})
 		if err != nil {

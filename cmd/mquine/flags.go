@@ -210,8 +210,9 @@ type inputs struct {
 	checkpoint, vocabulary, data string
 	// several reports whether the command reads several checkpoints. It is not an error if one of
 	// them does not need the folder vocabulary.
-	several  bool
-	ensemble ensemble // the zero value without --ensemble
+	several       bool
+	inverseWeight inverseWeight
+	ensemble      ensemble // the zero value without --ensemble
 }
 
 func (in *inputs) add(cmd *cobra.Command) {
@@ -223,6 +224,7 @@ func (in *inputs) add(cmd *cobra.Command) {
 func (in *inputs) addOptional(cmd *cobra.Command) {
 	addCheckpoint(cmd, &in.checkpoint)
 	addVocabulary(cmd, &in.vocabulary)
+	in.inverseWeight.add(cmd)
 	addOptionalData(cmd, &in.data)
 }
 

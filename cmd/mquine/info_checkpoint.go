@@ -34,14 +34,16 @@ type checkpointInfo struct {
 
 // evaluated describes what mquine eval reads. It is empty if eval refuses the checkpoint.
 type evaluated struct {
-	Model      string             `json:"model,omitempty"`
-	Dim        int                `json:"dim,omitempty"`
-	Entities   int                `json:"entities,omitempty"`
-	Relations  int                `json:"relations,omitempty"`
-	Reciprocal bool               `json:"reciprocal,omitempty"`
-	Parameters int                `json:"parameters,omitempty"`
-	Hyper      map[string]float64 `json:"hyper,omitempty"`
-	Dataset    string             `json:"dataset,omitempty"`
+	Model      string `json:"model,omitempty"`
+	Dim        int    `json:"dim,omitempty"`
+	Entities   int    `json:"entities,omitempty"`
+	Relations  int    `json:"relations,omitempty"`
+	Reciprocal bool   `json:"reciprocal,omitempty"`
+	// InverseWeight is the weight of the inverse triple in the score (model.Config).
+	InverseWeight float64            `json:"inverse_weight,omitempty"`
+	Parameters    int                `json:"parameters,omitempty"`
+	Hyper         map[string]float64 `json:"hyper,omitempty"`
+	Dataset       string             `json:"dataset,omitempty"`
 	// VocabularyDir is the folder with the labels.
 	VocabularyDir string   `json:"vocabulary_dir,omitempty"`
 	Notes         []string `json:"notes,omitempty"`
@@ -75,8 +77,8 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 	config := c.Model.Config()
 	info.evaluated = evaluated{
 		Model: config.Model, Dim: config.Dim, Entities: config.Entities, Relations: config.Relations,
-		Reciprocal: config.Reciprocal, Hyper: config.Hyper, Dataset: c.Dataset, VocabularyDir: c.VocabularyDir,
-		Notes: c.Notes,
+		Reciprocal: config.Reciprocal, InverseWeight: config.InverseWeight, Hyper: config.Hyper, Dataset: c.Dataset,
+		VocabularyDir: c.VocabularyDir, Notes: c.Notes,
 	}
 	for _, values := range c.Model.Tensors() {
 		info.Parameters += len(values)
@@ -101,6 +103,9 @@ func (c *checkpointInfo) summary() *text.Table {
 		with := ""
 		if c.Reciprocal {
 			with = ", with reciprocal relations"
+		}
+		if c.InverseWeight != 0 {
+			with += fmt.Sprintf(" and inverse_weight %v", c.InverseWeight)
 		}
 		add("model", "%s, d = %d%s", c.Model, c.Dim, with)
 		for _, key := range slices.Sorted(maps.Keys(c.Hyper)) {

@@ -93,5 +93,8 @@ func withLabel(identifier string, labels map[string]string) string {
 
 // describedCheckpoint identifies a checkpoint. digest is its checksum, or empty.
 func describedCheckpoint(path string, c model.Config, digest string) metrics.Checkpoint {
-	return metrics.Checkpoint{Path: path, SHA256: digest, Model: c.Model, Dim: c.Dim, Reciprocal: c.Reciprocal}
+	return metrics.Checkpoint{
+		Path: path, SHA256: digest,
+		Model: c.Model, Dim: c.Dim, Reciprocal: c.Reciprocal, InverseWeight: c.InverseWeight,
+	}
 }

@@ -70,7 +70,9 @@ func (in inputs) openFirst(ctx context.Context, log io.Writer) (*subject, error)
 		if in.several {
 			vocabulary = checkpoint.MissingVocabularies(in.vocabulary)
 		}
-		c, err = openCheckpoint(ctx, &notes, in.checkpoint, vocabulary)
+		if c, err = openCheckpoint(ctx, &notes, in.checkpoint, vocabulary); err == nil {
+			err = in.inverseWeight.apply(c, in.several)
+		}
 		return err
 	})
 	reading.Wait()

@@ -108,7 +108,7 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 	options := map[string]any{}
 	for key, value := range metadata {
 		options[key] = value
-		if _, set := config.Hyper[key]; set || key == dimKey {
+		if _, set := config.Hyper[key]; set || key == dimKey || key == inverseWeightKey {
 			options[key] = json.Number(value)
 		}
 	}

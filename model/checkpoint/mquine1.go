@@ -35,6 +35,7 @@ const (
 	dimKey             = "dim"
 	datasetKey         = "dataset"
 	reciprocalKey      = "reciprocal" // "true", or absent
+	inverseWeightKey   = "inverse_weight"
 	entitiesSHA256Key  = "entities_sha256"
 	relationsSHA256Key = "relations_sha256"
 	checksumKey        = "parameters_sha256"
@@ -133,6 +134,11 @@ func configOf(metadata map[string]string) (model.Config, error) {
 	if text, given := metadata[reciprocalKey]; given {
 		if config.Reciprocal, err = strconv.ParseBool(text); err != nil {
 			return model.Config{}, fmt.Errorf("metadata %q is %.80q, not true or false", reciprocalKey, text)
+		}
+	}
+	if text, given := metadata[inverseWeightKey]; given {
+		if config.InverseWeight, err = strconv.ParseFloat(text, 64); err != nil {
+			return model.Config{}, fmt.Errorf("metadata %q is %.80q, not a number", inverseWeightKey, text)
 		}
 	}
 	for _, h := range spec.Hyper {

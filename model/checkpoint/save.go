@@ -164,6 +164,10 @@ func describeModel(config model.Config, metadata map[string]string) (map[string]
 	if config.Reciprocal {
 		all[reciprocalKey] = "true"
 	}
+	delete(all, inverseWeightKey)
+	if config.InverseWeight != 0 {
+		all[inverseWeightKey] = strconv.FormatFloat(config.InverseWeight, 'g', -1, 64)
+	}
 	for _, h := range spec.Hyper {
 		delete(all, h.Key)
 		if v := h.Of(config); v != h.Default {

@@ -34,6 +34,8 @@ type Subject struct {
 	Hyper func(size float64) map[string]float64
 	// Reciprocal selects the variant with reciprocal relations.
 	Reciprocal bool
+	// InverseWeight is the weight of the inverse triple (model.Config).
+	InverseWeight float64
 }
 
 const (
@@ -108,6 +110,7 @@ var fillings = []filling{
 func (s Subject) model(t testing.TB, d int, f filling) (model.Model, []model.Parameter) {
 	c := model.Config{
 		Model: s.Spec.Name, Dim: d, Entities: entities, Relations: relations, Reciprocal: s.Reciprocal,
+		InverseWeight: s.InverseWeight,
 	}
 	if s.Hyper != nil {
 		c.Hyper = s.Hyper(f.size)

@@ -18,6 +18,9 @@ var declarations = []declaration{
 			"numbers in complex, rotate and rotate-l2, and d real numbers in most other models"),
 	declare("reciprocal", func(r *Recipe) *bool { return &r.Reciprocal }, false, setting.Bool,
 		"give every relation an inverse with separate parameters, which answers the head queries"),
+	declare("inverse_weight", func(r *Recipe) *float64 { return &r.InverseWeight }, 0, number(0, 1),
+		"with reciprocal relations, weight w of the inverse triple in the score of the trained model, "+
+			"(1 − w) s(h, r, t) + w s(t, r⁻¹, h) for tail queries; it does not change the training"),
 	declare("hyper", func(r *Recipe) *Hyper { return &r.Hyper }, "", hyper,
 		"values of the model's hyper-parameters, such as relation_dim=30,max_norm=1; none for the values of a new "+
 			"model"),

@@ -24,8 +24,10 @@ type Recipe struct {
 	Model      string
 	Dim        int
 	Reciprocal bool
-	Hyper      Hyper
-	Seed       uint64
+	// InverseWeight is used only by the trained model, not in training.
+	InverseWeight float64
+	Hyper         Hyper
+	Seed          uint64
 
 	Epochs, Batch int
 
@@ -279,7 +281,7 @@ func (r *Recipe) Differences(earlier Recipe) string {
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{
 		Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations, Reciprocal: r.Reciprocal,
-		Hyper: r.Hyper.Values(),
+		InverseWeight: r.InverseWeight, Hyper: r.Hyper.Values(),
 	}
 }
 

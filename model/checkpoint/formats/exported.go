@@ -49,8 +49,8 @@ var exported = &Format{
 }
 
 // ExportConfig is the file with the configuration of an exported model, a JSON object whose entry
-// "format" is ExportFormat. The entries "model", "dim" and "reciprocal", and the keys of the model's
-// hyper-parameters, have the meanings of the fields of model.Config.
+// "format" is ExportFormat. The entries "model", "dim", "reciprocal" and "inverse_weight", and the keys of
+// the model's hyper-parameters, have the meanings of the fields of model.Config.
 const (
 	ExportConfig = "config.json"
 	ExportFormat = "mquine-npy/1"
@@ -63,6 +63,9 @@ func (f *Folder) exportedConfig() (config model.Config, err error) {
 		return config, err
 	}
 	config = model.Config{Model: o.string("model"), Dim: o.integer("dim"), Reciprocal: o.boolean("reciprocal")}
+	if _, given := o.values["inverse_weight"]; given {
+		config.InverseWeight = o.number("inverse_weight")
+	}
 	if o.err != nil {
 		return config, o.err
 	}

@@ -327,7 +327,7 @@ var VectorKinds = []Kind{
 }
 
 // VectorConfigs returns configurations of all vector models that support dimension d, some of them
-// with reciprocal relations.
+// with reciprocal relations, and one with scores in both directions.
 func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 	for _, spec := range model.Specs()[2:] {
 		if d > spec.MaxDim {
@@ -343,6 +343,10 @@ func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 		switch spec.Name {
 		case "complex", "rotate", "cp", "conve":
 			c.Reciprocal = true
+			list = append(list, c)
+		}
+		if spec.Name == "complex" {
+			c.InverseWeight = 0.4
 			list = append(list, c)
 		}
 	}
