@@ -16,6 +16,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 from typing import Any, Dict, List, Optional, Union
 
@@ -41,9 +42,14 @@ class Error(Exception):
 
 
 def executable() -> str:
-    """Return the path of the command: ``MQUINE`` in the environment, or the command in this package."""
-    name = "mquine.exe" if os.name == "nt" else "mquine"
-    return os.environ.get("MQUINE") or str(pathlib.Path(__file__).with_name("bin") / name)
+    """Return the path of the command in this package, unless ``MQUINE`` names another command.
+
+    This environment variable is a path, or the name of a command in a folder of ``PATH``.
+    """
+    chosen = os.environ.get("MQUINE")
+    if chosen:
+        return shutil.which(chosen) or chosen
+    return str(pathlib.Path(__file__).with_name("bin") / ("mquine.exe" if os.name == "nt" else "mquine"))
 
 
 def evaluate(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
@@ -99,14 +105,11 @@ def run(command: str, *arguments: Path, **options: Any) -> str:
     line = [executable(), *command.split(), *_flags(options), "--", *map(os.fspath, arguments)]
     try:
         process = subprocess.Popen(
-            line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            line, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             encoding="utf-8", errors="replace",
         )
     except OSError as error:
-        raise Error(
-            "%s cannot be started (%s): install the package again, or set MQUINE to the path of the command"
-            % (line[0], error.strerror), 1
-        ) from None
+        raise _not_started(line[0], error) from None
     try:
         output, messages = process.communicate()
     except BaseException:  # such as KeyboardInterrupt: do not leave the command running
@@ -117,6 +120,23 @@ def run(command: str, *arguments: Path, **options: Any) -> str:
         lines = messages.strip().splitlines()
         raise Error(lines[-1] if lines else "%s ended with status %d" % (command, process.returncode), process.returncode)
     return output
+
+
+def _environment() -> Dict[str, str]:
+    """Return the environment of the command.
+
+    It lacks ``MQUINE``, because this variable may name the script that pip installs with this
+    package. The script would start itself again and again.
+    """
+    return {name: value for name, value in os.environ.items() if name != "MQUINE"}
+
+
+def _not_started(command: str, error: OSError) -> Error:
+    """Return the error for a command that the system cannot start."""
+    return Error(
+        "%s cannot be started (%s): install the package again, or set MQUINE to the path of the command"
+        % (command, error.strerror), 1
+    )
 
 
 def _json(command: str, *arguments: Path, **options: Any) -> Dict[str, Any]:

@@ -2,10 +2,12 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import mquine
 
@@ -28,6 +30,33 @@ class TestPackage(unittest.TestCase):
             done = subprocess.run(line + ["--version"], stdout=subprocess.PIPE, check=True, encoding="utf-8")
             self.assertRegex(done.stdout, r"^mquine \S+")
             self.assertEqual(2, subprocess.run(line + ["nosuch"], stderr=subprocess.DEVNULL).returncode)
+
+    def test_command_names_itself(self) -> None:
+        script = shutil.which("mquine")
+        for line in ["mquine"], [sys.executable, "-m", "mquine"]:
+            done = subprocess.run(
+                line + ["--version"], env={**os.environ, "MQUINE": script}, stdout=subprocess.PIPE, check=True,
+                encoding="utf-8", timeout=20,
+            )
+            self.assertRegex(done.stdout, r"^mquine \S+")
+        with unittest.mock.patch.dict(os.environ, MQUINE=script):
+            self.assertRegex(mquine.run("version"), r"^mquine \S+")
+
+    def test_other_command(self) -> None:
+        with unittest.mock.patch.dict(os.environ, MQUINE=pathlib.Path(sys.executable).name):
+            for line in ["mquine"], [sys.executable, "-m", "mquine"]:
+                done = subprocess.run(line + ["-c", "print(6 * 7)"], stdout=subprocess.PIPE, check=True)
+                self.assertEqual(b"42", done.stdout.strip())
+            self.assertEqual(shutil.which(os.environ["MQUINE"]), mquine.executable())
+        plain = self.dir / "plain"
+        plain.write_text("")
+        for path in str(self.dir / "absent"), str(plain), str(self.dir), "no-such-command":
+            for line in ["mquine"], [sys.executable, "-m", "mquine"]:
+                done = subprocess.run(
+                    line + ["version"], env={**os.environ, "MQUINE": path}, stderr=subprocess.PIPE, encoding="utf-8",
+                )
+                self.assertEqual(1, done.returncode)
+                self.assertRegex(done.stderr, r"^mquine: \S+ cannot be started \(.+\): install .+ of the command\n$")
 
     def test_evaluate(self) -> None:
         result = mquine.evaluate(self.checkpoint, self.data, hits=[1, 10], by="relation")
