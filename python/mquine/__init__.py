@@ -10,6 +10,7 @@ as dictionaries::
 Keyword arguments are the flags of the corresponding command, with underscores in place of hyphens:
 ``ci_by="relation"`` stands for ``--ci-by relation``, ``hits=[1, 10]`` for ``--hits 1,10``, and
 ``percent=True`` for ``--percent``. For example, ``mquine eval --help`` lists the flags of ``evaluate``.
+Where the command accepts several checkpoints for ``ensemble``, the function accepts a list of them.
 """
 
 import importlib.metadata
@@ -18,7 +19,7 @@ import os
 import pathlib
 import shutil
 import subprocess
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
 __all__ = [
     "Error", "classify", "compare", "discover", "evaluate", "executable", "predict", "run", "score", "similar",
@@ -29,7 +30,8 @@ try:
 except importlib.metadata.PackageNotFoundError:  # imported from the sources
     __version__ = "0"
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]"]
+Paths = Union[Path, Iterable[Path]]
 
 
 class Error(Exception):
@@ -52,21 +54,21 @@ def executable() -> str:
     return str(pathlib.Path(__file__).with_name("bin") / ("mquine.exe" if os.name == "nt" else "mquine"))
 
 
-def evaluate(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
+def evaluate(checkpoint: Paths, data: Path, **options: Any) -> Dict[str, Any]:
     """Rank the triples of a split with a checkpoint, and return the metrics.
 
     ``data`` is the name of an installed data set or the path of a folder.
     """
-    return _json("eval", checkpoint, data=data, **options)
+    return _json("eval", *_several(checkpoint), data=data, **options)
 
 
-def compare(checkpoints: List[Path], data: Path, **options: Any) -> Dict[str, Any]:
+def compare(checkpoints: Paths, data: Path, **options: Any) -> Dict[str, Any]:
     """Compare checkpoints, with paired intervals and p-values. The first checkpoint is the baseline."""
-    return _json("compare", *checkpoints, data=data, **options)
+    return _json("compare", *_several(checkpoints), data=data, **options)
 
 
 def predict(
-    checkpoint: Path,
+    checkpoint: Paths,
     data: Path,
     relation: Optional[str] = None,
     head: Optional[str] = None,
@@ -77,22 +79,22 @@ def predict(
 
     For many queries, give a file with ``in_`` instead.
     """
-    return _json("predict", checkpoint, data=data, relation=relation, head=head, tail=tail, **options)
+    return _json("predict", *_several(checkpoint), data=data, relation=relation, head=head, tail=tail, **options)
 
 
-def discover(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
+def discover(checkpoint: Paths, data: Path, **options: Any) -> Dict[str, Any]:
     """Return the most plausible triples that a data set does not contain."""
-    return _json("discover", checkpoint, data=data, **options)
+    return _json("discover", *_several(checkpoint), data=data, **options)
 
 
-def score(checkpoint: Path, triples: Path, **options: Any) -> Dict[str, Any]:
+def score(checkpoint: Paths, triples: Path, **options: Any) -> Dict[str, Any]:
     """Return the scores of the triples in a file, whose lines are a head, a relation and a tail, separated by tabs."""
-    return _json("score", checkpoint, in_=triples, **options)
+    return _json("score", *_several(checkpoint), in_=triples, **options)
 
 
-def classify(checkpoint: Path, data: Path, **options: Any) -> Dict[str, Any]:
+def classify(checkpoint: Paths, data: Path, **options: Any) -> Dict[str, Any]:
     """Measure how well scores tell true triples from false ones, with thresholds from the validation split."""
-    return _json("classify", checkpoint, data=data, **options)
+    return _json("classify", *_several(checkpoint), data=data, **options)
 
 
 def similar(checkpoint: Path, *entities: str, **options: Any) -> Dict[str, Any]:
@@ -102,7 +104,8 @@ def similar(checkpoint: Path, *entities: str, **options: Any) -> Dict[str, Any]:
 
 def run(command: str, *arguments: Path, **options: Any) -> str:
     """Run any command, such as ``run("data get", "umls")``, and return its standard output."""
-    line = [executable(), *command.split(), *_flags(options), "--", *map(os.fspath, arguments)]
+    line = [executable(), *command.split(), *_flags(command, options), "--"]
+    line += [_text(command, "the argument", argument) for argument in arguments]
     try:
         process = subprocess.Popen(
             line, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -140,19 +143,58 @@ def _not_started(command: str, error: OSError) -> Error:
 
 
 def _json(command: str, *arguments: Path, **options: Any) -> Dict[str, Any]:
-    return json.loads(run(command, *arguments, json="-", **options))
+    if "json" in options:
+        raise Error("mquine %s: leave out json: the function returns the JSON result" % command, 2)
+    try:
+        return json.loads(run(command, *arguments, json="-", **options))
+    except json.JSONDecodeError:  # a help text, or the output of another program
+        raise Error(
+            "mquine %s: %s has printed no JSON result: leave out help, and if MQUINE is set, let it name mquine"
+            % (command, executable()), 1
+        ) from None
 
 
-def _flags(options: Dict[str, Any]) -> List[str]:
+def _several(paths: Any) -> List[Path]:
+    """Return a list of paths, or a list of a single path."""
+    return list(paths) if _is_list(paths) else [paths]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike, Mapping))
+
+
+def _flags(command: str, options: Mapping[str, Any]) -> List[str]:
     flags = []
     for name, value in options.items():
-        flag = "--" + name.rstrip("_").replace("_", "-")
         if value is None:
             continue
-        if isinstance(value, bool):
-            flags.append("%s=%s" % (flag, str(value).lower()))
-        elif isinstance(value, (list, tuple)):
-            flags.append("%s=%s" % (flag, ",".join(map(str, value))))
+        flag = "--" + name.rstrip("_").replace("_", "-")
+        if _is_list(value):
+            texts = [_text(command, flag, element) for element in value]
+            if isinstance(value, (set, frozenset)):  # their order may change from process to process
+                texts.sort(key=lambda text: (len(text), text))
+            text = ",".join(texts)
         else:
-            flags.append("%s=%s" % (flag, os.fspath(value) if isinstance(value, os.PathLike) else value))
+            text = _text(command, flag, value)
+        flags.append("%s=%s" % (flag, text))
     return flags
+
+
+def _text(command: str, name: str, value: Any) -> str:
+    """Return a value as the command line contains it. The name is for errors."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None or isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike)):
+        raise Error("mquine %s: %s cannot be %r: give a text, a number or a path" % (command, name, value), 2)
+    try:
+        text = os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)
+        os.fsencode(text)
+        reason = "a NUL character" if "\0" in text else ""
+    except UnicodeError as error:
+        reason = str(error)
+    if reason:
+        raise Error(
+            "mquine %s: %s %r cannot be passed to the command (%s): remove this character"
+            % (command, name, value, reason), 2
+        )
+    return text

@@ -68,9 +68,50 @@ class TestPackage(unittest.TestCase):
         with self.assertRaisesRegex(mquine.Error, "unknown flag --sidez"):
             mquine.evaluate(self.checkpoint, self.data, sidez="both")
 
+    def test_ensemble(self) -> None:
+        both = [self.checkpoint, str(self.checkpoint)]
+        head, relation, _ = (self.data / "test.txt").read_text().splitlines()[0].split("\t")
+        result = mquine.evaluate(both, self.data, ensemble="equal")
+        self.assertEqual(2, len(result["provenance"]["checkpoint"]["members"]))
+        for result in (
+            mquine.predict(both, self.data, relation, head=head, ensemble="equal"),
+            mquine.discover(both, self.data, k=3, ensemble="equal"),
+            mquine.score(both, self.data / "test.txt", ensemble="equal"),
+            mquine.classify(both, self.data, ensemble="equal"),
+        ):
+            self.assertRegex(result["schema"], r"^mquine\.")
+
     def test_compare(self) -> None:
         result = mquine.compare([self.checkpoint, self.checkpoint], self.data)
         self.assertRegex(result["schema"], r"^mquine\.compare/\d+$")
+        with self.assertRaisesRegex(mquine.Error, "give at least two checkpoints"):
+            mquine.compare(str(self.checkpoint), self.data)
+
+    def test_lists(self) -> None:
+        for hits in [1, 2, 10], (1, 2, 10), {10, 2, 1}, iter([1, 2, 10]):
+            result = mquine.evaluate(self.checkpoint, self.data, hits=hits)
+            names = [name for name in result["results"][0] if name.startswith("hits@")]
+            self.assertEqual({"hits@1", "hits@2", "hits@10"}, set(names))
+        result = mquine.evaluate(os.fsencode(self.checkpoint), os.fsencode(self.data), hits=range(1, 4))
+        self.assertIn("hits@3", result["results"][0])
+
+    def test_wrong_arguments(self) -> None:
+        for message, call in {
+            r"similar: the argument .+ \(a NUL character\)": lambda: mquine.similar(self.checkpoint, "a\0b"),
+            "similar: the argument .+ surrogate": lambda: mquine.similar(self.checkpoint, "\ud800"),
+            "similar: the argument cannot be": lambda: mquine.similar(self.checkpoint, ["a", "b"]),
+            "predict: --head .+ NUL": lambda: mquine.predict(self.checkpoint, self.data, "r", head="a\0b"),
+            "eval: --hits cannot be": lambda: mquine.evaluate(self.checkpoint, self.data, hits={1: 2}),
+            "eval: --hits cannot be None": lambda: mquine.evaluate(self.checkpoint, self.data, hits=[None]),
+            "eval: leave out json": lambda: mquine.evaluate(self.checkpoint, self.data, json="result.json"),
+        }.items():
+            with self.subTest(message), self.assertRaisesRegex(mquine.Error, "^mquine " + message) as caught:
+                call()
+            self.assertEqual(2, caught.exception.status)
+
+    def test_no_result(self) -> None:
+        with self.assertRaisesRegex(mquine.Error, r"^mquine eval: \S+ has printed no JSON result: leave out help"):
+            mquine.evaluate(self.checkpoint, self.data, help=True)
 
     def test_predict(self) -> None:
         head, relation, _ = (self.data / "test.txt").read_text().splitlines()[0].split("\t")
