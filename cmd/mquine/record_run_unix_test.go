@@ -1,0 +1,150 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// recorder runs scripts/record-run in a new repository, whose bin/mquine is this test.
+type recorder struct {
+	dir, python, data string
+}
+
+func newRecorder(t *testing.T) recorder {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git")
+	}
+	r := recorder{t.TempDir(), python, filepath.Dir(smallFamilies(t))}
+	for link, to := range map[string]string{
+		"scripts/record-run": must1(filepath.Abs("../../scripts/record-run")),
+		"bin/mquine":         must1(os.Executable()),
+	} {
+		require.NoError(t, os.Mkdir(filepath.Dir(r.path(link)), 0o755))
+		require.NoError(t, os.Symlink(to, r.path(link)))
+	}
+	r.git(t, "init", "--quiet")
+	return r
+}
+
+func (r recorder) path(name string) string { return filepath.Join(r.dir, name) }
+
+func (r recorder) git(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org"}, args...)...)
+	cmd.Dir = r.dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+// commit makes a commit, and returns it as records show it.
+func (r recorder) commit(t *testing.T) string {
+	t.Helper()
+	r.git(t, "commit", "--quiet", "--allow-empty", "--message", "x")
+	return r.git(t, "rev-parse", "--short=12", "HEAD")
+}
+
+// run runs the script for the run named run, with options of train.
+func (r recorder) run(t *testing.T, options ...string) outcome {
+	t.Helper()
+	script := r.path("scripts/record-run")
+	cmd := exec.Command(r.python, append([]string{script, "families", "run", "small"}, options...)...)
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), asCommand+"=1", "MQUINE_DATA="+r.data)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run() // the status tells
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+type runRecord struct {
+	Options, Date, Commit string
+	Epochs                int
+}
+
+// record runs the script, and returns the record that it prints.
+func (r recorder) record(t *testing.T, options ...string) (got runRecord, stderr string) {
+	t.Helper()
+	o := r.run(t, options...)
+	require.Zero(t, o.status, o.stderr)
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &got), o.stdout)
+	return got, o.stderr
+}
+
+// A record states the options, the commit and the date of the training. A later call of the script
+// does not change them.
+func TestRecordRun(t *testing.T) {
+	r := newRecorder(t)
+	before := r.commit(t)
+	small := []string{"--dim", "4", "--batch", "256", "--valid-every", "1", "--dropout", "0"}
+	two := append([]string{"--epochs", "2"}, small...)
+	first, stderr := r.record(t, two...)
+	assert.Equal(t, runRecord{strings.Join(two, " "), first.Date, before, 2}, first)
+	assert.Empty(t, stderr)
+
+	// As if the training had been on an earlier day.
+	start := must1(os.ReadFile(r.path("runs/families/run.json")))
+	start = bytes.Replace(start, []byte(first.Date), []byte("2020-02-29"), 1)
+	require.NoError(t, os.WriteFile(r.path("runs/families/run.json"), start, 0o644))
+	after := r.commit(t)
+	again, _ := r.record(t, two...)
+	assert.Equal(t, runRecord{first.Options, "2020-02-29", before, 2}, again)
+
+	for _, other := range [][]string{append(two, "--seed", "7"), small, two[:len(two)-2]} {
+		o := r.run(t, other...)
+		assert.Equal(t, 1, o.status)
+		assert.Empty(t, o.stdout)
+		assert.Regexp(t, `^record-run: runs/families/run was trained with the options "--epochs 2 --dim 4 .*", not with `+
+			`".*": give the same options, or another NAME for a new run\n$`, o.stderr)
+	}
+
+	// The number of epochs may grow, but train refuses a smaller one.
+	three := append([]string{"--epochs=3"}, small...)
+	more, _ := r.record(t, three...)
+	assert.Equal(t, runRecord{strings.Join(three, " "), "2020-02-29", before, 3}, more)
+	assert.Contains(t, string(must1(os.ReadFile(r.path("runs/families/run.json")))), `"--epochs=3"`)
+	o := r.run(t, two...)
+	assert.Equal(t, 1, o.status)
+	assert.Regexp(t, `^mquine train: .* already has 3 epochs: set a larger number\n$`, o.stderr)
+
+	// Runs without the file are older than this check.
+	require.NoError(t, os.Remove(r.path("runs/families/run.json")))
+	old, stderr := r.record(t, append(three, "--seed", "7")...)
+	assert.Equal(t, after, old.Commit)
+	assert.NotEqual(t, "2020-02-29", old.Date)
+	assert.Regexp(t, `^record-run: runs/families/run\.json is missing, so the options are not compared, .*\n$`, stderr)
+}
+
+// The script continues a run that was stopped before its first epoch, and says so if a folder is not
+// a run.
+func TestRecordRunFolder(t *testing.T) {
+	r := newRecorder(t)
+	r.commit(t)
+	small := []string{"--dim", "4", "--batch", "256", "--valid-every", "1", "--dropout", "0", "--epochs", "1"}
+	_, _ = r.record(t, small...)
+	for _, name := range []string{"state.safetensors", "log.jsonl", "last", "best"} {
+		require.NoError(t, os.RemoveAll(r.path("runs/families/run/"+name)))
+	}
+	got, _ := r.record(t, small...)
+	assert.Equal(t, 1, got.Epochs)
+
+	require.NoError(t, os.Remove(r.path("runs/families/run/config.yaml")))
+	o := r.run(t, small...)
+	assert.Equal(t, 1, o.status)
+	assert.Regexp(t, `^record-run: runs/families/run is not the folder of a run`, o.stderr)
+}
