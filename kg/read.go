@@ -215,7 +215,7 @@ func Folder(dataset string) (string, error) {
 		if info, err := os.Stat(dataset); err != nil {
 			return "", fmt.Errorf("data set folder %s: %w", dataset, text.Cause(err))
 		} else if !info.IsDir() {
-			return "", fmt.Errorf("data set folder %s is a file: give the folder that contains it", dataset)
+			return "", fileError(dataset)
 		}
 		return dataset, nil
 	}
@@ -230,7 +230,16 @@ func Folder(dataset string) (string, error) {
 	return dir, nil
 }
 
+// fileError returns the error for a file in place of a data set.
+func fileError(path string) error {
+	return fmt.Errorf("data set folder %s is a file: give the folder that contains it, "+
+		"or make splits of its triples with \"mquine data split FILE --out DIR\"", path)
+}
+
 func unknownDataset(name, parent string) error {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		return fileError(name)
+	}
 	const most = 5
 	there := "it has no data sets"
 	if names, err := Installed(); err == nil && len(names) > 0 {
@@ -319,7 +328,8 @@ func findFiles(dataset string) (datasetFiles, error) {
 	}
 	if !files.holdSplit() {
 		return d, fmt.Errorf("%s is not a data set: "+
-			"it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)", d.dir)
+			"it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst); "+
+			"\"mquine data split FILE --out DIR\" makes them from one file of triples", d.dir)
 	}
 	abs, err := filepath.Abs(d.dir)
 	if err != nil {

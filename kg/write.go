@@ -29,6 +29,17 @@ func Gzip() WriteOption { return func(w *graphWriter) { w.gzip = true } }
 // (ReadNegatives, ReadLabels).
 func Extras() WriteOption { return func(w *graphWriter) { w.extras = true } }
 
+// Beside makes Write add a file with the given name and content, which Open ignores.
+func Beside(name string, content []byte) WriteOption {
+	return func(w *graphWriter) { w.beside = append(w.beside, file{name, content}) }
+}
+
+// file is a small file with its content.
+type file struct {
+	name    string
+	content []byte
+}
+
 // Write writes g to the new folder dir, from which Open reads the same splits with the same
 // identifiers. Each split becomes a .txt file. Write adds entities.tsv or relations.tsv if the
 // order of appearance in the splits does not give the identifiers of g. The folder is written
@@ -57,6 +68,7 @@ type graphWriter struct {
 	graph  *Graph
 	gzip   bool
 	extras bool
+	beside []file
 	dir    string
 }
 
@@ -97,6 +109,11 @@ func (w *graphWriter) write() error {
 	}
 	if w.extras {
 		if err := w.writeExtras(); err != nil {
+			return err
+		}
+	}
+	for _, f := range w.beside {
+		if err := atomicfile.WriteBytes(filepath.Join(w.dir, f.name), f.content); err != nil {
 			return err
 		}
 	}

@@ -15,8 +15,8 @@ import (
 func newDataCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "List, describe, download, import and generate data sets",
-		Long: `List, describe, download, import and generate data sets.
+		Short: "List, describe, download, import, split and generate data sets",
+		Long: `List, describe, download, import, split and generate data sets.
 
 A data set is a folder with the splits train, valid and test. Installed data
 sets are in the folder that the environment variable MQUINE_DATA names, by
@@ -24,7 +24,7 @@ default in your cache. Other commands accept the name of an installed data set
 or a path. A value with a slash is a path.`,
 	}
 	cmd.AddCommand(newDataListCommand(), newDataInfoCommand(), newDataGetCommand(), newDataImportCommand(),
-		newDataMakeCommand())
+		newDataSplitCommand(), newDataMakeCommand())
 	return cmd
 }
 

@@ -93,6 +93,8 @@ func newVictims(t *testing.T) []victim {
 			results: []string{"graph"}},
 		{name: "data import", args: []string{"data", "import", w.data, "--name", "mine"},
 			results: []string{"data/mine"}},
+		{name: "data split", args: []string{"data", "split", filepath.Join(w.data, "train.txt"), "--out", "graph"},
+			results: []string{"graph"}},
 	}
 	if shared := os.Getenv("MQUINE_DATA"); shared != "" {
 		victims = append(victims, victim{

@@ -47,6 +47,8 @@ func TestMutatedInputs(t *testing.T) {
 		{w.data, "train.txt", eval},
 		{w.data, "test.txt", eval},
 		{w.data, "valid.txt", []string{"data", "info", w.data}},
+		{gz, "train.txt.gz", []string{"data", "split", filepath.Join(gz, "train.txt.gz"), "--out", w.path("other"),
+			"--valid", "0"}},
 		{gz, "train.txt.gz", []string{"eval", w.model, "--data", gz}},
 		{zst, "train.txt.zst", []string{"z", "stats", "--data", zst}},
 		{rotate, "config.json", []string{"eval", rotate, "--data", w.data, "--vocab", vocabulary}},
