@@ -264,4 +264,29 @@ func TestProtocol(t *testing.T) {
 		assert.Equal(t, []any{rank.HeadSide, rank.All, rank.Optimistic}, []any{g.Side, g.Filter, g.Ties})
 	}
 	assert.Contains(t, write(t, r, PlainText, TableOptions{}), "\nall     head        4 ")
+
+	// A tool with metrics of each side has three results, and both sides are the last.
+	at := slices.IndexFunc(Protocols, func(p Protocol) bool { return p.Name == "pykeen" })
+	p = Protocols[at]
+	assert.Equal(t, "pykeen: both sides, filter all, realistic ties", p.String())
+	r.Results, r.Groups = familySummary(t, "relation")
+	p.Apply(r, &rank.Ranking{Near: [][]rank.Rank{nil}})
+	require.Len(t, r.Results, 3)
+	for i, side := range []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides} {
+		assert.Equal(t, []any{side, rank.All, rank.Realistic}, []any{r.Results[i].Side, r.Results[i].Filter,
+			r.Results[i].Ties})
+	}
+	require.Len(t, r.Groups, 9)
+	assert.Equal(t, rank.BothSides, r.headline().Side)
+}
+
+// The tools that print only one average are those whose code says so.
+func TestProtocolsInOneAverage(t *testing.T) {
+	var names []string
+	for _, p := range Protocols {
+		if p.OneAverage {
+			names = append(names, p.Name)
+		}
+	}
+	assert.Equal(t, []string{"rotate", "dglke", "ogb"}, names)
 }

@@ -20,6 +20,9 @@ type Protocol struct {
 	Ties   rank.Ties
 	// Tolerance is the largest distance at which the tool treats two scores as equal.
 	Tolerance rank.Tolerance
+	// OneAverage reports whether the tool prints only the mean over the queries of both sides. Other
+	// tools also print, or can print, the metrics of each side.
+	OneAverage bool
 	// Unstable reports whether the tool ranks equal scores in the order of an unstable sort.
 	Unstable bool
 }
@@ -29,17 +32,23 @@ type Protocol struct {
 var Protocols = []Protocol{
 	{
 		Name: "rotate", Tool: "the RotatE repository", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic,
-		Unstable: true,
+		OneAverage: true, Unstable: true,
 	},
 	{Name: "kbc", Tool: "kbc", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic},
-	{Name: "dglke", Tool: "DGL-KE", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic},
+	{
+		Name: "dglke", Tool: "DGL-KE", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Pessimistic,
+		OneAverage: true,
+	},
 	{
 		Name: "libkge", Tool: "LibKGE", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Rounded,
 		Tolerance: rank.Tolerance{Absolute: 1e-5, Relative: 1e-4},
 	},
 	{Name: "pykeen", Tool: "PyKEEN", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic},
 	{Name: "openke", Tool: "OpenKE", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
-	{Name: OGB, Tool: "OGB", Sides: rank.BothSides, Filter: rank.None, Ties: rank.Realistic},
+	{
+		Name: OGB, Tool: "OGB", Sides: rank.BothSides, Filter: rank.None, Ties: rank.Realistic,
+		OneAverage: true,
+	},
 	{Name: "paper", Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic},
 }
 
@@ -48,7 +57,10 @@ var Protocols = []Protocol{
 func (p Protocol) String() string {
 	sides := fmt.Sprintf("side %v", p.Sides)
 	if p.Sides == rank.BothSides {
-		sides = "both sides in one average"
+		sides = "both sides"
+		if p.OneAverage {
+			sides += " in one average"
+		}
 	}
 	s := fmt.Sprintf("%s: %s, filter %v, %v ties", p.Name, sides, p.Filter, p.Ties)
 	if p.Tolerance != (rank.Tolerance{}) {
@@ -177,9 +189,16 @@ func (r *Report) ProtocolNotes() []string {
 }
 
 // Apply sets the protocol of the report, and counts its deviations. It drops the results and groups
-// of other protocols. The report must summarise p.Ranks(ranking).
+// of other protocols. The report must summarise p.Ranks(ranking). If the tool also has metrics of
+// each side, those results remain, before the result for both sides.
 func (p Protocol) Apply(r *Report, ranking *rank.Ranking) {
-	other := func(x Result) bool { return !sameProtocol(x, p.Sides, p.Filter, p.Ties) }
+	sides := selections(p.Sides)
+	if p.OneAverage {
+		sides = []rank.Sides{p.Sides}
+	}
+	other := func(x Result) bool {
+		return !slices.ContainsFunc(sides, func(s rank.Sides) bool { return sameProtocol(x, s, p.Filter, p.Ties) })
+	}
 	r.Protocol, r.Deviations = p.Name, p.deviations(ranking)
 	if p.Tolerance != (rank.Tolerance{}) {
 		r.Tolerance = &p.Tolerance

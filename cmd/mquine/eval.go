@@ -58,9 +58,10 @@ the true answer itself.
   realistic    mean of the two
   rounded      mean of the two, rounded up
 
---protocol: how to evaluate. The protocols of tools take the mean over both
-sides, under filter all (ogb: none). Do not combine them with --side, --filter
-or --ties.
+--protocol: how to evaluate. The protocols of tools rank both sides, under
+filter all (ogb: none). For tools that print only the mean over both sides
+(rotate, dglke, ogb), so does eval. Do not combine protocols with --side,
+--filter or --ties.
   full    the protocol that --side, --filter and --ties describe
   rotate  the RotatE repository: optimistic ties
   kbc     kbc and KGE-DURA: pessimistic ties

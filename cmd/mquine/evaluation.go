@@ -432,7 +432,7 @@ func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 		}
 	}
 	for _, d := range r.Deviations {
-		if _, err := fmt.Fprintf(w, "\n%s\n", e.fixed.Explain(d, r.Results[0].N)); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n", e.fixed.Explain(d, r.Results[len(r.Results)-1].N)); err != nil {
 			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 		}
 	}
