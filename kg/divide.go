@@ -16,7 +16,7 @@ import (
 
 // OpenTriples reads a file of triples, which may have any name. It is N-Triples if the name ends
 // with .nt, and otherwise tab-separated text. Either may be compressed (.gz, .zst). The graph has
-// only a train split, with the triples of all lines.
+// only a train split, with the triples of all lines. Notes says if the first line may be a header.
 func OpenTriples(ctx context.Context, path string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
 	size, err := input.Await(ctx, func() (int64, error) {
@@ -44,6 +44,9 @@ func OpenTriples(ctx context.Context, path string, options ...OpenOption) (*Grap
 	}
 	g := &Graph{Name: filepath.Base(path), Entities: table.entities, Relations: table.relations}
 	g.Splits[Train] = table.triples
+	if header := g.header(Train); header != "" {
+		g.Notes = []string{header}
+	}
 	return g, nil
 }
 

@@ -2,6 +2,8 @@ package kg
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/mquine/mquine/internal/text"
@@ -58,6 +60,11 @@ func (g *Graph) describeDefects() []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 
+	for s := range NumSplits {
+		if header := g.header(s); header != "" {
+			note("%v: %s", s, header)
+		}
+	}
 	distinct := newAdjacency(g, Tail).tally()
 	for s := range NumSplits {
 		if !g.Has(s) {
@@ -86,6 +93,25 @@ func (g *Graph) describeDefects() []string {
 		}
 	}
 	return notes
+}
+
+// headerNames are names for the column of relations in headers of files.
+var headerNames = []string{"relation", "predicate", "rel", "p", "property", "edge", "r"}
+
+// header returns a sentence about the first triple of a split if it may be a header: its relation is a
+// name for a column, and no other triple of the split has this relation. Otherwise it returns "".
+func (g *Graph) header(s Split) string {
+	triples := g.Splits[s]
+	if len(triples) < 2 {
+		return ""
+	}
+	label := g.Relations.Label(triples[0].Relation)
+	if !slices.Contains(headerNames, strings.ToLower(label)) ||
+		slices.ContainsFunc(triples[1:], func(t Triple) bool { return t.Relation == triples[0].Relation }) {
+		return ""
+	}
+	return fmt.Sprintf("the first line may be a header, because its relation is %q, and no other line has it: "+
+		"if it is one, remove it", label)
 }
 
 // seen reports, for every entity and every relation, whether a triple of the split contains it.
