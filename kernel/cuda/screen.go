@@ -65,7 +65,8 @@ type Screen struct {
 	Better Pointer
 	// List has room for Capacity Pairs and receives the undecided ones. The screen increases Listed
 	// (uint32) by their number. If Listed exceeds Capacity, pairs are lost and the launch must be
-	// repeated with fewer candidates.
+	// repeated with fewer candidates. A launch must have fewer than 2³² pairs of a target and a
+	// candidate, because Listed would wrap around.
 	List, Listed Pointer
 	Capacity     uint32
 	K            int32

@@ -20,7 +20,7 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	p, b := w.part, w.block
 	w.sendQueries()
 	capacity := w.listRoom / 2 // w.unresolved holds intervals of 16 bytes here, not pairs of 8
-	span, most := cuda.CandidateTile, p.n
+	span, most := cuda.CandidateTile, w.mostSpan
 	for from := 0; from < p.n; {
 		n := min(span, p.n-from)
 		for row := range b.Queries {

@@ -19,6 +19,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 
@@ -40,6 +41,10 @@ const (
 	// listRoom is the capacity of a list of undecided pairs. A tile of candidates and a block of
 	// queries leave at most 256 · engine.BlockTargets pairs, which fit.
 	listRoom = 5 << 18
+	// mostSpan is the largest number of candidates for a launch of a screen. The device counts the
+	// undecided pairs of a launch in 32 bits. With more candidates, the count could wrap around to a
+	// number that fits in the list, and pairs would be lost.
+	mostSpan = math.MaxUint32 / engine.BlockTargets / cuda.CandidateTile * cuda.CandidateTile
 	// remoteTargets is the number of remote targets whose φ a device computes at a time. A target
 	// is remote if it is not among the device's candidates.
 	remoteTargets = 512
@@ -55,8 +60,8 @@ type Engine struct {
 	failed error           // the first failure; the GPUs are closed after it
 
 	// Tests set these.
-	untested                            bool
-	listRoom, remoteTargets, mostBlocks int
+	untested                                      bool
+	listRoom, mostSpan, remoteTargets, mostBlocks int
 }
 
 // Open opens the GPUs with the given numbers from cuda.List.
@@ -78,7 +83,7 @@ func Open(indices ...int) (*Engine, error) {
 func New(devices ...*cuda.Device) *Engine {
 	return &Engine{
 		devices: devices, passed: map[string]bool{},
-		listRoom: listRoom, remoteTargets: remoteTargets, mostBlocks: mostBlocks,
+		listRoom: listRoom, mostSpan: mostSpan, remoteTargets: remoteTargets, mostBlocks: mostBlocks,
 	}
 }
 

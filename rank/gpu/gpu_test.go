@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -568,4 +569,39 @@ func TestDeviceFaults(t *testing.T) {
 	_, err = rank.Run(ctx, m, index, g.Splits[kg.Test],
 		rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(fresh)})
 	assert.Error(t, err)
+}
+
+// TestSpan checks that the number of undecided pairs of a launch fits in 32 bits, and that a launch
+// covers at most mostSpan candidates.
+func TestSpan(t *testing.T) {
+	require.LessOrEqual(t, uint64(mostSpan)*engine.BlockTargets, uint64(math.MaxUint32))
+	require.Zero(t, mostSpan%cuda.CandidateTile)
+
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	const entities, tiles = 1200, 5
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 18)), entities, 2, 200, 10, 10)
+	m, index, test := ranktest.Model(t, "complex", 4, g, 7, ranktest.VectorKinds[0]), kg.NewIndex(g), g.Splits[kg.Test]
+	e, o := trusted(devices...), rank.Options{Threads: 1}
+	want, err := rank.Run(t.Context(), m, index, test, o)
+	require.NoError(t, err)
+	lists, err := rank.Predict(t.Context(), m, index, []kg.Query{{Anchor: 3}}, 5, false, o)
+	require.NoError(t, err)
+	o.Engine = e
+	launches := func() (count, contend int) {
+		count, contend = -driver.Launches("decide_pairs"), -driver.Launches("score_pairs")
+		got, err := rank.Run(t.Context(), m, index, test, o)
+		require.NoError(t, err)
+		require.Equal(t, want.Ranks, got.Ranks)
+		predicted, err := rank.Predict(t.Context(), m, index, []kg.Query{{Anchor: 3}}, 5, false, o)
+		require.NoError(t, err)
+		require.Equal(t, lists, predicted)
+		return count + driver.Launches("decide_pairs"), contend + driver.Launches("score_pairs")
+	}
+	blocks, growing := launches()
+	require.Less(t, growing, tiles)
+	e.mostSpan = cuda.CandidateTile
+	count, contend := launches()
+	require.Equal(t, tiles*blocks, count)
+	require.Equal(t, tiles, contend)
 }

@@ -3,7 +3,6 @@ package gpu
 import (
 	"context"
 	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/mquine/mquine/kernel"
@@ -24,8 +23,9 @@ type worker struct {
 	in     *cuda.Pinned // staging memory for uploads
 	out    *cuda.Pinned // staging memory for downloads
 	used   int64        // bytes of in that pending copies may still read
-	// span and knownSpan are the most candidates and known answers for a launch. Larger numbers made a
-	// list overflow.
+	// span and knownSpan are the most candidates and known answers for a launch. span is at most
+	// mostSpan, and knownSpan at most knownChunk. Numbers below these bounds follow an overflow of a
+	// list.
 	span, knownSpan int
 	single          bool // screen the block in float32
 
@@ -61,7 +61,7 @@ const (
 // newWorker reserves a worker's memory for parts of the same shape as p. The caller must close the
 // worker, even after an error.
 func newWorker(r *ranking, p *part) (w *worker, err error) {
-	w = &worker{ranking: r, span: math.MaxInt32, knownSpan: knownChunk}
+	w = &worker{ranking: r, span: r.mostSpan, knownSpan: knownChunk}
 	if w.stream, err = newStream(p.device); err != nil {
 		return w, err
 	}

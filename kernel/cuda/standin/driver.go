@@ -14,6 +14,7 @@ type Driver struct {
 	set  func(name string, value int64) int32
 	held func(bytes *int64, contexts, streams *int32) int32
 	size func(kernel string) int32
+	runs func(kernel string) int32
 }
 
 // defaults are the settings that Set can change.
@@ -44,6 +45,7 @@ func Use(t testing.TB) *Driver {
 	purego.RegisterLibFunc(&d.set, handle, "standin_set")
 	purego.RegisterLibFunc(&d.held, handle, "standin_held")
 	purego.RegisterLibFunc(&d.size, handle, "standin_size")
+	purego.RegisterLibFunc(&d.runs, handle, "standin_launches")
 	t.Cleanup(func() {
 		for name := range defaults {
 			d.Reset(name)
@@ -73,3 +75,6 @@ func (d *Driver) Held() (bytes int64, contexts, streams int) {
 
 // ArgumentSize returns the size of a kernel's argument in bytes, or −1 if there is no such kernel.
 func (d *Driver) ArgumentSize(kernel string) int { return int(d.size(kernel)) }
+
+// Launches returns how often the process has launched a kernel, or −1 if there is no such kernel.
+func (d *Driver) Launches(kernel string) int { return int(d.runs(kernel)) }

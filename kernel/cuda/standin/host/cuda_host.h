@@ -55,12 +55,13 @@ struct Registered {
 	void (*run)(void (*)(), const void*);
 	void (*kernel)();
 	size_t size;
+	long long launches;
 };
 std::map<std::string, Registered>& kernels();
 
 struct Register {
 	template <class A> Register(const char* name, void (*kernel)(A)) {
-		kernels()[name] = {[](void (*k)(), const void* p) { ((void (*)(A))k)(*(const A*)p); }, (void (*)())kernel, sizeof(A)};
+		kernels()[name] = {[](void (*k)(), const void* p) { ((void (*)(A))k)(*(const A*)p); }, (void (*)())kernel, sizeof(A), 0};
 	}
 };
 

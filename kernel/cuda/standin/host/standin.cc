@@ -365,6 +365,11 @@ API standin_size(const char* kernel) {
 	auto it = kernels().find(kernel);
 	return it == kernels().end() ? -1 : (int)it->second.size;
 }
+API standin_launches(const char* kernel) {
+	std::lock_guard<std::mutex> guard(mutex);
+	auto it = kernels().find(kernel);
+	return it == kernels().end() ? -1 : (int)it->second.launches;
+}
 
 API cuInit(unsigned) {
 	std::lock_guard<std::mutex> guard(mutex);
@@ -531,6 +536,7 @@ API cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned 
 	bool lose = fault("lose");
 	std::vector<unsigned char> args((unsigned char*)params[0], (unsigned char*)params[0] + f->kernel->size);
 	Registered* k = f->kernel;
+	k->launches++;
 	s->work.push_back([=] { return lose ? (int)IllegalAddress : run(k, args, {gx, gy, 1}, {bx, 1, 1}, shared); });
 	return Success;
 }
