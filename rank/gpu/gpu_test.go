@@ -605,3 +605,48 @@ func TestSpan(t *testing.T) {
 	require.Equal(t, tiles*blocks, count)
 	require.Equal(t, tiles, contend)
 }
+
+// TestSpanWidens checks that the passes after a pass whose pairs overflow the list need few launches.
+// All scores of relation 0 are equal, so its pairs are undecided.
+func TestSpanWidens(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	const entities, relations, targets = 600, 6, 100
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 19)), entities, relations, 0, 0, 0)
+	o := rank.Options{Threads: 1, Sides: []kg.Side{kg.Tail}, Among: rank.NewCandidates(relations)}
+	for r := range int32(relations) {
+		var candidates []int32 // of a pass of its own
+		for e := range int32(entities) {
+			if e != r {
+				candidates = append(candidates, e)
+			}
+		}
+		o.Among.Restrict(kg.Tail, r, candidates)
+		g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: 1, Relation: r, Tail: 2})
+	}
+	for e := range int32(targets) {
+		g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: 0, Relation: 0, Tail: e})
+	}
+	kind := ranktest.Kind{Name: "a relation of equal scores", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			ranktest.Normal(rng, x, 0.3)
+		}
+		clear(ts[1][:c.Dim])
+	}}
+	m, index := ranktest.Model(t, "distmult", 4, g, 3, kind), kg.NewIndex(g)
+	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+	require.NoError(t, err)
+	e := trusted(devices...)
+	o.Engine = e
+	launches := func() int {
+		before := driver.Launches("decide_pairs")
+		got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		require.Equal(t, want.Ranks, got.Ranks)
+		return driver.Launches("decide_pairs") - before
+	}
+	require.Equal(t, relations, launches())
+	// A launch overflows and is repeated as three. The next pass needs two and the others need one.
+	e.listRoom = cuda.CandidateTile * (targets + 1)
+	require.Equal(t, 1+3+2+relations-2, launches())
+}

@@ -24,8 +24,8 @@ type worker struct {
 	out    *cuda.Pinned // staging memory for downloads
 	used   int64        // bytes of in that pending copies may still read
 	// span and knownSpan are the most candidates and known answers for a launch. span is at most
-	// mostSpan, and knownSpan at most knownChunk. Numbers below these bounds follow an overflow of a
-	// list.
+	// mostSpan, and knownSpan at most knownChunk. An overflow of a list makes them smaller, and every
+	// call of count doubles them, because the next block may leave fewer pairs.
 	span, knownSpan int
 	single          bool // screen the block in float32
 
@@ -384,6 +384,7 @@ func narrower(n, queries, listed int) (int, error) {
 func (w *worker) count(ctx context.Context) error {
 	p, b := w.part, w.block
 	known := w.knownAnswers()
+	w.span, w.knownSpan = min(w.mostSpan, 2*w.span), min(knownChunk, 2*w.knownSpan)
 	for from := 0; from < p.n || len(known) > 0; {
 		n, m := min(w.span, p.n-from), min(w.knownSpan, len(known))
 		if n > 0 {
