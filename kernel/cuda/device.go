@@ -235,6 +235,11 @@ type MemoryError struct {
 }
 
 func (e *MemoryError) Error() string {
+	if e.Free >= e.Needed { // in pieces, or freed in the meantime
+		return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: an allocation of %s failed, although %s of %s are free",
+			e.Device.Index, e.Device.Name,
+			humanize.IBytes(uint64(e.Needed)), humanize.IBytes(uint64(e.Free)), humanize.IBytes(uint64(e.Total)))
+	}
 	return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: an allocation needs %s, but only %s of %s are free",
 		e.Device.Index, e.Device.Name,
 		humanize.IBytes(uint64(e.Needed)), humanize.IBytes(uint64(e.Free)), humanize.IBytes(uint64(e.Total)))

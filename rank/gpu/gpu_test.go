@@ -327,16 +327,17 @@ func TestDevicesStream(t *testing.T) {
 		j := &engine.Job{Model: m, Most: entities, Threads: 2, FeatureMemory: rank.DefaultFeatureMemory}
 		whole, err := e.slicing(j)
 		require.NoError(t, err)
-		require.Equal(t, slicing{entities, 1, whole.constructs, whole.kappa}, whole)
+		require.Equal(t, slicing{entities, 1, 2, whole.constructs, whole.kappa}, whole)
 		far := 0
 		if whole.constructs {
 			far = e.remoteTargets
 		}
-		held := (2*e.workerBytes(k, far) + int64(fit/c.devices+2*cuda.CandidateTile)*candidateBytes(k)) * 16 / 15
+		held := (e.workerBytes(k, far) + int64(fit/c.devices+2*cuda.CandidateTile)*candidateBytes(k)) * 16 / 15
 		driver.Set("memory", held)
 		x, err := e.slicing(j)
 		require.NoError(t, err)
 		require.Equal(t, 2, x.buffers, c.model)
+		require.Equal(t, 1, x.blocks, c.model)
 		require.Less(t, x.size, entities, c.model)
 		got, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
@@ -649,4 +650,46 @@ func TestSpanWidens(t *testing.T) {
 	// A launch overflows and is repeated as three. The next pass needs two and the others need one.
 	e.listRoom = cuda.CandidateTile * (targets + 1)
 	require.Equal(t, 1+3+2+relations-2, launches())
+}
+
+// TestFewTeams checks that a ranking whose device lacks memory for several teams works with the teams
+// that fit. Allocations fail at every point, with one team and with several.
+func TestFewTeams(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 20)), 60, 2, 200, 20, 20)
+	m, index := ranktest.Model(t, "distmult", 4, g, 3, ranktest.VectorKinds[0]), kg.NewIndex(g)
+	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 1})
+	require.NoError(t, err)
+	var failures [2]int
+	for i, threads := range []int{1, 3} {
+		e := trusted(devices...)
+		o := rank.Options{Threads: threads, Engine: e, FeatureMemory: 25 * candidateBytes(64)}
+		for n := int64(1); ; n++ {
+			driver.Set("fail_alloc", n)
+			got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+			driver.Reset("fail_alloc")
+			bytes, _, streams := driver.Held()
+			require.Zero(t, bytes, n)
+			require.Zero(t, streams, n)
+			if err == nil {
+				require.Equal(t, want.Ranks, got.Ranks)
+				break
+			}
+			require.ErrorContains(t, err, "is out of memory")
+			failures[i]++
+		}
+	}
+	require.Positive(t, failures[0])
+	require.Equal(t, failures[0], failures[1], "one team is enough")
+
+	e := trusted(devices...)
+	j := &engine.Job{Model: m, Most: 1000, Threads: 8, FeatureMemory: rank.DefaultFeatureMemory}
+	perBlock := e.workerBytes(64, 0)
+	for blocks, want := range map[int64]int{1: 1, 3: 1, 6: 3, 20: 6} {
+		driver.Set("memory", blocks*perBlock*16/15+16)
+		x, err := e.slicing(j)
+		require.NoError(t, err)
+		require.Equal(t, want, x.blocks, "memory for %d blocks", blocks)
+	}
 }

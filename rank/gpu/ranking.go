@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 
@@ -19,13 +20,15 @@ import (
 // second buffer.
 type slicing struct {
 	size, buffers int
+	// blocks is the number of blocks that the devices work on at a time.
+	blocks int
 	// constructs is true if the devices compute φ and ψ. kappa is then the κ of the model's slack.
 	constructs bool
 	kappa      float64
 }
 
-// blocks returns the largest number of blocks that the devices work on at a time. An empty plan
-// stands for a large one.
+// blocks returns the largest number of blocks that the devices work on at a time if there is enough
+// memory. An empty plan stands for a large one.
 func (e *Engine) blocks(j *engine.Job) int {
 	n := min(j.Threads, e.mostBlocks*len(e.devices))
 	if queries := len(j.Queries); queries > 0 {
@@ -41,7 +44,10 @@ func pad(width int) int { return max(64, engine.PairPad(width)) }
 // size and identifier.
 func candidateBytes(k int) int64 { return int64(6*k) + 64 }
 
-// slicing chooses slices that fit into the devices' free memory and the job's FeatureMemory.
+// slicing chooses slices that fit into the devices' free memory and the job's FeatureMemory. If all
+// candidates do not fit, it chooses so few blocks that they use at most half of the memory: the
+// number of blocks at a time multiplied by the size of the slices, and hence the speed, is then
+// largest.
 func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	var x slicing
 	var err error
@@ -49,37 +55,38 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 		return x, err
 	}
 	candidates, k := j.Most, pad(engine.WidestTower(j.Model))
-	remote, held := 0, int64(0)
+	remote, parameters := 0, int64(0)
 	if x.constructs {
-		remote, held = e.remoteTargets, tensorBytes(j.Model)
+		remote, parameters = e.remoteTargets, tensorBytes(j.Model)
 	}
-	held += int64(e.blocks(j)) * e.workerBytes(k, remote)
-	// fit returns the number of candidates that fit into each of the given number of buffers.
-	fit := func(buffers int64) (int, error) {
-		most := j.FeatureMemory / int64(len(e.devices)) / candidateBytes(k) / buffers
-		for _, d := range e.devices {
-			free, err := d.Free()
-			if err != nil {
-				return 0, err
-			}
-			// A sixteenth stays free for the driver, and the space of two tiles stays free for
-			// padding. If less than a tile fits, Alloc fails.
-			fits := (free-free/16-held)/candidateBytes(k)/buffers - 2*cuda.CandidateTile
-			most = min(most, max(cuda.CandidateTile, fits))
+	room := int64(math.MaxInt64) // for blocks and candidates, on each device
+	for _, d := range e.devices {
+		free, err := d.Free()
+		if err != nil {
+			return x, err
 		}
-		return int(min(max(most, 1)*int64(len(e.devices)), math.MaxInt32)), nil
+		room = min(room, free-free/16-parameters) // a sixteenth stays free for the driver
 	}
-	all, err := fit(1)
-	if err != nil {
-		return x, err
+	x.blocks = e.blocks(j)
+	perBlock := e.workerBytes(k, remote)
+	// fit returns the number of candidates that fit into each of the given number of buffers.
+	fit := func(buffers int64) int {
+		most := j.FeatureMemory / int64(len(e.devices)) / candidateBytes(k) / buffers
+		// The space of two tiles stays free for padding. If less than a tile fits, Alloc fails.
+		fits := (room-int64(x.blocks)*perBlock)/candidateBytes(k)/buffers - 2*cuda.CandidateTile
+		most = min(most, max(cuda.CandidateTile, fits))
+		return int(min(max(most, 1)*int64(len(e.devices)), math.MaxInt32))
 	}
+	if fit(1) < candidates {
+		x.blocks = max(1, min(x.blocks, int(room/2/perBlock)))
+	}
+	all := fit(1)
 	x.size, x.buffers = candidates, 1
 	if all >= candidates && (len(j.Passes) < 2 || all < 2*candidates) {
 		return x, nil
 	}
-	half, err := fit(2)
-	x.size, x.buffers = min(candidates, half), 2
-	return x, err
+	x.size, x.buffers = min(candidates, fit(2)), 2
+	return x, nil
 }
 
 // constructs reports whether the devices compute φ and ψ from the model's parameters, and returns κ
@@ -131,11 +138,11 @@ type team struct {
 	err     error // the team cannot work because its memory could not be reserved
 }
 
-// recruit creates the teams. It runs while the features are loaded.
+// recruit creates the teams. It runs while the features are loaded. If the memory does not suffice
+// for a team, because other programs use the device, the teams before it do the work.
 func (r *ranking) recruit() {
-	for range cap(r.free) {
+	for i := range cap(r.free) {
 		t := &team{}
-		r.teams = append(r.teams, t)
 		for _, p := range r.buffers[0].parts {
 			w, err := newWorker(r, p)
 			t.workers = append(t.workers, w)
@@ -143,7 +150,20 @@ func (r *ranking) recruit() {
 				break
 			}
 		}
+		var full *cuda.MemoryError
+		if i > 0 && errors.As(t.err, &full) {
+			t.close()
+			return
+		}
+		r.teams = append(r.teams, t)
 		r.free <- t
+	}
+}
+
+// close waits for the devices and frees the team's memory.
+func (t *team) close() {
+	for _, w := range t.workers {
+		w.close()
 	}
 }
 
@@ -157,7 +177,7 @@ type buffer struct {
 
 // newRanking reserves device memory. If it fails, it frees everything.
 func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
-	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j), free: make(chan *team, e.blocks(j))}
+	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j)}
 	defer func() {
 		if err != nil {
 			_ = r.Close()
@@ -167,6 +187,7 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 	if r.slices, err = e.slicing(j); err != nil {
 		return nil, err
 	}
+	r.free = make(chan *team, r.slices.blocks)
 	room := (r.slices.size + len(e.devices) - 1) / len(e.devices)
 	room = (room+cuda.CandidateTile-1)/cuda.CandidateTile*cuda.CandidateTile + cuda.CandidateTile
 	for i := range r.slices.buffers {
@@ -193,9 +214,7 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 func (r *ranking) Close() error {
 	r.recruiting.Wait()
 	for _, t := range r.teams {
-		for _, w := range t.workers {
-			w.close()
-		}
+		t.close()
 	}
 	for _, b := range r.buffers {
 		for _, p := range b.parts {
