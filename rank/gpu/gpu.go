@@ -55,9 +55,12 @@ type Engine struct {
 	devices  []*cuda.Device
 	fallback func(error)
 
-	mu     sync.Mutex      // guards passed and failed
+	mu     sync.Mutex      // guards the fields below
 	passed map[string]bool // kinds of models that passed the self-test
-	failed error           // the first failure; the GPUs are closed after it
+	active int             // rankings that have not been closed
+	// failed is the first failure. After it, no ranking starts, and the GPUs are closed as soon as no
+	// ranking is active.
+	failed error
 
 	// Tests set these.
 	untested                                      bool
@@ -126,7 +129,8 @@ func supports(m model.Model) error {
 }
 
 // Fallback reports whether the processor should rank after an error. If so, it closes the GPUs,
-// unless they only lack the comparison of the model.
+// unless they only lack the comparison of the model. If other rankings are active, the last of them
+// closes the GPUs, because closing a GPU frees memory that they read.
 func (e *Engine) Fallback(err error) bool {
 	if e.fallback == nil {
 		return false
@@ -141,9 +145,35 @@ func (e *Engine) Fallback(err error) bool {
 	if e.failed == nil {
 		e.failed = err
 		e.fallback(err)
-		e.Close()
+		e.closeUnused()
 	}
 	return true
+}
+
+// closeUnused closes the GPUs after a failure, unless rankings are active. The caller holds e.mu.
+func (e *Engine) closeUnused() {
+	if e.failed != nil && e.active == 0 {
+		e.Close()
+	}
+}
+
+// enter notes that a ranking begins to use the GPUs. It returns the error of a ranking that has
+// failed before.
+func (e *Engine) enter() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failed == nil {
+		e.active++
+	}
+	return e.failed
+}
+
+// leave notes that a ranking has ended.
+func (e *Engine) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active--
+	e.closeUnused()
 }
 
 // Memory returns the device memory for the candidates, in bytes, and the number of slices.
@@ -159,6 +189,9 @@ func (e *Engine) Memory(j *engine.Job) (bytes int64, slices int, err error) {
 // Start reserves device memory for a ranking.
 func (e *Engine) Start(j *engine.Job) (engine.Engine, error) {
 	if err := supports(j.Model); err != nil {
+		return nil, err
+	}
+	if err := e.enter(); err != nil {
 		return nil, err
 	}
 	return newRanking(e, j)

@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -692,4 +693,32 @@ func TestFewTeams(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, x.blocks, "memory for %d blocks", blocks)
 	}
+}
+
+// TestFallbackWhileRanking checks that the GPUs stay open for a ranking that is active while another
+// one fails, and that no ranking starts after the failure.
+func TestFallbackWhileRanking(t *testing.T) {
+	driver := standin.Use(t)
+	d := openDevices(t, driver, 1)[0]
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 21)), 60, 2, 20, 20, 20)
+	e := trusted(d)
+	e.OrProcessor(func(error) {})
+	j := &engine.Job{
+		Model: ranktest.Model(t, "distmult", 4, g, 3, ranktest.VectorKinds[0]), Most: 60, Threads: 1,
+		FeatureMemory: rank.DefaultFeatureMemory,
+	}
+	active, err := e.Start(j)
+	require.NoError(t, err)
+	failure := errors.New("another ranking failed")
+	require.True(t, e.Fallback(failure))
+	_, err = d.Free()
+	require.NoError(t, err, "the GPU is open")
+	_, err = e.Start(j)
+	require.Equal(t, failure, err)
+	require.NoError(t, active.Close())
+	_, err = d.Free()
+	require.ErrorIs(t, err, cuda.ErrClosed)
+	bytes, contexts, _ := driver.Held()
+	require.Zero(t, bytes)
+	require.Zero(t, contexts)
 }

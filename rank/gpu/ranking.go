@@ -175,7 +175,7 @@ type buffer struct {
 	parts   []*part // by device
 }
 
-// newRanking reserves device memory. If it fails, it frees everything.
+// newRanking reserves device memory, after Engine.enter. If it fails, it frees everything.
 func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j)}
 	defer func() {
@@ -212,6 +212,7 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 
 // Close waits for the devices and frees their memory.
 func (r *ranking) Close() error {
+	defer r.leave()
 	r.recruiting.Wait()
 	for _, t := range r.teams {
 		t.close()
