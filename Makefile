@@ -3,11 +3,14 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test race mutants fuzz check-long generate lint cross cross-all bench bench-quick bench-compare rivals rivals-all \
+.PHONY: build help demo test race mutants fuzz check-long generate lint cross cross-all bench bench-quick bench-compare rivals rivals-all \
 	bench-trained release check-release
 
 build: ## build bin/mquine
 	$(GO) build -o bin/mquine ./cmd/mquine
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## train and rank a toy graph
 	bin/mquine demo
@@ -49,7 +52,6 @@ check-long: ## run hundreds of kills, thousands of mutated inputs, long fuzzing 
 	$(MAKE) mutants
 
 generate: ## regenerate the assembly
-	rm -f asm/*_amd64.s asm/*_amd64.go
 	$(GO) generate ./asm
 
 lint: ## run gofmt, vet and staticcheck

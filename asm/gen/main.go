@@ -16,7 +16,7 @@
 //
 // To read the generators, begin with vector.go, which contains their common functions, and with
 // panel.go. The files main.go, notes.go and arguments.go write the output: files, register maps and
-// the struct of arguments.
+// the struct of arguments. Files in package asm change only after all of them have been generated.
 package main
 
 import (
@@ -76,6 +76,13 @@ func main() {
 		{"bandwidth", sums},
 	}
 	var functions []*ir.Function
+	files := map[string][]byte{} // by path
+	add := func(path string, text []byte, err error) {
+		if err != nil {
+			log.Fatalf("%s: %v", path, err)
+		}
+		files[path] = bytes.ReplaceAll(text, []byte("// \n"), []byte("//\n"))
+	}
 	for _, f := range families {
 		ctx := build.NewContext()
 		ctx.ConstraintExpr(constraint)
@@ -97,15 +104,41 @@ func main() {
 		cfg := printer.Config{Name: "asm/gen", Pkg: "asm"}
 		print := func(path string, p printer.Printer) {
 			text, err := p.Print(file)
-			write(path, text, err)
+			add(path, text, err)
 		}
 		print(filepath.Join(dir, f.name+"_amd64.s"), printer.NewGoAsm(cfg))
 		print(filepath.Join(dir, f.name+"_amd64.go"), printer.NewStubs(cfg))
 	}
 	text, err := absent(functions)
-	write(filepath.Join(dir, "absent.go"), text, err)
+	add(filepath.Join(dir, "absent.go"), text, err)
 	text, err = args.test()
-	write(filepath.Join(dir, "arguments_amd64_test.go"), text, err)
+	add(filepath.Join(dir, "arguments_amd64_test.go"), text, err)
+	if err := replace(dir, files); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// replace writes files to a folder and removes assembly and stubs of other families from it.
+func replace(dir string, files map[string][]byte) error {
+	for path, text := range files {
+		if err := os.WriteFile(path, text, 0o666); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range []string{"*_amd64.s", "*_amd64.go"} {
+		old, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range old {
+			if files[path] == nil {
+				if err := os.Remove(path); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // absent returns a Go file for builds without the kernels. It declares each of them as a nil
@@ -163,13 +196,4 @@ func wrap(text string) (lines []string) {
 	}
 	flush()
 	return lines
-}
-
-func write(path string, text []byte, err error) {
-	if err != nil {
-		log.Fatalf("%s: %v", path, err)
-	}
-	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("// \n"), []byte("//\n")), 0o666); err != nil {
-		log.Fatal(err)
-	}
 }

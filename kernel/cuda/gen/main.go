@@ -1,10 +1,11 @@
 //go:build linux && amd64
 
 // Command gen compiles the CUDA C++ files to PTX with NVRTC 11.8 from Debian's packages
-// libnvrtc11.2 and libnvrtc-builtins11.8 (section non-free).
+// libnvrtc11.2 and libnvrtc-builtins11.8 (section non-free). It replaces the files in ptx after it
+// has compiled all of them, and removes PTX without a source.
 //
-// With -check it compiles them to machine code for sm_80, sm_86 and sm_90 instead. For each kernel,
-// it prints the registers, the shared memory, and the number of thread blocks that fit on a
+// With -check it compiles them to machine code for sm_80, sm_86, sm_89 and sm_90 instead. For each
+// kernel, it prints the registers, the shared memory, and the number of thread blocks that fit on a
 // multiprocessor. It fails if a kernel spills registers or too few of its thread blocks fit.
 package main
 
@@ -26,9 +27,9 @@ import (
 	"github.com/mquine/mquine/kernel/cuda/internal/source"
 )
 
-// architectures are the targets of -check: A100, RTX 30, H100. They are the keys of
+// architectures are the targets of -check: A100, RTX 30, RTX 40, H100. They are the keys of
 // multiprocessors.
-var architectures = []string{"sm_80", "sm_86", "sm_90"}
+var architectures = []string{"sm_80", "sm_86", "sm_89", "sm_90"}
 
 // reportDim is the dimension of the matrices in the report: the largest in the paper.
 const reportDim = 38
@@ -54,6 +55,7 @@ func run(check bool) error {
 	if check {
 		return report(n, files)
 	}
+	images := map[string][]byte{} // by path
 	for _, f := range files {
 		ptx, err := n.compile(f, source.Options, false)
 		if err != nil {
@@ -62,9 +64,27 @@ func run(check bool) error {
 		if !bytes.Contains(ptx, []byte("\n.version 7.8\n.target sm_80\n")) {
 			return fmt.Errorf("%s: the PTX is not ISA 7.8 for sm_80", f.Name)
 		}
-		path := filepath.Join("ptx", f.Name+".ptx")
-		if err := os.WriteFile(path, append([]byte(f.Stamp()), ptx...), 0o644); err != nil {
+		images[filepath.Join("ptx", f.Name+".ptx")] = append([]byte(f.Stamp()), ptx...)
+	}
+	return replace("ptx", images)
+}
+
+// replace writes files to a folder and removes all other PTX from it.
+func replace(folder string, files map[string][]byte) error {
+	old, err := filepath.Glob(filepath.Join(folder, "*.ptx"))
+	if err != nil {
+		return err
+	}
+	for path, text := range files {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
 			return err
+		}
+	}
+	for _, path := range old {
+		if files[path] == nil {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

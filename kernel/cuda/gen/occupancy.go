@@ -13,6 +13,7 @@ type multiprocessor struct {
 var multiprocessors = map[string]multiprocessor{
 	"sm_80": {64, 32, 164 << 10}, // A100
 	"sm_86": {48, 16, 100 << 10}, // RTX 30
+	"sm_89": {48, 24, 100 << 10}, // RTX 40
 	"sm_90": {64, 32, 228 << 10}, // H100
 }
 
@@ -33,7 +34,7 @@ func (m multiprocessor) fit(registers, shared int) int {
 // kernels.
 func atLeast(kernel, arch string) int {
 	switch {
-	case kernel == "count_half_128" && arch != "sm_86", kernel == "count_half_128_small":
+	case kernel == "count_half_128" && multiprocessors[arch].shared > 100<<10, kernel == "count_half_128_small":
 		return 2
 	}
 	return 1
