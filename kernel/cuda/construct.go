@@ -34,8 +34,10 @@ type ConstructQueries struct {
 	_         int32
 }
 
-// MaxTowerDim is the largest dimension whose matrices fit in the shared memory of a thread block.
-const MaxTowerDim = 58
+// MaxTowerDim is the largest dimension whose matrices fit in the shared memory of a thread block on
+// all cards: 99 KiB on cards of compute capability 8.6 or 8.9, of which the kernels use up to 128
+// bytes for sums.
+const MaxTowerDim = 60
 
 // Towers holds the kernels that compute φ and ψ of MQuinE and MQuadE.
 type Towers struct {

@@ -21,9 +21,15 @@ func TestConstruct(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Construct{}), f.ArgumentSize("construct_features"))
 	assert.EqualValues(t, unsafe.Sizeof(ConstructQueries{}), f.ArgumentSize("construct_queries"))
-	conformConstruct(newRig(t, d), []int{1, 2, 7, 33})
+	dims := []int{1, 2, 7, 33, MaxTowerDim}
+	if testing.Short() {
+		dims = dims[:4]
+	}
+	conformConstruct(newRig(t, d), dims)
 	_, err := NewTowers(d, MaxTowerDim)
 	assert.NoError(t, err)
+	_, err = NewTowers(d, MaxTowerDim+1)
+	assert.Error(t, err, "the stand-in has 99 KiB of shared memory")
 }
 
 func TestGPUConstruct(t *testing.T) {

@@ -159,7 +159,10 @@ func BenchmarkGPUCeiling(b *testing.B) {
 			}
 			b.ReportMetric(0, "ns/op")
 			unit := "TFLOP/s"
-			if name == "copy" {
+			switch name {
+			case "int8":
+				unit = "TOP/s"
+			case "copy":
 				unit = "TB/s"
 			}
 			b.ReportMetric(r.ceiling(name)/1e12, unit)

@@ -39,7 +39,9 @@ func TestArgumentSizes(t *testing.T) {
 	for name, size := range map[string]uintptr{
 		"count_half_128": unsafe.Sizeof(Screen{}), "count_dot": unsafe.Sizeof(Screen{}),
 		"decide_pairs": unsafe.Sizeof(Decide{}), "decide_known": unsafe.Sizeof(Decide{}),
-		"quantise": unsafe.Sizeof(Quantise{}),
+		"score_targets": unsafe.Sizeof(Decide{}), "score_pairs": unsafe.Sizeof(Decide{}),
+		"quantise": unsafe.Sizeof(Quantise{}), "prepare_rows": unsafe.Sizeof(Prepare{}),
+		"construct_features": unsafe.Sizeof(Construct{}), "construct_queries": unsafe.Sizeof(ConstructQueries{}),
 	} {
 		assert.EqualValues(t, size, f.ArgumentSize(name), name)
 	}
