@@ -21,7 +21,8 @@ RUN go build -trimpath -ldflags "-s -w" -o /cuda/mquine ./cmd/mquine \
 FROM debian:stable-slim AS cuda
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /cuda/mquine /mquine
-ENV MQUINE_DATA=/data/datasets TMPDIR=/data
+# The driver keeps compiled kernels in the mounted folder, because docker run --rm removes all others.
+ENV MQUINE_DATA=/data/datasets TMPDIR=/data CUDA_CACHE_PATH=/data/.nv
 WORKDIR /data
 ENTRYPOINT ["/mquine"]
 
