@@ -583,7 +583,8 @@ func TestSpan(t *testing.T) {
 	devices := openDevices(t, driver, 1)
 	const entities, tiles = 1200, 5
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 18)), entities, 2, 200, 10, 10)
-	m, index, test := ranktest.Model(t, "complex", 4, g, 7, ranktest.VectorKinds[0]), kg.NewIndex(g), g.Splits[kg.Test]
+	m := ranktest.Model(t, "complex", 4, g, 7, ranktest.VectorKinds[0])
+	index, test := kg.NewIndex(g), g.Splits[kg.Test]
 	e, o := trusted(devices...), rank.Options{Threads: 1}
 	want, err := rank.Run(t.Context(), m, index, test, o)
 	require.NoError(t, err)
@@ -617,7 +618,7 @@ func TestSpanWidens(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 19)), entities, relations, 0, 0, 0)
 	o := rank.Options{Threads: 1, Sides: []kg.Side{kg.Tail}, Among: rank.NewCandidates(relations)}
 	for r := range int32(relations) {
-		var candidates []int32 // of a pass of its own
+		var candidates []int32 // different ones, so every relation has a separate pass
 		for e := range int32(entities) {
 			if e != r {
 				candidates = append(candidates, e)
@@ -629,7 +630,7 @@ func TestSpanWidens(t *testing.T) {
 	for e := range int32(targets) {
 		g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: 0, Relation: 0, Tail: e})
 	}
-	kind := ranktest.Kind{Name: "a relation of equal scores", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
+	kind := ranktest.Kind{Name: "equal scores of 0", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {
 			ranktest.Normal(rng, x, 0.3)
 		}
