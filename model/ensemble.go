@@ -108,6 +108,9 @@ func (m *ensemble) Tower(side kg.Side) Tower {
 		sum.Psi += t.Psi
 		sum.Phi += t.Phi
 		sum.Features |= t.Features
+		if part.Model.Tower(kg.Tail) != part.Model.Tower(kg.Head) { // the sums may still be equal
+			sum.Features |= OnSide
+		}
 	}
 	return sum
 }

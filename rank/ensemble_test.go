@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/modeltest"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
@@ -85,10 +86,13 @@ func TestExactEnsembles(t *testing.T) {
 		"tucker, mquine, distmult": {
 			config("tucker", 6, true), config("mquine", 5, false), config("distmult", 33, false),
 		},
+		// The towers of ConvE differ by side, and φ of TransH depends on the relation.
+		"conve, transh-l2": {ranktest.Config(t, "conve", 4, g), config("transh-l2", 6, false)},
 	} {
 		weights := []float64{0.37, 1, 2.5}[:len(configs)]
 		for kind := range len(ranktest.VectorKinds) {
 			m, score := ensembleOf(t, g, configs, weights, kind)
+			modeltest.Shared(t, m, backends[len(backends)-1])
 			want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, score)
 			for _, b := range backends {
 				for _, o := range []Options{

@@ -259,6 +259,7 @@ func (s Subject) slack(t *testing.T, b *kernel.Backend) {
 // it.
 func (s Subject) dependence(t *testing.T, b *kernel.Backend) {
 	m, _ := s.model(t, s.dims()[len(s.dims())-1], fillings[0])
+	Shared(t, m, b)
 	if m.Tower(kg.Tail) != m.Tower(kg.Head) {
 		return // rankings always prepare candidates for each side
 	}
@@ -282,6 +283,44 @@ func (s Subject) dependence(t *testing.T, b *kernel.Backend) {
 		want := m.Tower(kg.Tail).Features.Shares(with.side, with.relation)
 		assert.Equal(t, want, got, "φ for the same side: %v, the same relation: %v", with.side, with.relation)
 	}
+}
+
+// Shared checks that queries have φ with the same bits if the towers of their sides are equal and
+// declare that the queries share φ (model.Dependence.Shares). Rankings compute such φ once.
+func Shared(t *testing.T, m model.Model, b *kernel.Backend) {
+	v := newVectors(m, b)
+	type group struct {
+		side     kg.Side
+		relation int32
+	}
+	var groups []group
+	for _, side := range sides {
+		for r := range int32(m.Config().Relations) {
+			groups = append(groups, group{side, r})
+		}
+	}
+	for _, p := range groups {
+		for _, q := range groups {
+			tower := m.Tower(p.side)
+			if tower != m.Tower(q.side) || !tower.Features.Shares(p.side == q.side, p.relation == q.relation) {
+				continue
+			}
+			for e := range int32(m.Config().Entities) {
+				x, xSize := v.feature(p.side, p.relation, e)
+				y, ySize := v.feature(q.side, q.relation, e)
+				require.Equal(t, bits(x), bits(y), "φ of entity %d for %v and %v", e, p, q)
+				require.Equal(t, xSize, ySize, "the size of entity %d for %v and %v", e, p, q)
+			}
+		}
+	}
+}
+
+// bits returns the bits of float32 numbers.
+func bits(x []float32) (all []uint32) {
+	for _, v := range x {
+		all = append(all, math.Float32bits(v))
+	}
+	return all
 }
 
 // batches checks that a batch gives the same vectors as single calls and writes nothing between the
