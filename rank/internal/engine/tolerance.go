@@ -112,10 +112,14 @@ func (b *Block) Widen() {
 }
 
 // outward moves x, a rounded sum, in a direction by more than its rounding error. Infinite
-// intervals can make x NaN, which becomes the infinity in that direction.
+// intervals can make x infinite, and then it stays, or NaN, which becomes the infinity in that
+// direction.
 func outward(x, direction float64) float64 {
 	if math.IsNaN(x) {
 		return math.Inf(int(direction))
+	}
+	if math.IsInf(x, 0) {
+		return x // the sum of opposite infinities is NaN
 	}
 	return x + direction*2*kernel.U64*math.Abs(x)
 }

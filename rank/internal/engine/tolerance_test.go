@@ -64,3 +64,19 @@ func TestPlaces(t *testing.T) {
 	assert.Equal(t, place(0), place(math.Copysign(0, -1)))
 	assert.Equal(t, place(1)+1, place(math.Nextafter(1, 2)))
 }
+
+// TestOutward checks that finite numbers move by more than the rounding error of a sum, that
+// infinities stay, and that NaN becomes the infinity in the direction.
+func TestOutward(t *testing.T) {
+	inf := math.Inf(1)
+	for _, x := range []float64{-3, -math.SmallestNonzeroFloat64 * 0x1p60, 1, 7e300} {
+		assert.Greater(t, outward(x, 1), x)
+		assert.Less(t, outward(x, -1), x)
+	}
+	for _, x := range []float64{inf, -inf} {
+		assert.Equal(t, x, outward(x, 1))
+		assert.Equal(t, x, outward(x, -1))
+	}
+	assert.Equal(t, inf, outward(math.NaN(), 1))
+	assert.Equal(t, -inf, outward(math.NaN(), -1))
+}
