@@ -69,6 +69,9 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 	checkSmall(c)
 	checkSmall(x)
 	checkSmall(y)
+	if added {
+		checkSmall(plus)
+	}
 	var from *float32
 	s, ld := &b.small, c.Stride
 	for i := 0; i < c.Rows; i += s.rows {

@@ -136,6 +136,11 @@ func TestMatMul32Neighbours(t *testing.T) {
 		require.Panics(t, func() { b.MatMul32(c, x, y.Columns(0, d), Matrix{}) }, "sizes differ")
 		require.Panics(t, func() { b.MatMul32(c, x, y, c.Columns(0, d)) }, "plus with a different size")
 		require.Panics(t, func() { b.MatMulLower32(c, x, y, Matrix{}) }, "no diagonal")
+		// The kernels read the padding of plus.
+		plus := NewSmall(d, 2*d)
+		plus.Data = plus.Data[:(d-1)*plus.Stride+plus.Cols]
+		require.PanicsWithValue(t, "linalg: a small matrix of 38 × 76 has too few entries: 3036 with stride 80",
+			func() { b.MatMul32(c, x, y, plus) })
 	})
 }
 
