@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/mquine/mquine/kernel"
@@ -197,6 +198,10 @@ func sameOrder(order []int32, m, n int) []int32 {
 	return other
 }
 
+// RepresentativeBytes is the memory that FindRepresentatives allocates for every candidate and target:
+// its hash, and two slots of a hash table.
+const RepresentativeBytes = 8 + 2*4
+
 // FindRepresentatives maps every candidate and target of the job to the first of them with identical
 // parameters. It returns nil if all differ.
 func FindRepresentatives(ctx context.Context, j *Job) ([]int32, error) {
@@ -212,13 +217,13 @@ func FindRepresentatives(ctx context.Context, j *Job) ([]int32, error) {
 		return nil, err
 	}
 	var reps []int32
-	seen := make(map[uint64]int32, used.Len())
-	for i, hash := range hashes {
-		e := used.Entity(i)
-		other, known := seen[hash]
-		if !known {
-			seen[hash] = e
+	seen := firsts{hashes, make([]int32, 2*len(hashes))}
+	for i := range hashes {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
+		first, known := seen.add(int32(i))
+		e, other := used.Entity(i), used.Entity(int(first))
 		if !known || !m.SameEntity(e, other) {
 			continue
 		}
@@ -231,6 +236,33 @@ func FindRepresentatives(ctx context.Context, j *Job) ([]int32, error) {
 		reps[e] = other
 	}
 	return reps, nil
+}
+
+// firsts finds the first index of each hash. It is a hash table with open addressing, at most half
+// full, which needs less memory than a map.
+type firsts struct {
+	hashes []uint64
+	table  []int32 // indices plus 1, or 0 for free slots
+}
+
+// add returns the first index with the hash of index i, and whether it is known already. If not, it
+// adds i.
+func (f *firsts) add(i int32) (first int32, known bool) {
+	hash := f.hashes[i]
+	// The product has the bits that vary most on top, where the slot comes from.
+	at, _ := bits.Mul64((hash^hash>>32)*0x9e3779b97f4a7c15, uint64(len(f.table)))
+	for ; ; at++ {
+		if at == uint64(len(f.table)) {
+			at = 0
+		}
+		switch other := f.table[at] - 1; {
+		case other < 0:
+			f.table[at] = i + 1
+			return i, false
+		case f.hashes[other] == hash:
+			return other, true
+		}
+	}
 }
 
 // entities returns the entities that are candidates or targets.
