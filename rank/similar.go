@@ -114,12 +114,17 @@ func parameterVectors(m model.Model, axis model.Axis) vectors {
 	}}
 }
 
-// similarChunk is the number of vectors that a goroutine compares at a time.
-const similarChunk = 256
+const (
+	// similarChunk is the number of vectors that a goroutine compares at a time.
+	similarChunk = 256
+	// similarBatch is the number of given vectors that a goroutine compares with a chunk between checks
+	// of the context.
+	similarBatch = 16
+)
 
 // similar compares the vectors of ids with the vectors of all n entities or relations.
 func similar(
-	ctx context.Context, m model.Model, ids []int32, n int, v vectors, s Similarity, k int, o Options,
+	ctx context.Context, m model.Model, ids []int32, n int, v vectors, measure Similarity, k int, o Options,
 ) (_ [][]Neighbour, err error) {
 	defer fault.Guard().Catch(&err)
 	if o, err = o.withDefaults(); err != nil {
@@ -133,68 +138,122 @@ func similar(
 			return nil, fmt.Errorf("rank: identifier %d is outside the model's %d identifiers", id, n)
 		}
 	}
-	workers := engine.NewWorkers(o.job(m, engine.Plan{}))
-	given := kernel.AlignedFloat32(len(ids) * v.stride)
-	v.fill(workers.Get(0), ids, given, make([]float64, len(ids)))
-	b := o.Backend
-	norm := func(x []float32) float64 {
-		var square [1]float64
-		b.Pair(kernel.Dot, square[:], x, x, len(x), []int32{0})
-		return math.Sqrt(square[0])
+	s := &similarities{
+		vectors: v, backend: o.Backend, workers: engine.NewWorkers(o.job(m, engine.Plan{})),
+		measure: measure, k: k, ids: ids, given: newVectorTable(len(ids), v.stride),
 	}
-	row := func(table []float32, i int) []float32 { return table[i*v.stride:][:v.stride] }
-	norms := make([]float64, len(ids))
-	for i := range ids {
-		norms[i] = norm(row(given, i))
+	err = engine.InChunks(ctx, o.Threads, len(ids), similarBatch, func(w, first, last int) {
+		s.load(w, s.given.part(first, last), ids[first:last])
+	})
+	if err != nil {
+		return nil, err
 	}
 	lists := make([][][]Neighbour, o.Threads) // by goroutine and identifier
-	tables := make([][]float32, o.Threads)
-	err = engine.InChunks(ctx, o.Threads, n, similarChunk, func(w, first, last int) {
+	tables := make([]vectorTable, o.Threads)
+	chunks := (n + similarChunk - 1) / similarChunk
+	err = engine.Parallel(ctx, o.Threads, chunks, func(ctx context.Context, w, chunk int) error {
 		if lists[w] == nil {
-			lists[w], tables[w] = make([][]Neighbour, len(ids)), kernel.AlignedFloat32(similarChunk*v.stride)
+			lists[w], tables[w] = make([][]Neighbour, len(ids)), newVectorTable(similarChunk, v.stride)
 		}
-		table := tables[w]
-		clear(table)
-		var others, rows []int32
-		for other := first; other < last; other++ {
-			others, rows = append(others, int32(other)), append(rows, int32(other-first))
+		var others []int32
+		for other := chunk * similarChunk; other < min((chunk+1)*similarChunk, n); other++ {
+			others = append(others, int32(other))
 		}
-		v.fill(workers.Get(w), others, table, make([]float64, len(others)))
-		lengths, scores := make([]float64, len(others)), make([]float64, len(others))
-		for i := range others {
-			lengths[i] = norm(row(table, i))
-		}
-		for i, id := range ids {
-			b.Pair(v.compare, scores, row(given, i), table, v.stride, rows)
-			list := lists[w][i]
-			for j, other := range others {
-				if other == id {
-					continue
-				}
-				value := scores[j]
-				if s == Cosine {
-					if value = 0; norms[i] > 0 && lengths[j] > 0 {
-						value = scores[j] / norms[i] / lengths[j]
-					}
-				}
-				list = append(list, Neighbour{other, value})
-			}
-			lists[w][i] = nearest(list, k)
-		}
+		table := tables[w].part(0, len(others))
+		s.load(w, table, others)
+		return s.extend(ctx, lists[w], table, others)
 	})
 	if err != nil {
 		return nil, err
 	}
 	out := make([][]Neighbour, len(ids))
-	for _, list := range lists {
-		for i := range list {
-			out[i] = append(out[i], list[i]...)
+	err = engine.InChunks(ctx, o.Threads, len(ids), similarBatch, func(_, first, last int) {
+		for i := first; i < last; i++ {
+			for _, list := range lists {
+				if list != nil {
+					out[i] = append(out[i], list[i]...)
+				}
+			}
+			out[i] = nearest(out[i], k)
 		}
+	})
+	return out, err
+}
+
+// similarities compares the vectors of ids with other vectors.
+type similarities struct {
+	vectors
+	backend *kernel.Backend
+	workers *engine.Workers
+	measure Similarity
+	k       int // length of a list
+	ids     []int32
+	given   vectorTable // vectors of ids
+}
+
+// vectorTable holds vectors in rows of stride entries, with their squared norms.
+type vectorTable struct {
+	rows    []float32
+	squares []float64
+	stride  int
+}
+
+func newVectorTable(n, stride int) vectorTable {
+	return vectorTable{kernel.AlignedFloat32(n * stride), make([]float64, n), stride}
+}
+
+func (t vectorTable) row(i int) []float32 { return t.rows[i*t.stride:][:t.stride] }
+
+// part returns the rows from first to last−1.
+func (t vectorTable) part(first, last int) vectorTable {
+	return vectorTable{t.rows[first*t.stride : last*t.stride], t.squares[first:last], t.stride}
+}
+
+// load writes the vectors of ids to a table with as many rows. w is the number of the goroutine.
+func (s *similarities) load(w int, t vectorTable, ids []int32) {
+	clear(t.rows)
+	s.fill(s.workers.Get(w), ids, t.rows, make([]float64, len(ids)))
+	for i := range ids {
+		s.backend.Pair(kernel.Dot, t.squares[i:i+1], t.row(i), t.row(i), t.stride, []int32{0})
 	}
-	for i := range out {
-		out[i] = nearest(out[i], k)
+}
+
+// extend compares the given vectors with the vectors of others, which table holds, and adds others to
+// their lists.
+func (s *similarities) extend(ctx context.Context, lists [][]Neighbour, table vectorTable, others []int32) error {
+	rows, scores := make([]int32, len(others)), make([]float64, len(others))
+	for i := range rows {
+		rows[i] = int32(i)
 	}
-	return out, nil
+	for i, id := range s.ids {
+		if i%similarBatch == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.backend.Pair(s.compare, scores, s.given.row(i), table.rows, s.stride, rows)
+		list := lists[i]
+		for j, other := range others {
+			if other == id {
+				continue
+			}
+			value := scores[j]
+			if s.measure == Cosine {
+				value = cosineOf(value, s.given.squares[i], table.squares[j])
+			}
+			list = append(list, Neighbour{other, value})
+		}
+		lists[i] = nearest(list, s.k)
+	}
+	return nil
+}
+
+// cosineOf returns the cosine of the angle between two vectors, given their dot product and their
+// squared norms. Copies of a vector have the cosine 1 exactly, because all three are then equal, and
+// the root of a rounded square is exact.
+func cosineOf(product, a, b float64) float64 {
+	if !(a > 0 && b > 0) {
+		return 0
+	}
+	return min(max(product/math.Sqrt(a*b), -1), 1)
 }
 
 // nearest returns the k most similar of a list, in order.

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
@@ -160,4 +162,92 @@ func TestSimilarTies(t *testing.T) {
 	got, err := SimilarEntities(t.Context(), m, []int32{2, 1}, Cosine, 3, Options{Threads: 3})
 	require.NoError(t, err)
 	assert.Equal(t, [][]Neighbour{{{0, 1}, {4, 1}, {6, 1}}, {{0, 0}, {2, 0}, {3, 0}}}, got)
+}
+
+// TestCosineOfCopies checks that the cosine of an exact copy is 1, that no cosine exceeds 1, and that
+// an opposite vector has the cosine −1.
+func TestCosineOfCopies(t *testing.T) {
+	const d = 20
+	for seed := range uint64(100) {
+		g := ranktest.Graph(rand.New(rand.NewPCG(seed, 1)), 4, 1, 2, 0, 0)
+		m := ranktest.Model(t, "distmult", d, g, seed, ranktest.Kind{Fill: func(
+			rng *rand.Rand, c model.Config, ts [][]float32,
+		) {
+			x := ts[0]
+			ranktest.Normal(rng, x[:d], 1)
+			for i, v := range x[:d] {
+				x[d+i] = v * float32(1+float64(rng.IntN(3)-1)*0x1p-23) // nearly a copy
+				x[2*d+i], x[3*d+i] = v, -v
+			}
+		}})
+		got, err := SimilarEntities(t.Context(), m, []int32{0}, Cosine, 3, Options{Threads: 1})
+		require.NoError(t, err)
+		for _, x := range got[0] {
+			assert.LessOrEqual(t, x.Similarity, 1.0)
+		}
+		assert.Contains(t, got[0], Neighbour{2, 1})
+		assert.Equal(t, Neighbour{3, -1}, got[0][2])
+	}
+}
+
+// watched is a model whose workers call functions before they work, unless they are nil.
+type watched struct {
+	model.Model
+	features  func(entities []int32)
+	reference func()
+}
+
+type watchedWorker struct {
+	model.Worker
+	watched *watched
+}
+
+func (m *watched) NewWorker(b *kernel.Backend) model.Worker {
+	return watchedWorker{m.Model.NewWorker(b), m}
+}
+
+func (w watchedWorker) Features(side kg.Side, relation int32, entities []int32, phi model.Rows, sizes []float64) {
+	if w.watched.features != nil {
+		w.watched.features(entities)
+	}
+	w.Worker.Features(side, relation, entities, phi, sizes)
+}
+
+func (w watchedWorker) Reference(q kg.Query, e int32) float64 {
+	if w.watched.reference != nil {
+		w.watched.reference()
+	}
+	return w.Worker.Reference(q, e)
+}
+
+// TestSimilarStops checks that a comparison stops if the context ends while it computes the given
+// vectors, and before it compares a chunk with them.
+func TestSimilarStops(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(6, 4)), 200, 1, 10, 0, 0)
+	m := ranktest.Model(t, "transe-l1", 4, g, 9, ranktest.VectorKinds[0])
+	ids := make([]int32, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	stop := func([]int32) { calls++; cancel() }
+	o := Options{Threads: 1}
+	_, err := SimilarEntities(ctx, &watched{Model: m, features: stop}, ids, Compared, 5, o)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, 1, calls)
+	_, err = SimilarEntities(t.Context(), &watched{Model: m, features: func(entities []int32) {
+		assert.True(t, len(entities) <= similarBatch || len(entities) == 200, "%d vectors", len(entities))
+	}}, ids, Compared, 5, o)
+	require.NoError(t, err)
+
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	const stride = kernel.PairWidth
+	s := &similarities{
+		vectors: vectors{compare: kernel.Dot, stride: stride}, backend: backends[0], k: 5, ids: ids,
+		given: newVectorTable(len(ids), stride),
+	}
+	lists := make([][]Neighbour, len(ids))
+	assert.ErrorIs(t, s.extend(ctx, lists, newVectorTable(1, stride), []int32{7}), context.Canceled)
+	assert.Equal(t, make([][]Neighbour, len(ids)), lists)
+	require.NoError(t, s.extend(t.Context(), lists, newVectorTable(1, stride), []int32{7}))
+	assert.Equal(t, []Neighbour{{7, 0}}, lists[99])
 }

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -124,4 +125,19 @@ func TestTolerancesAreChecked(t *testing.T) {
 		_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Tolerances: []Tolerance{tolerance}})
 		assert.ErrorContains(t, err, "both numbers must be finite and not negative")
 	}
+}
+
+// TestTolerancesStop checks that a ranking with tolerances stops at the next target if the context ends
+// while it computes the scores that tie with a target.
+func TestTolerancesStop(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 35)), 100, 1, 200, 10, 300)
+	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	calls := 0
+	o := Options{Threads: 1, Screen: Float32Screen, Tolerances: []Tolerance{{Absolute: 1e-5}}}
+	_, err := Run(ctx, &watched{Model: m, reference: func() { calls++; cancel() }}, kg.NewIndex(g),
+		g.Splits[kg.Test], o)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, calls)
 }

@@ -121,13 +121,14 @@ func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 		if i := f.Slice.Find(target.Answer); i >= 0 {
 			score := b.pairScore(row, f.Rows, int32(i))
 			b.Low[t], b.High[t] = b.Interval(row, score, f.Norms[i], f.Sizes[i])
+			b.widen(int32(t))
 			continue
 		}
 		size := b.feature(b.Queries[row], target.Answer)
 		score := b.pairScore(row, b.phi, 0)
 		b.Low[t], b.High[t] = b.Interval(row, score, b.Tower.Compare.PhiNorm(b.phi[:b.Tower.Phi]), size)
+		b.widen(int32(t))
 	}
-	b.Widen()
 	return nil
 }
 

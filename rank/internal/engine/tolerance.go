@@ -99,16 +99,21 @@ func (b *Block) ties(t int32) tieRange {
 // TieLow and TieHigh. Low and High must bound the targets' scores.
 func (b *Block) Widen() {
 	for t := range b.Targets {
-		if b.Targets[t].Tolerance == 0 {
-			b.TieLow[t], b.TieHigh[t] = math.Inf(1), math.Inf(-1)
-			continue
-		}
-		r := b.ties(int32(t))
-		below, above := r.target-r.low, r.high-r.target
-		low, high := b.Low[t], b.High[t]
-		b.Low[t], b.High[t] = outward(low-below*Outward, -1), outward(high+above*Outward, 1)
-		b.TieLow[t], b.TieHigh[t] = outward(high-below/Outward, 1), outward(low+above/Outward, -1)
+		b.widen(int32(t))
 	}
+}
+
+// widen is Widen for target t.
+func (b *Block) widen(t int32) {
+	if b.Targets[t].Tolerance == 0 {
+		b.TieLow[t], b.TieHigh[t] = math.Inf(1), math.Inf(-1)
+		return
+	}
+	r := b.ties(t)
+	below, above := r.target-r.low, r.high-r.target
+	low, high := b.Low[t], b.High[t]
+	b.Low[t], b.High[t] = outward(low-below*Outward, -1), outward(high+above*Outward, 1)
+	b.TieLow[t], b.TieHigh[t] = outward(high-below/Outward, 1), outward(low+above/Outward, -1)
 }
 
 // outward moves x, a rounded sum, in a direction by more than its rounding error. Infinite
