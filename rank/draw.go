@@ -20,6 +20,8 @@ type Sample struct {
 	// Population[side][i] is the number of candidates from which Negatives[side][i] was drawn: the
 	// candidates that the filter leaves, without the target.
 	Population [2][]int32
+	// Among are the candidates of the queries, as in Draw.
+	Among *Candidates
 }
 
 // Draw draws n candidates without replacement for each query of the triples on the given sides. It
@@ -35,7 +37,7 @@ func Draw(
 	if n < 1 {
 		return nil, fmt.Errorf("rank: cannot draw %d candidates: draw at least 1", n)
 	}
-	s, p := &Sample{Filter: f}, newPlaces(order)
+	s, p := &Sample{Filter: f, Among: among}, newPlaces(order)
 	for _, side := range sides {
 		s.Negatives[side] = make([][]int32, len(triples))
 		s.Population[side] = make([]int32, len(triples))
@@ -182,7 +184,10 @@ func (s *Sample) Scale(ranks []Rank) {
 		at := next[r.Side]
 		next[r.Side]++
 		population, drawn := s.Population[r.Side][at], len(s.Negatives[r.Side][at])
-		r.Candidates[s.Filter] = population + 1
+		r.Candidates[s.Filter] = population
+		if s.Among.Has(r.Triple.Query(r.Side)) {
+			r.Candidates[s.Filter]++ // the target
+		}
 		if drawn > 0 {
 			r.Scale = float64(population) / float64(drawn)
 		}
