@@ -48,6 +48,10 @@ func predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	}
 	c := m.Config()
 	for _, q := range queries {
+		if q.Side != kg.Tail && q.Side != kg.Head {
+			return nil, fmt.Errorf("rank: Predict answers queries for entities, not on the %v side: "+
+				"call PredictRelations for relations", q.Side)
+		}
 		if q.Anchor < 0 || int(q.Anchor) >= c.Entities || q.Relation < 0 || int(q.Relation) >= c.Relations {
 			return nil, fmt.Errorf("rank: query %v is outside the model's %d entities and %d relations",
 				q, c.Entities, c.Relations)

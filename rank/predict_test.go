@@ -137,3 +137,16 @@ func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Que
 		}
 	}
 }
+
+func TestPredictRefusesQueries(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(4, 5)), 30, 3, 10, 0, 0)
+	m := ranktest.Model(t, "distmult", 4, g, 4, ranktest.VectorKinds[0])
+	for q, want := range map[kg.Query]string{
+		{Side: kg.Relation}: "not on the relation side: call PredictRelations for relations",
+		{Anchor: 30}:        "is outside the model's 30 entities and 3 relations",
+		{Relation: 3}:       "is outside the model's 30 entities and 3 relations",
+	} {
+		_, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}, q}, 1, false, Options{})
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -3,6 +3,7 @@ package rank
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/mquine/mquine/internal/fault"
@@ -17,14 +18,18 @@ const scoreChunk = 256
 // Scores returns the scores of triples that users see (model.Model.Score), computed from reference
 // scores, in the order of the triples. Each score is the mean of the triple's scores as an answer to
 // its queries on the sides. The sides matter only for models that score a triple differently on them
-// (model.Spec.IsSided). Of the options, Scores uses only the backend and the threads. Verify a mapped
-// checkpoint as Run's comment describes.
+// (model.Spec.IsSided). RelationSide is an error, because (h, ?, t) has the same scores as (h, r, ?).
+// Of the options, Scores uses only the backend and the threads. Verify a mapped checkpoint as Run's
+// comment describes.
 func Scores(
 	ctx context.Context, m model.Model, triples []kg.Triple, sides Sides, o Options,
 ) (scores []float64, err error) {
 	defer fault.Guard().Catch(&err)
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
+	}
+	if sides > BothSides {
+		return nil, fmt.Errorf("rank: Scores takes TailSide, HeadSide or BothSides, not %v", sides)
 	}
 	for _, side := range sides.List() {
 		references, err := referenceScores(ctx, m, triples, side, o)

@@ -68,6 +68,8 @@ func TestScoresOfAllModels(t *testing.T) {
 func TestScoresRefusesTriples(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(4, 3)), 30, 3, 10, 0, 0)
 	m := ranktest.Model(t, "distmult", 4, g, 4, ranktest.VectorKinds[0])
+	_, err := Scores(t.Context(), m, g.Splits[kg.Train], RelationSide, Options{})
+	require.ErrorContains(t, err, "Scores takes TailSide, HeadSide or BothSides, not relation")
 	for _, tr := range []kg.Triple{{Head: 30}, {Tail: 30}, {Relation: 3}, {Head: -1}, {Tail: -1}, {Relation: -1}} {
 		_, err := Scores(t.Context(), m, []kg.Triple{tr}, TailSide, Options{})
 		require.ErrorContains(t, err, "is outside the model's 30 entities and 3 relations")
