@@ -41,14 +41,15 @@ func (s Scope) String() string { return text.Name(scopeNames, s, "Scope") }
 // are candidates (Options.Among).
 type Discovery struct {
 	// Side is the side that queries ask for. It affects scores only if the model scores a triple
-	// differently on the two sides (model.Spec.IsSided).
+	// differently on the two sides (model.Spec.IsSided). It must not be kg.Relation.
 	Side kg.Side
 	// Relations must be distinct.
 	Relations []int32
 	// K is the number of triples in each scope, and Scope says among which triples they are the best.
 	K     int
 	Scope Scope
-	// Standardise computes z-scores (Discovered.Z) and compares triples by z-score instead of by score.
+	// Standardise computes z-scores (Discovered.Z) and compares triples by z-score instead of by
+	// score. Triples with equal z-scores are compared by score.
 	Standardise bool
 	// Resume is the state of an interrupted search for the same triples, or nil.
 	Resume *DiscoveryState
@@ -92,34 +93,43 @@ func Discover(
 	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
 ) (err error) {
 	defer fault.Guard().Catch(&err)
-	if err := checkTowers(m); err != nil {
-		return err
-	}
-	if err := d.check(m.Config()); err != nil {
-		return err
-	}
-	if o, err = o.Resolve(ctx, m); err != nil {
-		return err
-	}
-	s := &search{Discovery: d, model: m, index: x, options: o, sets: o.sets(m), emit: emit, start: time.Now()}
-	s.Relations = slices.Sorted(slices.Values(d.Relations))
-	s.k = min(d.K, o.most(m))
-	for _, r := range s.Relations {
-		n := s.anchors(r).Len()
-		s.queries += n
-		s.total += int64(n) * int64(s.sets.of(kg.Query{Side: d.Side, Relation: r}).Len())
-	}
-	if s.queries == 0 {
-		return fmt.Errorf("nothing to discover, because no relation has a candidate on the %v side: "+
-			"choose other relations or candidates", opposite(d.Side))
-	}
-	if s.options, err = s.fit(o); err != nil {
-		return err
-	}
-	if err := s.resume(); err != nil {
+	s, err := newSearch(ctx, m, x, d, o, emit)
+	if err != nil {
 		return err
 	}
 	return s.run(ctx)
+}
+
+// newSearch returns a search that fits into memory, in the state from which it continues.
+func newSearch(
+	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
+) (*search, error) {
+	if err := checkTowers(m); err != nil {
+		return nil, err
+	}
+	if err := d.check(m.Config()); err != nil {
+		return nil, err
+	}
+	o, err := o.Resolve(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	s := &search{Discovery: d, model: m, index: x, options: o, sets: o.sets(m), emit: emit, start: time.Now()}
+	s.Relations = slices.Sorted(slices.Values(s.Relations))
+	s.k = min(s.K, s.options.most(s.model))
+	for _, r := range s.Relations {
+		n := s.anchors(r).Len()
+		s.queries += n
+		s.total += int64(n) * int64(s.sets.of(kg.Query{Side: s.Side, Relation: r}).Len())
+	}
+	if s.queries == 0 {
+		return nil, fmt.Errorf("nothing to discover, because no relation has a candidate on the %v side: "+
+			"choose other relations or candidates", opposite(s.Side))
+	}
+	if err := s.fit(); err != nil {
+		return nil, err
+	}
+	return s, s.resume()
 }
 
 // opposite returns the other side.
@@ -142,10 +152,19 @@ func (d *Discovery) check(c model.Config) error {
 	if len(d.Relations) == 0 {
 		return errors.New("rank: nothing to discover: give at least one relation")
 	}
+	if d.Side != kg.Tail && d.Side != kg.Head {
+		return fmt.Errorf("rank: Discover asks for entities, not on the %v side: set Side to kg.Tail or kg.Head",
+			d.Side)
+	}
+	seen := map[int32]bool{}
 	for _, r := range d.Relations {
 		if r < 0 || int(r) >= c.Relations {
 			return fmt.Errorf("rank: relation %d is outside the model's %d", r, c.Relations)
 		}
+		if seen[r] {
+			return fmt.Errorf("rank: Discover got relation %d twice: give distinct relations", r)
+		}
+		seen[r] = true
 	}
 	return nil
 }
@@ -159,6 +178,7 @@ type search struct {
 	sets    *sets
 	k       int // number of answers to a query
 	queries int
+	batch   int // number of queries in a batch
 	emit    func(Discovered) error
 	start   time.Time
 	// done counts the pairs of finished batches, and total counts all pairs.
@@ -169,31 +189,42 @@ type search struct {
 	best map[int32]*topTriples // by relation, or 0 for the graph
 }
 
-// most returns the largest number of queries in a batch. Their lists stay in memory until the last
-// slice.
-func (s *search) most() int {
+// most returns the largest number of queries in a batch. listed says that the lists of all queries of
+// the batch are in memory at once.
+func (s *search) most(listed bool) int {
 	const queries, contenders = 1 << 16, 1 << 22
 	if s.options.batch > 0 {
 		return s.options.batch
 	}
-	if s.Scope != PerQuery {
+	if !listed {
 		return queries
 	}
 	return max(256, min(queries, contenders/s.k))
 }
 
-// fit is like Fit but serves Discover.
-func (s *search) fit(o Options) (Options, error) {
-	kept := int64(s.K)
+// fit is like Fit but serves Discover. It sets the options and the number of queries in a batch.
+func (s *search) fit() (err error) {
+	kept, listed := int64(s.K), s.most(true)
 	switch s.Scope {
 	case PerQuery:
-		kept = int64(s.most()) * int64(s.k)
+		kept = int64(listed) * int64(s.k)
 	case PerRelation:
 		kept *= int64(len(s.Relations))
 	}
-	needs := []proc.Need{{For: "triples", Bytes: min(kept, int64(s.queries)*int64(s.k)) *
-		int64(unsafe.Sizeof(Discovered{}))}}
-	return fit(s.model, o, o.Threads, "discovering", needs, "ask for fewer triples, or make more memory available")
+	triples := proc.Need{For: "triples", Bytes: min(kept, int64(s.queries)*int64(s.k)) *
+		int64(unsafe.Sizeof(Discovered{}))}
+	w := fitted{
+		work: "discovering", advice: "ask for fewer triples, or make more memory available",
+		outcome: []proc.Need{triples}, threads: s.options.Threads,
+		kept: func(before int) int64 { return int64(min(listed, s.queries)) * int64(min(2*s.k, before)) },
+	}
+	if s.options, err = w.fit(s.model, s.options); err != nil {
+		return err
+	}
+	// Between slices, the lists of a batch stay in memory.
+	_, slices := Memory(s.model, s.options)
+	s.batch = s.most(s.Scope == PerQuery || slices > 1)
+	return nil
 }
 
 // resume continues from the state of an interrupted search, if there is one.
@@ -238,7 +269,7 @@ func (s *search) save(queries int) error {
 // run searches batch after batch. Batches consist of whole queries in the order of relations.
 func (s *search) run(ctx context.Context) error {
 	skip := s.finished
-	batch := make([]kg.Query, 0, min(s.most(), s.queries))
+	batch := make([]kg.Query, 0, min(s.batch, s.queries))
 	for _, r := range s.Relations {
 		anchors := s.anchors(r)
 		for i := range anchors.Len() {
@@ -249,7 +280,7 @@ func (s *search) run(ctx context.Context) error {
 				continue
 			}
 			batch = append(batch, q)
-			if len(batch) < s.most() {
+			if len(batch) < s.batch {
 				continue
 			}
 			if err := s.searchBatch(ctx, batch); err != nil {
@@ -299,12 +330,31 @@ func (s *search) flush(next int32, all bool) error {
 // searchBatch searches for the answers to a batch of queries. If the engine fails and the processor
 // replaces it, searchBatch repeats the batch.
 func (s *search) searchBatch(ctx context.Context, batch []kg.Query) error {
+	before := s.snapshot()
 	err := s.listBatch(ctx, batch)
 	if s.options.givesWay(ctx, err) {
-		s.options.Engine = nil
+		// The failed attempt may have merged the lists of some queries.
+		s.best, s.options.Engine = before, nil
+		if err := s.fit(); err != nil {
+			return err
+		}
 		return s.listBatch(ctx, batch)
 	}
 	return err
+}
+
+// snapshot copies the best triples so far if an engine may fail.
+func (s *search) snapshot() map[int32]*topTriples {
+	if s.options.Engine == nil {
+		return nil
+	}
+	best := maps.Clone(s.best)
+	for group, t := range best {
+		own := *t
+		own.heap = slices.Clone(t.heap)
+		best[group] = &own
+	}
+	return best
 }
 
 func (s *search) listBatch(ctx context.Context, batch []kg.Query) error {
@@ -439,7 +489,8 @@ type topTriples struct {
 func (t *topTriples) compare(a, b Discovered) int {
 	byScore := cmp.Compare(b.Score, a.Score)
 	if t.standardised {
-		byScore = cmp.Compare(b.Z, a.Z)
+		// Different scores can have the same z-score. The lists of queries are in the order of scores.
+		byScore = cmp.Or(cmp.Compare(b.Z, a.Z), byScore)
 	}
 	return cmp.Or(byScore, cmp.Compare(a.Triple.Relation, b.Triple.Relation),
 		cmp.Compare(a.Triple.Head, b.Triple.Head), cmp.Compare(a.Triple.Tail, b.Triple.Tail))

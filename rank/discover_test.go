@@ -2,15 +2,18 @@ package rank
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -78,7 +81,7 @@ func bruteDiscovery(
 		slices.SortStableFunc(list, func(a, b Discovered) int {
 			byScore := cmp.Compare(b.Score, a.Score)
 			if d.Standardise && d.Scope != PerQuery {
-				byScore = cmp.Compare(b.Z, a.Z)
+				byScore = cmp.Or(cmp.Compare(b.Z, a.Z), byScore)
 			}
 			return cmp.Or(byScore, cmp.Compare(a.Triple.Relation, b.Triple.Relation),
 				cmp.Compare(a.Triple.Head, b.Triple.Head), cmp.Compare(a.Triple.Tail, b.Triple.Tail))
@@ -162,6 +165,152 @@ func TestDiscoverStandardised(t *testing.T) {
 	}
 }
 
+// TestDiscoverStandardisedTies checks that triples with equal z-scores are in the order of scores, then
+// of relation, head and tail, and that the best of them are found.
+func TestDiscoverStandardisedTies(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 2)), 60, 3, 300, 20, 20)
+	index := kg.NewIndex(g)
+	ties := 0
+	for i, name := range []string{"mquine", "complex"} {
+		kinds := ranktest.VectorKinds
+		if name == "mquine" {
+			kinds = ranktest.MatrixKinds
+		}
+		for _, kind := range kinds {
+			m := ranktest.Model(t, name, 4, g, uint64(i), kind)
+			for scope := PerRelation; scope <= PerGraph; scope++ {
+				d := Discovery{Relations: []int32{0, 1, 2}, K: 1 << 20, Scope: scope, Standardise: true}
+				all := discover(t, m, index, d, Options{Threads: 1})
+				of := func(x Discovered) int32 {
+					if scope == PerGraph {
+						return 0
+					}
+					return x.Triple.Relation
+				}
+				require.True(t, slices.IsSortedFunc(all, func(a, b Discovered) int {
+					return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(b.Z, a.Z), cmp.Compare(b.Score, a.Score),
+						cmp.Compare(a.Triple.Relation, b.Triple.Relation), cmp.Compare(a.Triple.Head, b.Triple.Head),
+						cmp.Compare(a.Triple.Tail, b.Triple.Tail))
+				}), "%s, %s, %v", name, kind.Name, scope)
+				for _, d.K = range []int{3, 13} {
+					var want []Discovered
+					kept := map[int32]int{}
+					for i, x := range all {
+						if kept[of(x)]++; kept[of(x)] <= d.K {
+							want = append(want, x)
+						}
+						if i > 0 && all[i-1].Z == x.Z && all[i-1].Score != x.Score {
+							ties++
+						}
+					}
+					got := discover(t, m, index, d, Options{Threads: 2, batch: 5})
+					require.Equal(t, want, got, "%s, %s, %v, k = %d", name, kind.Name, scope, d.K)
+				}
+			}
+		}
+	}
+	assert.Positive(t, ties)
+}
+
+// failing is an engine that counts on the processor and fails after some blocks.
+type failing struct{ blocks int64 }
+
+var errLost = errors.New("the device is lost")
+
+func (*failing) Test(context.Context, model.Model, *kernel.Backend, int) error { return nil }
+func (*failing) Fallback(err error) bool                                       { return errors.Is(err, errLost) }
+func (*failing) Memory(*engine.Job) (bytes int64, slices int, err error)       { return 0, 1, nil }
+func (*failing) String() string                                                { return "failing" }
+
+func (f *failing) Start(j *engine.Job) (engine.Engine, error) {
+	e := &failingEngine{cpuEngine: newCPUEngine(j, Float32Screen)}
+	e.left.Store(f.blocks)
+	return e, nil
+}
+
+type failingEngine struct {
+	*cpuEngine
+	left atomic.Int64
+}
+
+func (e *failingEngine) Load(
+	ctx context.Context, buffer int, p engine.Pass, slice engine.Set,
+) (engine.Candidates, error) {
+	_, err := e.cpuEngine.Load(ctx, buffer, p, slice)
+	return e, err
+}
+
+func (e *failingEngine) QueryBlock() int { return 18 }
+
+func (e *failingEngine) Contend(ctx context.Context, w int, b *engine.Block, lists *engine.Lists) error {
+	if e.left.Add(-1) < 0 {
+		return errLost
+	}
+	return e.cpuEngine.Contend(ctx, w, b, lists)
+}
+
+// TestDiscoverFallback checks that the result does not depend on the block after which an engine
+// fails, in the first batch or in a later one.
+func TestDiscoverFallback(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 1)), 60, 3, 300, 20, 20)
+	index := kg.NewIndex(g)
+	m := ranktest.Model(t, "complex", 6, g, 2, ranktest.VectorKinds[0])
+	for scope := range Scope(3) {
+		d := Discovery{Relations: []int32{0, 1, 2}, K: 7, Scope: scope}
+		want := discover(t, m, index, d, Options{Threads: 1})
+		for blocks := range int64(5) {
+			for _, batch := range []int{0, 50} {
+				o := Options{Threads: 1 + int(blocks)%2, Engine: &failing{blocks}, batch: batch}
+				require.Equal(t, want, discover(t, m, index, d, o), "%v, %d blocks", scope, blocks)
+			}
+		}
+	}
+}
+
+// TestDiscoverFallbackFits checks that the processor takes the place of an engine only if the search
+// fits into memory.
+func TestDiscoverFallbackFits(t *testing.T) {
+	const entities = 2000
+	m, o := numbered(t, "distmult", 4, entities), memoryOptions(t)
+	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	o.Engine = &failing{}
+	proctest.Leave(t, 33<<20)
+	d := Discovery{Relations: []int32{0}, K: 1 << 20, Scope: PerGraph}
+	err := Discover(t.Context(), m, x, d, o, func(Discovered) error { return nil })
+	assert.ErrorContains(t, err, "discovering with distmult, d = 4, among 2,000 candidates needs about ")
+	assert.ErrorContains(t, err, "but only 33 MiB is available (a limit of the test): ask for fewer triples")
+}
+
+// TestDiscoverBatches checks that batches are smaller if the lists of all their queries are in memory
+// at once, and that the lists count as memory.
+func TestDiscoverBatches(t *testing.T) {
+	const entities = 4000
+	m := numbered(t, "distmult", 4, entities)
+	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	for scope := range Scope(3) {
+		for _, slices := range []int{1, 4} {
+			o := memoryOptions(t)
+			o.FeatureMemory = int64(entities/slices+o.Backend.NR) * featureBytes(engine.WidestTower(m))
+			d := Discovery{Relations: []int32{0}, K: entities, Scope: scope}
+			s, err := newSearch(t.Context(), m, x, d, o, nil)
+			require.NoError(t, err)
+			want := 1 << 22 / entities
+			if slices == 1 && scope != PerQuery {
+				want = 1 << 16
+			}
+			assert.Equal(t, want, s.batch, "%v, %d slices", scope, slices)
+			if scope == PerQuery || slices == 1 {
+				continue
+			}
+			// In four slices, the lists of 1,048 queries hold at least 3,000 contenders each.
+			proctest.Leave(t, 64<<20)
+			_, err = newSearch(t.Context(), m, x, d, o, nil)
+			assert.ErrorContains(t, err, "lists between slices 9")
+			proctest.Leave(t, 1<<30)
+		}
+	}
+}
+
 func discover(t *testing.T, m model.Model, x *kg.Index, d Discovery, o Options) (all []Discovered) {
 	t.Helper()
 	err := Discover(t.Context(), m, x, d, o, func(found Discovered) error {
@@ -203,11 +352,12 @@ func TestDiscoverResumes(t *testing.T) {
 			for i, from := range states {
 				all = slices.Clone(want[:from.emitted])
 				d.Resume, d.Save, o.batch = &from.state, nil, 1+i
-				var last Progress
-				o.Progress = func(p Progress) { last = p }
-				require.NoError(t, Discover(t.Context(), m, index, d, o, emit))
+				s, err := newSearch(t.Context(), m, index, d, o, emit)
+				require.NoError(t, err)
+				require.NoError(t, s.run(t.Context()))
 				require.Equal(t, want, all, "%v, %d queries", scope, from.state.Queries)
-				require.Equal(t, last.Total, last.Done)
+				require.EqualValues(t, 3*40*40, s.total)
+				require.Equal(t, s.total, s.done, "the progress at the end")
 			}
 		}
 	}
@@ -226,6 +376,8 @@ func TestDiscoverErrors(t *testing.T) {
 		{Discovery{K: 0, Relations: []int32{0}}, "cannot discover 0 triples"},
 		{Discovery{K: 1}, "nothing to discover: give at least one relation"},
 		{Discovery{K: 1, Relations: []int32{2}}, "relation 2 is outside the model's 2"},
+		{Discovery{K: 1, Relations: []int32{0, 1, 0}}, "Discover got relation 0 twice: give distinct relations"},
+		{Discovery{K: 1, Relations: []int32{0}, Side: kg.Relation}, "not on the relation side: set Side to kg.Tail or"},
 		{Discovery{K: 1, Relations: []int32{1}},
 			"nothing to discover, because no relation has a candidate on the head side"},
 		{Discovery{K: 1, Relations: []int32{0}}, "the disk is full"},

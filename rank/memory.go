@@ -36,12 +36,18 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	if o.Negatives != nil {
 		n = pairSlice(j)
 	}
-	return proc.Total(scoringNeeds(m, o, o.Threads)), (j.Most + n - 1) / n
+	return proc.Total(featureNeeds(m, o, o.Threads)), (j.Most + n - 1) / n
 }
 
 // scoringNeeds lists the memory that a ranking on the processor with the given number of threads
-// allocates in addition to its results.
+// allocates in addition to its results. The first need is the features.
 func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
+	hashes := engine.RepresentativeBytes * int64(o.most(m))
+	return append(featureNeeds(m, o, threads), proc.Need{For: "hashes of the candidates", Bytes: hashes})
+}
+
+// featureNeeds lists the memory for features and for the threads.
+func featureNeeds(m model.Model, o Options, threads int) []proc.Need {
 	if o.Negatives != nil {
 		n := pairSlice(o.job(m, engine.Plan{}))
 		return []proc.Need{{For: "features of the candidates", Bytes: rowBytes(engine.WidestTower(m)) * int64(n)}}
@@ -80,29 +86,62 @@ func Fit(ctx context.Context, m model.Model, triples int, o Options) (Options, e
 	if err != nil {
 		return o, err
 	}
-	needs := []proc.Need{rankNeed(triples, o)}
-	return fit(m, o, o.Threads, "ranking", needs, "use fewer threads, or make more memory available")
+	w := fitted{
+		work: "ranking", advice: "use fewer threads, or make more memory available",
+		outcome: []proc.Need{rankNeed(triples, o)}, threads: o.Threads,
+	}
+	return w.fit(m, o)
 }
 
-// fit is like Fit but serves any work on the given number of threads. outcome is the memory for the
-// results.
-func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need, advice string) (Options, error) {
+// fitted is work that fit fits into memory.
+type fitted struct {
+	work, advice string      // for errors
+	outcome      []proc.Need // memory for the results
+	threads      int
+	// kept, if not nil, returns the number of contenders that the lists of the queries hold between
+	// slices, given the number of candidates before the last slice.
+	kept func(before int) int64
+}
+
+// needs lists the memory that the work allocates.
+func (w *fitted) needs(m model.Model, o Options) []proc.Need {
+	needs := append(scoringNeeds(m, o, w.threads), w.outcome...)
+	most, slice := o.most(m), cpuSlice(o.job(m, engine.Plan{}))
+	if before := (most - 1) / slice * slice; before > 0 && w.kept != nil {
+		needs = append(needs, keptNeed(w.kept(before)))
+	}
+	return needs
+}
+
+func keptNeed(contenders int64) proc.Need {
+	return proc.Need{For: "lists between slices", Bytes: contenders * int64(unsafe.Sizeof(engine.Contender{}))}
+}
+
+// fit is like Fit but serves any work.
+func (w *fitted) fit(m model.Model, o Options) (Options, error) {
 	if o.Engine != nil {
 		return o, nil // features are in the engine's memory
 	}
 	c := m.Config()
 	candidates := humanize.Comma(int64(o.most(m)))
-	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, candidates)
+	work := fmt.Sprintf("%s with %s, d = %d, among %s candidates", w.work, c.Model, c.Dim, candidates)
 	if o.FeatureMemory == 0 {
 		o.FeatureMemory = DefaultFeatureMemory
-		needs := append(scoringNeeds(m, o, threads), outcome...)
+		needs := w.needs(m, o)
 		if need := proc.Total(needs); need >= proc.Negligible {
 			if over := need + need/8 + sliceReserve - proc.AvailableMemory().Bytes; over > 0 {
-				o.FeatureMemory = max(needs[0].Bytes-over, leastFeatureMemory)
+				if w.kept != nil {
+					over += keptNeed(w.kept(o.most(m))).Bytes
+				}
+				smaller := o
+				smaller.FeatureMemory = max(needs[0].Bytes-over, leastFeatureMemory)
+				if proc.Total(w.needs(m, smaller)) < need { // lists between slices may need more
+					o = smaller
+				}
 			}
 		}
 	}
-	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o, threads), outcome...)...)
+	return o, proc.CheckMemory(work, w.advice, w.needs(m, o)...)
 }
 
 // fitPredict is like Fit but serves Predict, which lists k answers to each distinct query.
@@ -110,8 +149,21 @@ func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKn
 	panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
 	block := predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Psi), panels.MR, k, len(distinct), o.Threads)
 	threads := min(o.Threads, (len(distinct)+block-1)/block)
-	return fit(m, o, threads, "predicting", answersNeeds(m, x, distinct, k, block*threads, filterKnown),
-		"ask for fewer answers or fewer queries, or make more memory available")
+	w := fitted{
+		work: "predicting", advice: "ask for fewer answers or fewer queries, or make more memory available",
+		outcome: answersNeeds(m, x, distinct, k, block*threads, filterKnown), threads: threads,
+		kept: func(before int) (n int64) {
+			for _, q := range distinct {
+				least := before
+				if filterKnown {
+					least = max(0, before-len(x.Answers(q).Entities))
+				}
+				n += int64(min(2*k, least))
+			}
+			return n
+		},
+	}
+	return w.fit(m, o)
 }
 
 // answersNeeds lists the memory for Predict's results and for the shortlists of the queries that the
@@ -125,9 +177,11 @@ func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, k, listed int
 		}
 		answers += int64(min(k, n))
 	}
-	const perContender = int64(unsafe.Sizeof(engine.Contender{})) + 8 // and its lower end in the heap
+	// A list of k answers shrinks when it holds about 2k contenders. Its heap holds k lower ends.
+	const perContender = int64(unsafe.Sizeof(engine.Contender{}))
+	list := int64(min(2*k, m.Config().Entities))*perContender + int64(k)*8
 	return []proc.Need{
 		{For: "answers", Bytes: answers * int64(unsafe.Sizeof(Prediction{}))},
-		{For: "shortlists of the threads", Bytes: int64(min(listed, len(distinct))) * int64(k) * perContender},
+		{For: "shortlists of the threads", Bytes: int64(min(listed, len(distinct))) * list},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
 
 // numbered returns a model with one relation and the given number of entities. The entities'
@@ -64,9 +65,10 @@ func TestMemory(t *testing.T) {
 			return needs, func() error { _, err := Run(t.Context(), m, x, asked, o); return err }
 		}
 	}
-	predicting := func(entities, queries, k int) prepare {
+	predicting := func(entities, queries, k int, features int64) prepare {
 		return func(t *testing.T) ([]proc.Need, func() error) {
 			m, x, o := numbered(t, "distmult", 8, entities), emptyIndex(entities), memoryOptions(t)
+			o.FeatureMemory = features
 			asked := make([]kg.Query, queries)
 			for i := range asked {
 				asked[i] = kg.Query{Side: kg.Side(i / entities), Anchor: int32(i % entities)}
@@ -75,6 +77,10 @@ func TestMemory(t *testing.T) {
 			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Psi), panels.MR, k, queries,
 				o.Threads)
 			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, asked, k, listed, false)...)
+			if features > 0 {
+				before := (entities - 1) / cpuSlice(o.job(m, engine.Plan{})) * cpuSlice(o.job(m, engine.Plan{}))
+				needs = append(needs, keptNeed(int64(queries)*int64(min(2*k, before))))
+			}
 			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }
 		}
 	}
@@ -83,7 +89,8 @@ func TestMemory(t *testing.T) {
 		{Name: "features of a distance", Prepare: ranking("transe-l1", 200, 50_000, 16, func(*Options) {})},
 		{Name: "slices", Prepare: ranking("mquine", 20, 100_000, 16, func(o *Options) { o.FeatureMemory = 100 << 20 })},
 		{Name: "ranks", Prepare: ranking("distmult", 2, 1000, 900_000, func(*Options) {})},
-		{Name: "predictions", Prepare: predicting(2000, 3000, 2000)},
+		{Name: "predictions", Prepare: predicting(2000, 3000, 2000, 0)},
+		{Name: "lists between slices", Prepare: predicting(6000, 3000, 1000, 250_000)},
 	})
 }
 
