@@ -32,7 +32,7 @@ import (
 // box in which the bump moves the anchor, and the box in which the anchor moves the position.
 
 var boxE = &Spec{
-	Name: "boxe", Score: "−‖d(h + bump_t, box₁)‖ − ‖d(t + bump_h, box₂)‖", MaxDim: maxVectorDim,
+	Name: "boxe", Title: "BoxE", Score: "−‖d(h + bump_t, box₁)‖ − ‖d(t + bump_h, box₂)‖", MaxDim: maxVectorDim,
 	Tensors: func(c Config) []Parameter {
 		uniform := initial.Uniform(0.5 / math.Sqrt(float64(c.Dim)))
 		return []Parameter{

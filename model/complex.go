@@ -21,9 +21,9 @@ import (
 // is the entity's row.
 
 var complEx = &Spec{
-	Name: "complex", Score: "Re Σ h_i r_i conj(t_i)", MaxDim: maxVectorDim,
+	Name: "complex", Title: "ComplEx", Score: "Re Σ h_i r_i conj(t_i)", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, embeddingRange},
-	Tensors: vectors(2, 2),
+	Tensors: inPairs(vectors(2, 2), entityTable, relationTable),
 	Recipe:  productRecipe("128"),
 	Build:   func(t Tables) Model { return &complExModel{t} },
 	Start:   uniformStart,

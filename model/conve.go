@@ -69,7 +69,7 @@ func defaultHeight(d int) int {
 }
 
 var convE = &Spec{
-	Name: "conve", Score: "relu(D relu(filters ∗ [h; r]))·t + β_t", MaxDim: maxConvDim,
+	Name: "conve", Title: "ConvE", Score: "relu(D relu(filters ∗ [h; r]))·t + β_t", MaxDim: maxConvDim,
 	Hyper: []*HyperParameter{imageHeight, channels, inputNorm},
 	Tensors: func(c Config) []Parameter {
 		s, d := convSizesOf(c), c.Dim

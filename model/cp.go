@@ -20,7 +20,7 @@ import (
 // reciprocal relations, φ is b for both sides.
 
 var cp = &Spec{
-	Name: "cp", Score: "Σ a_i r_i b_i", MaxDim: maxVectorDim,
+	Name: "cp", Title: "CP", Score: "Σ a_i r_i b_i", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{embeddingRange},
 	Tensors: vectors(2, 1),
 	Recipe:  productRecipe("256"),

@@ -24,12 +24,12 @@ import (
 // Towers: ψ is Dᵀh for tails and Dt for heads. φ is the entity's row.
 
 var dihEdral = &Spec{
-	Name: "dihedral", Score: "Σ h_iᵀ D_i t_i", MaxDim: maxVectorDim,
+	Name: "dihedral", Title: "DihEdral", Score: "Σ h_iᵀ D_i t_i", MaxDim: maxVectorDim,
 	Hyper: []*HyperParameter{groupOrder},
 	Tensors: func(c Config) []Parameter {
 		normal, elements := initial.Normal(EntityDeviation), 2*int(groupOrder.Of(c))
 		return []Parameter{
-			{Name: dihedralEntity, Axis: PerEntity, Row: []int{2 * c.Dim}, Initial: normal},
+			{Name: dihedralEntity, Axis: PerEntity, Row: []int{2 * c.Dim}, Initial: normal, Pairs: true},
 			{Name: "relation", Axis: PerRelation, Row: []int{c.Dim, elements}, Initial: normal},
 		}
 	},

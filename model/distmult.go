@@ -18,7 +18,7 @@ import (
 // Towers: ψ is h∘r for tails and t∘r for heads. φ is the entity's row.
 
 var distMult = &Spec{
-	Name: "distmult", Score: "Σ h_i r_i t_i", MaxDim: maxVectorDim,
+	Name: "distmult", Title: "DistMult", Score: "Σ h_i r_i t_i", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, embeddingRange},
 	Tensors: vectors(1, 1),
 	Recipe:  productRecipe("256"),

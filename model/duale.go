@@ -23,7 +23,8 @@ import (
 // the entity's row.
 
 var dualE = &Spec{
-	Name: "duale", Score: "Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩ over dual quaternions", MaxDim: maxVectorDim / 4,
+	Name: "duale", Title: "DualE",
+	Score: "Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩ over dual quaternions", MaxDim: maxVectorDim / 4,
 	Tensors: func(c Config) []Parameter {
 		return []Parameter{
 			{Name: "entity", Axis: PerEntity, Row: []int{8 * c.Dim}, Initial: quaternions(2)},

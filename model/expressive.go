@@ -38,14 +38,15 @@ import (
 
 var (
 	expressive = &Spec{
-		Name: "expressive", Score: "−‖(h, t) to a parallelogram‖", MaxDim: maxVectorDim,
+		Name: "expressive", Title: "ExpressivE", Score: "−‖(h, t) to a parallelogram‖", MaxDim: maxVectorDim,
 		Hyper:   []*HyperParameter{minDenominator},
 		Tensors: expressiveTensors(6),
 		Recipe:  expressiveRecipe,
 		Build:   func(t Tables) Model { return &expressiveModel{t, false} },
 	}
 	expressiveFunctional = &Spec{
-		Name: "expressive-functional", Score: "−‖(h, t) to a line‖", MaxDim: maxVectorDim,
+		Name: "expressive-functional", Title: "Functional ExpressivE",
+		Score: "−‖(h, t) to a line‖", MaxDim: maxVectorDim,
 		Tensors: expressiveTensors(4),
 		Recipe:  expressiveRecipe,
 		Build:   func(t Tables) Model { return &expressiveModel{t, true} },

@@ -28,8 +28,10 @@ import (
 // queries have ψ = (w sin α, w cos α, w_m m_t B, w_m A) with α = (θ_r − θ_t)/2.
 
 var hake = &Spec{
-	Name: "hake", Score: "γ − w_p Σ|sin((θ_h + θ_r − θ_t)/2)| − w_m ‖m_h∘A − m_t∘B‖", MaxDim: maxVectorDim,
-	Hyper: []*HyperParameter{margin, phaseRange, phaseWeight, modulusWeight},
+	Name: "hake", Title: "HAKE",
+	Score:  "γ − w_p Σ|sin((θ_h + θ_r − θ_t)/2)| − w_m ‖m_h∘A − m_t∘B‖",
+	MaxDim: maxVectorDim,
+	Hyper:  []*HyperParameter{margin, phaseRange, phaseWeight, modulusWeight},
 	Tensors: func(c Config) []Parameter {
 		list := vectors(2, 3)(c)
 		list[entityTable].Scatter = hakeNearby(initial.NearbyPhases(phaseRange.Of(c)))

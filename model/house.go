@@ -37,7 +37,7 @@ import (
 // and φ = P_h e, where H⁻¹ applies the reflections of H in the opposite order.
 
 var house = &Spec{
-	Name: "house", Score: "γ − Σ‖H(P_h h + w) − P_t t‖ over groups", MaxDim: maxVectorDim,
+	Name: "house", Title: "HousE", Score: "γ − Σ‖H(P_h h + w) − P_t t‖ over groups", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, groupSize, projections, reflections, translates, projectionLimit},
 	Tensors: houseTensors,
 	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),

@@ -19,7 +19,7 @@ import (
 // on the relation.
 
 var modE = &Spec{
-	Name: "mode", Score: "γ − Σ|h_i r_i − t_i|", MaxDim: maxVectorDim,
+	Name: "mode", Title: "ModE", Score: "γ − Σ|h_i r_i − t_i|", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, embeddingRange},
 	Tensors: vectors(1, 1),
 	Recipe:  relationalRecipe,

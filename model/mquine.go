@@ -34,7 +34,7 @@ import (
 
 var (
 	mquine = &Spec{
-		Name: "mquine", Score: "−‖H Rʰ − Rᵗ T + H Rᶜ T‖²", MaxDim: maxMatrixDim,
+		Name: "mquine", Title: "MQuinE", Score: "−‖H Rʰ − Rᵗ T + H Rᶜ T‖²", MaxDim: maxMatrixDim,
 		Hyper: []*HyperParameter{blocks},
 		Tensors: func(c Config) []Parameter {
 			return matrixParameters(c, "relation.head", "relation.tail", crossMatrix)
@@ -43,7 +43,7 @@ var (
 		Start: matrixStart,
 	}
 	mquade = &Spec{
-		Name: "mquade", Score: "−‖H Rʰ − Rᵗ T‖²", MaxDim: maxMatrixDim,
+		Name: "mquade", Title: "MQuadE", Score: "−‖H Rʰ − Rᵗ T‖²", MaxDim: maxMatrixDim,
 		Hyper:   []*HyperParameter{blocks},
 		Tensors: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail") },
 		Build:   buildMatrices,

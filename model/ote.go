@@ -34,7 +34,7 @@ import (
 // Towers: ψ = q and φ = e.
 
 var ote = &Spec{
-	Name: "ote", Score: "γ − Σ‖(σ∘h) U − t‖ over groups", MaxDim: maxVectorDim,
+	Name: "ote", Title: "OTE", Score: "γ − Σ‖(σ∘h) U − t‖ over groups", MaxDim: maxVectorDim,
 	Hyper: []*HyperParameter{margin, groupSize, oteScale},
 	Tensors: func(c Config) []Parameter {
 		s := int(groupSize.Of(c))

@@ -39,6 +39,9 @@ type Parameter struct {
 	// The last two extents of Row are the extents of a matrix. Training can keep such matrices close to
 	// orthogonal ones.
 	Maps bool
+	// Pairs says that a row consists of pairs of numbers, such as the real and the imaginary parts of
+	// complex numbers: first the first number of every pair, then the second number of every pair.
+	Pairs bool
 	// Frozen marks a parameter without gradients, such as the running means of batch normalisation.
 	Frozen bool
 	// NonNegative marks a parameter, such as a variance, whose entries must not be negative.

@@ -54,13 +54,14 @@ const translationTable = relationTable
 
 // projection declares how a model maps entities into the spaces of relations.
 type projection struct {
-	// name and score are the model's name and formula without the norm, such as "transh" and "‖h⊥ +
-	// r − t⊥‖".
-	name, score string
-	maxDim      int
-	recipe      map[string]string
-	hyper       []*HyperParameter
-	tensors     func(Config) []Parameter
+	// name, title and score are the model's name, title and formula without the norm, such as
+	// "transh", "TransH" and "‖h⊥ + r − t⊥‖".
+	name, title, score string
+
+	maxDim  int
+	recipe  map[string]string
+	hyper   []*HyperParameter
+	tensors func(Config) []Parameter
 	// width returns the dimension of a relation's space.
 	width func(Config) int
 	// projector and training return the objects that compute images in a ranking and in training.
@@ -80,9 +81,9 @@ const projectionBatch = 16
 
 // specs returns the model with the L1 norm and the model with the L2 norm.
 func (p projection) specs() (l1, l2 *Spec) {
-	spec := func(suffix, norm string, distance linalg.DistanceKind) *Spec {
+	spec := func(suffix, title, norm string, distance linalg.DistanceKind) *Spec {
 		return &Spec{
-			Name: p.name + suffix, Score: "γ − " + p.score + norm, MaxDim: p.maxDim,
+			Name: p.name + suffix, Title: p.title + title, Score: "γ − " + p.score + norm, MaxDim: p.maxDim,
 			Hyper:   append([]*HyperParameter{margin}, p.hyper...),
 			Tensors: p.tensors,
 			Recipe:  p.recipe,
@@ -95,7 +96,7 @@ func (p projection) specs() (l1, l2 *Spec) {
 			Start: marginStart,
 		}
 	}
-	return spec("-l1", "₁", linalg.DistanceL1), spec("-l2", "₂", linalg.DistanceL2)
+	return spec("-l1", " (L1)", "₁", linalg.DistanceL1), spec("-l2", " (L2)", "₂", linalg.DistanceL2)
 }
 
 // relationalRecipe holds the default training options of models whose candidates depend on the

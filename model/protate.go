@@ -24,7 +24,7 @@ import (
 // + θ_r. Head queries have ψ = (sin α, cos α) with α = θ_r − θ_t.
 
 var pRotatE = &Spec{
-	Name: "protate", Score: "γ − m Σ|sin(θ_h + θ_r − θ_t)|", MaxDim: maxVectorDim,
+	Name: "protate", Title: "pRotatE", Score: "γ − m Σ|sin(θ_h + θ_r − θ_t)|", MaxDim: maxVectorDim,
 	Hyper: []*HyperParameter{margin, phaseRange, modulus},
 	Tensors: func(c Config) []Parameter {
 		list := vectors(1, 1)(c)

@@ -22,7 +22,7 @@ import (
 // Towers: ψ is h ⊗ ρ for tails and t ⊗ conj(ρ) for heads. φ is the entity's row.
 
 var quatE = &Spec{
-	Name: "quate", Score: "Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩", MaxDim: maxVectorDim / 2,
+	Name: "quate", Title: "QuatE", Score: "Σ ⟨h_i ⊗ r_i/|r_i|, t_i⟩", MaxDim: maxVectorDim / 2,
 	Tensors: func(c Config) []Parameter {
 		return []Parameter{
 			{Name: "entity", Axis: PerEntity, Row: []int{4 * c.Dim}, Initial: quaternions(1)},

@@ -20,7 +20,7 @@ import (
 // Towers: ψ is Rᵀh for tails and Rt for heads. φ is the entity's row.
 
 var rescal = &Spec{
-	Name: "rescal", Score: "hᵀRt", MaxDim: maxMatrixDim,
+	Name: "rescal", Title: "RESCAL", Score: "hᵀRt", MaxDim: maxMatrixDim,
 	Hyper: []*HyperParameter{embeddingRange},
 	Tensors: func(c Config) []Parameter {
 		uniform := initial.Uniform(embeddingRange.Of(c))

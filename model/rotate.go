@@ -25,18 +25,18 @@ import (
 // and φ = [e, b‖e‖²] with q = h∘r or t∘conj(r), where all real parts precede the imaginary parts.
 
 var (
-	rotatE   = rotations("rotate", "γ − Σ|h_i r_i − t_i|", func(m rotatEModel) Model { return &m })
-	rotatEL2 = rotations("rotate-l2", "γ − ‖h∘r − t‖₂", func(m rotatEModel) Model {
+	rotatE   = rotations("rotate", "RotatE", "γ − Σ|h_i r_i − t_i|", func(m rotatEModel) Model { return &m })
+	rotatEL2 = rotations("rotate-l2", "RotatE (L2)", "γ − ‖h∘r − t‖₂", func(m rotatEModel) Model {
 		m.distance = linalg.DistanceL2
 		return &rotatEL2Model{m, m.balance()}
 	})
 )
 
-func rotations(name, score string, build func(rotatEModel) Model) *Spec {
+func rotations(name, title, score string, build func(rotatEModel) Model) *Spec {
 	return &Spec{
-		Name: name, Score: score, MaxDim: maxVectorDim,
+		Name: name, Title: title, Score: score, MaxDim: maxVectorDim,
 		Hyper:   []*HyperParameter{margin, phaseRange},
-		Tensors: vectors(2, 1),
+		Tensors: inPairs(vectors(2, 1), entityTable),
 		Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
 		Build: func(t Tables) Model {
 			return build(rotatEModel{phaseTable{t, math.Pi / phaseRange.Of(t.config)}, linalg.DistanceGroupNorm})

@@ -24,7 +24,7 @@ import (
 // with w = (x + y) mod S. φ is the entity's row.
 
 var seek = &Spec{
-	Name: "seek", Score: "Σ_x Σ_y σ_xy ⟨r_x, h_y, t_w⟩", MaxDim: maxVectorDim / maxSegments,
+	Name: "seek", Title: "SEEK", Score: "Σ_x Σ_y σ_xy ⟨r_x, h_y, t_w⟩", MaxDim: maxVectorDim / maxSegments,
 	Hyper: []*HyperParameter{segments, rangeFrom(func(Config) float64 { return 0.01 })},
 	Tensors: func(c Config) []Parameter {
 		row, uniform := []int{int(segments.Of(c)) * c.Dim}, initial.Uniform(embeddingRange.Of(c))

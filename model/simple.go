@@ -19,7 +19,7 @@ import (
 // Towers: ψ is ½[r'∘b_h, a_h∘r] for tails and ½[r∘b_t, a_t∘r'] for heads. φ is the entity's row.
 
 var simplE = &Spec{
-	Name: "simple", Score: "½ Σ (a_h r b_t + a_t r' b_h)", MaxDim: maxVectorDim,
+	Name: "simple", Title: "SimplE", Score: "½ Σ (a_h r b_t + a_t r' b_h)", MaxDim: maxVectorDim,
 	Hyper: []*HyperParameter{
 		rangeFrom(func(c Config) float64 { return 6 / math.Sqrt(float64(c.Dim)) }), scoreClamp,
 	},

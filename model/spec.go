@@ -34,7 +34,10 @@ type Config struct {
 
 // Spec declares a model. Each model's file declares a variable of this type.
 type Spec struct {
+	// Name is the name in commands and checkpoints, such as "distmult".
 	Name string
+	// Title is the spelling in papers, such as "DistMult". Empty means Name.
+	Title string
 	// Score is the formula of the printed score, in one line.
 	Score string
 	// MaxDim is the largest dimension.

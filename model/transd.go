@@ -14,7 +14,7 @@ import (
 // p_i e_i, where p = e_p, and e′_j = (Ie)_j + c r_p,j. See projected.go for the rest.
 
 var transDL1, transDL2 = projection{
-	name: "transd", score: "‖h′ + r − t′‖", maxDim: maxVectorDim, recipe: relationalRecipe,
+	name: "transd", title: "TransD", score: "‖h′ + r − t′‖", maxDim: maxVectorDim, recipe: relationalRecipe,
 	hyper: []*HyperParameter{relationDim, maxNorm, maxProjectionNorm, unitProjections},
 	tensors: func(c Config) []Parameter {
 		width := relationWidth(c)

@@ -23,17 +23,17 @@ import (
 // score.
 
 var (
-	transeL1 = transE("transe-l1", "γ − ‖h + r − t‖₁", func(t Tables) Model {
+	transeL1 = transE("transe-l1", "TransE (L1)", "γ − ‖h + r − t‖₁", func(t Tables) Model {
 		return &transEL1{translation{t, linalg.DistanceL1}}
 	})
-	transeL2 = transE("transe-l2", "γ − ‖h + r − t‖₂", func(t Tables) Model {
+	transeL2 = transE("transe-l2", "TransE (L2)", "γ − ‖h + r − t‖₂", func(t Tables) Model {
 		return &transEL2{translation{t, linalg.DistanceL2}, t.balance()}
 	})
 )
 
-func transE(name, score string, build func(Tables) Model) *Spec {
+func transE(name, title, score string, build func(Tables) Model) *Spec {
 	return &Spec{
-		Name: name, Score: score, MaxDim: maxVectorDim,
+		Name: name, Title: title, Score: score, MaxDim: maxVectorDim,
 		Hyper:   []*HyperParameter{margin, embeddingRange},
 		Tensors: vectors(1, 1),
 		Recipe:  vectorRecipe(map[string]string{"dim": "256"}),

@@ -14,7 +14,7 @@ import (
 // w_i e_i, and e⊥_i = e_i − α w_i. See projected.go for the rest.
 
 var transHL1, transHL2 = projection{
-	name: "transh", score: "‖h⊥ + r − t⊥‖", maxDim: maxVectorDim, recipe: relationalRecipe,
+	name: "transh", title: "TransH", score: "‖h⊥ + r − t⊥‖", maxDim: maxVectorDim, recipe: relationalRecipe,
 	hyper: []*HyperParameter{maxNorm, maxProjectionNorm, unitProjections},
 	tensors: func(c Config) []Parameter {
 		row, short := []int{c.Dim}, atMost(maxNorm.Of(c))

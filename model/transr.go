@@ -13,7 +13,7 @@ import (
 // e_i M_ij. See projected.go for the rest.
 
 var transRL1, transRL2 = projection{
-	name: "transr", score: "‖hM + r − tM‖", maxDim: maxMatrixDim, recipe: relational("32"),
+	name: "transr", title: "TransR", score: "‖hM + r − tM‖", maxDim: maxMatrixDim, recipe: relational("32"),
 	hyper: []*HyperParameter{relationDim, maxNorm, maxProjectionNorm, unitProjections},
 	tensors: func(c Config) []Parameter {
 		width := relationWidth(c)

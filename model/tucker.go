@@ -31,7 +31,7 @@ var tuckERNorm = &HyperParameter{
 }
 
 var tuckER = &Spec{
-	Name: "tucker", Score: "Σ_k N₁(Σ_ij N₀(h)_i r_j W_jik)_k t_k", MaxDim: maxMatrixDim,
+	Name: "tucker", Title: "TuckER", Score: "Σ_k N₁(Σ_ij N₀(h)_i r_j W_jik)_k t_k", MaxDim: maxMatrixDim,
 	Hyper: []*HyperParameter{relationDim, tuckERNorm},
 	Tensors: func(c Config) []Parameter {
 		d, width := c.Dim, relationWidth(c)

@@ -24,6 +24,18 @@ func vectors(entity, relation int) func(Config) []Parameter {
 	}
 }
 
+// inPairs returns a Spec.Tensors function that marks the tensors with the given indexes as tables of
+// pairs.
+func inPairs(tensors func(Config) []Parameter, tables ...int) func(Config) []Parameter {
+	return func(c Config) []Parameter {
+		list := tensors(c)
+		for _, i := range tables {
+			list[i].Pairs = true
+		}
+		return list
+	}
+}
+
 // vectorRecipe returns the default training options of most models: a softmax over all entities,
 // with all answers to a query as targets at once, and an average of the parameters over epochs.
 // changes adds or replaces options.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg/catalogue"
+	"github.com/mquine/mquine/model"
 )
 
 // families describes the families of benchmarks, in the order of the page.
@@ -65,16 +66,6 @@ func unknownFamilies(names []string) []string {
 // integers is the hue of int8 and int16 kernels in the roofline.
 const integers = 2
 
-// modelTitles contains the spellings of model names in papers.
-var modelTitles = map[string]string{
-	"mquine": "MQuinE", "mquade": "MQuadE", "transe-l1": "TransE (L1)", "transe-l2": "TransE (L2)",
-	"distmult": "DistMult", "complex": "ComplEx", "rotate": "RotatE", "protate": "pRotatE",
-	"rescal": "RESCAL", "cp": "CP", "simple": "SimplE", "quate": "QuatE", "duale": "DualE", "dihedral": "DihEdral",
-	"seek":      "SEEK",
-	"rotate-l2": "RotatE (L2)", "mode": "ModE", "transh-l1": "TransH (L1)", "transh-l2": "TransH (L2)",
-	"transr-l1": "TransR (L1)", "transr-l2": "TransR (L2)", "transd-l1": "TransD (L1)", "transd-l2": "TransD (L2)",
-}
-
 var rivalTitles = map[string]string{
 	"openblas": "OpenBLAS", "onednn": "oneDNN", "plain": "plain Go", "torch": "PyTorch",
 	"torch-unique": "PyTorch on distinct queries",
@@ -92,7 +83,9 @@ func describe(shape string) string {
 				value = d.Title
 			}
 		case "model":
-			value = cmp.Or(modelTitles[value], value)
+			if spec, err := model.Lookup(value); err == nil {
+				value = cmp.Or(spec.Title, value)
+			}
 		case "dim":
 			value = "d = " + value
 		case "k", "n", "d":

@@ -161,7 +161,7 @@ func (i *importing) check(cmd *cobra.Command) error {
 	case cmd.Flags().Changed("vocab"):
 		return errors.New("--vocab cannot be given with --from tensors: " +
 			"name the labels with --entities and --relations")
-	case cmd.Flags().Changed("layout") && !formats.Complex(i.tensors.Model):
+	case cmd.Flags().Changed("layout") && !formats.HasPairs(i.tensors.Model):
 		return fmt.Errorf("--layout does not apply to the tables of %s, which hold real numbers: leave it out",
 			i.tensors.Model)
 	}

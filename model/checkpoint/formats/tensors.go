@@ -41,47 +41,48 @@ type TensorFiles struct {
 	Entities, Relations string
 }
 
-// complexTables tells whether the entity table and the relation table of a model hold complex
+// HasPairs reports whether the entity table of a model holds pairs of numbers, such as complex
 // numbers.
-var complexTables = map[string][2]bool{"complex": {true, true}, "rotate": {true, false}, "rotate-l2": {true, false}}
-
-// Complex reports whether the entity table of a model holds complex numbers.
-func Complex(name string) bool { return complexTables[name][0] }
+func HasPairs(name string) bool {
+	tables, err := twoTables(name, nil, 1)
+	return err == nil && tables[0].Pairs
+}
 
 // TensorModels returns the names of the models that TensorFiles can describe.
 func TensorModels() (names []string) {
 	for _, s := range model.Specs() {
-		if _, _, err := twoTables(s.Name, nil, 1); err == nil {
+		if _, err := twoTables(s.Name, nil, 1); err == nil {
 			names = append(names, s.Name)
 		}
 	}
 	return names
 }
 
-// twoTables returns the widths of the rows of a model of dimension d that has one table for entities
-// and one for relations.
-func twoTables(name string, hyper map[string]float64, d int) (entity, relation int, err error) {
+// twoTables returns the parameters of a model of dimension d that has one table for entities and one
+// for relations, in this order.
+func twoTables(name string, hyper map[string]float64, d int) ([]model.Parameter, error) {
 	spec, err := model.Lookup(name)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	parameters, err := spec.Parameters(spec.Initial(model.Config{Model: name, Dim: d, Hyper: hyper}))
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	if len(parameters) != 2 || parameters[0].Name != "entity" || parameters[1].Name != "relation" {
-		return 0, 0, fmt.Errorf("model %s does not have exactly two tables, one of entities and one of relations",
+		return nil, fmt.Errorf("model %s does not have exactly two tables, one of entities and one of relations",
 			name)
 	}
-	return parameters[0].Width(), parameters[1].Width(), nil
+	return parameters, nil
 }
 
 // OpenTensors opens the tables and returns a folder that is ready to be converted.
 func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) {
-	perEntity, _, err := twoTables(files.Model, files.Hyper, 1)
+	units, err := twoTables(files.Model, files.Hyper, 1)
 	if err != nil {
 		return nil, err
 	}
+	perEntity := units[0].Width()
 	numberings := map[string]numbering{"": noInverses, "offset": offset, "interleaved": interleaved}
 	inverses, known := numberings[files.Inverses]
 	if !known {
@@ -100,17 +101,17 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations, but --reciprocal needs two rows "+
 				"for each", tables[1].Path, tables[1].Name, tables[1].rows(), n)
 		}
-		for i, isComplex := range complexTables[files.Model] {
-			if isComplex && files.Pairs {
+		for i, p := range units {
+			if p.Pairs && files.Pairs {
 				tables[i] = tables[i].mapRows(separate)
 			}
 		}
 		d := max(1, tables[0].width()/perEntity)
-		_, relation, err := twoTables(files.Model, files.Hyper, d)
+		parameters, err := twoTables(files.Model, files.Hyper, d)
 		if err != nil {
 			return nil, err
 		}
-		return f.vectorModel(files.Model, perEntity, relation/d, tables[0], tables[1], inverses, files.Hyper)
+		return f.vectorModel(files.Model, perEntity, parameters[1].Width()/d, tables[0], tables[1], inverses, files.Hyper)
 	}
 	path, _ := cutTensor(files.Entity)
 	f, err := format.Open(ctx, filepath.Dir(path))
