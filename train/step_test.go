@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 	"math"
-	"math/cmplx"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +26,8 @@ func scorer(t testing.TB, m model.Model, w *workload) func(q kg.Query, e int32) 
 	if network, ok := networks[m.Config().Model]; ok {
 		return network(m, w.queries)
 	}
+	require.NotImplements(t, (*model.Network)(nil), m,
+		"%s needs a function in networks (docs/adding-a-model.md, step 6)", m.Config().Model)
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	worker := m.NewWorker(backends[len(backends)-1])
@@ -288,7 +289,7 @@ func plainPenalties(t testing.TB, c *recipe.Recipe, m model.Model, w *workload) 
 		case slices.ContainsFunc(parametersOf(m)[2:], isRow): // such as TransH, TransR and TransD
 			sum += rowPenalty(c, m, p)
 		default:
-			sum += vectorPenalty(c, tensors, p, tail, head)
+			sum += vectorPenalty(t, c, m, p, tail, head)
 		}
 	}
 	if c.DuraPair > 0 {
@@ -426,72 +427,89 @@ func relationRows(c *recipe.Recipe, r int32) []int32 {
 }
 
 // vectorPenalty is the penalty on a triple in all other models, whose entities are vectors.
-func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
-	// parts holds the numbers of real values per dimension in an entity and in a relation.
-	parts, known := map[string][2]int{
-		"complex": {2, 2}, "rotate": {2, 1}, "rotate-l2": {2, 1}, "rescal": {1, c.Dim}, "cp": {2, 1}, "simple": {2, 2},
-		"quate": {4, 4}, "duale": {8, 8}, "dihedral": {2, 8}, "seek": {4, 4},
-		"boxe": {2, 4}, "expressive": {1, 6}, "expressive-functional": {1, 4},
-	}[c.Model]
-	if !known {
-		parts = [2]int{1, 1}
-	}
-	// pairs marks the tables whose rows hold the real parts and then the imaginary parts.
-	pairs := map[string][2]bool{
-		"complex": {true, true}, "rotate": {true, false}, "rotate-l2": {true, false}, "dihedral": {true, false},
-	}[c.Model]
-	row := func(table int, i int32) []float64 {
-		width := parts[table] * c.Dim
-		if c.Model == "boxe" && table == 1 {
-			width += 2 // the sizes of the boxes
+func vectorPenalty(t testing.TB, c *recipe.Recipe, m model.Model, x kg.Triple, tail, head float64) float64 {
+	parameters := parametersOf(m)[:2]
+	relations := relationRows(c, x.Relation)
+	row := func(table int, i int32) []float32 {
+		width := parameters[table].Width()
+		if parameters[table].Axis == model.PerRelation {
+			width /= len(relations)
 		}
-		x := make([]float64, width)
-		for k, v := range tensors[table][int(i)*width:][:width] {
-			x[k] = float64(v)
-		}
-		return x
+		return m.Tensors()[table][int(i)*width:][:width]
 	}
 	n := 2.0
 	if c.Regulariser == model.N3 {
 		n = 3
 	}
 	power := func(table int, i int32) (sum float64) {
-		x := row(table, i)
-		for k := range x {
+		values := row(table, i)
+		half := len(values) / 2
+		for k, v := range values {
 			switch {
-			case !pairs[table]:
-				sum += math.Pow(math.Abs(x[k]), n)
-			case k < len(x)/2:
-				sum += math.Pow(math.Hypot(x[k], x[len(x)/2+k]), n)
+			case !parameters[table].Pairs:
+				sum += math.Pow(math.Abs(float64(v)), n)
+			case k < half:
+				sum += math.Pow(math.Hypot(float64(v), float64(values[half+k])), n)
 			}
 		}
 		return sum
 	}
-	relations := relationRows(c, t.Relation)
-	sum := power(0, t.Head) + power(0, t.Tail)
+	sum := power(0, x.Head) + power(0, x.Tail)
 	if c.Regulariser != model.Dura {
-		switch c.Model {
-		case "rotate", "rotate-l2", "dihedral", "ote", "house":
-			return sum // phases, weights and rotations have no penalty
+		if slices.Contains(freeRelations, c.Model) {
+			return sum
 		}
 		for _, r := range relations {
 			sum += power(1, r)
 		}
 		return sum
 	}
-	square := func(x []float64) (sum float64) {
-		for _, v := range x {
-			sum += v * v
-		}
-		return sum
-	}
-	vector := func(e int32, asksHead bool) func(r int) float64 {
-		return func(r int) float64 {
-			return square(queryVectors[c.Model](c.Dim, row(0, e), row(1, relations[r]), asksHead))
-		}
+	norm := querySquares(t, c, m)
+	vector := func(e int32, side kg.Side) func(r int) float64 {
+		return func(r int) float64 { return norm(kg.Query{Side: side, Relation: relations[r], Anchor: e}) }
 	}
 	return sum + duraProducts(c, tail, head,
-		vector(t.Head, false), vector(t.Tail, true), vector(t.Tail, false), vector(t.Head, true))
+		vector(x.Head, kg.Tail), vector(x.Tail, kg.Head), vector(x.Tail, kg.Tail), vector(x.Head, kg.Head))
+}
+
+// freeRelations are the models whose penalties leave out the relation: its phases, weights or
+// rotations do not grow.
+var freeRelations = []string{"rotate", "rotate-l2", "dihedral", "ote", "house"}
+
+// querySquares returns a function that computes the squares ‖ψ‖² of query vectors from reference
+// scores alone. The score f(q, x) of a candidate with row x is ψ·x plus a constant of the query, so
+// entry j of ψ is the difference of the scores of the j-th unit vector and of the zero vector. With
+// reciprocal relations, Query.Relation is the row of the relation, and both sides are defined.
+func querySquares(t testing.TB, c *recipe.Recipe, m model.Model) func(q kg.Query) float64 {
+	config, tensors := m.Config(), slices.Clone(m.Tensors())
+	n, width := int32(config.Entities), parametersOf(m)[0].Width()
+	// Entity n is the zero vector, and entity n + 1 + j the j-th unit vector.
+	units := make([]float32, (width+1)*width)
+	for j := range width {
+		units[(j+1)*width+j] = 1
+	}
+	tensors[0] = slices.Concat(tensors[0], units)
+	config.Entities += width + 1
+	if config.Reciprocal {
+		config.Relations, config.Reciprocal = 2*config.Relations, false
+	}
+	linear, err := model.New(config, tensors)
+	require.NoError(t, err)
+	score := scorer(t, linear, nil)
+	return func(q kg.Query) (sum float64) {
+		constant := score(q, n)
+		product := constant // with the anchor as a candidate
+		for j, x := range tensors[0][int(q.Anchor)*width:][:width] {
+			psi := score(q, n+1+int32(j)) - constant
+			sum += psi * psi
+			product += psi * float64(x)
+		}
+		want := score(q, q.Anchor)
+		require.InDelta(t, want, product, 1e-9*(1+math.Abs(want)),
+			"the score of %s is not linear in the row of a candidate: compute its dura in plainPenalties, as "+
+				"matrixPenalty does (docs/adding-a-model.md, step 6)", c.Model)
+		return sum
+	}
 }
 
 // duraProducts returns the terms of dura that contain the relation, given the weights of the tail query and
@@ -505,82 +523,6 @@ func duraProducts(
 		return tail*ofHead(0) + head*ofTail(0)
 	}
 	return (tail*(ofHead(0)+ofTail(0)) + head*(ofInverseHead(1)+ofInverseTail(1))) / 2
-}
-
-// queryVectors holds, for each model with the regulariser dura, a function that computes the query
-// vector of an anchor a and a relation r.
-var queryVectors = map[string]func(d int, a, r []float64, head bool) []float64{
-	"distmult": func(d int, a, r []float64, _ bool) (psi []float64) {
-		for i := range d {
-			psi = append(psi, a[i]*r[i])
-		}
-		return psi
-	},
-	"complex": func(d int, a, r []float64, head bool) (psi []float64) {
-		for i := range d {
-			z := complex(r[i], r[d+i])
-			if head {
-				z = cmplx.Conj(z)
-			}
-			z *= complex(a[i], a[d+i])
-			psi = append(psi, real(z), imag(z))
-		}
-		return psi
-	},
-	"rescal": func(d int, a, r []float64, head bool) []float64 {
-		psi := make([]float64, d)
-		for i := range d {
-			for j := range d {
-				if head {
-					psi[i] += r[i*d+j] * a[j]
-				} else {
-					psi[j] += a[i] * r[i*d+j]
-				}
-			}
-		}
-		return psi
-	},
-	"cp": func(d int, a, r []float64, head bool) (psi []float64) {
-		if head {
-			a = a[d:]
-		}
-		for i := range d {
-			psi = append(psi, a[i]*r[i])
-		}
-		return psi
-	},
-	"simple": func(d int, a, r []float64, head bool) (psi []float64) {
-		forward, backward := r[:d], r[d:]
-		if head {
-			forward, backward = backward, forward
-		}
-		for i := range d {
-			psi = append(psi, a[i]*forward[i]/2, a[d+i]*backward[i]/2)
-		}
-		return psi
-	},
-	"seek": func(d int, a, r []float64, head bool) []float64 {
-		const segments = 4
-		psi := make([]float64, segments*d)
-		for x := range segments {
-			for y := range segments {
-				w, sign := y, 1.0
-				if x%2 == 1 {
-					if w = (x + y) % segments; w < y {
-						sign = -1
-					}
-				}
-				from, to := y, w
-				if head {
-					from, to = to, from
-				}
-				for i := range d {
-					psi[to*d+i] += sign * r[x*d+i] * a[from*d+i]
-				}
-			}
-		}
-		return psi
-	},
 }
 
 // trainerFor returns a trainer whose parameters have no symmetry.
