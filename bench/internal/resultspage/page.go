@@ -262,6 +262,9 @@ func runs(d *dataset) string {
 			row = append(row, mrr(r, p))
 		}
 		time := strings.TrimSuffix(r.ProcessorTime+", "+r.Machine, ", ")
+		if r.Threads != 1 {
+			time += fmt.Sprintf(", %d threads", r.Threads)
+		}
 		row = append(row, r.CI.String(), figure(r.Hits10), fmt.Sprint(r.Seed), fmt.Sprint(r.Epochs), time)
 		rows = append(rows, row)
 		if r.Note != "" {

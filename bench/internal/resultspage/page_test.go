@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +20,33 @@ func TestPages(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(docs, name))
 		require.NoError(t, err)
 		assert.Equal(t, string(want), string(got), "docs/%s is stale: go run ./bench/internal/resultspage", name)
+	}
+}
+
+// TestReadme compares the table of README.md with the one generated from the records. The text must
+// name the members of sums that are not in the table.
+func TestReadme(t *testing.T) {
+	docs := filepath.Join("..", "..", "..", "docs")
+	readme, err := os.ReadFile(filepath.Join(docs, "..", "README.md"))
+	require.NoError(t, err)
+	want, err := withTable(readme, filepath.Join(docs, "results"))
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(readme), "README.md is stale: go run ./bench/internal/resultspage")
+	datasets, err := load(filepath.Join(docs, "results"))
+	require.NoError(t, err)
+	for _, row := range readmeRuns {
+		for _, d := range datasets {
+			for _, run := range row.runs {
+				if d.Name != row.dataset || d.run(run).Group != ensembleGroup {
+					continue
+				}
+				for _, member := range strings.Fields(d.run(run).Options) {
+					if !slices.Contains(row.runs, member) {
+						assert.Contains(t, string(readme), "`"+member+"`", "a member of the sum on %s", d.Title)
+					}
+				}
+			}
+		}
 	}
 }
 
