@@ -28,7 +28,6 @@ const (
 	KindHake
 	KindBoxE
 	KindExpressive
-	NumKinds
 )
 
 // Comparisons returns a comparison of every kind, ordered by kind.

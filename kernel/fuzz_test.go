@@ -35,9 +35,11 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 // fuzzedComparison returns the comparison for a byte, which determines its kind and, for groups of
 // any size, a size from 3 to 34.
 func fuzzedComparison(b uint8) Comparison {
-	c := Comparisons()[b%uint8(NumKinds)]
+	all := Comparisons()
+	kinds := uint8(len(all))
+	c := all[b%kinds]
 	if c.Kind() == KindGroupNormOf {
-		c = GroupNormOf(3 + int(b/uint8(NumKinds)))
+		c = GroupNormOf(3 + int(b/kinds))
 	}
 	return c
 }

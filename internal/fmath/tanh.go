@@ -2,10 +2,7 @@ package fmath
 
 import "math"
 
-// TanhError bounds the relative error of Tanh.
-const TanhError = 0x1p-49
-
-// Tanh returns the hyperbolic tangent of x. Its relative error is at most TanhError.
+// Tanh returns the hyperbolic tangent of x. Its relative error is at most 2⁻⁴⁹.
 func Tanh(x float64) float64 {
 	a := math.Abs(x)
 	var t float64

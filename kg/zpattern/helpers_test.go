@@ -41,11 +41,14 @@ func randomTriples(rng *rand.Rand, n, entities, relations int, skew bool) []kg.T
 	return triples
 }
 
+// numConventions is the number of conventions.
+const numConventions = Definition + 1
+
 // enumeration finds patterns by brute force over all pairs of entities.
 type enumeration struct {
 	entities int32
 	train    map[kg.Triple]bool
-	counts   [NumConventions]map[kg.Triple]int // counts that have been computed
+	counts   [numConventions]map[kg.Triple]int // counts that have been computed
 }
 
 func enumerate(g *kg.Graph) enumeration {

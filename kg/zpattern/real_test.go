@@ -58,7 +58,7 @@ func TestHeadSideIsTheMirror(t *testing.T) {
 	require.NoError(t, err)
 	y, err := NewIndex(mirror)
 	require.NoError(t, err)
-	for c := range NumConventions {
+	for c := range numConventions {
 		heads, err := x.Values(t.Context(), g.Splits[kg.Test], kg.Head, c, 2, nil)
 		require.NoError(t, err)
 		tails, err := y.Values(t.Context(), mirror.Splits[kg.Test], kg.Tail, c, 2, nil)

@@ -33,7 +33,7 @@ func TestValuesAgreeWithEnumeration(t *testing.T) {
 		}
 		all = append(all, g.Splits[kg.Train]...)
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
-			for c := range NumConventions {
+			for c := range numConventions {
 				values, err := x.Values(t.Context(), all, side, c, 1+trial%3, nil)
 				require.NoError(t, err)
 				for i, triple := range all {
@@ -57,7 +57,7 @@ func TestPatternsAgreeWithEnumeration(t *testing.T) {
 		require.NoError(t, err)
 		brute := enumerate(g)
 		for _, triple := range randomTriples(rng, 50, entities, 2, false) {
-			for c := range NumConventions {
+			for c := range numConventions {
 				got := slices.Collect(x.Patterns(triple, c))
 				require.Equal(t, brute.patterns(triple, c), got)
 				listed += len(got)
@@ -83,7 +83,7 @@ func TestLargestValue(t *testing.T) {
 	}
 	x, err := NewIndex(graphOf(2*n, 1, train))
 	require.NoError(t, err)
-	for c := range NumConventions {
+	for c := range numConventions {
 		values, err := x.Values(t.Context(), []kg.Triple{{Head: 0, Tail: n}, {Head: 0, Tail: 0}}, kg.Tail, c, 0, nil)
 		require.NoError(t, err)
 		assert.Equal(t, Value{Z: n * n, Rank: 0, Above: 0, Case: Easy}, values[0])
@@ -122,6 +122,6 @@ func TestValuesStopWhenCancelled(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	assert.Equal(t, "paper definition Convention(2)", fmt.Sprint(Paper, Definition, NumConventions))
+	assert.Equal(t, "paper definition Convention(2)", fmt.Sprint(Paper, Definition, numConventions))
 	assert.Equal(t, "easy neutral hard Case(3)", fmt.Sprint(Easy, Neutral, Hard, NumCases))
 }

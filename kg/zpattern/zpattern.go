@@ -35,8 +35,6 @@ const (
 	// Definition follows the definitions in the paper's text: e₂ ≠ e₃, and a triple is easy if
 	// rank_Z < 10.
 	Definition
-	// NumConventions is the number of conventions.
-	NumConventions
 )
 
 var conventionNames = []string{"paper", "definition"}
