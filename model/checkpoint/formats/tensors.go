@@ -111,7 +111,8 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 		if err != nil {
 			return nil, err
 		}
-		return f.vectorModel(files.Model, perEntity, parameters[1].Width()/d, tables[0], tables[1], inverses, files.Hyper)
+		perRelation := parameters[1].Width() / d
+		return f.vectorModel(files.Model, perEntity, perRelation, tables[0], tables[1], inverses, files.Hyper)
 	}
 	path, _ := cutTensor(files.Entity)
 	f, err := format.Open(ctx, filepath.Dir(path))
