@@ -256,12 +256,11 @@ func (c *classification) write(
 	tier string,
 ) error {
 	ctx := cmd.Context()
-	r.Provenance, r.Split, r.Side = provenance(ctx), c.split.String(), c.side.String()
+	r.Provenance, r.Split, r.Side = computedOn(ctx, tier, c.threads, ""), c.split.String(), c.side.String()
 	err := s.describe(ctx, &r.Provenance, c.wantsJSON() || c.calibrationFile != "")
 	if err != nil {
 		return err
 	}
-	r.Provenance.Machine.Tier, r.Provenance.Machine.Threads = tier, c.threads
 	for i := range r.Relations {
 		relation := &r.Relations[i]
 		relation.Name = s.graph.Relations.Label(relation.ID)

@@ -173,8 +173,7 @@ func (c *comparison) describe(ctx context.Context, report *metrics.ComparisonRep
 	if err != nil {
 		return err
 	}
-	from := provenance(ctx)
-	from.Machine.Tier, from.Machine.Threads = backend.Tier.String(), c.threads
+	from := computedOn(ctx, backend.Tier.String(), c.threads, "")
 	from.Data, from.Bootstrap = describedData(g, digest), report.Provenance.Bootstrap
 	report.Provenance = from
 	return nil

@@ -283,12 +283,7 @@ func (d *discovery) chosenRelations(ctx context.Context, g *kg.Graph) (relations
 // describe sets the options and the provenance of a result.
 func (d *discovery) describe(ctx context.Context, f *found) (err error) {
 	f.Side, f.K, f.Per, f.Order = d.side.String(), d.k, d.scope.String(), d.order
-	from := provenance(ctx)
-	from.Machine.Tier, from.Machine.Threads = f.options.Backend.Tier.String(), d.threads
-	if f.options.Engine != nil {
-		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+f.options.Engine.String()
-	}
-	f.Provenance = from
+	f.Provenance = computedOn(ctx, f.options.Backend.Tier.String(), d.threads, gpusOf(f.options))
 	return f.subject.describe(ctx, &f.Provenance, d.wantsJSON())
 }
 
@@ -311,7 +306,7 @@ type found struct {
 	calibration    *classify.Calibration // nil without --calibration
 	meter          *meter
 	log            io.Writer
-	ctx            context.Context //nolint:containedctx // context of the iterator that records returns
+	ctx            context.Context // context of the iterator that records returns
 	complete       bool            // Triples has all triples
 	count          int             // triples found so far, also before a resumption
 	err            error           // error of the search

@@ -282,19 +282,14 @@ func (e *evaluation) candidates(t *task) int {
 // report computes the metrics and describes the ranking.
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
 	report := &metrics.Report{
-		Provenance: provenance(ctx), Split: e.split.String(), Candidates: e.candidates(t), Restrictions: t.restrictions,
-		Protocol: fullProtocol,
+		Provenance: computedOn(ctx, r.options.Backend.Tier.String(), e.threads, r.Stats.Engine),
+		Split:      e.split.String(), Candidates: e.candidates(t), Restrictions: t.restrictions, Protocol: fullProtocol,
 	}
 	if e.sides == rank.RelationSide {
 		report.Protocol = metrics.RelationProtocol
 	}
-	from := &report.Provenance
-	from.Machine.Tier, from.Machine.Threads = r.options.Backend.Tier.String(), e.threads
-	if r.Stats.Engine != "" {
-		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+r.Stats.Engine
-	}
-	from.Checkpoint = t.described()
-	from.Data = describedData(t.graph, t.dataSHA256)
+	report.Provenance.Checkpoint = t.described()
+	report.Provenance.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
 	report.Queries = len(r.Ranks)
 	if r.peak != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/model/checkpoint/formats"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // checkpointInfo is the JSON result of `mquine info CKPT`.
@@ -134,7 +135,11 @@ func (c *checkpointInfo) print(w io.Writer) {
 		t.AppendHeader(table.Row{"metadata", "value"})
 		for _, key := range slices.Sorted(maps.Keys(c.Metadata)) {
 			name, nameMore := beginning(key)
-			value, more := beginning(c.Metadata[key])
+			value := c.Metadata[key]
+			if key == "training" { // package run writes it
+				value = currentNames(value)
+			}
+			value, more := beginning(value)
 			t.AppendRow(table.Row{name + nameMore, strconv.Quote(value) + more})
 		}
 		fmt.Fprintf(w, "%s\n\n", t.Render())
@@ -181,6 +186,25 @@ func beginning(s string) (start, more string) {
 		n--
 	}
 	return s[:n], fmt.Sprintf(" … (%s bytes in total)", text.Comma(len(s)))
+}
+
+// currentNames returns the options of a training run (recipe.Recipe.Line) with the names that options
+// and values have now. It returns any other text unchanged.
+func currentNames(line string) string {
+	r, err := recipe.ParseLine(line)
+	if err != nil {
+		return line
+	}
+	parts := strings.Fields(line)
+	for i, part := range parts {
+		key, _, _ := strings.Cut(part, "=")
+		for _, o := range r.Options() {
+			if o.Key == key || o.FormerKey == key {
+				parts[i] = o.Key + "=" + o.Value.String()
+			}
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 // short returns x as text with four significant digits.

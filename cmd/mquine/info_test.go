@@ -48,6 +48,15 @@ func TestInfoCheckpointWithLongMetadata(t *testing.T) {
 	assert.Equal(t, w.model, info.VocabularyDir)
 }
 
+// The options of a training run have their current names.
+func TestCurrentNames(t *testing.T) {
+	assert.Equal(t, "dim=7 ema=0.5 init_std=0.2 valid_metric=hits@1/both/all loss=nssa",
+		currentNames("dim=7 average=0.5 init_deviation=0.2 stop_metric=hits@1/both/all loss=paper"))
+	for _, line := range []string{"", "by hand", "dim=0", "dmi=7"} {
+		assert.Equal(t, line, currentNames(line))
+	}
+}
+
 func TestInfoCheckpoint(t *testing.T) {
 	w := newWorkplace(t)
 	o := succeed(t, "info", w.model)

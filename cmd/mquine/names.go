@@ -20,6 +20,7 @@ var namesHere = map[string]string{
 	"m":                    "model",
 	"margin":               "gamma",
 	"max-epochs":           "epochs",
+	"metrics":              "hits",
 	"model-path":           "checkpoint",
 	"neg-sample-size":      "negative-count",
 	"negative-sample-size": "negative-count",
@@ -37,6 +38,14 @@ var namesHere = map[string]string{
 	"save-path":            "out",
 	"top-k":                "k",
 	"topk":                 "k",
+}
+
+// chosenHere maps names of flags that rankings do not need to the reason.
+var chosenHere = map[string]string{
+	"batch":           "mquine chooses the batches of a ranking itself",
+	"batch-size":      "mquine chooses the batches of a ranking itself",
+	"eval-batch-size": "mquine chooses the batches of a ranking itself",
+	"test-batch-size": "mquine chooses the batches of a ranking itself",
 }
 
 // commandsHere maps the commands of mquine to words that users of other tools try in their place.

@@ -219,15 +219,11 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 		printNote(log, "%s no candidate left", text.Count(empty, "query has", "queries have"))
 	}
 	list := &answers{
-		Schema: "mquine.predict/1", Provenance: provenance(ctx), K: p.k, FilterKnown: p.filterKnown,
-		Restrictions: described, Queries: len(queries), Answers: []answer{}, single: p.in == "",
+		Schema: "mquine.predict/1", Provenance: computedOn(ctx, backend.Tier.String(), p.threads, gpusOf(options)),
+		K: p.k, FilterKnown: p.filterKnown, Restrictions: described, Queries: len(queries), Answers: []answer{},
+		single: p.in == "",
 	}
-	from := &list.Provenance
-	from.Machine.Tier, from.Machine.Threads = backend.Tier.String(), p.threads
-	if options.Engine != nil {
-		from.Machine.Tier, from.Machine.CPU = cudaBackend, from.Machine.CPU+", "+options.Engine.String()
-	}
-	if err := s.describe(ctx, from, p.wantsJSON()); err != nil {
+	if err := s.describe(ctx, &list.Provenance, p.wantsJSON()); err != nil {
 		return nil, err
 	}
 	list.labels = labels

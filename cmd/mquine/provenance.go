@@ -10,6 +10,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
 )
 
 // invocation is the command line and the time at which the process began.
@@ -35,6 +36,25 @@ func provenance(ctx context.Context) metrics.Provenance {
 		p.Command = quoted(append([]string{"mquine"}, call.args...))
 	}
 	return p
+}
+
+// computedOn is provenance with the tier and the number of threads of a computation, and with the
+// names of the GPUs if they computed the result.
+func computedOn(ctx context.Context, tier string, threads int, gpus string) metrics.Provenance {
+	p := provenance(ctx)
+	p.Machine.Tier, p.Machine.Threads = tier, threads
+	if gpus != "" {
+		p.Machine.Tier, p.Machine.CPU = cudaBackend, p.Machine.CPU+", "+gpus
+	}
+	return p
+}
+
+// gpusOf names the GPUs of a ranking, if it has any.
+func gpusOf(o rank.Options) string {
+	if o.Engine == nil {
+		return ""
+	}
+	return o.Engine.String()
 }
 
 // build returns the version of the module and the commit, as far as the build recorded them.

@@ -215,8 +215,11 @@ func unknownFlag(cmd *cobra.Command, name string) error {
 			flags = append(flags, f.Name)
 		}
 	})
-	if here := namesHere[strings.ReplaceAll(name, "_", "-")]; slices.Contains(flags, here) {
+	plain := strings.ReplaceAll(name, "_", "-")
+	if here := namesHere[plain]; slices.Contains(flags, here) {
 		message += "; did you mean " + dashed(here)
+	} else if why := chosenHere[plain]; why != "" && slices.Contains(flags, "threads") {
+		message += ": leave it out, " + why
 	} else if similar := text.Similar(name, flags, 1); len(name) > 1 && len(similar) > 0 {
 		message += "; did you mean " + dashed(similar[0])
 	}

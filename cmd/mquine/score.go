@@ -196,16 +196,14 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 		formula = spec.Score
 	}
 	r := &scores{
-		Schema: "mquine.score/1", Provenance: provenance(ctx), Formula: formula, Better: "higher",
-		Side: w.side.String(), Triples: []scoredTriple{}, known: w.index != nil, ranks: w.ranks,
-		probability: w.calibration != nil,
+		Schema: "mquine.score/1", Provenance: computedOn(ctx, w.options.Backend.Tier.String(), w.threads, ""),
+		Formula: formula, Better: "higher", Side: w.side.String(), Triples: []scoredTriple{},
+		known: w.index != nil, ranks: w.ranks, probability: w.calibration != nil,
 	}
 	if w.ranks {
 		r.Filter, r.Ties = w.filter.String(), w.ties.String()
 	}
-	from := &r.Provenance
-	from.Machine.Tier, from.Machine.Threads = w.options.Backend.Tier.String(), w.threads
-	return r, w.subject.describe(ctx, from, w.wantsJSON())
+	return r, w.subject.describe(ctx, &r.Provenance, w.wantsJSON())
 }
 
 // scoreBatch is the number of triples in a batch. After each batch, the command checks whether the

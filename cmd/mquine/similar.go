@@ -129,10 +129,9 @@ func (s *similarity) find(ctx context.Context, log io.Writer, path string, given
 		return nil, err
 	}
 	r := &similars{
-		Schema: "mquine.similar/1", Provenance: provenance(ctx), Kind: kind, By: s.by.String(), K: s.k,
-		Similar: []similar{}, labels: labels,
+		Schema: "mquine.similar/1", Provenance: computedOn(ctx, backend.Tier.String(), s.threads, ""),
+		Kind: kind, By: s.by.String(), K: s.k, Similar: []similar{}, labels: labels,
 	}
-	r.Provenance.Machine.Tier, r.Provenance.Machine.Threads = backend.Tier.String(), s.threads
 	r.Provenance.Checkpoint = describedCheckpoint(c.Path, c.Model.Config(), digest)
 	for i, neighbours := range lists {
 		for j, n := range neighbours {

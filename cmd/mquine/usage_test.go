@@ -34,6 +34,8 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"eval", "--chekpoint", "m"}, "unknown flag --chekpoint; did you mean --checkpoint"},
 		{[]string{"train", "--lr", "1"}, "unknown flag --lr; did you mean --learning-rate"},
 		{[]string{"train", "--batch_size=3"}, "unknown flag --batch_size; did you mean --batch"},
+		{[]string{"eval", "--batch-size", "3"}, "unknown flag --batch-size: leave it out, mquine chooses the batches"},
+		{[]string{"eval", "--metrics", "mrr"}, "unknown flag --metrics; did you mean --hits"},
 		{[]string{"train", "--modle", "m"}, "unknown flag --modle; did you mean --model"},
 		{[]string{"predict", "--topk", "3"}, "unknown flag --topk; did you mean -k"},
 		{[]string{"predict", "-o", "x"}, "unknown flag -o (see"},
