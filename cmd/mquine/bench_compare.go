@@ -87,6 +87,7 @@ machine between the two runs.`,
 	cmd.Flags().SortFlags = false
 	c.add(cmd)
 	cmd.Flags().StringVar(&control, "control", "", "`FILE` with a second measurement of OLD")
+	markInput(cmd, "control")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}

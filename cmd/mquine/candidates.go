@@ -60,6 +60,7 @@ func (r *restriction) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&r.one[kg.Head].types, "head-type", nil, "rank heads among the entities of `TYPE`")
 	names := []string{"candidates", "tail-candidates", "head-candidates"}
 	for _, name := range names {
+		markInput(cmd, name)
 		// Complete a beginning of "observed" to this word, and anything else to the name of a file.
 		complete(cmd, name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if typed != "" && strings.HasPrefix(observedCandidates, typed) {

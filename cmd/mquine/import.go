@@ -108,6 +108,8 @@ func (i *importing) addTensors(cmd *cobra.Command) {
 	} {
 		flags.StringVar(f.value, f.name, "", f.help)
 	}
+	markInput(cmd, "entities")
+	markInput(cmd, "relations")
 	addChoice(cmd, &t.Inverses, "reciprocal", "the table has 2R relations: the inverse of r is row r + R (offset) "+
 		"or, if r is row 2r, row 2r + 1 (interleaved)", "offset", "interleaved")
 	i.hyper = addHyper(cmd)

@@ -238,7 +238,8 @@ func inputFiles(cmd *cobra.Command, args []string) []string {
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		switch _, ok := f.Annotations[inputFlag]; {
-		case !ok || f.Value.String() == "":
+		case !ok || f.Value.String() == "" || f.Value.String() == "-":
+		case f.Value.String() == observedCandidates && strings.HasSuffix(f.Name, "candidates"): // not a file
 		case f.Name == dataFlag:
 			addData(f.Value.String())
 		default:

@@ -10,10 +10,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -110,7 +114,30 @@ func TestTrainingOutlivesItsLog(t *testing.T) {
 	requireFiles(t, dir, trainingFiles...)
 }
 
+// Every flag that names a FILE is marked as an input or an output, so checkOutputs knows it.
+func TestEveryFileIsInputOrOutput(t *testing.T) {
+	marked := 0
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if placeholder, _ := pflag.UnquoteUsage(f); placeholder != "FILE" {
+				return
+			}
+			_, input := f.Annotations[inputFlag]
+			_, output := f.Annotations[outputFlag]
+			assert.True(t, input != output, "%s --%s: call markInput or addOutput", cmd.CommandPath(), f.Name)
+			marked++
+		})
+		for _, sub := range cmd.Commands() {
+			check(sub)
+		}
+	}
+	check(newRootCommand(time.Now()))
+	assert.Greater(t, marked, 30)
+}
+
 func TestOutputsNeverReplaceInputs(t *testing.T) {
+	here := must1(os.Getwd())
 	w := newWorkplace(t)
 	parameters, split := filepath.Join(w.model, "model.safetensors"), filepath.Join(w.data, "train.txt")
 	link, hard, folder := w.path("link"), w.path("hard"), w.path("folder")
@@ -123,8 +150,13 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 	result := w.path("results", "class", "result.txt")
 	require.NoError(t, os.MkdirAll(filepath.Dir(result), 0o755))
 	require.NoError(t, os.WriteFile(result, []byte("goos: linux\n"), 0o644))
+	list, space := w.path("list.txt"), w.path("space.txt")
+	for _, path := range []string{list, space} {
+		require.NoError(t, os.WriteFile(path, []byte("mine\n"), 0o644))
+	}
 	before := map[string]string{}
-	for _, path := range []string{parameters, split, listed, result, filepath.Join(w.model, "entities.tsv")} {
+	entities := filepath.Join(w.model, "entities.tsv")
+	for _, path := range []string{parameters, split, listed, result, list, space, entities} {
 		before[path] = string(must1(os.ReadFile(path)))
 	}
 	eval := []string{"eval", w.model, "--data", w.data}
@@ -141,17 +173,29 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		{"z", "stats", "--data", w.data, "--tsv", split, "--force"},
 		{"data", "list", "--json", listed, "--force"},
 		{"bench", "report", "--results", w.path("results"), "--out", result, "--force"},
+		{"predict", w.model, "--data", w.data, "--in", list, "--json", list},
+		append(eval, "--candidates", list, "--skip-excluded", "--ranks", list),
+		append(eval, "--tail-candidates", list, "--json", list),
+		append(eval, "--head-candidates", list, "--json", list),
+		{"discover", w.model, "--data", w.data, "--candidates", list, "--out", list},
+		{"tune", "--data", w.data, "--space", space, "--budget", "1s", "--json", space},
 		{"predict", w.model, "--data", w.data, "--in", split, "--profile", "cpu", "--profile-dir", split},
 	} {
 		o := mquine(t, args...)
 		assert.Equal(t, exitFailed, o.status, args)
-		if args[0] != "predict" {
+		if !slices.Contains(args, "--profile") {
 			o.requireSentence(t, exitFailed, ", which the command reads: choose another file")
 		}
 		for path, text := range before {
 			require.Equal(t, text, string(must1(os.ReadFile(path))), "%v", args)
 		}
 	}
+
+	// The word observed is not a file.
+	t.Chdir(w.dir)
+	require.NoError(t, os.WriteFile("observed", []byte("mine\n"), 0o644))
+	succeed(t, append(eval, "--candidates", "observed", "--skip-excluded", "--json", "observed")...)
+	t.Chdir(here)
 
 	// If the command does not read a file of a run or checkpoint, it may replace the file, but only
 	// with --force.

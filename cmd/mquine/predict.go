@@ -95,6 +95,7 @@ invisible characters as escapes, such as \x1b.
 	flags.VarP(positive{n: &p.k}, "k", "k", "number of answers per query")
 	flags.BoolVar(&p.filterKnown, "filter-known", false, "hide known answers")
 	inGroup(cmd, queryFlags, "head", "tail", "relation", "in")
+	markInput(cmd, "in")
 	p.restriction.add(cmd)
 	p.printed.add(cmd, text.FormatTSV)
 	p.compute.addWithDevices(cmd, &p.gpus)

@@ -88,6 +88,7 @@ Presets:
 	must(cmd.MarkFlagDirname("resume"))
 	addPreset(cmd, &t.preset, "start from preset")
 	flags.StringVar(&t.configFile, "config", "", "read options from this YAML `FILE`, such as a run's config.yaml")
+	markInput(cmd, "config")
 	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and exit")
 	t.compute.add(cmd)
 	options := t.given.Options()

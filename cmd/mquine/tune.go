@@ -73,6 +73,7 @@ copy.`,
 	addData(cmd, &t.plan.Data)
 	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
 	flags.StringVar(&t.space, "space", "", "YAML `FILE` of the search space")
+	markInput(cmd, "space")
 	flags.Var((*timeSpan)(&t.plan.Budget), "budget", "stop the search after this time, such as 90m or 2h")
 	flags.Var(positive{&t.plan.Trials, 0}, "trials", "maximum number of trials (default: no limit)")
 	flags.Lookup("trials").DefValue = ""
