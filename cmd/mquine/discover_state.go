@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +24,12 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// searchSchema names the format of the files in the folder of --state.
-const searchSchema = "mquine.discover-state/1"
+// searchSchema names the format of the files in the folder of --state. States in formerSchema have no
+// checksums. Because damage to them would go unnoticed, they are refused.
+const (
+	searchSchema = "mquine.discover-state/2"
+	formerSchema = "mquine.discover-state/1"
+)
 
 // saveEvery is the minimum time between two saves of a search. Tests shorten it.
 var saveEvery = 30 * time.Second
@@ -47,10 +53,31 @@ type searchState struct {
 	Schema string `json:"schema"`
 	// Search describes the search: its model, data and options.
 	Search json.RawMessage `json:"search"`
-	// Parts is the number of files part-N.tsv. Queries and Kept are as in rank.DiscoveryState.
-	Parts   int          `json:"parts"`
+	// Parts describes the files part-N.tsv. Queries and Kept are as in rank.DiscoveryState.
+	Parts   []savedPart  `json:"parts"`
 	Queries int          `json:"queries"`
 	Kept    []keptTriple `json:"kept"`
+	// SHA256 is the checksum of the other fields.
+	SHA256 string `json:"sha256"`
+}
+
+// savedPart is the size and the checksum of a file part-N.tsv.
+type savedPart struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// digest returns the checksum of the fields other than SHA256.
+func (s searchState) digest() (string, error) {
+	s.SHA256, s.Search = "", compact(s.Search)
+	contents, err := json.Marshal(s)
+	return hexDigest(contents), err
+}
+
+// hexDigest returns the SHA-256 of data in hexadecimal digits.
+func hexDigest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // keptTriple is a rank.Discovered with the bits of its numbers, because JSON has no infinities.
@@ -102,9 +129,20 @@ func openSearch(dir string, search any) (_ *searchFolder, err error) {
 		return nil, fmt.Errorf("cannot read %s: %w", f.path("state.json"), text.Cause(err))
 	}
 	var state searchState
-	if err := json.Unmarshal(contents, &state); err != nil || state.Schema != searchSchema || state.Parts < 0 {
+	err = json.Unmarshal(contents, &state) // fails for formerSchema, but still sets Schema
+	switch {
+	case state.Schema == formerSchema:
+		return nil, fmt.Errorf("%s is from an earlier version of mquine and lacks checksums: "+
+			"remove %s and repeat the command", f.path("state.json"), dir)
+	case err != nil || state.Schema != searchSchema:
 		return nil, fmt.Errorf("%s is not the state of a search (%s): name a new folder",
 			f.path("state.json"), searchSchema)
+	}
+	switch digest, err := state.digest(); {
+	case err != nil:
+		return nil, err
+	case digest != state.SHA256:
+		return nil, f.damaged("state.json")
 	}
 	if !bytes.Equal(compact(state.Search), description) {
 		return nil, fmt.Errorf("%s holds another search: use its checkpoint, data set and options, which %s lists, "+
@@ -124,9 +162,16 @@ func compact(document json.RawMessage) []byte {
 	return b.Bytes()
 }
 
+// damaged returns the error for a file of the folder that is not as this program wrote it.
+func (f *searchFolder) damaged(name string) error {
+	return fmt.Errorf("%s is damaged: remove %s and repeat the command", f.path(name), f.dir)
+}
+
 func (f *searchFolder) path(name string) string { return filepath.Join(f.dir, name) }
 
-func (f *searchFolder) part(i int) string { return f.path(fmt.Sprintf("part-%06d.tsv", i)) }
+func partName(i int) string { return fmt.Sprintf("part-%06d.tsv", i) }
+
+func (f *searchFolder) part(i int) string { return f.path(partName(i)) }
 
 // resume returns the state from which to resume, or nil if the search is new.
 func (f *searchFolder) resume() *rank.DiscoveryState {
@@ -163,11 +208,11 @@ func (f *searchFolder) savePending() error {
 		return nil
 	}
 	if f.complete > 0 {
-		if err := atomicfile.WriteBytes(f.part(f.state.Parts), f.lines.Bytes()[:f.complete]); err != nil {
+		lines := f.lines.Next(f.complete)
+		if err := atomicfile.WriteBytes(f.part(len(f.state.Parts)), lines); err != nil {
 			return err
 		}
-		f.lines.Next(f.complete)
-		f.state.Parts++
+		f.state.Parts = append(f.state.Parts, savedPart{int64(len(lines)), hexDigest(lines)})
 	}
 	f.pending, f.complete = nil, 0
 	f.state.Queries, f.state.Kept = s.Queries, make([]keptTriple, len(s.Kept))
@@ -181,7 +226,10 @@ func (f *searchFolder) savePending() error {
 }
 
 // write writes state.json.
-func (f *searchFolder) write() error {
+func (f *searchFolder) write() (err error) {
+	if f.state.SHA256, err = f.state.digest(); err != nil {
+		return err
+	}
 	contents, err := json.MarshalIndent(f.state, "", "  ")
 	if err != nil {
 		return err
@@ -189,7 +237,8 @@ func (f *searchFolder) write() error {
 	return atomicfile.WriteBytes(f.path("state.json"), append(contents, '\n'))
 }
 
-// savedLines returns the number of lines in all parts.
+// savedLines returns the number of lines in all parts. A damaged part is an error, so that a search
+// ends at once, and not when it writes its result.
 func (f *searchFolder) savedLines() (n int, err error) {
 	var lines lineCounter
 	err = f.copyLines(&lines)
@@ -204,17 +253,25 @@ func (n *lineCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// copyLines writes the lines of all parts, and those since the last save, to w.
+// copyLines writes the lines of all parts, and those since the last save, to w. A part that has
+// changed since it was saved is an error.
 func (f *searchFolder) copyLines(w io.Writer) error {
-	for i := range f.state.Parts {
+	for i, saved := range f.state.Parts {
 		part, err := os.Open(f.part(i))
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s is missing: remove %s and repeat the command", f.part(i), f.dir)
+		case err != nil:
 			return fmt.Errorf("cannot read %s: %w", f.part(i), text.Cause(err))
 		}
-		_, err = io.Copy(w, part)
+		sum := sha256.New()
+		n, err := io.Copy(io.MultiWriter(w, sum), part)
 		part.Close()
 		if err != nil {
 			return err
+		}
+		if n != saved.Bytes || hex.EncodeToString(sum.Sum(nil)) != saved.SHA256 {
+			return f.damaged(partName(i))
 		}
 	}
 	_, err := w.Write(f.lines.Bytes())
@@ -223,7 +280,7 @@ func (f *searchFolder) copyLines(w io.Writer) error {
 
 // remove removes the files of a finished search, and the folder if nothing else is in it.
 func (f *searchFolder) remove() error {
-	for i := range f.state.Parts + 1 { // a killed process may have left a part that the state does not count
+	for i := range len(f.state.Parts) + 1 { // a killed process may have left a part that the state does not count
 		if err := os.Remove(f.part(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cannot remove %s: %w", f.part(i), text.Cause(err))
 		}

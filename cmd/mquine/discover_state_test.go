@@ -72,6 +72,48 @@ func TestDiscoverStateSavesOnInterruption(t *testing.T) {
 	assert.Equal(t, "a\t1\nb\t2\n", text.String())
 }
 
+// A search does not continue from files that have changed since they were saved, or that have no
+// checksums.
+func TestDiscoverStateDamaged(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	part, state := filepath.Join(dir, "part-000000.tsv"), filepath.Join(dir, "state.json")
+	folder, err := openSearch(dir, "a search")
+	require.NoError(t, err)
+	folder.add([]string{"a", "1", "0.25"})
+	folder.add([]string{"b", "2", "0.125"})
+	require.NoError(t, folder.save(rank.DiscoveryState{Queries: 1}))
+	require.NoError(t, folder.savePending())
+	folder.close()
+	lines, saved := string(must1(os.ReadFile(part))), string(must1(os.ReadFile(state)))
+	open := func() error {
+		folder, err := openSearch(dir, "a search")
+		if err != nil {
+			return err
+		}
+		defer folder.close()
+		_, err = folder.savedLines()
+		return err
+	}
+	require.NoError(t, open())
+	for _, c := range []struct{ path, contents, want string }{
+		{part, lines[:len(lines)/2], part + " is damaged: remove " + dir + " and repeat the command"},
+		{part, strings.Replace(lines, "0.25", "0.26", 1), part + " is damaged: remove " + dir},
+		{part, "", part + " is missing: remove " + dir},
+		{state, strings.Replace(saved, `"queries": 1`, `"queries": 2`, 1), state + " is damaged: remove " + dir},
+		{state, `{"schema": "mquine.discover-state/1", "parts": 1}`,
+			"is from an earlier version of mquine and lacks checksums: remove " + dir + " and repeat the command"},
+	} {
+		require.NoError(t, os.WriteFile(c.path, []byte(c.contents), 0o644))
+		if c.contents == "" {
+			require.NoError(t, os.Remove(c.path))
+		}
+		require.ErrorContains(t, open(), c.want)
+		require.NoError(t, os.WriteFile(part, []byte(lines), 0o644))
+		require.NoError(t, os.WriteFile(state, []byte(saved), 0o644))
+	}
+	require.NoError(t, open())
+}
+
 // A search that was interrupted and continued finds the same triples as a search without --state.
 func TestDiscoverState(t *testing.T) {
 	defer func(d time.Duration) { saveEvery = d }(saveEvery)
@@ -112,6 +154,13 @@ func TestDiscoverState(t *testing.T) {
 		search = append(search, "--state", state)
 		mquine(t, append(slices.Clone(search), different...)...).
 			requireSentence(t, exitFailed, state+" holds another search")
+		part := filepath.Join(state, "part-000000.tsv")
+		lines := must1(os.ReadFile(part))
+		require.NoError(t, os.WriteFile(part, lines[:len(lines)/2], 0o644))
+		mquine(t, search...).
+			requireSentence(t, exitFailed, part+" is damaged: remove "+state+" and repeat the command")
+		assert.NoFileExists(t, out)
+		require.NoError(t, os.WriteFile(part, lines, 0o644))
 		o := succeed(t, search...)
 		assert.Regexp(t, `resuming the search in .* after \d+,\d+ queries\n`, o.stderr)
 		found := regexp.MustCompile(`found [\d,]+ triples\n`)
