@@ -182,6 +182,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.options.Among, f.Restrictions, err = d.restriction.load(ctx, s, log); err != nil {
 		return err
 	}
+	if err := d.checkMemory(f); err != nil {
+		return err
+	}
 	f.index = kg.NewIndex(s.graph)
 	if err := d.ensemble.fit(ctx, log, meter, s, f.index, f.options); err != nil {
 		return err
@@ -209,8 +212,10 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 	if d.stateDir != "" {
 		return d.writeResumable(ctx, f)
 	}
-	if d.wantsJSON() || d.out == "" && d.format != text.FormatCSV && d.format != text.FormatTSV {
-		// Search only once for all outputs.
+	if d.holdsAll() {
+		// Search only once for all outputs. A slice of the final size needs less memory than one that
+		// grows.
+		f.Triples = make([]foundTriple, 0, f.mostTriples())
 		for t := range f.search(ctx) {
 			f.Triples = append(f.Triples, t)
 		}
@@ -365,7 +370,8 @@ func (f *found) named(t rank.Discovered) foundTriple {
 	}
 	n.HeadLabel, n.RelationLabel, n.TailLabel = f.labels[n.Head], f.labels[n.Relation], f.labels[n.Tail]
 	if f.Standardise {
-		n.Z = &t.Z
+		z := t.Z // a pointer to t.Z would keep all of t
+		n.Z = &z
 	}
 	if f.calibration != nil {
 		p := f.calibration.Probability(n.Score)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -217,4 +218,32 @@ func TestDiscoverOptions(t *testing.T) {
 		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean`)
 	mquine(t, "discover", w.model, "--data", w.data, "--out", w.path("x.tsv"), "--format", "csv").
 		requireSentence(t, exitUsage, "--out writes tab-separated lines: leave out --format")
+}
+
+// A result whose triples do not fit into memory is refused before the search. Lines that are written
+// as they are found need no memory.
+func TestDiscoverTooLittleMemory(t *testing.T) {
+	w := newWorkplace(t)
+	data, model := w.path("large"), w.path("large-model")
+	succeed(t, "data", "make", "families", "--entities", "120", "--train", "600", "--out", data)
+	succeed(t, "init", "--model", "distmult", "--dim", "4", "--data", data, "--out", model)
+	proctest.Leave(t, 40<<20)
+	all := []string{"discover", model, "--data", data, "--per", "query", "-k", "5000"}
+	for _, c := range []struct{ want, advice, flags string }{
+		{"holding up to ", "write the triples with --out FILE or --format tsv, or ask for fewer", ""},
+		{" triples for --format latex needs about ", "write the triples with --out FILE", "--format latex"},
+		{" triples for --format json needs about ", "write the triples with --out FILE", "--format json"},
+		{" triples for --json needs about ", "leave out --json, and write the triples with --out FILE",
+			"--json " + w.path("j") + " --out " + w.path("o")},
+	} {
+		o := mquine(t, append(slices.Clone(all), strings.Fields(c.flags)...)...)
+		o.requireSentence(t, exitFailed, c.want)
+		o.requireSentence(t, exitFailed, "but only 40 MiB is available (a limit of the test): "+c.advice)
+		assert.Empty(t, o.stdout)
+	}
+	succeed(t, append(slices.Clone(all), "--format", "tsv")...)
+	succeed(t, append(slices.Clone(all), "--out", w.path("o"))...)
+	// -k bounds the triples of the graph and of each relation.
+	succeed(t, "discover", model, "--data", data, "-k", "5000")
+	succeed(t, "discover", model, "--data", data, "--per", "relation", "-k", "10")
 }
