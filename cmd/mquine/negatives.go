@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,9 +12,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
@@ -96,10 +99,12 @@ func (n *negatives) load(
 		for i, t := range triples {
 			_, answers[i] = t.Query(kg.Side(side))
 		}
-		var err error
-		if filepath.Ext(path) == ".npy" {
+		array, err := isArray(ctx, path)
+		switch {
+		case err != nil:
+		case array:
 			lists[side], err = readArray(ctx, path, g.Entities, answers)
-		} else {
+		default:
 			lists[side], err = kg.ReadCandidates(ctx, path, checkpointOwner, g.Entities, answers)
 		}
 		if err != nil {
@@ -120,6 +125,35 @@ func (n *negatives) load(
 		*into = r
 	}
 	return lists, described, nil
+}
+
+// isArray reports whether a file is an array of NumPy, by its name or its first bytes. Other binary
+// formats are an error, because their contents as text would cause a confusing one. A pipe, whose
+// first bytes can be read only once, is text.
+func isArray(ctx context.Context, path string) (bool, error) {
+	named := strings.EqualFold(filepath.Ext(path), ".npy")
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return named, nil // the reader reports any error
+	}
+	file, err := compressed.Open(ctx, path)
+	if err != nil {
+		return named, nil
+	}
+	defer file.Close()
+	start := make([]byte, 6)
+	n, _ := io.ReadFull(file, start)
+	switch start = start[:n]; {
+	case string(start) == "\x93NUMPY" && compressed.Is(path):
+		return false, fmt.Errorf("%s is a compressed NumPy array: decompress it first", path)
+	case string(start) == "\x93NUMPY":
+		return true, nil
+	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
+		return false, fmt.Errorf("%s is a ZIP archive, such as torch.save and numpy.savez write: "+
+			"save the array with numpy.save", path)
+	case n > 1 && start[0] == 0x80 && start[1] >= 2 && start[1] <= 5:
+		return false, fmt.Errorf("%s is a pickle: save the array with numpy.save", path)
+	}
+	return named, nil
 }
 
 // readArray reads the candidates of queries from a .npy file, as kg.ReadCandidates does from text.

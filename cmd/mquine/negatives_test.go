@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -146,12 +150,22 @@ func TestNegativesBadInput(t *testing.T) {
 	require.NoError(t, err)
 	array = []byte(strings.Replace(string(array), "(40, 7)", "(35, 8)", 1))
 	require.NoError(t, os.WriteFile(short, array, 0o644))
+	shorter := slices.Clone(array)
 	foreign := w.path("foreign.npy")
 	binary.LittleEndian.PutUint32(array[len(array)-4:], 5)
 	array = []byte(strings.Replace(string(array), "(35, 8)", "(40, 7)", 1))
 	require.NoError(t, os.WriteFile(foreign, array, 0o644))
 	few := w.path("few.tsv")
 	require.NoError(t, os.WriteFile(few, []byte("1000\n"), 0o644))
+	write := func(name, contents string) string {
+		require.NoError(t, os.WriteFile(w.path(name), []byte(contents), 0o644))
+		return w.path(name)
+	}
+	var packed bytes.Buffer
+	require.NoError(t, compressed.Write(&packed, "a.npy.gz", func(w io.Writer) error {
+		_, err := w.Write(array)
+		return err
+	}))
 	empty := w.path("empty.npy")
 	header := array[:len(array)-40*7*4]
 	require.NoError(t, os.WriteFile(empty, []byte(strings.Replace(string(header), "(40, 7)", "(40, 0)", 1)), 0o644))
@@ -163,6 +177,18 @@ func TestNegativesBadInput(t *testing.T) {
 			"--side", "tail", "--tail-negatives", foreign,
 		},
 		"few.tsv has 1 line, but there are 40 triples to rank": {"--side", "head", "--head-negatives", few},
+		"a.npy.gz is a compressed NumPy array: decompress it first": {
+			"--side", "tail", "--tail-negatives", write("a.npy.gz", packed.String()),
+		},
+		"a.pt is a ZIP archive, such as torch.save and numpy.savez write: save the array with numpy.save": {
+			"--side", "tail", "--tail-negatives", write("a.pt", "PK\x03\x04..."),
+		},
+		"a.pkl is a pickle: save the array with numpy.save": {
+			"--side", "tail", "--tail-negatives", write("a.pkl", "\x80\x02..."),
+		},
+		// The first bytes, and not the name, say that it is an array.
+		"short.NPY has shape [35 8], but": {"--side", "tail", "--tail-negatives", write("short.NPY", string(shorter))},
+		"short.bin has shape [35 8], but": {"--side", "tail", "--tail-negatives", write("short.bin", string(shorter))},
 		"absent.npy": {"--side", "tail", "--tail-negatives", w.path("absent.npy")},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitFailed, want)
