@@ -138,7 +138,7 @@ the table to standard error.
 				return err
 			}
 			return cmp.Or(e.checkGroups(cmd), e.restriction.check(), e.checkRestriction(), e.gpus.check(e.compute),
-				e.checkRelations(), e.checkNegatives(), e.checkSample(cmd.Flags().Changed("seed")), e.checkTables())
+				e.checkRelations(), e.checkSample(cmd.Flags().Changed("seed")), e.checkNegatives(), e.checkTables())
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())

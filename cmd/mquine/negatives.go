@@ -50,25 +50,12 @@ func (n *negatives) add(cmd *cobra.Command) {
 
 func (n *negatives) given() bool { return *n != negatives{} }
 
-// checkNegatives refuses flags that contradict --tail-negatives and --head-negatives.
+// checkNegatives refuses flags that contradict --tail-negatives and --head-negatives. Flags that never
+// go with given negatives come first, because adding the lists that are missing would not help.
 func (e *evaluation) checkNegatives() error {
-	if !e.negatives.given() {
-		if e.fixed.Name == metrics.OGB {
-			return errors.New("--protocol ogb ranks among given candidates: " +
-				"add --tail-negatives FILE and --head-negatives FILE")
-		}
+	given := e.negatives.given()
+	if !given && e.fixed.Name != metrics.OGB {
 		return nil
-	}
-	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		given, ranked := e.negatives[side] != "", slices.Contains(e.sides.List(), side)
-		switch {
-		case ranked && !given:
-			return fmt.Errorf("--side %v also ranks %vs: add --%[2]v-negatives FILE, or choose another side",
-				e.sides, side)
-		case given && !ranked:
-			return fmt.Errorf("--side %v does not rank %vs: leave out --%[2]v-negatives, or choose another side",
-				e.sides, side)
-		}
 	}
 	for _, flag := range []struct {
 		given bool
@@ -79,6 +66,25 @@ func (e *evaluation) checkNegatives() error {
 	} {
 		if flag.given {
 			return fmt.Errorf("%s does not apply to a ranking among given negatives: leave it out", flag.name)
+		}
+	}
+	if !given {
+		return errors.New("--protocol ogb ranks among given candidates: " +
+			"add --tail-negatives FILE and --head-negatives FILE")
+	}
+	subject, other := fmt.Sprintf("--side %v", e.sides), "side"
+	if e.named() {
+		subject, other = "--protocol "+e.protocol, "protocol"
+	}
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		given, ranked := e.negatives[side] != "", slices.Contains(e.sides.List(), side)
+		switch {
+		case ranked && !given:
+			return fmt.Errorf("%s also ranks %vs: add --%[2]v-negatives FILE, or choose another %[3]s",
+				subject, side, other)
+		case given && !ranked:
+			return fmt.Errorf("%s does not rank %vs: leave out --%[2]v-negatives, or choose another %[3]s",
+				subject, side, other)
 		}
 	}
 	return nil

@@ -189,7 +189,7 @@ func TestNegativesBadInput(t *testing.T) {
 		// The first bytes, and not the name, say that it is an array.
 		"short.NPY has shape [35 8], but": {"--side", "tail", "--tail-negatives", write("short.NPY", string(shorter))},
 		"short.bin has shape [35 8], but": {"--side", "tail", "--tail-negatives", write("short.bin", string(shorter))},
-		"absent.npy": {"--side", "tail", "--tail-negatives", w.path("absent.npy")},
+		"absent.npy":                      {"--side", "tail", "--tail-negatives", w.path("absent.npy")},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitFailed, want)
 	}
@@ -199,6 +199,16 @@ func TestNegativesBadInput(t *testing.T) {
 			"--side", "tail", "--tail-negatives", texts[kg.Tail], "--head-negatives", texts[kg.Head],
 		},
 		"--protocol ogb ranks among given candidates": {"--protocol", "ogb"},
+		"--protocol ogb also ranks heads: add --head-negatives FILE, or choose another protocol": {
+			"--protocol", "ogb", "--tail-negatives", texts[kg.Tail],
+		},
+		"a list of negatives does not apply to the estimates of --sample": {
+			"--sample", "5", "--tail-negatives", texts[kg.Tail],
+		},
+		"--protocol ogb does not apply to the estimates of --sample": {"--protocol", "ogb", "--sample", "5"},
+		"restriction of the candidates does not apply to a ranking among given negatives: leave it out": {
+			"--protocol", "ogb", "--candidates", "observed",
+		},
 		"--screen does not apply to a ranking among given negatives": {
 			"--side", "tail", "--tail-negatives", texts[kg.Tail], "--screen", "int8",
 		},
