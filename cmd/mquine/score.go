@@ -45,7 +45,8 @@ the mean of the two (both); the default is tail.
 With --data, the column "known" names the splits that contain the triple, such
 as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and
 of the head among all entities, exactly as "mquine eval" would rank them under
---filter and --ties. The triple need not be in the data set.
+--filter and --ties. The triple need not be in the data set. Tables show the
+labels of labels.tsv, if the data set has this file.
 
 --calibration adds the probability that the triple is true, from a file that
 "mquine classify --calibration" wrote for the same checkpoint, or for the same
@@ -147,6 +148,12 @@ func (s *scoring) run(cmd *cobra.Command) error {
 	for _, note := range model.ScoreNotes(opened.model.Config()) {
 		printNote(log, "%s", note)
 	}
+	var labels map[string]string
+	if opened.graph != nil {
+		if labels, err = kg.ReadLabels(ctx, opened.graph.Dir); err != nil {
+			return err
+		}
+	}
 	w := &scorer{
 		scoring: s, subject: opened, meter: newMeter(log),
 		options: rank.Options{Backend: backend, Threads: s.threads},
@@ -169,6 +176,7 @@ func (s *scoring) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	result.labels = labels
 	result.triples = w.triples(ctx, cmd.InOrStdin(), log)
 	err = result.print(cmd.OutOrStdout(), &s.printed)
 	return cmp.Or(result.failed, err)
@@ -359,6 +367,7 @@ type scores struct {
 	failed       error
 	known, ranks bool
 	probability  bool
+	labels       map[string]string // for tables
 }
 
 // scoredTriple is a triple with its score.
@@ -508,7 +517,10 @@ func (r *scores) tables() []*text.Table {
 	t := text.NewTable(numbers...)
 	t.AppendHeader(header)
 	for s := range r.all {
-		row := []any{s.Head, s.Relation, s.Tail, strconv.FormatFloat(s.Score, 'g', 7, 64)}
+		row := []any{
+			withLabel(s.Head, r.labels), withLabel(s.Relation, r.labels), withLabel(s.Tail, r.labels),
+			strconv.FormatFloat(s.Score, 'g', 7, 64),
+		}
 		if r.probability {
 			row = append(row, strconv.FormatFloat(*s.Probability, 'f', 4, 64))
 		}

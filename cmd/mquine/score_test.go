@@ -211,3 +211,17 @@ func number64(t *testing.T, s string) float64 {
 	require.False(t, math.IsNaN(x))
 	return x
 }
+
+// Tables show the labels of the data set beside the identifiers. Other formats have the identifiers
+// alone.
+func TestScoreLabels(t *testing.T) {
+	w := newWorkplace(t)
+	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0],
+		"\t")
+	labels := triple[0] + "\tAnna\n" + triple[1] + "\tknows\n"
+	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte(labels), 0o644))
+	args := []string{"score", w.model, "--data", w.data, "--head", triple[0], "--relation", triple[1],
+		"--tail", triple[2]}
+	assert.Regexp(t, triple[0]+` \(Anna\) +`+triple[1]+` \(knows\) +`+triple[2]+` +\S`, succeed(t, args...).stdout)
+	assert.Contains(t, succeed(t, append(args, "--format", "tsv")...).stdout, strings.Join(triple, "\t")+"\t")
+}
