@@ -314,9 +314,12 @@ func (p *prediction) checkSplits(g *kg.Graph) (complete bool, err error) {
 // queries returns the queries that the flags or the file give. They use the identifiers of g.
 func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g *kg.Graph) ([]question, error) {
 	if p.in == "" {
-		q, err := parseQuery(g, [3]string{
-			cmp.Or(p.head, unknown), cmp.Or(p.relation, unknown), cmp.Or(p.tail, unknown),
-		})
+		// A label ? in a flag is a label.
+		q, err := findQuery(g, [3]string{p.head, p.relation, p.tail},
+			[3]bool{p.head == "", p.relation == "", p.tail == ""})
+		if err != nil && slices.Contains([]string{p.head, p.relation, p.tail}, unknown) {
+			err = fmt.Errorf("%w; leave out the flag of the side that you ask for", err)
+		}
 		return []question{q}, err
 	}
 	file, name, err := openLines(ctx, p.in, "queries", in, log)

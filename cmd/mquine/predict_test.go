@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -191,7 +192,7 @@ func TestPredictBadInput(t *testing.T) {
 	mquine(t, append(predict, "--head", "zzz", "--relation", "lives_in")...).
 		requireSentence(t, exitFailed, `the checkpoint has no entity "zzz"`)
 	mquine(t, append(predict, "--head", "?", "--relation", "lives_in")...).
-		requireSentence(t, exitFailed, "put ? in exactly one of the three columns")
+		requireSentence(t, exitFailed, `no entity "?"; leave out the flag of the side that you ask for`)
 	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed,
 		"mquine predict: cannot read queries from "+w.path("none.tsv")+": no such file or directory; name a file")
 	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed,
@@ -243,4 +244,22 @@ func FuzzReadQueries(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, queries, again)
 	})
+}
+
+// In a flag, ? is a label like any other. In a file of queries, it marks what to predict.
+func TestPredictQuestionMark(t *testing.T) {
+	dir := t.TempDir()
+	data, model := filepath.Join(dir, "data"), filepath.Join(dir, "model")
+	require.NoError(t, os.Mkdir(data, 0o755))
+	for _, split := range []string{"train", "valid", "test"} {
+		require.NoError(t, os.WriteFile(filepath.Join(data, split+".txt"), []byte("?\tr\ta\na\tr\t"+split+"\n"), 0o644))
+	}
+	succeed(t, "init", "--model", "distmult", "--dim", "4", "--data", data, "--out", model)
+	predict := []string{"predict", model, "--data", data, "--format", "tsv"}
+	o := succeed(t, append(predict, "--head", "?", "--relation", "r")...)
+	assert.Contains(t, o.stdout, "\n?\tr\ta\ttail\t")
+	o = succeed(t, append(predict, "--tail", "a", "--relation", "r")...)
+	assert.Contains(t, o.stdout, "\n?\tr\ta\thead\t")
+	mquine(t, append(predict, "--head", "a", "--relation", "?")...).
+		requireSentence(t, exitFailed, `the checkpoint has no relation "?"`)
 }

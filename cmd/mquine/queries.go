@@ -128,7 +128,25 @@ func parseTriple(entities, relations *kg.Vocabulary, fields [3]string) (t kg.Tri
 // parseQuery returns the query with the given head, relation and tail. Exactly one of them must be
 // unknown.
 func parseQuery(g *kg.Graph, fields [3]string) (q question, err error) {
-	open := 0
+	var open [3]bool
+	marks := 0
+	for i, field := range fields {
+		if open[i] = field == unknown; open[i] {
+			marks++
+		}
+	}
+	if q, err = findQuery(g, fields, open); err != nil {
+		return q, err
+	}
+	if marks != 1 {
+		return q, errors.New("put ? in exactly one of the three columns: it marks what to predict")
+	}
+	return q, nil
+}
+
+// findQuery returns the query with the given head, relation and tail. It ignores fields that are
+// open. Exactly one should be.
+func findQuery(g *kg.Graph, fields [3]string, open [3]bool) (q question, err error) {
 	for i, member := range []struct {
 		side   kg.Side
 		kind   string
@@ -139,15 +157,11 @@ func parseQuery(g *kg.Graph, fields [3]string) (q question, err error) {
 		{kg.Relation, "relation", g.Relations, &q.triple.Relation},
 		{kg.Tail, "entity", g.Entities, &q.triple.Tail},
 	} {
-		if fields[i] == unknown {
+		if open[i] {
 			q.side = member.side
-			open++
 		} else if *member.id, err = member.labels.Find(checkpointOwner, member.kind, fields[i]); err != nil {
 			return q, err
 		}
-	}
-	if open != 1 {
-		return q, errors.New("put ? in exactly one of the three columns: it marks what to predict")
 	}
 	return q, nil
 }
