@@ -57,14 +57,16 @@ func NewWriter(w io.Writer, columns []Column) *Writer {
 	return &Writer{columns: columns, out: out}
 }
 
-// Write converts the complete lines in data, and keeps the rest for the next call.
+// Write converts the complete lines in data, and keeps the rest for the next call. The library may
+// end a page after each call, so only full batches of rows reach it: the bytes of the file do not
+// depend on how the lines reach Write.
 func (w *Writer) Write(data []byte) (int, error) {
 	n := len(data)
 	for {
 		line, rest, complete := bytes.Cut(data, []byte("\n"))
 		if !complete {
 			w.rest = append(w.rest, data...)
-			return n, w.flush()
+			return n, nil
 		}
 		if len(w.rest) > 0 {
 			line = append(w.rest, line...)
@@ -124,6 +126,9 @@ func (w *Writer) flush() error {
 func (w *Writer) Close() error {
 	if len(w.rest) > 0 {
 		return fmt.Errorf("the last line for Parquet does not end with a line feed")
+	}
+	if err := w.flush(); err != nil {
+		return err
 	}
 	return w.out.Close()
 }

@@ -28,7 +28,7 @@ var columns = []Column{{"head", reflect.String}, {"rank", reflect.Int32}, {"scor
 func TestWriter(t *testing.T) {
 	var want []row
 	var lines bytes.Buffer
-	for i := range 5000 {
+	for i := range 80_000 { // more than a page of scores
 		score := math.Nextafter(-1/float64(i+1), 1)
 		if i == 7 {
 			score = math.Inf(-1)
