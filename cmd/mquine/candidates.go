@@ -81,8 +81,17 @@ func (r *restriction) of(side kg.Side) sideRestriction {
 	return r.both
 }
 
-// check refuses flags that contradict each other.
+// check refuses flags that contradict each other. It removes repeated types.
 func (r *restriction) check() error {
+	for _, types := range []*[]string{&r.both.types, &r.one[kg.Tail].types, &r.one[kg.Head].types} {
+		var distinct []string
+		for _, name := range *types {
+			if !slices.Contains(distinct, name) {
+				distinct = append(distinct, name)
+			}
+		}
+		*types = distinct
+	}
 	typed := false
 	for i, s := range []sideRestriction{r.both, r.one[kg.Tail], r.one[kg.Head]} {
 		of := [][2]string{

@@ -220,3 +220,17 @@ func TestCandidatesBadInput(t *testing.T) {
 	mquine(t, append(eval, "--candidates", "observed", "--filter", "none")...).
 		requireSentence(t, exitFailed, "observed candidates need the train split, which data set")
 }
+
+// A type that is given twice counts once.
+func TestRepeatedType(t *testing.T) {
+	w := newWorkplace(t)
+	var types strings.Builder
+	for _, label := range must1(kg.Open(t.Context(), w.data)).Entities.Labels() {
+		fmt.Fprintf(&types, "%s\tperson\n", label)
+	}
+	require.NoError(t, os.WriteFile(w.path("types.tsv"), []byte(types.String()), 0o644))
+	o := succeed(t, "eval", w.model, "--data", w.data, "--types", w.path("types.tsv"), "--candidate-type", "person",
+		"--candidate-type", "person", "--format", "csv")
+	assert.Contains(t, o.stdout, "type person")
+	assert.NotContains(t, o.stdout, "person or person")
+}
