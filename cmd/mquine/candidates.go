@@ -143,7 +143,7 @@ func (r *restriction) load(
 	if r.types != "" {
 		var err error
 		if types, err = kg.ReadTypes(ctx, r.types, g.Entities); err != nil {
-			return nil, nil, err
+			return nil, nil, adviseMissing(err, "check the name of the file")
 		}
 		if n := types.Skipped(); n > 0 {
 			printNote(log, "skipped %s of %s that the checkpoint lacks", text.Plural(n, "entity"), r.types)
@@ -190,7 +190,7 @@ func (s sideRestriction) apply(
 		if lists[s.list] == nil {
 			list, err := kg.ReadList(ctx, s.list, checkpointOwner, "entity", g.Entities)
 			if err != nil {
-				return nil, err
+				return nil, adviseMissing(err, "name a file, or write observed")
 			}
 			lists[s.list] = list
 		}

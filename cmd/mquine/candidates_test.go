@@ -184,6 +184,10 @@ func TestCandidatesBadInput(t *testing.T) {
 		},
 		`no entity of the checkpoint has type "ghost"`: {"--types", types, "--head-type", "ghost"},
 		"reading " + w.data + ": it is a folder":       {"--candidates", w.data},
+		"reading " + w.path("observd") + ": no such file or directory; name a file, or write observed": {
+			"--candidates", w.path("observd"),
+		},
+		"no such file or directory; check the name of the file": {"--types", w.path("x"), "--candidate-type", "a"},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitFailed, want)
 	}
@@ -193,8 +197,11 @@ func TestCandidatesBadInput(t *testing.T) {
 		},
 		"--tail-type needs a file with the types": {"--tail-type", "person"},
 		"--types alone restricts nothing":         {"--types", types},
-		"--tail-type has an empty value":          {"--types", types, "--tail-type", "person", "--tail-type", ""},
-		"--skip-excluded applies to restricted":   {"--skip-excluded"},
+		"--candidates does not read standard input: name a file or a folder instead of -": {
+			"--candidates", "-",
+		},
+		"--tail-type has an empty value":        {"--types", types, "--tail-type", "person", "--tail-type", ""},
+		"--skip-excluded applies to restricted": {"--skip-excluded"},
 		"--tail-candidates restricts tails, but no query asks for tails": {
 			"--tail-candidates", list, "--side", "head",
 		},

@@ -272,7 +272,7 @@ func (d *discovery) chosenRelations(ctx context.Context, g *kg.Graph) (relations
 	if d.relationsFile != "" {
 		listed, err := kg.ReadList(ctx, d.relationsFile, checkpointOwner, "relation", g.Relations)
 		if err != nil {
-			return nil, err
+			return nil, adviseMissing(err, "check the name of the file")
 		}
 		relations = append(relations, listed...)
 	}

@@ -114,7 +114,7 @@ func (n *negatives) load(
 			lists[side], err = kg.ReadCandidates(ctx, path, checkpointOwner, g.Entities, answers)
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, adviseMissing(err, "check the name of the file")
 		}
 		r := &metrics.Restriction{Kind: metrics.GivenNegatives, Names: []string{path}}
 		for i, list := range lists[side] {

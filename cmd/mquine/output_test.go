@@ -61,7 +61,7 @@ func TestOutputFollowsLinks(t *testing.T) {
 	none := filepath.Join(dir, "none", "f.json")
 	o := mquine(t, "data", "list", "--json", none)
 	assert.Equal(t, outcome{exitFailed, "", "mquine data list: cannot write " + none +
-		": no such file or directory\n"}, o)
+		": no such file or directory; create the folder " + filepath.Dir(none) + " first\n"}, o)
 }
 
 // Names that end with .gz or .zst stand for compressed files, both to write and to read.

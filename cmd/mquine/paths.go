@@ -64,10 +64,14 @@ func outputs(cmd *cobra.Command) []output {
 }
 
 // checkPaths refuses paths that are wrong on any file system: an empty path, for example from an
-// unset shell variable, and the same path for two outputs.
+// unset shell variable, standard input for a flag that does not read it, and the same path for two
+// outputs.
 func checkPaths(cmd *cobra.Command, args []string) error {
-	empty := ""
+	empty, dash := "", ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, input := f.Annotations[inputFlag]; input && f.Value.String() == "-" && f.Name != "in" {
+			dash = f.Name
+		}
 		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok { // the flag may be repeated
 			values = list.GetSlice()
@@ -80,6 +84,9 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	})
 	if empty != "" {
 		return fmt.Errorf("--%s has an empty value: give it a value, or leave it out", empty)
+	}
+	if dash != "" {
+		return fmt.Errorf("--%s does not read standard input: name a file or a folder instead of -", dash)
 	}
 	// The commands for shell completion, such as __complete, accept empty arguments.
 	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") {
@@ -108,6 +115,9 @@ func checkPlot(path string) error {
 // checkNew returns an error if a folder to be created already exists. Checking early saves the user
 // a wait.
 func checkNew(dir string) error {
+	if dir == "-" {
+		return errors.New("a folder cannot go to standard output: name a new folder instead of -")
+	}
 	if _, err := os.Lstat(dir); err == nil {
 		return &atomicfile.ExistsError{Path: dir}
 	}
@@ -200,6 +210,10 @@ func (o output) check(read []string, force bool) error {
 	}
 	probe, err := atomicfile.Create(target)
 	if err != nil {
+		folder := filepath.Dir(target)
+		if _, missing := os.Stat(folder); errors.Is(missing, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; create the folder %s first", err, folder)
+		}
 		return err
 	}
 	probe.Discard()

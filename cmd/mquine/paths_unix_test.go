@@ -233,6 +233,15 @@ func TestOutputsToOneFile(t *testing.T) {
 		requireSentence(t, exitUsage, "--tsv and --plot name the same file")
 }
 
+// A folder is not written to standard output.
+func TestFolderToStandardOutput(t *testing.T) {
+	w := newWorkplace(t)
+	t.Chdir(w.dir)
+	mquine(t, "export", w.model, "--to", "npy", "-").
+		requireSentence(t, exitFailed, "a folder cannot go to standard output: name a new folder instead of -")
+	assert.NoDirExists(t, "-")
+}
+
 // A read-only file is not replaced without --force, even if root or the owner of the folder could
 // replace it.
 func TestReadOnlyOutput(t *testing.T) {

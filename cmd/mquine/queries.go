@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/mquine/mquine/internal/compressed"
@@ -111,6 +112,15 @@ func openLines(ctx context.Context, path, what string, stdin io.Reader, log io.W
 			text.Cause(err))
 	}
 	return file, path, nil
+}
+
+// adviseMissing adds advice to the error about a file that does not exist. It returns other errors
+// unchanged.
+func adviseMissing(err error, advice string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; %s", err, advice)
+	}
+	return err
 }
 
 // parseTriple returns the triple with the given head, relation and tail.
