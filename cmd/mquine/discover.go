@@ -76,8 +76,9 @@ Without --out, the result goes to standard output. With csv and tsv, each line
 is written as soon as it is certain; the other formats and --json hold all
 triples in memory.
 
---state DIR saves the unfinished search in DIR about every 30 seconds. After an
-interruption, the same command continues the search. DIR is removed at the end.
+--state DIR, which needs --out, saves the unfinished search in DIR about every
+30 seconds. After an interruption, the same command continues the search. DIR is
+removed at the end.
 
 ` + loadingHelp,
 		Example: `  mquine discover ./ckpt --data umls -k 20
@@ -128,7 +129,7 @@ interruption, the same command continues the search. DIR is removed at the end.
 	d.restriction.add(cmd)
 	d.printed.add(cmd, text.FormatTSV)
 	addOutput(cmd, &d.out, "out", "write the triples to `FILE`, tab-separated or, as FILE.parquet, as Parquet")
-	flags.StringVar(&d.stateDir, "state", "", "keep the unfinished search in `DIR`, to continue after an interruption")
+	flags.StringVar(&d.stateDir, "state", "", "keep the unfinished search in `DIR`, to continue after an interruption; needs --out")
 	inGroup(cmd, outputFlags, "state")
 	d.compute.addWithDevices(cmd, &d.gpus)
 	return cmd

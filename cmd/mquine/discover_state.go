@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,12 +146,41 @@ func openSearch(dir string, search any) (_ *searchFolder, err error) {
 		return nil, f.damaged("state.json")
 	}
 	if !bytes.Equal(compact(state.Search), description) {
-		return nil, fmt.Errorf("%s holds another search: use its checkpoint, data set and options, which %s lists, "+
-			"or name a new folder", dir, f.path("state.json"))
+		return nil, fmt.Errorf("%s holds another search%s: use its checkpoint, data set and options, which %s "+
+			"lists, or name a new folder", dir, differences(state.Search, description), f.path("state.json"))
 	}
 	f.state = state
 	f.state.Search = description
 	return f, nil
+}
+
+// differences lists the keys with different values in two descriptions of a search, as in
+// ", with other values of k and per".
+func differences(a, b json.RawMessage) string {
+	var one, other map[string]json.RawMessage
+	if json.Unmarshal(compact(a), &one) != nil || json.Unmarshal(compact(b), &other) != nil {
+		return ""
+	}
+	var keys []string
+	for key := range one {
+		if !bytes.Equal(one[key], other[key]) {
+			keys = append(keys, key)
+		}
+	}
+	for key := range other {
+		if _, ok := one[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	switch n := len(keys); n {
+	case 0:
+		return ""
+	case 1:
+		return ", with another value of " + keys[0]
+	default:
+		return ", with other values of " + strings.Join(keys[:n-1], ", ") + " and " + keys[n-1]
+	}
 }
 
 // compact removes the indentation of JSON.

@@ -135,7 +135,8 @@ func TestDiscoverState(t *testing.T) {
 	succeed(t, "init", "--model", "distmult", "--dim", "4", "--data", data, "--out", model)
 	plain, out, state := path("plain.tsv"), path("out.tsv"), path("state")
 	// interrupt interrupts and continues a search. A search with the flags different cannot continue it.
-	interrupt := func(t *testing.T, checkpoints, different []string) {
+	// The error names the key, too.
+	interrupt := func(t *testing.T, checkpoints, different []string, key string) {
 		search := append([]string{"discover", "--data", data, "--per", "relation", "-k", "5"}, checkpoints...)
 		whole := succeed(t, append(slices.Clone(search), "--out", plain, "--force")...)
 		search = append(search, "--out", out)
@@ -153,7 +154,7 @@ func TestDiscoverState(t *testing.T) {
 
 		search = append(search, "--state", state)
 		mquine(t, append(slices.Clone(search), different...)...).
-			requireSentence(t, exitFailed, state+" holds another search")
+			requireSentence(t, exitFailed, state+" holds another search, with another value of "+key+": use ")
 		part := filepath.Join(state, "part-000000.tsv")
 		lines := must1(os.ReadFile(part))
 		require.NoError(t, os.WriteFile(part, lines[:len(lines)/2], 0o644))
@@ -173,8 +174,11 @@ func TestDiscoverState(t *testing.T) {
 		assert.NoDirExists(t, state)
 		require.NoError(t, os.Remove(out))
 	}
-	interrupt(t, []string{model}, []string{"--side", "head"})
-	interrupt(t, []string{model, model, "--ensemble", "1,0.5"}, []string{"--ensemble", "1,0.7"})
+	interrupt(t, []string{model}, []string{"--side", "head"}, "side")
+	interrupt(t, []string{model, model, "--ensemble", "1,0.5"}, []string{"--ensemble", "1,0.7"},
+		"checkpoint_sha256")
+	assert.Equal(t, ", with other values of k, per and side", differences(
+		[]byte(`{"k": 1, "per": "query", "side": "tail", "order": "z"}`), []byte(`{"k":2,"per":"graph","order":"z"}`)))
 
 	// Without a save in time, an interruption saves the batches that are done.
 	saveEvery = time.Hour
