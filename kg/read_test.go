@@ -132,7 +132,7 @@ func TestOpenRejectsMalformedLines(t *testing.T) {
 		"blank line":      {"a\tr\tb\n\na\tr\tb\n", "train.txt:2: blank line"},
 		"two blank lines": {"a\tr\tb\n\n\n", "train.txt:2: blank line"},
 		"NUL":             {"a\tr\tb\x00\n", "train.txt:1: tail: label contains a NUL"},
-		"carriage return": {"a\rb\tr\tc\n", "train.txt:1: head: label contains a NUL, tab, carriage return"},
+		"carriage return": {"a\rb\tr\tc\n", "train.txt:1: head: label contains a carriage return: remove it, or write"},
 		"bad UTF-8":       {"a\tr\tb\na\tr\xff\tb\n", "train.txt:2: relation: label is not valid UTF-8"},
 		"UTF-16":          {"\xff\xfea\x00\t\x00r\x00\t\x00b\x00\n\x00", "train.txt:1: head: label is not valid UTF-8"},
 		"over-long line": {"a\tr\tb\n" + strings.Repeat("x", maxLine) + "\n",

@@ -72,7 +72,7 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\nb\na\n": `entities.txt:3: duplicate label "a", first on line 1`,
 		"a\n\nb\n":  "entities.txt:2: blank line",
-		"a\nb\tc\n": "entities.txt:2: label contains a NUL, tab",
+		"a\nb\tc\n": "entities.txt:2: label contains a tab: remove it, or write a space instead",
 	} {
 		_, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": "", "entities.txt": text}))
 		assert.ErrorContains(t, err, want)

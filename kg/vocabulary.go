@@ -76,7 +76,9 @@ func checkLabel[T string | []byte](label T) error {
 		// joining files.
 		return errors.New("label starts with a byte order mark: remove it")
 	case strings.ContainsAny(s, "\x00\t\r\n"):
-		return errors.New("label contains a NUL, tab, carriage return or line feed")
+		name := map[byte]string{0: "NUL character", '\t': "tab", '\r': "carriage return", '\n': "line feed"}
+		return fmt.Errorf("label contains a %s: remove it, or write a space instead",
+			name[s[strings.IndexAny(s, "\x00\t\r\n")]])
 	case len(s) > maxLabel:
 		return fmt.Errorf("label has %s bytes, more than the limit of %s: shorten it",
 			text.Comma(len(s)), text.Comma(maxLabel))

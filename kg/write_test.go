@@ -111,7 +111,7 @@ func TestWriteLeavesNothingBehind(t *testing.T) {
 	bad := *g
 	bad.Entities = NewVocabulary("a", "b\tc")
 	assert.ErrorContains(t, Write(t.Context(), dir, &bad),
-		`writing data set g: label 1, "b\tc": label contains a NUL, tab`)
+		`writing data set g: label 1, "b\tc": label contains a tab: remove it, or write a space instead`)
 	empty()
 	noSplits := &Graph{Name: "none", Entities: NewVocabulary(), Relations: NewVocabulary()}
 	assert.ErrorContains(t, Write(t.Context(), dir, noSplits), "it has no split")
