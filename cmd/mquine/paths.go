@@ -25,8 +25,9 @@ const (
 	inputFlag      = "mquine-input"
 	checkpointArgs = "mquine-checkpoint-arguments"
 	dataArgs       = "mquine-data-arguments"
-	fileArgs       = "mquine-file-arguments" // the arguments name files and folders to read
-	allData        = "mquine-all-data"       // the command reads all installed data sets
+	fileArgs       = "mquine-file-arguments"  // the arguments name files and folders to read
+	allData        = "mquine-all-data"        // the command reads all installed data sets
+	labelArgs      = "mquine-label-arguments" // arguments are labels, which may begin with a dash
 )
 
 const forceFlag = "force"

@@ -223,6 +223,9 @@ func unknownFlag(cmd *cobra.Command, name string) error {
 	} else if similar := text.Similar(name, flags, 1); len(name) > 1 && len(similar) > 0 {
 		message += "; did you mean " + dashed(similar[0])
 	}
+	if _, labels := cmd.Annotations[labelArgs]; labels {
+		message += "; write -- before labels that begin with -"
+	}
 	return errors.New(message)
 }
 

@@ -46,7 +46,7 @@ If --data names a data set with labels.tsv, tables show its labels.`,
 			}
 			return nil
 		},
-		Annotations: map[string]string{checkpointArgs: ""},
+		Annotations: map[string]string{checkpointArgs: "", labelArgs: ""},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -106,12 +106,17 @@ func (s *similarity) find(ctx context.Context, log io.Writer, path string, given
 	}
 	defer c.Close()
 	kind, vocabulary, list := "entity", c.Entities, rank.SimilarEntities
+	others, advice := c.Relations, "it is a relation: add --relations"
 	if s.relations {
 		kind, vocabulary, list = "relation", c.Relations, rank.SimilarRelations
+		others, advice = c.Entities, "it is an entity: leave out --relations"
 	}
 	ids := make([]int32, len(given))
 	for i, label := range given {
 		if ids[i], err = vocabulary.Find(checkpointOwner, kind, label); err != nil {
+			if _, other := others.ID(label); other {
+				err = fmt.Errorf("%s has no %s %.200q; %s", checkpointOwner, kind, label, advice)
+			}
 			return nil, err
 		}
 	}

@@ -83,10 +83,15 @@ func TestSimilarLabelsAndErrors(t *testing.T) {
 	assert.Contains(t, o.stdout, "similar to person_00 (Anna)\n")
 	assert.Equal(t, 3+59, strings.Count(o.stdout, "\n"))
 	for sentence, args := range map[string][]string{
-		"give a checkpoint and at least one label":                          {},
-		`--by "euclid": choose from cosine, dot and comparison`:             {"person_00", "--by", "euclid"},
-		`the checkpoint has no entity "person00"; did you mean person_00`:   {"person00"},
-		`the checkpoint has no relation "person_00"`:                        {"person_00", "--relations"},
+		"give a checkpoint and at least one label":                        {},
+		`--by "euclid": choose from cosine, dot and comparison`:           {"person_00", "--by", "euclid"},
+		`the checkpoint has no entity "person00"; did you mean person_00`: {"person00"},
+		`the checkpoint has no relation "person_00"; it is an entity: leave out --relations`: {
+			"person_00", "--relations",
+		},
+		`the checkpoint has no entity "lives_in"; it is a relation: add --relations`: {
+			"lives_in",
+		},
 		"model mquine has no distance between two entities: use the cosine": {"person_00", "--by", "comparison"},
 		"the comparison of a model does not apply to relations": {"lives_in", "--relations", "--by",
 			"comparison"},
@@ -98,4 +103,8 @@ func TestSimilarLabelsAndErrors(t *testing.T) {
 		}
 		mquine(t, append([]string{"similar", w.model}, args...)...).requireSentence(t, status, sentence)
 	}
+	mquine(t, "similar", w.model, "-zebra").
+		requireSentence(t, exitUsage, "unknown flag -z; write -- before labels that begin with -")
+	mquine(t, "similar", w.model, "--", "-zebra").
+		requireSentence(t, exitFailed, `the checkpoint has no entity "-zebra"`)
 }
