@@ -414,6 +414,12 @@ func (f *found) header() []string {
 
 func (f *found) tables() []*text.Table {
 	t := text.NewTable(4, 5, 6, 7)
+	t.Caption = fmt.Sprintf("Unknown triples of %s that %s finds most plausible", f.graph.Name,
+		f.Provenance.Checkpoint.Model)
+	if f.Per != rank.PerGraph.String() {
+		t.Caption += fmt.Sprintf(", at most %d of each %s", f.K, f.Per)
+	}
+	t.Caption += "."
 	header := []any{}
 	for _, name := range f.header() {
 		header = append(header, name)

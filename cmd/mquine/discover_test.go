@@ -203,6 +203,8 @@ func TestDiscoverOptions(t *testing.T) {
 	mquine(t, "discover", w.model, "--data", w.data, "--calibration", calibration, "--side", "head").
 		requireSentence(t, exitFailed, "is for --side tail, not for --side head: write another with "+
 			"mquine classify --side head --calibration")
+	o = succeed(t, "discover", w.model, "--data", w.data, "-k", "3", "--per", "query", "--format", "latex")
+	assert.Contains(t, o.stdout, "\\caption{Unknown triples of families that mquine finds most plausible, at most 3 of each query.}\n")
 	// The last column is right-aligned, so all lines have the same width.
 	o = succeed(t, "discover", w.model, "--data", w.data, "-k", "3", "--order", "z", "--calibration", calibration)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")

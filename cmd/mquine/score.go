@@ -515,6 +515,7 @@ func (r *scores) tables() []*text.Table {
 		numbers = append(numbers, len(header)-1, len(header))
 	}
 	t := text.NewTable(numbers...)
+	t.Caption = r.remarks()[0]
 	t.AppendHeader(header)
 	for s := range r.all {
 		row := []any{

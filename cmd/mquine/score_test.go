@@ -223,5 +223,6 @@ func TestScoreLabels(t *testing.T) {
 	args := []string{"score", w.model, "--data", w.data, "--head", triple[0], "--relation", triple[1],
 		"--tail", triple[2]}
 	assert.Regexp(t, triple[0]+` \(Anna\) +`+triple[1]+` \(knows\) +`+triple[2]+` +\S`, succeed(t, args...).stdout)
+	assert.Contains(t, succeed(t, append(args, "--format", "latex")...).stdout, "\\caption{Score of mquine: ")
 	assert.Contains(t, succeed(t, append(args, "--format", "tsv")...).stdout, strings.Join(triple, "\t")+"\t")
 }

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -15,7 +16,9 @@ import (
 // cells of text for its format.
 type Table struct {
 	// Title is a line above the table, or empty.
-	Title   string
+	Title string
+	// Caption is the caption in LaTeX of a table without a title.
+	Caption string
 	numbers []int
 	header  []any
 	rows    [][]any
@@ -232,13 +235,13 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// LaTeX returns the table as a table environment with its title as the caption. It needs the
+// LaTeX returns the table as a table environment with its title or Caption as the caption. It needs the
 // package booktabs.
 func (t *Table) LaTeX() string {
 	var b strings.Builder
 	b.WriteString("\\begin{table}\n\\centering\n")
-	if t.Title != "" {
-		fmt.Fprintf(&b, "\\caption{%s}\n", latex(t.Title))
+	if caption := cmp.Or(t.Title, t.Caption); caption != "" {
+		fmt.Fprintf(&b, "\\caption{%s}\n", latex(caption))
 	}
 	b.WriteString("\\begin{tabular}{")
 	for i := range t.columns() {
@@ -275,10 +278,21 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// latex escapes text for LaTeX.
-func latex(s string) string { return latexEscaper.Replace(Escape(s)) }
+// latex escapes text for LaTeX. It separates characters that fonts join to others, such as two hyphens.
+func latex(s string) string {
+	s = Escape(s)
+	for _, c := range []string{"-", "'", ","} {
+		for strings.Contains(s, c+c) {
+			s = strings.ReplaceAll(s, c+c, c+"\x00"+c) // Escape leaves no NUL
+		}
+	}
+	return latexEscaper.Replace(s)
+}
 
-var latexEscaper = strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
+// latexEscaper sets a double quote in a typewriter font, because the usual fonts have none, and packages
+// for languages give it another meaning.
+var latexEscaper = strings.NewReplacer("\x00", `{}`, "`", `\textasciigrave{}`, `"`, `\texttt{\symbol{34}}`,
+	`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
 	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `<`, `$<$`, `>`, `$>$`, `|`, `$|$`,
 	`…`, `\ldots{}`, `−`, `$-$`, `–`, `--`, `→`, `$\to$`, `←`, `$\leftarrow$`, `×`, `$\times$`)
 

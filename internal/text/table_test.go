@@ -37,7 +37,8 @@ a\_b & n [95\% CI] \\
 \midrule
 {}[x] 5\% \& \$\textbackslash{}\{\}\#\textasciitilde{}\textasciicircum{}$<$$>$$|$ & `+
 		`\textbf{$-$0.5 [$-$1, $-$0.25]} \\
-a\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b\textbackslash{}t"q" & - \\
+a\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b\textbackslash{}t`+
+		`\texttt{\symbol{34}}q\texttt{\symbol{34}} & - \\
 {}* e $\to$ x & 1e-5 \\
 \bottomrule
 \end{tabular}
@@ -77,6 +78,19 @@ func TestLaTeXCompiles(t *testing.T) {
 		}
 	}
 	require.Equal(t, 4, rows)
+}
+
+// TeX prints quotes and hyphens of labels unchanged, and joins no characters.
+func TestLaTeXQuotes(t *testing.T) {
+	table := NewTable()
+	table.Caption = "A caption"
+	table.AppendRow([]any{"a---b `c` \"d\" ''e'' f,,g 1–2"})
+	assert.Contains(t, table.LaTeX(), `a-{}-{}-b \textasciigrave{}c\textasciigrave{} `+
+		`\texttt{\symbol{34}}d\texttt{\symbol{34}} '{}'e'{}' f,{},g 1--2 \\`+"\n")
+	assert.Contains(t, table.LaTeX(), "\\caption{A caption}\n")
+	table.Title = "A title"
+	assert.Contains(t, table.LaTeX(), "\\caption{A title}\n")
+	assert.NotContains(t, table.Render(), "caption")
 }
 
 func TestTableInMarkdownStandsOut(t *testing.T) {
