@@ -95,7 +95,8 @@ removed at the end.
 				d.out, d.format = "", text.FormatTSV
 			}
 			if d.out != "" && cmd.Flags().Changed("format") {
-				return errors.New("--out writes tab-separated lines: leave out --format")
+				return errors.New("--format is for standard output, and the name of --out decides between " +
+					"tab-separated lines and Parquet: leave out --format")
 			}
 			if compressed.Is(d.out) && strings.EqualFold(filepath.Ext(compressed.Trim(d.out)), parquetExtension) {
 				return fmt.Errorf("--out %s: Parquet compresses its columns; choose a name that ends with %s",
@@ -129,7 +130,8 @@ removed at the end.
 	d.restriction.add(cmd)
 	d.printed.add(cmd, text.FormatTSV)
 	addOutput(cmd, &d.out, "out", "write the triples to `FILE`, tab-separated or, as FILE.parquet, as Parquet")
-	flags.StringVar(&d.stateDir, "state", "", "keep the unfinished search in `DIR`, to continue after an interruption; needs --out")
+	flags.StringVar(&d.stateDir, "state", "",
+		"keep the unfinished search in `DIR`, to continue after an interruption; needs --out")
 	inGroup(cmd, outputFlags, "state")
 	d.compute.addWithDevices(cmd, &d.gpus)
 	return cmd

@@ -204,7 +204,8 @@ func TestDiscoverOptions(t *testing.T) {
 		requireSentence(t, exitFailed, "is for --side tail, not for --side head: write another with "+
 			"mquine classify --side head --calibration")
 	o = succeed(t, "discover", w.model, "--data", w.data, "-k", "3", "--per", "query", "--format", "latex")
-	assert.Contains(t, o.stdout, "\\caption{Unknown triples of families that mquine finds most plausible, at most 3 of each query.}\n")
+	assert.Contains(t, o.stdout, "\\caption{Unknown triples of families that mquine finds most plausible, "+
+		"at most 3 of each query.}\n")
 	// The last column is right-aligned, so all lines have the same width.
 	o = succeed(t, "discover", w.model, "--data", w.data, "-k", "3", "--order", "z", "--calibration", calibration)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
@@ -219,7 +220,8 @@ func TestDiscoverOptions(t *testing.T) {
 	mquine(t, "discover", w.model, "--data", w.data, "--relation", "lives-in").
 		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean`)
 	mquine(t, "discover", w.model, "--data", w.data, "--out", w.path("x.tsv"), "--format", "csv").
-		requireSentence(t, exitUsage, "--out writes tab-separated lines: leave out --format")
+		requireSentence(t, exitUsage, "--format is for standard output, and the name of --out decides between "+
+			"tab-separated lines and Parquet: leave out --format")
 }
 
 // A result whose triples do not fit into memory is refused before the search. Lines that are written

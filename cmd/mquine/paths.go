@@ -96,7 +96,11 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	files := outputs(cmd)
 	for i, a := range files {
 		for _, b := range files[:i] {
-			if sameOutput(a.path, b.path) {
+			switch {
+			case a.path == "-" && b.path == "-":
+				return fmt.Errorf("--%s and --%s both go to standard output: name a file for one of them",
+					b.flag, a.flag)
+			case sameOutput(a.path, b.path):
 				return fmt.Errorf("--%s and --%s name the same file: choose two different files", b.flag, a.flag)
 			}
 		}

@@ -224,11 +224,13 @@ func TestOutputsToOneFile(t *testing.T) {
 	t.Chdir(w.dir)
 	for _, pair := range [][2]string{
 		{there, "there"}, {there, "./there"}, {"new", filepath.Join(w.dir, "new")}, {"new", "folder/new"}, {link,
-			there}, {"hard", "there"}, {"-", "-"},
+			there}, {"hard", "there"},
 	} {
 		mquine(t, "eval", w.model, "--data", w.data, "--json", pair[0], "--ranks", pair[1]).
 			requireSentence(t, exitUsage, "--json and --ranks name the same file")
 	}
+	mquine(t, "eval", w.model, "--data", w.data, "--json", "-", "--ranks", "-").
+		requireSentence(t, exitUsage, "--json and --ranks both go to standard output: name a file for one of them")
 	mquine(t, "z", "stats", "--data", w.data, "--tsv", "new", "--plot", "./new").
 		requireSentence(t, exitUsage, "--tsv and --plot name the same file")
 }

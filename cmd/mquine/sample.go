@@ -26,7 +26,7 @@ type sample struct {
 func (s *sample) add(cmd *cobra.Command) {
 	cmd.Flags().Var(positive{&s.n, 0}, "sample", "estimate the metrics from `N` candidates drawn for each query")
 	cmd.Flags().Lookup("sample").DefValue = ""
-	cmd.Flags().Var(seed{&s.seed}, "seed", "random seed of --sample")
+	cmd.Flags().Var(seed{&s.seed}, "seed", "random seed of --sample (default 0)")
 	inGroup(cmd, candidateFlags, "sample", "seed")
 }
 

@@ -68,3 +68,8 @@ func TestSample(t *testing.T) {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitUsage, want)
 	}
 }
+
+// The help states the default seed, although it is 0.
+func TestSampleHelp(t *testing.T) {
+	assert.Contains(t, succeed(t, "eval", "--help").stdout, "random seed of --sample (default 0)")
+}
