@@ -64,8 +64,8 @@ entities, and all triples between two entities stay in one split.`,
 	flags.StringVar(&d.out, "out", "", "new folder `DIR` for the data set")
 	markRequired(cmd, "out")
 	must(cmd.MarkFlagDirname("out"))
-	flags.Var(&d.valid, "valid", "validation triples: a number, or a percentage of all triples")
-	flags.Var(&d.test, "test", "test triples: a number, or a percentage of all triples")
+	flags.Var(&d.valid, "valid", "validation triples: a number, or a percentage such as 5%")
+	flags.Var(&d.test, "test", "test triples: a number, or a percentage such as 5%")
 	flags.Var(seed{&d.seed}, "seed", "random seed")
 	flags.BoolVar(&d.keepPairs, "keep-pairs", false, "keep all triples between two entities in one split")
 	return cmd
@@ -217,7 +217,7 @@ type amount struct {
 	percent float64
 }
 
-func (a *amount) Type() string { return "N|P%" }
+func (a *amount) Type() string { return "N" }
 
 func (a *amount) String() string {
 	if a.percent > 0 {

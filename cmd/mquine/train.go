@@ -110,7 +110,7 @@ Presets:
 
 // trainingGroups maps each group in the help of train to its flags.
 var trainingGroups = map[string][]string{
-	modelFlags:     {"model", "dim", "hyper", "reciprocal", "init-std", "init-cross"},
+	modelFlags:     {"model", "dim", "hyper", "reciprocal", "inverse-weight", "init-std", "init-cross"},
 	dataFlags:      {"data"},
 	negativesFlags: {"negatives", "negative-count", "anchor-negatives", "distribution", "filter"},
 	lossFlags: {"loss", "gamma", "lambda-neg", "adversarial", "smoothing", "subsampling", "answer-weights",
