@@ -30,6 +30,9 @@ var sideNames = []string{"tail", "head", "relation"}
 // String returns "tail", "head" or "relation".
 func (s Side) String() string { return text.Name(sideNames, s, "Side") }
 
+// Opposite returns Head for Tail and Tail for Head. The side must not be Relation.
+func (s Side) Opposite() Side { return Tail + Head - s }
+
 // Query is a triple with one side left open: (head, relation, ?) or (?, relation, tail).
 type Query struct {
 	Side     Side

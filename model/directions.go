@@ -76,23 +76,16 @@ func (m inverse) NewWorker(b *kernel.Backend) Worker { return inverseWorker{m.Mo
 
 type inverseWorker struct{ inner Worker }
 
-func opposite(side kg.Side) kg.Side {
-	if side == kg.Tail {
-		return kg.Head
-	}
-	return kg.Tail
-}
-
 func (w inverseWorker) Features(side kg.Side, relation int32, entities []int32, phi Rows, sizes []float64) {
-	w.inner.Features(kg.Head, reciprocalOf(opposite(side), relation), entities, phi, sizes)
+	w.inner.Features(kg.Head, reciprocalOf(side.Opposite(), relation), entities, phi, sizes)
 }
 
 func (w inverseWorker) Queries(side kg.Side, relation int32, anchors []int32, psi Rows, slacks []Slack) {
-	w.inner.Queries(kg.Head, reciprocalOf(opposite(side), relation), anchors, psi, slacks)
+	w.inner.Queries(kg.Head, reciprocalOf(side.Opposite(), relation), anchors, psi, slacks)
 }
 
 func (w inverseWorker) Reference(q kg.Query, e int32) float64 {
-	q.Relation, q.Side = reciprocalOf(opposite(q.Side), q.Relation), kg.Head
+	q.Relation, q.Side = reciprocalOf(q.Side.Opposite(), q.Relation), kg.Head
 	return w.inner.Reference(q, e)
 }
 

@@ -124,7 +124,7 @@ func newSearch(
 	}
 	if s.queries == 0 {
 		return nil, fmt.Errorf("nothing to discover, because no relation has a candidate on the %v side: "+
-			"choose other relations or candidates", opposite(s.Side))
+			"choose other relations or candidates", s.Side.Opposite())
 	}
 	if err := s.fit(); err != nil {
 		return nil, err
@@ -132,12 +132,9 @@ func newSearch(
 	return s, s.resume()
 }
 
-// opposite returns the other side.
-func opposite(s kg.Side) kg.Side { return kg.Tail + kg.Head - s }
-
 // anchors returns the anchors of the queries of a relation.
 func (s *search) anchors(relation int32) engine.Set {
-	list, all := s.options.Among.Of(kg.Query{Side: opposite(s.Side), Relation: relation})
+	list, all := s.options.Among.Of(kg.Query{Side: s.Side.Opposite(), Relation: relation})
 	if all {
 		return engine.Range(0, s.model.Config().Entities)
 	}

@@ -63,7 +63,7 @@ func (f *found) mostTriples() (n int64) {
 	}
 	side, k := f.Discovery.Side, int64(f.Discovery.K)
 	for _, r := range f.Relations {
-		of := count(kg.Tail+kg.Head-side, r) * min(k, count(side, r))
+		of := count(side.Opposite(), r) * min(k, count(side, r))
 		if f.Scope == rank.PerRelation {
 			of = min(of, k)
 		}

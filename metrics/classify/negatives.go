@@ -57,7 +57,7 @@ func Negatives(
 				negatives = append(negatives, negative)
 				break
 			}
-			side = 1 - side
+			side = side.Opposite()
 		}
 		if !found {
 			missing++
