@@ -27,8 +27,8 @@ type Config struct {
 	// without reciprocal relations.
 	InverseWeight float64
 
-	// tailsOnly marks the underlying model of a model with reciprocal relations. It answers only
-	// tail queries.
+	// tailsOnly marks the underlying model of a model with reciprocal relations that scores in one
+	// direction. It answers only tail queries.
 	tailsOnly bool
 }
 

@@ -24,10 +24,10 @@ func newRecorder(t *testing.T) recorder {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("there is no python3")
+		t.Skip("python3 is missing")
 	}
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git")
+		t.Skip("git is missing")
 	}
 	r := recorder{t.TempDir(), python, filepath.Dir(smallFamilies(t))}
 	for link, to := range map[string]string{

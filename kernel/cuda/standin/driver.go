@@ -76,5 +76,5 @@ func (d *Driver) Held() (bytes int64, contexts, streams int) {
 // ArgumentSize returns the size of a kernel's argument in bytes, or −1 if there is no such kernel.
 func (d *Driver) ArgumentSize(kernel string) int { return int(d.size(kernel)) }
 
-// Launches returns how often the process has launched a kernel, or −1 if there is no such kernel.
+// Launches returns how often the process has launched a kernel, or −1 for an unknown kernel.
 func (d *Driver) Launches(kernel string) int { return int(d.runs(kernel)) }
