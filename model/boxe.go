@@ -40,7 +40,7 @@ var boxE = &Spec{
 			{Name: "relation", Axis: PerRelation, Row: []int{4*c.Dim + 2}, Initial: boxInitial(uniform)},
 		}
 	},
-	Recipe: vectorRecipe(map[string]string{"dim": "64", "gamma": "4", "learning_rate": "0.05"}),
+	Recipe: commonRecipe(map[string]string{"dim": "64", "gamma": "4", "learning_rate": "0.05"}),
 	Build:  func(t Tables) Model { return &boxEModel{t} },
 }
 

@@ -92,7 +92,7 @@ var convE = &Spec{
 	},
 	Build:           func(t Tables) Model { return newConvE(t) },
 	TrainReciprocal: true,
-	Recipe: vectorRecipe(map[string]string{
+	Recipe: commonRecipe(map[string]string{
 		"dim": "128", "reciprocal": "true", "gamma": "0", "input_dropout": "0.2", "feature_map_dropout": "0.2",
 		"hidden_dropout": "0.3", "ema": "0",
 	}),

@@ -51,7 +51,7 @@ var (
 		Recipe:  expressiveRecipe,
 		Build:   func(t Tables) Model { return &expressiveModel{t, true} },
 	}
-	expressiveRecipe = vectorRecipe(map[string]string{"dim": "64", "gamma": "4", "learning_rate": "0.05"})
+	expressiveRecipe = commonRecipe(map[string]string{"dim": "64", "gamma": "4", "learning_rate": "0.05"})
 )
 
 // minDenominator is the authors' min_denom.

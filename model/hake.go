@@ -40,7 +40,7 @@ var hake = &Spec{
 	},
 	// Training does not change the weights. A larger γ gives a larger phase weight, so the
 	// distances of phases differ enough for a softmax.
-	Recipe: vectorRecipe(map[string]string{"dim": "128", "gamma": "40"}),
+	Recipe: commonRecipe(map[string]string{"dim": "128", "gamma": "40"}),
 	Build:  newHAKE,
 	Start:  marginStart,
 }

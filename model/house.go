@@ -40,7 +40,7 @@ var house = &Spec{
 	Name: "house", Title: "HousE", Score: "γ − Σ‖H(P_h h + w) − P_t t‖ over groups", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, groupSize, projections, reflections, translates, projectionLimit},
 	Tensors: houseTensors,
-	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
+	Recipe:  commonRecipe(map[string]string{"dim": "128"}),
 	Build:   func(t Tables) Model { return newHousE(t) },
 	Start:   marginStart,
 }

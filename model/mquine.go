@@ -39,8 +39,9 @@ var (
 		Tensors: func(c Config) []Parameter {
 			return matrixParameters(c, "relation.head", "relation.tail", crossMatrix)
 		},
-		Build: buildMatrices,
-		Start: matrixStart,
+		Build:  buildMatrices,
+		Start:  matrixStart,
+		Recipe: matrixRecipe,
 	}
 	mquade = &Spec{
 		Name: "mquade", Title: "MQuadE", Score: "−‖H Rʰ − Rᵗ T‖²", MaxDim: maxMatrixDim,
@@ -48,8 +49,16 @@ var (
 		Tensors: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail") },
 		Build:   buildMatrices,
 		Start:   matrixStart,
+		Recipe:  matrixRecipe,
 	}
 )
+
+// matrixRecipe holds the default training options of both models: the ingredients that their tuned
+// recipes share, and a learning rate with which 60 epochs are enough.
+var matrixRecipe = commonRecipe(map[string]string{
+	"dim": "40", "max_answers": "8", "learning_rate": "5e-3",
+	"regulariser": "dura", "lambda_reg": "0.01", "dropout": "0.5", "entity_dropout": "0.1",
+})
 
 // matrixStart is the Starting of both models, which lets MQuadE use MQuinE's recipes. MQuadE
 // ignores the option Start.Cross.

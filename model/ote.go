@@ -48,7 +48,7 @@ var ote = &Spec{
 			{Name: "relation", Axis: PerRelation, Row: row, Initial: first},
 		}
 	},
-	Recipe: vectorRecipe(map[string]string{"dim": "128"}),
+	Recipe: commonRecipe(map[string]string{"dim": "128"}),
 	Build:  func(t Tables) Model { return &oteModel{newGroupModel(t)} },
 	Sided:  func(Config) bool { return true },
 	Start:  marginStart,

@@ -33,7 +33,7 @@ var pRotatE = &Spec{
 	},
 	// Training does not change the modulus. A larger γ gives a larger modulus, and scores then
 	// differ enough for a softmax.
-	Recipe: vectorRecipe(map[string]string{"dim": "128", "gamma": "40"}),
+	Recipe: commonRecipe(map[string]string{"dim": "128", "gamma": "40"}),
 	Build:  func(t Tables) Model { return &pRotatEModel{phaseTable{t, mistypedPi / phaseRange.Of(t.config)}} },
 	Start:  marginStart,
 }

@@ -37,7 +37,7 @@ func rotations(name, title, score string, build func(rotatEModel) Model) *Spec {
 		Name: name, Title: title, Score: score, MaxDim: maxVectorDim,
 		Hyper:   []*HyperParameter{margin, phaseRange},
 		Tensors: inPairs(vectors(2, 1), entityTable),
-		Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
+		Recipe:  commonRecipe(map[string]string{"dim": "128"}),
 		Build: func(t Tables) Model {
 			return build(rotatEModel{phaseTable{t, math.Pi / phaseRange.Of(t.config)}, linalg.DistanceGroupNorm})
 		},

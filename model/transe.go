@@ -36,7 +36,7 @@ func transE(name, title, score string, build func(Tables) Model) *Spec {
 		Name: name, Title: title, Score: score, MaxDim: maxVectorDim,
 		Hyper:   []*HyperParameter{margin, embeddingRange},
 		Tensors: vectors(1, 1),
-		Recipe:  vectorRecipe(map[string]string{"dim": "256"}),
+		Recipe:  commonRecipe(map[string]string{"dim": "256"}),
 		Build:   build,
 		Start:   marginStart,
 	}

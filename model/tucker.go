@@ -47,7 +47,7 @@ var tuckER = &Spec{
 	},
 	Build:           func(t Tables) Model { return &tuckERModel{t} },
 	TrainReciprocal: true,
-	Recipe: vectorRecipe(map[string]string{
+	Recipe: commonRecipe(map[string]string{
 		"dim": "64", "reciprocal": "true", "gamma": "0", "dropout": "0.3", "input_dropout": "0.2", "ema": "0",
 	}),
 }

@@ -36,10 +36,10 @@ func inPairs(tensors func(Config) []Parameter, tables ...int) func(Config) []Par
 	}
 }
 
-// vectorRecipe returns the default training options of most models: a softmax over all entities,
+// commonRecipe returns the default training options of most models: a softmax over all entities,
 // with all answers to a query as targets at once, and an average of the parameters over epochs.
 // changes adds or replaces options.
-func vectorRecipe(changes map[string]string) map[string]string {
+func commonRecipe(changes map[string]string) map[string]string {
 	recipe := map[string]string{
 		"negatives": "kvsall", "answer_weights": "true", "batch": "128", "dropout": "0", "learning_rate": "2e-3",
 		"epochs": "60", "valid_every": "5", "ema": "0.9",
@@ -48,10 +48,10 @@ func vectorRecipe(changes map[string]string) map[string]string {
 	return recipe
 }
 
-// productRecipe is vectorRecipe for dot products, which have no margin and need dropout against
+// productRecipe is commonRecipe for dot products, which have no margin and need dropout against
 // over-fitting.
 func productRecipe(dim string) map[string]string {
-	return vectorRecipe(map[string]string{"dim": dim, "gamma": "0", "dropout": "0.3", "learning_rate": "3e-3"})
+	return commonRecipe(map[string]string{"dim": dim, "gamma": "0", "dropout": "0.3", "learning_rate": "3e-3"})
 }
 
 // The keys of the hyper-parameters.

@@ -54,7 +54,7 @@ func TestTooLittleMemory(t *testing.T) {
 		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "creating mquine, d = 64, "},
 		{"init --model distmult --dim 256 --data DATA --out NEW --kind clustered", "ranking with distmult, d = 256, "},
 		{"train --data DATA --dim 64 --out NEW", "training mquine, d = 64, on data "},
-		{"train --data DATA --dim 1 --negatives independent --negative-count 16777216 --out NEW",
+		{"train --data DATA --dim 1 --negatives independent --negative-count 16777216 --batch 1024 --out NEW",
 			"negatives of a step 640 GiB"},
 		{"train --resume RUN --epochs 2", "training mquine, d = 30, on data "},
 		{"tune --data DATA --space SPACE --trials 2 --out NEW",

@@ -27,7 +27,9 @@ import (
 )
 
 func newTrainCommand() *cobra.Command {
-	t := &training{given: recipe.Default()}
+	given, err := recipe.DefaultFor(recipe.Default().Model)
+	must(err)
+	t := &training{given: given}
 	cmd := &cobra.Command{
 		Use:   "train --data NAME",
 		Short: "Train a model on a data set",
@@ -198,9 +200,15 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	if err := t.change(cmd, &c, file); err != nil {
 		return c, err
 	}
-	if c, err = recipe.Base(t.preset, t.data, c.Model); err != nil {
+	base, err := recipe.Base(t.preset, t.data, c.Model)
+	if err != nil {
 		return c, err
 	}
+	c = base
+	if err := t.change(cmd, &c, file); err != nil {
+		return c, err
+	}
+	c = base.Fit(c)
 	if err := t.change(cmd, &c, file); err != nil {
 		return c, err
 	}

@@ -89,7 +89,8 @@ func TestTrainLocksItsFolder(t *testing.T) {
 
 func TestTrainInterrupted(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
-	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "40", "--epochs", "1000")
+	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "40", "--epochs", "1000",
+		"--valid-every", "1")
 	o := interrupt(t, cmd, "epoch 1/1000  loss", os.Interrupt)
 	assert.Equal(t, exitInterrupted, o.status)
 	assert.True(t, strings.HasSuffix(o.stderr,

@@ -122,7 +122,7 @@ func TestTrainOptions(t *testing.T) {
 			"set filter to true"},
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},
 		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed,
-			"anchor_negatives needs shared negatives, but negatives is 1vsall"},
+			"anchor_negatives needs shared negatives, but negatives is kvsall"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed,
 			"products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16", "--backend", "avx2"}, exitFailed,
@@ -144,7 +144,7 @@ func TestTrainDefaults(t *testing.T) {
 	print := func(args ...string) string {
 		return "\n" + succeed(t, append([]string{"train", "--print-config"}, args...)...).stdout
 	}
-	require.Contains(t, print(), "\ndropout: 0.2\n")
+	require.Contains(t, print(), "\ndropout: 0.5\n")
 	rotate := print("--model", "rotate")
 	require.Contains(t, rotate, "\ndropout: 0\n")
 	require.Contains(t, print("--model", "rotate", "--dropout", "0.5"), "\ndropout: 0.5\n")
@@ -156,8 +156,22 @@ func TestTrainDefaults(t *testing.T) {
 	require.Contains(t, print("--config", file, "--model", "protate"), "\ngamma: 40\n")
 	require.Contains(t, print("--preset", "best:codex-s", "--model", "mquade"), "\ndropout: 0.5\n")
 
-	mquine(t, "train", "--model", "rotate", "--negatives", "shared", "--print-config").
-		requireSentence(t, exitFailed, "negatives is shared: set answer_weights to false, or negatives to kvsall")
+	// Other negatives or losses drop defaults that they rule out, but not what the user gives.
+	require.Contains(t, print(), "\nanswer_weights: true\n")
+	require.Contains(t, print(), "\nmax_answers: 8\n")
+	require.Contains(t, print("--negatives", "shared"), "\nanswer_weights: false\n")
+	require.Contains(t, print("--negatives", "shared"), "\nmax_answers: 0\n")
+	require.Contains(t, print("--loss", "bce"), "\nanswer_weights: true\n")
+	require.Contains(t, print("--loss", "bce"), "\nmax_answers: 0\n")
+	for text, args := range map[string][]string{
+		"negatives is shared: set answer_weights to false, or negatives to kvsall": {
+			"--negatives", "shared", "--answer-weights"},
+		"negatives is shared: set max_answers to 0, or negatives to kvsall":             {"--negatives", "shared", "--max-answers", "8"},
+		"set max_answers to 0, or loss to softmax":                                      {"--loss", "bce", "--max-answers", "8"},
+		"one target at a time: set negatives to 1vsall, shared or independent, or loss": {"--loss", "margin"},
+	} {
+		mquine(t, append([]string{"train", "--print-config"}, args...)...).requireSentence(t, exitFailed, text)
+	}
 }
 
 // Flags and words of earlier versions still work, and each gives a note.

@@ -162,17 +162,21 @@ func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", t.space, text.Cause(err))
 	}
-	read := func(base recipe.Recipe, err error) (*search.Space, error) {
-		if err != nil {
-			return nil, err
-		}
+	read := func(base recipe.Recipe) (*search.Space, error) {
 		return search.ReadSpace(bytes.NewReader(file), t.space, base)
 	}
-	space, err := read(recipe.Default(), nil)
+	space, err := read(recipe.Default())
 	if err != nil {
 		return nil, err
 	}
-	return read(recipe.Base(t.preset, t.plan.Data, space.Model()))
+	base, err := recipe.Base(t.preset, t.plan.Data, space.Fixed().Model)
+	if err != nil {
+		return nil, err
+	}
+	if space, err = read(base); err != nil {
+		return nil, err
+	}
+	return read(base.Fit(space.Fixed()))
 }
 
 // create creates the folder of a new search and returns it.

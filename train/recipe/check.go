@@ -139,8 +139,8 @@ func (r *Recipe) checkKvsAll() error {
 		return errors.New("max_answers: bce would label the answers in other parts of a query as wrong: " +
 			"set max_answers to 0, or loss to softmax")
 	case r.Loss != Softmax && r.Loss != BCE:
-		return fmt.Errorf("loss: %s has one target at a time: with negatives kvsall, set loss to softmax or bce",
-			r.Loss)
+		return fmt.Errorf("loss: %s has one target at a time: set negatives to 1vsall, shared or independent, or loss "+
+			"to softmax or bce", r.Loss)
 	case r.Distribution == Bernoulli:
 		return errors.New("distribution: bernoulli chooses a side of each triple: with negatives kvsall, " +
 			"set it to uniform")

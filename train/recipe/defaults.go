@@ -29,3 +29,16 @@ func DefaultFor(name string) (Recipe, error) {
 	}
 	return c, c.Check()
 }
+
+// Fit returns the options without those that the negatives or the loss of c rule out: other
+// negatives than kvsall have no answer_weights and no max_answers, and the loss bce has no
+// max_answers. So users who change only the negatives of a default need not change these options, too.
+func (r Recipe) Fit(c Recipe) Recipe {
+	if c.Negatives != KvsAll {
+		r.AnswerWeights, r.MaxAnswers = false, 0
+	}
+	if c.Loss == BCE {
+		r.MaxAnswers = 0
+	}
+	return r
+}

@@ -18,11 +18,12 @@ const (
 	tableEnd   = "<!-- end of the table -->\n"
 )
 
-// optionTable returns the options as a Markdown table.
-func optionTable() string {
+// optionTable returns the options, with the defaults of MQuinE, as a Markdown table.
+func optionTable(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("| option | flag | default | values | |\n|---|---|---|---|---|\n")
-	r := Default()
+	r, err := DefaultFor(Default().Model)
+	require.NoError(t, err)
 	for _, o := range r.Options() {
 		help := strings.ReplaceAll(o.Help, "|", `\|`)
 		fmt.Fprintf(&b, "| `%s` | `--%s` | `%s` | %s | %s |\n", o.Key, o.Flag(), o.Value, o.Value.Range(), help)
@@ -39,7 +40,7 @@ func TestOptionTable(t *testing.T) {
 	require.True(t, found)
 	_, after, found := strings.Cut(rest, tableEnd)
 	require.True(t, found)
-	want := before + tableBegin + optionTable() + tableEnd + after
+	want := before + tableBegin + optionTable(t) + tableEnd + after
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 		return

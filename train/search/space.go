@@ -80,8 +80,8 @@ func (s *Space) read(key, value *yaml.Node, name string) error {
 	return nil
 }
 
-// Model returns the model of the trials, or the model of the base if the space leaves it open.
-func (s *Space) Model() string { return s.fixed.Model }
+// Fixed returns the options of the trials. Open options have their values from the base.
+func (s *Space) Fixed() recipe.Recipe { return s.fixed }
 
 // CheckBackend is like Recipe.CheckBackend but checks the recipes of all trials.
 func (s *Space) CheckBackend(b *kernel.Backend) error { return s.fixed.CheckBackend(b) }
