@@ -56,7 +56,8 @@ func TestTuneKilled(t *testing.T) {
 // After Ctrl-C, a search prints its table.
 func TestTuneInterrupted(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
-	space := spaceFile(t, "dim: 4\nepochs: 1000000\nvalid_every: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n")
+	space := spaceFile(t, "dim: 4\nepochs: 1000000\nvalid_every: 1\n"+
+		"learning_rate: {min: 1e-3, max: 1e-1, scale: log}\n")
 	cmd := command(t, "tune", "--data", data, "--space", space, "--rungs", "13", "--budget", "24h", "--out", dir)
 	o := interrupt(t, cmd, "trial 2  epoch 2/1000000  ", os.Interrupt)
 	assert.Equal(t, exitInterrupted, o.status)
