@@ -164,12 +164,13 @@ func TestTrainDefaults(t *testing.T) {
 	require.Contains(t, print("--loss", "bce"), "\nanswer_weights: true\n")
 	require.Contains(t, print("--loss", "bce"), "\nmax_answers: 0\n")
 	for text, args := range map[string]string{
-		"negatives is shared: set answer_weights to false, or negatives to kvsall": "--negatives shared --answer-weights",
-		"negatives is shared: set max_answers to 0, or negatives to kvsall":        "--negatives shared --max-answers 8",
-		"set max_answers to 0, or loss to softmax":                                 "--loss bce --max-answers 8",
-		"set negatives to 1vsall, shared or independent, or loss to softmax":       "--loss margin",
+		"set answer_weights to false, or negatives to kvsall":                "--negatives shared --answer-weights",
+		"set max_answers to 0, or negatives to kvsall":                       "--negatives shared --max-answers 8",
+		"set max_answers to 0, or loss to softmax":                           "--loss bce --max-answers 8",
+		"set negatives to 1vsall, shared or independent, or loss to softmax": "--loss margin",
 	} {
-		mquine(t, append([]string{"train", "--print-config"}, strings.Fields(args)...)...).requireSentence(t, exitFailed, text)
+		mquine(t, append([]string{"train", "--print-config"}, strings.Fields(args)...)...).
+			requireSentence(t, exitFailed, text)
 	}
 }
 

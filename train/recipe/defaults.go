@@ -30,9 +30,9 @@ func DefaultFor(name string) (Recipe, error) {
 	return c, c.Check()
 }
 
-// Fit returns the options without those that the negatives or the loss of c rule out: other
-// negatives than kvsall have no answer_weights and no max_answers, and the loss bce has no
-// max_answers. So users who change only the negatives of a default need not change these options, too.
+// Fit returns r with answer_weights and max_answers turned off if the negatives of c are not kvsall,
+// and with max_answers turned off if the loss of c is bce. So a user who changes only the negatives
+// or the loss of a default recipe need not change these options.
 func (r Recipe) Fit(c Recipe) Recipe {
 	if c.Negatives != KvsAll {
 		r.AnswerWeights, r.MaxAnswers = false, 0
