@@ -169,14 +169,14 @@ func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := recipe.Base(t.preset, t.plan.Data, space.Fixed().Model)
+	base, err := recipe.Base(t.preset, t.plan.Data, space.Model())
 	if err != nil {
 		return nil, err
 	}
 	if space, err = read(base); err != nil {
 		return nil, err
 	}
-	return read(base.Fit(space.Fixed()))
+	return read(space.Fit(base))
 }
 
 // create creates the folder of a new search and returns it.

@@ -80,8 +80,23 @@ func (s *Space) read(key, value *yaml.Node, name string) error {
 	return nil
 }
 
-// Fixed returns the options of the trials. Open options have their values from the base.
-func (s *Space) Fixed() recipe.Recipe { return s.fixed }
+// Model returns the model of the trials, or the model of the base if the space leaves it open.
+func (s *Space) Model() string { return s.fixed.Model }
+
+// Fit returns the options of base that suit all negatives and losses of the trials (recipe.Recipe.Fit).
+func (s *Space) Fit(base recipe.Recipe) recipe.Recipe {
+	base = base.Fit(s.fixed)
+	for _, d := range s.open {
+		if d.key == "negatives" || d.key == "loss" {
+			for _, text := range d.choices {
+				c := s.fixed
+				d.set(&c, text)
+				base = base.Fit(c)
+			}
+		}
+	}
+	return base
+}
 
 // CheckBackend is like Recipe.CheckBackend but checks the recipes of all trials.
 func (s *Space) CheckBackend(b *kernel.Backend) error { return s.fixed.CheckBackend(b) }

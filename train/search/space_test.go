@@ -139,6 +139,28 @@ func FuzzReadSpace(f *testing.F) {
 	})
 }
 
+// Fit turns off the defaults that any trial's negatives or loss rule out.
+func TestSpaceFit(t *testing.T) {
+	base, err := recipe.DefaultFor("mquine")
+	require.NoError(t, err)
+	require.True(t, base.AnswerWeights)
+	require.Positive(t, base.MaxAnswers)
+	for text, want := range map[string]struct{ answerWeights, parts bool }{
+		"dim: {choice: [2, 3]}\n":                              {true, true},
+		"dim: {choice: [2, 3]}\nnegatives: shared\n":           {false, false},
+		"negatives: {choice: [kvsall, 1vsall]}\n":              {false, false},
+		"dim: {choice: [2, 3]}\nloss: bce\n":                   {true, false},
+		"loss: {choice: [softmax, bce]}\n":                     {true, false},
+		"loss: {choice: [softmax, nssa]}\nnegatives: kvsall\n": {true, true},
+	} {
+		s, err := ReadSpace(strings.NewReader(text), "space.yaml", base)
+		require.NoError(t, err)
+		fitted := s.Fit(base)
+		assert.Equal(t, want.answerWeights, fitted.AnswerWeights, text)
+		assert.Equal(t, want.parts, fitted.MaxAnswers > 0, text)
+	}
+}
+
 // A search is refused if its largest run does not fit into memory.
 func TestSpaceRefused(t *testing.T) {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
