@@ -24,7 +24,8 @@ const (
 )
 
 // trainedRecipe returns the recipe of a trained checkpoint: the model's defaults, with few shared
-// negatives instead of all entities, and without validation.
+// negatives instead of all entities, and without validation. MQuinE and MQuadE have the general
+// defaults, with which the checkpoints of docs/performance.md were trained.
 func trainedRecipe(r row, g *kg.Graph) (recipe.Recipe, error) {
 	c, err := recipe.DefaultFor(r.model)
 	if err != nil {
@@ -36,6 +37,9 @@ func trainedRecipe(r row, g *kg.Graph) (recipe.Recipe, error) {
 	}
 	n := max(1, len(triples))
 	switch r.model {
+	case "mquine", "mquade":
+		c = recipe.Default()
+		c.Model = r.model
 	case "transe-l1", "transe-l2", "rotate":
 		// The initial range of the parameters is proportional to 1/d, so the steps should be too.
 		c.LearningRate *= float64(c.Dim) / float64(r.dim)
