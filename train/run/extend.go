@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/train/internal/workdir"
 	"github.com/mquine/mquine/train/recipe"
@@ -80,7 +81,7 @@ func (r *Run) checkExtension(from, to int) error {
 	case r.progress.stopped != "":
 		return fmt.Errorf("%s cannot be extended, because it has %s", r.Dir, r.progress.stopped)
 	case to <= r.progress.epoch:
-		return fmt.Errorf("%s already has %d epochs: set a larger number", r.Dir, r.progress.epoch)
+		return fmt.Errorf("%s already has %s: set a larger number", r.Dir, text.Plural(r.progress.epoch, "epoch"))
 	case c.Patience > 0 && outOfTurn && r.progress.epoch == from:
 		return fmt.Errorf("%s cannot be extended, because patience would count the validation after epoch %d, "+
 			"which was the last (valid_every: %d): start a new run with --epochs %d", r.Dir, from, c.ValidEvery, to)
