@@ -53,8 +53,8 @@ var (
 	}
 )
 
-// matrixRecipe holds the default training options of both models: the ingredients that their tuned
-// recipes share, and a learning rate with which 60 epochs are enough.
+// matrixRecipe holds the default training options of both models: the ingredients of their tuned
+// recipes for CoDEx, and a learning rate with which 60 epochs are enough.
 var matrixRecipe = commonRecipe(map[string]string{
 	"dim": "40", "max_answers": "8", "learning_rate": "5e-3",
 	"regulariser": "dura", "lambda_reg": "0.01", "dropout": "0.5", "entity_dropout": "0.1",

@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Every model has valid defaults, and all of them differ from the options that presets change.
+// Every model has valid defaults, and a dimension other than the general one.
 func TestDefaultFor(t *testing.T) {
 	for _, name := range model.Names() {
 		c, err := DefaultFor(name)
