@@ -120,6 +120,7 @@ func (w *blockWorker) Reference(q kg.Query, e int32) float64 {
 
 func (m *blockModel) Training() Training {
 	t, k := m.blocks[0].Training(), len(m.blocks)
+	t.Blocks = k
 	t.Width *= k
 	t.Scratch *= k
 	t.Features *= k

@@ -29,6 +29,9 @@ type Training struct {
 	Region   *linalg.Region
 	// Rest describes a second distance, which the score subtracts. Nil means none.
 	Rest *DistanceRest
+	// Blocks is the number of equal parts of ψ and φ whose scores the model adds, if it has several
+	// blocks (docs/models/mquine.md). Otherwise it is 0.
+	Blocks int
 	// Relations describes scores that are linear in the relation. It is nil for other scores.
 	Relations *RelationForm
 	// Penalties are the regularisers that the model supports.

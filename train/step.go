@@ -42,6 +42,9 @@ type stepper struct {
 	// Otherwise it is nil.
 	duals *duals
 
+	// lossBlocks is the number of blocks of the model that have separate losses, or 1.
+	lossBlocks int
+
 	queryDropout, anchorDropout, relationDropout dropout
 	regulariser                                  *regulariser
 
@@ -98,6 +101,10 @@ func newStepper(
 		relationDropout: dropout{c.RelationDropout, c.Seed, useRelationDropout},
 		regulariser:     newRegulariser(c, m.Config().Entities, m.Config().Relations),
 		pairBlockRows:   pairBlockRows(m.Training().Width), fewestPairBlocks: fewestPairBlocks,
+	}
+	s.lossBlocks = 1
+	if c.BlockLosses {
+		s.lossBlocks = s.towers.Blocks
 	}
 	all := make([]stepScratch, threads)
 	for i := range all {
@@ -410,52 +417,66 @@ func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 }
 
 // densePart computes the scores and losses of a part, and the gradients with respect to its Ψ and
-// Φ.
+// Φ. With block_losses, it does so for one block of the model after the other.
 func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part densePart) error {
-	queries, features := s.psi.Slice(part.query, part.lastQuery), s.phi.Slice(part.row, part.lastRow)
-	size(&p.scores, queries.Rows, features.Rows)
-	if err := p.comparer.scores(ctx, p.scores, queries, features); err != nil {
-		return err
-	}
-	if err := s.denseLosses(ctx, p, w, part); err != nil {
-		return err
-	}
-	dScores := p.scores // denseLosses replaced the scores
+	psi, phi := s.psi.Slice(part.query, part.lastQuery), s.phi.Slice(part.row, part.lastRow)
 	dPsi, dPhi := s.dPsi.Slice(part.query, part.lastQuery), s.dPhi.Slice(part.row, part.lastRow)
-	return p.comparer.gradients(ctx, dPsi, dPhi, dScores, queries, features)
+	size(&p.scores, psi.Rows, phi.Rows)
+	for i := range s.lossBlocks {
+		block := func(m linalg.Matrix) linalg.Matrix {
+			return m.Columns(i*m.Cols/s.lossBlocks, (i+1)*m.Cols/s.lossBlocks)
+		}
+		if err := p.comparer.scores(ctx, p.scores, block(psi), block(phi)); err != nil {
+			return err
+		}
+		if err := s.denseLosses(ctx, p, w, part, i); err != nil {
+			return err
+		}
+		dScores := p.scores // denseLosses replaced the scores
+		if err := p.comparer.gradients(ctx, block(dPsi), block(dPhi), dScores, block(psi), block(phi)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// denseLosses computes the losses of a part's queries. It replaces each score with the derivative
-// of the loss with respect to that score.
-func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part densePart) error {
+// denseLosses computes the losses of a part's queries, and adds them to the losses of the blocks before
+// the given one. It replaces each score with the derivative of the loss with respect to that score.
+func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part densePart, block int) error {
 	return p.parallel(ctx, p.scores.Rows, func(c *stepScratch, k int) {
 		i, scores := part.query+k, p.scores.Row(k)
+		var loss, dConstant float64
 		switch s.config.Negatives {
 		case recipe.KvsAll:
-			s.losses[i] = c.objective.manyTargets(scores, w.targets(i), s.constants[i], w.weights[i])
-			s.dConstants[i] = s.backend.Sum(scores)
+			loss = c.objective.manyTargets(scores, w.targets(i), s.constants[i], w.weights[i])
+			dConstant = s.backend.Sum(scores)
 		case recipe.OneVsAll:
 			target := &scores[w.answers[i]] // row e is entity e
-			s.denseLoss(c, w, i, part, target, scores)
-			s.dConstants[i] = s.backend.Sum(scores)
+			loss, _ = s.denseLoss(c, w, i, part, target, scores)
+			dConstant = s.backend.Sum(scores)
 		default:
 			target := &s.pairScores[w.pairs[i]]
-			dTarget := s.denseLoss(c, w, i, part, target, scores)
-			s.dConstants[i] = s.backend.Sum(scores) + dTarget
+			loss, dConstant = s.denseLoss(c, w, i, part, target, scores)
+			dConstant += s.backend.Sum(scores)
 		}
+		if block > 0 {
+			loss += s.losses[i]
+			dConstant += s.dConstants[i]
+		}
+		s.losses[i], s.dConstants[i] = loss, dConstant
 	})
 }
 
 // denseLoss computes the loss of main query i and replaces the scores of its target and negatives
-// with derivatives of the loss. It returns the derivative for the target.
+// with derivatives of the loss. It also returns the derivative for the target.
 func (s *stepper) denseLoss(
 	c *stepScratch, w *workload, i int, part densePart, target *float32, scores []float32,
-) (dTarget float64) {
+) (loss, dTarget float64) {
 	score := *target
 	s.exclude(w, i, part, scores)
-	s.losses[i], dTarget = c.objective.oneTarget(score, scores, s.constants[i], w.weights[i])
+	loss, dTarget = c.objective.oneTarget(score, scores, s.constants[i], w.weights[i])
 	*target = float32(dTarget)
-	return dTarget
+	return loss, dTarget
 }
 
 // exclude masks the scores of entities that are not negatives of main query i.

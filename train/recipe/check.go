@@ -41,7 +41,30 @@ func (r *Recipe) Check() error {
 		return fmt.Errorf("regulariser %s needs both queries of a triple, but distribution bernoulli uses one: "+
 			"change one of them", r.Regulariser)
 	}
+	if err := r.checkBlockLosses(); err != nil {
+		return err
+	}
 	return r.checkKvsAll()
+}
+
+// checkBlockLosses returns an error if an option contradicts block_losses. checkModel checks the number
+// of blocks.
+func (r *Recipe) checkBlockLosses() error {
+	switch {
+	case !r.BlockLosses:
+		return nil
+	case r.Loss != Softmax:
+		return fmt.Errorf("block_losses needs loss softmax, but loss is %s: change one of them", r.Loss)
+	case r.Negatives.Sampled():
+		return fmt.Errorf("block_losses needs negatives kvsall or 1vsall, but negatives is %s: change one of them",
+			r.Negatives)
+	case r.ZSamples > 0:
+		return errors.New("block_losses: the loss of Z-samples uses the sum of the blocks' scores: set z_samples to 0")
+	case r.RelationWeight > 0:
+		return errors.New("block_losses: relation prediction uses the sum of the blocks' scores: " +
+			"set relation_weight to 0")
+	}
+	return nil
 }
 
 // checkModel returns an error if the model does not support an option.
@@ -78,6 +101,10 @@ func (r *Recipe) checkModel() error {
 			return fmt.Errorf("relation_weight: the features of model %s depend on more than the entity: set it to 0",
 				r.Model)
 		}
+	}
+	if r.BlockLosses && t.Blocks == 0 {
+		return fmt.Errorf("block_losses: model %s has one block: set it to false or, in mquine and mquade, "+
+			"set hyper to blocks=2", r.Model)
 	}
 	switch start := spec.Start; {
 	case r.InitCross != ZeroCross && start.Cross == "":

@@ -46,6 +46,7 @@ type Recipe struct {
 	AnswerWeights bool
 	MaxAnswers    int
 	DegreeWeights bool
+	BlockLosses   bool
 
 	ZSamples int
 	LambdaZ  float64

@@ -101,6 +101,22 @@ func TestCheckRanges(t *testing.T) {
 		"relation_negatives needs relation prediction, but relation_weight is 0": func(r *Recipe) {
 			r.RelationNegatives = 64
 		},
+		"block_losses: model mquine has one block": func(r *Recipe) { r.BlockLosses = true },
+		"block_losses: model complex has one block": func(r *Recipe) {
+			r.Model, r.BlockLosses = "complex", true
+		},
+		"block_losses needs loss softmax, but loss is bce: change one of them": func(r *Recipe) {
+			r.BlockLosses, r.Hyper, r.Loss = true, "blocks=2", BCE
+		},
+		"block_losses needs negatives kvsall or 1vsall, but negatives is shared": func(r *Recipe) {
+			r.BlockLosses, r.Hyper, r.Negatives = true, "blocks=2", SharedNegatives
+		},
+		"block_losses: the loss of Z-samples uses the sum of the blocks' scores: set z_samples to 0": func(r *Recipe) {
+			r.BlockLosses, r.Hyper, r.ZSamples = true, "blocks=2", 3
+		},
+		"block_losses: relation prediction uses the sum of the blocks' scores": func(r *Recipe) {
+			r.BlockLosses, r.Hyper, r.RelationWeight = true, "blocks=2", 1
+		},
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},

@@ -33,6 +33,10 @@ func Recipes() map[string]func(*recipe.Recipe) {
 		"kvsall in parts": func(c *recipe.Recipe) {
 			c.Negatives, c.AnswerWeights, c.MaxAnswers, c.ZSamples = recipe.KvsAll, true, 2, 2
 		},
+		"block losses": func(c *recipe.Recipe) {
+			c.Hyper, c.BlockLosses, c.Negatives, c.MaxAnswers = "blocks=3", true, recipe.KvsAll, 2
+			c.Regulariser, c.EntityDropout = model.Dura, 0.1
+		},
 		"bernoulli": func(c *recipe.Recipe) {
 			c.Model, c.Loss = "mquade", recipe.Margin
 			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 9, recipe.Bernoulli
