@@ -59,10 +59,11 @@ func (r *Recipe) checkBlockLosses() error {
 		return fmt.Errorf("block_losses needs negatives kvsall or 1vsall, but negatives is %s: change one of them",
 			r.Negatives)
 	case r.ZSamples > 0:
-		return errors.New("block_losses: the loss of Z-samples uses the sum of the blocks' scores: set z_samples to 0")
+		return errors.New("block_losses: the loss of Z-samples uses the sum of the blocks' scores: " +
+			"set z_samples to 0, or block_losses to false")
 	case r.RelationWeight > 0:
 		return errors.New("block_losses: relation prediction uses the sum of the blocks' scores: " +
-			"set relation_weight to 0")
+			"set relation_weight to 0, or block_losses to false")
 	}
 	return nil
 }
