@@ -330,10 +330,13 @@ func presetSteps(s *suite) []Benchmark {
 		if !named {
 			continue
 		}
-		for _, m := range append([]string{"mquine"}, slices.Sorted(maps.Keys(own))...) {
-			if m != "mquine" && !slices.Contains(own[m], data) {
-				continue
+		models := []string{"mquine"}
+		for _, m := range slices.Sorted(maps.Keys(own)) {
+			if m != "mquine" && slices.Contains(own[m], data) {
+				models = append(models, m)
 			}
+		}
+		for _, m := range models {
 			for _, products := range recipe.AvailableProducts(backend) {
 				list = append(list, Benchmark{
 					Name: name("PresetStep", "tier", backend.Tier, "data", data, "model", m, "products", products),

@@ -111,7 +111,7 @@ func TestCheckRanges(t *testing.T) {
 		"block_losses needs negatives kvsall or 1vsall, but negatives is shared": func(r *Recipe) {
 			r.BlockLosses, r.Hyper, r.Negatives = true, "blocks=2", SharedNegatives
 		},
-		"block_losses: the loss of Z-samples uses the sum of the blocks' scores: set z_samples to 0, or": func(r *Recipe) {
+		"block_losses: the loss of Z-samples uses the sum of the blocks' scores": func(r *Recipe) {
 			r.BlockLosses, r.Hyper, r.ZSamples = true, "blocks=2", 3
 		},
 		"block_losses: relation prediction uses the sum of the blocks' scores": func(r *Recipe) {

@@ -14,7 +14,7 @@ var readmeRuns = []struct {
 	runs    []string
 }{
 	{"codex-s", []string{"best", "best-complex", "ensemble"}},
-	{"codex-m", []string{"best", "best-complex", "ensemble"}},
+	{"codex-m", []string{"best-bf16", "best-complex", "ensemble"}},
 	{"fb15k-237", []string{"best-bf16", "best-complex", "ensemble"}},
 	{"wn18rr", []string{"best-bf16", "best-rescal", "ensemble"}},
 	{"wn18", []string{"best", "best-complex"}},
