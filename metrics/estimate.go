@@ -16,7 +16,6 @@ type Sample struct {
 	Candidates int    `json:"candidates"`
 	Seed       uint64 `json:"seed"`
 	// Exact reports whether every candidate was drawn for every query, so that all metrics are exact.
-	// SetEstimate sets it.
 	Exact bool `json:"exact,omitempty"`
 }
 
@@ -33,6 +32,8 @@ type Estimate struct {
 	// Unbiased lists the metrics whose expected value over all samples is the exact value. The
 	// expected MRR is at least the exact MRR, and the other metrics are biased in either direction.
 	Unbiased []string `json:"unbiased"`
+	// Exact reports whether every candidate was drawn for every query, so that all metrics are exact.
+	Exact bool `json:"exact,omitempty"`
 	// MRLow and MRHigh are the 95% interval of the exact MR of these queries, by a normal
 	// approximation. The interval is undefined if only one of several candidates was drawn for a
 	// query. It belongs to the last result of the report.
@@ -43,8 +44,8 @@ type Estimate struct {
 	Within Result `json:"within"`
 }
 
-// SetEstimate sets the Estimate of a report with Restrictions.Sample that summarises scaled ranks
-// (rank.Sample.Scale). The tie rule must not be rank.Rounded, whose ranks have no unbiased estimate.
+// SetEstimate sets the Estimate of a report that summarises scaled ranks (rank.Sample.Scale). The tie
+// rule must not be rank.Rounded, whose ranks have no unbiased estimate.
 func (r *Report) SetEstimate(ranks []rank.Rank) {
 	last := r.headline()
 	within := slices.Clone(ranks)
@@ -71,10 +72,9 @@ func (r *Report) SetEstimate(ranks []rank.Rank) {
 		ks = append(ks, h.K)
 	}
 	r.Estimate = &Estimate{
-		Unbiased: []string{"mr", "amr", "amri"}, MRLow: last.MR - margin, MRHigh: last.MR + margin,
+		Unbiased: []string{"mr", "amr", "amri"}, Exact: exact, MRLow: last.MR - margin, MRHigh: last.MR + margin,
 		Within: Measure(within, last.Side, last.Filter, last.Ties, ks),
 	}
-	r.Restrictions.Sample.Exact = exact
 }
 
 // rankVariance estimates the variance of an estimated rank over samples without replacement
@@ -96,7 +96,7 @@ func rankVariance(r *rank.Rank, f rank.Filter, t rank.Ties, population, drawn fl
 
 // Notes explains the estimate below a table.
 func (e *Estimate) Notes(s *Sample, o TableOptions) string {
-	if s.Exact {
+	if e.Exact {
 		return text.Wrap("Every candidate was drawn for every query, so the metrics are exact.")
 	}
 	w := e.Within

@@ -42,10 +42,7 @@ func TestEstimateInterval(t *testing.T) {
 				}
 				sampled[i].Scale = float64(population) / drawn
 			}
-			r := Report{
-				Restrictions: &Restrictions{Sample: &Sample{}},
-				Results:      []Result{Measure(sampled, rank.TailSide, rank.All, ties, []int{1, 10})},
-			}
+			r := Report{Results: []Result{Measure(sampled, rank.TailSide, rank.All, ties, []int{1, 10})}}
 			r.SetEstimate(sampled)
 			e := r.Estimate
 			if e.MRLow <= want.MR && want.MR <= e.MRHigh {
@@ -64,32 +61,26 @@ func TestEstimateInterval(t *testing.T) {
 func TestEstimateLimits(t *testing.T) {
 	k := rank.Rank{Scale: 1}
 	k.Better[rank.None], k.Candidates[rank.None] = 3, 11
-	estimate := func(s *Sample) *Estimate {
+	estimate := func() *Estimate {
 		ranks := []rank.Rank{k}
-		r := Report{
-			Restrictions: &Restrictions{Sample: s},
-			Results:      []Result{Measure(ranks, rank.TailSide, rank.None, rank.Realistic, nil)},
-		}
+		r := Report{Results: []Result{Measure(ranks, rank.TailSide, rank.None, rank.Realistic, nil)}}
 		r.SetEstimate(ranks)
 		return r.Estimate
 	}
-	ten, one := &Sample{Candidates: 10}, &Sample{Candidates: 1}
-	e := estimate(ten)
+	e := estimate()
 	assert.EqualValues(t, 4, e.MRLow)
 	assert.EqualValues(t, 4, e.MRHigh)
-	assert.True(t, ten.Exact)
+	assert.True(t, e.Exact)
 	assert.Equal(t, "Every candidate was drawn for every query, so the metrics are exact.",
-		e.Notes(ten, TableOptions{}))
-	assert.Equal(t, "all drawn for each query", ten.String())
+		e.Notes(&Sample{Candidates: 10}, TableOptions{}))
 	k.Scale, k.Better[rank.None] = 10, 1
-	e = estimate(one)
+	e = estimate()
 	text, err := json.Marshal(e)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `"mr_ci_low":null,"mr_ci_high":null`)
 	assert.EqualValues(t, 2, e.Within.MR)
-	assert.False(t, one.Exact)
-	assert.Equal(t, "estimated from 1 drawn for each query (seed 0)", one.String())
-	notes := strings.ReplaceAll(e.Notes(one, TableOptions{}), "\n", " ")
+	assert.False(t, e.Exact)
+	notes := strings.ReplaceAll(e.Notes(&Sample{Candidates: 1}, TableOptions{}), "\n", " ")
 	assert.Contains(t, notes, "1 candidate drawn for each query stands for all candidates. ")
 	assert.Contains(t, notes, "the exact MR has no interval, because the spread of one drawn candidate is unknown. ")
 }

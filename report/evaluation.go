@@ -92,7 +92,7 @@ func (e Evaluation) lead(h metrics.Result) string {
 	for _, note := range e.ProtocolNotes() {
 		lead += " " + capital(note)
 	}
-	if e.Estimate != nil && !e.Restrictions.Sample.Exact {
+	if e.Estimate != nil && !e.Estimate.Exact {
 		lead += " The figures are estimates: only MR, AMR and AMRI are unbiased. The MRR is too high on average, and " +
 			"its interval does not include this bias."
 	}

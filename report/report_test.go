@@ -272,7 +272,7 @@ func TestBoards(t *testing.T) {
 		named("sampled", sampled),
 	}
 	assert.NotContains(t, written(t, &Page{Evaluations: all}), "Side by side")
-	complete := named("complete", func(r *metrics.Report) { sampled(r); r.Restrictions.Sample.Exact = true })
+	complete := named("complete", func(r *metrics.Report) { sampled(r); r.Estimate.Exact = true })
 	assert.NotContains(t, written(t, &Page{Evaluations: []Evaluation{complete}}), "The figures are estimates")
 	for i, e := range all {
 		html := written(t, &Page{Evaluations: append(all[:len(all):len(all)], Evaluation{"again", e.Report})})

@@ -30,6 +30,7 @@ func TestBlockLosses(t *testing.T) {
 		"kvsall, reciprocal, n3, large": func(c *recipe.Recipe) {
 			c.Dim, c.Negatives, c.Reciprocal, c.Regulariser, c.LambdaReg = 9, recipe.KvsAll, true, model.N3, 0.1
 		},
+		"kvsall, bf16": func(c *recipe.Recipe) { c.Negatives, c.Products = recipe.KvsAll, recipe.BF16 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := recipe.Default()
@@ -38,6 +39,9 @@ func TestBlockLosses(t *testing.T) {
 			whole := c
 			whole.BlockLosses, whole.Hyper = true, "blocks=3"
 			for _, b := range backends {
+				if c.CheckBackend(b) != nil {
+					continue
+				}
 				tr := trainerFor(t, whole, g, b, 2)
 				w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 				require.NoError(t, err)

@@ -423,26 +423,28 @@ func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part dens
 	dPsi, dPhi := s.dPsi.Slice(part.query, part.lastQuery), s.dPhi.Slice(part.row, part.lastRow)
 	size(&p.scores, psi.Rows, phi.Rows)
 	for i := range s.lossBlocks {
-		block := func(m linalg.Matrix) linalg.Matrix {
+		columns := func(m linalg.Matrix) linalg.Matrix {
 			return m.Columns(i*m.Cols/s.lossBlocks, (i+1)*m.Cols/s.lossBlocks)
 		}
-		if err := p.comparer.scores(ctx, p.scores, block(psi), block(phi)); err != nil {
+		if err := p.comparer.scores(ctx, p.scores, columns(psi), columns(phi)); err != nil {
 			return err
 		}
 		if err := s.denseLosses(ctx, p, w, part, i); err != nil {
 			return err
 		}
 		dScores := p.scores // denseLosses replaced the scores
-		if err := p.comparer.gradients(ctx, block(dPsi), block(dPhi), dScores, block(psi), block(phi)); err != nil {
+		err := p.comparer.gradients(ctx, columns(dPsi), columns(dPhi), dScores, columns(psi), columns(phi))
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// denseLosses computes the losses of a part's queries, and adds them to the losses of the blocks before
-// the given one. It replaces each score with the derivative of the loss with respect to that score.
-func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part densePart, block int) error {
+// denseLosses computes the losses of a part's queries, and adds them to the losses of the model's
+// blocks before the given one. It replaces each score with the derivative of the loss with respect to
+// that score.
+func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part densePart, modelBlock int) error {
 	return p.parallel(ctx, p.scores.Rows, func(c *stepScratch, k int) {
 		i, scores := part.query+k, p.scores.Row(k)
 		var loss, dConstant float64
@@ -459,7 +461,7 @@ func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part de
 			loss, dConstant = s.denseLoss(c, w, i, part, target, scores)
 			dConstant += s.backend.Sum(scores)
 		}
-		if block > 0 {
+		if modelBlock > 0 {
 			loss += s.losses[i]
 			dConstant += s.dConstants[i]
 		}

@@ -74,12 +74,13 @@ func (s *sample) draw(ctx context.Context, e *evaluation, t *task) (err error) {
 	if t.restrictions == nil {
 		t.restrictions = new(metrics.Restrictions)
 	}
-	most := 0
+	sample := &metrics.Sample{Seed: s.seed, Exact: true}
 	for _, side := range sides {
-		for _, list := range t.negatives[side] {
-			most = max(most, len(list))
+		for i, list := range t.negatives[side] {
+			sample.Candidates = max(sample.Candidates, len(list))
+			sample.Exact = sample.Exact && len(list) == int(t.drawn.Population[side][i])
 		}
 	}
-	t.restrictions.Sample = &metrics.Sample{Candidates: most, Seed: s.seed}
+	t.restrictions.Sample = sample
 	return nil
 }

@@ -46,7 +46,9 @@ func TestSample(t *testing.T) {
 	}
 	exact := lastRow(append(eval, "--filter", "all")...)
 	assert.NotEmpty(t, exact)
-	assert.Equal(t, exact, lastRow(append(eval, "--sample", "60")...))
+	whole := append(eval, "--sample", "60")
+	assert.Equal(t, exact, lastRow(whole...))
+	assert.Contains(t, flat(succeed(t, whole...).stdout), "60 candidates, all drawn for each query")
 
 	// A sample of all observed candidates gives the exact figures among them.
 	observed := append(eval, "--candidates", "observed", "--skip-excluded")

@@ -63,8 +63,8 @@ model, add --print-config, as in "mquine train --model rotate --print-config".
 
 Presets:
   paper  hyper-parameters from the paper's table for the data set
-  best   the recipe tuned for the data set (docs/results.md); these models have
-         their own:
+  best   MQuinE's recipe, tuned for the data set (docs/results.md); these models
+         have versions that others do not get:
 ` + modelPresets("best") + `To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr

@@ -54,10 +54,11 @@ func (r *Recipe) checkBlockLosses() error {
 	case !r.BlockLosses:
 		return nil
 	case r.Loss != Softmax:
-		return fmt.Errorf("block_losses needs loss softmax, but loss is %s: change one of them", r.Loss)
+		return fmt.Errorf("block_losses needs loss softmax, but loss is %s: set block_losses to false, "+
+			"or loss to softmax", r.Loss)
 	case r.Negatives.Sampled():
-		return fmt.Errorf("block_losses needs negatives kvsall or 1vsall, but negatives is %s: change one of them",
-			r.Negatives)
+		return fmt.Errorf("block_losses needs negatives kvsall or 1vsall, but negatives is %s: "+
+			"set block_losses to false, or negatives to kvsall", r.Negatives)
 	case r.ZSamples > 0:
 		return errors.New("block_losses: the loss of Z-samples uses the sum of the blocks' scores: " +
 			"set z_samples to 0, or block_losses to false")
@@ -104,8 +105,8 @@ func (r *Recipe) checkModel() error {
 		}
 	}
 	if r.BlockLosses && t.Blocks == 0 {
-		return fmt.Errorf("block_losses: model %s has one block: set it to false or, in mquine and mquade, "+
-			"set hyper to blocks=2", r.Model)
+		return fmt.Errorf("block_losses: model %s does not have several blocks: set it to false or, in mquine and "+
+			"mquade, set hyper to blocks=2", r.Model)
 	}
 	switch start := spec.Start; {
 	case r.InitCross != ZeroCross && start.Cross == "":

@@ -101,11 +101,11 @@ func TestCheckRanges(t *testing.T) {
 		"relation_negatives needs relation prediction, but relation_weight is 0": func(r *Recipe) {
 			r.RelationNegatives = 64
 		},
-		"block_losses: model mquine has one block": func(r *Recipe) { r.BlockLosses = true },
-		"block_losses: model complex has one block": func(r *Recipe) {
+		"block_losses: model mquine does not have several blocks": func(r *Recipe) { r.BlockLosses = true },
+		"block_losses: model complex does not have several blocks": func(r *Recipe) {
 			r.Model, r.BlockLosses = "complex", true
 		},
-		"block_losses needs loss softmax, but loss is bce: change one of them": func(r *Recipe) {
+		"block_losses needs loss softmax, but loss is bce: set block_losses to false": func(r *Recipe) {
 			r.BlockLosses, r.Hyper, r.Loss = true, "blocks=2", BCE
 		},
 		"block_losses needs negatives kvsall or 1vsall, but negatives is shared": func(r *Recipe) {

@@ -159,6 +159,21 @@ func TestSpaceFit(t *testing.T) {
 		assert.Equal(t, want.answerWeights, fitted.AnswerWeights, text)
 		assert.Equal(t, want.parts, fitted.MaxAnswers > 0, text)
 	}
+
+	base, err = recipe.Base("best", "codex-m", "mquine")
+	require.NoError(t, err)
+	require.True(t, base.BlockLosses)
+	for text, want := range map[string]bool{
+		"negatives: {choice: [kvsall, 1vsall]}\n":    true,
+		"negatives: {choice: [kvsall, shared]}\n":    false,
+		"loss: {choice: [softmax, bce]}\n":           false,
+		"lambda_reg: {choice: [0.01, 0.03, 0.1]}\n":  true,
+		"negatives: shared\ndim: {choice: [2, 3]}\n": false,
+	} {
+		s, err := ReadSpace(strings.NewReader(text), "space.yaml", base)
+		require.NoError(t, err)
+		assert.Equal(t, want, s.Fit(base).BlockLosses, text)
+	}
 }
 
 // A search is refused if its largest run does not fit into memory.
