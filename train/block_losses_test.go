@@ -30,6 +30,17 @@ func TestBlockLosses(t *testing.T) {
 		"kvsall, reciprocal, n3, large": func(c *recipe.Recipe) {
 			c.Dim, c.Negatives, c.Reciprocal, c.Regulariser, c.LambdaReg = 9, recipe.KvsAll, true, model.N3, 0.1
 		},
+		"shared with anchors, filtered, dura": func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.AnchorNegatives, c.Filter = recipe.SharedNegatives, 3, true, true
+			c.Regulariser, c.LambdaReg = model.Dura, 0.3
+		},
+		"shared, degree, reciprocal, smoothed, large": func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Distribution = recipe.SharedNegatives, 4, recipe.Degree
+			c.Dim, c.Reciprocal, c.Smoothing = 9, true, 0.1
+		},
+		"independent, filtered": func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Filter = recipe.IndependentNegatives, 9, true
+		},
 		"kvsall, bf16": func(c *recipe.Recipe) { c.Negatives, c.Products = recipe.KvsAll, recipe.BF16 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,9 +54,11 @@ func TestBlockLosses(t *testing.T) {
 					continue
 				}
 				tr := trainerFor(t, whole, g, b, 2)
+				tr.stepper.pairBlockRows, tr.stepper.fewestPairBlocks = 4, 2
 				w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 				require.NoError(t, err)
 				loss := runStep(t, tr, w)
+				require.Equal(t, c.Negatives == recipe.IndependentNegatives, tr.stepper.blocks)
 				var sum Loss
 				for i := range blocks {
 					single := trainerFor(t, c, g, b, 1)

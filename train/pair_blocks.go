@@ -43,28 +43,40 @@ func (s *stepper) pairsInBlocks(w *workload, q int) bool { return s.blocks && q 
 
 // scorePairsOf computes the scores of the pairs of query q, unless scorePairs does so.
 func (s *stepper) scorePairsOf(p *pool, w *workload, q int) {
-	if s.pairsInBlocks(w, q) {
-		return
+	if !s.pairsInBlocks(w, q) {
+		s.scorePairRange(p, w, q, w.pairs[q], w.pairs[q+1])
 	}
-	from, to := w.pairsOf(q)
-	p.comparer.pairScores(s.pairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
+}
+
+// scorePairRange computes the scores of the given pairs, which belong to query q.
+func (s *stepper) scorePairRange(p *pool, w *workload, q int, from, to int32) {
+	for b := range s.lossBlocks {
+		scores, psi := s.ofBlock(b, s.pairScores)[from:to], s.ofBlock(b, s.psi.Row(q))
+		p.comparer.pairScores(scores, psi, s.columns(s.phi, b), w.pairRows[from:to])
+	}
+}
+
+// addPairGradients adds the contributions of the given pairs, which belong to query q, to dPsi.
+func (s *stepper) addPairGradients(p *pool, w *workload, q int, from, to int32) {
+	for b := range s.lossBlocks {
+		dPsi, dScores := s.ofBlock(b, s.dPsi.Row(q)), s.ofBlock(b, s.dPairScores)[from:to]
+		psi := s.ofBlock(b, s.psi.Row(q))
+		p.comparer.addPsiGradient(dPsi, dScores, psi, s.columns(s.phi, b), w.pairRows[from:to])
+	}
 }
 
 // scorePairs computes the scores of all pairs that are processed in blocks.
 func (s *stepper) scorePairs(ctx context.Context, w *workload) error {
-	return s.visitPairs(ctx, w, func(q int, from, to int32) {
-		s.pool.comparer.pairScores(s.pairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
-	})
+	return s.visitPairs(ctx, w, func(q int, from, to int32) { s.scorePairRange(s.pool, w, q, from, to) })
 }
 
 // pairGradients computes dPsi of the queries whose pairs are processed in blocks.
 func (s *stepper) pairGradients(ctx context.Context, w *workload) error {
 	return s.visitPairs(ctx, w, func(q int, from, to int32) {
-		dPsi := s.dPsi.Row(q)
 		if from == w.pairs[q] {
-			clear(dPsi)
+			clear(s.dPsi.Row(q))
 		}
-		s.pool.comparer.addPsiGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
+		s.addPairGradients(s.pool, w, q, from, to)
 	})
 }
 

@@ -53,8 +53,9 @@ type stepper struct {
 	dRows      linalg.Matrix // gradients of the entities of feature rows, if the workload has runs
 	constants  []float64     // the constant c of each query
 	dConstants []float64
-	// dPairScores shares memory with pairScores, and is valid once the loss has replaced the
-	// scores.
+	// pairScores holds the scores of the pairs in the first block of the model with a separate loss, then
+	// the scores in the next block, and so on. dPairScores shares memory with pairScores, and is valid once
+	// the loss has replaced the scores.
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
 	pairBlockRows           int       // rows of Φ in a block
@@ -132,7 +133,7 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.dConstants = resize(s.dConstants, len(w.queries))
 	s.queryPenalties = resize(s.queryPenalties, len(w.queries))
 	s.losses = resize(s.losses, len(w.queries))
-	s.pairScores = resize(s.pairScores, len(w.pairRows))
+	s.pairScores = resize(s.pairScores, s.lossBlocks*len(w.pairRows))
 	s.dPairScores = s.pairScores
 	s.findSegments(w)
 	s.findRowRuns(w)
@@ -423,22 +424,34 @@ func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part dens
 	dPsi, dPhi := s.dPsi.Slice(part.query, part.lastQuery), s.dPhi.Slice(part.row, part.lastRow)
 	size(&p.scores, psi.Rows, phi.Rows)
 	for i := range s.lossBlocks {
-		columns := func(m linalg.Matrix) linalg.Matrix {
-			return m.Columns(i*m.Cols/s.lossBlocks, (i+1)*m.Cols/s.lossBlocks)
-		}
-		if err := p.comparer.scores(ctx, p.scores, columns(psi), columns(phi)); err != nil {
+		if err := p.comparer.scores(ctx, p.scores, s.columns(psi, i), s.columns(phi, i)); err != nil {
 			return err
 		}
 		if err := s.denseLosses(ctx, p, w, part, i); err != nil {
 			return err
 		}
 		dScores := p.scores // denseLosses replaced the scores
-		err := p.comparer.gradients(ctx, columns(dPsi), columns(dPhi), dScores, columns(psi), columns(phi))
+		err := p.comparer.gradients(ctx, s.columns(dPsi, i), s.columns(dPhi, i), dScores,
+			s.columns(psi, i), s.columns(phi, i))
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// columns returns the columns of feature vectors or query vectors that belong to a block of the model
+// with a separate loss.
+func (s *stepper) columns(m linalg.Matrix, block int) linalg.Matrix {
+	width := m.Cols / s.lossBlocks
+	return m.Columns(block*width, (block+1)*width)
+}
+
+// ofBlock returns the values that belong to a block of the model with a separate loss, from a feature
+// vector, a query vector or pairScores.
+func (s *stepper) ofBlock(block int, values []float32) []float32 {
+	n := len(values) / s.lossBlocks
+	return values[block*n : (block+1)*n]
 }
 
 // denseLosses computes the losses of a part's queries, and adds them to the losses of the model's
@@ -457,7 +470,7 @@ func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part de
 			loss, _ = s.denseLoss(c, w, i, part, target, scores)
 			dConstant = s.backend.Sum(scores)
 		default:
-			target := &s.pairScores[w.pairs[i]]
+			target := &s.ofBlock(modelBlock, s.pairScores)[w.pairs[i]]
 			loss, dConstant = s.denseLoss(c, w, i, part, target, scores)
 			dConstant += s.backend.Sum(scores)
 		}
@@ -506,12 +519,15 @@ func (s *stepper) exclude(w *workload, i int, part densePart, scores []float32) 
 func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
 	return s.pool.parallel(ctx, w.main, func(c *stepScratch, i int) {
 		from, to := w.pairsOf(i)
-		scores := s.pairScores[from:to]
-		loss, dTarget := c.objective.oneTarget(scores[0], scores[1:], s.constants[i], w.weights[i])
-		s.losses[i] = loss
-		dScores := scores // oneTarget replaced all scores except the target's
-		dScores[0] = float32(dTarget)
-		s.dConstants[i] = s.backend.Sum(dScores)
+		s.losses[i], s.dConstants[i] = 0, 0
+		for b := range s.lossBlocks {
+			scores := s.ofBlock(b, s.pairScores)[from:to]
+			loss, dTarget := c.objective.oneTarget(scores[0], scores[1:], s.constants[i], w.weights[i])
+			s.losses[i] += loss
+			dScores := scores // oneTarget replaced all scores except the target's
+			dScores[0] = float32(dTarget)
+			s.dConstants[i] += s.backend.Sum(dScores)
+		}
 	})
 }
 
@@ -604,8 +620,7 @@ func (s *stepper) completeDPsi(c *stepScratch, p *pool, w *workload, q, dense in
 		if q >= dense {
 			clear(dPsi)
 		}
-		from, to := w.pairsOf(q)
-		p.comparer.addPsiGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
+		s.addPairGradients(p, w, q, w.pairs[q], w.pairs[q+1])
 	}
 	s.queryDropout.apply(dPsi, c.pcg, w.epoch, w.step, q)
 	return dPsi
@@ -710,11 +725,17 @@ func (s *stepper) dPhiOf(c *stepScratch, w *workload, i int) []float32 {
 	if len(w.pairRows) > 0 {
 		// Each chunk is one chain of the comparer, so these sums round like the comparer's sums.
 		for pairs := range slices.Chunk(s.byRow.of(i), linalg.ProductChunk) {
+			queries, dScores := c.queries[:len(pairs)], c.dScores[:len(pairs)]
 			for k, pair := range pairs {
-				c.queries[k], c.dScores[k] = s.pairQuery[pair], s.dPairScores[pair]
+				queries[k] = s.pairQuery[pair]
 			}
-			n := len(pairs)
-			s.pool.comparer.addPhiGradient(dPhi, c.dScores[:n], s.phi.Row(i), s.psi, c.queries[:n])
+			for b := range s.lossBlocks {
+				for k, pair := range pairs {
+					dScores[k] = s.ofBlock(b, s.dPairScores)[pair]
+				}
+				s.pool.comparer.addPhiGradient(s.ofBlock(b, dPhi), dScores, s.ofBlock(b, s.phi.Row(i)),
+					s.columns(s.psi, b), queries)
+			}
 		}
 	}
 	return dPhi

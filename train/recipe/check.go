@@ -56,9 +56,6 @@ func (r *Recipe) checkBlockLosses() error {
 	case r.Loss != Softmax:
 		return fmt.Errorf("block_losses needs loss softmax, but loss is %s: set block_losses to false, "+
 			"or loss to softmax", r.Loss)
-	case r.Negatives.Sampled():
-		return fmt.Errorf("block_losses needs negatives kvsall or 1vsall, but negatives is %s: "+
-			"set block_losses to false, or negatives to kvsall", r.Negatives)
 	case r.ZSamples > 0:
 		return errors.New("block_losses: the loss of Z-samples uses the sum of the blocks' scores: " +
 			"set z_samples to 0, or block_losses to false")

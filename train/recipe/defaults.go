@@ -31,8 +31,8 @@ func DefaultFor(name string) (Recipe, error) {
 }
 
 // Fit returns r with answer_weights and max_answers turned off if the negatives of c are not kvsall,
-// with max_answers turned off if the loss of c is bce, and with block_losses turned off if the
-// negatives of c are samples or its loss is not softmax. So a user who changes only the negatives or
+// with max_answers turned off if the loss of c is bce, and with block_losses turned off if the loss of c
+// is not softmax. So a user who changes only the negatives or
 // the loss of a default recipe need not change these options.
 func (r Recipe) Fit(c Recipe) Recipe {
 	if c.Negatives != KvsAll {
@@ -41,7 +41,7 @@ func (r Recipe) Fit(c Recipe) Recipe {
 	if c.Loss == BCE {
 		r.MaxAnswers = 0
 	}
-	if c.Negatives.Sampled() || c.Loss != Softmax {
+	if c.Loss != Softmax {
 		r.BlockLosses = false
 	}
 	return r

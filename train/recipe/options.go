@@ -69,7 +69,7 @@ var declarations = []declaration{
 		"weight a query by 0.1 + 0.9·(degree of its target)/(largest degree), as in the DURA code"),
 	declare("block_losses", func(r *Recipe) *bool { return &r.BlockLosses }, false, setting.Bool,
 		"with several blocks, compute the loss of each block's score, and not of their sum, so the blocks train as "+
-			"an ensemble; with softmax, and kvsall or 1vsall"),
+			"an ensemble; with softmax"),
 
 	declare("z_samples", func(r *Recipe) *int { return &r.ZSamples }, 0, whole(0, 1<<20),
 		"number of Z-samples per query, from the Z-patterns of its negatives except training answers; 0 for none"),

@@ -108,9 +108,6 @@ func TestCheckRanges(t *testing.T) {
 		"block_losses needs loss softmax, but loss is bce: set block_losses to false": func(r *Recipe) {
 			r.BlockLosses, r.Hyper, r.Loss = true, "blocks=2", BCE
 		},
-		"block_losses needs negatives kvsall or 1vsall, but negatives is shared": func(r *Recipe) {
-			r.BlockLosses, r.Hyper, r.Negatives = true, "blocks=2", SharedNegatives
-		},
 		"block_losses: the loss of Z-samples uses the sum of the blocks' scores": func(r *Recipe) {
 			r.BlockLosses, r.Hyper, r.ZSamples = true, "blocks=2", 3
 		},

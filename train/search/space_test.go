@@ -165,10 +165,9 @@ func TestSpaceFit(t *testing.T) {
 	require.True(t, base.BlockLosses)
 	for text, want := range map[string]bool{
 		"negatives: {choice: [kvsall, 1vsall]}\n":    true,
-		"negatives: {choice: [kvsall, shared]}\n":    false,
 		"loss: {choice: [softmax, bce]}\n":           false,
 		"lambda_reg: {choice: [0.01, 0.03, 0.1]}\n":  true,
-		"negatives: shared\ndim: {choice: [2, 3]}\n": false,
+		"negatives: shared\ndim: {choice: [2, 3]}\n": true,
 	} {
 		s, err := ReadSpace(strings.NewReader(text), "space.yaml", base)
 		require.NoError(t, err)

@@ -37,6 +37,10 @@ func Recipes() map[string]func(*recipe.Recipe) {
 			c.Hyper, c.BlockLosses, c.Negatives, c.MaxAnswers = "blocks=3", true, recipe.KvsAll, 2
 			c.Regulariser, c.EntityDropout = model.Dura, 0.1
 		},
+		"block losses, shared": func(c *recipe.Recipe) {
+			c.Hyper, c.BlockLosses, c.Negatives, c.NegativeCount = "blocks=2", true, recipe.SharedNegatives, 30
+			c.Regulariser, c.EntityDropout = model.Dura, 0.1
+		},
 		"bernoulli": func(c *recipe.Recipe) {
 			c.Model, c.Loss = "mquade", recipe.Margin
 			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 9, recipe.Bernoulli
