@@ -39,6 +39,8 @@ type ComparedCheckpoint struct {
 	// file, the other fields of Checkpoint are empty.
 	Name string `json:"name"`
 	Checkpoint
+	// Restricted says that the ranks are among restricted candidates or given negatives.
+	Restricted bool `json:"restricted,omitempty"`
 	// Results holds the metrics of each selection of sides.
 	Results []Result `json:"results"`
 	// Ranks are the ranks of the same queries in the same order for all checkpoints.

@@ -53,11 +53,17 @@ func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 // protocol describes the comparison in one line.
 func (r *ComparisonReport) protocol(o TableOptions) string {
 	line := fmt.Sprintf("%s %v: filter %v, %v ties", r.Provenance.Data.Name, r.Split, r.Filter, r.Ties)
+	if r.restricted() {
+		line += ", restricted candidates"
+	}
 	if !o.NoCI {
 		line += fmt.Sprintf(", CI by %v", r.Provenance.Bootstrap.By)
 	}
 	return line
 }
+
+// restricted reports whether the ranks are among restricted candidates.
+func (r *ComparisonReport) restricted() bool { return r.Checkpoints[0].Restricted }
 
 // checkpointTable returns a table with a line for each checkpoint and selection of sides. The best
 // values stand out.
@@ -112,7 +118,11 @@ func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
 	s := len(r.Checkpoints[0].Results) - 1
 	first := r.Checkpoints[0].Results[s]
 	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(first.Hits)...)
-	t := newTable(paperCaption(r.Provenance, r.Split.String(), r.Filter, first.Side, r.Ties, o), 1, header)
+	caption := paperCaption(r.Provenance, r.Split.String(), r.Filter, first.Side, r.Ties, o)
+	if r.restricted() {
+		caption += " The candidates are restricted."
+	}
+	t := newTable(caption, 1, header)
 	for _, c := range r.Checkpoints {
 		res := c.Results[s]
 		mrr := r.best(s, mrrOf, res, o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.share)

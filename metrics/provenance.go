@@ -68,9 +68,14 @@ func (c Checkpoint) Parameters() string {
 }
 
 // PathText names the checkpoint or, for an ensemble, its members and their weights, as in
-// "1 ./a + 0.5 ./b".
+// "1 ./a + 0.5 ./b". A weight of the inverse triple follows its checkpoint.
 func (c Checkpoint) PathText() string {
-	return c.text(func(c Checkpoint) string { return c.Path })
+	return c.text(func(c Checkpoint) string {
+		if c.InverseWeight != 0 {
+			return fmt.Sprintf("%s (inverse weight %v)", c.Path, c.InverseWeight)
+		}
+		return c.Path
+	})
 }
 
 // ModelText describes the model, as in "complex (d = 128)", "complex (d = 128, reciprocal)" or, for an

@@ -39,7 +39,7 @@ func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 	}
 	var notes []string
 	if o.Explain {
-		notes = r.explanation()
+		notes = r.explanation(o)
 	}
 	return writeTables(w, f, tables, notes)
 }
@@ -228,7 +228,7 @@ func paperCaption(
 }
 
 // explanation returns lines that explain the numbers in the tables.
-func (r *Report) explanation() []string {
+func (r *Report) explanation(o TableOptions) []string {
 	filters, sides := r.switches()
 	equal := "exactly its score"
 	if r.Tolerance != nil {
@@ -255,6 +255,9 @@ func (r *Report) explanation() []string {
 	}
 	subject += ": 1 + the candidates that score better than the target"
 	lines := []string{subject + rankOf[r.headline().Ties] + "."}
+	if c := r.Restrictions; c != nil && c.Sample != nil && !c.Sample.Exact {
+		lines = append(lines, "These counts of candidates are estimates from the drawn ones.")
+	}
 	if r.Tolerance != nil {
 		lines = append(lines, fmt.Sprintf("Scores within %s of the target's count as equal.",
 			formatTolerance(*r.Tolerance)))
@@ -267,6 +270,9 @@ func (r *Report) explanation() []string {
 	}
 	if slices.Contains(sides, rank.BothSides) {
 		lines = append(lines, "Side both: the mean over the tail and the head query of each triple.")
+	}
+	if o.NoCI {
+		return lines
 	}
 	few := slices.ContainsFunc(slices.Concat(r.Results, r.Groups),
 		func(res Result) bool { return tooFew(res.MRR, res.MRRCI) })

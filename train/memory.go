@@ -7,6 +7,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
@@ -28,9 +29,9 @@ const (
 )
 
 // Memory estimates, by purpose, the memory that a run with the recipe needs in addition to the data
-// set.
-func Memory(c *recipe.Recipe, g *kg.Graph, m Machine) ([]proc.Need, error) {
-	return memoryOf(c, newCensus(g), m)
+// set, for a model with the given configuration. The first purpose is the parameters.
+func Memory(c *recipe.Recipe, config model.Config, g *kg.Graph, m Machine) ([]proc.Need, error) {
+	return memoryOfModel(c, config, newCensus(g), m)
 }
 
 // CheckMemory returns an error if one of the recipes needs more memory than is available.
@@ -96,12 +97,17 @@ func (s *census) queryParts(maxAnswers int) int {
 	return max(s.anchors, 2*s.triples/maxAnswers)
 }
 
-// memoryOf is like Memory but needs only the census of the data set.
+// memoryOf is like Memory, for the model that the recipe starts with, and needs only the census of the
+// data set.
 func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
 	if err != nil {
 		return nil, err
 	}
+	return memoryOfModel(c, config, s, m)
+}
+
+func memoryOfModel(c *recipe.Recipe, config model.Config, s *census, m Machine) ([]proc.Need, error) {
 	list, err := model.Parameters(config)
 	if err != nil {
 		return nil, err
@@ -153,7 +159,7 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
-	chunk := 0.0 // memory of a thread for relationPairs
+	chunk, chunks := 0.0, 0.0 // memory of a thread for a chunk of relationPairs, and the number of chunks
 	switch form := towers.Relations; {
 	case c.RelationWeight > 0 && form == nil: // see relationPairs
 		targets, candidates := n.queries, c.RelationNegatives
@@ -163,7 +169,7 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 		if all := s.relations * relationsPer(c); candidates == 0 || candidates > all {
 			candidates = all
 		}
-		chunks := max(1, math.Min(maxChunks, math.Floor(targets/leastChunk)))
+		chunks = max(1, math.Min(maxChunks, math.Floor(targets/leastChunk)))
 		features += 2 * targets * float64(stride(tables[0].width))
 		gradients += chunks * float64(candidates) * relation
 		chunk = targets / chunks * float64(stride(candidates+1)+stride(towers.Width))
@@ -180,8 +186,16 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 		candidates := n.scores / n.scoredQueries
 		scores += float64(r.Scratch(int(n.scoredQueries), int(candidates)))
 	}
-	const perPair = 5 // its row, score, query, position in the order of rows, and negative sample
-	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width + chunk)
+	if d := towers.Distance; d != nil {
+		scores += n.scores * copiesOfScores(*d)
+	}
+	if r := towers.Rest; r != nil { // see twoDistances
+		scores += n.scores * (1 + copiesOfScores(r.Distance))
+	}
+	// The row of a pair, its query, position in the order of rows, negative sample, and scores.
+	perPair := float64(4 + lossBlocks(c, towers))
+	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
+	scratch += min(float64(threads), chunks) * chunk
 	if newDuals(c) != nil { // each query has at least one target
 		gradients += n.queries * float64(stride(tables[0].width))
 		scratch += float64(threads * (towers.Scratch + towers.PsiWidth()))
@@ -195,6 +209,15 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 		{For: "negatives of a step", Bytes: int64(floatBytes * perPair * n.pairs)},
 		{For: "scratch memory of the threads", Bytes: int64(floatBytes * scratch)},
 	}
+}
+
+// copiesOfScores returns how many matrices with the shape of the scores distances needs.
+func copiesOfScores(kind linalg.DistanceKind) float64 {
+	copies := float64(kind.Scratch())
+	if kind.Root() {
+		copies++ // distances.kept
+	}
+	return copies
 }
 
 // relationsPer returns the number of relations of the model for each relation of the data set.

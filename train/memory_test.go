@@ -93,6 +93,19 @@ func TestTrainingMemory(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 64, recipe.Degree
 			c.Dim, c.Batch = 48, 1024
 		}),
+		job("independent, losses of blocks", graphSize{4003, 53, 2048}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch = recipe.IndependentNegatives, 4096, 2, 2048
+			c.Hyper, c.BlockLosses = "blocks=8", true
+		}),
+		job("a root", graphSize{30_011, 11, 1024}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch = "transe-l2", 8, 512
+		}),
+		job("a root and a second distance", graphSize{30_011, 11, 1024}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch = "hake", 8, 512
+		}),
+		job("groups of coordinates", graphSize{30_011, 11, 1024}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch = "house", 8, 512
+		}),
 		job("features of relations", graphSize{5003, 23, 1024}, 2, func(c *recipe.Recipe) {
 			c.Model, c.Dim, c.Batch = "transr-l1", 16, 256
 		}),

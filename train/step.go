@@ -102,10 +102,7 @@ func newStepper(
 		relationDropout: dropout{c.RelationDropout, c.Seed, useRelationDropout},
 		regulariser:     newRegulariser(c, m.Config().Entities, m.Config().Relations),
 		pairBlockRows:   pairBlockRows(m.Training().Width), fewestPairBlocks: fewestPairBlocks,
-	}
-	s.lossBlocks = 1
-	if c.BlockLosses {
-		s.lossBlocks = s.towers.Blocks
+		lossBlocks: lossBlocks(c, m.Training()),
 	}
 	all := make([]stepScratch, threads)
 	for i := range all {
@@ -120,6 +117,14 @@ func newStepper(
 		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
 	}
 	return s
+}
+
+// lossBlocks returns the number of blocks of a model that have separate losses, or 1.
+func lossBlocks(c *recipe.Recipe, t model.Training) int {
+	if c.BlockLosses {
+		return t.Blocks
+	}
+	return 1
 }
 
 // begin allocates the memory for a step and returns the parameter rows that the step uses.

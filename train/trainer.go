@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -86,11 +87,22 @@ type Trainer struct {
 // NewTrainer returns a trainer for the training split of g, with initial parameters from the
 // recipe.
 func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
-	t, err := newUnfilled(c, g, m)
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	given := c.ModelConfig(g.Entities.Len(), g.Relations.Len())
+	config, err := model.StartConfig(given, c.Start())
 	if err != nil {
 		return nil, err
 	}
-	start, err := model.Begin(ctx, c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start(), c.Seed)
+	t, err := newUnfilled(c, g, m, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckMemory(g, m, c); err != nil {
+		return nil, err
+	}
+	start, err := model.Begin(ctx, given, c.Start(), c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +110,8 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 }
 
 // NewTrainerFrom returns a trainer that changes the parameters of the model start in place and uses
-// the model's hyper-parameters. It ignores the options in c for initial parameters.
+// the model's hyper-parameters. It ignores the options in c for hyper-parameters and initial parameters.
+// It does not check the memory; see Memory.
 func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
 	s := start.Config()
 	if s.Reciprocal != c.Reciprocal {
@@ -110,15 +123,18 @@ func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainab
 			"d = %d on %s, which has %d entities and %d relations", s.Model, s.Dim, s.Entities, s.Relations, c.Model,
 			c.Dim, g.Name, g.Entities.Len(), g.Relations.Len())
 	}
-	t, err := newUnfilled(c, g, m)
+	if c.BlockLosses && start.Training().Blocks == 0 {
+		return nil, errors.New("train: a model without blocks cannot start a run with block_losses: true")
+	}
+	t, err := newUnfilled(c, g, m, s)
 	if err != nil {
 		return nil, err
 	}
 	return t, t.fill(start)
 }
 
-// newUnfilled returns a trainer without a model.
-func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
+// newUnfilled returns a trainer without a model, for a model with the given configuration.
+func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine, config model.Config) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -135,18 +151,11 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("data set %s has no training triples", g.Name)
 	}
-	if err := CheckMemory(g, m, c); err != nil {
-		return nil, err
-	}
 	t := &Trainer{config: c, machine: m, graph: g, triples: distinct(all), known: kg.NewIndex(g)}
 	if c.Negatives == recipe.KvsAll {
 		t.queries = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
 	}
-	start, err := model.StartConfig(c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start())
-	if err != nil {
-		return nil, err
-	}
-	bare, err := model.Unfilled(start)
+	bare, err := model.Unfilled(config)
 	if err != nil {
 		return nil, err
 	}

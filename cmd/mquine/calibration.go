@@ -62,7 +62,7 @@ func (c *calibrated) read(ctx context.Context, s *subject, side string) (*classi
 		return nil, err
 	}
 	if given := s.described(); given.Parameters() != file.Provenance.Checkpoint.Parameters() {
-		return nil, fmt.Errorf("the calibration %s is for another checkpoint, %s: write one for %s with "+
+		return nil, fmt.Errorf("the calibration %s is for other scores, of %s: write one for %s with "+
 			"mquine classify --calibration", c.calibrationFile, file.Provenance.Checkpoint.PathText(), given.PathText())
 	}
 	if file.Side != side {

@@ -57,7 +57,7 @@ func TestClassify(t *testing.T) {
 			require.Equal(t, rows[i]["class"] == "true", row["known"] != "unknown")
 		}
 		mquineReading(t, "", "score", other, "--in", "-", "--calibration", calibration).
-			requireSentence(t, exitFailed, "is for another checkpoint")
+			requireSentence(t, exitFailed, "is for other scores, of ")
 		mquineReading(t, "", "score", w.model, "--in", "-", "--calibration", calibration, "--side", "head").
 			requireSentence(t, exitFailed, "is for --side tail")
 	}

@@ -145,8 +145,8 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
 				first.Name, text.Comma(a), name, text.Comma(b))
 		} else if n := differentCandidates(first, next, c.filter); n > 0 {
-			printNote(log, "%s and %s have different candidates for %s, so their ranks are not comparable",
-				first.Name, name, text.Plural(n, "query"))
+			return nil, fmt.Errorf("%s and %s have different candidates for %s, so their ranks are not comparable: "+
+				"rank both with the same candidates", first.Name, name, text.Plural(n, "query"))
 		}
 		all = append(all, next.ComparedCheckpoint)
 	}
@@ -187,9 +187,6 @@ type competitor struct {
 	// candidates is the number of entities in the checkpoint, or 0 for a ranks file, which does not
 	// record the number.
 	candidates int
-	// restricted says that a ranks file is from an evaluation with restricted candidates. Only such a
-	// file contains the numbers of candidates.
-	restricted bool
 	// labels holds the readable labels of the data set. Only the first competitor has them. They are
 	// read before it is ranked, so that an error in their file costs no time.
 	labels map[string]string
@@ -241,9 +238,10 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
 			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
+			// Only a file with restricted candidates contains their numbers.
+			Restricted: slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 }),
 		},
 		graph: g, labels: labels,
-		restricted: slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 }),
 	}, nil
 }
 
@@ -301,7 +299,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 // differentCandidates counts the queries that have different numbers of candidates in a and b, if the
 // candidates of a or b were restricted.
 func differentCandidates(a, b *competitor, f rank.Filter) (n int) {
-	if !a.restricted && !b.restricted {
+	if !a.Restricted && !b.Restricted {
 		return 0
 	}
 	for i := range min(len(a.Ranks), len(b.Ranks)) {

@@ -72,6 +72,9 @@ entities, and all triples between two entities stay in one split.`,
 }
 
 func (d *division) run(cmd *cobra.Command, path string) error {
+	if path == "-" {
+		return errors.New("the command does not read standard input: name a file instead of -")
+	}
 	if err := checkNew(d.out); err != nil {
 		return err
 	}

@@ -155,6 +155,11 @@ func (e *ensemble) join(ctx context.Context, log io.Writer, in inputs, s *subjec
 			return err
 		}
 	}
+	reciprocal := func(m member) bool { return m.checkpoint.Model.Config().Reciprocal }
+	if in.inverseWeight.weight != nil && !first.Model.Config().Reciprocal &&
+		!slices.ContainsFunc(s.members[1:], reciprocal) {
+		return errors.New("--inverse-weight: no member of the ensemble has reciprocal relations: leave it out")
+	}
 	weights := e.weights
 	if e.word != "" {
 		weights = slices.Repeat([]float64{1}, len(e.paths))

@@ -230,7 +230,7 @@ func TestEnsembleScores(t *testing.T) {
 	o = succeed(t, probability("1,0.3")...)
 	assert.Regexp(t, ` 0\.\d{4}\n`, o.stdout)
 	assert.Contains(t, o.stdout, "weighted sum of the scores of its models")
-	mquine(t, probability("1,0.5")...).requireSentence(t, exitFailed, "is for another checkpoint, 1 "+w.model+" + 0.3 "+
+	mquine(t, probability("1,0.5")...).requireSentence(t, exitFailed, "is for other scores, of 1 "+w.model+" + 0.3 "+
 		other+": write one for 1 "+w.model+" + 0.5 "+other)
 
 	// The weights that fit finds are the same for all commands.

@@ -82,6 +82,17 @@ func (d DistanceKind) Group() int {
 // of such a distance depend on its scores.
 func (d DistanceKind) Root() bool { return d == DistanceL2 || d == DistanceProductNorm }
 
+// Scratch returns how many matrices with the shape of the scores a Distance has as scratch memory.
+func (d DistanceKind) Scratch() int {
+	switch {
+	case d.groups() > 0:
+		return 1 + DistanceL2.Scratch() // the scores of a group
+	case d.Root():
+		return 1 // quotients
+	}
+	return 0
+}
+
 // Distance computes the scores of queries and features, S_ij = −dist(ψ_i, φ_j), and their
 // gradients. It uses the blocking of Product, with different operations in place of multiply-adds.
 //

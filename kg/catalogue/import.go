@@ -22,7 +22,7 @@ var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 func Import(ctx context.Context, dir, source, name string, options ...kg.OpenOption) (*kg.Graph, error) {
 	if !names.MatchString(name) {
 		return nil, fmt.Errorf("%q cannot be the name of a data set: "+
-			"use letters, digits, dots, hyphens and underscores", name)
+			"use letters, digits, dots, hyphens and underscores, but no dot or hyphen at the start", name)
 	}
 	target := filepath.Join(dir, name)
 	if _, err := os.Lstat(target); err == nil {

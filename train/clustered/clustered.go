@@ -143,10 +143,11 @@ func trainRound(
 	ctx context.Context, round int, c recipe.Recipe, g *kg.Graph, centres model.Trainable, m train.Machine,
 ) error {
 	runtime.GC() // the garbage of the previous round takes as much memory as this round
-	needs, err := train.Memory(&c, g, m)
+	needs, err := train.Memory(&c, centres.Config(), g, m)
 	if err != nil {
 		return err
 	}
+	needs = needs[1:] // the centres have their parameters
 	work := fmt.Sprintf("fitting %s, d = %d, to %d clusters of entities", c.Model, c.Dim, g.Entities.Len())
 	if err := proc.CheckMemory(work, "lower its dimension, or make more memory available", needs...); err != nil {
 		return err

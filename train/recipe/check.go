@@ -125,7 +125,7 @@ func (r *Recipe) checkModel() error {
 			return err
 		}
 		if !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Maps }) {
-			return fmt.Errorf("orthogonality: the relations of model %s have no square matrices: set it to 0", r.Model)
+			return fmt.Errorf("orthogonality: model %s does not support it: set it to 0", r.Model)
 		}
 	}
 	if r.RelationDropout > 0 {

@@ -32,8 +32,8 @@ func DefaultFor(name string) (Recipe, error) {
 
 // Fit returns r with answer_weights and max_answers turned off if the negatives of c are not kvsall,
 // with max_answers turned off if the loss of c is bce, and with block_losses turned off if the loss of c
-// is not softmax. So a user who changes only the negatives or
-// the loss of a default recipe need not change these options.
+// is not softmax. So a user who changes only the negatives or the loss of a default recipe need not
+// change these options.
 func (r Recipe) Fit(c Recipe) Recipe {
 	if c.Negatives != KvsAll {
 		r.AnswerWeights, r.MaxAnswers = false, 0

@@ -77,7 +77,7 @@ func TestCheckRanges(t *testing.T) {
 		"relation_dropout: the relation of model transr-l1 also transforms the candidates": func(r *Recipe) {
 			r.Model, r.RelationDropout = "transr-l1", 0.1
 		},
-		"orthogonality: the relations of model complex have no square matrices: set it to 0": func(r *Recipe) {
+		"orthogonality: model complex does not support it: set it to 0": func(r *Recipe) {
 			r.Model, r.Orthogonality = "complex", 1
 		},
 		"dura_products needs regulariser dura or dura3, but regulariser is n3: change one of them": func(r *Recipe) {

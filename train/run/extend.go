@@ -74,6 +74,9 @@ func (r *Run) checkExtension(from, to int) error {
 				"finish it with mquine train --resume %[1]s, and then extend it", r.Dir, from)
 		}
 	}
+	if r.progress.epoch == 0 { // options may change until the first epoch is done
+		return nil
+	}
 	switch {
 	case c.Decay != recipe.NoDecay:
 		return fmt.Errorf("%s cannot be extended, because its learning rate decays to 0 over its %d epochs "+

@@ -176,6 +176,9 @@ func TestExtend(t *testing.T) {
 	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
 	assert.EqualError(t, extend(falls, 4), falls+" cannot be extended, because its "+
 		"learning rate decays to 0 over its 2 epochs (decay: cosine): start a new run with --epochs 4")
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	require.NoError(t, create(t, fresh, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay })))
+	assert.NoError(t, extend(fresh, 4), "before the first epoch")
 	// At this learning rate nothing changes, and no validation is better than the first.
 	still := func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }
 	early := trainIn(t, data, of(9, still), machineOf(t, 1))

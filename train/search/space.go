@@ -154,10 +154,11 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 }
 
 // memoryKeys are the options whose open values CheckMemory compares. The memory of a run grows with
-// each numeric one of these options.
+// each numeric one of these options, except that 0 turns some of them off and means no limit for
+// others.
 var memoryKeys = []string{
 	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "relation_weight",
-	"dura_pair", "optimiser", "clip", "ema",
+	"relation_negatives", "max_answers", "regulariser", "dura_pair", "relation_dropout", "optimiser", "clip", "ema",
 }
 
 // corners returns recipes in the space. As far as memoryKeys determine the memory, the recipe that needs
@@ -180,10 +181,14 @@ func (s *Space) corners() []recipe.Recipe {
 	return corners
 }
 
-// extremes returns the largest value if the values are numbers, and all values otherwise.
-func (d *dimension) extremes() []string {
+// extremes returns the largest value, and 0 if it is a value, if the values are numbers. Otherwise it
+// returns all values.
+func (d *dimension) extremes() (values []string) {
 	if d.choices == nil {
-		return []string{strconv.FormatFloat(d.max, 'f', -1, 64)}
+		if d.min == 0 {
+			values = append(values, "0")
+		}
+		return append(values, strconv.FormatFloat(d.max, 'f', -1, 64))
 	}
 	largest, most := "", math.Inf(-1)
 	for _, text := range d.choices {
@@ -194,6 +199,12 @@ func (d *dimension) extremes() []string {
 		if x > most {
 			largest, most = text, x
 		}
+		if x == 0 {
+			values = append(values, text)
+		}
 	}
-	return []string{largest}
+	if most != 0 {
+		values = append(values, largest)
+	}
+	return values
 }

@@ -201,6 +201,9 @@ func TestSpaceRefused(t *testing.T) {
 	assert.ErrorContains(t, check(blocks), "training mquine, d = 32, on scattered needs about ")
 	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\nema: {min: 0, max: 0.9}"), " average 6")
 	assert.ErrorContains(t,
+		check("model: {choice: [mquine, distmult]}\ndura_pair: {choice: [0, 1]}\nregulariser: dura\ndim: 256"),
+		"training mquine, d = 256, on scattered needs about ", "only distmult has dura_pair: 1")
+	assert.ErrorContains(t,
 		check("negatives: {choice: [1vsall, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
 		"negatives of a step 40 GiB")
 }
