@@ -54,11 +54,11 @@ func TestBlockLosses(t *testing.T) {
 					continue
 				}
 				tr := trainerFor(t, whole, g, b, 2)
-				tr.stepper.pairBlockRows, tr.stepper.fewestPairBlocks = 4, 2
+				tr.stepper.sliceRows, tr.stepper.fewestSlices = 4, 2
 				w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 				require.NoError(t, err)
 				loss := runStep(t, tr, w)
-				require.Equal(t, c.Negatives == recipe.IndependentNegatives, tr.stepper.blocks)
+				require.Equal(t, c.Negatives == recipe.IndependentNegatives, tr.stepper.sliced)
 				var sum Loss
 				for i := range blocks {
 					single := trainerFor(t, c, g, b, 1)

@@ -72,7 +72,7 @@ func (s *stepper) forward(ctx context.Context, w *workload) error {
 	return s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {
 		psi := s.psi.Row(q)
 		s.queryDropout.apply(psi, c.pcg, w.epoch, w.step, q)
-		s.scorePairsOf(s.pool, w, q)
+		s.scorePairsOf(w, q)
 	})
 }
 
@@ -81,7 +81,7 @@ func (s *stepper) forward(ctx context.Context, w *workload) error {
 func (s *stepper) backward(ctx context.Context, w *workload) error {
 	n, dense := s.network, w.denseQueries()
 	err := s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {
-		s.completeDPsi(c, s.pool, w, q, dense)
+		s.completeDPsi(c, w, q, dense)
 	})
 	if err != nil {
 		return err

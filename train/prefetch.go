@@ -17,7 +17,7 @@ func (s *stepper) prefetchFeatures(c *stepScratch, w *workload, i int) {
 }
 
 // prefetchQuery fetches the operands of the query after query q of segment i, and the features of
-// q's first pair, unless the pairs are in blocks.
+// q's first pair, unless the pairs are in slices.
 func (s *stepper) prefetchQuery(c *stepScratch, w *workload, p *pool, i, q int) {
 	c.prefetcher.Reset()
 	if next := s.nextQuery(c, w, p, i, q); next < len(w.queries) {
@@ -86,7 +86,7 @@ func (s *stepper) nextQuery(c *stepScratch, w *workload, p *pool, i, q int) int 
 
 // addFirstPair fetches the features of the first pair of query q.
 func (s *stepper) addFirstPair(c *stepScratch, w *workload, q int) {
-	if k := w.pairs[q]; k < w.pairs[q+1] && !s.pairsInBlocks(w, q) {
+	if k := w.pairs[q]; k < w.pairs[q+1] && !s.pairsInSlices(w, q) {
 		c.prefetcher.Add(s.phi.Row(int(w.pairRows[k])))
 	}
 }

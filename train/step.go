@@ -20,7 +20,6 @@ import (
 type stepper struct {
 	config *recipe.Recipe
 	known  *kg.Index
-	model  model.Trainable
 	towers model.Training
 	tables []parameterTable
 	// relations and globals are the tables of relations and the global tensors that have gradients.
@@ -58,9 +57,9 @@ type stepper struct {
 	// the loss has replaced the scores.
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
-	pairBlockRows           int       // rows of Φ in a block
-	fewestPairBlocks        int       // the constant of this name, except in tests
-	blocks                  bool      // the pairs of main queries are processed in blocks
+	sliceRows               int       // rows of Φ in a slice
+	fewestSlices            int       // the constant of this name, except in tests
+	sliced                  bool      // the pairs of main queries are processed in slices
 	visited                 []int32   // the first pair of each query that visitPairs has not visited
 	losses                  []float64 // the loss of each query
 
@@ -95,13 +94,13 @@ func newStepper(
 	c *recipe.Recipe, b *linalg.Backend, threads int, known *kg.Index, m model.Trainable, tables []parameterTable,
 ) *stepper {
 	s := &stepper{
-		config: c, known: known, model: m, towers: m.Training(), tables: tables, backend: b,
+		config: c, known: known, towers: m.Training(), tables: tables, backend: b,
 		relations: tablesWith(model.PerRelation, tables), globals: tablesWith(model.Global, tables),
 		queryDropout:    dropout{c.Dropout, c.Seed, useDropout},
 		anchorDropout:   dropout{c.EntityDropout, c.Seed, useEntityDropout},
 		relationDropout: dropout{c.RelationDropout, c.Seed, useRelationDropout},
 		regulariser:     newRegulariser(c, m.Config().Entities, m.Config().Relations),
-		pairBlockRows:   pairBlockRows(m.Training().Width), fewestPairBlocks: fewestPairBlocks,
+		sliceRows:       sliceRows(m.Training().Width), fewestSlices: fewestSlices,
 		lossBlocks: lossBlocks(c, m.Training()),
 	}
 	all := make([]stepScratch, threads)
@@ -157,8 +156,8 @@ func (s *stepper) begin(w *workload) usedRows {
 	if s.network != nil {
 		s.network.begin(w, s.tables[0].width, relationWidth(s.tables))
 	}
-	s.blocks = s.needsBlocks(w)
-	if s.blocks {
+	s.sliced = s.needsSlices(w)
+	if s.sliced {
 		s.sortPairs(w)
 	}
 	if len(w.pairRows) > 0 {
@@ -374,7 +373,7 @@ func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 }
 
 // queries computes Ψ for segments first ≤ i < last, and the scores of their pairs that are not in
-// blocks.
+// slices.
 func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last int) error {
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
@@ -392,7 +391,7 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 				s.constants[q], s.queryPenalties[q] = worker.Query(psi, s.anchor(c, w, q))
 			}
 			s.queryDropout.apply(psi, c.pcg, w.epoch, w.step, q)
-			s.scorePairsOf(p, w, q)
+			s.scorePairsOf(w, q)
 		}
 		if s.duals != nil && g.first < w.main {
 			s.duals.penalize(s.queryPenalties[g.first:g.last], c, worker, s.tables[0], g.first)
@@ -557,7 +556,7 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 }
 
 // queryGradients computes the gradients of anchors and relations from dPsi, for the segments first
-// ≤ i < last. dPsi already contains the contributions of dense parts and of pairs in blocks.
+// ≤ i < last. dPsi already contains the contributions of dense parts and of pairs in slices.
 // queryGradients adds the contributions of other pairs.
 func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, first, last int) error {
 	n, dense := relationWidth(s.tables), w.denseQueries()
@@ -579,7 +578,7 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 			if !isBatch {
 				s.prefetchQueryGradient(c, w, p, i, q)
 			}
-			dPsi := s.completeDPsi(c, p, w, q, dense)
+			dPsi := s.completeDPsi(c, w, q, dense)
 			if !isBatch {
 				worker.QueryGradient(s.dAnchor(q), dPsi, s.anchor(c, w, q), s.dConstants[q], dPenalties[q-g.first])
 			}
@@ -619,13 +618,13 @@ func (s *stepper) beginQueries(c *stepScratch, w *workload, i int) model.Trainin
 // completeDPsi adds the contributions of pairs to row q of dPsi, unless pairGradients has done so, and
 // applies the dropout of ψ. The rows of queries below dense already contain the contributions of dense
 // parts.
-func (s *stepper) completeDPsi(c *stepScratch, p *pool, w *workload, q, dense int) (dPsi []float32) {
+func (s *stepper) completeDPsi(c *stepScratch, w *workload, q, dense int) (dPsi []float32) {
 	dPsi = s.dPsi.Row(q)
-	if !s.pairsInBlocks(w, q) {
+	if !s.pairsInSlices(w, q) {
 		if q >= dense {
 			clear(dPsi)
 		}
-		s.addPairGradients(p, w, q, w.pairs[q], w.pairs[q+1])
+		s.addPairGradients(w, q, w.pairs[q], w.pairs[q+1])
 	}
 	s.queryDropout.apply(dPsi, c.pcg, w.epoch, w.step, q)
 	return dPsi

@@ -749,12 +749,12 @@ func checkAllGradients(t *testing.T, c recipe.Recipe) {
 		w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 		require.NoError(t, err)
 		checkGradients(t, tr, w)
-		// With at least 7 negatives, there are enough pairs for blocks of 4 of the 8 rows.
+		// With at least 7 negatives, there are enough pairs for slices of 4 of the 8 rows.
 		enough := c.Negatives == recipe.IndependentNegatives && c.NegativeCount >= 7
 		if enough && model.DependenceOf(tr.model) == model.OnEntity {
-			tr.stepper.pairBlockRows, tr.stepper.fewestPairBlocks = 4, 2
+			tr.stepper.sliceRows, tr.stepper.fewestSlices = 4, 2
 			checkGradients(t, tr, w)
-			require.True(t, tr.stepper.blocks)
+			require.True(t, tr.stepper.sliced)
 		}
 	}
 }
@@ -793,9 +793,9 @@ func TestBFloat16Step(t *testing.T) {
 	}
 }
 
-// A step in blocks of rows has the same loss and the same gradients, bit for bit, if the score is a
+// A step in slices of rows has the same loss and the same gradients, bit for bit, if the score is a
 // dot product.
-func TestPairBlocks(t *testing.T) {
+func TestPairSlices(t *testing.T) {
 	c := recipe.Default()
 	c.Model, c.Dim, c.Batch, c.ZSamples, c.Filter = "distmult", 33, 30, 2, true
 	c.Negatives, c.NegativeCount, c.Loss, c.Gamma = recipe.IndependentNegatives, 20, recipe.NSSA, 3
@@ -809,11 +809,11 @@ func TestPairBlocks(t *testing.T) {
 		tr.stepper.sortPairs(w) // so the order of the sums is the same
 		loss := runStep(t, tr, w)
 		want := slices.Concat(entries(tr.kept.entities), entries(tr.kept.relations))
-		require.False(t, tr.stepper.blocks)
+		require.False(t, tr.stepper.sliced)
 		for _, rows := range []int{10, 17, len(w.rows) - 1} {
-			tr.stepper.pairBlockRows, tr.stepper.fewestPairBlocks = rows, 2
+			tr.stepper.sliceRows, tr.stepper.fewestSlices = rows, 2
 			assert.Equal(t, loss, runStep(t, tr, w), "%d rows", rows)
-			require.True(t, tr.stepper.blocks)
+			require.True(t, tr.stepper.sliced)
 			assert.Equal(t, want, slices.Concat(entries(tr.kept.entities), entries(tr.kept.relations)), "%d rows", rows)
 		}
 	}
