@@ -81,20 +81,44 @@ func TestAnyRecipe(t *testing.T) {
 	require.NoError(t, err)
 	g := traintest.RandomGraph(12, 3, 40, 3)
 	rapid.Check(t, func(t *rapid.T) {
-		c, err := recipe.DefaultFor(rapid.SampledFrom(model.Names()).Draw(t, "model"))
-		require.NoError(t, err)
-		c.Dim, c.Epochs = 5, 2
-		options := slices.DeleteFunc(c.Options(), func(o recipe.Option) bool { return o.Key == "model" })
-		changed := rapid.SliceOfNDistinct(rapid.IntRange(0, len(options)-1), 0, 6, rapid.ID).Draw(t, "options")
-		for _, i := range changed {
-			key := options[i].Key
-			require.Contains(t, optionValues, key)
-			require.NoError(t, options[i].Set(rapid.SampledFrom(optionValues[key]).Draw(t, key)))
-		}
+		c := anyRecipe(t)
 		b := rapid.SampledFrom(backends).Draw(t, "backend")
 		result := trainedOrRefused(t, c, g, train.Machine{Backend: b, Threads: 1})
 		require.Equal(t, result, trainedOrRefused(t, c, g, train.Machine{Backend: b, Threads: 4}))
 	})
+}
+
+// A different value of an unused option gives the same result, unless it makes the recipe invalid.
+func TestUnusedOptions(t *testing.T) {
+	g := traintest.RandomGraph(12, 3, 40, 3)
+	m := train.Machine{Backend: traintest.Backend(t), Threads: 1}
+	rapid.Check(t, func(t *rapid.T) {
+		c := anyRecipe(t)
+		other, unused := c, c.Unused()
+		for _, o := range other.Options() {
+			if _, found := unused[o.Key]; found {
+				require.NoError(t, o.Set(rapid.SampledFrom(optionValues[o.Key]).Draw(t, "other "+o.Key)))
+			}
+		}
+		if c.Check() == nil && other.Check() == nil {
+			require.Equal(t, trainedOrRefused(t, c, g, m), trainedOrRefused(t, other, g, m))
+		}
+	})
+}
+
+// anyRecipe draws the defaults of a model with changes to at most six options.
+func anyRecipe(t *rapid.T) recipe.Recipe {
+	c, err := recipe.DefaultFor(rapid.SampledFrom(model.Names()).Draw(t, "model"))
+	require.NoError(t, err)
+	c.Dim, c.Epochs = 5, 2
+	options := slices.DeleteFunc(c.Options(), func(o recipe.Option) bool { return o.Key == "model" })
+	changed := rapid.SliceOfNDistinct(rapid.IntRange(0, len(options)-1), 0, 6, rapid.ID).Draw(t, "options")
+	for _, i := range changed {
+		key := options[i].Key
+		require.Contains(t, optionValues, key)
+		require.NoError(t, options[i].Set(rapid.SampledFrom(optionValues[key]).Draw(t, key)))
+	}
+	return c
 }
 
 // trainedOrRefused returns the parameters after all epochs of a recipe, or the error.

@@ -288,8 +288,20 @@ func (t *training) folder(
 	if err := train.CheckMemory(g, machine, c); err != nil {
 		return "", err
 	}
+	t.noteUnused(cmd, c, log)
 	dir := cmp.Or(t.out, g.Name+"-"+c.Model)
 	return dir, run.Create(dir, t.data, g, c)
+}
+
+// noteUnused names the flags that have no effect on a run with the given options. Options in a file may
+// have no effect without a note, because --print-config writes all of them.
+func (t *training) noteUnused(cmd *cobra.Command, c recipe.Recipe, log io.Writer) {
+	unused := c.Unused()
+	for _, o := range c.Options() {
+		if reason, found := unused[o.Key]; found && cmd.Flags().Changed(o.Flag()) {
+			printNote(log, "--%s has no effect with %s", o.Flag(), reason)
+		}
+	}
 }
 
 // train completes the run in dir and prints the result to out.

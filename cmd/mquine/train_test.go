@@ -81,6 +81,15 @@ func modified(t *testing.T, dir string) map[string]int64 {
 	return times
 }
 
+func TestTrainNotesUnusedFlags(t *testing.T) {
+	w := newWorkplace(t)
+	o := succeed(t, "train", "--data", w.data, "--out", w.path("run"), "--model", "complex", "--dim", "4",
+		"--epochs", "1", "--adversarial", "1", "--negative-count", "5", "--beta1", "0.8")
+	assert.Contains(t, o.stderr, "note: --negative-count has no effect with negatives kvsall\n"+
+		"note: --adversarial has no effect with loss softmax\n")
+	assert.NotContains(t, o.stderr, "beta1")
+}
+
 func TestTrainOptions(t *testing.T) {
 	data := smallFamilies(t)
 	out := filepath.Join(t.TempDir(), "run")
