@@ -78,6 +78,17 @@ func TestBlockLosses(t *testing.T) {
 	}
 }
 
+// A run with block_losses cannot start from a model without blocks.
+func TestBlockLossesNeedBlocks(t *testing.T) {
+	g := traintest.RandomGraph(8, 3, 40, 3)
+	c := recipe.Default()
+	c.Dim, c.Hyper, c.BlockLosses = 3, "blocks=2", true
+	start, err := model.Random(t.Context(), model.Config{Model: c.Model, Dim: c.Dim, Entities: 8, Relations: 3}, 1)
+	require.NoError(t, err)
+	_, err = NewTrainerFrom(c, g, Machine{Backend: bestBackend(t), Threads: 1}, start.(model.Trainable))
+	require.EqualError(t, err, "train: a model without blocks cannot start a run with block_losses: true")
+}
+
 // copyBlock copies a block of the rows in from to the rows in to, which belong to a table of a model with
 // one block. A row of a relation with its inverse has the blocks of the relation and then the blocks of
 // the inverse.

@@ -87,7 +87,10 @@ type Trainer struct {
 // NewTrainer returns a trainer for the training split of g, with initial parameters from the
 // recipe.
 func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
-	if err := c.Check(); err != nil {
+	if err := checkRun(&c, g, m); err != nil {
+		return nil, err
+	}
+	if err := CheckMemory(g, m, c); err != nil {
 		return nil, err
 	}
 	given := c.ModelConfig(g.Entities.Len(), g.Relations.Len())
@@ -97,9 +100,6 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 	}
 	t, err := newUnfilled(c, g, m, config)
 	if err != nil {
-		return nil, err
-	}
-	if err := CheckMemory(g, m, c); err != nil {
 		return nil, err
 	}
 	start, err := model.Begin(ctx, given, c.Start(), c.Seed)
@@ -113,6 +113,9 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 // the model's hyper-parameters. It ignores the options in c for hyper-parameters and initial parameters.
 // It does not check the memory; see Memory.
 func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
+	if err := checkRun(&c, g, m); err != nil {
+		return nil, err
+	}
 	s := start.Config()
 	if s.Reciprocal != c.Reciprocal {
 		return nil, fmt.Errorf("train: a model with reciprocal: %v cannot start a run with reciprocal: %v",
@@ -133,25 +136,29 @@ func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainab
 	return t, t.fill(start)
 }
 
-// newUnfilled returns a trainer without a model, for a model with the given configuration.
-func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine, config model.Config) (*Trainer, error) {
+// checkRun returns an error if the options are invalid, the machine cannot run them or the data set has
+// no training triples.
+func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
 	if err := c.Check(); err != nil {
-		return nil, err
+		return err
 	}
 	if m.Backend == nil || m.Threads < 1 {
-		return nil, fmt.Errorf("train: Machine needs a backend and at least one thread")
+		return fmt.Errorf("train: Machine needs a backend and at least one thread")
 	}
 	if err := c.CheckBackend(m.Backend); err != nil {
-		return nil, err
+		return err
 	}
-	all, err := g.Triples(kg.Train)
-	if err != nil {
-		return nil, err
+	triples, err := g.Triples(kg.Train)
+	if err == nil && len(triples) == 0 {
+		err = fmt.Errorf("data set %s has no training triples", g.Name)
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("data set %s has no training triples", g.Name)
-	}
-	t := &Trainer{config: c, machine: m, graph: g, triples: distinct(all), known: kg.NewIndex(g)}
+	return err
+}
+
+// newUnfilled returns a trainer without a model, for a model with the given configuration.
+func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine, config model.Config) (*Trainer, error) {
+	triples := distinct(g.Splits[kg.Train])
+	t := &Trainer{config: c, machine: m, graph: g, triples: triples, known: kg.NewIndex(g)}
 	if c.Negatives == recipe.KvsAll {
 		t.queries = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
 	}
