@@ -6,7 +6,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Unused returns the keys of options without an effect on a run with r, each with the reason, such as
+// Unused returns the keys of options whose values have no effect on a run with r, each with the reason, such as
 // "loss softmax". The key gamma is never among them, because initial parameters may depend on it.
 func (r *Recipe) Unused() map[string]string {
 	unused := map[string]string{}
