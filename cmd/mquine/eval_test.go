@@ -424,7 +424,39 @@ func TestFormerNames(t *testing.T) {
 // TestEvalRelations compares the ranks of relations with the scores that mquine score prints.
 func TestEvalRelations(t *testing.T) {
 	w := newWorkplace(t)
+	other := w.path("other")
+	succeed(t, "init", "--model", "complex", "--dim", "5", "--data", w.data, "--out", other, "--kind", "random")
+	requireRelationRanks(t, w.data, w.model, other, "--ensemble", "1,0.3")
+	mrr := requireRelationRanks(t, w.data, w.model)
+
+	eval := []string{"eval", w.model, "--data", w.data, "--side", "relation"}
+	o := succeed(t, append(eval, "--json", w.path("r.json"), "--by", "relation,category", "--ci-by", "query")...)
+	assert.Contains(t, o.stdout, "candidate relations")
+	assert.Contains(t, o.stdout, "\nfilter  queries ", "all lines are of the same side")
+	var r metrics.Report
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("r.json"))), &r))
+	assert.Equal(t, metrics.RelationProtocol, r.Protocol)
 	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	assert.Equal(t, g.Relations.Len(), r.Candidates)
+	require.Len(t, r.Results, 3)
+	assert.InDelta(t, mrr, float64(r.Results[2].MRR), 1e-12)
+
+	for flag, sentence := range map[string]string{
+		"--screen int8": "--screen does not apply to --side relation", "--peak": "--peak does not apply",
+		"--backend cuda": "--backend cuda does not apply",
+	} {
+		mquine(t, append(eval, strings.Fields(flag)...)...).requireSentence(t, exitUsage, sentence)
+	}
+	for _, key := range []string{"entity", "degree", "z-case"} {
+		mquine(t, append(eval, "--by", key)...).requireSentence(t, exitFailed, "groups by "+key+" need an entity")
+	}
+}
+
+// requireRelationRanks requires that eval ranks relations by the scores that score prints for the same
+// checkpoints. It returns the MRR with the filter all.
+func requireRelationRanks(t *testing.T, data string, checkpoints ...string) float64 {
+	g, err := kg.Open(t.Context(), data)
 	require.NoError(t, err)
 	var all strings.Builder
 	for _, tr := range g.Splits[kg.Test] {
@@ -432,10 +464,10 @@ func TestEvalRelations(t *testing.T) {
 			all.WriteString(g.Entities.Label(tr.Head) + "\t" + r + "\t" + g.Entities.Label(tr.Tail) + "\n")
 		}
 	}
-	scores := readTSV(t, mquineReading(t, all.String(), "score", w.model, "--data", w.data, "--in", "-").stdout)
+	args := append(checkpoints, "--data", data)
+	scores := readTSV(t, mquineReading(t, all.String(), append([]string{"score", "--in", "-"}, args...)...).stdout)
 	n := g.Relations.Len()
-	eval := []string{"eval", w.model, "--data", w.data, "--side", "relation"}
-	ranks := readTSV(t, succeed(t, append(eval, "--ranks", "-")...).stdout)
+	ranks := readTSV(t, succeed(t, append([]string{"eval", "--side", "relation", "--ranks", "-"}, args...)...).stdout)
 	require.Len(t, ranks, len(g.Splits[kg.Test]))
 	sum := 0.0
 	for i, row := range ranks {
@@ -458,23 +490,5 @@ func TestEvalRelations(t *testing.T) {
 		require.Equal(t, strconv.Itoa(filtered), row["all_better"])
 		sum += 1 / float64(1+filtered)
 	}
-	o := succeed(t, append(eval, "--json", w.path("r.json"), "--by", "relation,category", "--ci-by", "query")...)
-	assert.Contains(t, o.stdout, "candidate relations")
-	assert.Contains(t, o.stdout, "\nfilter  queries ", "all lines are of the same side")
-	var r metrics.Report
-	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("r.json"))), &r))
-	assert.Equal(t, metrics.RelationProtocol, r.Protocol)
-	assert.Equal(t, n, r.Candidates)
-	require.Len(t, r.Results, 3)
-	assert.InDelta(t, sum/float64(len(ranks)), float64(r.Results[2].MRR), 1e-12)
-
-	for flag, sentence := range map[string]string{
-		"--screen int8": "--screen does not apply to --side relation", "--peak": "--peak does not apply",
-		"--backend cuda": "--backend cuda does not apply",
-	} {
-		mquine(t, append(eval, strings.Fields(flag)...)...).requireSentence(t, exitUsage, sentence)
-	}
-	for _, key := range []string{"entity", "degree", "z-case"} {
-		mquine(t, append(eval, "--by", key)...).requireSentence(t, exitFailed, "groups by "+key+" need an entity")
-	}
+	return sum / float64(len(ranks))
 }

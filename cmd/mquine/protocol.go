@@ -37,7 +37,6 @@ func (e *evaluation) checkRelations() error {
 		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
 		{e.screen != rank.AutoScreen, "--screen"}, {e.restriction.given(), "a restriction of the candidates"},
 		{e.negatives.given(), "a list of negatives"}, {e.sample.n > 0, "--sample"},
-		{e.ensemble.paths != nil, "--ensemble"},
 	} {
 		if flag.given {
 			return fmt.Errorf("%s does not apply to --side relation, which computes exact scores on the processor: "+
