@@ -247,7 +247,8 @@ func TestRelationNegatives(t *testing.T) {
 		p := &preparer{config: &c, seed: 7, relations: 6, scratch: make([]drawScratch, 1)}
 		pcg := rand.NewPCG(0, 0)
 		p.scratch[0] = drawScratch{pcg: pcg, rng: rand.New(pcg)}
-		p.drawRelations(2, step)
+		p.reset(2, step)
+		p.drawRelations()
 		return p.work.relations
 	}
 	all := []int32{0, 1, 2, 3, 4, 5}
