@@ -53,7 +53,7 @@ func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 // protocol describes the comparison in one line.
 func (r *ComparisonReport) protocol(o TableOptions) string {
 	line := fmt.Sprintf("%s %v: filter %v, %v ties", r.Provenance.Data.Name, r.Split, r.Filter, r.Ties)
-	if r.restricted() {
+	if r.Restricted() {
 		line += ", restricted candidates"
 	}
 	if !o.NoCI {
@@ -62,8 +62,8 @@ func (r *ComparisonReport) protocol(o TableOptions) string {
 	return line
 }
 
-// restricted reports whether the ranks are among restricted candidates.
-func (r *ComparisonReport) restricted() bool { return r.Checkpoints[0].Restricted }
+// Restricted reports whether the ranks are among restricted candidates or given negatives.
+func (r *ComparisonReport) Restricted() bool { return r.Checkpoints[0].Restricted }
 
 // checkpointTable returns a table with a line for each checkpoint and selection of sides. The best
 // values stand out.
@@ -119,7 +119,7 @@ func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
 	first := r.Checkpoints[0].Results[s]
 	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(first.Hits)...)
 	caption := paperCaption(r.Provenance, r.Split.String(), r.Filter, first.Side, r.Ties, o)
-	if r.restricted() {
+	if r.Restricted() {
 		caption += " The candidates are restricted."
 	}
 	t := newTable(caption, 1, header)
@@ -257,6 +257,7 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 					strconv.Itoa(of.Losses), strconv.Itoa(of.Equal),
 					m.Metric, exact(m.Base), exact(m.Other), exact(m.Difference), exact(m.CI[0]), exact(m.CI[1]),
 					exact(m.P), r.Provenance.Bootstrap.By.String(), strconv.Itoa(of.Clusters), exact(of.Effective),
+					strconv.FormatBool(r.Restricted()),
 				})
 			}
 		}
@@ -264,7 +265,7 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	return text.WriteRecords(w, CSV, []string{
 		"data", "split", "filter", "ties", "base", "other", "by", "group", "label", "side", "n", "wins", "losses",
 		"equal", "metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
-		"ci_by", "clusters", "effective_clusters",
+		"ci_by", "clusters", "effective_clusters", "restricted",
 	}, slices.Values(rows))
 }
 

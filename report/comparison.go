@@ -19,6 +19,9 @@ func (c Comparison) section(id string) section {
 			"intervals and p-values of a two-sided permutation test, by %v, without a correction for multiple testing.",
 			c.Filter, c.Ties, c.Checkpoints[0].Name, c.Provenance.Bootstrap.By),
 	}
+	if c.Restricted() {
+		s.Lead += " The candidates are restricted."
+	}
 	s.add(c.checkpoints())
 	s.add(c.distributions())
 	for _, pair := range c.Comparisons {

@@ -186,7 +186,7 @@ func TestCompareFormats(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
 	const metrics = 4
-	assert.Len(t, records[0], 24)
+	assert.Len(t, records[0], 25)
 	assert.Zero(t, (len(records)-1)%(2*metrics))
 	for _, record := range records[1:] {
 		if record[5] == w.model+"/" {
@@ -233,7 +233,8 @@ func TestCompareCIBy(t *testing.T) {
 	o = succeed(t, append(compare, "--ci-by", "relation", "--format", "csv")...)
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
-	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters"}, records[0][18:])
+	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters", "restricted"},
+		records[0][18:])
 	assert.Equal(t, []string{"relation", strconv.Itoa(together.Clusters)}, records[1][21:23])
 	assert.Equal(t, []string{"", ""}, records[1][18:20])
 }
@@ -271,8 +272,15 @@ func TestCompareRanksFiles(t *testing.T) {
 	for _, checkpoints := range [][]string{
 		{base, changed}, {w.model, changed}, {base, other}, {restricted, restricted},
 	} {
-		o := succeed(t, append([]string{"compare", "--data", w.data}, checkpoints...)...)
-		assert.Equal(t, checkpoints[0] == restricted, strings.Contains(o.stdout, ", restricted candidates"))
+		says, file := checkpoints[0] == restricted, w.path("compared.json")
+		compare := append([]string{"compare", "--data", w.data}, checkpoints...)
+		o := succeed(t, append(compare, "--json", file, "--force")...)
+		assert.Equal(t, says, strings.Contains(o.stdout, ", restricted candidates"))
+		o = succeed(t, append(compare, "--format", "csv")...)
+		assert.Contains(t, o.stdout, ",restricted\n")
+		assert.Equal(t, says, strings.Contains(o.stdout, ",true\n"))
+		o = succeed(t, "report", file, "--out", "-")
+		assert.Equal(t, says, strings.Contains(o.stdout, "The candidates are restricted."))
 	}
 	o := succeed(t, "compare", "--data", w.data, restricted, restricted, "--format", "latex")
 	assert.Contains(t, o.stdout, "The candidates are restricted.")
