@@ -19,14 +19,15 @@ test: ## run all tests, on every tier of this machine
 	$(GO) test -timeout 30m ./...
 
 # The race detector makes code five to twenty times slower, so race runs only the tests of concurrent code, on small
-# inputs.
-RACE_KERNEL = Parallel|Panel$$|PackRows|Cancelled
+# inputs. It checks unsafe pointers, too. Panels have no concurrent code, so their tests check only pointers.
+RACE_KERNEL = Parallel|PackRows|Cancelled
 RACE_RANK = ExactDecisions|Predict$$|PredictMany|Shard|Slices|Relational|DefaultOptions|Fallback|Stream|Threads|Cancel|Deterministic
 RACE_TRAIN = SameB|Average|KvsAll|Resume$$|Search$$|Cancel|Drop
 RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress|Golden
 race: ## run the tests of concurrent code under the race detector
 	$(GO) test -race -short -timeout 20m ./internal/fault ./internal/input ./internal/text ./kg/... ./model/checkpoint/...
 	$(GO) test -race -short -timeout 20m -run '$(RACE_KERNEL)' ./kernel ./kernel/linalg
+	$(GO) test -short -gcflags=-d=checkptr -run 'Panel$$' ./kernel
 	$(GO) test -race -short -timeout 20m -run '$(RACE_RANK)' ./rank/... ./metrics
 	$(GO) test -race -short -timeout 20m -run '$(RACE_TRAIN)' ./train/...
 	$(GO) test -race -short -timeout 20m -run '$(RACE_COMMANDS)' ./cmd/mquine
