@@ -25,9 +25,16 @@ func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) ([]rank.Rank
 	}
 	aligned := make([]rank.Rank, 0, len(sides)*len(triples))
 	for _, side := range sides {
-		if given[side] != len(triples) {
-			return nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split",
-				given[side], side, len(triples))
+		switch n := given[side]; {
+		case n == 0 && len(ranks) > 0:
+			return nil, fmt.Errorf("there are no ranks on side %v, only on side %v: choose the same side", side,
+				ranks[0].Side)
+		case n < len(triples):
+			return nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split, without leaving "+
+				"out triples", n, side, len(triples))
+		case n > len(triples):
+			return nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split", n, side,
+				len(triples))
 		}
 		for i, t := range triples {
 			q := query{t, side}

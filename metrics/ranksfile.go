@@ -167,8 +167,10 @@ func parseRank(
 		r.Side = kg.Tail
 	case kg.Head.String():
 		r.Side = kg.Head
+	case kg.Relation.String():
+		r.Side = kg.Relation
 	default:
-		return rank.Rank{}, fmt.Errorf("unknown side %.40q: a query's side is tail or head", fields[0])
+		return rank.Rank{}, fmt.Errorf("unknown side %.40q: a query's side is tail, head or relation", fields[0])
 	}
 	for i, f := range filters {
 		into := [...]*int32{&r.Better[f], &r.Equal[f], &r.Candidates[f]}

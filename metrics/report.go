@@ -55,8 +55,8 @@ type Report struct {
 	// t).
 	Queries       int `json:"queries"`
 	UniqueQueries int `json:"unique_queries"`
-	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto if several were
-	// used.
+	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto if several were used,
+	// float64 among given negatives, and reference for relations.
 	Screen string `json:"screen"`
 	// Rescored counts the pairs that reached each later stage.
 	Rescored rank.Rescored `json:"rescored"`

@@ -16,7 +16,8 @@ import (
 //	(1 − w) s(h, r, t) + w s(t, r⁻¹, h)   for (h, r, ?),
 //	(1 − w) s(t, r⁻¹, h) + w s(h, r, t)   for (?, r, t),
 //
-// where s is the score of the underlying model. In the second term of both, the candidate is the
+// where s is the reference score of the underlying model: with an L2 norm, the negative squared distance.
+// In the second term of both, the candidate is the
 // head of a triple of the underlying model. If the candidates of both sides have the same φ, the
 // two dot products are one, of the weighted mean of the two ψ with φ (docs/models/ensemble.md,
 // "Both directions").

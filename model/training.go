@@ -47,7 +47,7 @@ type Training struct {
 	Features, Query, QueryGradient, Rows int
 }
 
-// PsiWidth returns the number of float32 entries of ψ. It is at least the length of an entity's row.
+// PsiWidth returns the number of float32 entries of ψ. The row of an entity may be longer.
 func (t Training) PsiWidth() int {
 	if t.Psi > 0 {
 		return t.Psi

@@ -53,11 +53,10 @@ func Relations(
 		return nil, err
 	}
 	elapsed := time.Since(start)
-	unique := countPairs(triples)
 	return &Ranking{Ranks: r.ranks, Stats: Stats{
-		Queries: len(triples), UniqueQueries: unique, Pairs: int64(unique) * int64(relations),
-		Rank: elapsed, Decide: elapsed,
-		Rescored: Rescored{Reference: int64(len(triples)) * int64(relations)},
+		Queries: len(triples), UniqueQueries: countPairs(triples), Pairs: int64(len(triples)) * int64(relations),
+		Screen: onlyReference, Rank: elapsed, Decide: elapsed,
+		Rescored: Rescored{Reference: int64(len(triples)) * int64(relations-1)},
 	}}, nil
 }
 

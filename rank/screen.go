@@ -31,11 +31,14 @@ const (
 	int16Tiles
 	// int16OneProduct is the kind of Int16Screen for dot products on machines without AMX.
 	int16OneProduct
+	// onlyReference compares reference scores alone. Options cannot choose it.
+	onlyReference
 )
 
-// String returns "auto", "float32", "int8" or "int16", or "float64" for a ranking among Negatives.
+// String returns "auto", "float32", "int8" or "int16", or "float64" for a ranking among Negatives and
+// "reference" for a ranking of relations.
 func (s Screen) String() string {
-	return [...]string{"auto", "float32", "int8", "int16", "float64", "int16", "int16"}[s]
+	return [...]string{"auto", "float32", "int8", "int16", "float64", "int16", "int16", "reference"}[s]
 }
 
 // Fits reports whether Options may request the screen for a comparison. Only dot products, L1

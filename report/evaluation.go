@@ -7,19 +7,22 @@ import (
 	"strings"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
-// ties returns the tie rule of the headline figures: realistic if the report has it, and otherwise
-// the rule of the first result.
+// ties returns the tie rule of the headline figures: the rule of --ties. Files of earlier versions do not
+// state it, which stands for realistic. If no result has this rule, it is the rule of the first result.
 func (e Evaluation) ties() rank.Ties {
-	for _, r := range e.Results {
-		if r.Ties == rank.Realistic {
-			return r.Ties
-		}
+	chosen := rank.Realistic
+	if e.Extremes != nil {
+		chosen = e.Extremes.Ties
 	}
-	return e.Results[0].Ties
+	if !slices.ContainsFunc(e.Results, func(r metrics.Result) bool { return r.Ties == chosen }) {
+		return e.Results[0].Ties
+	}
+	return chosen
 }
 
 // results returns the results under a tie rule.
@@ -221,6 +224,8 @@ func (e Evaluation) extremes(h metrics.Result) part {
 
 // targetCells returns the cells of a triple, with the target of its query in bold.
 func targetCells(side string, head, relation, tail cell) []cell {
-	head.Bold, tail.Bold = side == rank.HeadSide.String(), side == rank.TailSide.String()
+	for s, c := range map[kg.Side]*cell{kg.Head: &head, kg.Relation: &relation, kg.Tail: &tail} {
+		c.Bold = side == s.String()
+	}
 	return []cell{head, relation, tail}
 }

@@ -343,8 +343,12 @@ func TestExtremes(t *testing.T) {
 	}
 	r.SetExtremes(g, ranks, rank.Train, rank.Pessimistic)
 	assert.Equal(t, "both sides, filter train, pessimistic ties", text())
+	assert.Equal(t, rank.Realistic, Evaluation{"e", r}.ties(), "no result has pessimistic ties")
+	r.SetExtremes(g, ranks, rank.All, rank.Optimistic)
+	assert.Equal(t, rank.Optimistic, Evaluation{"e", r}.ties())
 	r.Extremes = nil // as in a file of an earlier version
 	assert.Equal(t, "both sides, filter all, optimistic ties", text())
+	assert.Equal(t, rank.Realistic, Evaluation{"e", r}.ties())
 }
 
 // TestProtocol checks that the page names the protocol of a tool, its tolerance and its deviations.

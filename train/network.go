@@ -56,7 +56,7 @@ func (d *networkDropout) Drop(l model.Layer, query int, x []float32) {
 	d.layers[l].apply(x, &pcg, d.epoch, d.step, query)
 }
 
-// forward computes ψ of all queries, and the scores of all pairs that are not in blocks.
+// forward computes ψ of all queries, and the scores of all pairs that are not in dense parts.
 func (s *stepper) forward(ctx context.Context, w *workload) error {
 	n := s.network
 	err := s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ type Progress struct {
 
 // Loss is a mean loss. With kvsall, every step has the weighted mean loss of its queries or parts of
 // queries, and counts by their number. Otherwise the mean is over training triples, each of which counts
-// with the mean loss of its queries.
+// with the mean loss of its queries, weighted by subsampling or degree_weights within a step.
 type Loss struct {
 	Total       float64 `json:"total"`
 	Fit         float64 `json:"fit"`                 // loss of targets and negatives
@@ -151,6 +152,11 @@ func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
 	triples, err := g.Triples(kg.Train)
 	if err == nil && len(triples) == 0 {
 		err = fmt.Errorf("data set %s has no training triples", g.Name)
+	}
+	if pairs := 2 * min(c.Batch, len(triples)) * (c.NegativeCount + 1); err == nil &&
+		c.Negatives == recipe.IndependentNegatives && pairs > math.MaxInt32 {
+		err = fmt.Errorf("batches of %d triples with %d independent negatives have %d pairs, more than %d: "+
+			"lower batch or negative_count", min(c.Batch, len(triples)), c.NegativeCount, pairs, math.MaxInt32)
 	}
 	return err
 }
@@ -385,15 +391,15 @@ func (t *Trainer) diverged(step int, l Loss) error {
 		var most float32
 		row := 0
 		for k, v := range tensor {
-			if a := max(v, -v); !(a <= most) {
+			if a := max(v, -v); most == most && !(a <= most) { // the first NaN is the largest
 				most, row = a, k/t.optimiser.tables[i].width
 			}
 		}
 		largest = append(largest, fmt.Sprintf("%.3g in %s, row %d", most, t.optimiser.tables[i].name, row))
 	}
 	return DivergedError(fmt.Sprintf("training diverged in epoch %d, step %d of %d: the loss is %v "+
-		"(fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
-		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
+		"(fit %.4g, Z-samples %.4g, relations %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
+		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Relations, l.Regulariser, strings.Join(largest, ", ")))
 }
 
 // DivergedError means that the loss or a parameter became NaN or infinite. The cause is the recipe,

@@ -76,3 +76,12 @@ func TestAverage(t *testing.T) {
 		}
 	}
 }
+
+// More pairs in a step than 32 bits can count are refused with one sentence.
+func TestTooManyPairs(t *testing.T) {
+	c := recipe.Default()
+	c.Negatives, c.NegativeCount, c.AnswerWeights, c.MaxAnswers = recipe.IndependentNegatives, 1<<24, false, 0
+	_, err := NewTrainer(t.Context(), c, traintest.RandomGraph(12, 3, 64, 3), machineOf(t, 1))
+	require.EqualError(t, err, "batches of 64 triples with 16777216 independent negatives have 2147483776 pairs, "+
+		"more than 2147483647: lower batch or negative_count")
+}

@@ -111,8 +111,17 @@ func (r *restriction) check() error {
 	return nil
 }
 
-// checkSides refuses a restriction of one side if no query asks for that side.
+// checkSides refuses a restriction of one side if no query asks for that side, and a restriction of both
+// sides if every side that a query asks for has a restriction.
 func (r *restriction) checkSides(asked func(kg.Side) bool) error {
+	replaced := func(side kg.Side) bool { return !asked(side) || r.one[side].given() }
+	if r.both.given() && replaced(kg.Tail) && replaced(kg.Head) {
+		flag := "candidate-type"
+		if r.both.list != "" {
+			flag = "candidates"
+		}
+		return fmt.Errorf("--%s has no effect beside the flags that restrict single sides: leave it out", flag)
+	}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		one := r.one[side]
 		if !one.given() || asked(side) {

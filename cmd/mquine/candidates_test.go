@@ -205,6 +205,12 @@ func TestCandidatesBadInput(t *testing.T) {
 		"--tail-candidates restricts tails, but no query asks for tails": {
 			"--tail-candidates", list, "--side", "head",
 		},
+		"--candidates has no effect beside the flags that restrict single sides": {
+			"--candidates", list, "--tail-candidates", list, "--side", "tail",
+		},
+		"--candidate-type has no effect beside the flags that restrict single sides": {
+			"--types", types, "--candidate-type", "person", "--tail-candidates", list, "--head-type", "person",
+		},
 		"--head-type restricts heads, but no query asks for heads": {
 			"--types", types, "--head-type", "person", "--side", "tail",
 		},

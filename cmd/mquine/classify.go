@@ -282,6 +282,9 @@ func (c *classification) write(
 		err = errors.Join(err, writeFile(cmd, c.plotFile, plotClassification(r, test)))
 	}
 	if c.calibrationFile == "-" || c.predictionsFile == "-" || c.plotFile == "-" {
+		if c.jsonFile != "" {
+			err = errors.Join(err, writeJSON(cmd, c.jsonFile, r))
+		}
 		return errors.Join(err, c.printed.printTo(cmd.ErrOrStderr(), r))
 	}
 	return errors.Join(err, c.print(cmd, r))

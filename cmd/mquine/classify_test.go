@@ -47,6 +47,14 @@ func TestClassify(t *testing.T) {
 		assert.InDelta(t, right/n, float64(r.Result.Accuracy), 1e-12)
 		assert.InDelta(t, brier/n, float64(r.Reliability.Brier), 1e-12)
 		assert.Equal(t, 3, strings.Count(string(must1(os.ReadFile(plot))), `class="title"`))
+		o = succeed(t, "classify", w.model, "--data", w.data, "--calibrate", method, "--predictions", "-", "--json",
+			w.path("beside.json"), "--format", "latex", "--relations", "--top", "1")
+		assert.Equal(t, string(must1(os.ReadFile(predictions))), o.stdout)
+		assert.Contains(t, o.stderr, "\n% … and ", "the remark is a comment in LaTeX")
+		var beside classified
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("beside.json"))), &beside))
+		assert.Equal(t, r.Result, beside.Result)
+		require.NoError(t, os.Remove(w.path("beside.json")))
 
 		s := mquineReading(t, triples.String(), "score", w.model, "--data", w.data, "--in", "-",
 			"--calibration", calibration)

@@ -18,6 +18,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/rank"
 )
@@ -77,7 +78,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			return nil
 		},
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return cmp.Or(c.checkGroups(cmd), c.checkExplain(c.format))
+			return cmp.Or(c.checkGroups(cmd), c.tableFlags.check(c.format, len(c.by) > 0))
 		},
 		Annotations: map[string]string{checkpointArgs: ""},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -113,7 +114,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	addData(cmd, &c.data)
 	addChoice(cmd, &c.filter, "filter", "rank under this filter: none, train or all", rank.None, rank.Train, rank.All)
 	// Permutation tests for each entity would take too long.
-	c.setup.add(cmd, slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" }))
+	c.setup.add(cmd, slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" }), rank.RelationSide)
 	flags.Var(positive{n: &c.changed}, "changed", "list the N queries that changed most")
 	inGroup(cmd, protocolFlags, "filter")
 	inGroup(cmd, outputFlags, "changed")
@@ -184,7 +185,7 @@ type competitor struct {
 	metrics.ComparedCheckpoint
 	// graph uses the same identifiers as the ranks.
 	graph *kg.Graph
-	// candidates is the number of entities in the checkpoint, or 0 for a ranks file, which does not
+	// candidates is the number of entities or, on side relation, relations in the checkpoint, or 0 for a ranks file, which does not
 	// record the number.
 	candidates int
 	// labels holds the readable labels of the data set. Only the first competitor has them. They are
@@ -270,8 +271,8 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}
 	start, meter := time.Now(), newMeter(log)
 	meter.task = fmt.Sprintf("checkpoint %d of %d", number+1, len(c.models))
-	ranking, err := rank.Run(ctx, s.model, kg.NewIndex(s.graph), triples, rank.Options{
-		Sides: c.sides.List(), Backend: backend, Threads: c.threads, Progress: meter.ranking,
+	ranking, err := c.queries(ctx, s.model, kg.NewIndex(s.graph), triples, rank.Options{
+		Backend: backend, Threads: c.threads, Progress: meter.ranking,
 	})
 	meter.clear()
 	if err != nil {
@@ -288,12 +289,27 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		return nil, err
 	}
 	config := s.checkpoint.Model.Config()
+	candidates := config.Entities
+	if c.sides == rank.RelationSide {
+		candidates = config.Relations
+	}
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
 			Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
 		},
-		graph: s.graph, candidates: config.Entities, labels: labels,
+		graph: s.graph, candidates: candidates, labels: labels,
 	}, nil
+}
+
+// queries ranks the queries of triples on the sides of the comparison.
+func (c *comparison) queries(
+	ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o rank.Options,
+) (*rank.Ranking, error) {
+	if c.sides == rank.RelationSide {
+		return rank.Relations(ctx, m, x, triples, o)
+	}
+	o.Sides = c.sides.List()
+	return rank.Run(ctx, m, x, triples, o)
 }
 
 // differentCandidates counts the queries that have different numbers of candidates in a and b, if the

@@ -72,8 +72,8 @@ The order is the same for any number of threads.
 
 --out writes tab-separated lines to a file or, if its name ends in .parquet, an
 Apache Parquet file with the same columns. The file appears once it is complete.
-Without --out, the result goes to standard output. With csv and tsv, each line
-is written as soon as it is certain; the other formats and --json hold all
+Without --out, the result goes to standard output. With csv and tsv, lines are
+written soon after they are certain; the other formats and --json hold all
 triples in memory.
 
 --state DIR, which needs --out, saves the unfinished search in DIR about every
@@ -105,7 +105,8 @@ removed at the end.
 			if cmd.Flags().Changed("state") && (d.stateDir == "" || d.out == "" || d.wantsJSON()) {
 				return errors.New("--state DIR needs --out FILE, and cannot be combined with --json")
 			}
-			return cmp.Or(d.restriction.check(), d.gpus.check(d.compute))
+			asked := func(kg.Side) bool { return true }
+			return cmp.Or(d.restriction.check(), d.restriction.checkSides(asked), d.gpus.check(d.compute))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return d.run(cmd.Context(), cmd)

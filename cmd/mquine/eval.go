@@ -2,7 +2,7 @@ package main
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -178,8 +178,8 @@ the table to standard error.
 
 // checkTables refuses flags that would not change the tables.
 func (e *evaluation) checkTables() error {
-	if e.Wide && e.format == text.FormatLaTeX && len(e.by) == 0 {
-		return errors.New("--wide widens only the groups of --format latex: add --by, or leave it out")
+	if e.peak && (e.format == text.FormatCSV || e.format == text.FormatLaTeX) && e.jsonFile == "" {
+		return fmt.Errorf("--format %v does not show what --peak measures: add --json FILE, or leave out --peak", e.format)
 	}
-	return e.checkExplain(e.format)
+	return e.tableFlags.check(e.format, len(e.by) > 0)
 }

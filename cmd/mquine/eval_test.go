@@ -427,7 +427,7 @@ func TestEvalRelations(t *testing.T) {
 	other := w.path("other")
 	succeed(t, "init", "--model", "complex", "--dim", "5", "--data", w.data, "--out", other, "--kind", "random")
 	requireRelationRanks(t, w.data, w.model, other, "--ensemble", "1,0.3")
-	mrr := requireRelationRanks(t, w.data, w.model)
+	otherMRR, mrr := requireRelationRanks(t, w.data, other), requireRelationRanks(t, w.data, w.model)
 
 	eval := []string{"eval", w.model, "--data", w.data, "--side", "relation"}
 	o := succeed(t, append(eval, "--json", w.path("r.json"), "--by", "relation,category", "--ci-by", "query")...)
@@ -441,6 +441,18 @@ func TestEvalRelations(t *testing.T) {
 	assert.Equal(t, g.Relations.Len(), r.Candidates)
 	require.Len(t, r.Results, 3)
 	assert.InDelta(t, mrr, float64(r.Results[2].MRR), 1e-12)
+
+	o = succeed(t, append(eval, "-v", "--ranks", w.path("relations.tsv"))...)
+	assert.Contains(t, o.stderr, "\nall pairs have reference scores\n")
+	var compared metrics.ComparisonReport
+	o = succeed(t, "compare", other, w.path("relations.tsv"), w.model, "--data", w.data, "--side", "relation", "--json", "-")
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &compared))
+	for i, want := range []float64{otherMRR, mrr, mrr} {
+		require.Len(t, compared.Checkpoints[i].Results, 1)
+		assert.InDelta(t, want, float64(compared.Checkpoints[i].Results[0].MRR), 1e-12)
+	}
+	mquine(t, "compare", w.model, w.path("relations.tsv"), "--data", w.data).requireSentence(t, exitFailed,
+		"there are no ranks on side tail, only on side relation: choose the same side")
 
 	for flag, sentence := range map[string]string{
 		"--screen int8": "--screen does not apply to --side relation", "--peak": "--peak does not apply",

@@ -392,9 +392,13 @@ func writeStatistics(w io.Writer, s rank.Stats) {
 		stages = fmt.Sprintf("int8, %s after fine codes", text.Comma(s.Rescored.Float64))
 	}
 	undecided := cmp.Or(s.Rescored.Int8, s.Rescored.Float64)
-	if stages == "float64" {
+	switch stages {
+	case "reference":
+		fmt.Fprintln(w, "all pairs have reference scores")
+		return
+	case "float64":
 		fmt.Fprintf(w, "undecided: %s after %s\n", text.Plural(int(s.Rescored.Reference), "pair"), stages)
-	} else {
+	default:
 		fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
 			text.Plural(int(undecided), "pair"), stages, text.Comma(s.Rescored.Reference))
 	}

@@ -122,11 +122,14 @@ func render(out io.Writer, f text.Format, r result) error {
 			return err
 		}
 	}
-	if r, ok := r.(remarks); ok && f != text.FormatLaTeX {
+	if r, ok := r.(remarks); ok {
 		for i, line := range r.remarks() {
-			if f == text.FormatMarkdown {
+			switch f {
+			case text.FormatMarkdown:
 				line = text.Markdown(line)
-			} else {
+			case text.FormatLaTeX:
+				line = "% " + text.Escape(line)
+			default:
 				line = text.Escape(line)
 			}
 			if i == 0 && len(tables) > 0 {
@@ -157,10 +160,13 @@ func (t *tableFlags) add(cmd *cobra.Command, sorted string) {
 	flags.BoolVar(&t.Explain, "explain", false, "explain the numbers in a text below the tables")
 }
 
-// checkExplain refuses --explain with a format that cannot show the explanation.
-func (t *tableFlags) checkExplain(f text.Format) error {
-	if t.Explain && f == text.FormatLaTeX {
-		return errors.New("--explain does not apply to --format latex: leave out one of them")
+// check refuses flags that do not affect the tables in a format. groups says whether there are groups.
+func (t *tableFlags) check(f text.Format, groups bool) error {
+	if t.Wide && f == text.FormatLaTeX && !groups {
+		return errors.New("--wide widens only the groups of --format latex: add --by, or leave it out")
+	}
+	if t.Explain && f != text.FormatTable && f != text.FormatMarkdown {
+		return fmt.Errorf("--explain does not apply to --format %v: leave out one of them", f)
 	}
 	return nil
 }

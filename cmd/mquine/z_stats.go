@@ -74,7 +74,7 @@ standard output, and the tables go to standard error.`,
 
 func (z *zStats) run(cmd *cobra.Command) error {
 	out := cmd.OutOrStdout()
-	if z.jsonFile == "-" || z.tsvFile == "-" {
+	if z.jsonFile == "-" || z.tsvFile == "-" || z.plotFile == "-" {
 		out = cmd.ErrOrStderr()
 	}
 	g, err := openData(cmd.Context(), z.data, cmd.ErrOrStderr())

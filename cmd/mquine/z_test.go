@@ -124,6 +124,9 @@ func TestZStatsFiles(t *testing.T) {
 	assert.Equal(t, strings.Join(lines, "\n")+"\n", o.stdout)
 	assert.Contains(t, o.stderr, "rank_Z")
 	assert.Contains(t, o.stderr, "█")
+	o = succeed(t, "z", "stats", "--data", w.data, "--plot", "-")
+	assert.Equal(t, string(must1(os.ReadFile(plotFile))), o.stdout)
+	assert.Contains(t, o.stderr, "rank_Z")
 
 	o = succeed(t, "z", "stats", "--data", w.data, "--format", "latex")
 	assert.NotContains(t, o.stdout, "█", "LaTeX lacks the character")

@@ -143,7 +143,8 @@ func (s *Space) Values(c recipe.Recipe) []string {
 }
 
 // CheckMemory is like train.CheckMemory but checks the recipe in the space that needs the most
-// memory, as far as memoryKeys determine it.
+// memory, as far as memoryKeys determine it. If the extreme values of the options rule each other out, it
+// checks only those combinations of them that are valid.
 func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	// A search never draws invalid recipes.
 	recipes := slices.DeleteFunc(s.corners(), func(c recipe.Recipe) bool { return c.Check() != nil })
@@ -155,10 +156,10 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 
 // memoryKeys are the options whose open values CheckMemory compares. The memory of a run grows with
 // each numeric one of these options, except that 0 turns some of them off and means no limit for
-// others.
+// others, and that fewer max_answers make more parts of queries, which need little memory.
 var memoryKeys = []string{
 	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "relation_weight",
-	"relation_negatives", "max_answers", "regulariser", "dura_pair", "relation_dropout", "optimiser", "clip", "ema",
+	"relation_negatives", "block_losses", "max_answers", "regulariser", "dura_pair", "relation_dropout", "optimiser", "clip", "ema",
 }
 
 // corners returns recipes in the space. As far as memoryKeys determine the memory, the recipe that needs
