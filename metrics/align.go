@@ -30,8 +30,8 @@ func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) ([]rank.Rank
 			return nil, fmt.Errorf("there are no ranks on side %v, only on side %v: choose the same side", side,
 				ranks[0].Side)
 		case n < len(triples):
-			return nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split, without leaving "+
-				"out triples", n, side, len(triples))
+			return nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split, without "+
+				"leaving out triples", n, side, len(triples))
 		case n > len(triples):
 			return nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split", n, side,
 				len(triples))

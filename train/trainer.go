@@ -398,8 +398,9 @@ func (t *Trainer) diverged(step int, l Loss) error {
 		largest = append(largest, fmt.Sprintf("%.3g in %s, row %d", most, t.optimiser.tables[i].name, row))
 	}
 	return DivergedError(fmt.Sprintf("training diverged in epoch %d, step %d of %d: the loss is %v "+
-		"(fit %.4g, Z-samples %.4g, relations %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
-		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Relations, l.Regulariser, strings.Join(largest, ", ")))
+		"(fit %.4g, Z-samples %.4g, relations %.4g, regulariser %.4g); the largest parameters are %s; lower "+
+		"learning_rate, or set clip", t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Relations,
+		l.Regulariser, strings.Join(largest, ", ")))
 }
 
 // DivergedError means that the loss or a parameter became NaN or infinite. The cause is the recipe,

@@ -114,7 +114,8 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	addData(cmd, &c.data)
 	addChoice(cmd, &c.filter, "filter", "rank under this filter: none, train or all", rank.None, rank.Train, rank.All)
 	// Permutation tests for each entity would take too long.
-	c.setup.add(cmd, slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" }), rank.RelationSide)
+	keys := slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" })
+	c.setup.add(cmd, keys, rank.RelationSide)
 	flags.Var(positive{n: &c.changed}, "changed", "list the N queries that changed most")
 	inGroup(cmd, protocolFlags, "filter")
 	inGroup(cmd, outputFlags, "changed")
@@ -185,8 +186,8 @@ type competitor struct {
 	metrics.ComparedCheckpoint
 	// graph uses the same identifiers as the ranks.
 	graph *kg.Graph
-	// candidates is the number of entities or, on side relation, relations in the checkpoint, or 0 for a ranks file, which does not
-	// record the number.
+	// candidates is the number of entities in the checkpoint, or of relations if relations are ranked. It is
+	// 0 for a ranks file, which does not record the number.
 	candidates int
 	// labels holds the readable labels of the data set. Only the first competitor has them. They are
 	// read before it is ranked, so that an error in their file costs no time.

@@ -179,7 +179,8 @@ the table to standard error.
 // checkTables refuses flags that would not change the tables.
 func (e *evaluation) checkTables() error {
 	if e.peak && (e.format == text.FormatCSV || e.format == text.FormatLaTeX) && e.jsonFile == "" {
-		return fmt.Errorf("--format %v does not show what --peak measures: add --json FILE, or leave out --peak", e.format)
+		return fmt.Errorf("--format %v does not show what --peak measures: add --json FILE, or leave out --peak",
+			e.format)
 	}
 	return e.tableFlags.check(e.format, len(e.by) > 0)
 }

@@ -445,7 +445,8 @@ func TestEvalRelations(t *testing.T) {
 	o = succeed(t, append(eval, "-v", "--ranks", w.path("relations.tsv"))...)
 	assert.Contains(t, o.stderr, "\nall pairs have reference scores\n")
 	var compared metrics.ComparisonReport
-	o = succeed(t, "compare", other, w.path("relations.tsv"), w.model, "--data", w.data, "--side", "relation", "--json", "-")
+	o = succeed(t, "compare", other, w.path("relations.tsv"), w.model, "--data", w.data, "--side",
+		"relation", "--json", "-")
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &compared))
 	for i, want := range []float64{otherMRR, mrr, mrr} {
 		require.Len(t, compared.Checkpoints[i].Results, 1)

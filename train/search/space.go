@@ -159,7 +159,8 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 // others, and that fewer max_answers make more parts of queries, which need little memory.
 var memoryKeys = []string{
 	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "relation_weight",
-	"relation_negatives", "block_losses", "max_answers", "regulariser", "dura_pair", "relation_dropout", "optimiser", "clip", "ema",
+	"relation_negatives", "block_losses", "max_answers", "regulariser", "dura_pair", "relation_dropout", "optimiser",
+	"clip", "ema",
 }
 
 // corners returns recipes in the space. As far as memoryKeys determine the memory, the recipe that needs
