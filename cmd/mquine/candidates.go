@@ -112,10 +112,14 @@ func (r *restriction) check() error {
 }
 
 // checkSides refuses a restriction of one side if no query asks for that side, and a restriction of both
-// sides if every side that a query asks for has a restriction.
+// sides if a flag for one side replaces it wherever queries ask.
 func (r *restriction) checkSides(asked func(kg.Side) bool) error {
-	replaced := func(side kg.Side) bool { return !asked(side) || r.one[side].given() }
-	if r.both.given() && replaced(kg.Tail) && replaced(kg.Head) {
+	used, replaced := false, false
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		used = used || asked(side) && !r.one[side].given()
+		replaced = replaced || asked(side) && r.one[side].given()
+	}
+	if r.both.given() && replaced && !used {
 		flag := "candidate-type"
 		if r.both.list != "" {
 			flag = "candidates"
