@@ -170,14 +170,14 @@ type Ranking struct {
 type Stats struct {
 	// Queries counts the queries over all sides, and UniqueQueries counts the distinct ones.
 	Queries, UniqueQueries int
-	// Pairs counts the pairs of a distinct query and a candidate or, among Negatives, the pairs of a
-	// target and a candidate.
+	// Pairs counts the pairs of a distinct query and a candidate or, among Negatives and for Relations,
+	// the pairs of a target and a candidate.
 	Pairs int64
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
 	// Screen is the arithmetic of the first stage on the processor, or AutoScreen if it changed
-	// during the ranking. It is Float32Screen if an engine counted. Among
-	// Negatives, its String is "float64".
+	// during the ranking. It is Float32Screen if an engine counted. Among Negatives, its String is
+	// "float64", and for Relations, "reference".
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
