@@ -27,8 +27,8 @@ func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) ([]rank.Rank
 	for _, side := range sides {
 		switch n := given[side]; {
 		case n == 0 && len(ranks) > 0:
-			return nil, fmt.Errorf("there are no ranks on side %v, only on side %v: choose the same side", side,
-				ranks[0].Side)
+			return nil, fmt.Errorf("it has ranks on side %v but not on side %v: choose the same side", ranks[0].Side,
+				side)
 		case n < len(triples):
 			return nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split, without "+
 				"leaving out triples", n, side, len(triples))

@@ -246,7 +246,7 @@ func TestAlignErrors(t *testing.T) {
 	_, err = Align(slices.Repeat(ranks, 2), triples, rank.BothSides.List())
 	assert.EqualError(t, err, "there are 8 ranks on side tail for 4 triples: rank the same split")
 	_, err = Align(ranks, triples, rank.RelationSide.List())
-	assert.EqualError(t, err, "there are no ranks on side relation, only on side tail: choose the same side")
+	assert.EqualError(t, err, "it has ranks on side tail but not on side relation: choose the same side")
 	_, err = Align(ranks[1:], triples, rank.HeadSide.List())
 	assert.NoError(t, err, "the other side does not matter")
 	_, err = Align(ranks, g.Splits[kg.Train][:4], rank.TailSide.List())

@@ -351,6 +351,15 @@ func TestExtremes(t *testing.T) {
 	assert.Equal(t, rank.Realistic, Evaluation{"e", r}.ties())
 }
 
+// The cell of a query's target is bold.
+func TestTargetCells(t *testing.T) {
+	for i, side := range []kg.Side{kg.Head, kg.Relation, kg.Tail} {
+		for k, c := range targetCells(side.String(), cell{}, cell{}, cell{}) {
+			assert.Equal(t, k == i, c.Bold, "cell %d on side %v", k, side)
+		}
+	}
+}
+
 // TestProtocol checks that the page names the protocol of a tool, its tolerance and its deviations.
 func TestProtocol(t *testing.T) {
 	g := graph(t, "")

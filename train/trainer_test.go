@@ -85,3 +85,18 @@ func TestTooManyPairs(t *testing.T) {
 	require.EqualError(t, err, "batches of 64 triples with 16777216 independent negatives have 2147483776 pairs, "+
 		"more than 2147483647: lower batch or negative_count")
 }
+
+// The error of a diverged run names the first NaN of a tensor, or its largest entry.
+func TestDivergedParameters(t *testing.T) {
+	c := recipe.Default()
+	c.Dim = 2
+	tr, err := NewTrainer(t.Context(), c, traintest.RandomGraph(12, 3, 64, 3), machineOf(t, 1))
+	require.NoError(t, err)
+	tensors, width := tr.model.Tensors(), tr.optimiser.tables[0].width
+	tensors[0][2*width], tensors[0][3*width], tensors[0][4*width] = 100, float32(math.NaN()), 200
+	tensors[1][0] = -50
+	message := tr.diverged(0, Loss{Relations: 7}).Error()
+	require.Contains(t, message, "NaN in "+tr.optimiser.tables[0].name+", row 3")
+	require.Contains(t, message, "50 in "+tr.optimiser.tables[1].name+", row 0")
+	require.Contains(t, message, "relations 7,")
+}

@@ -453,7 +453,7 @@ func TestEvalRelations(t *testing.T) {
 		assert.InDelta(t, want, float64(compared.Checkpoints[i].Results[0].MRR), 1e-12)
 	}
 	mquine(t, "compare", w.model, w.path("relations.tsv"), "--data", w.data).requireSentence(t, exitFailed,
-		"there are no ranks on side tail, only on side relation: choose the same side")
+		"it has ranks on side relation but not on side tail: choose the same side")
 
 	for flag, sentence := range map[string]string{
 		"--screen int8": "--screen does not apply to --side relation", "--peak": "--peak does not apply",
