@@ -123,7 +123,7 @@ func (p *predictor) run(ctx context.Context, distinct []kg.Query, o Options) (pa
 				return p.listBlock(ctx, w, queries.First, ps, b, c)
 			})
 	})
-	return j.Pairs(), err
+	return j.Pairs(), cmp.Or(err, j.CheckScores())
 }
 
 // maxShortlisted bounds the number of contenders in a block of queries if k is large.

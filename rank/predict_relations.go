@@ -40,7 +40,8 @@ func PredictRelations(
 	var done atomic.Int64
 	defer o.relationProgress(time.Now(), len(triples)*relations, &done)()
 	lists := make([][]Prediction, len(triples))
-	workers := engine.NewWorkers(o.job(m, engine.Plan{}))
+	j := o.job(m, engine.Plan{})
+	workers := engine.NewWorkers(j)
 	scores := make([][]float64, min(len(order), relationChunk)) // by triple of a chunk and relation
 	for i := range scores {
 		scores[i] = make([]float64, relations)
@@ -58,7 +59,7 @@ func PredictRelations(
 			done.Add(int64(len(chunk)))
 			return nil
 		})
-		if err != nil {
+		if err = cmp.Or(err, j.CheckScores()); err != nil {
 			return nil, err
 		}
 		for n, i := range chunk {

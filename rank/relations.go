@@ -41,7 +41,8 @@ func Relations(
 	chunks := (len(order) + relationChunk - 1) / relationChunk
 	var done atomic.Int64
 	defer o.relationProgress(start, len(triples)*relations, &done)()
-	workers := engine.NewWorkers(o.job(m, engine.Plan{}))
+	j := o.job(m, engine.Plan{})
+	workers := engine.NewWorkers(j)
 	err = engine.Parallel(ctx, o.Threads, relations*chunks, func(ctx context.Context, w, item int) error {
 		relation, chunk := int32(item/chunks), item%chunks
 		of := order[chunk*relationChunk : min((chunk+1)*relationChunk, len(order))]
@@ -49,7 +50,7 @@ func Relations(
 		done.Add(int64(len(of)))
 		return err
 	})
-	if err != nil {
+	if err = cmp.Or(err, j.CheckScores()); err != nil {
 		return nil, err
 	}
 	elapsed := time.Since(start)

@@ -204,8 +204,9 @@ type Rescored struct {
 // m's identifiers.
 //
 // The ranks are exact. They follow the model's reference scores, for any engine, backend and number
-// of threads (docs/numerics.md). If m reads a checkpoint from a mapped file, check afterwards with
-// Checkpoint.Verify that the file has not changed.
+// of threads (docs/numerics.md). A reference score that is infinite or NaN is an error. If m reads a
+// checkpoint from a mapped file, check afterwards with Checkpoint.Verify that the file has not
+// changed.
 func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (*Ranking, error) {
 	ranking, err := run(ctx, m, x, triples, o)
 	if o.givesWay(ctx, err) {
@@ -245,7 +246,10 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 		defer report(j, o.Progress)()
 	}
 	r := ranker{index: x, ranks: all}
-	return res, r.rank(ctx, j, o, &res.Stats)
+	if err := r.rank(ctx, j, o, &res.Stats); err != nil {
+		return nil, err
+	}
+	return res, j.CheckScores()
 }
 
 // newRanks returns ranks with zero counts for triples on each side, repeated the given number of

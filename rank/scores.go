@@ -69,7 +69,8 @@ func referenceScores(
 		return cmp.Or(cmp.Compare(p.Relation, q.Relation), cmp.Compare(p.Anchor, q.Anchor), cmp.Compare(i, j))
 	})
 	scores := make([]float64, len(triples))
-	workers := engine.NewWorkers(o.job(m, engine.Plan{}))
+	j := o.job(m, engine.Plan{})
+	workers := engine.NewWorkers(j)
 	err := engine.InChunks(ctx, o.Threads, len(order), scoreChunk, func(w, first, last int) {
 		worker := workers.Get(w)
 		for _, i := range order[first:last] {
@@ -77,8 +78,5 @@ func referenceScores(
 			scores[i] = worker.Reference(q, answer)
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return scores, nil
+	return scores, cmp.Or(err, j.CheckScores())
 }

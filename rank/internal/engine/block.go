@@ -72,7 +72,7 @@ type Pending struct {
 func NewBlock(j *Job, e Engine) *Block {
 	queries, entries := e.Room()
 	return &Block{
-		Job: j, Worker: j.Model.NewWorker(j.Backend), Vectors: NewVectors(queries, entries),
+		Job: j, Worker: j.newWorker(), Vectors: NewVectors(queries, entries),
 		Rows: make([]int32, BlockTargets), TargetStart: make([]int32, queries+1),
 		Low: make([]float64, BlockTargets), High: make([]float64, BlockTargets), Counts: make([]Counts, BlockTargets),
 		TieLow: make([]float64, BlockTargets), TieHigh: make([]float64, BlockTargets),

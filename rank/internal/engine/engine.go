@@ -155,6 +155,8 @@ type Job struct {
 	Representatives []int32
 	Phases          *Phases
 	Progress        Progress
+
+	overflow atomic.Pointer[overflow]
 }
 
 // Progress counts finished work. Goroutines update it concurrently.
@@ -208,23 +210,6 @@ func (j *Job) Blocks(s Span, n int) (blocks []Span) {
 		first = last
 	}
 	return blocks
-}
-
-// Workers holds a model's workers, one for each goroutine. Each is created on first use.
-type Workers struct {
-	job  *Job
-	list []model.Worker
-}
-
-// NewWorkers returns the workers for the job's threads.
-func NewWorkers(j *Job) *Workers { return &Workers{j, make([]model.Worker, j.Threads)} }
-
-// Get returns the worker of a goroutine.
-func (w *Workers) Get(i int) model.Worker {
-	if w.list[i] == nil {
-		w.list[i] = w.job.Model.NewWorker(w.job.Backend)
-	}
-	return w.list[i]
 }
 
 // WidestTower returns the number of entries of the model's longest φ, including its padding if a

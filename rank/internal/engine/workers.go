@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// Workers holds a model's workers, one for each goroutine. Each is created on first use.
+type Workers struct {
+	job  *Job
+	list []model.Worker
+}
+
+// NewWorkers returns the workers for the job's threads.
+func NewWorkers(j *Job) *Workers { return &Workers{j, make([]model.Worker, j.Threads)} }
+
+// Get returns the worker of a goroutine.
+func (w *Workers) Get(i int) model.Worker {
+	if w.list[i] == nil {
+		w.list[i] = w.job.newWorker()
+	}
+	return w.list[i]
+}
+
+func (j *Job) newWorker() model.Worker { return &watchedWorker{j.Model.NewWorker(j.Backend), j} }
+
+// watchedWorker tells its job of reference scores that are not finite.
+type watchedWorker struct {
+	model.Worker
+	job *Job
+}
+
+func (w *watchedWorker) Reference(q kg.Query, e int32) float64 {
+	score := w.Worker.Reference(q, e)
+	if score-score != 0 {
+		w.job.overflow.CompareAndSwap(nil, &overflow{q.Triple(e), score})
+	}
+	return score
+}
+
+// overflow is a reference score that is infinite or NaN.
+type overflow struct {
+	triple kg.Triple
+	score  float64
+}
+
+// CheckScores returns an error if a worker computed a reference score that is infinite or NaN. NaN is
+// neither better than any score nor equal to it, so a model whose scores are all NaN would have
+// perfect ranks.
+func (j *Job) CheckScores() error {
+	o := j.overflow.Load()
+	if o == nil {
+		return nil
+	}
+	t := o.triple
+	return fmt.Errorf("the score of the triple with head %d, relation %d and tail %d (counted from 0) is %v: the "+
+		"parameters of the model or the weights of the ensemble are too large, or the checkpoint was read while "+
+		"another program changed it: use an earlier checkpoint or lower weights", t.Head, t.Relation, t.Tail, o.score)
+}
