@@ -110,8 +110,8 @@ func (g *Graph) header(s Split) string {
 		slices.ContainsFunc(triples[1:], func(t Triple) bool { return t.Relation == triples[0].Relation }) {
 		return ""
 	}
-	return fmt.Sprintf("the first line may be a header, because its relation is %q, and no other line has it: "+
-		"if it is one, remove it", label)
+	return fmt.Sprintf("the first line may be a header, because its relation is %q, and no other line of "+
+		"the file has it: if it is one, remove it", label)
 }
 
 // seen reports, for every entity and every relation, whether a triple of the split contains it.

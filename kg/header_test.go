@@ -36,7 +36,7 @@ func TestHeaderNote(t *testing.T) {
 			continue
 		}
 		want := `the first line may be a header, because its relation is "` + label +
-			`", and no other line has it: if it is one, remove it`
+			`", and no other line of the file has it: if it is one, remove it`
 		assert.Contains(t, g.Notes, "test: "+want)
 		assert.Equal(t, []string{want}, single.Notes)
 	}

@@ -360,7 +360,7 @@ func (l *trainingLog) begin(r *run.Run, dir string) {
 		fmt.Fprintf(l.log, "validation: %s, side %v, filter %v, realistic ties, %s\n", metricTitle(c.ValidMetric.Name),
 			c.ValidMetric.Side, c.ValidMetric.Filter, text.Plural(len(r.Graph.Splits[kg.Valid]), "triple"))
 	}
-	writeNotes(l.log, r.Notes)
+	writeNotes(l.log, slices.Concat(r.Graph.Notes, r.Notes))
 	if l.before > 0 {
 		fmt.Fprintf(l.log, "resuming at epoch %d of %d\n", l.before+1, c.Epochs)
 	}

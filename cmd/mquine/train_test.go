@@ -67,6 +67,33 @@ func TestTrainNamesItsFolder(t *testing.T) {
 	requireFiles(t, "families-mquade", trainingFiles...)
 }
 
+// Training and tuning print the notes about the data set, such as a header in each of its files.
+func TestTrainNotesData(t *testing.T) {
+	data, dir := smallFamilies(t), t.TempDir()
+	for _, split := range []string{"train", "valid", "test"} {
+		path := filepath.Join(data, split+".txt")
+		rows := must1(os.ReadFile(path))
+		require.NoError(t, os.WriteFile(path, append([]byte("head\trelation\ttail\n"), rows...), 0o600))
+	}
+	for _, vocabulary := range []string{"entities.tsv", "relations.tsv"} {
+		require.NoError(t, os.Remove(filepath.Join(data, vocabulary)))
+	}
+	var want string
+	for _, split := range []string{"train", "valid", "test"} {
+		want += "note: " + split + `: the first line may be a header, because its relation is "relation", ` +
+			"and no other line of the file has it: if it is one, remove it\n"
+	}
+	run, search := filepath.Join(dir, "run"), filepath.Join(dir, "search")
+	for _, command := range [][]string{
+		{"train", "--data", data, "--out", run, "--dim", "4", "--epochs", "1"},
+		{"train", "--resume", run, "--epochs", "2"},
+		{"eval", filepath.Join(run, "last"), "--data", data},
+		{"tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "1", "--out", search},
+	} {
+		assert.Contains(t, succeed(t, command...).stderr, want, command)
+	}
+}
+
 // modified returns the modification time of each file in a folder.
 func modified(t *testing.T, dir string) map[string]int64 {
 	t.Helper()

@@ -236,6 +236,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	}
 	show.folder = folder
 	printLine(log, "searching %s on %s in %s", strings.Join(folder.Space.Open(), ", "), folder.Graph.Name, dir)
+	writeNotes(log, folder.Graph.Notes)
 	err = folder.Run(limited)
 	show.meter.clear()
 	stopped := limited.Err() != nil && err != nil
