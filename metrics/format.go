@@ -152,7 +152,7 @@ func chosen[G any](
 
 // hiddenRow returns a row that stands for hidden groups.
 func hiddenRow(hidden, columns int) []any {
-	row := []any{fmt.Sprintf("… %s more", text.Comma(hidden))}
+	row := []any{text.Whole(fmt.Sprintf("… %s more", text.Comma(hidden)))}
 	for len(row) < columns {
 		row = append(row, "")
 	}

@@ -71,7 +71,7 @@ func (r *Report) resultTable(o TableOptions) *text.Table {
 			row = append(row, res.Side.String())
 		}
 		if manyTies {
-			row = append(row, res.Ties.String())
+			row = append(row, text.Whole(res.Ties.String()))
 		}
 		row = append(row, count(res.N), o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.mean(res.MR))
 		if o.Wide {

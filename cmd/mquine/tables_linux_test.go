@@ -38,6 +38,15 @@ func TestTablesOnTerminal(t *testing.T) {
 			assert.Equal(t, environment == "NO_COLOR=", strings.Contains(shown, "\x1b[1m"), "best values are bold")
 		}
 	}
+
+	// The number of hidden groups and the names of tie rules stay whole.
+	for columns := 50; columns < 80; columns++ {
+		shown := onWideTerminal(t, columns, "NO_COLOR=1", "eval", model, "--data", data, "--by", "relation",
+			"--top", "3", "--filter", "all", "--all-ties", "--no-ci")
+		for _, whole := range []string{"\n… 10 more\n", "optimistic", "pessimistic"} {
+			assert.Contains(t, shown, whole, columns)
+		}
+	}
 }
 
 // The tables of tensors and of discovered triples fit 80 columns. Labels of tails are left-aligned.

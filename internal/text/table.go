@@ -27,6 +27,9 @@ type Table struct {
 // Best is a cell that stands out, such as the best value of its column.
 type Best string
 
+// Whole is a cell that no terminal shortens, such as a word of the program among labels of the data.
+type Whole string
+
 // NewTable returns an empty table. The listed columns, counted from 1, hold numbers and are
 // right-aligned. All others hold text and are left-aligned.
 func NewTable(numbers ...int) *Table { return &Table{numbers: numbers} }
@@ -135,35 +138,42 @@ func (t *Table) render(width int, best func(string) string) string {
 func cellText(cell any) string { return Escape(fmt.Sprint(cell)) }
 
 // limits returns the maximum width of each column with which the table fits into the given width.
-// Only columns of text become narrower, the widest first. limits returns nil if the table fits
-// anyway.
+// Only labels in columns of text become shorter, the widest column first. limits returns nil if the
+// table fits anyway, or if it cannot fit.
 func (t *Table) limits(width int) []int {
-	const least = 8
-	var limits []int
-	for _, row := range append([][]any{t.header}, t.rows...) {
+	if width == 0 {
+		return nil
+	}
+	const shortest = 8
+	var limits, least []int // the widths of the columns, and what their labels leave of them
+	for r, row := range append([][]any{t.header}, t.rows...) {
 		for i, cell := range row {
 			if i == len(limits) {
-				limits = append(limits, 0)
+				limits, least = append(limits, 0), append(least, shortest)
 			}
-			limits[i] = max(limits[i], text.StringWidthWithoutEscSequences(cellText(cell)))
+			n := text.StringWidthWithoutEscSequences(cellText(cell))
+			limits[i] = max(limits[i], n)
+			if _, whole := cell.(Whole); whole || r == 0 || t.isNumber(i) {
+				least[i] = max(least[i], n)
+			}
 		}
 	}
 	total := gap * (len(limits) - 1)
 	for _, n := range limits {
 		total += n
 	}
-	if width == 0 || total <= width {
+	if total <= width {
 		return nil
 	}
 	for ; total > width; total-- {
 		widest := -1
 		for i, n := range limits {
-			if !t.isNumber(i) && n > least && (widest < 0 || n > limits[widest]) {
+			if n > least[i] && (widest < 0 || n > limits[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
-			break
+			return nil
 		}
 		limits[widest]--
 	}
