@@ -304,6 +304,25 @@ func (f folder) holdSplit() bool {
 	return false
 }
 
+// withoutSplit returns the error for a folder without a split, which says how to make it a data set.
+func (f folder) withoutSplit() error {
+	var misnamed, right []string
+	for s := range NumSplits {
+		if path, err := f.find([]string{s.String() + ".tsv"}); path != "" && err == nil {
+			name := filepath.Base(path)
+			misnamed = append(misnamed, name)
+			right = append(right, strings.Replace(name, ".tsv", ".txt", 1))
+		}
+	}
+	if misnamed != nil {
+		return fmt.Errorf("%s is not a data set: rename %s to %s", f.dir,
+			strings.Join(misnamed, ", "), strings.Join(right, ", "))
+	}
+	return fmt.Errorf("%s is not a data set: "+
+		"it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst); "+
+		"\"mquine data split FILE --out DIR\" makes them from one file of triples", f.dir)
+}
+
 // datasetFiles lists the files of a data set. The path of a missing file is empty.
 type datasetFiles struct {
 	name, dir string
@@ -327,9 +346,7 @@ func findFiles(dataset string) (datasetFiles, error) {
 		return d, fmt.Errorf("reading the folder %s: %w", d.dir, text.Cause(err))
 	}
 	if !files.holdSplit() {
-		return d, fmt.Errorf("%s is not a data set: "+
-			"it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst); "+
-			"\"mquine data split FILE --out DIR\" makes them from one file of triples", d.dir)
+		return d, files.withoutSplit()
 	}
 	abs, err := filepath.Abs(d.dir)
 	if err != nil {

@@ -187,6 +187,8 @@ func TestOpenRejectsUnclearFolders(t *testing.T) {
 	}{
 		"nothing":     {nil, "is not a data set: it needs train.txt, valid.txt or test.txt"},
 		"other files": {map[string]string{"train.csv": ""}, "is not a data set"},
+		"other extension": {map[string]string{"train.tsv": "", "valid.tsv.gz": "", "entities.tsv": ""},
+			"is not a data set: rename train.tsv, valid.tsv.gz to train.txt, valid.txt.gz"},
 		"two compressions": {map[string]string{"train.txt": "", "train.txt.gz": ""},
 			"has both train.txt and train.txt.gz: remove one"},
 		"two formats": {map[string]string{"test.txt.zst": "", "test.nt": ""}, "has both test.txt.zst and test.nt"},
