@@ -74,12 +74,13 @@ func Installed() ([]string, error) {
 // published number of triples is also an error, because filters might miss known answers.
 func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
-	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset) })
+	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset, o.foreign) })
 	if err != nil {
 		return nil, err
 	}
 	o.progress.start(files.bytes)
 	g := &Graph{Name: files.name, Dir: files.dir}
+	o.layout = files.layout
 	if g.Entities, err = o.vocabulary(ctx, files.entities); err != nil {
 		return nil, err
 	}
@@ -111,6 +112,9 @@ type OpenOption func(*opening)
 type opening struct {
 	limits
 	progress *progress
+	// foreign accepts the files of other tools. layout is nil unless the data set has such files.
+	foreign bool
+	layout  *foreignLayout
 }
 
 func newOpening(options ...OpenOption) opening {
@@ -121,14 +125,17 @@ func newOpening(options ...OpenOption) opening {
 	return o
 }
 
-// vocabulary reads a vocabulary file in the format that its name implies. It returns nil if the
-// path is empty.
+// vocabulary reads a vocabulary file in the layout of the data set or in the format that its name
+// implies. It returns nil if the path is empty.
 func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
 	if path == "" {
 		return nil, nil
 	}
 	read := readNumbered
-	if filepath.Ext(compressed.Trim(path)) == ".txt" {
+	switch {
+	case o.layout != nil:
+		read = func(l *lines) (*Vocabulary, error) { return readLayout(l, o.layout.vocabulary) }
+	case filepath.Ext(compressed.Trim(path)) == ".txt":
 		read = readListed
 	}
 	err = o.readFile(ctx, path, func(l *lines) error {
@@ -306,6 +313,10 @@ func (f folder) holdSplit() bool {
 
 // withoutSplit returns the error for a folder without a split, which says how to make it a data set.
 func (f folder) withoutSplit() error {
+	if l := f.foreign(); l != nil {
+		return fmt.Errorf("%s has the files of %s: install the data set with "+
+			"\"mquine data import DIR --name NAME\", which can read them", f.dir, l.tool)
+	}
 	var misnamed, right []string
 	for s := range NumSplits {
 		if path, err := f.find([]string{s.String() + ".tsv"}); path != "" && err == nil {
@@ -330,12 +341,14 @@ type datasetFiles struct {
 	installed           bool
 	entities, relations string
 	splits              [NumSplits]string
+	// layout is nil unless the files are those of another tool.
+	layout *foreignLayout
 	// bytes is the total size of the regular files.
 	bytes int64
 }
 
-// findFiles finds the files of a data set.
-func findFiles(dataset string) (datasetFiles, error) {
+// findFiles finds the files of a data set. foreign accepts the files of other tools.
+func findFiles(dataset string, foreign bool) (datasetFiles, error) {
 	var d datasetFiles
 	var err error
 	if d.dir, err = Folder(dataset); err != nil {
@@ -346,7 +359,9 @@ func findFiles(dataset string) (datasetFiles, error) {
 		return d, fmt.Errorf("reading the folder %s: %w", d.dir, text.Cause(err))
 	}
 	if !files.holdSplit() {
-		return d, files.withoutSplit()
+		if d.layout = files.foreign(); d.layout == nil || !foreign {
+			return d, files.withoutSplit()
+		}
 	}
 	abs, err := filepath.Abs(d.dir)
 	if err != nil {
@@ -355,16 +370,25 @@ func findFiles(dataset string) (datasetFiles, error) {
 	d.name = filepath.Base(abs)
 	d.installed = isInstalled(d.dir, d.name)
 
-	if d.entities, err = files.find(vocabularyFiles("entities", "entity_ids")); err != nil {
+	entities, relations := vocabularyFiles("entities", "entity_ids"), vocabularyFiles("relations", "relation_ids")
+	splits := splitFiles
+	if l := d.layout; l != nil {
+		entities, relations, splits = []string{l.entities}, []string{l.relations}, l.split
+	}
+	if d.entities, err = files.find(entities); err != nil {
 		return d, err
 	}
-	if d.relations, err = files.find(vocabularyFiles("relations", "relation_ids")); err != nil {
+	if d.relations, err = files.find(relations); err != nil {
 		return d, err
 	}
 	for s := range NumSplits {
-		if d.splits[s], err = files.find(splitFiles(s)); err != nil {
+		if d.splits[s], err = files.find(splits(s)); err != nil {
 			return d, err
 		}
+	}
+	if d.layout != nil && (d.entities == "" || d.relations == "") {
+		return d, fmt.Errorf("%s needs %s and %s, which give the labels of the identifiers in the files of %s",
+			d.dir, d.layout.entities, d.layout.relations, d.layout.tool)
 	}
 	for _, path := range append(d.splits[:], d.entities, d.relations) {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

@@ -48,10 +48,14 @@ func (t *tripleTable) add(head, relation, tail []byte) error {
 	if err != nil {
 		return fmt.Errorf("tail: %w", err)
 	}
+	return t.append(Triple{h, r, o})
+}
+
+func (t *tripleTable) append(triple Triple) error {
 	if len(t.triples) == t.limit {
 		return fmt.Errorf("more than %s triples, which is the limit of a split", text.Comma(t.limit))
 	}
-	t.triples = append(t.triples, Triple{h, r, o})
+	t.triples = append(t.triples, triple)
 	return nil
 }
 
@@ -71,16 +75,21 @@ func number(v *Vocabulary, label []byte, given bool) (int32, error) {
 	return v.Add(string(label)), nil
 }
 
-// readTripleFile reads a file of triples in the format that its name implies.
+// readTripleFile reads a file of triples in the layout of the data set or in the format that its name
+// implies.
 func (o opening) readTripleFile(
 	ctx context.Context, path string, entities, relations *Vocabulary,
 ) (tripleTable, error) {
-	read := readTriples
-	if filepath.Ext(compressed.Trim(path)) == ".nt" {
-		read = readNTriples
-	}
 	table := newTripleTable(entities, relations, o.triples)
-	err := o.readFile(ctx, path, func(l *lines) error { return read(l, table.add) })
+	err := o.readFile(ctx, path, func(l *lines) error {
+		switch {
+		case o.layout != nil:
+			return o.layout.readTriples(l, &table)
+		case filepath.Ext(compressed.Trim(path)) == ".nt":
+			return readNTriples(l, table.add)
+		}
+		return readTriples(l, table.add)
+	})
 	return table, err
 }
 

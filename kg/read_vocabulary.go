@@ -160,20 +160,35 @@ func unquote(label []byte) ([]byte, error) {
 // skipFirst reads the line before the entries, if the layout has one. It returns the number of
 // labels in this line, or 0 if the line is a header.
 func (l *lines) skipFirst(layout VocabularyLayout) (count int, err error) {
-	if !layout.Count && !layout.Header {
-		return 0, nil
-	}
-	line, err := l.record()
 	switch {
-	case err == io.EOF:
-		return 0, l.errorf("the file is empty")
-	case err != nil || layout.Header:
+	case layout.Count:
+		return l.count("labels")
+	case layout.Header:
+		_, err = l.first()
+	}
+	return 0, err
+}
+
+// first returns the first line, which must exist.
+func (l *lines) first() ([]byte, error) {
+	line, err := l.record()
+	if err == io.EOF {
+		err = l.errorf("the file is empty")
+	}
+	return line, err
+}
+
+// count reads a first line with the number of the other lines, which hold the things with the given
+// name.
+func (l *lines) count(things string) (n int, err error) {
+	line, err := l.first()
+	if err != nil {
 		return 0, err
 	}
-	if count, err = strconv.Atoi(strings.TrimSpace(string(line))); err != nil || count < 0 {
-		return 0, l.errorf("the first line is %.40q, not the number of labels", line)
+	if n, err = strconv.Atoi(strings.TrimSpace(string(line))); err != nil || n < 0 {
+		return 0, l.errorf("the first line is %.40q, not the number of %s", line, things)
 	}
-	return count, nil
+	return n, nil
 }
 
 // readListed reads one label per line and numbers them from 0.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/mquine/mquine/kg"
 )
@@ -15,8 +16,8 @@ import (
 // names matches the allowed names of data sets, which are portable names of visible folders.
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
-// Import reads a data set from the folder source, in any format that kg.Open reads, and writes it
-// to the new folder dir/name, with its false triples and readable labels. The copy has the same
+// Import reads a data set from the folder source, in any format that kg.Open reads with
+// kg.ForeignFiles, and writes it to the new folder dir/name, with its false triples and readable labels. The copy has the same
 // identifiers, is compressed with gzip and has LF line ends. The folder is written atomically. Import
 // returns the graph.
 func Import(ctx context.Context, dir, source, name string, options ...kg.OpenOption) (*kg.Graph, error) {
@@ -40,7 +41,7 @@ func Import(ctx context.Context, dir, source, name string, options ...kg.OpenOpt
 	if err != nil {
 		return nil, fmt.Errorf("importing %s: %w", source, err)
 	}
-	g, err := kg.Open(ctx, folder, options...)
+	g, err := kg.Open(ctx, folder, append(slices.Clone(options), kg.ForeignFiles())...)
 	if err != nil {
 		return nil, err
 	}

@@ -70,3 +70,18 @@ func TestImportRefuses(t *testing.T) {
 		require.Empty(t, entries(t, dir))
 	}
 }
+
+// A data set of OpenKE becomes a data set of mquine with the same identifiers.
+func TestImportFromOpenKE(t *testing.T) {
+	source := writeFiles(t, t.TempDir(), map[string]string{
+		"entity2id.txt":   "3\na\t2\nb\t0\nunused\t1\n",
+		"relation2id.txt": "1\nr\t0\n",
+		"train2id.txt":    "2\n2 0 0\n0 0 0\n",
+	})
+	imported, err := Import(t.Context(), t.TempDir(), source, "mine")
+	require.NoError(t, err)
+	got, err := kg.Open(t.Context(), imported.Dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{"b", "unused", "a"}, got.Entities.Labels())
+	require.Equal(t, [kg.NumSplits][]kg.Triple{kg.Train: {{Head: 2}, {}}}, got.Splits)
+}
