@@ -98,9 +98,8 @@ removed at the end.
 				return errors.New("--format is for standard output, and the name of --out decides between " +
 					"tab-separated lines and Parquet: leave out --format")
 			}
-			if compressed.Is(d.out) && strings.EqualFold(filepath.Ext(compressed.Trim(d.out)), parquetExtension) {
-				return fmt.Errorf("--out %s: Parquet compresses its columns; choose a name that ends with %s",
-					d.out, parquetExtension)
+			if err := checkFound(d.out); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("state") && (d.stateDir == "" || d.out == "" || d.wantsJSON()) {
 				return errors.New("--state DIR needs --out FILE, and cannot be combined with --json")
@@ -245,6 +244,21 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 		err = writeJSON(cmd, d.jsonFile, f)
 	}
 	return err
+}
+
+// checkFound refuses a name for --out that says that the file has another format.
+func checkFound(path string) error {
+	switch strings.ToLower(filepath.Ext(compressed.Trim(path))) {
+	case parquetExtension:
+		if compressed.Is(path) {
+			return fmt.Errorf("--out %s: Parquet compresses its columns; choose a name that ends with %s", path,
+				parquetExtension)
+		}
+	case ".csv", ".json", ".jsonl", ".ndjson", ".md", ".tex", ".html", ".xls", ".xlsx", ".feather", ".arrow":
+		return fmt.Errorf("--out %s: --out writes tab-separated lines or Parquet; choose a name that ends with .tsv or "+
+			"%s, or write standard output to the file, with --format", path, parquetExtension)
+	}
+	return nil
 }
 
 // writeLines writes the file of --out. lines writes the tab-separated lines after the header.
