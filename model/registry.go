@@ -3,7 +3,8 @@ package model
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // specs are the registered models.
@@ -39,7 +40,7 @@ func Names() []string {
 func Lookup(name string) (*Spec, error) {
 	i := slices.IndexFunc(specs, func(s *Spec) bool { return s.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("unknown model %q: the models are %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("unknown model %q: %s", name, text.Choose(name, Names()))
 	}
 	return specs[i], nil
 }

@@ -41,6 +41,7 @@ table in the MQuinE paper. docs/abilities.md has the definitions.`,
 				return fmt.Errorf("unexpected argument %q: the command accepts one model", args[1])
 			}
 			if len(args) == 1 {
+				args[0] = text.Fold(args[0], model.Names())
 				_, err := model.Lookup(args[0])
 				return err
 			}

@@ -43,7 +43,9 @@ func TestAbilities(t *testing.T) {
 }
 
 func TestAbilitiesUsage(t *testing.T) {
-	mquine(t, "abilities", "transe").requireSentence(t, exitUsage, `unknown model "transe": the models are mquine`)
+	mquine(t, "abilities", "transe").
+		requireSentence(t, exitUsage, `unknown model "transe": did you mean transe-l1 or transe-l2`)
+	assert.Equal(t, succeed(t, "abilities", "cp").stdout, succeed(t, "abilities", "CP").stdout)
 	mquine(t, "abilities", "mquine", "mode").requireSentence(t, exitUsage, `unexpected argument "mode"`)
 	assert.Contains(t, succeed(t, "__complete", "abilities", "").stdout, "mquade\n")
 }

@@ -50,8 +50,8 @@ func (c choices[T]) Set(list string) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(names(values), name) {
-			return fmt.Errorf("%s is given twice", name)
+		if slices.Contains(names(values), fmt.Sprint(v)) {
+			return fmt.Errorf("%v is given twice", v)
 		}
 		values = append(values, v)
 	}
@@ -59,10 +59,10 @@ func (c choices[T]) Set(list string) error {
 	return nil
 }
 
-// pick returns the element with the given name in the slice from.
+// pick returns the element with the given name, in any case, in the slice from.
 func pick[T any](from []T, name string) (T, error) {
 	all := names(from)
-	if i := slices.Index(all, name); i >= 0 {
+	if i := slices.Index(all, text.Fold(name, all)); i >= 0 {
 		return from[i], nil
 	}
 	var none T

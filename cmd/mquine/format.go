@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ const loadingHelp = `Tab-separated files do not quote labels. To load one:
 type formatFlag struct{ choice[text.Format] }
 
 func (f formatFlag) Set(name string) error {
-	if name == "md" {
+	if strings.EqualFold(name, "md") {
 		name = text.FormatMarkdown.String()
 	}
 	return f.choice.Set(name)

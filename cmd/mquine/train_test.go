@@ -184,6 +184,9 @@ func TestTrainDefaults(t *testing.T) {
 	rotate := print("--model", "rotate")
 	require.Contains(t, rotate, "\ndropout: 0\n")
 	require.Contains(t, print("--model", "rotate", "--dropout", "0.5"), "\ndropout: 0.5\n")
+	require.Equal(t, rotate, print("--model", "RotatE"), "names may have any case")
+	require.NoError(t, os.WriteFile(file, []byte("model: RotatE\n"), 0o600))
+	require.Equal(t, rotate, print("--config", file))
 
 	require.NoError(t, os.WriteFile(file, []byte("model: rotate\nepochs: 3\n"), 0o600))
 	ofFile := print("--config", file)

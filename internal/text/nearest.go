@@ -2,7 +2,6 @@ package text
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -64,12 +63,25 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
+// Fold returns the element of words that equals word in any case, or word itself if there is none.
+func Fold(word string, words []string) string {
+	if slices.Contains(words, word) {
+		return word
+	}
+	for _, w := range words {
+		if strings.EqualFold(w, word) {
+			return w
+		}
+	}
+	return word
+}
+
 // Choose returns text for an error about a word that is not in words. There must be at least two
-// words. If there are many, the text begins with similar words.
+// words. If there are many, and some are similar, the text names only these.
 func Choose(word string, words []string) string {
 	const many = 10
 	if similar := Similar(word, words, 2); len(words) > many && len(similar) > 0 {
-		return fmt.Sprintf("did you mean %s; or choose from %s", joined(similar, "or"), joined(words, "and"))
+		return "did you mean " + joined(similar, "or")
 	}
 	return "choose from " + joined(words, "and")
 }

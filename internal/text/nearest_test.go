@@ -27,9 +27,15 @@ func TestNearest(t *testing.T) {
 func TestChoose(t *testing.T) {
 	assert.Equal(t, "choose from umls and wn18", Choose("wn1", []string{"umls", "wn18"}))
 	many := []string{"a", "b", "c", "d", "e", "f", "transe-l1", "transe-l2", "transe-l3", "x", "y"}
-	assert.Equal(t, "did you mean transe-l1 or transe-l2; or choose from a, b, c, d, e, f, transe-l1, transe-l2, "+
-		"transe-l3, x and y", Choose("transe", many))
+	assert.Equal(t, "did you mean transe-l1 or transe-l2", Choose("transe", many))
 	assert.Equal(t, "choose from a, b, c, d, e, f, transe-l1, transe-l2, transe-l3, x and y", Choose("hinge", many))
+}
+
+func TestFold(t *testing.T) {
+	words := []string{"complex", "transe-l1", "COMPLEX"}
+	assert.Equal(t, "complex", Fold("ComplEx", words))
+	assert.Equal(t, "COMPLEX", Fold("COMPLEX", words))
+	assert.Equal(t, "TransE", Fold("TransE", words))
 }
 
 func TestSimilar(t *testing.T) {

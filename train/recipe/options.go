@@ -12,7 +12,7 @@ import (
 // docs/training.md follow from this list.
 var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
-		"model, by name (mquade is mquine without the cross matrix)"),
+		"model, by its name in mquine predict --help (mquade is mquine without the cross matrix)"),
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
 		"dimension d of the model's paper: entities are symmetric d × d matrices in mquine and mquade, d complex "+
 			"numbers in complex, rotate and rotate-l2, and d real numbers in most other models"),

@@ -11,7 +11,8 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Choice returns a Value that accepts the given words. Its method Choices returns the words.
+// Choice returns a Value that accepts the given words, in any case. Its method Choices returns the
+// words.
 func Choice[T ~string](variable *T, from ...T) Value { return &choice[T]{variable, from} }
 
 type choice[T ~string] struct {
@@ -32,10 +33,11 @@ func (c *choice[T]) Choices() []string {
 }
 
 func (c *choice[T]) Set(word string) error {
-	if !slices.Contains(c.from, T(word)) {
+	known := T(text.Fold(word, c.Choices()))
+	if !slices.Contains(c.from, known) {
 		return errors.New(text.Choose(word, c.Choices()))
 	}
-	*c.variable = T(word)
+	*c.variable = known
 	return nil
 }
 
