@@ -24,7 +24,13 @@ import (
 func scoreHelp() string {
 	var list strings.Builder
 	for _, s := range model.Specs() {
-		fmt.Fprintf(&list, "  %-10s %s\n", s.Name, s.Score)
+		const width = 10
+		name := s.Name
+		if len(name) > width { // the longest formulas leave no room for a wider column
+			fmt.Fprintf(&list, "  %s\n", name)
+			name = ""
+		}
+		fmt.Fprintf(&list, "  %-*s  %s\n", width, name, s.Score)
 	}
 	return list.String()
 }

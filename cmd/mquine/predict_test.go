@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/model"
+
 	"github.com/mquine/mquine/kg"
 )
 
@@ -262,4 +264,15 @@ func TestPredictQuestionMark(t *testing.T) {
 	assert.Contains(t, o.stdout, "\n?\tr\ta\thead\t")
 	mquine(t, append(predict, "--head", "a", "--relation", "?")...).
 		requireSentence(t, exitFailed, `the checkpoint has no relation "?"`)
+}
+
+// In the help, all formulas begin in the same column.
+func TestScoreHelp(t *testing.T) {
+	formulas := 0
+	for line := range strings.Lines(scoreHelp()) {
+		if name, formula := line[:14], line[14:]; strings.HasSuffix(name, "  ") && formula[0] != ' ' {
+			formulas++
+		}
+	}
+	assert.Len(t, model.Names(), formulas)
 }
