@@ -219,10 +219,13 @@ func longestBins(histograms []zpattern.Histogram) []zpattern.Bin {
 	return slices.MaxFunc(histograms, byLength).Bins
 }
 
-// relationTable returns a table of the relations that have triples, the largest first.
+// relationTable returns a table of the relations that have triples, the largest first. Relations of the
+// same size are in alphabetical order, so that the sides of a relation stay together.
 func (r *zReport) relationTable() *text.Table {
 	relations := slices.DeleteFunc(slices.Clone(r.Relations), func(c zpattern.RelationCounts) bool { return c.N == 0 })
-	slices.SortStableFunc(relations, func(a, b zpattern.RelationCounts) int { return b.N - a.N })
+	slices.SortStableFunc(relations, func(a, b zpattern.RelationCounts) int {
+		return cmp.Or(b.N-a.N, strings.Compare(a.Relation, b.Relation))
+	})
 	t := text.NewTable(3, 4, 5, 6, 7)
 	t.AppendHeader([]any{"relation", "side", "triples", "easy", "neutral", "hard", "largest"})
 	for _, c := range relations {

@@ -63,6 +63,20 @@ func TestZStatsFiles(t *testing.T) {
 		plotFile)
 	assert.Contains(t, o.stdout, "families test: Z-patterns of 40 triples in 300 training triples, convention\npaper\n")
 
+	// The two sides of a relation stay together, also if other relations have as many triples.
+	_, table, _ := strings.Cut(o.stdout, "\nrelation ")
+	var rows []string
+	for _, line := range strings.Split(table, "\n")[1:] {
+		if f := strings.Fields(line); len(f) > 2 && (f[1] == "tail" || f[1] == "head") {
+			rows = append(rows, f[0]+" "+f[1])
+		}
+	}
+	require.Len(t, rows, 2*13)
+	for i := 0; i < len(rows); i += 2 {
+		relation := strings.TrimSuffix(rows[i], " tail")
+		assert.Equal(t, []string{relation + " tail", relation + " head"}, rows[i:i+2])
+	}
+
 	var r zReportJSON
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(jsonFile)), &r))
 	assert.Equal(t, "mquine.z-stats/1", r.Schema)
