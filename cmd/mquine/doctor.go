@@ -254,7 +254,7 @@ func (d *diagnosis) checkDatasets(ctx context.Context, dir string) error {
 		d.problem(subject, err.Error(), "Make the data folder readable, or set MQUINE_DATA to another folder.")
 		return nil
 	}
-	installed := len(present)
+	flawed := 0
 	for _, public := range catalogue.All() {
 		set, err := input.Await(ctx, func() (listedData, error) { return listPublic(ctx, public, dir) })
 		if ctx.Err() != nil {
@@ -267,15 +267,21 @@ func (d *diagnosis) checkDatasets(ctx context.Context, dir string) error {
 					filepath.Join(dir, public.Name), public.Name))
 		case !slices.Contains(present, public.Name):
 		case len(set.Differing) > 0:
+			flawed++
 			files := strings.Join(set.Differing, ", ")
 			d.problem(subject, fmt.Sprintf("%s differs from the catalogue in %s", set.Name, files),
 				fmt.Sprintf(`Remove the files and run "mquine data get %s".`, set.Name))
 		case len(set.Missing) > 0:
+			flawed++
 			d.note(subject, fmt.Sprintf("%s lacks %s", set.Name, strings.Join(set.Missing, ", ")),
 				fmt.Sprintf(`"mquine data get %s" completes it.`, set.Name))
 		}
 	}
-	d.ok(subject, fmt.Sprintf("%d installed", installed))
+	finding := fmt.Sprintf("%d installed", len(present))
+	if flawed > 0 {
+		finding += fmt.Sprintf(", %d of them incomplete or different", flawed)
+	}
+	d.ok(subject, finding)
 	return nil
 }
 

@@ -117,7 +117,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	sets := p.of("data sets")
 	require.Len(t, sets, 3)
 	assert.Contains(t, sets[0].Finding, "differs from the catalogue in")
-	assert.Equal(t, check{checkOK, "data sets", "3 installed", ""}, sets[2])
+	assert.Equal(t, check{checkOK, "data sets", "3 installed, 2 of them incomplete or different", ""}, sets[2])
 
 	t.Setenv(kernel.TierEnv, "generic")
 	t.Setenv("MQUINE_DATA", filepath.Join(data, "umls", "train.txt"))
