@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -43,8 +44,13 @@ func (w *inverseWeight) Set(s string) error {
 // apply gives the model of a checkpoint the weight of the flag. Of several checkpoints, those without
 // reciprocal relations keep their scores.
 func (w *inverseWeight) apply(c *checkpoint.Checkpoint, several bool) (err error) {
-	if w.weight == nil || several && !c.Model.Config().Reciprocal {
+	config := c.Model.Config()
+	switch {
+	case w.weight == nil || several && !config.Reciprocal:
 		return nil
+	case *w.weight > 0 && !config.Reciprocal:
+		return fmt.Errorf("--%s: the %s model in %s has no reciprocal relations: leave out the flag",
+			inverseWeightFlag, config.Model, c.Path)
 	}
 	c.Model, err = model.WithInverseWeight(c.Model, *w.weight)
 	return err

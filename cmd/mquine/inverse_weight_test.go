@@ -70,7 +70,7 @@ func TestInverseWeight(t *testing.T) {
 func TestInverseWeightErrors(t *testing.T) {
 	w := newWorkplace(t)
 	mquine(t, "eval", w.model, "--data", w.data, "--inverse-weight", "0.5").requireSentence(t, exitFailed,
-		"inverse_weight is 0.5, but the model has no reciprocal relations")
+		"--inverse-weight: the mquine model in "+w.model)
 	mquine(t, "eval", w.model, w.model, "--ensemble", "equal", "--data", w.data, "--inverse-weight", "0.5").
 		requireSentence(t, exitFailed, "--inverse-weight: no member of the ensemble has reciprocal relations")
 	mquine(t, "eval", w.model, "--data", w.data, "--inverse-weight", "1.5").requireSentence(t, exitUsage,
