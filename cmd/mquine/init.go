@@ -155,8 +155,8 @@ func (i *initialisation) rank(
 	result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 	left := ranking.Stats.Rescored
 	_, err = fmt.Fprintf(out, `median rank  %s of %s candidates (test split, both sides, filter all, realistic ties)
-undecided    %s pairs after %s, %s after float64 (%s queries)
+undecided    %s after %s, %s after float64 (%s queries)
 `, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), text.Comma(m.Config().Entities),
-		text.Comma(left.Float64), ranking.Stats.Screen, text.Comma(left.Reference), text.Comma(ranking.Stats.Queries))
+		text.Plural(int(left.Float64), "pair"), ranking.Stats.Screen, text.Comma(left.Reference), text.Comma(ranking.Stats.Queries))
 	return err
 }
