@@ -44,7 +44,8 @@ epoch 4/4  loss `, o.stderr)
 	again := succeed(t, "train", "--resume", dir)
 	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; best epoch 4")
 	assert.Equal(t, before, modified(t, dir))
-	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed, "already exists")
+	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed,
+		"the folder "+dir+" already exists: continue it with --resume")
 
 	// The configuration of a run repeats it.
 	repeated := filepath.Join(t.TempDir(), "repeated")

@@ -21,7 +21,7 @@ func Create(dir string, files map[string][]byte) error {
 		return nil
 	})
 	if exists := (*atomicfile.ExistsError)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%s already exists: continue it with --resume if it is a run or a search, "+
+		return fmt.Errorf("the folder %s already exists: continue it with --resume if it is a run or a search, "+
 			"or choose another folder", exists.Path)
 	}
 	return err
