@@ -341,7 +341,7 @@ type datasetFiles struct {
 	installed           bool
 	entities, relations string
 	splits              [NumSplits]string
-	// layout is nil unless the files are those of another tool.
+	// layout is nil unless another tool wrote the files.
 	layout *foreignLayout
 	// bytes is the total size of the regular files.
 	bytes int64

@@ -255,8 +255,8 @@ func checkFound(path string) error {
 				parquetExtension)
 		}
 	case ".csv", ".json", ".jsonl", ".ndjson", ".md", ".tex", ".html", ".xls", ".xlsx", ".feather", ".arrow":
-		return fmt.Errorf("--out %s: --out writes tab-separated lines or Parquet; choose a name that ends with .tsv or "+
-			"%s, or write standard output to the file, with --format", path, parquetExtension)
+		return fmt.Errorf("--out %s: --out writes tab-separated lines or Parquet; choose a name that ends with .tsv "+
+			"or %s, or write standard output to the file, with --format", path, parquetExtension)
 	}
 	return nil
 }

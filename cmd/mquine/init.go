@@ -157,6 +157,7 @@ func (i *initialisation) rank(
 	_, err = fmt.Fprintf(out, `median rank  %s of %s candidates (test split, both sides, filter all, realistic ties)
 undecided    %s after %s, %s after float64 (%s queries)
 `, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), text.Comma(m.Config().Entities),
-		text.Plural(int(left.Float64), "pair"), ranking.Stats.Screen, text.Comma(left.Reference), text.Comma(ranking.Stats.Queries))
+		text.Plural(int(left.Float64), "pair"), ranking.Stats.Screen, text.Comma(left.Reference),
+		text.Comma(ranking.Stats.Queries))
 	return err
 }

@@ -127,7 +127,7 @@ func TestTableWithoutHeader(t *testing.T) {
 }
 
 // On a narrow terminal, a table shortens labels but neither numbers, names of columns nor whole cells.
-// It fits if its columns can become narrow enough. Otherwise it stays as wide as it is.
+// It fits if its columns can become narrow enough. Otherwise its width does not change.
 func TestTableFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.IntRange(30, 200).Draw(t, "width")
