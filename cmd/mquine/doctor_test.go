@@ -149,7 +149,7 @@ func TestDoctorUnreadableData(t *testing.T) {
 		"Make "+filepath.Join(data, "fb15k-237")+` readable, or remove it and run "mquine data get fb15k-237".`,
 		found["fb15k-237"].Fix)
 	assert.Contains(t, found["umls"].Finding, "umls differs from the catalogue in train")
-	assert.Equal(t, check{checkOK, "data sets", "1 installed", ""}, found["1"])
+	assert.Equal(t, check{checkOK, "data sets", "1 installed, 1 of them incomplete or different", ""}, found["1"])
 }
 
 func TestDoctorOnMemory(t *testing.T) {
