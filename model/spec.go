@@ -46,7 +46,8 @@ type Spec struct {
 	// Tensors lists the parameters of a model, given a valid configuration. It leaves
 	// Parameter.Rows unset.
 	Tensors func(Config) []Parameter
-	// Build returns the model with the given tensors, which have been checked.
+	// Build returns the model with the given tensors, which have been checked. It does not read their
+	// values, because Unfilled calls it with empty tensors.
 	Build func(Tables) Model
 	// Sided reports whether the score of a triple depends on the side of the query even without
 	// reciprocal relations. If Sided is nil or returns false, Reference must return the same bits
@@ -148,11 +149,17 @@ func (s *Spec) New(c Config, tensors [][]float32) (Model, error) {
 				"have negative entries", s.Name, p.Name, tensors[i][at], at/p.Width(), at%p.Width())
 		}
 	}
+	return s.build(c, parameters, tensors)
+}
+
+// build is New without the checks of the tensors, which may be empty.
+func (s *Spec) build(c Config, parameters []Parameter, tensors [][]float32) (Model, error) {
 	if !c.Reciprocal {
 		return s.Build(newTables(c, parameters, tensors)), nil
 	}
 	inner := c.inner()
-	if parameters, err = s.Parameters(inner); err != nil {
+	parameters, err := s.Parameters(inner)
+	if err != nil {
 		return nil, err
 	}
 	return newReciprocal(c, s.Build(newTables(inner, parameters, tensors)))

@@ -119,21 +119,21 @@ func asTrainable(m Model) (Trainable, error) {
 	return t, nil
 }
 
-// Unfilled returns a model without entities and relations that reports the sizes of c. Its
-// tables are empty, so only methods that need no entity or relation may be used, such as Config,
-// Tower and Training.
+// Unfilled returns a model without parameters that reports the sizes of c. All its tensors are empty,
+// so it needs little memory for any sizes, and only methods that need no parameters may be used, such
+// as Config, Tower and Training.
 func Unfilled(c Config) (Trainable, error) {
 	empty := c
 	empty.Entities, empty.Relations = 0, 0
-	parameters, err := Parameters(empty)
+	spec, err := Lookup(c.Model)
 	if err != nil {
 		return nil, err
 	}
-	tensors := make([][]float32, len(parameters))
-	for i, p := range parameters {
-		tensors[i] = make([]float32, p.Len()) // empty, except for global parameters
+	parameters, err := spec.Parameters(empty)
+	if err != nil {
+		return nil, err
 	}
-	m, err := New(empty, tensors)
+	m, err := spec.build(empty, parameters, make([][]float32, len(parameters)))
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,17 @@ func TestUnfilled(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, c, m.Config())
 	assert.Equal(t, 3, m.Training().Width)
+
+	for _, c := range []model.Config{ // their global tensors would need more than 30 GB
+		{Model: "tucker", Dim: 512, Hyper: map[string]float64{model.RelationDim: 1 << 15}},
+		{Model: "conve", Dim: 2048, Hyper: map[string]float64{model.Channels: 1024, model.ImageHeight: 64}},
+	} {
+		m, err = model.Unfilled(c)
+		require.NoError(t, err)
+		for _, tensor := range m.Tensors() {
+			assert.Empty(t, tensor, c.Model)
+		}
+	}
 	_, err = model.Unfilled(model.Config{Model: "transe"})
 	assert.ErrorContains(t, err, `unknown model "transe"`)
 }

@@ -183,6 +183,10 @@ func TestTrainingRefused(t *testing.T) {
 	assert.ErrorContains(t, CheckMemory(g, m, c), "negatives of a step 40 GiB")
 	assert.ErrorContains(t, CheckMemory(g, m, c), ": lower dim, batch or negative_count, or")
 
+	c = recipe.Default()
+	c.Model, c.Dim, c.Reciprocal, c.Hyper = "tucker", 512, true, "relation_dim=32768"
+	assert.ErrorContains(t, CheckMemory(g, m, c), "training tucker, d = 512, on scattered needs about ")
+
 	proctest.Leave(t, 4<<30)
 	big := model.Config{Model: "mquine", Dim: 512, Entities: 14_541, Relations: 237}
 	_, err = Random(t.Context(), big, 1)
