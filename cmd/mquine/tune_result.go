@@ -20,7 +20,8 @@ type searchResult struct {
 	Dir        string             `json:"dir"`
 	// Stopped reports whether the search ended before all trials were done.
 	Stopped bool `json:"stopped"`
-	// Trials lists the trials that reached a rung or failed, best first and failed trials last.
+	// Trials lists the trials that reached a rung or failed, each at its last rung without a failure, best
+	// first. Trials that failed before the first rung follow.
 	// BestCheckpoint is the checkpoint of the best trial. It is empty if there is no such trial,
 	// or if the checkpoint was removed.
 	Trials         []search.Trial `json:"trials"`
@@ -108,19 +109,23 @@ func (o *searchResult) remarks() []string {
 				filepath.Join(o.Dir, "trials.jsonl"))
 		}
 		best := o.Trials[0]
-		dir := s.RunDir(best.Trial)
+		dir, diverged := s.RunDir(best.Trial), s.Failure(best.Trial) != ""
 		if o.BestCheckpoint == "" {
 			line("Best trial: %d. Its checkpoint %s was removed.", best.Trial, filepath.Join(dir, "best"))
 		} else {
 			line("Best trial: %d. Its checkpoint is %s.", best.Trial, o.BestCheckpoint)
-			if best.Epochs < s.Rungs[len(s.Rungs)-1] {
+			if !diverged && best.Epochs < s.Rungs[len(s.Rungs)-1] {
 				line("To finish its run:")
 				line("  %s", shellCommand("mquine", "train", "--resume", dir))
 			}
 		}
-		line("To retrain it from the start:")
-		line("  %s",
-			shellCommand("mquine", "train", "--data", s.Plan.Data, "--config", filepath.Join(o.Dir, "best.yaml")))
+		if diverged {
+			line("It diverged after this rung, so neither its run nor a new run with its options can be completed.")
+		} else {
+			line("To retrain it from the start:")
+			line("  %s",
+				shellCommand("mquine", "train", "--data", s.Plan.Data, "--config", filepath.Join(o.Dir, "best.yaml")))
+		}
 	}
 	if o.Stopped {
 		line("To continue the search:")

@@ -85,6 +85,19 @@ func TestTuneWithoutSuccess(t *testing.T) {
 	mquine(t, "eval", dir, "--data", data).requireSentence(t, exitFailed, sentence)
 }
 
+// If the best trial diverged later, tune gives no command that would diverge again.
+func TestTuneWithDivergedBest(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
+	space := spaceFile(t, "optimiser: sgd\nwarmup: 6\ndim: 9\nbatch: 128\nepochs: 6\nvalid_every: 1\n"+
+		"dropout: 0.2\nlearning_rate: {choice: [30]}\n")
+	o := succeed(t, "tune", "--data", data, "--space", space, "--rungs", "2", "--trials", "1", "--out", dir)
+	assert.Contains(t, o.stderr, "\ntrial 1 failed: training diverged in epoch ")
+	assert.Regexp(t, `\n +1 +2 +0\.\d{4} `, o.stdout)
+	assert.Contains(t, o.stdout, "Best trial: 1. Its checkpoint is "+filepath.Join(dir, "trial-001", "best")+".\n"+
+		"It diverged after this rung, so neither its run nor a new run with its options can be completed.\n")
+	assert.NotContains(t, o.stdout, "mquine train")
+}
+
 // On any machine, a search ends soon after its budget is spent, and continues with the next budget.
 func TestTuneBudget(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")

@@ -360,22 +360,35 @@ func (f *Folder) write() error {
 	return atomicfile.WriteBytes(f.path(trialsName), lines.Bytes())
 }
 
-// writeBest writes the recipe of the best trial, unless all trials have failed.
+// writeBest writes the recipe of the best trial, unless all trials have failed before the first rung.
 func (f *Folder) writeBest() error {
 	best := f.Ranked()[0]
 	if best.Failed != "" {
 		return nil
 	}
-	c := f.Recipe(best.Trial)
-	file := fmt.Appendf(nil, "# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
-		best.Trial, text.Escape(f.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs)
+	c, later := f.Recipe(best.Trial), ""
+	if f.Failure(best.Trial) != "" {
+		later = ", before it diverged"
+	}
+	file := fmt.Appendf(nil, "# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs%s\n",
+		best.Trial, text.Escape(f.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs, later)
 	return atomicfile.WriteBytes(f.path(bestConfigName), append(file, c.YAML()...))
 }
 
-// Ranked returns the result of each trial at the last rung that the trial reached, best first and
-// failed trials last.
+// Ranked returns the result of each trial at the last rung that it reached without failing, best first.
+// Trials that failed before the first rung follow.
 func (f *Folder) Ranked() []Trial {
 	return ranked(f.trials)
+}
+
+// Failure returns why a trial failed before or after its result in Ranked, or "" if it did not fail.
+func (f *Folder) Failure(trial int) string {
+	for _, t := range f.trials {
+		if t.Trial == trial && t.Failed != "" {
+			return t.Failed
+		}
+	}
+	return ""
 }
 
 // BestRun returns the folder of the best trial, given the folder of a search. It neither locks nor
@@ -395,14 +408,15 @@ func BestRun(ctx context.Context, dir string) (string, error) {
 	return run.TrialDir(dir, trials[0].Trial), nil
 }
 
-// failedError returns the error for a search in the folder dir whose trials so far have all failed.
+// failedError returns the error for a search in the folder dir whose trials so far have all failed before
+// the first rung.
 func failedError(dir string, trials []Trial) error {
 	first := trials[0]
 	return fmt.Errorf("the search in %s has no result, because no trial so far succeeded: search a different space in "+
 		"a new folder (trial %d failed: %s)", dir, first.Trial, first.Failed)
 }
 
-// Err returns an error if all trials so far have failed.
+// Err returns an error if all trials so far have failed before the first rung.
 func (f *Folder) Err() error {
 	if trials := f.Ranked(); len(trials) > 0 && trials[0].Failed != "" {
 		return failedError(f.Dir, trials)
@@ -413,8 +427,12 @@ func (f *Folder) Err() error {
 func ranked(trials []Trial) []Trial {
 	var ranked []Trial
 	for _, trial := range trials {
-		ranked = slices.DeleteFunc(ranked, func(x Trial) bool { return x.Trial == trial.Trial })
-		ranked = append(ranked, trial)
+		switch i := slices.IndexFunc(ranked, func(x Trial) bool { return x.Trial == trial.Trial }); {
+		case i < 0:
+			ranked = append(ranked, trial)
+		case trial.Failed == "":
+			ranked[i] = trial
+		}
 	}
 	slices.SortFunc(ranked, func(a, b Trial) int {
 		if (a.Failed == "") != (b.Failed == "") {

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -135,7 +136,7 @@ func TestFolderWritesTrialsLast(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(withoutTime(t, dir), "\n"))
 }
 
-// A trial that diverges counts as failed, and the search continues.
+// A trial that diverges before the first rung counts as failed, and the search continues.
 func TestFolderFailures(t *testing.T) {
 	dir := createFolder(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n",
 		Plan{Seed: 1, Rungs: 2})
@@ -217,4 +218,32 @@ func TestOpenKeepsHiddenFiles(t *testing.T) {
 	assert.Contains(t, files, ".git/HEAD")
 	assert.Contains(t, files, ".gitignore")
 	assert.NotContains(t, files, traintest.Litter)
+}
+
+// A trial that diverges after a rung keeps its result at the rung, and can be the best trial.
+func TestFolderFailureAfterRung(t *testing.T) {
+	const text = "optimiser: sgd\nwarmup: 6\ndim: 9\nbatch: 128\nepochs: 6\nlearning_rate: {choice: [%s]}\n"
+	for _, rates := range []string{"30", "3, 30"} {
+		dir := createFolder(t, fmt.Sprintf(text, rates), Plan{Seed: 1, Rungs: 2})
+		s := openFolder(t, dir, machineOf(t, 2))
+		require.NoError(t, s.Run(t.Context()))
+		assert.NoError(t, s.Err())
+		best := s.Ranked()[0]
+		assert.Equal(t, 30., s.Recipe(best.Trial).LearningRate)
+		assert.Equal(t, 2, best.Epochs)
+		assert.Empty(t, best.Failed)
+		assert.Positive(t, best.Value)
+		assert.Contains(t, s.Failure(best.Trial), "training diverged in epoch ")
+		require.NoError(t, s.Close())
+
+		bestRun, err := BestRun(t.Context(), dir)
+		require.NoError(t, err)
+		assert.Equal(t, s.RunDir(best.Trial), bestRun)
+		assert.DirExists(t, filepath.Join(bestRun, "best"))
+		file, err := os.ReadFile(filepath.Join(dir, bestConfigName))
+		require.NoError(t, err)
+		first, _, _ := strings.Cut(string(file), "\n")
+		assert.Equal(t, fmt.Sprintf("# trial %d of a search on families: mrr/both/all %.4f on the validation split, "+
+			"with 2 of 6 epochs, before it diverged", best.Trial, best.Value), first)
+	}
 }
