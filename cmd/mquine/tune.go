@@ -195,6 +195,9 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 	if err := space.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}); err != nil {
 		return "", err
 	}
+	for _, key := range space.Unused() {
+		printNote(log, "%s has no effect on any trial of this space", key)
+	}
 	dir = cmp.Or(t.out, g.Name+"-tune")
 	return dir, search.Create(dir, g, space, t.plan)
 }

@@ -85,6 +85,16 @@ func TestTuneWithoutSuccess(t *testing.T) {
 	mquine(t, "eval", dir, "--data", data).requireSentence(t, exitFailed, sentence)
 }
 
+// A note names open options without effect, and values of such options do not make different trials.
+func TestTuneNotesUnusedOptions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "search")
+	space := spaceFile(t, "dim: 4\nepochs: 1\nvalid_every: 1\nnegatives: 1vsall\n"+
+		"negative_count: {choice: [16, 64, 256]}\n")
+	o := succeed(t, "tune", "--data", smallFamilies(t), "--space", space, "--trials", "3", "--rungs", "1", "--out", dir)
+	assert.Contains(t, o.stderr, "note: negative_count has no effect on any trial of this space\n")
+	assert.Equal(t, 1, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl")))), "\n"))
+}
+
 // If the best trial diverged later, tune gives no command that would diverge again.
 func TestTuneWithDivergedBest(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")

@@ -38,3 +38,15 @@ func (r *Recipe) Unused() map[string]string {
 	}
 	return unused
 }
+
+// Effective returns r with the default values of the options in Unused. Runs with r and with the result
+// have the same parameters.
+func (r Recipe) Effective() Recipe {
+	unused := r.Unused()
+	for _, d := range declarations {
+		if _, found := unused[d.key]; found {
+			d.reset(&r)
+		}
+	}
+	return r
+}

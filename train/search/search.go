@@ -24,8 +24,9 @@ type Search struct {
 	rungs []int // epochs, ascending
 	limit int   // largest number of trials; 0 for no limit
 
-	recipes []recipe.Recipe    // recipe of trial i+1
-	reached []map[int]*outcome // outcomes of trial i+1, by epochs
+	recipes []recipe.Recipe        // recipe of trial i+1
+	drawn   map[recipe.Recipe]bool // Effective recipes of the trials
+	reached []map[int]*outcome     // outcomes of trial i+1, by epochs
 }
 
 // outcome is the result of a trial at a rung.
@@ -65,7 +66,7 @@ func Rungs(c recipe.Recipe, n int) ([]int, error) {
 
 // NewSearch returns a search with at most limit trials, or with no limit if limit is 0.
 func NewSearch(space *Space, seed uint64, rungs []int, limit int) *Search {
-	return &Search{space: space, seed: seed, rungs: rungs, limit: limit}
+	return &Search{space: space, seed: seed, rungs: rungs, limit: limit, drawn: map[recipe.Recipe]bool{}}
 }
 
 // Next returns the next job, or false if the search is complete. It returns the same job until
@@ -89,7 +90,8 @@ func (s *Search) Next() (Job, bool, error) {
 // one.
 const draws = 1000
 
-// draw returns the recipe of the next trial, or false if it finds no new one.
+// draw returns the recipe of the next trial, or false if it finds no new one. A recipe that differs
+// from an earlier one only in options without effect is not new.
 func (s *Search) draw() (recipe.Recipe, bool, error) {
 	var reason error
 	for try := range draws {
@@ -98,7 +100,7 @@ func (s *Search) draw() (recipe.Recipe, bool, error) {
 			reason = err
 			continue
 		}
-		if !slices.Contains(s.recipes, c) {
+		if !s.drawn[c.Effective()] {
 			return c, true, nil
 		}
 	}
@@ -154,6 +156,7 @@ func (s *Search) ranked(rung int) []int {
 func (s *Search) Report(job Job, value float64, failed bool) {
 	if job.Trial > len(s.recipes) {
 		s.recipes = append(s.recipes, job.Recipe)
+		s.drawn[job.Recipe.Effective()] = true
 		s.reached = append(s.reached, map[int]*outcome{})
 	}
 	s.reached[job.Trial-1][job.Epochs] = &outcome{value, failed}

@@ -92,6 +92,11 @@ func TestSearchOfFiniteSpace(t *testing.T) {
 	for _, c := range s.recipes {
 		assert.NoError(t, c.Check())
 	}
+	// Recipes that differ only in options without effect are the same: 1vsall ignores negative_count.
+	text := "negatives: {choice: [1vsall, shared]}\nnegative_count: {choice: [16, 64, 256]}\n"
+	s = NewSearch(space(t, text), 1, []int{1}, 0)
+	assert.Equal(t, "1@1 2@1 3@1 4@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
+
 	s = NewSearch(space(t, "negatives: independent\nz_samples: {choice: [3, 4]}\n"), 1, []int{1}, 0)
 	_, _, err := s.Next()
 	assert.ErrorContains(t, err, "none of 1000 recipes drawn from the space is valid: z_samples: ")

@@ -142,12 +142,25 @@ func (s *Space) Values(c recipe.Recipe) []string {
 	return values
 }
 
+// usageKeys are the options that can make recipe.Recipe.Unused list other options.
+var usageKeys = []string{"negatives", "distribution", "loss", "z_samples", "regulariser", "optimiser"}
+
+// Unused returns the keys of the open options that have no effect on any trial.
+func (s *Space) Unused() []string {
+	keys := s.Open()
+	for _, c := range s.corners(usageKeys) {
+		unused := c.Unused()
+		keys = slices.DeleteFunc(keys, func(key string) bool { return unused[key] == "" })
+	}
+	return keys
+}
+
 // CheckMemory is like train.CheckMemory but checks the recipe in the space that needs the most
 // memory, as far as memoryKeys determine it. If the extreme values of the options rule each other out, it
 // checks only those combinations of them that are valid.
 func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	// A search never draws invalid recipes.
-	recipes := slices.DeleteFunc(s.corners(), func(c recipe.Recipe) bool { return c.Check() != nil })
+	recipes := slices.DeleteFunc(s.corners(memoryKeys), func(c recipe.Recipe) bool { return c.Check() != nil })
 	if err := train.CheckMemory(g, m, recipes...); err != nil {
 		return fmt.Errorf("the space contains recipes that do not fit into memory: %w", err)
 	}
@@ -163,12 +176,13 @@ var memoryKeys = []string{
 	"clip", "ema",
 }
 
-// corners returns recipes in the space. As far as memoryKeys determine the memory, the recipe that needs
-// the most is among them.
-func (s *Space) corners() []recipe.Recipe {
+// corners returns recipes in the space, one for each combination of the extreme values of the options
+// with the given keys. With memoryKeys, and as far as they determine the memory, the recipe that needs the
+// most is among them.
+func (s *Space) corners(keys []string) []recipe.Recipe {
 	corners := []recipe.Recipe{s.fixed}
 	for _, d := range s.open {
-		if !slices.Contains(memoryKeys, d.key) {
+		if !slices.Contains(keys, d.key) {
 			continue
 		}
 		var next []recipe.Recipe

@@ -175,6 +175,22 @@ func TestSpaceFit(t *testing.T) {
 	}
 }
 
+// An open option is unused if no combination of the others gives it an effect.
+func TestSpaceUnused(t *testing.T) {
+	counts := "negative_count: {choice: [16, 64]}\n"
+	for text, want := range map[string][]string{
+		counts + "negatives: 1vsall\n":                                             {"negative_count"},
+		counts + "negatives: {choice: [1vsall, shared]}\n":                         {},
+		"z_samples: {choice: [0, 4]}\nlambda_z: {min: 0, max: 1}\n":                {},
+		"z_samples: 0\nlambda_z: {min: 0, max: 1}\nepsilon: {choice: [1e-8, 1]}\n": {"lambda_z"},
+		"optimiser: {choice: [adagrad, sgd]}\nbeta1: {min: 0, max: 0.9}\nbeta2: {min: 0.9, max: 0.99}\n": {
+			"beta1", "beta2",
+		},
+	} {
+		assert.Equal(t, want, space(t, text).Unused(), text)
+	}
+}
+
 // A search is refused if its largest run does not fit into memory.
 func TestSpaceRefused(t *testing.T) {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
