@@ -53,10 +53,10 @@ folder holds the search:
 
 When the budget ends or you press Ctrl-C, only the current epoch is lost.
 --resume DIR continues the search with a new budget, which has the same length
-unless --budget gives another. It refuses to continue if the data set or the
-space has changed. The seed fixes the sequence of trials; the budget decides how
-many of them run. To give a trial more epochs, copy its folder and extend the
-copy.`,
+unless --budget gives another, and with more trials if --trials gives a larger
+number. It refuses to continue if the data set or the space has changed. The
+seed fixes the sequence of trials; the budget decides how many of them run. To
+give a trial more epochs, copy its folder and extend the copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m
   mquine tune --data codex-s --space space.yaml --trials 20
@@ -137,7 +137,7 @@ type tuning struct {
 // check refuses flags that contradict each other, and reports flags that a new search lacks.
 func (t *tuning) check(cmd *cobra.Command) error {
 	if t.resume != "" {
-		for _, name := range []string{"data", "space", "trials", "rungs", "seed", "preset", "out"} {
+		for _, name := range []string{"data", "space", "rungs", "seed", "preset", "out"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s cannot be given with --resume: a search continues with its own settings", name)
 			}
@@ -210,6 +210,11 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		return err
 	}
 	dir := t.resume
+	if dir != "" && cmd.Flags().Changed("trials") {
+		if err := search.Extend(ctx, dir, t.plan.Trials); err != nil {
+			return err
+		}
+	}
 	if dir == "" {
 		if dir, err = t.create(ctx, log, backend); err != nil {
 			return err
@@ -248,6 +253,11 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	}
 	if stopped {
 		show.interrupted()
+	} else if folder.Exhausted() {
+		printLine(log, "the search is complete: the space has no other valid recipe")
+	} else {
+		printLine(log, "the search is complete with %s; to continue it, resume it with a larger --trials",
+			text.Plural(folder.Plan.Trials, "trial"))
 	}
 	found := newSearchResult(ctx, folder, stopped)
 	if found.Provenance.Data, err = t.dataOf(ctx, folder.Graph); err != nil {

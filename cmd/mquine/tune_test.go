@@ -27,7 +27,9 @@ func TestTune(t *testing.T) {
 		"--out", dir)
 	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"\n")
 	assert.Regexp(t, `\ntrial 3  epoch 2/4  mrr/both/all 0\.\d{4}  best( 0\.\d{4} \(trial \d\))?\n`, o.stderr)
-	assert.Equal(t, 5, strings.Count(o.stderr, "\n"), "one line for the search and one for each result: %s", o.stderr)
+	complete := "\nthe search is complete with 3 trials; to continue it, resume it with a larger --trials\n"
+	assert.Contains(t, o.stderr, complete)
+	assert.Equal(t, 6, strings.Count(o.stderr, "\n"), "two lines for the search and one for each result: %s", o.stderr)
 	assert.Regexp(t, `^trial  epochs  mrr/both/all  CPU s  batch  learning_rate\n`+
 		` +\d +4 +0\.\d{4} +\S+ +\d+ +0\.\d+\n`, o.stdout)
 	assert.Contains(t, o.stdout, "best.\nTo retrain it from the start:\n"+
@@ -47,6 +49,7 @@ func TestTune(t *testing.T) {
 	// Resuming a finished search only prints its table.
 	again := succeed(t, "tune", "--resume", dir, "--budget", "1h")
 	assert.Equal(t, o.stdout, again.stdout)
+	assert.Contains(t, again.stderr, complete)
 
 	// The output does not name a checkpoint that was removed.
 	best := regexp.MustCompile(`trial-\d+`).FindString(o.stdout)
@@ -55,6 +58,13 @@ func TestTune(t *testing.T) {
 	assert.Contains(t, again.stdout, "Its checkpoint "+filepath.Join(dir, best, "best")+" was removed.\n")
 	mquine(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--out",
 		dir).requireSentence(t, exitFailed, "already exists")
+
+	// A larger number of trials continues the search.
+	mquine(t, "tune", "--resume", dir, "--trials", "2").requireSentence(t, exitFailed,
+		"the search in "+dir+" has up to 3 trials: give a larger number to --trials")
+	again = succeed(t, "tune", "--resume", dir, "--trials", "4", "--budget", "1h")
+	assert.Contains(t, again.stderr, "\nthe search is complete with 4 trials; ")
+	assert.DirExists(t, filepath.Join(dir, "trial-004"))
 }
 
 // Options that a space leaves out have the default of the model, or the value of the preset.
@@ -92,6 +102,7 @@ func TestTuneNotesUnusedOptions(t *testing.T) {
 		"negative_count: {choice: [16, 64, 256]}\n")
 	o := succeed(t, "tune", "--data", smallFamilies(t), "--space", space, "--trials", "3", "--rungs", "1", "--out", dir)
 	assert.Contains(t, o.stderr, "note: negative_count has no effect on any trial of this space\n")
+	assert.Contains(t, o.stderr, "\nthe search is complete: the space has no other valid recipe\n")
 	assert.Equal(t, 1, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl")))), "\n"))
 }
 

@@ -111,7 +111,8 @@ func (f *Folder) Close() error {
 
 func (f *Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
-func (f *Folder) open(ctx context.Context) error {
+// lockPlan locks the folder and reads the plan.
+func (f *Folder) lockPlan(ctx context.Context) error {
 	plan, err := input.ReadFile(ctx, f.path(run.SearchFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -122,7 +123,38 @@ func (f *Folder) open(ctx context.Context) error {
 	if f.lock, err = workdir.Acquire(f.path(run.SearchFile)); err != nil {
 		return err
 	}
-	if err := f.Plan.read(bytes.NewReader(plan), f.path(run.SearchFile)); err != nil {
+	return f.Plan.read(bytes.NewReader(plan), f.path(run.SearchFile))
+}
+
+// Extend raises the largest number of trials of the search in a folder, so Open can continue a complete
+// search. It returns an error if the search has a larger number or no limit. A complete search has
+// promoted up to a third of the trials at a rung, rounded up (Search.Next), so an extended search may
+// promote trials that it would not have promoted with the larger number from the start.
+func Extend(ctx context.Context, dir string, trials int) (err error) {
+	f := &Folder{Dir: filepath.Clean(dir)}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := f.lockPlan(ctx); err != nil {
+		return err
+	}
+	switch former := f.Plan.Trials; {
+	case former == 0:
+		return fmt.Errorf("the search in %s has no limit on its trials: continue it without --trials", f.Dir)
+	case trials < former:
+		return fmt.Errorf("the search in %s has up to %s: give a larger number to --trials", f.Dir,
+			text.Plural(former, "trial"))
+	case trials == former:
+		return nil
+	}
+	f.Plan.Trials = trials
+	plan, err := f.Plan.yaml()
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(f.path(run.SearchFile), plan)
+}
+
+func (f *Folder) open(ctx context.Context) error {
+	if err := f.lockPlan(ctx); err != nil {
 		return err
 	}
 	file, err := input.Open(ctx, f.path(spaceName))
@@ -162,7 +194,11 @@ func (f *Folder) replay(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !ok || job.Trial != trial.Trial || job.Epochs != trial.Epochs {
+		is := func() bool { return ok && job.Trial == trial.Trial && job.Epochs == trial.Epochs }
+		if !is() { // before Extend, this job may have been a promotion of the complete search
+			job, ok = f.search.promotion(true)
+		}
+		if !is() {
 			return fmt.Errorf("%s:%d: trial %d with %d epochs is not the next job of this search: "+
 				"restore the file, %s and %s", path, line, trial.Trial, trial.Epochs, run.SearchFile, spaceName)
 		}
@@ -332,6 +368,10 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 	}
 	return trial, nil
 }
+
+// Exhausted reports whether the search is complete because the space has no other valid recipe, and not
+// because it has its largest number of trials. Run must have returned nil.
+func (f *Folder) Exhausted() bool { return f.Plan.Trials == 0 || len(f.search.recipes) < f.Plan.Trials }
 
 // Recipe returns the recipe of a trial. Trials are numbered from 1.
 func (f *Folder) Recipe(trial int) recipe.Recipe { return f.search.recipes[trial-1] }

@@ -45,6 +45,42 @@ func goOn(t *testing.T, dir string) error {
 	return s.Run(t.Context())
 }
 
+// A search with a larger number of trials continues with the trials that it would have had from the start,
+// and can be interrupted and extended again.
+func TestExtend(t *testing.T) {
+	four := Plan{Seed: 3, Rungs: 2, Trials: 4}
+	dir := createFolder(t, resumeSpace, four)
+	require.NoError(t, goOn(t, dir))
+	require.NoError(t, Extend(t.Context(), dir, 4))
+	before := withoutTime(t, dir)
+	require.NoError(t, goOn(t, dir))
+	assert.Equal(t, before, withoutTime(t, dir))
+	for trials := 5; trials <= 7; trials++ {
+		require.NoError(t, Extend(t.Context(), dir, trials))
+		require.NoError(t, goOn(t, dir))
+		require.NoError(t, goOn(t, dir))
+	}
+	after := withoutTime(t, dir)
+	assert.True(t, strings.HasPrefix(after, before))
+
+	seven := four
+	seven.Trials = 7
+	alone := createFolder(t, resumeSpace, seven)
+	require.NoError(t, goOn(t, alone))
+	for line := range strings.Lines(withoutTime(t, alone)) {
+		if strings.Contains(line, `"epochs":2,`) { // the first rung
+			assert.Contains(t, after, line)
+		}
+	}
+	assert.Equal(t, 7, strings.Count(after, `"epochs":2,`))
+
+	assert.EqualError(t, Extend(t.Context(), dir, 6),
+		"the search in "+dir+" has up to 7 trials: give a larger number to --trials")
+	endless := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2})
+	assert.EqualError(t, Extend(t.Context(), endless, 6),
+		"the search in "+endless+" has no limit on its trials: continue it without --trials")
+}
+
 // If a user trains a trial to its end, the trial's value at a rung stays the same, and the search
 // continues as before.
 func TestTrialTrainedBeyondItsRung(t *testing.T) {
