@@ -81,13 +81,13 @@ func Fold(word string, words []string) string {
 func Choose(word string, words []string) string {
 	const many = 10
 	if similar := Similar(word, words, 2); len(words) > many && len(similar) > 0 {
-		return "did you mean " + joined(similar, "or")
+		return "did you mean " + Join(similar, "or")
 	}
-	return "choose from " + joined(words, "and")
+	return "choose from " + Join(words, "and")
 }
 
-// joined returns text such as "a, b and c".
-func joined(words []string, conjunction string) string {
+// Join returns text such as "a, b and c". There must be at least one word.
+func Join(words []string, conjunction string) string {
 	last := len(words) - 1
 	if last == 0 {
 		return words[0]

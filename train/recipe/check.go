@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -85,8 +86,12 @@ func (r *Recipe) checkModel() error {
 	}
 	t := m.Training()
 	if !slices.Contains(t.Penalties, r.Regulariser) {
-		return fmt.Errorf("regulariser: model %s does not support %s: set one of %v",
-			r.Model, r.Regulariser, t.Penalties)
+		var others []string
+		for _, p := range t.Penalties {
+			others = append(others, string(p))
+		}
+		return fmt.Errorf("regulariser: model %s does not support %s: set it to %s",
+			r.Model, r.Regulariser, text.Join(others, "or"))
 	}
 	if r.DuraPair > 0 && t.Relations == nil {
 		return fmt.Errorf("dura_pair: the score of model %s is not linear in the relation's parameters: set it to 0",

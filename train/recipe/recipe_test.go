@@ -55,8 +55,11 @@ func TestCheckRanges(t *testing.T) {
 		"dim is 0: must be a whole number from 1 to 32768":         func(r *Recipe) { r.Dim = 0 },
 		"clip is -1: must be a number of at least 0":               func(r *Recipe) { r.Clip = -1 },
 		"loss is hinge: choose from softmax, nssa, bce and margin": func(r *Recipe) { r.Loss = "hinge" },
-		"regulariser: model transe-l1 does not support dura: set one of ": func(r *Recipe) {
+		"regulariser: model transe-l1 does not support dura: set it to none, frobenius or n3": func(r *Recipe) {
 			r.Model, r.Regulariser = "transe-l1", model.Dura
+		},
+		"regulariser: model hake does not support n3: set it to none": func(r *Recipe) {
+			r.Model, r.Regulariser = "hake", model.N3
 		},
 		"init_cross: model rotate has no cross matrix: set it to zero": func(r *Recipe) {
 			r.Model, r.InitCross = "rotate", IdentityCross
