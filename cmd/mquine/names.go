@@ -1,43 +1,42 @@
 package main
 
+import (
+	"strings"
+
+	"github.com/mquine/mquine/train/recipe"
+)
+
 // namesHere maps flags and options of PyKEEN, LibKGE, DGL-KE, OpenKE and the RotatE repository to the
-// flags of mquine with the same meaning. The names have dashes in place of underscores. unknownFlag
-// suggests the flag of mquine if the command has it.
-var namesHere = map[string]string{
-	"batch-size":           "batch",
-	"checkpoint":           "resume",
-	"d":                    "data",
-	"dataset":              "data",
-	"device":               "backend",
-	"early-stopping":       "patience",
-	"embedding-dim":        "dim",
-	"gpu":                  "devices",
-	"gpus":                 "devices",
-	"hidden-dim":           "dim",
-	"init-checkpoint":      "resume",
-	"label-smoothing":      "smoothing",
-	"lr":                   "learning-rate",
-	"m":                    "model",
-	"margin":               "gamma",
-	"max-epochs":           "epochs",
-	"metrics":              "hits",
-	"model-path":           "checkpoint",
-	"neg-sample-size":      "negative-count",
-	"negative-sample-size": "negative-count",
-	"num-epochs":           "epochs",
-	"num-negs":             "negative-count",
-	"num-negs-per-pos":     "negative-count",
-	"num-proc":             "threads",
-	"num-threads":          "threads",
-	"num-workers":          "threads",
-	"o":                    "out",
-	"optimizer":            "optimiser",
-	"output":               "out",
-	"random-seed":          "seed",
-	"regularizer":          "regulariser",
-	"save-path":            "out",
-	"top-k":                "k",
-	"topk":                 "k",
+// flags of mquine with the same meaning, including the synonyms of training options. The names have
+// dashes in place of underscores. unknownFlag suggests the flag of mquine if the command has it.
+var namesHere = withSynonyms(map[string]string{
+	"checkpoint":      "resume",
+	"d":               "data",
+	"dataset":         "data",
+	"device":          "backend",
+	"gpu":             "devices",
+	"gpus":            "devices",
+	"init-checkpoint": "resume",
+	"metrics":         "hits",
+	"model-path":      "checkpoint",
+	"num-proc":        "threads",
+	"num-threads":     "threads",
+	"num-workers":     "threads",
+	"o":               "out",
+	"output":          "out",
+	"save-path":       "out",
+	"top-k":           "k",
+	"topk":            "k",
+})
+
+// withSynonyms adds the synonyms of training options to a map from names to flags.
+func withSynonyms(names map[string]string) map[string]string {
+	for _, o := range new(recipe.Recipe).Options() {
+		for _, name := range o.Synonyms {
+			names[strings.ReplaceAll(name, "_", "-")] = o.Flag()
+		}
+	}
+	return names
 }
 
 // chosenHere maps names of flags that rankings do not need to the reason.

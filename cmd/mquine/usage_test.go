@@ -209,6 +209,7 @@ func TestNamesHere(t *testing.T) {
 		assert.True(t, flags[here], here)
 		assert.NotEqual(t, name, here)
 	}
+	assert.Equal(t, "learning-rate", namesHere["lr"])
 }
 
 // Every command that commandsHere suggests exists. No word leads to two commands, and no word is

@@ -162,6 +162,7 @@ type declaration struct {
 func (d *declaration) option(r *Recipe) Option {
 	return Option{
 		Key: d.key, Help: d.help, Value: d.value(r), FormerKey: formerKeys[d.key], FormerWords: formerWords[d.key],
+		Synonyms: synonyms[d.key],
 	}
 }
 

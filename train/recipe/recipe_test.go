@@ -198,6 +198,8 @@ func TestRecipeFile(t *testing.T) {
 	assert.NotContains(t, string(former.YAML()), "average:")
 
 	for text, want := range map[string]string{
+		"lr: 3\n":                   `x.yaml:1: unknown option "lr": did you mean learning_rate?`,
+		"embedding-dim: 3\n":        `x.yaml:1: unknown option "embedding-dim": did you mean dim?`,
 		"dim: 7\nlerning_rate: 3\n": `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
 		"dim: 7\n\ndim: 8":          "x.yaml:3: duplicate key dim, first on line 1",
 		"ema: 0.5\naverage: 0.5":    "x.yaml:2: duplicate key ema, first on line 1",

@@ -13,6 +13,8 @@ type Setting struct {
 
 	// FormerKey is the key in earlier versions, or "" if the key never changed.
 	FormerKey string
+	// Synonyms are names of the setting in other tools, for messages.
+	Synonyms []string
 	// FormerWords maps words that earlier versions used as values to the current words.
 	FormerWords map[string]string
 }

@@ -74,18 +74,27 @@ func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) err
 	return nil
 }
 
-// Find returns the setting with the given key. If there is none, the error suggests the nearest key
-// in list or others. The caller handles the keys in others.
+// Find returns the setting with the given key. If there is none, the error suggests the setting that
+// other tools call by this name, or otherwise the most similar key, if any, in list or others. The caller
+// handles the keys in others.
 func Find(list []Setting, key *yaml.Node, name string, others ...string) (Setting, error) {
-	keys := slices.Clone(others)
+	keys, advice := slices.Clone(others), "correct or remove it"
 	for _, s := range list {
 		if s.Key == key.Value {
 			return s, nil
 		}
 		keys = append(keys, s.Key)
 	}
-	return Setting{}, fmt.Errorf("%s:%d: unknown option %.80q: the nearest is %s",
-		name, key.Line, key.Value, text.Nearest(key.Value, keys, 1)[0])
+	if similar := text.Similar(key.Value, keys, 1); len(similar) > 0 {
+		advice = "the nearest is " + similar[0]
+	}
+	plain := strings.ReplaceAll(key.Value, "-", "_")
+	for _, s := range list {
+		if slices.Contains(s.Synonyms, plain) {
+			advice = "did you mean " + s.Key + "?"
+		}
+	}
+	return Setting{}, fmt.Errorf("%s:%d: unknown option %.80q: %s", name, key.Line, key.Value, advice)
 }
 
 // Read sets s to a value in a file.
