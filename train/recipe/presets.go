@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/mquine/mquine/model"
 )
 
 // presetFiles contains a file presets/KIND/DATASET.yaml for each preset, with changes to the
@@ -62,13 +64,14 @@ func ModelPresets(kind string) map[string][]string {
 }
 
 // Base returns the options that a run of a model starts from. If preset is "", they are the
-// defaults of the model. Otherwise they are the preset, as in Preset, or the model's own version of
-// the preset if there is one.
-func Base(preset, dataset, model string) (Recipe, error) {
+// defaults of the model. Otherwise they are the model's version of the preset if there is one, or else
+// the preset, as in Preset, without the options for initial parameters that the model does not have, and
+// with reciprocal relations if the model needs them.
+func Base(preset, dataset, name string) (Recipe, error) {
 	if preset == "" {
-		return DefaultFor(model)
+		return DefaultFor(name)
 	}
-	return presetOf(preset, dataset, model)
+	return presetOf(preset, dataset, name)
 }
 
 // Preset returns a preset for a data set: "paper", the paper's hyper-parameters, or "best", the
@@ -76,7 +79,7 @@ func Base(preset, dataset, model string) (Recipe, error) {
 // argument dataset.
 func Preset(preset, dataset string) (Recipe, error) { return presetOf(preset, dataset, "") }
 
-func presetOf(preset, dataset, model string) (Recipe, error) {
+func presetOf(preset, dataset, modelName string) (Recipe, error) {
 	kind, name, named := strings.Cut(preset, ":")
 	if !named {
 		name = dataset
@@ -95,7 +98,7 @@ func presetOf(preset, dataset, model string) (Recipe, error) {
 		return r, fmt.Errorf("preset %s has no recipe for the data set %q: add the name of a data set, "+
 			"as in %s:%s; its data sets are %s", kind, name, kind, example, strings.Join(names, ", "))
 	}
-	file := path.Join("presets", kind, model, name+".yaml")
+	file := path.Join("presets", kind, modelName, name+".yaml")
 	if _, err := fs.Stat(presetFiles, file); err != nil {
 		file = path.Join("presets", kind, name+".yaml")
 	}
@@ -104,6 +107,26 @@ func presetOf(preset, dataset, model string) (Recipe, error) {
 		return r, err
 	}
 	defer f.Close()
-	_, err = r.Read(f, file)
-	return r, err
+	if _, err = r.Read(f, file); err != nil || modelName == "" {
+		return r, err
+	}
+	return r, r.suit(modelName)
+}
+
+// suit adapts a preset to a model that has no version of it: it resets the options for initial
+// parameters that the model lacks or draws from a fixed distribution, and sets reciprocal if the model
+// cannot be trained without.
+func (r *Recipe) suit(name string) error {
+	spec, err := model.Lookup(name)
+	if err != nil {
+		return err
+	}
+	if spec.Start.Cross == "" {
+		r.InitCross = ZeroCross
+	}
+	if !spec.Start.Deviates() {
+		r.InitStd = model.EntityDeviation
+	}
+	r.Reciprocal = r.Reciprocal || spec.TrainReciprocal
+	return nil
 }
