@@ -117,6 +117,9 @@ func (r *dimensionReader) readEnd(end *float64, key, value *yaml.Node) error {
 		return r.errorf(key, "this option has no range: give a list of values, as in {choice: [a, b]}")
 	}
 	*end, r.whole = number.Number()
+	if math.IsInf(*end, 0) {
+		return r.errorf(value, "%s must be finite", key.Value)
+	}
 	return nil
 }
 

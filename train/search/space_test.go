@@ -86,6 +86,8 @@ func TestReadSpace(t *testing.T) {
 		"average: {min: 0, max: 0.5}\nema: 0.5":      "x.yaml:2: duplicate key ema, first on line 1",
 		"dim: 7\nlerning_rate: {min: 1, max: 2}":     `x.yaml:2: unknown option "lerning_rate": the nearest is`,
 		"dim: {min: 3, max: 5}\n\ndim: 8":            "x.yaml:3: duplicate key dim, first on line 1",
+		"clip: {min: 1, max: Inf}":                   "x.yaml:1: clip: max must be finite",
+		"clip: {min: Inf, max: Inf}":                 "x.yaml:1: clip: min must be finite",
 		"dropout:\n  min: 0\n  mx: 1":                `x.yaml:3: dropout: unknown key "mx": the nearest is max`,
 		"dropout:\n  min: 0\n  min: 1":               "x.yaml:3: duplicate key min, first on line 2",
 		"dropout: {min: 0, max: 2}":                  `x.yaml:1: dropout "2": must be a number from 0 to 0.99`,
