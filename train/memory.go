@@ -16,7 +16,7 @@ import (
 
 // The estimates in this file should not exceed the memory of a run, so a run that would fit is not
 // refused. Where a size depends on random draws, they use its expected value or a lower bound. They
-// do not count Z-samples.
+// do not count Z-samples, whose number is known only once they are drawn.
 
 const (
 	floatBytes = 4

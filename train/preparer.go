@@ -3,6 +3,8 @@ package train
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -44,6 +46,7 @@ type preparer struct {
 	own      [][]int32 // the independent negatives of each main query
 	zTriples [][]kg.Triple
 	zSamples []zSample
+	maxPairs int // of a step
 }
 
 // drawScratch is the memory of a goroutine that draws random numbers.
@@ -69,6 +72,7 @@ func newPreparer(
 		config: c, seed: c.Seed, threads: threads, triples: triples, known: known,
 		sampler: newSampler(c, n, triples, known), depends: depends, relations: g.Relations.Len(),
 		rowOf: make([]int32, n), taken: make([]bool, n), scratch: make([]drawScratch, threads),
+		maxPairs: math.MaxInt32,
 	}
 	for e := range p.rowOf {
 		p.rowOf[e] = -1
@@ -206,6 +210,9 @@ func (p *preparer) complete(ctx context.Context, tails int) error {
 	}
 	p.addPairs()
 	if p.z != nil {
+		if err := p.checkZ(); err != nil {
+			return err
+		}
 		p.addZ()
 	}
 	p.forget()
@@ -476,6 +483,20 @@ func (p *preparer) addPairs() {
 		}
 		w.pairs = append(w.pairs, int32(len(w.pairRows)))
 	}
+}
+
+// checkZ returns an error if the Z-samples could give the step more pairs than 32 bits can count. Their
+// number is known only after they are drawn, because Z-patterns may have few triples.
+func (p *preparer) checkZ() error {
+	pairs := len(p.work.pairRows)
+	for _, samples := range p.zTriples[:p.work.main] {
+		pairs += len(samples)
+	}
+	if pairs <= p.maxPairs {
+		return nil
+	}
+	return fmt.Errorf("a step with batch %d and up to %d Z-samples for each query has %d pairs, more than %d: "+
+		"lower batch or z_samples", p.config.Batch, p.config.ZSamples, pairs, p.maxPairs)
 }
 
 // addZ adds the distinct queries of the Z-samples and their pairs. It merges equal pairs and adds

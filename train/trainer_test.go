@@ -86,6 +86,19 @@ func TestTooManyPairs(t *testing.T) {
 		"more than 2147483647: lower batch or negative_count")
 }
 
+// More pairs in a step than 32 bits can count, because of Z-samples, are an error. The test lowers the
+// limit.
+func TestTooManyZSamples(t *testing.T) {
+	c := recipe.Default()
+	c.Batch, c.ZSamples = 32, 4
+	tr, err := NewTrainer(t.Context(), c, traintest.RandomGraph(12, 3, 64, 3), machineOf(t, 1))
+	require.NoError(t, err)
+	tr.preparer.maxPairs = 3
+	_, err = tr.Epoch(t.Context())
+	require.Regexp(t, `^a step with batch 32 and up to 4 Z-samples for each query has \d+ pairs, more than 3: `+
+		`lower batch or z_samples$`, err)
+}
+
 // The error of a diverged run names the first NaN of a tensor, or its largest entry.
 func TestDivergedParameters(t *testing.T) {
 	c := recipe.Default()
