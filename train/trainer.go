@@ -232,10 +232,10 @@ func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*worklo
 	return t.preparer.prepare(ctx, t.stepTriples, t.epoch, step)
 }
 
-// Model returns the model that is validated and saved: the EMA if the recipe uses one, and the
-// trained model otherwise. The next epoch changes its parameters.
+// Model returns the model that is validated and saved: the EMA if the recipe uses one and an epoch is
+// done, and the trained model otherwise. The next epoch changes its parameters.
 func (t *Trainer) Model() model.Model {
-	if t.average != nil {
+	if t.average != nil && t.epoch > 0 {
 		return t.average
 	}
 	return t.model

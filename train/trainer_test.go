@@ -49,6 +49,7 @@ func TestAverage(t *testing.T) {
 		return tr
 	}
 	plain, averaged := trainer(0), trainer(0.6)
+	assert.Equal(t, plain.Model().Tensors(), averaged.Model().Tensors(), "before the first epoch")
 	// With a = 0.6, the EMA is the plain mean after two epochs. The parameters after the third
 	// epoch have the weight 1 − a, and one epoch later a(1 − a).
 	weights := [][]float64{{1}, {0.5, 0.5}, {0.3, 0.3, 0.4}, {0.18, 0.18, 0.24, 0.4}}
