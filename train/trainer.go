@@ -267,8 +267,16 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	seconds := time.Since(start).Seconds()
 	return Epoch{
 		Epoch: t.epoch, Loss: loss, LearningRate: t.optimiser.rate,
-		Seconds: seconds, TriplesPerSecond: float64(len(t.triples)) / seconds,
+		Seconds: seconds, TriplesPerSecond: perSecond(len(t.triples), seconds),
 	}, nil
+}
+
+// perSecond returns a rate, or 0 if a coarse clock measured no time. JSON has no infinite numbers.
+func perSecond(n int, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(n) / seconds
 }
 
 // shuffle draws the items of the epoch and their order.

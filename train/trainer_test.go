@@ -100,6 +100,12 @@ func TestTooManyZSamples(t *testing.T) {
 		`lower batch or z_samples$`, err)
 }
 
+// A clock that measures no time gives the rate 0, which JSON can write.
+func TestPerSecond(t *testing.T) {
+	assert.Equal(t, 50., perSecond(100, 2))
+	assert.Equal(t, 0., perSecond(100, 0))
+}
+
 // The error of a diverged run names the first NaN of a tensor, or its largest entry.
 func TestDivergedParameters(t *testing.T) {
 	c := recipe.Default()
