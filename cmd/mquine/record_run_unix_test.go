@@ -120,7 +120,7 @@ func TestRecordRun(t *testing.T) {
 	assert.Contains(t, string(must1(os.ReadFile(r.path("runs/families/run.json")))), `"--epochs=3"`)
 	o := r.run(t, two...)
 	assert.Equal(t, 1, o.status)
-	assert.Regexp(t, `^mquine train: .* already has 3 epochs: set a larger number\n$`, o.stderr)
+	assert.Regexp(t, `^mquine train: .* already has 3 epochs: set epochs \(--epochs\) to a larger number\n$`, o.stderr)
 
 	// Runs without the file are older than this check.
 	require.NoError(t, os.Remove(r.path("runs/families/run.json")))

@@ -51,8 +51,9 @@ the run is missing, damaged or out of date. The parameters do not depend on the
 number of threads. They are the same with avx512 and avx2, but may differ with
 --backend generic.
 
---resume DIR --epochs N extends or shortens a run. It does not work with
-learning-rate decay, after early stopping, or for a trial of "mquine tune".
+--resume DIR --epochs N extends a run, or shortens one that has done fewer than
+N epochs. It does not work with learning-rate decay, after early stopping, or
+for a trial of "mquine tune".
 
 Options come from these sources; later ones override earlier ones:
   1. the defaults of the model, or --preset

@@ -84,7 +84,8 @@ func (r *Run) checkExtension(from, to int) error {
 	case r.progress.stopped != "":
 		return fmt.Errorf("%s cannot be extended, because it has %s", r.Dir, r.progress.stopped)
 	case to <= r.progress.epoch:
-		return fmt.Errorf("%s already has %s: set a larger number", r.Dir, text.Plural(r.progress.epoch, "epoch"))
+		return fmt.Errorf("%s already has %s: set epochs (--epochs) to a larger number", r.Dir,
+			text.Plural(r.progress.epoch, "epoch"))
 	case c.Patience > 0 && outOfTurn && r.progress.epoch == from:
 		return fmt.Errorf("%s cannot be extended, because patience would count the validation after epoch %d, "+
 			"which was the last (valid_every: %d): start a new run with --epochs %d", r.Dir, from, c.ValidEvery, to)

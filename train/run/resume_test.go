@@ -356,7 +356,7 @@ func TestEpochsEditedToThoseDone(t *testing.T) {
 
 	config := filepath.Join(dir, ConfigFile)
 	undo := traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 2\n")
-	want := "epochs: 2 in " + config + ": " + dir + " already has 2 epochs: set a larger number"
+	want := "epochs: 2 in " + config + ": " + dir + " already has 2 epochs: set epochs (--epochs) to a larger number"
 	assert.EqualError(t, resume(t, dir), want)
 	assert.EqualError(t, Extend(t.Context(), dir, traintest.Backend(t), 5), want)
 	undo()

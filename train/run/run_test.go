@@ -176,7 +176,7 @@ func TestExtend(t *testing.T) {
 
 	extend := func(dir string, epochs int) error { return Extend(t.Context(), dir, traintest.Backend(t), epochs) }
 	require.NoError(t, extend(dir, 4), "done")
-	assert.EqualError(t, extend(dir, 3), dir+" already has 4 epochs: set a larger number")
+	assert.EqualError(t, extend(dir, 3), dir+" already has 4 epochs: set epochs (--epochs) to a larger number")
 	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
 	assert.EqualError(t, extend(falls, 4), falls+" cannot be extended, because its "+
 		"learning rate decays to 0 over its 2 epochs (decay: cosine): start a new run with --epochs 4")
