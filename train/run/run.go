@@ -16,7 +16,6 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/workdir"
@@ -342,7 +341,3 @@ func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 
 // Log returns the epochs in the log.
 func (r *Run) Log() []train.Epoch { return r.log }
-
-// Model returns the model of the last epoch, or the initial model. Do not call Model if the run was
-// already finished when it was opened.
-func (r *Run) Model() model.Model { return r.trainer.Model() }
