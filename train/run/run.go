@@ -60,6 +60,7 @@ type Run struct {
 	trainer  *train.Trainer
 	progress progress
 	log      []train.Epoch
+	failed   error // the error that TrainTo returned, or nil
 }
 
 // stoppedEarly is the prefix of a nonempty progress.stopped.
@@ -202,7 +203,8 @@ func (r *Run) sweep() {
 }
 
 // Train trains the remaining epochs. It calls report after each epoch, once its files are synced to
-// disk. If ctx is cancelled, the current epoch is lost.
+// disk. If ctx is cancelled, the current epoch is lost. After an error, the parameters in memory belong to
+// no epoch, so further calls return an error: close the run and open it again.
 func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
@@ -210,8 +212,12 @@ func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 // TrainTo is like Train, but stops after the epoch with the number last.
 func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
 	for r.progress.stopped == "" && r.progress.epoch < last {
+		if r.failed != nil {
+			return fmt.Errorf("%s cannot continue after an error: open the run again (%w)", r.Dir, r.failed)
+		}
 		e, err := r.trainEpoch(ctx)
 		if err != nil {
+			r.failed = err
 			return err
 		}
 		report(e)

@@ -147,6 +147,10 @@ func TestCancelledValidation(t *testing.T) {
 	assert.Len(t, r.Log(), 1)
 	best, _ := r.Best()
 	assert.Equal(t, 1, best)
+	again := r.Train(t.Context(), func(train.Epoch) {})
+	require.ErrorIs(t, again, context.Canceled)
+	assert.ErrorContains(t, again, dir+" cannot continue after an error: open the run again (")
+	assert.Equal(t, 1, r.Epoch())
 	require.NoError(t, r.Close())
 }
 
