@@ -52,7 +52,7 @@ type Run struct {
 	Dir    string
 	Recipe recipe.Recipe
 	Graph  *kg.Graph // nil if the run was finished when it was opened
-	// Notes holds a sentence for each check that was not possible.
+	// Notes holds a sentence for each check that was not possible, and for a missing log.
 	Notes []string
 
 	lock     *workdir.Lock // nil if the run was finished when it was opened
@@ -109,6 +109,9 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	}
 	if err := r.check(ctx); err != nil || r.complete() {
 		return err
+	}
+	if n := r.progress.epoch; n > 0 && len(r.log) == 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s is missing, so a new log begins with epoch %d", r.path(logName), n+1))
 	}
 	if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
 		return err
@@ -174,8 +177,11 @@ func (r *Run) path(name ...string) string {
 // Finished returns why the run is finished, or "" if it is not.
 func (r *Run) Finished() string {
 	if r.progress.stopped == "" && r.progress.epoch >= r.Recipe.Epochs {
-		if r.progress.epoch == 1 {
+		switch r.progress.epoch {
+		case 1:
 			return "the only epoch is done"
+		case 2:
+			return "both epochs are done"
 		}
 		return fmt.Sprintf("all %d epochs are done", r.progress.epoch)
 	}

@@ -154,6 +154,26 @@ func TestCancelledValidation(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
+// A run without its log gets a new one, and a note says so.
+func TestExtendWithoutLog(t *testing.T) {
+	c := traintest.Recipe(func(*recipe.Recipe) {})
+	c.Epochs = 2
+	dir := trainIn(t, traintest.FamiliesFolder(t), c, machineOf(t, 1))
+	log := filepath.Join(dir, logName)
+	require.NoError(t, os.Remove(log))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	assert.Equal(t, "both epochs are done", r.Finished())
+	assert.Empty(t, r.Notes)
+	require.NoError(t, r.Close())
+	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 3))
+	r, err = Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	assert.Equal(t, []string{log + " is missing, so a new log begins with epoch 3"}, r.Notes)
+	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
+	require.NoError(t, r.Close())
+}
+
 // An extended run ends with the same bytes as a run that had all epochs from the start.
 func TestExtend(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
