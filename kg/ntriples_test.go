@@ -173,8 +173,8 @@ func FuzzReadNTriples(f *testing.F) {
 			assert.Contains(t, err.Error(), "fuzz:")
 			return
 		}
-		require.NoError(t, checkLabels(table.entities))
-		require.NoError(t, checkLabels(table.relations))
+		require.NoError(t, table.entities.Check())
+		require.NoError(t, table.relations.Check())
 		// With brackets around the IRIs, the labels are terms of N-Triples, and reading these terms
 		// gives the same labels.
 		term := func(label string) string {

@@ -318,8 +318,8 @@ func FuzzReadTriples(f *testing.F) {
 		// The triples can be written and read back.
 		var again strings.Builder
 		g := &Graph{Entities: table.entities, Relations: table.relations}
-		require.NoError(t, checkLabels(g.Entities))
-		require.NoError(t, checkLabels(g.Relations))
+		require.NoError(t, g.Entities.Check())
+		require.NoError(t, g.Relations.Check())
 		g.Splits[Train] = table.triples
 		for _, labels := range named(g, Train) {
 			fmt.Fprintln(&again, strings.Join(labels[:], "\t"))

@@ -153,7 +153,7 @@ func FuzzReadVocabulary(f *testing.F) {
 		if v, err := readListed(newLines(t.Context(), "fuzz", bytes.NewReader(text))); err != nil {
 			assert.Contains(t, err.Error(), "fuzz:")
 		} else {
-			require.NoError(t, checkLabels(v))
+			require.NoError(t, v.Check())
 			assert.LessOrEqual(t, v.Len(), bytes.Count(text, []byte("\n"))+1)
 		}
 	})

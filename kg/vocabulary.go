@@ -58,6 +58,16 @@ func (v *Vocabulary) Labels() []string { return v.labels }
 // Len returns the number of labels.
 func (v *Vocabulary) Len() int { return len(v.labels) }
 
+// Check returns an error if the text files of a data set or a checkpoint cannot contain a label.
+func (v *Vocabulary) Check() error {
+	for id, label := range v.labels {
+		if err := checkLabel(label); err != nil {
+			return fmt.Errorf("label %d, %.200q: %w", id, label, err)
+		}
+	}
+	return nil
+}
+
 // maxLabel is the length in bytes of the longest label. Three such labels with their separators, or a
 // label with its number, fit into a line that a reader accepts. Without this limit, a literal of
 // N-Triples whose canonical form is longer than its line could be written but not read again.

@@ -83,17 +83,8 @@ func (w *graphWriter) check() error {
 		}
 	}
 	for _, v := range []*Vocabulary{w.graph.Entities, w.graph.Relations} {
-		if err := checkLabels(v); err != nil {
+		if err := v.Check(); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-func checkLabels(v *Vocabulary) error {
-	for id, label := range v.Labels() {
-		if err := checkLabel(label); err != nil {
-			return fmt.Errorf("label %d, %.200q: %w", id, label, err)
 		}
 	}
 	return nil
@@ -224,7 +215,7 @@ func (g *Graph) numberedByAppearance() (entities, relations bool) {
 // WriteVocabulary writes a vocabulary as lines id<TAB>label in the order of the identifiers. It
 // creates or replaces the file atomically.
 func WriteVocabulary(path string, v *Vocabulary) error {
-	if err := checkLabels(v); err != nil {
+	if err := v.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return atomicfile.Write(path, func(w io.Writer) error {

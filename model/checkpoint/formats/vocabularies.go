@@ -115,7 +115,8 @@ func (f *Folder) ownVocabularies(ctx context.Context) (*vocabularies, error) {
 		v.relations, err = newVocabulary(relations)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Path, err)
+		return nil, fmt.Errorf("%s: %w; write the corrected labels to %s in this folder",
+			f.Path, err, f.Format.vocabularyNames())
 	}
 	return &v, nil
 }
@@ -189,7 +190,7 @@ func readPair(ctx context.Context, dir string, files vocabularyFiles) (*vocabula
 	return &vocabularies{entities, relations}, err
 }
 
-// newVocabulary returns the vocabulary of a list of distinct labels.
+// newVocabulary returns the vocabulary of a list of distinct labels that mquine can save.
 func newVocabulary(labels []string) (*kg.Vocabulary, error) {
 	v := kg.NewVocabulary()
 	for i, label := range labels {
@@ -198,7 +199,7 @@ func newVocabulary(labels []string) (*kg.Vocabulary, error) {
 		}
 		v.Add(label)
 	}
-	return v, nil
+	return v, v.Check()
 }
 
 // readVocabulary reads a vocabulary, which must be a regular file.
