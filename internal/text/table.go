@@ -69,16 +69,20 @@ func (t *Table) Write(w io.Writer, f Format) error {
 const lineWidth = 80
 
 // Wrap breaks a line between words, after at most 80 columns.
-func Wrap(line string) string {
+func Wrap(line string) string { return WrapAfter("", line) }
+
+// WrapAfter is like Wrap, but begins each of the lines with a prefix.
+func WrapAfter(prefix, line string) string {
 	var b strings.Builder
-	used := 0
+	b.WriteString(prefix)
+	used := len(prefix)
 	for i, word := range strings.Split(line, " ") {
 		width := text.StringWidthWithoutEscSequences(word)
 		switch {
 		case i == 0:
 		case used+1+width > lineWidth:
-			b.WriteByte('\n')
-			used = 0
+			b.WriteString("\n" + prefix)
+			used = len(prefix)
 		default:
 			b.WriteByte(' ')
 			used++

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -219,6 +220,15 @@ func TestRecipeFile(t *testing.T) {
 	} {
 		_, err := read(text)
 		assert.ErrorContains(t, err, want)
+	}
+}
+
+// The comments of a file are at most 80 columns wide.
+func TestWidthOfFile(t *testing.T) {
+	r := Default()
+	for line := range strings.Lines(string(r.YAML())) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 81, line)
+		assert.Regexp(t, `^(# \S|[a-z0-9_]+: )`, line)
 	}
 }
 

@@ -109,11 +109,11 @@ func (s Setting) Read(value *yaml.Node, name string) error {
 }
 
 // YAML returns a YAML file that sets each setting s in list to value(s). A comment above each
-// setting contains its help text.
+// setting contains its help text, in lines of at most 80 columns.
 func YAML(list []Setting, value func(Setting) string) []byte {
 	var b bytes.Buffer
 	for _, s := range list {
-		fmt.Fprintf(&b, "# %s\n%s: %s\n", s.Help, s.Key, value(s))
+		fmt.Fprintf(&b, "%s\n%s: %s\n", text.WrapAfter("# ", s.Help), s.Key, value(s))
 	}
 	return b.Bytes()
 }
