@@ -267,15 +267,8 @@ func (w *convEWorker) Feature(side kg.Side, relation, e int32, phi []float32) (s
 		return fmath.Norm(row)
 	}
 	w.output(w.out, e, relation)
-	round32(phi, w.out)
+	narrow(phi, w.out)
 	return fmath.Norm(w.out)
-}
-
-// round32 rounds the entries of x to float32 and writes them to the slice to.
-func round32(to []float32, x []float64) {
-	for i, v := range x {
-		to[i] = float32(v)
-	}
 }
 
 func (w *convEWorker) Query(q kg.Query, psi []float32) Slack {
@@ -287,7 +280,7 @@ func (w *convEWorker) Query(q kg.Query, psi []float32) Slack {
 		return Slack{networkFloor, rounding * fmath.Norm(row), 0}
 	}
 	w.output(w.out, q.Anchor, q.Relation)
-	round32(psi, w.out)
+	narrow(psi, w.out)
 	return Slack{networkFloor, rounding * fmath.Norm(w.out), 0}
 }
 

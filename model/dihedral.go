@@ -201,16 +201,12 @@ func (w *dihEdralTraining) Query(psi, anchor []float32) (c, penalty float64) {
 // QueryGradient uses ∂D = htᵀ, the gradient of the score hᵀDt, with the gradient of ψ in place of
 // the candidate.
 func (w *dihEdralTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
-	other := kg.Tail
-	if w.side == kg.Tail {
-		other = kg.Head
-	}
 	first, second := halves(anchor)
 	u, v := halves(dPsi)
 	dFirst, dSecond := halves(dAnchor)
 	for i, m := range w.chosen {
 		h0, h1, t0, t1 := float64(first[i]), float64(second[i]), float64(u[i]), float64(v[i])
-		x, y := m.apply(other, t0, t1)
+		x, y := m.apply(w.side.Opposite(), t0, t1)
 		dFirst[i], dSecond[i] = float32(x), float32(y)
 		if w.side == kg.Head {
 			h0, h1, t0, t1 = t0, t1, h0, h1

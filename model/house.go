@@ -356,14 +356,6 @@ func (w *houseTraining) Begin(side kg.Side, relation int32) {
 	}
 }
 
-// other returns the other side.
-func other(side kg.Side) kg.Side {
-	if side == kg.Head {
-		return kg.Tail
-	}
-	return kg.Head
-}
-
 func (w *houseTraining) Features(phi []float32, e int32) {
 	widen(w.x, w.Row(entityTable, e))
 	w.transform.project(w.side, w.x)
@@ -379,7 +371,7 @@ func (w *houseTraining) FeatureGradient(dEntity, dPhi, _ []float32, e int32) {
 
 func (w *houseTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	widen(w.x, anchor)
-	w.transform.project(other(w.side), w.x)
+	w.transform.project(w.side.Opposite(), w.x)
 	if w.side == kg.Tail {
 		w.transform.turn(w.x)
 	} else {
@@ -393,7 +385,7 @@ func (w *houseTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ floa
 	r := &w.transform
 	widen(w.x, anchor)
 	copy(w.turned, w.x)
-	r.project(other(w.side), w.turned)
+	r.project(w.side.Opposite(), w.turned)
 	widen(w.dX, dPsi)
 	if w.side == kg.Tail {
 		for i, v := range r.w {
@@ -405,7 +397,7 @@ func (w *houseTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ floa
 		addScaled(w.dW, -1, w.dX)
 		w.back(w.turned, r.model.turnBack, nil, nil)
 	}
-	w.projectBack(other(w.side))
+	w.projectBack(w.side.Opposite())
 	narrow(dAnchor, w.dX)
 }
 

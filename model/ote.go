@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
@@ -132,11 +131,7 @@ func orthonormalise(u, norms []float64, v []float32, columns int) {
 
 // scaleExp returns exp(x), with x limited to ±mostExponent.
 func scaleExp(x float64) float64 {
-	x = max(-mostExponent, min(x, mostExponent))
-	if x > 0 {
-		return 1 / fmath.Exp(-x)
-	}
-	return fmath.Exp(x)
+	return exp(max(-mostExponent, min(x, mostExponent)))
 }
 
 type oteModel struct{ groupModel }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
@@ -64,24 +64,11 @@ var noSum = strings.Repeat("0", 2*sha256.Size)
 func writeSummed(ctx context.Context, path string, metadata map[string]string, tensors []safetensors.Float32) error {
 	metadata[sumKey] = noSum
 	h := sha256.New()
-	if err := safetensors.Write(stoppable{ctx, h}, metadata, tensors...); err != nil {
+	if err := safetensors.Write(atomicfile.Stoppable(ctx, h), metadata, tensors...); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	metadata[sumKey] = hex.EncodeToString(h.Sum(nil))
 	return safetensors.WriteFile(ctx, path, metadata, tensors...)
-}
-
-// stoppable is a writer whose Write fails once the context is cancelled.
-type stoppable struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (s stoppable) Write(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.w.Write(p)
 }
 
 // isWhole reports whether the SHA-256 of a file matches the one in its metadata.
@@ -94,7 +81,7 @@ func isWhole(ctx context.Context, file *safetensors.File) (bool, error) {
 	h := sha256.New()
 	for _, part := range [][]byte{before, []byte(noSum), after} {
 		for piece := range slices.Chunk(part, 1<<20) {
-			if _, err := (stoppable{ctx, h}).Write(piece); err != nil {
+			if _, err := atomicfile.Stoppable(ctx, h).Write(piece); err != nil {
 				return false, err
 			}
 		}

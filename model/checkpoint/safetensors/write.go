@@ -25,21 +25,8 @@ type Float32 struct {
 // file. After an error or a cancelled context, the old file is unchanged.
 func WriteFile(ctx context.Context, path string, metadata map[string]string, tensors ...Float32) error {
 	return atomicfile.Write(path, func(w io.Writer) error {
-		return Write(stoppable{ctx, w}, metadata, tensors...)
+		return Write(atomicfile.Stoppable(ctx, w), metadata, tensors...)
 	})
-}
-
-// stoppable is a writer that fails once its context is cancelled.
-type stoppable struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (s stoppable) Write(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.w.Write(p)
 }
 
 // Write writes the contents of a file: the header, then the tensors' data in the given order. The
