@@ -46,7 +46,7 @@ type preparer struct {
 	own      [][]int32 // the independent negatives of each main query
 	zTriples [][]kg.Triple
 	zSamples []zSample
-	maxPairs int // of a step
+	maxPairs int // largest number of pairs in a step
 }
 
 // drawScratch is the memory of a goroutine that draws random numbers.

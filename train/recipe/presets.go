@@ -64,9 +64,9 @@ func ModelPresets(kind string) map[string][]string {
 }
 
 // Base returns the options that a run of a model starts from. If preset is "", they are the
-// defaults of the model. Otherwise they are the model's version of the preset if there is one, or else
-// the preset, as in Preset, without the options for initial parameters that the model does not have, and
-// with reciprocal relations if the model needs them.
+// defaults of the model. Otherwise they are the model's version of the preset. If the model has none,
+// they are the preset, as in Preset, without the options for initial parameters that the model does not
+// have, and with reciprocal relations if the model needs them.
 func Base(preset, dataset, name string) (Recipe, error) {
 	if preset == "" {
 		return DefaultFor(name)
