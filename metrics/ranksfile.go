@@ -82,6 +82,7 @@ func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
 	}
+	header[0] = strings.TrimPrefix(header[0], "\ufeff") // a byte order mark
 	filters, counts, err := parseRanksHeader(header)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)

@@ -76,6 +76,17 @@ func TestRanksFileRoundTrip(t *testing.T) {
 	})
 }
 
+// Editors on Windows put a byte order mark at the start of a file.
+func TestReadRanksByteOrderMark(t *testing.T) {
+	const text = "side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0\n"
+	want, _, err := readRanksText(text)
+	require.NoError(t, err)
+	got, filters, err := readRanksText("\ufeff" + text)
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	assert.Equal(t, []rank.Filter{rank.All}, filters)
+}
+
 func TestReadRanksErrors(t *testing.T) {
 	const header = "side\thead\trelation\ttail\tall_better\tall_equal\n"
 	for _, c := range []struct{ text, want string }{
