@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,7 +34,7 @@ func TestMetricsOfFixture(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "ranks.tsv"))
 	require.NoError(t, err)
 	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-	ranks, filters, err := ReadRanks("ranks.tsv", bytes.NewReader(text), g.Entities, g.Relations)
+	ranks, filters, err := ReadRanks("ranks.tsv", bytes.NewReader(text), math.MaxInt, g.Entities, g.Relations)
 	require.NoError(t, err)
 	require.Equal(t, []rank.Filter{rank.None, rank.Train, rank.All}, filters)
 

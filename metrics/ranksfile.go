@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
@@ -72,8 +73,11 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 //
 // ReadRanks adds new labels to the two vocabularies. Start with empty vocabularies. To read a
 // second file with the same identifiers, pass the same vocabularies again. Rank.Candidates is 0
-// unless the file has the column.
-func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]rank.Rank, []rank.Filter, error) {
+// unless the file has the column. A file with more than most ranks is an error, which ReadRanks
+// returns before it reads the rest.
+func ReadRanks(
+	name string, r io.Reader, most int, entities, relations *kg.Vocabulary,
+) ([]rank.Rank, []rank.Filter, error) {
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
 	if err == io.EOF {
@@ -96,6 +100,10 @@ func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		if len(ranks) == most {
+			return nil, nil, fmt.Errorf("%s:%d: the file has more than %s, so they are of other triples: rank the same split",
+				name, number, text.Plural(most, "rank"))
 		}
 		r, err := parseRank(fields, filters, counts, entities, relations)
 		if err != nil {

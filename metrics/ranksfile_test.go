@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 )
 
 func readRanksText(text string) ([]rank.Rank, []rank.Filter, error) {
-	return ReadRanks("r.tsv", strings.NewReader(text), kg.NewVocabulary(), kg.NewVocabulary())
+	return ReadRanks("r.tsv", strings.NewReader(text), math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
 }
 
 func TestWriteRanks(t *testing.T) {
@@ -64,7 +65,7 @@ func TestRanksFileRoundTrip(t *testing.T) {
 		require.NoError(t, WriteRanks(&file, g, filters, ranks, restricted))
 		for _, text := range []string{file.String(), strings.ReplaceAll(file.String(), "\n", "\r\n")} {
 			entities, relations := kg.NewVocabulary(labels...), kg.NewVocabulary(g.Relations.Labels()...)
-			got, gotFilters, err := ReadRanks("ranks.tsv", strings.NewReader(text), entities, relations)
+			got, gotFilters, err := ReadRanks("ranks.tsv", strings.NewReader(text), len(ranks), entities, relations)
 			require.NoError(t, err)
 			require.Equal(t, filters, gotFilters)
 			require.Equal(t, len(ranks), len(got))
@@ -85,6 +86,20 @@ func TestReadRanksByteOrderMark(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 	assert.Equal(t, []rank.Filter{rank.All}, filters)
+}
+
+// A small compressed file can have millions of lines, so ReadRanks stops at the first rank too many.
+func TestReadRanksLimit(t *testing.T) {
+	const header, line = "side\thead\trelation\ttail\tall_better\tall_equal\n", "tail\ta\tr\tb\t1\t0\n"
+	for most := range 3 {
+		rest := strings.NewReader(strings.Repeat(line, 1<<18))
+		file := io.MultiReader(strings.NewReader(header+strings.Repeat(line, most+1)), rest)
+		_, _, err := ReadRanks("r.tsv", file, most, kg.NewVocabulary(), kg.NewVocabulary())
+		assert.EqualError(t, err, fmt.Sprintf(
+			"r.tsv:%d: the file has more than %s, so they are of other triples: rank the same split", most+2,
+			[]string{"0 ranks", "1 rank", "2 ranks"}[most]))
+		assert.Greater(t, rest.Len(), 1<<20, "the rest of the file was read")
+	}
 }
 
 func TestReadRanksErrors(t *testing.T) {
@@ -144,7 +159,7 @@ func FuzzReadRanks(f *testing.F) {
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-		ranks, filters, err := ReadRanks("fuzz", bytes.NewReader(text), read.Entities, read.Relations)
+		ranks, filters, err := ReadRanks("fuzz", bytes.NewReader(text), math.MaxInt, read.Entities, read.Relations)
 		if err != nil {
 			return
 		}
@@ -152,7 +167,7 @@ func FuzzReadRanks(f *testing.F) {
 		// ranks.
 		var again bytes.Buffer
 		require.NoError(t, WriteRanks(&again, read, filters, ranks, bytes.Contains(text, []byte("_candidates"))))
-		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, read.Entities, read.Relations)
+		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, len(ranks), read.Entities, read.Relations)
 		require.NoError(t, err)
 		require.Equal(t, filters, filtersAgain)
 		require.Equal(t, ranks, ranksAgain)

@@ -225,7 +225,9 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		return nil, fmt.Errorf("cannot read the ranks of %s: %w", path, text.Cause(err))
 	}
 	defer file.Close()
-	ranks, filters, err := metrics.ReadRanks(path, file, g.Entities, g.Relations)
+	// Align names the difference to a file of another split, so the limit allows for every split and side.
+	most := 3 * (len(g.Splits[kg.Train]) + len(g.Splits[kg.Valid]) + len(g.Splits[kg.Test]))
+	ranks, filters, err := metrics.ReadRanks(path, file, most, g.Entities, g.Relations)
 	if err != nil {
 		return nil, err
 	}

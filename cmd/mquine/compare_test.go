@@ -295,6 +295,11 @@ func TestCompareRanksFiles(t *testing.T) {
 	mquine(t, append(compare, "--split", "valid")...).requireSentence(t, exitFailed,
 		"base.tsv does not match the valid split of families: ")
 	mquine(t, append(compare, "--json", base)...).requireSentence(t, exitFailed, "which the command reads")
+	lines := slices.Collect(strings.Lines(string(must1(os.ReadFile(base)))))
+	long := lines[0] + strings.Repeat(lines[1], 1081) // 360 triples have 1,080 ranks on three sides
+	require.NoError(t, os.WriteFile(changed, []byte(long), 0o644))
+	mquine(t, "compare", changed, base, "--data", w.data).requireSentence(t, exitFailed,
+		"changed.tsv:1082: the file has more than 1,080 ranks, so they are of other triples: rank the same split")
 	require.NoError(t, os.WriteFile(base, []byte("side\thead\n"), 0o644))
 	mquine(t, compare...).requireSentence(t, exitFailed, "base.tsv:1: the columns of a ranks file are")
 }
