@@ -102,7 +102,8 @@ func ReadRanks(
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 		if len(ranks) == most {
-			return nil, nil, fmt.Errorf("%s:%d: the file has more than %s, so they are of other triples: rank the same split",
+			return nil, nil, fmt.Errorf(
+				"%s:%d: the file has more than %s, so they are of other triples: rank the same split",
 				name, number, text.Plural(most, "rank"))
 		}
 		r, err := parseRank(fields, filters, counts, entities, relations)
@@ -190,6 +191,9 @@ func parseRank(
 			}
 		}
 	}
+	if err := checkCounts(&r, filters, counts == len(countColumns)); err != nil {
+		return rank.Rank{}, err
+	}
 	for i, name := range queryColumns[1:] {
 		if fields[1+i] == "" {
 			return rank.Rank{}, fmt.Errorf("the %s has no label", name)
@@ -198,6 +202,33 @@ func parseRank(
 	head, relation, tail := entities.Add(fields[1]), relations.Add(fields[2]), entities.Add(fields[3])
 	r.Triple = kg.Triple{Head: head, Relation: relation, Tail: tail}
 	return r, nil
+}
+
+// checkCounts returns an error if no ranking can have the counts of r. restricted says that r has the
+// numbers of candidates.
+func checkCounts(r *rank.Rank, filters []rank.Filter, restricted bool) error {
+	for i, f := range filters {
+		others := int64(r.Better[f]) + int64(r.Equal[f])
+		switch {
+		case restricted && others > int64(r.Candidates[f]):
+			return fmt.Errorf("%v_equal: %d candidates are better and %d equal, but %[1]v_candidates is %[4]d",
+				f, r.Better[f], r.Equal[f], r.Candidates[f])
+		case others > math.MaxInt32:
+			return fmt.Errorf("%v_equal: %d better and %d equal candidates are more than a graph can have (%d)",
+				f, r.Better[f], r.Equal[f], math.MaxInt32)
+		}
+		for _, g := range filters[:i] {
+			less, more := min(f, g), max(f, g) // more removes all answers that less removes
+			for k, of := range [][rank.NumFilters]int32{r.Better, r.Equal, r.Candidates} {
+				if of[more] > of[less] {
+					return fmt.Errorf(
+						"%v_%s: %d is more than %v_%[2]s, which is %[5]d, but filter %[1]v removes more candidates",
+						more, countColumns[k], of[more], less, of[less])
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func parseCount(field string) (int32, error) {

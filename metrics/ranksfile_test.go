@@ -103,7 +103,11 @@ func TestReadRanksLimit(t *testing.T) {
 }
 
 func TestReadRanksErrors(t *testing.T) {
-	const header = "side\thead\trelation\ttail\tall_better\tall_equal\n"
+	const (
+		header     = "side\thead\trelation\ttail\tall_better\tall_equal\n"
+		restricted = "side\thead\trelation\ttail\ttrain_better\ttrain_equal\ttrain_candidates\t" +
+			"all_better\tall_equal\tall_candidates\n"
+	)
 	for _, c := range []struct{ text, want string }{
 		{"", "r.tsv: the file is empty: a ranks file begins with the names of its columns"},
 		{
@@ -130,6 +134,21 @@ func TestReadRanksErrors(t *testing.T) {
 		{header + "head\ta\tr\tb\t2147483648\t0\n",
 			`r.tsv:2: all_better: "2147483648" is not a count of candidates (0 to 2147483647)`},
 		{header + "head\ta\t\tb\t1\t0\n", "r.tsv:2: the relation has no label"},
+		{header + "head\ta\tr\tb\t2147483647\t0\nhead\ta\tr\tb\t2147483647\t1\n",
+			"r.tsv:3: all_equal: 2147483647 better and 1 equal candidates are more than a graph can have (2147483647)"},
+		{restricted + "head\ta\tr\tb\t2\t3\t5\t1\t3\t4\nhead\ta\tr\tb\t2\t3\t5\t1\t3\t3\n",
+			"r.tsv:3: all_equal: 1 candidates are better and 3 equal, but all_candidates is 3"},
+		{restricted + "head\ta\tr\tb\t1\t0\t5\t2\t0\t5\n",
+			"r.tsv:2: all_better: 2 is more than train_better, which is 1, but filter all removes more candidates"},
+		{restricted + "head\ta\tr\tb\t2\t1\t5\t2\t2\t5\n",
+			"r.tsv:2: all_equal: 2 is more than train_equal, which is 1, but filter all removes more candidates"},
+		{restricted + "head\ta\tr\tb\t2\t1\t5\t2\t1\t6\n",
+			"r.tsv:2: all_candidates: 6 is more than train_candidates, which is 5, " +
+				"but filter all removes more candidates"},
+		{
+			strings.TrimSuffix(header, "\n") + "\tnone_better\tnone_equal\nhead\ta\tr\tb\t2\t0\t1\t0\n",
+			"r.tsv:2: all_better: 2 is more than none_better, which is 1, but filter all removes more candidates",
+		},
 		{
 			header + "head\ta\tr\tb\t1\t10",
 			"r.tsv:2: the last line has no line break: the file was cut off, write it again",
@@ -153,7 +172,7 @@ func TestWriteRanksRejectsSeparators(t *testing.T) {
 func FuzzReadRanks(f *testing.F) {
 	g := familyGraph()
 	var file bytes.Buffer
-	require.NoError(f, WriteRanks(&file, g, []rank.Filter{rank.None, rank.Train, rank.All}, familyRanks(g), false))
+	require.NoError(f, WriteRanks(&file, g, []rank.Filter{rank.None, rank.Train}, familyRanks(g), false))
 	f.Add(file.Bytes())
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\r\ntail\ta\tr\tb\t1\t0\r\n"))
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0"))

@@ -227,6 +227,10 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	defer file.Close()
 	// Align names the difference to a file of another split, so the limit allows for every split and side.
 	most := 3 * (len(g.Splits[kg.Train]) + len(g.Splits[kg.Valid]) + len(g.Splits[kg.Test]))
+	known, noun := g.Entities.Len(), "entity" // before ReadRanks adds labels
+	if c.sides == rank.RelationSide {
+		known, noun = g.Relations.Len(), "relation"
+	}
 	ranks, filters, err := metrics.ReadRanks(path, file, most, g.Entities, g.Relations)
 	if err != nil {
 		return nil, err
@@ -237,6 +241,10 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	}
 	if ranks, err = metrics.Align(ranks, triples, c.sides.List()); err != nil {
 		return nil, fmt.Errorf("%s does not match the %v split of %s: %w", path, c.split, g.Name, err)
+	}
+	if n := fewestCandidates(ranks, c.filter); n > known {
+		printNote(log, "%s has a rank among at least %s candidates, but data set %s has only %s: "+
+			"check the file, unless its checkpoint has more", path, text.Comma(n), g.Name, text.Plural(known, noun))
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
 	return &competitor{
@@ -313,6 +321,15 @@ func (c *comparison) queries(
 	}
 	o.Sides = c.sides.List()
 	return rank.Run(ctx, m, x, triples, o)
+}
+
+// fewestCandidates returns the number of candidates that the ranks need: the target and all candidates
+// that are not worse.
+func fewestCandidates(ranks []rank.Rank, f rank.Filter) (n int) {
+	for i := range ranks {
+		n = max(n, 1+int(ranks[i].Better[f])+int(ranks[i].Equal[f]))
+	}
+	return n
 }
 
 // differentCandidates counts the queries that have different numbers of candidates in a and b, if the

@@ -295,7 +295,27 @@ func TestCompareRanksFiles(t *testing.T) {
 	mquine(t, append(compare, "--split", "valid")...).requireSentence(t, exitFailed,
 		"base.tsv does not match the valid split of families: ")
 	mquine(t, append(compare, "--json", base)...).requireSentence(t, exitFailed, "which the command reads")
+
+	// The numbers of candidates must be possible.
 	lines := slices.Collect(strings.Lines(string(must1(os.ReadFile(base)))))
+	query := strings.Join(strings.Split(lines[1], "\t")[:4], "\t")
+	for end, note := range map[string]string{
+		"\t50\t9": "",
+		"\t50\t10": "odd.tsv has a rank among at least 61 candidates, but data set families has only 60 entities: " +
+			"check the file, unless its checkpoint has more",
+	} {
+		odd := w.path("odd.tsv")
+		text := lines[0] + query + strings.Repeat(end, 3) + "\n" + strings.Join(lines[2:], "")
+		require.NoError(t, os.WriteFile(odd, []byte(text), 0o644))
+		o := succeed(t, "compare", odd, w.model, "--data", w.data)
+		assert.Equal(t, note != "", strings.Contains(o.stderr, "note: "), o.stderr)
+		assert.Contains(t, o.stderr, note)
+	}
+	impossible := strings.Replace(strings.Join(lines, ""), lines[1], query+"\t5\t0\t6\t0\t6\t0\n", 1)
+	require.NoError(t, os.WriteFile(changed, []byte(impossible), 0o644))
+	mquine(t, "compare", changed, base, "--data", w.data).requireSentence(t, exitFailed,
+		"changed.tsv:2: train_better: 6 is more than none_better, which is 5, but filter train removes more candidates")
+
 	long := lines[0] + strings.Repeat(lines[1], 1081) // 360 triples have 1,080 ranks on three sides
 	require.NoError(t, os.WriteFile(changed, []byte(long), 0o644))
 	mquine(t, "compare", changed, base, "--data", w.data).requireSentence(t, exitFailed,
