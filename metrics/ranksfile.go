@@ -18,15 +18,21 @@ import (
 
 // A ranks file has one line for each query, with fields separated by tabs. The first line names the
 // fields: side, head, relation, tail and, for each filter, <filter>_better and <filter>_equal, the
-// counts of rank.Rank. If the candidates are restricted, <filter>_candidates follows.
+// counts of rank.Rank. If the candidates are restricted, <filter>_candidates follows, and the last column
+// is candidates_digest. Files of earlier versions lack this column.
 var queryColumns = []string{"side", "head", "relation", "tail"}
+
+// digestColumn has eight hexadecimal digits, which differ between queries with different candidates. 0 is
+// unknown.
+const digestColumn = "candidates_digest"
 
 // maxRanksLine bounds the length of a line, in bytes. A file that is not a ranks file therefore
 // cannot fill the memory.
 const maxRanksLine = 1 << 20
 
 // WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns
-// for the given filters. restricted says that not every entity is a candidate.
+// for the given filters. restricted says that not every entity is a candidate: IdentifyCandidates sets
+// the digests of the candidates.
 func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank, restricted bool) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
@@ -34,6 +40,9 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 		if restricted {
 			line = fmt.Appendf(line, "\t%v_candidates", f)
 		}
+	}
+	if restricted {
+		line = append(line, "\t"+digestColumn...)
 	}
 	if _, err := w.Write(append(line, '\n')); err != nil {
 		return err
@@ -61,6 +70,9 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 				line = strconv.AppendInt(line, int64(r.Candidates[f]), 10)
 			}
 		}
+		if restricted {
+			line = fmt.Appendf(line, "\t%08x", r.CandidatesDigest)
+		}
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return err
 		}
@@ -87,7 +99,7 @@ func ReadRanks(
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
 	}
 	header[0] = strings.TrimPrefix(header[0], "\ufeff") // a byte order mark
-	filters, counts, err := parseRanksHeader(header)
+	columns, err := parseRanksHeader(header)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
 	}
@@ -96,7 +108,7 @@ func ReadRanks(
 	for number := 2; ; number++ {
 		fields, err := readRanksLine(in)
 		if err == io.EOF {
-			return ranks, filters, nil
+			return ranks, columns.filters, nil
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
@@ -106,7 +118,7 @@ func ReadRanks(
 				"%s:%d: the file has more than %s, so they are of other triples: rank the same split",
 				name, number, text.Plural(most, "rank"))
 		}
-		r, err := parseRank(fields, filters, counts, entities, relations)
+		r, err := columns.parse(fields, entities, relations)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
@@ -132,41 +144,52 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 // countColumns are the columns of a filter. The last column is optional.
 var countColumns = []string{"better", "equal", "candidates"}
 
-// parseRanksHeader returns the filters in a header and the number of columns of each filter.
-func parseRanksHeader(columns []string) (filters []rank.Filter, counts int, err error) {
+// ranksColumns describes the columns of a ranks file after the query.
+type ranksColumns struct {
+	filters []rank.Filter
+	counts  int // of each filter
+	digest  bool
+}
+
+func parseRanksHeader(columns []string) (c ranksColumns, err error) {
 	n := len(queryColumns)
-	counts = 2
+	c.counts = 2
 	if len(columns) > n+2 && strings.HasSuffix(columns[n+2], "_"+countColumns[2]) {
-		counts = 3
+		c.counts = 3
+		if last := len(columns) - 1; columns[last] == digestColumn {
+			c.digest, columns = true, columns[:last]
+		}
 	}
-	if len(columns) < n+2 || (len(columns)-n)%counts != 0 || !slices.Equal(columns[:n], queryColumns) {
-		return nil, 0, fmt.Errorf(
+	if len(columns) < n+2 || (len(columns)-n)%c.counts != 0 || !slices.Equal(columns[:n], queryColumns) {
+		return c, fmt.Errorf(
 			"the columns of a ranks file are side, head, relation, tail and two or three for each filter, not %.100q",
 			strings.Join(columns, " "))
 	}
-	for i := n; i < len(columns); i += counts {
+	for i := n; i < len(columns); i += c.counts {
 		filter, _, _ := strings.Cut(columns[i], "_")
-		for k, column := range columns[i : i+counts] {
+		for k, column := range columns[i : i+c.counts] {
 			if want := filter + "_" + countColumns[k]; column != want {
-				return nil, 0, fmt.Errorf("column %d is %.40q, not %.40s", i+k+1, column, want)
+				return c, fmt.Errorf("column %d is %.40q, not %.40s", i+k+1, column, want)
 			}
 		}
 		f, err := rank.ParseFilter(filter)
 		if err != nil {
-			return nil, 0, fmt.Errorf("column %d: %w", i+1, err)
+			return c, fmt.Errorf("column %d: %w", i+1, err)
 		}
-		if slices.Contains(filters, f) {
-			return nil, 0, fmt.Errorf("column %d: filter %v occurs twice", i+1, f)
+		if slices.Contains(c.filters, f) {
+			return c, fmt.Errorf("column %d: filter %v occurs twice", i+1, f)
 		}
-		filters = append(filters, f)
+		c.filters = append(c.filters, f)
 	}
-	return filters, counts, nil
+	return c, nil
 }
 
-func parseRank(
-	fields []string, filters []rank.Filter, counts int, entities, relations *kg.Vocabulary,
-) (rank.Rank, error) {
-	want := len(queryColumns) + counts*len(filters)
+// parse returns the rank in a line, and adds its labels to the vocabularies.
+func (c ranksColumns) parse(fields []string, entities, relations *kg.Vocabulary) (rank.Rank, error) {
+	want := len(queryColumns) + c.counts*len(c.filters)
+	if c.digest {
+		want++
+	}
 	if len(fields) != want {
 		return rank.Rank{}, fmt.Errorf("the line has %d fields separated by tabs, but the header has %d",
 			len(fields), want)
@@ -182,17 +205,25 @@ func parseRank(
 	default:
 		return rank.Rank{}, fmt.Errorf("unknown side %.40q: a query's side is tail, head or relation", fields[0])
 	}
-	for i, f := range filters {
+	for i, f := range c.filters {
 		into := [...]*int32{&r.Better[f], &r.Equal[f], &r.Candidates[f]}
-		for k, field := range fields[len(queryColumns)+counts*i:][:counts] {
+		for k, field := range fields[len(queryColumns)+c.counts*i:][:c.counts] {
 			var err error
 			if *into[k], err = parseCount(field); err != nil {
 				return rank.Rank{}, fmt.Errorf("%v_%s: %w", f, countColumns[k], err)
 			}
 		}
 	}
-	if err := checkCounts(&r, filters, counts == len(countColumns)); err != nil {
+	if err := checkCounts(&r, c.filters, c.counts == len(countColumns)); err != nil {
 		return rank.Rank{}, err
+	}
+	if c.digest {
+		digest, err := strconv.ParseUint(fields[want-1], 16, 32)
+		if err != nil {
+			return rank.Rank{}, fmt.Errorf("%s: %.40q is not a number of up to eight hexadecimal digits",
+				digestColumn, fields[want-1])
+		}
+		r.CandidatesDigest = uint32(digest)
 	}
 	for i, name := range queryColumns[1:] {
 		if fields[1+i] == "" {

@@ -34,9 +34,10 @@ head	cal	likes	ann	1	1	1	0
 	text.Reset()
 	ranks := familyRanks(g)[3:4]
 	ranks[0].Candidates = [rank.NumFilters]int32{9, 8, 7}
+	ranks[0].CandidatesDigest = 0xbeef
 	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, ranks, true))
 	assert.Equal(t, "side\thead\trelation\ttail\tnone_better\tnone_equal\tnone_candidates\tall_better\tall_equal\t"+
-		"all_candidates\ntail\tcal\tchildOf\tbob\t0\t0\t9\t1\t0\t7\n", text.String())
+		"all_candidates\tcandidates_digest\ntail\tcal\tchildOf\tbob\t0\t0\t9\t1\t0\t7\t0000beef\n", text.String())
 }
 
 func TestRanksFileRoundTrip(t *testing.T) {
@@ -51,7 +52,11 @@ func TestRanksFileRoundTrip(t *testing.T) {
 		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[^\t\n]{1,12}`), 5, 5, rapid.ID).Draw(t, "labels")
 		g := &kg.Graph{Entities: kg.NewVocabulary(labels...), Relations: kg.NewVocabulary("r0", "r1", "r2", "r3", "r4")}
 		restricted := rapid.Bool().Draw(t, "restricted")
-		for i := range ranks { // the file does not contain these
+		for i := range ranks {
+			if restricted {
+				ranks[i].CandidatesDigest = rapid.Uint32().Draw(t, "digest")
+			}
+			// The file does not contain these.
 			for f := range rank.NumFilters {
 				if !restricted || !slices.Contains(filters, f) {
 					ranks[i].Candidates[f] = 0
@@ -138,6 +143,8 @@ func TestReadRanksErrors(t *testing.T) {
 			"r.tsv:3: all_equal: 2147483647 better and 1 equal candidates are more than a graph can have (2147483647)"},
 		{restricted + "head\ta\tr\tb\t2\t3\t5\t1\t3\t4\nhead\ta\tr\tb\t2\t3\t5\t1\t3\t3\n",
 			"r.tsv:3: all_equal: 1 candidates are better and 3 equal, but all_candidates is 3"},
+		{strings.TrimSuffix(restricted, "\n") + "\tcandidates_digest\nhead\ta\tr\tb\t1\t0\t5\t1\t0\t5\tx\n",
+			`r.tsv:2: candidates_digest: "x" is not a number of up to eight hexadecimal digits`},
 		{restricted + "head\ta\tr\tb\t1\t0\t5\t2\t0\t5\n",
 			"r.tsv:2: all_better: 2 is more than train_better, which is 1, but filter all removes more candidates"},
 		{restricted + "head\ta\tr\tb\t2\t1\t5\t2\t2\t5\n",

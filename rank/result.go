@@ -81,6 +81,9 @@ type Rank struct {
 	// Candidates counts the candidates that each filter leaves. The count includes the target if it
 	// is a candidate.
 	Candidates [NumFilters]int32
+	// CandidatesDigest identifies the candidates before the filters in a ranks file
+	// (metrics.WriteRanks). It is 0 if it is unknown, as after a ranking.
+	CandidatesDigest uint32
 	// Scale is 0, or the number of candidates for which each counted candidate stands
 	// (Sample.Scale).
 	Scale float64

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -291,5 +292,46 @@ func (t *task) leaveOut(r *rank.Ranking) {
 	r.Ranks = slices.DeleteFunc(r.Ranks, excluded)
 	for i := range r.Near {
 		r.Near[i] = slices.DeleteFunc(r.Near[i], excluded)
+	}
+}
+
+// identifyCandidates sets the digests of the candidates of ranks if the candidates are restricted. The
+// digest of a query is the sum of 32 bits from the checksum of each candidate's label, so it depends
+// neither on the order of the candidates nor on the checkpoint.
+func (t *task) identifyCandidates(ranks []rank.Rank) {
+	if t.restrictions == nil {
+		return
+	}
+	labels := make([]uint32, t.graph.Entities.Len())
+	every := make([]int32, len(labels))
+	for e, label := range t.graph.Entities.Labels() {
+		sum := sha256.Sum256([]byte(label))
+		labels[e], every[e] = binary.BigEndian.Uint32(sum[:]), int32(e)
+	}
+	add := func(entities ...int32) (digest uint32) {
+		for _, e := range entities {
+			digest += labels[e]
+		}
+		return digest
+	}
+	of := map[kg.Query]uint32{} // lists depend only on side and relation
+	for i := range ranks {
+		r := &ranks[i]
+		q, target := r.Triple.Query(r.Side)
+		if t.negatives != nil {
+			r.CandidatesDigest = add(t.negatives[r.Side][i%len(t.triples)]...) + add(target)
+			continue
+		}
+		key := kg.Query{Side: q.Side, Relation: q.Relation}
+		digest, ok := of[key]
+		if !ok {
+			list, all := t.among.Of(q)
+			if all {
+				list = every
+			}
+			digest = add(list...)
+			of[key] = digest
+		}
+		r.CandidatesDigest = digest
 	}
 }

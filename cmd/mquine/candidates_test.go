@@ -109,7 +109,7 @@ func TestCandidates(t *testing.T) {
 						equal++
 					}
 				}
-				require.Equal(t, []string{strconv.Itoa(better), strconv.Itoa(equal), strconv.Itoa(candidates)}, f[4:])
+				require.Equal(t, []string{strconv.Itoa(better), strconv.Itoa(equal), strconv.Itoa(candidates)}, f[4:7])
 			}
 			var report struct {
 				Queries      int

@@ -150,6 +150,10 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			return nil, fmt.Errorf("%s and %s have different candidates for %s, so their ranks are not comparable: "+
 				"rank both with the same candidates", first.Name, name, text.Plural(n, "query"))
 		}
+		if next.unidentified {
+			printNote(log, "%s is a ranks file of an earlier version, which has only the numbers of candidates: "+
+				"make sure that all files have the same candidates", name)
+		}
 		all = append(all, next.ComparedCheckpoint)
 	}
 	meter := newMeter(log)
@@ -189,6 +193,8 @@ type competitor struct {
 	// candidates is the number of entities in the checkpoint, or of relations if relations are ranked. It is
 	// 0 for a ranks file, which does not record the number.
 	candidates int
+	// unidentified says that the candidates are restricted, but only their numbers are known.
+	unidentified bool
 	// labels holds the readable labels of the data set. Only the first competitor has them. They are
 	// read before it is ranked, so that an error in their file costs no time.
 	labels map[string]string
@@ -247,13 +253,14 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 			"check the file, unless its checkpoint has more", path, text.Comma(n), g.Name, text.Plural(known, noun))
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
+	// Only a file with restricted candidates contains their numbers.
+	restricted := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 })
+	identified := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.CandidatesDigest != 0 })
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
-			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
-			// Only a file with restricted candidates contains their numbers.
-			Restricted: slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 }),
+			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks, Restricted: restricted,
 		},
-		graph: g, labels: labels,
+		graph: g, unidentified: restricted && !identified, labels: labels,
 	}, nil
 }
 
@@ -332,14 +339,16 @@ func fewestCandidates(ranks []rank.Rank, f rank.Filter) (n int) {
 	return n
 }
 
-// differentCandidates counts the queries that have different numbers of candidates in a and b, if the
-// candidates of a or b were restricted.
+// differentCandidates counts the queries that have different candidates in a and b, if the candidates of a
+// or b were restricted. Only ranks files of restricted candidates have digests.
 func differentCandidates(a, b *competitor, f rank.Filter) (n int) {
 	if !a.Restricted && !b.Restricted {
 		return 0
 	}
 	for i := range min(len(a.Ranks), len(b.Ranks)) {
-		if a.Ranks[i].Candidates[f] != b.Ranks[i].Candidates[f] {
+		x, y := &a.Ranks[i], &b.Ranks[i]
+		known := x.CandidatesDigest != 0 && y.CandidatesDigest != 0
+		if x.Candidates[f] != y.Candidates[f] || known && x.CandidatesDigest != y.CandidatesDigest {
 			n++
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
 )
 
 type contrastJSON struct {
@@ -322,6 +325,102 @@ func TestCompareRanksFiles(t *testing.T) {
 		"changed.tsv:1082: the file has more than 1,080 ranks, so they are of other triples: rank the same split")
 	require.NoError(t, os.WriteFile(base, []byte("side\thead\n"), 0o644))
 	mquine(t, compare...).requireSentence(t, exitFailed, "base.tsv:1: the columns of a ranks file are")
+}
+
+// Ranks files identify their candidates by the labels, whatever the order of the candidates and of the
+// checkpoint's entities is. compare refuses different candidates even if their numbers are equal.
+func TestCompareDifferentCandidates(t *testing.T) {
+	w, g := newNumberedWorkplace(t)
+	write := func(name string, lines ...string) string {
+		require.NoError(t, os.WriteFile(w.path(name), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+		return w.path(name)
+	}
+	// The other checkpoint numbers the entities in another order.
+	require.NoError(t, os.CopyFS(w.path("turned"), os.DirFS(w.data)))
+	train := strings.Split(strings.TrimSpace(string(must1(os.ReadFile(w.path("turned/train.txt"))))), "\n")
+	slices.Reverse(train)
+	write("turned/train.txt", train...)
+	other := w.path("other")
+	succeed(t, "init", "--model", "mquade", "--dim", "6", "--data", w.path("turned"), "--out", other)
+
+	tails := map[string]bool{}
+	for _, triple := range g.Splits[kg.Test] {
+		tails[g.Entities.Label(triple.Tail)] = true
+	}
+	var lists, types [2][]string
+	left := 0
+	for _, e := range g.Entities.Labels() {
+		skip := -1
+		if !tails[e] && left < 2 {
+			skip = left
+			left++
+		}
+		for i := range lists {
+			if i != skip {
+				lists[i] = append(lists[i], e)
+				types[i] = append(types[i], e+"\tlisted")
+			}
+		}
+	}
+	require.Equal(t, 2, left)
+	slices.Reverse(types[0])
+	var negatives, turned, changed []string
+	for _, triple := range g.Splits[kg.Test] {
+		var list []string
+		for e := triple.Tail + 1; len(list) < 5; e++ {
+			list = append(list, g.Entities.Label(e%int32(g.Entities.Len())))
+		}
+		negatives = append(negatives, strings.Join(list[:4], "\t"))
+		slices.Reverse(list)
+		turned, changed = append(turned, strings.Join(list[1:], "\t")), append(changed, strings.Join(list[1:], "\t"))
+		changed[0] = strings.Join(list[:4], "\t")
+	}
+
+	files := 0
+	ranks := func(checkpoint string, flags ...string) string {
+		files++
+		path := w.path(fmt.Sprintf("ranks-%d.tsv", files))
+		succeed(t, append([]string{"eval", checkpoint, "--data", w.data, "--side", "tail", "--filter", "none",
+			"--ranks", path}, flags...)...)
+		return path
+	}
+	compare := func(files ...string) outcome {
+		return mquine(t, append([]string{"compare", "--data", w.data, "--side", "tail", "--filter", "none"}, files...)...)
+	}
+	for _, c := range []struct {
+		base, same, different []string
+		queries               string
+	}{
+		{
+			[]string{"--candidates", write("a.txt", lists[0]...)},
+			[]string{"--candidate-type", "listed", "--types", write("a.tsv", types[0]...)},
+			[]string{"--tail-candidates", write("b.txt", lists[1]...)}, "40 queries",
+		},
+		{
+			[]string{"--tail-negatives", write("n.tsv", negatives...)},
+			[]string{"--tail-negatives", write("turned.tsv", turned...)},
+			[]string{"--tail-negatives", write("changed.tsv", changed...)}, "1 query",
+		},
+	} {
+		base, different := ranks(w.model, c.base...), ranks(w.model, c.different...)
+		o := compare(base, ranks(other, c.same...))
+		require.Zero(t, o.status, o.stderr)
+		assert.NotContains(t, o.stderr, "note: ")
+		compare(base, different).requireSentence(t, exitFailed,
+			"have different candidates for "+c.queries+", so their ranks are not comparable")
+
+		// Files of earlier versions have only the numbers.
+		var old []string
+		for line := range strings.Lines(string(must1(os.ReadFile(different)))) {
+			old = append(old, line[:strings.LastIndex(line, "\t")])
+		}
+		o = compare(base, write("old.tsv", old...))
+		require.Zero(t, o.status, o.stderr)
+		assert.Contains(t, o.stderr, "note: old.tsv is a ranks file of an earlier version, which has only the "+
+			"numbers of candidates: make sure that all files have the same candidates")
+	}
+	unrestricted := strings.SplitN(string(must1(os.ReadFile(ranks(w.model)))), "\n", 2)
+	assert.Equal(t, "side\thead\trelation\ttail\tnone_better\tnone_equal", unrestricted[0])
 }
 
 func TestCompareBadInput(t *testing.T) {

@@ -102,7 +102,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	report.Timing.Load = loaded.Seconds()
 
 	// Ranking takes a long time, so print the tables even if a file cannot be written.
-	err = e.writeFiles(ctx, stdout, t.graph, e.fixed.Ranks(r.Ranking), report)
+	err = e.writeFiles(ctx, stdout, t, e.fixed.Ranks(r.Ranking), report)
 	out := stdout
 	if e.jsonFile == "-" || e.ranksFile == "-" {
 		out = log
@@ -330,12 +330,13 @@ func (e *evaluation) reported() []rank.Ties {
 
 // writeFiles writes the files that --ranks and --json name.
 func (e *evaluation) writeFiles(
-	ctx context.Context, stdout io.Writer, g *kg.Graph, ranks []rank.Rank, report *metrics.Report,
+	ctx context.Context, stdout io.Writer, t *task, ranks []rank.Rank, report *metrics.Report,
 ) (err error) {
 	if e.ranksFile != "" {
 		err = phase(ctx, "write", func(context.Context) error {
+			t.identifyCandidates(ranks)
 			return writeTo(stdout, e.ranksFile, func(w io.Writer) error {
-				return metrics.WriteRanks(w, g, e.filters, ranks, report.Restrictions != nil)
+				return metrics.WriteRanks(w, t.graph, e.filters, ranks, t.restrictions != nil)
 			})
 		})
 	}
