@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -51,8 +52,8 @@ type Report struct {
 	Best     []RankedQuery `json:"best,omitempty"`
 	Extremes *ExtremesRule `json:"extremes,omitempty"`
 
-	// Queries counts the ranks, and UniqueQueries counts the distinct queries (h, r, ?) and (?, r,
-	// t).
+	// Queries counts the ranks, and UniqueQueries counts the distinct queries (h, r, ?), (?, r, t) and
+	// (h, ?, t).
 	Queries       int `json:"queries"`
 	UniqueQueries int `json:"unique_queries"`
 	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto if several were used,
@@ -93,17 +94,33 @@ type Timing struct {
 	Total float64 `json:"total_s"`
 }
 
-// Summarize sets Results, Groups, RankBounds, ZConvention and the bootstrap of Provenance.
+// Summarize sets Queries, UniqueQueries, Results, Groups, RankBounds, ZConvention and the bootstrap of
+// Provenance.
 func (r *Report) Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) (err error) {
 	r.Provenance.Bootstrap, r.ZConvention = bootstrapOf(o.CIBy), zConvention(o.Keys)
+	r.Queries, r.UniqueQueries = len(ranks), countQueries(ranks)
 	r.RankBounds = rankBounds(largestRank(ranks, o.Filters))
 	r.Results, r.Groups, err = Summarize(ctx, ranks, o)
 	return err
 }
 
+// countQueries returns the number of distinct queries of ranks.
+func countQueries(ranks []rank.Rank) int {
+	type query struct {
+		kg.Triple // without the target
+		kg.Side
+	}
+	distinct := make(map[query]struct{}, len(ranks))
+	for i := range ranks {
+		q := query{ranks[i].Triple, ranks[i].Side}
+		*[numSides]*int32{kg.Tail: &q.Tail, kg.Head: &q.Head, kg.Relation: &q.Relation}[q.Side] = 0
+		distinct[q] = struct{}{}
+	}
+	return len(distinct)
+}
+
 // SetStats sets the fields that describe the work of a ranking.
 func (r *Report) SetStats(s rank.Stats) {
-	r.Queries, r.UniqueQueries = s.Queries, s.UniqueQueries
 	r.Screen, r.Rescored, r.Dropped = s.Screen.String(), s.Rescored, s.Dropped
 	r.Timing.Pack, r.Timing.Rank, r.Timing.Decide = s.Pack.Seconds(), s.Rank.Seconds(), s.Decide.Seconds()
 }

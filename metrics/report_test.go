@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -187,4 +188,16 @@ func TestEmptyReportHasLists(t *testing.T) {
 	for _, field := range []string{`"results": []`, `"groups": []`} {
 		assert.Contains(t, text.String(), field)
 	}
+}
+
+func TestCountQueries(t *testing.T) {
+	var ranks []rank.Rank
+	for _, triple := range []kg.Triple{{0, 1, 2}, {0, 1, 3}, {3, 1, 2}, {0, 2, 2}, {0, 1, 2}} {
+		for _, side := range []kg.Side{kg.Tail, kg.Head, kg.Relation} {
+			ranks = append(ranks, rank.Rank{Triple: triple, Side: side})
+		}
+	}
+	// (0, 1, ?), (3, 1, ?), (0, 2, ?); (?, 1, 2), (?, 1, 3), (?, 2, 2); (0, ?, 2), (0, ?, 3), (3, ?, 2)
+	assert.Equal(t, 9, countQueries(ranks))
+	assert.Equal(t, 4, countQueries(ranks[2:6]))
 }

@@ -88,7 +88,7 @@ func TestCandidates(t *testing.T) {
 				"--skip-excluded", "--json", w.path("e.json")}, c.flags...)...)
 			lines, scores := scoresOf(t, w, ranks)
 			require.NotEmpty(t, lines)
-			kept := map[string]int{}
+			kept, distinct := map[string]int{}, map[[3]string]bool{}
 			for i, f := range lines {
 				target := f[3]
 				if f[0] == "head" {
@@ -96,6 +96,7 @@ func TestCandidates(t *testing.T) {
 				}
 				require.True(t, c.has(f[0], f[2], target), f)
 				kept[f[0]]++
+				distinct[[3]string{f[0], f[2], map[string]string{"tail": f[1], "head": f[3]}[f[0]]}] = true
 				better, equal, candidates := 0, 0, 0
 				for e, score := range scores[i] {
 					if !c.has(f[0], f[2], e) {
@@ -113,6 +114,7 @@ func TestCandidates(t *testing.T) {
 			}
 			var report struct {
 				Queries      int
+				Unique       int `json:"unique_queries"`
 				Restrictions struct {
 					Excluded int `json:"excluded_queries"`
 				}
@@ -121,6 +123,7 @@ func TestCandidates(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &report))
 			assert.Equal(t, len(lines), report.Queries)
+			assert.Equal(t, len(distinct), report.Unique)
 			assert.Contains(t, o.stderr, fmt.Sprintf("ranked %d queries in ", len(lines)))
 			assert.Equal(t, 80, report.Queries+report.Restrictions.Excluded)
 			if report.Restrictions.Excluded > 0 {

@@ -372,7 +372,8 @@ func TestCompareDifferentCandidates(t *testing.T) {
 		}
 		negatives = append(negatives, strings.Join(list[:4], "\t"))
 		slices.Reverse(list)
-		turned, changed = append(turned, strings.Join(list[1:], "\t")), append(changed, strings.Join(list[1:], "\t"))
+		turned = append(turned, strings.Join(list[1:], "\t"))
+		changed = append(changed, strings.Join(list[1:], "\t"))
 		changed[0] = strings.Join(list[:4], "\t")
 	}
 

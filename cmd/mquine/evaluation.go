@@ -291,7 +291,6 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	report.Provenance.Checkpoint = t.described()
 	report.Provenance.Data = describedData(t.graph, t.dataSHA256)
 	report.SetStats(r.Stats)
-	report.Queries = len(r.Ranks)
 	if r.peak != nil {
 		r.peak.report(report, t.model.Tower(r.options.Sides[0]), r.Stats.Pairs)
 	}
