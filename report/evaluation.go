@@ -80,12 +80,22 @@ func (e Evaluation) queries(h metrics.Result) string {
 	return text.Plural(h.N, "query") + " among " + e.Restrictions.Describe(h.Side, e.Candidates)
 }
 
-// restrictions returns a text that is equal for equal restrictions.
+// restrictions returns a text that is equal for equal restrictions. If the contents of a file are known
+// by their checksum, the name of the file does not matter.
 func (e Evaluation) restrictions() string {
 	if e.Restrictions == nil {
 		return ""
 	}
-	encoded, _ := json.Marshal(e.Restrictions) // a struct of text and numbers
+	r := *e.Restrictions
+	for _, side := range []**metrics.Restriction{&r.Tail, &r.Head} {
+		if *side == nil || (*side).SHA256 == "" || (*side).Kind == metrics.TypedCandidates {
+			continue
+		}
+		unnamed := **side
+		unnamed.Names = nil
+		*side = &unnamed
+	}
+	encoded, _ := json.Marshal(r) // a struct of text and numbers
 	return string(encoded)
 }
 

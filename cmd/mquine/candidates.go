@@ -221,9 +221,14 @@ func (s sideRestriction) apply(
 	entities = slices.Compact(entities)
 	among.RestrictAll(side, entities)
 	described.Entities = len(entities)
+	labels := make([]string, len(entities))
+	for i, e := range entities {
+		labels[i] = g.Entities.Label(e)
+	}
+	slices.Sort(labels) // checkpoints number the entities differently
 	sum := sha256.New()
-	for _, e := range entities {
-		_, _ = io.WriteString(sum, g.Entities.Label(e)+"\n") // a hash never fails
+	for _, label := range labels {
+		_, _ = io.WriteString(sum, label+"\n") // a hash never fails
 	}
 	described.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	return described, nil

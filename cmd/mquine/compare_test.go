@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -393,7 +395,7 @@ func TestCompareDifferentCandidates(t *testing.T) {
 		queries               string
 	}{
 		{
-			[]string{"--candidates", write("a.txt", lists[0]...)},
+			[]string{"--tail-candidates", write("a.txt", lists[0]...)},
 			[]string{"--candidate-type", "listed", "--types", write("a.tsv", types[0]...)},
 			[]string{"--tail-candidates", write("b.txt", lists[1]...)}, "40 queries",
 		},
@@ -420,6 +422,19 @@ func TestCompareDifferentCandidates(t *testing.T) {
 		assert.Contains(t, o.stderr, "note: old.tsv is a ranks file of an earlier version, which has only the "+
 			"numbers of candidates: make sure that all files have the same candidates")
 	}
+	digests := map[string]bool{}
+	for _, checkpoint := range []string{w.model, other} {
+		var r struct {
+			Restrictions struct{ Tail struct{ SHA256 string } }
+		}
+		o := succeed(t, "eval", checkpoint, "--data", w.data, "--side", "tail", "--candidates", w.path("a.txt"),
+			"--json", "-")
+		require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+		digests[r.Restrictions.Tail.SHA256] = true
+	}
+	slices.Sort(lists[0])
+	sum := sha256.Sum256([]byte(strings.Join(lists[0], "\n") + "\n"))
+	assert.Equal(t, map[string]bool{hex.EncodeToString(sum[:]): true}, digests)
 	unrestricted := strings.SplitN(string(must1(os.ReadFile(ranks(w.model)))), "\n", 2)
 	assert.Equal(t, "side\thead\trelation\ttail\tnone_better\tnone_equal", unrestricted[0])
 }
