@@ -57,7 +57,8 @@ func readNumbered(l *lines) (*Vocabulary, error) { return readLayout(l, Vocabula
 // readLayout reads lines in the given layout.
 func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 	type entry struct {
-		id    uint64
+		id    int32
+		line  int32
 		label string
 	}
 	var entries []entry
@@ -70,8 +71,10 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := l.n + 1 // the line of the first entry
-	ordered := 0     // the number of leading entries whose identifiers are 0, 1, 2, …
+	// A repeated identifier ends the reading at once, because a compressed file may repeat a line very
+	// often. Most files number their entries 0, 1, 2, …, and need no map.
+	ordered := 0              // the number of leading entries with these identifiers
+	rest := map[int32]int32{} // the lines of the other identifiers
 	for {
 		line, err := l.record()
 		if err == io.EOF {
@@ -89,45 +92,44 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 				return nil, l.errorf("%w", err)
 			}
 		}
-		id, err := strconv.ParseUint(string(number), 10, 31)
+		written, err := strconv.ParseUint(string(number), 10, 31)
 		if err != nil {
 			return nil, l.errorf("identifier %.40q is not a number from 0 to 2147483647", number)
 		}
-		if id < uint64(layout.Skip) {
-			if len(entries) == 0 {
-				begin++
-			}
+		id := int32(written) - int32(layout.Skip)
+		if id < 0 {
 			continue
 		}
-		id -= uint64(layout.Skip)
 		if err := checkLabel(label); err != nil {
 			return nil, l.errorf("%w", err)
 		}
+		first, known := rest[id]
 		switch {
-		case id < uint64(ordered): // checked early, because a compressed file may repeat a line very often
-			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
-				id, begin+int(id))
-		case ordered == len(entries) && id == uint64(ordered):
+		case int(id) < ordered:
+			first, known = entries[id].line, true
+		case ordered == len(entries) && int(id) == ordered:
 			ordered++
+		default:
+			rest[id] = int32(l.n)
 		}
-		entries = append(entries, entry{id, string(label)})
+		if known {
+			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
+				written, first)
+		}
+		entries = append(entries, entry{id, int32(l.n), string(label)})
 	}
 	if layout.Count && count != len(entries) {
 		l.n = 1
 		return nil, l.errorf("the file should have %s, but has %d", text.Count(count, "label", "labels"), len(entries))
 	}
 
-	// No line is blank, so entry i is in line begin+i. at holds the line of each identifier.
 	labels, at := make([]string, len(entries)), make([]int, len(entries))
-	for i, e := range entries {
-		l.n = begin + i
-		if e.id >= uint64(len(entries)) {
-			return nil, l.errorf("identifier %d in a file of %s: the identifiers must be 0 to %d, each once",
-				e.id, text.Count(len(entries), "label", "labels"), len(entries)-1)
-		}
-		if at[e.id] != 0 {
-			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
-				e.id, at[e.id])
+	for _, e := range entries {
+		l.n = int(e.line)
+		if int(e.id) >= len(entries) {
+			return nil, l.errorf("identifier %d in a file of %s: the identifiers must be %d to %d, each once",
+				int(e.id)+layout.Skip, text.Count(len(entries), "label", "labels"), layout.Skip,
+				layout.Skip+len(entries)-1)
 		}
 		labels[e.id], at[e.id] = e.label, l.n
 	}

@@ -3,6 +3,7 @@ package kg
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,16 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 		_, err := ReadVocabulary(t.Context(), path)
 		assert.ErrorContains(t, err, want)
 	}
+	for text, want := range map[string]string{ // identifiers 0 and 1 may be in any line
+		"0\tx\n2\ta\n1\ty\n3\tb\n3\tc\n": "v.tsv:5: duplicate identifier 3, first on line 4",
+		"2\ta\n0\tx\n4\tb\n1\ty\n4\tc\n": "v.tsv:5: duplicate identifier 4, first on line 3",
+		"2\ta\n1\ty\n3\ta\n":             `v.tsv:3: duplicate label "a", first on line 1`,
+		"2\ta\n1\ty\n5\tb\n":             "v.tsv:3: identifier 5 in a file of 2 labels: the identifiers must be 2 to 3",
+	} {
+		path := filepath.Join(writeFolder(t, map[string]string{"v.tsv": text}), "v.tsv")
+		_, err := ReadVocabularyLayout(t.Context(), path, VocabularyLayout{Skip: 2})
+		assert.ErrorContains(t, err, want)
+	}
 	for text, want := range map[string]string{
 		"a\nb\na\n": `entities.txt:3: duplicate label "a", first on line 1`,
 		"a\n\nb\n":  "entities.txt:2: blank line",
@@ -79,6 +90,16 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 	}
 	_, err := ReadVocabulary(t.Context(), filepath.Join(t.TempDir(), "absent.tsv"))
 	assert.ErrorContains(t, err, "absent.tsv: no such file or directory")
+}
+
+// A small compressed file can repeat a line millions of times, so the first repetition ends the reading.
+func TestReadVocabularyStopsAtARepeatedIdentifier(t *testing.T) {
+	for _, start := range []string{"0\ta\n", "1\ta\n", "0\ta\n2\tc\n1\tb\n"} {
+		rest := strings.NewReader(strings.Repeat("1\tb\n", 1<<20))
+		_, err := ParseVocabulary(t.Context(), "v.tsv", io.MultiReader(strings.NewReader(start+"1\tb\n"), rest))
+		assert.ErrorContains(t, err, "duplicate identifier 1, first on line ")
+		assert.Greater(t, rest.Len(), 1<<21, "the rest of the file was read")
+	}
 }
 
 // pandas writes a label with a double quote between quotes, and doubles its quotes.
