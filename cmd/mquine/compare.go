@@ -279,6 +279,9 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	var labels map[string]string
 	if number == 0 {
 		s.writeNotes(log)
+		if c.sides == rank.RelationSide {
+			s.noteRelations(log)
+		}
 		if labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
 			return nil, err
 		}

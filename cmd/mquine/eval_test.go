@@ -505,3 +505,28 @@ func requireRelationRanks(t *testing.T, data string, checkpoints ...string) floa
 	}
 	return sum / float64(len(ranks))
 }
+
+// Relations that only the checkpoint has are candidates, and a note counts them if relations are ranked.
+func TestRelationsOfTheCheckpoint(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	last := g.Relations.Label(int32(g.Relations.Len() - 1))
+	for split := range kg.NumSplits {
+		path := filepath.Join(w.data, split.String()+".txt")
+		var kept strings.Builder
+		for line := range strings.Lines(string(must1(os.ReadFile(path)))) {
+			if strings.Split(line, "\t")[1] != last {
+				kept.WriteString(line)
+			}
+		}
+		require.NoError(t, os.WriteFile(path, []byte(kept.String()), 0o644))
+	}
+	require.NoError(t, os.Remove(filepath.Join(w.data, "relations.tsv")))
+	const note = "note: 1 relation that is only in the checkpoint stays a candidate\n"
+	for _, args := range [][]string{{"eval", w.model}, {"compare", w.model, w.model}} {
+		args = append(args, "--data", w.data)
+		assert.NotContains(t, succeed(t, args...).stderr, note)
+		assert.Contains(t, succeed(t, append(args, "--side", "relation")...).stderr, note)
+	}
+}

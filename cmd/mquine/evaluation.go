@@ -258,6 +258,7 @@ func (e *evaluation) rankRelations(
 	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
 ) (*ranked, error) {
 	t.writeNotes(log)
+	t.noteRelations(log)
 	printLine(details(log), "ranking %s of %s among %s", text.Plural(len(t.triples), "relation"), t.graph.Name,
 		text.Plural(e.candidates(t), "candidate"))
 	ranking, err := rank.Relations(ctx, t.model, t.index, t.triples, options)

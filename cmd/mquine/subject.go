@@ -25,6 +25,8 @@ type subject struct {
 	checkpoint *checkpoint.Checkpoint
 	members    []member
 	graph      *kg.Graph
+	// moreRelations is the number of relations of the checkpoint that the data set lacks.
+	moreRelations int
 }
 
 // member is a checkpoint of a subject.
@@ -80,14 +82,18 @@ func (in inputs) openFirst(ctx context.Context, log io.Writer) (*subject, error)
 	if err != nil {
 		return nil, err
 	}
+	more := 0
 	if dataErr == nil && g != nil {
+		more = c.Relations.Len() - g.Relations.Len()
 		g, dataErr = g.Relabel(c.Entities, c.Relations)
 	}
 	if dataErr != nil {
 		c.Close()
 		return nil, dataErr
 	}
-	return &subject{model: c.Model, checkpoint: c, members: []member{{checkpoint: c}}, graph: g}, nil
+	return &subject{
+		model: c.Model, checkpoint: c, members: []member{{checkpoint: c}}, graph: g, moreRelations: more,
+	}, nil
 }
 
 // openData reads a data set, and shows the progress on log if this takes long.
@@ -180,6 +186,15 @@ func (s *subject) describe(ctx context.Context, from *metrics.Provenance, checks
 func (s *subject) writeNotes(w io.Writer) {
 	if s.graph != nil {
 		writeNotes(w, s.graph.Notes)
+	}
+}
+
+// noteRelations prints a note about candidates of a ranking of relations. kg.Graph.Relabel has the note
+// about entities.
+func (s *subject) noteRelations(w io.Writer) {
+	if n := s.moreRelations; n > 0 {
+		printNote(w, "%s", text.Count(n, "relation that is only in the checkpoint stays a candidate",
+			"relations that are only in the checkpoint stay candidates"))
 	}
 }
 
