@@ -127,7 +127,7 @@ func (e enumeration) value(t kg.Triple, side kg.Side, c Convention) Value {
 func (e enumeration) union(q kg.Query, candidates []int32) map[kg.Triple]bool {
 	all := map[kg.Triple]bool{}
 	for _, candidate := range candidates {
-		t := triple(q, q.Anchor, candidate)
+		t := q.Triple(candidate)
 		for _, p := range e.patterns(t, Paper) {
 			for _, edge := range p.Triples(t) {
 				all[edge] = true

@@ -181,7 +181,7 @@ func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 func (s *Sampler) look(dst []kg.Triple, q kg.Query, from, back *adjacency) []kg.Triple {
 	numbers := s.numbers
 	for len(numbers) > 0 && numbers[0] < uint64(len(s.first)) {
-		dst = append(dst, triple(q, q.Anchor, back.ids[s.first[numbers[0]]]))
+		dst = append(dst, q.Triple(back.ids[s.first[numbers[0]]]))
 		numbers = numbers[1:]
 	}
 	for len(numbers) > 0 {
@@ -195,7 +195,8 @@ func (s *Sampler) look(dst []kg.Triple, q kg.Query, from, back *adjacency) []kg.
 				continue
 			}
 			if at == numbers[0] {
-				dst = append(dst, triple(q, from.ids[e3], back.ids[t]))
+				of := kg.Query{Side: q.Side, Relation: q.Relation, Anchor: from.ids[e3]}
+				dst = append(dst, of.Triple(back.ids[t]))
 				if numbers = numbers[1:]; len(numbers) == 0 || numbers[0] >= s.sums[i] {
 					break
 				}
@@ -204,14 +205,6 @@ func (s *Sampler) look(dst []kg.Triple, q kg.Query, from, back *adjacency) []kg.
 		}
 	}
 	return dst
-}
-
-// triple combines an anchor and an answer into a triple, with the side and relation of q.
-func triple(q kg.Query, anchor, answer int32) kg.Triple {
-	if q.Side == kg.Tail {
-		return kg.Triple{Head: anchor, Relation: q.Relation, Tail: answer}
-	}
-	return kg.Triple{Head: answer, Relation: q.Relation, Tail: anchor}
 }
 
 // reset clears the state of a query.

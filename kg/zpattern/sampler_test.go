@@ -17,7 +17,7 @@ func unobserved(rng *rand.Rand, e enumeration, q kg.Query, m int) []int32 {
 	var candidates []int32
 	for range 20 * m {
 		c := rng.Int32N(e.entities)
-		if !e.train[triple(q, q.Anchor, c)] && len(candidates) < m {
+		if !e.train[q.Triple(c)] && len(candidates) < m {
 			candidates = append(candidates, c)
 		}
 	}

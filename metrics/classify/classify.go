@@ -201,7 +201,7 @@ func Measure(examples []Example, t Thresholds) Result {
 	return r
 }
 
-// ratio returns a/b. It is undefined for b = 0.
+// ratio returns a/b for a ≤ b. It is undefined for b = 0.
 func ratio(a, b int) metrics.Number { return metrics.Number(float64(a) / float64(b)) }
 
 // areas returns the area under the ROC curve and the average precision.

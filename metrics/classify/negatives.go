@@ -44,7 +44,7 @@ func Negatives(
 				known[e] = true
 			}
 			for _, e := range observed[side][t.Relation] {
-				if !known[e] && !drawn[answered(q, e)] {
+				if !known[e] && !drawn[q.Triple(e)] {
 					free = append(free, e)
 				}
 			}
@@ -52,7 +52,7 @@ func Negatives(
 				known[e] = false
 			}
 			if len(free) > 0 {
-				negative := answered(q, free[rng.IntN(len(free))])
+				negative := q.Triple(free[rng.IntN(len(free))])
 				drawn[negative], found = true, true
 				negatives = append(negatives, negative)
 				break
@@ -64,14 +64,6 @@ func Negatives(
 		}
 	}
 	return negatives, missing, nil
-}
-
-// answered returns the triple of a query and an answer.
-func answered(q kg.Query, e int32) kg.Triple {
-	if q.Side == kg.Tail {
-		return kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
-	}
-	return kg.Triple{Head: e, Relation: q.Relation, Tail: q.Anchor}
 }
 
 // observed lists, for each side and relation, the entities of training triples, in the order of
