@@ -160,11 +160,14 @@ func verdict(pair metrics.NamedComparison) string {
 		if !strings.EqualFold(d.Metric, "MRR") || !defined(d.Difference) {
 			continue
 		}
+		size := max(d.Difference, -d.Difference)
 		s := fmt.Sprintf("On side %v, the MRR of %s is %s than the base's by %s", c.Side, pair.Other,
-			map[bool]string{true: "higher", false: "lower"}[d.Difference > 0],
-			number(max(d.Difference, -d.Difference), 4))
-		if d.Difference == 0 {
+			map[bool]string{true: "higher", false: "lower"}[d.Difference > 0], number(size, 4))
+		switch {
+		case size == 0:
 			s = fmt.Sprintf("On side %v, the MRR of %s equals the base's", c.Side, pair.Other)
+		case number(size, 4) == number(0, 4):
+			s = fmt.Sprintf("On side %v, the MRR of %s equals the base's to four decimals", c.Side, pair.Other)
 		}
 		switch {
 		case !defined(d.CI[0]):

@@ -298,6 +298,22 @@ func TestBoards(t *testing.T) {
 	}
 }
 
+// The sentence about the MRR agrees with the number that it prints.
+func TestVerdict(t *testing.T) {
+	for difference, want := range map[metrics.Number]string{
+		0:        "the MRR of b equals the base's. ",
+		0.00004:  "the MRR of b equals the base's to four decimals. ",
+		-0.00004: "the MRR of b equals the base's to four decimals. ",
+		0.00006:  "the MRR of b is higher than the base's by 0.0001. ",
+		-0.00006: "the MRR of b is lower than the base's by 0.0001. ",
+	} {
+		pair := metrics.NamedComparison{Other: "b", Whole: []metrics.Contrast{{Metrics: []metrics.MetricDifference{
+			{Metric: "mrr", Difference: difference, CI: [2]metrics.Number{-1, 1}},
+		}}}}
+		assert.Contains(t, verdict(pair), want)
+	}
+}
+
 // TestChance checks that the line for chance is for the candidates of the shown queries, and absent if
 // their number depends on the query. Among C candidates, the first place has the share 1/C.
 func TestChance(t *testing.T) {
