@@ -231,6 +231,11 @@ func (c *classification) examples(
 			if err != nil {
 				return nil, nil, err
 			}
+			if len(triples) > 0 && len(negatives[i]) == 0 {
+				return nil, nil, fmt.Errorf("no false triple can be generated for the triples of %v, because all "+
+					"entities observed with their relations are known answers: put %[1]v_negatives.txt with false "+
+					"triples into %[2]s", split, s.graph.Dir)
+			}
 		}
 		known := 0
 		for _, t := range negatives[i] {

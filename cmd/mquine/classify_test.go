@@ -112,3 +112,17 @@ func TestClassifyWithFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(known+"stranger\tlives_in\tnowhere\n"), 0o644))
 	mquine(t, classify...).requireSentence(t, exitFailed, `test_negatives.txt:2: unknown entity "stranger"`)
 }
+
+// In a graph with a single pair of entities, no false triple can be generated.
+func TestClassifyWithoutFalseTriples(t *testing.T) {
+	w := workplaceIn(t.TempDir())
+	require.NoError(t, os.Mkdir(w.data, 0o755))
+	for split := range kg.NumSplits {
+		path := filepath.Join(w.data, split.String()+".txt")
+		require.NoError(t, os.WriteFile(path, []byte("anna\tlikes\tbert\n"), 0o644))
+	}
+	succeed(t, "init", "--model", "complex", "--dim", "4", "--data", w.data, "--out", w.model)
+	mquine(t, "classify", w.model, "--data", w.data).requireSentence(t, exitFailed,
+		"no false triple can be generated for the triples of valid, because all entities observed with their "+
+			"relations are known answers: put valid_negatives.txt with false triples into "+w.data)
+}
