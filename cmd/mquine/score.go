@@ -179,7 +179,11 @@ func (s *scoring) run(cmd *cobra.Command) error {
 	result.labels = labels
 	result.triples = w.triples(ctx, cmd.InOrStdin(), log)
 	err = result.print(cmd.OutOrStdout(), &s.printed)
-	return cmp.Or(result.failed, err)
+	err = cmp.Or(result.failed, err)
+	if err == nil { // result.print has flushed all lines
+		fmt.Fprintf(log, "scored %s\n", text.Plural(w.count, "triple"))
+	}
+	return err
 }
 
 // scorer scores triples in batches.
@@ -189,6 +193,7 @@ type scorer struct {
 	index   *kg.Index // nil without a data set
 	options rank.Options
 	meter   *meter
+	count   int // of the scored triples
 	// calibration is nil without --calibration.
 	calibration *classify.Calibration
 }
@@ -226,7 +231,6 @@ func (w *scorer) triples(ctx context.Context, stdin io.Reader, log io.Writer) it
 	return func(yield func(scoredTriple, error) bool) {
 		var (
 			batch  []kg.Triple
-			count  int
 			failed error // error of scoring, not of reading
 		)
 		flush := func() error {
@@ -240,7 +244,7 @@ func (w *scorer) triples(ctx context.Context, stdin io.Reader, log io.Writer) it
 					return errStopped
 				}
 			}
-			count += len(batch)
+			w.count += len(batch)
 			batch = batch[:0]
 			return nil
 		}
@@ -258,9 +262,7 @@ func (w *scorer) triples(ctx context.Context, stdin io.Reader, log io.Writer) it
 		}
 		if err != nil {
 			yield(scoredTriple{}, err)
-			return
 		}
-		fmt.Fprintf(log, "scored %s\n", text.Plural(count, "triple"))
 	}
 }
 

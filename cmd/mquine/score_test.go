@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -225,4 +227,16 @@ func TestScoreLabels(t *testing.T) {
 	assert.Regexp(t, triple[0]+` \(Anna\) +`+triple[1]+` \(knows\) +`+triple[2]+` +\S`, succeed(t, args...).stdout)
 	assert.Contains(t, succeed(t, append(args, "--format", "latex")...).stdout, "\\caption{Score of mquine: ")
 	assert.Contains(t, succeed(t, append(args, "--format", "tsv")...).stdout, strings.Join(triple, "\t")+"\t")
+}
+
+// On a terminal, the note about the number of triples follows the triples.
+func TestScoreNoteComesLast(t *testing.T) {
+	w := newWorkplace(t)
+	triple := strings.SplitAfter(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n")[0]
+	var terminal bytes.Buffer
+	args := []string{"score", w.model, "--in", "-"}
+	require.Zero(t, execute(t.Context(), time.Now(), args, strings.NewReader(triple), &terminal, &terminal))
+	lines := strings.Split(strings.TrimSpace(terminal.String()), "\n")
+	assert.True(t, strings.HasPrefix(lines[len(lines)-2], strings.TrimSpace(triple)+"\t"), terminal.String())
+	assert.Equal(t, "scored 1 triple", lines[len(lines)-1])
 }
