@@ -50,7 +50,13 @@ and dark mode, small screens and print.`,
 			if err := content.Write(&page); err != nil {
 				return err
 			}
-			return writeFile(cmd, out, page.Bytes())
+			if err := writeFile(cmd, out, page.Bytes()); err != nil {
+				return err
+			}
+			if out != "-" {
+				printLine(cmd.ErrOrStderr(), "wrote %s", out)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().SortFlags = false

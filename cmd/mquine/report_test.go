@@ -28,7 +28,10 @@ func TestReport(t *testing.T) {
 		assert.Contains(t, html, want)
 	}
 	assert.True(t, strings.HasSuffix(html, "</html>\n"))
-	assert.Equal(t, html, succeed(t, "report", evaluation, comparison, dir, "--out", "-").stdout)
+	assert.Equal(t, "wrote "+page+"\n", o.stderr)
+	o = succeed(t, "report", evaluation, comparison, dir, "--out", "-")
+	assert.Equal(t, html, o.stdout)
+	assert.Empty(t, o.stderr)
 }
 
 // If an input is bad, no page is written. The page never replaces an input.
