@@ -202,14 +202,16 @@ func TestPredictBadInput(t *testing.T) {
 
 	good := known + "\tlives_in\t?\n"
 	for input, sentence := range map[string]string{
-		"":                                       "standard input is empty",
-		good + "one\ttwo\n":                      "standard input:2: 2 fields instead of 3",
-		good + "\n":                              "standard input:2: 1 field instead of 3",
-		good + "a\tb\tc\td\n":                    "standard input:2: 4 fields instead of 3",
-		"?\tlives_in\t?\n":                       "standard input:1: put ? in exactly one of the three columns",
-		good + "?\t?\t?\n":                       "standard input:2: put ? in exactly one of the three columns",
-		good + good + good[:len(good)-2] + known: "standard input:3: put ? in exactly one of the three columns",
-		good + "stranger\tlives_in\t?":           `standard input:2: the checkpoint has no entity "stranger"`,
+		"":                                         "standard input is empty",
+		good + "one\ttwo\n":                        "standard input:2: 2 fields instead of 3",
+		good + "\n":                                "standard input:2: 1 field instead of 3",
+		good + "a\tb\tc\td\n":                      "standard input:2: 4 fields instead of 3",
+		"?\tlives_in\t?\n":                         "standard input:1: put ? in exactly one of the three columns",
+		"head\trelation\ttail\n" + good:            "standard input:1: put ? in exactly one of the three columns",
+		good[:len(good)-2] + "\n":                  "standard input:1: put ? in exactly one of the three columns",
+		good + "?\t?\t?\n":                         "standard input:2: put ? in exactly one of the three columns",
+		good + good + good[:len(good)-2] + known:   "standard input:3: put ? in exactly one of the three columns",
+		good + "stranger\tlives_in\t?":             `standard input:2: the checkpoint has no entity "stranger"`,
 		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: the line is longer than",
 	} {
 		o := mquineReading(t, input, append(predict, "--in", "-")...)

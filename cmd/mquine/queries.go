@@ -145,13 +145,10 @@ func parseQuery(g *kg.Graph, fields [3]string) (q question, err error) {
 			marks++
 		}
 	}
-	if q, err = findQuery(g, fields, open); err != nil {
-		return q, err
-	}
-	if marks != 1 {
+	if marks != 1 { // before the labels, because a header or an empty column is no label
 		return q, errors.New("put ? in exactly one of the three columns: it marks what to predict")
 	}
-	return q, nil
+	return findQuery(g, fields, open)
 }
 
 // findQuery returns the query with the given head, relation and tail. It ignores fields that are
