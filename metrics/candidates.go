@@ -29,8 +29,8 @@ type Restriction struct {
 	Entities int `json:"entities"`
 	Fewest   int `json:"fewest,omitempty"`
 	// SHA256 is the checksum of the candidates' labels in the order of their bytes, each followed by a
-	// line feed. Earlier versions had them in the order of the checkpoint. For given negatives, it is the checksum of the file. It is empty if
-	// the candidates depend on the relation.
+	// line feed. Earlier versions had them in the order of the checkpoint. For given negatives, it is
+	// the checksum of the file. It is empty if the candidates depend on the relation.
 	SHA256 string `json:"sha256,omitempty"`
 	// Excluded counts the queries of this side that are left out because their target is not a
 	// candidate. Files of earlier versions lack it.

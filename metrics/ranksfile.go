@@ -147,7 +147,7 @@ var countColumns = []string{"better", "equal", "candidates"}
 // ranksColumns describes the columns of a ranks file after the query.
 type ranksColumns struct {
 	filters []rank.Filter
-	counts  int // of each filter
+	counts  int // columns of each filter
 	digest  bool
 }
 

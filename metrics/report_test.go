@@ -192,7 +192,8 @@ func TestEmptyReportHasLists(t *testing.T) {
 
 func TestCountQueries(t *testing.T) {
 	var ranks []rank.Rank
-	for _, triple := range []kg.Triple{{0, 1, 2}, {0, 1, 3}, {3, 1, 2}, {0, 2, 2}, {0, 1, 2}} {
+	for _, ids := range [][3]int32{{0, 1, 2}, {0, 1, 3}, {3, 1, 2}, {0, 2, 2}, {0, 1, 2}} {
+		triple := kg.Triple{Head: ids[0], Relation: ids[1], Tail: ids[2]}
 		for _, side := range []kg.Side{kg.Tail, kg.Head, kg.Relation} {
 			ranks = append(ranks, rank.Rank{Triple: triple, Side: side})
 		}

@@ -329,8 +329,8 @@ func TestCompareRanksFiles(t *testing.T) {
 	mquine(t, compare...).requireSentence(t, exitFailed, "base.tsv:1: the columns of a ranks file are")
 }
 
-// Ranks files identify their candidates by the labels, whatever the order of the candidates and of the
-// checkpoint's entities is. compare refuses different candidates even if their numbers are equal.
+// Ranks files identify their candidates by the labels, regardless of the order of the candidates and
+// of the checkpoint's entities. compare refuses different candidates even if their numbers are equal.
 func TestCompareDifferentCandidates(t *testing.T) {
 	w, g := newNumberedWorkplace(t)
 	write := func(name string, lines ...string) string {
@@ -388,7 +388,8 @@ func TestCompareDifferentCandidates(t *testing.T) {
 		return path
 	}
 	compare := func(files ...string) outcome {
-		return mquine(t, append([]string{"compare", "--data", w.data, "--side", "tail", "--filter", "none"}, files...)...)
+		args := []string{"compare", "--data", w.data, "--side", "tail", "--filter", "none"}
+		return mquine(t, append(args, files...)...)
 	}
 	for _, c := range []struct {
 		base, same, different []string

@@ -145,7 +145,7 @@ func parseQuery(g *kg.Graph, fields [3]string) (q question, err error) {
 			marks++
 		}
 	}
-	if marks != 1 { // before the labels, because a header or an empty column is no label
+	if marks != 1 { // before the labels, because names of columns and empty columns are not labels
 		return q, errors.New("put ? in exactly one of the three columns: it marks what to predict")
 	}
 	return findQuery(g, fields, open)

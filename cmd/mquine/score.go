@@ -193,7 +193,7 @@ type scorer struct {
 	index   *kg.Index // nil without a data set
 	options rank.Options
 	meter   *meter
-	count   int // of the scored triples
+	count   int // scored triples
 	// calibration is nil without --calibration.
 	calibration *classify.Calibration
 }
