@@ -15,6 +15,9 @@ const zCaseName = "z-case"
 // zCaseKey groups queries by the Z-case of their triple: its exposure to the Z-paradox
 // (docs/zvalues.md).
 func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
+	if err := zpattern.CheckMemory(g, len(o.Triples), len(o.Sides.List())); err != nil {
+		return Key{}, err
+	}
 	x, err := zpattern.NewIndex(g)
 	if err != nil {
 		return Key{}, err

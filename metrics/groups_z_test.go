@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
 	"github.com/mquine/mquine/rank"
@@ -21,6 +22,15 @@ func groupSizes(k Key, ranks []rank.Rank) map[string]int {
 		sizes[k.Labels[k.Group(&ranks[i])]]++
 	}
 	return sizes
+}
+
+func TestZCaseMemory(t *testing.T) {
+	g := familyGraph()
+	g.Splits[kg.Train] = make([]kg.Triple, 4_000_000)
+	proctest.Leave(t, 40<<20)
+	_, err := NewKeys(t.Context(), g, []string{"z-case"}, KeyOptions{Triples: g.Splits[kg.Test]})
+	assert.ErrorContains(t, err, "counting the Z-patterns of ")
+	assert.ErrorContains(t, err, "but only 40 MiB is available (a limit of the test)")
 }
 
 func TestZCaseGroups(t *testing.T) {

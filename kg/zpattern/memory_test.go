@@ -61,4 +61,8 @@ func TestTooLittleMemory(t *testing.T) {
 			"(index of the training triples 15 MiB, values 65 MiB), "+
 			"but only 40 MiB is available (a limit of the test): make more memory available")
 	assert.NoError(t, CheckMemory(g, 1000, 2))
+
+	g.Splits[kg.Train] = make([]kg.Triple, 4_000_000)
+	_, err := NewTripleReport(t.Context(), g, kg.Triple{}, Paper, 1)
+	assert.ErrorContains(t, err, "index of the training triples 61 MiB")
 }

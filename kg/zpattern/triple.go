@@ -43,6 +43,9 @@ type PatternLabels struct {
 
 // NewTripleReport describes a triple of g and lists at most limit of its patterns.
 func NewTripleReport(ctx context.Context, g *kg.Graph, t kg.Triple, c Convention, limit int) (*TripleReport, error) {
+	if err := CheckMemory(g, 1, 2); err != nil {
+		return nil, err
+	}
 	x, err := NewIndex(g)
 	if err != nil {
 		return nil, err
