@@ -242,11 +242,11 @@ func checkCounts(r *rank.Rank, filters []rank.Filter, restricted bool) error {
 		others := int64(r.Better[f]) + int64(r.Equal[f])
 		switch {
 		case restricted && others > int64(r.Candidates[f]):
-			return fmt.Errorf("%v_equal: %d candidates are better and %d equal, but %[1]v_candidates is %[4]d",
-				f, r.Better[f], r.Equal[f], r.Candidates[f])
+			return fmt.Errorf("%v_better and %[1]v_equal add up to %d, but %[1]v_candidates is %[3]d",
+				f, others, r.Candidates[f])
 		case others > math.MaxInt32:
-			return fmt.Errorf("%v_equal: %d better and %d equal candidates are more than a graph can have (%d)",
-				f, r.Better[f], r.Equal[f], math.MaxInt32)
+			return fmt.Errorf("%v_better and %[1]v_equal add up to %d, more candidates than a graph can have (%d)",
+				f, others, math.MaxInt32)
 		}
 		for _, g := range filters[:i] {
 			less, more := min(f, g), max(f, g) // more removes all answers that less removes

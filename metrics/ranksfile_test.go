@@ -140,9 +140,10 @@ func TestReadRanksErrors(t *testing.T) {
 			`r.tsv:2: all_better: "2147483648" is not a count of candidates (0 to 2147483647)`},
 		{header + "head\ta\t\tb\t1\t0\n", "r.tsv:2: the relation has no label"},
 		{header + "head\ta\tr\tb\t2147483647\t0\nhead\ta\tr\tb\t2147483647\t1\n",
-			"r.tsv:3: all_equal: 2147483647 better and 1 equal candidates are more than a graph can have (2147483647)"},
+			"r.tsv:3: all_better and all_equal add up to 2147483648, more candidates than a graph can have " +
+				"(2147483647)"},
 		{restricted + "head\ta\tr\tb\t2\t3\t5\t1\t3\t4\nhead\ta\tr\tb\t2\t3\t5\t1\t3\t3\n",
-			"r.tsv:3: all_equal: 1 candidates are better and 3 equal, but all_candidates is 3"},
+			"r.tsv:3: all_better and all_equal add up to 4, but all_candidates is 3"},
 		{strings.TrimSuffix(restricted, "\n") + "\tcandidates_digest\nhead\ta\tr\tb\t1\t0\t5\t1\t0\t5\tx\n",
 			`r.tsv:2: candidates_digest: "x" is not a number of up to eight hexadecimal digits`},
 		{restricted + "head\ta\tr\tb\t1\t0\t5\t2\t0\t5\n",
