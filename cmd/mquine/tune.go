@@ -256,7 +256,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	} else if folder.Exhausted() {
 		printLine(log, "the search is complete: the space has no other valid recipe")
 	} else {
-		printLine(log, "the search is complete with %s; to continue it, resume it with a larger --trials",
+		printLine(log, "the search is complete with %s; a larger --trials continues it",
 			text.Plural(folder.Plan.Trials, "trial"))
 	}
 	found := newSearchResult(ctx, folder, stopped)

@@ -27,7 +27,7 @@ func TestTune(t *testing.T) {
 		"--out", dir)
 	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"\n")
 	assert.Regexp(t, `\ntrial 3  epoch 2/4  mrr/both/all 0\.\d{4}  best( 0\.\d{4} \(trial \d\))?\n`, o.stderr)
-	complete := "\nthe search is complete with 3 trials; to continue it, resume it with a larger --trials\n"
+	complete := "\nthe search is complete with 3 trials; a larger --trials continues it\n"
 	assert.Contains(t, o.stderr, complete)
 	assert.Equal(t, 6, strings.Count(o.stderr, "\n"), "two lines for the search and one for each result: %s", o.stderr)
 	assert.Regexp(t, `^trial  epochs  mrr/both/all  CPU s  batch  learning_rate\n`+
