@@ -34,6 +34,7 @@ func TestOverflow(t *testing.T) {
 			q, _ := triples[0].Query(kg.Tail)
 			_, err := Run(t.Context(), m, x, triples, o)
 			assert.Regexp(t, message, err)
+			assert.False(t, Options{Engine: fallible{}}.givesWay(t.Context(), err), "the engine has not failed")
 			_, err = Relations(t.Context(), m, x, triples, o)
 			assert.Regexp(t, message, err)
 			_, err = Scores(t.Context(), m, triples, BothSides, o)
@@ -59,3 +60,8 @@ func filled(t *testing.T, c model.Config, value float32) model.Model {
 	}
 	return m
 }
+
+// fallible is an engine that the processor may replace.
+type fallible struct{ Engine }
+
+func (fallible) Fallback(error) bool { return true }

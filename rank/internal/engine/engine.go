@@ -156,7 +156,7 @@ type Job struct {
 	Phases          *Phases
 	Progress        Progress
 
-	overflow atomic.Pointer[overflow]
+	overflow atomic.Pointer[OverflowError]
 }
 
 // Progress counts finished work. Goroutines update it concurrently.

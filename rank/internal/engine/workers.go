@@ -35,27 +35,30 @@ type watchedWorker struct {
 func (w *watchedWorker) Reference(q kg.Query, e int32) float64 {
 	score := w.Worker.Reference(q, e)
 	if score-score != 0 {
-		w.job.overflow.CompareAndSwap(nil, &overflow{q.Triple(e), score})
+		w.job.overflow.CompareAndSwap(nil, &OverflowError{q.Triple(e), score})
 	}
 	return score
 }
 
-// overflow is a reference score that is infinite or NaN.
-type overflow struct {
+// OverflowError is the error for a reference score that is infinite or NaN.
+type OverflowError struct {
 	triple kg.Triple
 	score  float64
 }
 
-// CheckScores returns an error if a worker computed a reference score that is infinite or NaN. NaN is
-// neither better than any score nor equal to it, so a model whose scores are all NaN would have
+func (e *OverflowError) Error() string {
+	t := e.triple
+	return fmt.Sprintf("the score of the triple with head %d, relation %d and tail %d (counted from 0) is %v: the "+
+		"parameters of the model or the weights of the ensemble are too large, or the checkpoint was read while "+
+		"another program changed it: use an earlier checkpoint or lower weights", t.Head, t.Relation, t.Tail, e.score)
+}
+
+// CheckScores returns an OverflowError if a worker computed a reference score that is infinite or NaN.
+// NaN is neither better than any score nor equal to it, so a model whose scores are all NaN would have
 // perfect ranks.
 func (j *Job) CheckScores() error {
-	o := j.overflow.Load()
-	if o == nil {
-		return nil
+	if e := j.overflow.Load(); e != nil {
+		return e
 	}
-	t := o.triple
-	return fmt.Errorf("the score of the triple with head %d, relation %d and tail %d (counted from 0) is %v: the "+
-		"parameters of the model or the weights of the ensemble are too large, or the checkpoint was read while "+
-		"another program changed it: use an earlier checkpoint or lower weights", t.Head, t.Relation, t.Tail, o.score)
+	return nil
 }
