@@ -31,8 +31,8 @@ const digestColumn = "candidates_digest"
 const maxRanksLine = 1 << 20
 
 // WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns
-// for the given filters. restricted says that not every entity is a candidate: IdentifyCandidates sets
-// the digests of the candidates.
+// for the given filters. restricted says that not every entity is a candidate: the file then also has
+// the columns of Rank.Candidates and Rank.CandidatesDigest.
 func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank, restricted bool) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
