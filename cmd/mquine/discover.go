@@ -66,9 +66,10 @@ the heads and the tails of the triples.
 ` + candidatesHelp + `
 Each line has the head, relation and tail, the rank of the triple among the
 unknown answers to its query, its score and, if asked for, its z-score and its
-probability. With --per query, the lines are ordered by relation and query, and
-with --per relation, by relation. In each scope, the best triple comes first.
-The order is the same for any number of threads.
+probability. If the data set has labels, the columns head_label, relation_label
+and tail_label follow. With --per query, the lines are ordered by relation and
+query, and with --per relation, by relation. In each scope, the best triple
+comes first. The order is the same for any number of threads.
 
 --out writes tab-separated lines to a file or, if its name ends in .parquet, an
 Apache Parquet file with the same columns. The file appears once it is complete.
@@ -417,8 +418,17 @@ func (f *found) columns() []parquetfile.Column {
 	if f.calibration != nil {
 		columns = append(columns, parquetfile.Column{Name: "probability", Type: reflect.Float64})
 	}
+	if f.labels != nil {
+		for _, name := range labelColumns {
+			columns = append(columns, parquetfile.Column{Name: name, Type: reflect.String})
+		}
+	}
 	return columns
 }
+
+// labelColumns names the columns with the readable labels of a triple. Outputs have them if the data
+// set has labels.
+var labelColumns = []string{"head_label", "relation_label", "tail_label"}
 
 // header returns the names of the columns.
 func (f *found) header() []string {
@@ -437,20 +447,17 @@ func (f *found) tables() []*text.Table {
 		t.Caption += fmt.Sprintf(", at most %d of each %s", f.K, f.Per)
 	}
 	t.Caption += "."
-	header := []any{}
-	for _, name := range f.header() {
-		header = append(header, name)
+	header := []any{"head", "relation", "tail", "rank", "score"}
+	if f.Standardise {
+		header = append(header, "z")
+	}
+	if f.calibration != nil {
+		header = append(header, "probability")
 	}
 	t.AppendHeader(header)
-	named := func(id, label string) string {
-		if label != "" {
-			id += " (" + label + ")"
-		}
-		return id
-	}
 	for _, x := range f.Triples {
 		row := []any{
-			named(x.Head, x.HeadLabel), named(x.Relation, x.RelationLabel), named(x.Tail, x.TailLabel), x.Rank,
+			withLabel(x.Head, f.labels), withLabel(x.Relation, f.labels), withLabel(x.Tail, f.labels), x.Rank,
 			strconv.FormatFloat(x.Score, 'g', 7, 64),
 		}
 		if x.Z != nil {
@@ -471,20 +478,23 @@ func (f *found) records() (header []string, rows iter.Seq[[]string]) {
 	}
 	return f.header(), func(yield func([]string) bool) {
 		for x := range triples {
-			if !yield(x.fields()) {
+			if !yield(f.fields(x)) {
 				return
 			}
 		}
 	}
 }
 
-// fields returns the values in the columns that header names, with all digits.
-func (x foundTriple) fields() []string {
+// fields returns the values of a triple in the columns that header names, with all digits.
+func (f *found) fields(x foundTriple) []string {
 	row := []string{x.Head, x.Relation, x.Tail, strconv.Itoa(x.Rank), strconv.FormatFloat(x.Score, 'g', -1, 64)}
 	for _, value := range []*float64{x.Z, x.Probability} {
 		if value != nil {
 			row = append(row, strconv.FormatFloat(*value, 'g', -1, 64))
 		}
+	}
+	if f.labels != nil {
+		row = append(row, x.HeadLabel, x.RelationLabel, x.TailLabel)
 	}
 	return row
 }

@@ -336,11 +336,15 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 	if err := f.subject.describe(ctx, &identified, true); err != nil {
 		return err
 	}
-	folder, err := openSearch(d.stateDir, map[string]any{
+	search := map[string]any{
 		"checkpoint_sha256": identified.Checkpoint.Parameters(), "data_sha256": identified.Data.SHA256,
 		"side": f.Side, "k": f.K, "per": f.Per, "order": f.Order, "relations": f.Relations,
 		"restrictions": f.Restrictions, "calibration": f.calibration,
-	})
+	}
+	if f.labels != nil {
+		search["labels"] = true // the saved lines contain them
+	}
+	folder, err := openSearch(d.stateDir, search)
 	if err != nil {
 		return err
 	}
@@ -353,7 +357,7 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 		printNote(f.log, "resuming the search in %s after %s", d.stateDir, text.Plural(f.Resume.Queries, "query"))
 	}
 	for t := range f.search(ctx) {
-		folder.add(t.fields())
+		folder.add(f.fields(t))
 	}
 	if f.err != nil {
 		if errors.Is(f.err, context.Canceled) { // after another error, the last batch may be wrong

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,13 +95,33 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
+// With labels, the lines have three more columns.
+func TestDiscoverLabels(t *testing.T) {
+	w := newWorkplace(t)
+	args := []string{"discover", w.model, "--data", w.data, "-k", "5", "--format"}
+	plain := strings.Split(succeed(t, append(args, "tsv")...).stdout, "\n")
+	head := strings.Split(plain[1], "\t")[0]
+	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte(head+"\tAnna Ek\n"), 0o644))
+	labelled := strings.Split(succeed(t, append(args, "tsv")...).stdout, "\n")
+	require.Len(t, labelled, len(plain))
+	assert.Equal(t, plain[0]+"\thead_label\trelation_label\ttail_label", labelled[0])
+	for i, line := range plain[1:6] {
+		fields, label := strings.Split(line, "\t"), map[string]string{head: "Anna Ek"}
+		assert.Equal(t, line+"\t"+label[fields[0]]+"\t\t"+label[fields[2]], labelled[i+1])
+	}
+	assert.Regexp(t, `\n`+head+` \(Anna Ek\) +\S+ +\S+`, succeed(t, append(args, "table")...).stdout)
+}
+
 // A Parquet file has the same rows and columns as the tab-separated file, with and without --state.
 func TestDiscoverParquet(t *testing.T) {
 	w := newWorkplace(t)
+	g := must1(kg.Open(t.Context(), w.data))
+	labels := g.Entities.Label(0) + "\tAnna Ek\n" + g.Relations.Label(0) + "\tknows\n"
+	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte(labels), 0o644))
 	lines := func(options ...string) (rows [][]string) {
 		file := w.path("found.tsv")
 		succeed(t, append([]string{"discover", w.model, "--data", w.data, "--out", file}, options...)...)
-		for _, line := range strings.Split(strings.TrimSpace(string(must1(os.ReadFile(file)))), "\n") {
+		for _, line := range strings.Split(strings.TrimSuffix(string(must1(os.ReadFile(file))), "\n"), "\n") {
 			rows = append(rows, strings.Split(line, "\t"))
 		}
 		return rows

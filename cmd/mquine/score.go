@@ -45,8 +45,9 @@ the mean of the two (both); the default is tail.
 With --data, the column "known" names the splits that contain the triple, such
 as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and
 of the head among all entities, exactly as "mquine eval" would rank them under
---filter and --ties. The triple need not be in the data set. Tables show the
-labels of labels.tsv, if the data set has this file.
+--filter and --ties. The triple need not be in the data set. If the data set has
+labels, tables show them, and the other formats have the columns head_label,
+relation_label and tail_label.
 
 --calibration adds the probability that the triple is true, from a file that
 "mquine classify --calibration" wrote for the same checkpoint, or for the same
@@ -148,17 +149,14 @@ func (s *scoring) run(cmd *cobra.Command) error {
 	for _, note := range model.ScoreNotes(opened.model.Config()) {
 		printNote(log, "%s", note)
 	}
-	var labels map[string]string
-	if opened.graph != nil {
-		if labels, err = kg.ReadLabels(ctx, opened.graph.Dir); err != nil {
-			return err
-		}
-	}
 	w := &scorer{
 		scoring: s, subject: opened, meter: newMeter(log),
 		options: rank.Options{Backend: backend, Threads: s.threads},
 	}
 	if opened.graph != nil {
+		if w.labels, err = kg.ReadLabels(ctx, opened.graph.Dir); err != nil {
+			return err
+		}
 		if s.ranks {
 			if err := s.filter.Check(opened.graph); err != nil {
 				return err
@@ -176,7 +174,6 @@ func (s *scoring) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	result.labels = labels
 	result.triples = w.triples(ctx, cmd.InOrStdin(), log)
 	err = result.print(cmd.OutOrStdout(), &s.printed)
 	err = cmp.Or(result.failed, err)
@@ -193,7 +190,8 @@ type scorer struct {
 	index   *kg.Index // nil without a data set
 	options rank.Options
 	meter   *meter
-	count   int // scored triples
+	labels  map[string]string // nil without labels.tsv
+	count   int               // scored triples
 	// calibration is nil without --calibration.
 	calibration *classify.Calibration
 }
@@ -211,7 +209,7 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 	r := &scores{
 		Schema: "mquine.score/1", Provenance: computedOn(ctx, w.options.Backend.Tier.String(), w.threads, ""),
 		Formula: formula, Better: "higher", Side: w.side.String(), Triples: []scoredTriple{},
-		known: w.index != nil, ranks: w.ranks, probability: w.calibration != nil,
+		known: w.index != nil, ranks: w.ranks, probability: w.calibration != nil, labels: w.labels,
 	}
 	if w.ranks {
 		r.Filter, r.Ties = w.filter.String(), w.ties.String()
@@ -324,6 +322,8 @@ func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, 
 			Head: w.checkpoint.Entities.Label(t.Head), Relation: w.checkpoint.Relations.Label(t.Relation),
 			Tail: w.checkpoint.Entities.Label(t.Tail), Score: values[i],
 		}
+		scored[i].HeadLabel, scored[i].RelationLabel, scored[i].TailLabel =
+			w.labels[scored[i].Head], w.labels[scored[i].Relation], w.labels[scored[i].Tail]
 		if w.calibration != nil {
 			p := w.calibration.Probability(scored[i].Score)
 			scored[i].Probability = &p
@@ -369,7 +369,7 @@ type scores struct {
 	failed       error
 	known, ranks bool
 	probability  bool
-	labels       map[string]string // for tables
+	labels       map[string]string // nil without labels.tsv
 }
 
 // scoredTriple is a triple with its score.
@@ -385,6 +385,11 @@ type scoredTriple struct {
 	// TailRank and HeadRank are nil without ranks.
 	TailRank *float64 `json:"tail_rank,omitempty"`
 	HeadRank *float64 `json:"head_rank,omitempty"`
+	// The following fields are the readable names of the head, the relation and the tail, from
+	// labels.tsv.
+	HeadLabel     string `json:"head_label,omitempty"`
+	RelationLabel string `json:"relation_label,omitempty"`
+	TailLabel     string `json:"tail_label,omitempty"`
 }
 
 // print writes the result to the file of --json and, in the format of --format, to out. It does not
@@ -553,6 +558,9 @@ func (r *scores) records() (header []string, rows iter.Seq[[]string]) {
 	if r.ranks {
 		header = append(header, "tail_rank", "head_rank")
 	}
+	if r.labels != nil {
+		header = append(header, labelColumns...)
+	}
 	return header, func(yield func([]string) bool) {
 		for s := range r.all {
 			row := []string{s.Head, s.Relation, s.Tail, strconv.FormatFloat(s.Score, 'g', -1, 64)}
@@ -564,6 +572,9 @@ func (r *scores) records() (header []string, rows iter.Seq[[]string]) {
 			}
 			if r.ranks {
 				row = append(row, formatRank(*s.TailRank), formatRank(*s.HeadRank))
+			}
+			if r.labels != nil {
+				row = append(row, s.HeadLabel, s.RelationLabel, s.TailLabel)
 			}
 			if !yield(row) {
 				return

@@ -214,8 +214,8 @@ func number64(t *testing.T, s string) float64 {
 	return x
 }
 
-// Tables show the labels of the data set beside the identifiers. Other formats have the identifiers
-// alone.
+// Tables show the labels of the data set beside the identifiers. Other formats have them in separate
+// columns, which are empty for identifiers without a label.
 func TestScoreLabels(t *testing.T) {
 	w := newWorkplace(t)
 	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0],
@@ -226,7 +226,11 @@ func TestScoreLabels(t *testing.T) {
 		"--tail", triple[2]}
 	assert.Regexp(t, triple[0]+` \(Anna\) +`+triple[1]+` \(knows\) +`+triple[2]+` +\S`, succeed(t, args...).stdout)
 	assert.Contains(t, succeed(t, append(args, "--format", "latex")...).stdout, "\\caption{Score of mquine: ")
-	assert.Contains(t, succeed(t, append(args, "--format", "tsv")...).stdout, strings.Join(triple, "\t")+"\t")
+	lines := strings.Split(succeed(t, append(args, "--format", "tsv")...).stdout, "\n")
+	assert.Equal(t, "head\trelation\ttail\tscore\tknown\thead_label\trelation_label\ttail_label", lines[0])
+	assert.Regexp(t, "^"+strings.Join(triple, "\t")+`\t\S+\ttest\tAnna\tknows\t$`, lines[1])
+	assert.Regexp(t, `"known":"test","head_label":"Anna","relation_label":"knows"}`,
+		succeed(t, append(args, "--json", "-")...).stdout)
 }
 
 // On a terminal, the note about the number of triples follows the triples.
