@@ -3,8 +3,8 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build help demo test race mutants fuzz check-long generate lint cross cross-all bench bench-quick bench-compare rivals rivals-all \
-	bench-trained release check-release
+.PHONY: build help demo test race mutants fuzz check-long generate lint cross cross-all bench bench-quick \
+	bench-compare rivals rivals-all bench-trained release check-release
 
 build: ## build bin/mquine
 	$(GO) build -o bin/mquine ./cmd/mquine
@@ -19,18 +19,21 @@ test: ## run all tests, on every tier of this machine
 	$(GO) test -timeout 30m ./...
 
 # The race detector makes code five to twenty times slower, so race runs only the tests of concurrent code, on small
-# inputs. It checks unsafe pointers, too. Panels have no concurrent code, so their tests check only pointers.
+# inputs. It checks unsafe pointers, too.
+RACE = $(GO) test -race -short -timeout 20m
+RACE_FILES = Cancel|Chang|Checksum|Finite|Inspect|Interrupt|OneAtATime
 RACE_KERNEL = Parallel|PackRows|Cancelled
-RACE_RANK = ExactDecisions|Predict$$|PredictMany|Shard|Slices|Relational|DefaultOptions|Fallback|Stream|Threads|Cancel|Deterministic
-RACE_TRAIN = SameB|Average|KvsAll|Resume$$|Search$$|Cancel|Drop
-RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress|Golden
+RACE_RANKS = ExactDecisions|Shard|Slices|Relational|DefaultOptions|Fallback|Stream|Threads|Cancel|Deterministic|Teams
+RACE_ANSWERS = Predict$$|PredictMany|Relations$$|Discover$$|Draw$$|Negatives$$|Sample$$|Scores$$|Similar$$
+RACE_TRAIN = SameB|Average|KvsAll|Search$$|Cancel|Drop
+RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress
 race: ## run the tests of concurrent code under the race detector
-	$(GO) test -race -short -timeout 20m ./internal/fault ./internal/input ./internal/text ./kg/... ./model/checkpoint/...
-	$(GO) test -race -short -timeout 20m -run '$(RACE_KERNEL)' ./kernel ./kernel/linalg
-	$(GO) test -short -gcflags=-d=checkptr -run 'Panel$$' ./kernel
-	$(GO) test -race -short -timeout 20m -run '$(RACE_RANK)' ./rank/... ./metrics
-	$(GO) test -race -short -timeout 20m -run '$(RACE_TRAIN)' ./train/...
-	$(GO) test -race -short -timeout 20m -run '$(RACE_COMMANDS)' ./cmd/mquine
+	$(RACE) ./internal/fault ./internal/input ./internal/text ./kg ./kg/zpattern ./model/checkpoint/internal/mapped
+	$(RACE) -run '$(RACE_FILES)' ./kg/catalogue ./model/checkpoint
+	$(RACE) -run '$(RACE_KERNEL)' ./kernel ./kernel/linalg
+	$(RACE) -run '$(RACE_RANKS)|$(RACE_ANSWERS)' ./rank/... ./metrics
+	$(RACE) -run '$(RACE_TRAIN)' ./train/...
+	$(RACE) -run '$(RACE_COMMANDS)' ./cmd/mquine
 
 mutants: ## mutate the code, check that the tests notice, and write docs/mutants.md
 	$(GO) run ./internal/mutants -doc docs/mutants.md
@@ -47,7 +50,8 @@ fuzz: ## run every fuzz target for FUZZTIME (a count such as 2000x, or a time)
 # Run this before a release, and after a change to how mquine handles files, locks, bounds or
 # resuming.
 check-long: ## run hundreds of kills, thousands of mutated inputs, long fuzzing and all mutants
-	MQUINE_KILLS=500 MQUINE_MUTATIONS=400 $(GO) test -count=1 -timeout 120m -v -run 'Killed|Mutated|OneMakes|OneFile|Interrupt' ./cmd/mquine
+	MQUINE_KILLS=500 MQUINE_MUTATIONS=400 $(GO) test -count=1 -timeout 120m -v \
+	  -run 'Killed|Mutated|OneMakes|OneFile|Interrupt' ./cmd/mquine
 	$(MAKE) cross-all
 	$(MAKE) fuzz FUZZTIME=200000x
 	$(MAKE) mutants
