@@ -72,7 +72,7 @@ func readDimension(base recipe.Recipe, key string, mapping *yaml.Node, file stri
 	case !given[choiceKey] && !(given[minKey] && given[maxKey]):
 		err = r.errorf(mapping, "needs a choice, or min and max")
 	case !given[choiceKey] && r.min >= r.max:
-		err = r.errorf(mapping, "min %v must be less than max %v", r.min, r.max)
+		err = r.errorf(mapping, "min %s must be less than max %s", r.text(r.min), r.text(r.max))
 	case r.log && r.min <= 0:
 		err = r.errorf(mapping, "a log scale needs a min above 0, but min is %v", r.min)
 	}
@@ -145,12 +145,19 @@ func (d *dimension) String() string {
 		return fmt.Sprintf("{%s: [%s]}", choiceKey, strings.Join(quoted, ", "))
 	case d.log:
 		return fmt.Sprintf("{%s: %s, %s: %s, %s: %s}",
-			minKey, decimal(d.min), maxKey, decimal(d.max), scaleKey, logScale)
+			minKey, d.text(d.min), maxKey, d.text(d.max), scaleKey, logScale)
 	}
-	return fmt.Sprintf("{%s: %s, %s: %s}", minKey, decimal(d.min), maxKey, decimal(d.max))
+	return fmt.Sprintf("{%s: %s, %s: %s}", minKey, d.text(d.min), maxKey, d.text(d.max))
 }
 
-func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+// text returns a number of the range in a form that the option can read: options with whole numbers
+// cannot read exponents.
+func (d *dimension) text(x float64) string {
+	if d.whole {
+		return strconv.Itoa(int(x))
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
 
 // draw returns a random value. All choices, and all whole numbers in a linear range, have the same
 // probability. Numbers that need not be whole are rounded to three significant digits.
@@ -168,10 +175,11 @@ func (d *dimension) draw(rng *rand.Rand) string {
 		x = low * math.Pow(high/low, u)
 	}
 	if d.whole {
-		return strconv.Itoa(int(max(d.min, min(math.Floor(x), d.max))))
+		x = math.Floor(x)
+	} else {
+		x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
 	}
-	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
-	return decimal(max(d.min, min(x, d.max)))
+	return d.text(max(d.min, min(x, d.max)))
 }
 
 // set sets the option of c to a value of the dimension.

@@ -204,7 +204,7 @@ func (d *dimension) extremes() (values []string) {
 		if d.min == 0 {
 			values = append(values, "0")
 		}
-		return append(values, strconv.FormatFloat(d.max, 'f', -1, 64))
+		return append(values, d.text(d.max))
 	}
 	largest, most := "", math.Inf(-1)
 	for _, text := range d.choices {

@@ -72,6 +72,10 @@ func TestReadSpace(t *testing.T) {
 	assert.Equal(t, 7, s.fixed.Dim)
 	assert.Equal(t, s, space(t, string(s.YAML())), "ReadSpace reads what YAML writes")
 
+	large := space(t, "negative_count: {min: 1000, max: 2000000}\nepsilon: {min: 1e-30, max: 1}\n")
+	assert.Equal(t, large, space(t, string(large.YAML())), "ReadSpace reads what YAML writes")
+	assert.Equal(t, "{min: 1000, max: 2000000}", large.open[0].String())
+
 	hyper := space(t, "model: transr-l2\nhyper: {choice: [\"max_norm=1,relation_dim=3\", none, relation_dim=3]}\n")
 	assert.Equal(t, []string{"max_norm=1,relation_dim=3", "none", "relation_dim=3"}, hyper.open[0].choices)
 	assert.Equal(t, hyper, space(t, string(hyper.YAML())), "ReadSpace reads what YAML writes")
@@ -93,6 +97,7 @@ func TestReadSpace(t *testing.T) {
 		"dropout: {min: 0, max: 2}":                  `x.yaml:1: dropout "2": must be a number from 0 to 0.99`,
 		"dim: {min: 3, max: 5.5}":                    `x.yaml:1: dim "5.5": must be a whole number`,
 		"dropout: {min: 0.5, max: 0.5}":              "x.yaml:1: dropout: min 0.5 must be less than max 0.5",
+		"batch: {min: 1000000, max: 1000000}":        "x.yaml:1: batch: min 1000000 must be less than max 1000000",
 		"dropout: {min: 0}":                          "x.yaml:1: dropout: needs a choice, or min and max",
 		"dropout: {}":                                "x.yaml:1: dropout: needs a choice, or min and max",
 		"dropout: {min: 0, max: 0.5, scale: log}":    "x.yaml:1: dropout: a log scale needs a min above 0, but min is",
@@ -122,6 +127,7 @@ func TestReadSpace(t *testing.T) {
 func FuzzReadSpace(f *testing.F) {
 	f.Add("dim: 7\nloss: {choice: [paper]}\n")
 	f.Add("dropout: {min: 0, max: 0.5, scale: log}\n")
+	f.Add("batch: {min: 1, max: 1048576}\n")
 	f.Add("clip: {choice: [inf, 1]}\na: &a {min: 1, max: 2}\ndim: *a\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
