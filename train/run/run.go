@@ -208,15 +208,16 @@ func (r *Run) sweep() {
 	}
 }
 
-// Train trains the remaining epochs. It calls report after each epoch, once its files are synced to
-// disk. If ctx is cancelled, the current epoch is lost. After an error, the parameters in memory belong to
-// no epoch, so further calls return an error: close the run and open it again.
+// Train trains the remaining epochs. After each epoch, once its files are synced to disk, it calls
+// report, if not nil. If ctx is cancelled, the current epoch is lost. After an error, the parameters in
+// memory belong to no epoch, so further calls return an error: close the run and open it again.
 func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
 
-// TrainTo is like Train, but stops after the epoch with the number last.
+// TrainTo is like Train, but stops after epoch last if the recipe has more epochs.
 func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
+	last = min(last, r.Recipe.Epochs)
 	for r.progress.stopped == "" && r.progress.epoch < last {
 		if r.failed != nil {
 			return fmt.Errorf("%s cannot continue after an error: open the run again (%w)", r.Dir, r.failed)
@@ -226,7 +227,9 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 			r.failed = err
 			return err
 		}
-		report(e)
+		if report != nil {
+			report(e)
+		}
 	}
 	return nil
 }

@@ -154,6 +154,24 @@ func TestCancelledValidation(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
+// TrainTo trains at most the epochs of the recipe, also on a finished run, and needs no callback.
+func TestTrainToBeyondTheEnd(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	want := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, data, traintest.Small(2)))
+	for range 2 {
+		r, err := Open(t.Context(), dir, machineOf(t, 1))
+		require.NoError(t, err)
+		require.NoError(t, r.TrainTo(t.Context(), 5, nil))
+		assert.Equal(t, 2, r.Epoch())
+		require.NoError(t, r.Close())
+	}
+	for _, file := range outputs {
+		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
+	}
+}
+
 // A run without its log gets a new one, and a note says so.
 func TestExtendWithoutLog(t *testing.T) {
 	c := traintest.Recipe(func(*recipe.Recipe) {})

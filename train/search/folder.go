@@ -350,7 +350,7 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 		Trial: job.Trial, Epochs: job.Epochs, Options: f.options(job.Recipe), Metric: job.Recipe.ValidMetric.String(),
 	}
 	var diverged train.DivergedError
-	if err := r.TrainTo(ctx, job.Epochs, func(train.Epoch) {}); errors.As(err, &diverged) {
+	if err := r.TrainTo(ctx, job.Epochs, nil); errors.As(err, &diverged) {
 		trial.Failed = diverged.Error()
 	} else if err != nil {
 		if ctx.Err() != nil {
