@@ -44,9 +44,6 @@ func (r *Run) checkNothingTrained() error {
 // checkOptions returns an error if config.yaml differs from line, the options of the epochs so far
 // in the format of Recipe.Line. The number of epochs may differ if Extend allows it.
 func (r *Run) checkOptions(line string) error {
-	if r.progress.epoch == 0 {
-		return nil
-	}
 	before, err := recipe.ParseLine(line)
 	if err != nil {
 		return fmt.Errorf("%s was trained by another version of mquine: %w", r.Dir, err)
@@ -92,7 +89,7 @@ func (r *Run) readLog(ctx context.Context) error {
 // checkBest returns an error if the best checkpoint is missing or belongs to a different epoch.
 func (r *Run) checkBest() error {
 	p := &r.progress
-	if r.Recipe.ValidEvery == 0 {
+	if r.Recipe.ValidEvery == 0 && p.epoch > 0 {
 		return nil
 	}
 	metadata, err := r.checkpointMetadata(bestName)
@@ -124,12 +121,16 @@ func (r *Run) checkLast() error {
 }
 
 // checkEpoch returns an error unless a checkpoint belongs to the given epoch or to the epoch after
-// the state's.
+// the state's. The first epoch, if interrupted, must be repeated with the same options, or it might not
+// replace its checkpoints.
 func (r *Run) checkEpoch(name string, metadata map[string]string, epoch int) error {
 	if is := metadata["epoch"]; is != strconv.Itoa(epoch) && is != strconv.Itoa(r.progress.epoch+1) {
 		return fmt.Errorf("%s is the checkpoint of epoch %.20q, but %s expects epoch %d: restore both from the same "+
 			"backup, or start a new run in another folder",
 			r.path(name), is, r.path(stateName), epoch)
+	}
+	if line := metadata["training"]; line != "" && r.progress.epoch == 0 {
+		return r.checkOptions(line)
 	}
 	return nil
 }

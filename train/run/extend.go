@@ -74,7 +74,7 @@ func (r *Run) checkExtension(from, to int) error {
 				"finish it with mquine train --resume %[1]s, and then extend it", r.Dir, from)
 		}
 	}
-	if r.progress.epoch == 0 { // options may change until the first epoch is done
+	if r.progress.epoch == 0 { // the run has done nothing that depends on the number
 		return nil
 	}
 	switch {

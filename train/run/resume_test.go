@@ -171,6 +171,38 @@ func TestKilledBetweenFiles(t *testing.T) {
 	}
 }
 
+// A run that is killed in its first epoch, after it has written a checkpoint, does not resume with
+// different options, because the repeated epoch might not replace that checkpoint.
+func TestOptionsAfterKillInFirstEpoch(t *testing.T) {
+	data, dir := traintest.FamiliesFolder(t), filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, data, traintest.Small(2)))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	files := traintest.Contents(t, dir)
+	require.NoError(t, r.TrainTo(t.Context(), 1, nil))
+	require.NoError(t, r.Close())
+	for name, text := range traintest.Contents(t, dir) {
+		if name != stateName {
+			files[name] = text
+		}
+	}
+	config := filepath.Join(dir, ConfigFile)
+	for _, kept := range []string{lastName, bestName} {
+		for _, every := range []string{"0", "5"} {
+			killed := maps.Clone(files)
+			maps.DeleteFunc(killed, func(name, _ string) bool {
+				return strings.Contains(name, "/") && !strings.HasPrefix(name, kept)
+			})
+			replaceAll(t, dir, killed)
+			undo := traintest.Change(t, config, "\nvalid_every: 1\n", "\nvalid_every: "+every+"\n")
+			assert.EqualError(t, resume(t, dir), config+" was changed after the run began: valid_every is "+every+
+				" but was 1; restore it"+elsewhere)
+			undo()
+			require.NoError(t, resume(t, dir))
+		}
+	}
+}
+
 // writeOldState writes the state of a run in the format of earlier versions.
 func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	t.Helper()
@@ -329,7 +361,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	assert.ErrorContains(t, resume(t, falls),
 		falls+" cannot be extended, because its learning rate decays to 0 over its 2 epochs")
 
-	// Before the first epoch is done, the user may change options.
+	// Before the first epoch writes a checkpoint, the user may change options.
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	require.NoError(t, create(t, fresh, data, traintest.Small(1)))
 	r, err := Open(t.Context(), fresh, machineOf(t, 1))

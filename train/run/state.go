@@ -128,6 +128,9 @@ func (r *Run) readState(ctx context.Context) (err error) {
 			r.data[part] = value
 		}
 	}
+	if r.progress.epoch == 0 {
+		return nil // options may change until an epoch has written a checkpoint
+	}
 	return r.checkOptions(metadata[optionsKey])
 }
 
