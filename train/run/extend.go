@@ -20,8 +20,11 @@ import (
 // The run then ends with the same parameters as a run that had this number of epochs from the
 // start. Extend returns an error if that is impossible: if the learning rate decays towards the
 // last epoch, if the run stopped early, or if patience would count a validation that took place
-// only because its epoch was the last. Extend also refuses a trial of a search, because all trials
-// must have the same number of epochs, and a run that cannot continue on the backend.
+// only because its epoch was the last. Without patience, such a validation only matters for the best
+// checkpoint, which may then belong to an epoch that the longer run would not have validated.
+//
+// Extend also refuses a trial of a search, because all trials must have the same number of epochs,
+// and a run that cannot continue on the backend.
 func Extend(ctx context.Context, dir string, b *kernel.Backend, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {

@@ -212,7 +212,7 @@ func TestExtend(t *testing.T) {
 	assert.EqualError(t, other, "another process is using "+dir+": wait until it ends, or stop it")
 	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
 	require.NoError(t, r.Close())
-	for _, file := range []string{"last/model.safetensors", "state.safetensors", "config.yaml"} {
+	for _, file := range outputs {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
