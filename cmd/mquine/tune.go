@@ -247,7 +247,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	writeNotes(log, folder.Graph.Notes)
 	err = folder.Run(limited)
 	show.meter.clear()
-	stopped := limited.Err() != nil && err != nil
+	stopped := err != nil && errors.Is(err, limited.Err())
 	if err != nil && !stopped {
 		return err
 	}

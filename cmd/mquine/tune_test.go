@@ -136,6 +136,17 @@ func TestTuneBudget(t *testing.T) {
 	requireFiles(t, dir, "search.yaml", "space.yaml", "trial-001")
 }
 
+// An error counts even if the budget is spent.
+func TestTuneBudgetKeepsErrors(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "search")
+	succeed(t, "tune", "--data", smallFamilies(t), "--space", spaceFile(t, smallSpace), "--budget", "1ns", "--out", dir)
+	path := filepath.Join(dir, "space.yaml")
+	space := string(must1(os.ReadFile(path)))
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(space, "\nbeta2: ", "\nbeta2: 0.5 # ", 1)), 0o600))
+	mquine(t, "tune", "--resume", dir).requireSentence(t, exitFailed,
+		"none of 1000 recipes drawn from the space is valid: beta1 is 0.9 and must be less than")
+}
+
 func TestTuneUsage(t *testing.T) {
 	data := smallFamilies(t)
 	out := filepath.Join(t.TempDir(), "search")

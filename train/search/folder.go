@@ -299,7 +299,7 @@ func jsonOf(value string) json.RawMessage {
 }
 
 // Run runs jobs until the search is complete or ctx is cancelled. A cancelled search loses only the
-// current epoch.
+// current epoch, and its error wraps ctx.Err() unless something else failed.
 func (f *Folder) Run(ctx context.Context) error {
 	for {
 		job, ok, err := f.search.Next()
@@ -353,8 +353,10 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 	if err := r.TrainTo(ctx, job.Epochs, nil); errors.As(err, &diverged) {
 		trial.Failed = diverged.Error()
 	} else if err != nil {
-		if ctx.Err() != nil {
-			err = errors.Join(err, f.plotInterrupted(trial, r))
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			if failure := f.plotInterrupted(trial, r); failure != nil {
+				return trial, failure
+			}
 		}
 		return trial, err
 	}

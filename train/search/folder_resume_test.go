@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/run"
 )
@@ -43,6 +44,28 @@ func goOn(t *testing.T, dir string) error {
 	}
 	defer s.Close()
 	return s.Run(t.Context())
+}
+
+// If a search is cancelled and then cannot draw its plot, Run returns the second error alone, so its
+// caller does not take the search for one that was only cancelled.
+func TestCancelledSearchWithoutPlot(t *testing.T) {
+	dir := searchOfThree(t, 1)
+	plot := filepath.Join(dir, trialsPlotName)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m := machineOf(t, 1)
+	m.Progress = func(p train.Progress) {
+		if p.Epoch == 2 && ctx.Err() == nil {
+			require.NoError(t, os.Remove(plot))
+			require.NoError(t, os.Mkdir(plot, 0o700))
+			cancel()
+		}
+	}
+	s := openFolder(t, dir, m)
+	defer s.Close()
+	err := s.Run(ctx)
+	require.ErrorContains(t, err, plot)
+	assert.NotErrorIs(t, err, context.Canceled)
 }
 
 // A search with a larger number of trials continues with the trials that it would have had from the start,
