@@ -34,8 +34,9 @@ rung continue to the next rung, which has three times as many epochs. The last
 rung has all epochs of the space. Trials train one after another.
 
 The space is a YAML file with options that "mquine train --print-config" prints.
-Options that the space leaves out have the default of the model or the value of
-the preset. Each option has a value, a list of choices or a range:
+Options that the space leaves out have the default of the model, or of mquine if
+the space has several, or the value of the preset. Each option has a value, a
+list of choices or a range:
 
   model: complex
   epochs: 30

@@ -72,7 +72,8 @@ type Trial struct {
 	Failed           string  `json:"failed,omitempty"`  // why the trial failed, or ""
 }
 
-// Create creates the folder of a new search, which must not exist.
+// Create creates the folder of a new search, which must not exist. It returns an error if the search
+// would never try one of the choices of an open option, because all recipes with it are invalid.
 func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	rungs, err := Rungs(s.fixed, p.Rungs)
 	if err != nil {
@@ -80,6 +81,9 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	}
 	job, _, err := NewSearch(s, p.Seed, rungs, p.Trials).Next()
 	if err != nil {
+		return err
+	}
+	if err := s.checkChoices(p.Seed); err != nil {
 		return err
 	}
 	if err := job.Recipe.CheckData(g); err != nil {

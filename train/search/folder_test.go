@@ -150,6 +150,29 @@ func TestFolderFailures(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// A search refuses a choice that no valid recipe has, and says why. It skips other invalid recipes.
+func TestCreateRefusesChoices(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	base, err := recipe.DefaultFor("mquine")
+	require.NoError(t, err)
+	create := func(text string) error {
+		s, err := ReadSpace(strings.NewReader(text), "x.yaml", base)
+		require.NoError(t, err)
+		return Create(filepath.Join(t.TempDir(), "search"), traintest.OpenGraph(t, data), s, Plan{Data: data, Rungs: 1})
+	}
+	const never = "the search would never try %s, because none of 1000 recipes drawn with it is valid (%s"
+	for text, want := range map[string]string{
+		"model: {choice: [mquine, transe-l1]}\n": fmt.Sprintf(never, "model: transe-l1",
+			"regulariser: model transe-l1 does not support dura: "),
+		"dim: {min: 2, max: 9}\nnegatives: {choice: [kvsall, 1vsall]}\nmax_answers: {choice: [2, 4]}\n": fmt.Sprintf(
+			never, "negatives: 1vsall", "answer_weights needs negatives kvsall"),
+		"model: transe-l1\ndim: {min: 2, max: 9}\n": "none of 1000 recipes drawn from the space is valid: regulariser: ",
+	} {
+		assert.ErrorContains(t, create(text), want, text)
+	}
+	require.NoError(t, create("model: {choice: [mquine, transe-l1]}\nregulariser: {choice: [dura, none]}\n"))
+}
+
 func TestOpenRefuses(t *testing.T) {
 	dir := createFolder(t, folderSpace, Plan{Seed: 3, Rungs: 2, Trials: 2})
 	open := func() error {

@@ -93,19 +93,15 @@ const draws = 1000
 // draw returns the recipe of the next trial, or false if it finds no new one. A recipe that differs
 // from an earlier one only in options without effect is not new.
 func (s *Search) draw() (recipe.Recipe, bool, error) {
-	var reason error
 	for try := range draws {
 		c := s.space.draw(s.seed, len(s.recipes)+1, try)
-		if err := c.Check(); err != nil {
-			reason = err
-			continue
-		}
-		if !s.drawn[c.Effective()] {
+		if c.Check() == nil && !s.drawn[c.Effective()] {
 			return c, true, nil
 		}
 	}
 	if len(s.recipes) == 0 {
-		return recipe.Recipe{}, false, fmt.Errorf("none of %d recipes drawn from the space is valid: %w", draws, reason)
+		return recipe.Recipe{}, false,
+			fmt.Errorf("none of %d recipes drawn from the space is valid: %w", draws, s.space.invalid(s.seed))
 	}
 	return recipe.Recipe{}, false, nil
 }

@@ -124,6 +124,34 @@ func (s *Space) draw(seed uint64, trial, try int) recipe.Recipe {
 	return c
 }
 
+// invalid returns nil if one of the first recipes that a search draws is valid. Otherwise it returns the
+// error of the last of them.
+func (s *Space) invalid(seed uint64) (reason error) {
+	for try := range draws {
+		c := s.draw(seed, 1, try)
+		if reason = c.Check(); reason == nil {
+			return nil
+		}
+	}
+	return reason
+}
+
+// checkChoices returns an error if a choice occurs only in invalid recipes. A search never tries such a
+// choice.
+func (s *Space) checkChoices(seed uint64) error {
+	for i, d := range s.open {
+		for _, choice := range d.choices {
+			with := Space{s.fixed, slices.Clone(s.open)}
+			with.open[i].choices = []string{choice}
+			if reason := with.invalid(seed); reason != nil {
+				return fmt.Errorf("the search would never try %s: %s, because none of %d recipes drawn with it is valid "+
+					"(%w): remove it, or change the other options of the space", d.key, choice, draws, reason)
+			}
+		}
+	}
+	return nil
+}
+
 // Open returns the keys of the open options.
 func (s *Space) Open() []string {
 	keys := make([]string, len(s.open))
