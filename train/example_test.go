@@ -24,7 +24,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	c := recipe.Default()
+	c, err := recipe.DefaultFor("mquine")
+	if err != nil {
+		log.Fatal(err)
+	}
 	c.Dim, c.Batch, c.ValidEvery = 4, 1, 0
 	t, err := train.NewTrainer(context.Background(), c, g, train.Machine{Backend: backends[0], Threads: 1})
 	if err != nil {
@@ -35,5 +38,5 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Printf("epoch %d: %d steps, loss %.2f\n", e.Epoch, t.StepsPerEpoch(), e.Loss.Total)
-	// Output: epoch 1: 3 steps, loss 1.48
+	// Output: epoch 1: 5 steps, loss 1.32
 }

@@ -1,8 +1,8 @@
 // Package recipe defines the options of a training run, with their ranges, defaults and
 // descriptions, and reads and writes them as YAML.
 //
-// A Recipe holds all options of a run. Begin with Default, DefaultFor or Preset, change fields, and
-// call Recipe.Check. The list in options.go declares the options.
+// A Recipe holds all options of a run. Begin with DefaultFor or Preset, change fields, and call
+// Recipe.Check. The list in options.go declares the options.
 package recipe
 
 import (
@@ -192,8 +192,9 @@ func (r *Recipe) Option(key string) Option {
 	return declarations[i].option(r)
 }
 
-// Default returns the default options: softmax over all entities on both sides, with known answers
-// among the candidates, and a zero initial cross matrix.
+// Default returns the general options that presets and files start from: softmax over all entities on
+// both sides, with known answers among the candidates, and a zero initial cross matrix. Use DefaultFor for
+// the defaults of a model: MQuinE's differ, too.
 func Default() Recipe {
 	var r Recipe
 	for _, d := range declarations {
