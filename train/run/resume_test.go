@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 	"github.com/mquine/mquine/train"
@@ -70,6 +72,33 @@ func TestResumeOnOtherBackends(t *testing.T) {
 	_, err := Open(t.Context(), dir, train.Machine{Backend: portable, Threads: 1})
 	require.ErrorContains(t, err, want)
 	assert.Equal(t, files, traintest.Contents(t, dir))
+}
+
+// A run that continues on kernels with another rounding gets a note at each change.
+func TestResumeWithOtherRounding(t *testing.T) {
+	fused, separate := machineOf(t, 1), train.Machine{Backend: kerneltest.Generic(t), Threads: 1}
+	if fused.Backend.Tier == kernel.Generic {
+		t.Skip("this machine has no kernels with fused multiply-adds")
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), traintest.Small(4)))
+	const note = "%s was trained with %s, but the kernels of tier %v use %s, so the result may differ from the result " +
+		"of an uninterrupted run"
+	for i, step := range []struct {
+		machine train.Machine
+		notes   []string
+	}{
+		{separate, nil},
+		{separate, nil},
+		{fused, []string{fmt.Sprintf(note, dir, separateRounding, fused.Backend.Tier, fusedRounding)}},
+		{separate, []string{fmt.Sprintf(note, dir, fusedRounding, "generic", separateRounding)}},
+	} {
+		r, err := Open(t.Context(), dir, step.machine)
+		require.NoError(t, err)
+		assert.Equal(t, step.notes, r.Notes)
+		require.NoError(t, r.TrainTo(t.Context(), i+1, nil))
+		require.NoError(t, r.Close())
+	}
 }
 
 // A checkpoint whose folder is a symbolic link stays where it is, and resuming does not touch other

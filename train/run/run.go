@@ -15,6 +15,7 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/train"
@@ -52,11 +53,13 @@ type Run struct {
 	Dir    string
 	Recipe recipe.Recipe
 	Graph  *kg.Graph // nil if the run was finished when it was opened
-	// Notes holds a sentence for each check that was not possible, and for a missing log.
+	// Notes holds a sentence for each check that was not possible, for a missing log, and for kernels that
+	// round differently from the kernels of the epochs so far.
 	Notes []string
 
 	lock     *workdir.Lock // nil if the run was finished when it was opened
 	data     Fingerprint   // fingerprint of the data set; nil if the state lacks it
+	rounding string        // of the kernels that trained the epochs so far; "" if the state lacks it
 	trainer  *train.Trainer
 	progress progress
 	log      []train.Epoch
@@ -125,6 +128,7 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	if r.trainer, err = train.NewTrainer(ctx, r.Recipe, r.Graph, m); err != nil {
 		return err
 	}
+	r.checkRounding(m.Backend)
 	if err := r.restore(); err != nil {
 		return err
 	}
@@ -160,6 +164,25 @@ func (r *Run) checkData() error {
 	}
 	r.data = now
 	return nil
+}
+
+// The two ways of kernels to round products and sums.
+const (
+	fusedRounding    = "fused multiply-adds"
+	separateRounding = "separate products and sums"
+)
+
+// checkRounding adds a note if the kernels round differently from the kernels of the epochs so far.
+func (r *Run) checkRounding(b *kernel.Backend) {
+	now := fusedRounding
+	if b.Tier == kernel.Generic {
+		now = separateRounding
+	}
+	if r.progress.epoch > 0 && r.rounding != "" && r.rounding != now {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s was trained with %s, but the kernels of tier %v use %s, so the result "+
+			"may differ from the result of an uninterrupted run", r.Dir, r.rounding, b.Tier, now))
+	}
+	r.rounding = now
 }
 
 // read reads the recipe and the progress, and returns the name of the data set.

@@ -20,8 +20,8 @@ import (
 )
 
 // stateFormat is the format of state.safetensors. The file contains the tensors that
-// train.Trainer.State returns. Its metadata contains the progress, the options, the fingerprint of
-// the data set and a SHA-256 of the whole file.
+// train.Trainer.State returns. Its metadata contains the progress, the options, the rounding of the
+// kernels, the fingerprint of the data set and a SHA-256 of the whole file.
 //
 // The first Open writes the file, without tensors. A folder with a log or a checkpoint but without
 // this file has therefore lost it.
@@ -33,16 +33,17 @@ const countsFormat = "mquine-state/2"
 
 // Keys of the metadata.
 const (
-	formatKey  = "format"
-	optionsKey = "options"
-	dataPrefix = "data."
-	sumKey     = "sha256"
+	formatKey   = "format"
+	optionsKey  = "options"
+	roundingKey = "rounding" // missing in states from earlier versions
+	dataPrefix  = "data."
+	sumKey      = "sha256"
 )
 
 func (r *Run) writeState(ctx context.Context) error {
 	p := &r.progress
 	metadata := map[string]string{
-		formatKey: stateFormat, optionsKey: r.Recipe.Line(),
+		formatKey: stateFormat, optionsKey: r.Recipe.Line(), roundingKey: r.rounding,
 		"epoch": strconv.Itoa(p.epoch), "steps": strconv.Itoa(p.steps),
 		"best": strconv.FormatFloat(p.best, 'g', -1, 64), "best_epoch": strconv.Itoa(p.bestEpoch),
 		"waited": strconv.Itoa(p.waited), "finished": p.stopped,
@@ -96,7 +97,7 @@ const lost = "restore it from a backup, or start a new run in another folder"
 func (r *Run) readState(ctx context.Context) (err error) {
 	defer fault.Guard().Catch(&err) // the file is memory-mapped
 	path := r.path(stateName)
-	r.progress, r.data = progress{}, nil
+	r.progress, r.data, r.rounding = progress{}, nil, ""
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return r.checkNothingTrained()
 	}
@@ -122,6 +123,7 @@ func (r *Run) readState(ctx context.Context) (err error) {
 	if err := r.readCounts(metadata); err != nil || metadata[formatKey] == countsFormat {
 		return err
 	}
+	r.rounding = metadata[roundingKey]
 	r.data = Fingerprint{}
 	for key, value := range metadata {
 		if part, ok := strings.CutPrefix(key, dataPrefix); ok {
