@@ -52,7 +52,7 @@ const (
 type Run struct {
 	Dir    string
 	Recipe recipe.Recipe
-	Graph  *kg.Graph // nil if the run was finished when it was opened
+	Graph  *kg.Graph // nil if Open found the run finished
 	// Notes holds a sentence for each check that was not possible, for a missing log, and for kernels that
 	// round differently from the kernels of the epochs so far.
 	Notes []string
@@ -80,7 +80,13 @@ type progress struct {
 
 // Open opens the run in a folder. Unless the run is finished, Open locks the folder until Close.
 func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
-	r := &Run{Dir: filepath.Clean(dir)}
+	return OpenOn(ctx, dir, nil, m)
+}
+
+// OpenOn is like Open, but trains on g, the data set that the run began with, and does not read it from
+// the disk. If g is nil, OpenOn is the same as Open.
+func OpenOn(ctx context.Context, dir string, g *kg.Graph, m train.Machine) (*Run, error) {
+	r := &Run{Dir: filepath.Clean(dir), Graph: g}
 	if err := r.open(ctx, m); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -116,8 +122,10 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	if n := r.progress.epoch; n > 0 && len(r.log) == 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is missing, so a new log begins with epoch %d", r.path(logName), n+1))
 	}
-	if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
-		return err
+	if r.Graph == nil {
+		if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
+			return err
+		}
 	}
 	if err := r.checkData(); err != nil {
 		return err

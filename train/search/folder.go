@@ -47,7 +47,7 @@ type Folder struct {
 	Dir   string
 	Plan  Plan
 	Space *Space
-	Graph *kg.Graph
+	Graph *kg.Graph // the trials share it
 	Rungs []int
 	// Begin and End, if not nil, are called before and after each job.
 	Begin func(Job, *run.Run)
@@ -339,7 +339,7 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 			return trial, err
 		}
 	}
-	r, err := run.Open(ctx, dir, f.machine)
+	r, err := run.OpenOn(ctx, dir, f.Graph, f.machine)
 	if err != nil {
 		return trial, err
 	}

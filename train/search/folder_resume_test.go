@@ -180,6 +180,31 @@ func TestFolderWithOthers(t *testing.T) {
 	require.NoError(t, goOn(t, dir))
 }
 
+// The trials share the graph of the search. A trial of another data set is an error.
+func TestTrialsShareTheGraph(t *testing.T) {
+	dir := searchOfThree(t, 0)
+	s := openFolder(t, dir, machineOf(t, 1))
+	defer s.Close()
+	s.Begin = func(_ Job, r *run.Run) { assert.Same(t, s.Graph, r.Graph) }
+	require.NoError(t, s.Run(t.Context()))
+
+	other := traintest.FamiliesFolder(t)
+	first, _, _ := strings.Cut(traintest.Contents(t, other)["valid.txt"], "\n")
+	traintest.Change(t, filepath.Join(other, "valid.txt"), first+"\n", "")
+	dir = searchOfThree(t, 0)
+	s = openFolder(t, dir, machineOf(t, 1))
+	defer s.Close()
+	job, _, err := s.search.Next()
+	require.NoError(t, err)
+	require.NoError(t, run.Create(s.RunDir(1), other, traintest.OpenGraph(t, other), job.Recipe))
+	r, err := run.Open(t.Context(), s.RunDir(1), machineOf(t, 1))
+	require.NoError(t, err)
+	require.NoError(t, r.TrainTo(t.Context(), 1, nil))
+	require.NoError(t, r.Close())
+	assert.ErrorContains(t, s.Run(t.Context()), "has changed since "+s.RunDir(1)+" began: the valid split has 20 triples "+
+		"but had 19")
+}
+
 // A search from an earlier version, whose files contain former names of options, resumes with the
 // same trials.
 func TestFolderOfFormerNames(t *testing.T) {
