@@ -31,7 +31,9 @@ const (
 	trialsPlotName = "trials.svg"
 )
 
-// Folder is a Search whose trials are on disk. It can resume after any interruption. Its files are:
+// Folder is a random search with asynchronous successive halving (ASHA; Li et al., 2020) whose trials are
+// on disk. Every trial trains up to the first rung. The best third of the trials at a rung continue to the
+// next rung. A search can resume after any interruption. Its files are:
 //
 //	search.yaml    the Plan, with the data set
 //	space.yaml     the space, with all options
@@ -53,10 +55,10 @@ type Folder struct {
 	Begin func(Job, *run.Run)
 	End   func(Trial)
 
-	machine train.Machine
-	lock    *workdir.Lock
-	search  *Search
-	trials  []Trial
+	machine   train.Machine
+	lock      *workdir.Lock
+	scheduler *scheduler
+	trials    []Trial
 }
 
 // Trial is the result of a trial at a rung: a line of trials.jsonl.
@@ -75,11 +77,11 @@ type Trial struct {
 // Create creates the folder of a new search, which must not exist. It returns an error if the search
 // would never try one of the choices of an open option, because all recipes with it are invalid.
 func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
-	rungs, err := Rungs(s.fixed, p.Rungs)
+	rungs, err := rungsOf(s.fixed, p.Rungs)
 	if err != nil {
 		return err
 	}
-	job, _, err := NewSearch(s, p.Seed, rungs, p.Trials).Next()
+	job, _, err := newScheduler(s, p.Seed, rungs, p.Trials).next()
 	if err != nil {
 		return err
 	}
@@ -132,8 +134,8 @@ func (f *Folder) lockPlan(ctx context.Context) error {
 
 // Extend raises the largest number of trials of the search in a folder, so Open can continue a complete
 // search. It returns an error if the search has a larger number or no limit. A complete search has
-// promoted up to a third of the trials at a rung, rounded up (Search.Next), so an extended search may
-// promote trials that it would not have promoted with the larger number from the start.
+// promoted up to a third of the trials at a rung, rounded up, so an extended search may promote trials
+// that it would not have promoted with the larger number from the start.
 func Extend(ctx context.Context, dir string, trials int) (err error) {
 	f := &Folder{Dir: filepath.Clean(dir)}
 	defer func() { err = errors.Join(err, f.Close()) }()
@@ -177,10 +179,10 @@ func (f *Folder) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if f.Rungs, err = Rungs(f.Space.fixed, f.Plan.Rungs); err != nil {
+	if f.Rungs, err = rungsOf(f.Space.fixed, f.Plan.Rungs); err != nil {
 		return err
 	}
-	f.search = NewSearch(f.Space, f.Plan.Seed, f.Rungs, f.Plan.Trials)
+	f.scheduler = newScheduler(f.Space, f.Plan.Seed, f.Rungs, f.Plan.Trials)
 	atomicfile.Sweep(f.Dir)
 	return f.replay(ctx)
 }
@@ -194,13 +196,13 @@ func (f *Folder) replay(ctx context.Context) error {
 	}
 	for i, trial := range trials {
 		line := i + 1
-		job, ok, err := f.search.Next()
+		job, ok, err := f.scheduler.next()
 		if err != nil {
 			return err
 		}
 		is := func() bool { return ok && job.Trial == trial.Trial && job.Epochs == trial.Epochs }
 		if !is() { // before Extend, this job may have been a promotion of the complete search
-			job, ok = f.search.promotion(true)
+			job, ok = f.scheduler.promotion(true)
 		}
 		if !is() {
 			return fmt.Errorf("%s:%d: trial %d with %d epochs is not the next job of this search: "+
@@ -216,7 +218,7 @@ func (f *Folder) replay(ctx context.Context) error {
 		if err := f.checkFixed(ctx, job); err != nil {
 			return err
 		}
-		f.search.Report(job, trial.Value, trial.Failed != "")
+		f.scheduler.report(job, trial.Value, trial.Failed != "")
 		f.trials = append(f.trials, trial)
 	}
 	return nil
@@ -306,7 +308,7 @@ func jsonOf(value string) json.RawMessage {
 // current epoch, and its error wraps ctx.Err() unless something else failed.
 func (f *Folder) Run(ctx context.Context) error {
 	for {
-		job, ok, err := f.search.Next()
+		job, ok, err := f.scheduler.next()
 		if err != nil || !ok {
 			return err
 		}
@@ -317,7 +319,7 @@ func (f *Folder) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.search.Report(job, trial.Value, trial.Failed != "")
+		f.scheduler.report(job, trial.Value, trial.Failed != "")
 		f.trials = append(f.trials, trial)
 		if err := f.write(); err != nil {
 			return err
@@ -377,10 +379,12 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 
 // Exhausted reports whether the search is complete because the space has no other valid recipe, and not
 // because it has its largest number of trials. Run must have returned nil.
-func (f *Folder) Exhausted() bool { return f.Plan.Trials == 0 || len(f.search.recipes) < f.Plan.Trials }
+func (f *Folder) Exhausted() bool {
+	return f.Plan.Trials == 0 || len(f.scheduler.recipes) < f.Plan.Trials
+}
 
 // Recipe returns the recipe of a trial. Trials are numbered from 1.
-func (f *Folder) Recipe(trial int) recipe.Recipe { return f.search.recipes[trial-1] }
+func (f *Folder) Recipe(trial int) recipe.Recipe { return f.scheduler.recipes[trial-1] }
 
 // RunDir returns the folder of a trial. Trials are numbered from 1.
 func (f *Folder) RunDir(trial int) string { return run.TrialDir(f.Dir, trial) }

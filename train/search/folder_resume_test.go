@@ -111,7 +111,7 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	require.NoError(t, goOn(t, alone))
 	// The user continued the first trial after it had begun and before its result was reported.
 	s := openFolder(t, dir, machineOf(t, 1))
-	job, _, err := s.search.Next()
+	job, _, err := s.scheduler.next()
 	require.NoError(t, err)
 	require.NoError(t, run.Create(s.RunDir(1), s.Plan.Data, s.Graph, job.Recipe))
 	require.NoError(t, s.Close())
@@ -194,7 +194,7 @@ func TestTrialsShareTheGraph(t *testing.T) {
 	dir = searchOfThree(t, 0)
 	s = openFolder(t, dir, machineOf(t, 1))
 	defer s.Close()
-	job, _, err := s.search.Next()
+	job, _, err := s.scheduler.next()
 	require.NoError(t, err)
 	require.NoError(t, run.Create(s.RunDir(1), other, traintest.OpenGraph(t, other), job.Recipe))
 	r, err := run.Open(t.Context(), s.RunDir(1), machineOf(t, 1))

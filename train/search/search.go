@@ -1,8 +1,8 @@
 // Package search searches a space of training options for the options with the best results on the
 // validation split.
 //
-// A Space defines the open options. A Search decides which trial trains next. A Folder runs the
-// trials, and can resume after any interruption. Begin with ReadSpace, Create and Open.
+// A Space defines the open options. A Folder runs the trials, and can resume after any interruption.
+// Begin with ReadSpace, Create and Open.
 package search
 
 import (
@@ -14,11 +14,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Search is a random search with asynchronous successive halving (ASHA; Li et al., 2020) that runs
-// one trial at a time. Every trial trains up to the first rung. The best third of the trials at a
-// rung continue to the next rung. The next job depends only on the space, the seed and the results
-// so far, so a search with a larger budget begins with the same jobs as one with a smaller budget.
-type Search struct {
+// scheduler decides which trial trains next, one at a time. The next job depends only on the space, the
+// seed and the results so far, so a search with a larger budget begins with the same jobs as one with a
+// smaller budget.
+type scheduler struct {
 	space *Space
 	seed  uint64
 	rungs []int // epochs, ascending
@@ -45,10 +44,10 @@ type Job struct {
 // halving is the reduction factor: one in three trials is promoted, to three times as many epochs.
 const halving = 3
 
-// Rungs returns the epochs of at most n rungs, in ascending order. The last rung is at the last
+// rungsOf returns the epochs of at most n rungs, in ascending order. The last rung is at the last
 // epoch. Each earlier rung is at a third of the epochs of the next rung, rounded up to a validated
 // epoch.
-func Rungs(c recipe.Recipe, n int) ([]int, error) {
+func rungsOf(c recipe.Recipe, n int) ([]int, error) {
 	if c.ValidEvery == 0 {
 		return nil, errors.New("valid_every is 0, but the search compares trials on the validation split: " +
 			"set it to 1 or more")
@@ -64,14 +63,14 @@ func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	return rungs, nil
 }
 
-// NewSearch returns a search with at most limit trials, or with no limit if limit is 0.
-func NewSearch(space *Space, seed uint64, rungs []int, limit int) *Search {
-	return &Search{space: space, seed: seed, rungs: rungs, limit: limit, drawn: map[recipe.Recipe]bool{}}
+// newScheduler returns a scheduler of at most limit trials, or with no limit if limit is 0.
+func newScheduler(space *Space, seed uint64, rungs []int, limit int) *scheduler {
+	return &scheduler{space: space, seed: seed, rungs: rungs, limit: limit, drawn: map[recipe.Recipe]bool{}}
 }
 
-// Next returns the next job, or false if the search is complete. It returns the same job until
-// Report records it.
-func (s *Search) Next() (Job, bool, error) {
+// next returns the next job, or false if the search is complete. It returns the same job until
+// report records it.
+func (s *scheduler) next() (Job, bool, error) {
 	if job, ok := s.promotion(false); ok {
 		return job, true, nil
 	}
@@ -92,7 +91,7 @@ const draws = 1000
 
 // draw returns the recipe of the next trial, or false if it finds no new one. A recipe that differs
 // from an earlier one only in options without effect is not new.
-func (s *Search) draw() (recipe.Recipe, bool, error) {
+func (s *scheduler) draw() (recipe.Recipe, bool, error) {
 	for try := range draws {
 		c := s.space.draw(s.seed, len(s.recipes)+1, try)
 		if c.Check() == nil && !s.drawn[c.Effective()] {
@@ -108,7 +107,7 @@ func (s *Search) draw() (recipe.Recipe, bool, error) {
 
 // promotion returns the next promotion, or false if there is none. It considers the highest rung
 // first. Of the n trials at a rung, n/3 are promoted, rounded down or up.
-func (s *Search) promotion(roundUp bool) (Job, bool) {
+func (s *scheduler) promotion(roundUp bool) (Job, bool) {
 	for k := len(s.rungs) - 2; k >= 0; k-- {
 		here, next := s.rungs[k], s.rungs[k+1]
 		trials := s.ranked(here)
@@ -127,7 +126,7 @@ func (s *Search) promotion(roundUp bool) (Job, bool) {
 
 // ranked returns the indices of the trials that have reached a rung, best first and failed trials
 // last.
-func (s *Search) ranked(rung int) []int {
+func (s *scheduler) ranked(rung int) []int {
 	var trials []int
 	for i := range s.reached {
 		if s.reached[i][rung] != nil {
@@ -147,9 +146,9 @@ func (s *Search) ranked(rung int) []int {
 	return trials
 }
 
-// Report records the result of the job that Next returned: the value of the validation metric,
+// report records the result of the job that next returned: the value of the validation metric,
 // where larger is better, or that the run failed. A failed trial is not promoted.
-func (s *Search) Report(job Job, value float64, failed bool) {
+func (s *scheduler) report(job Job, value float64, failed bool) {
 	if job.Trial > len(s.recipes) {
 		s.recipes = append(s.recipes, job.Recipe)
 		s.drawn[job.Recipe.Effective()] = true

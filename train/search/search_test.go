@@ -13,20 +13,20 @@ import (
 )
 
 // searched runs up to n jobs of a search with made-up results, and lists the jobs as trial@epochs.
-func searched(t testing.TB, s *Search, n int, value func(trial, epochs int) float64) string {
+func searched(t testing.TB, s *scheduler, n int, value func(trial, epochs int) float64) string {
 	t.Helper()
 	var jobs []string
 	for range n {
-		job, ok, err := s.Next()
+		job, ok, err := s.next()
 		require.NoError(t, err)
 		if !ok {
 			return strings.Join(append(jobs, "end"), " ")
 		}
-		again, _, _ := s.Next()
+		again, _, _ := s.next()
 		require.Equal(t, job, again)
 		jobs = append(jobs, fmt.Sprintf("%d@%d", job.Trial, job.Epochs))
 		v := value(job.Trial, job.Epochs)
-		s.Report(job, v, math.IsInf(v, -1))
+		s.report(job, v, math.IsInf(v, -1))
 	}
 	return strings.Join(jobs, " ")
 }
@@ -71,14 +71,14 @@ func TestSearch(t *testing.T) {
 		// The earlier trial wins a tie.
 		{"ties", []int{1, 3}, 3, 20, func(int, int) float64 { return 0.5 }, "1@1 2@1 3@1 1@3 end"},
 	} {
-		s := NewSearch(open, 1, test.rungs, test.limit)
+		s := newScheduler(open, 1, test.rungs, test.limit)
 		assert.Equal(t, test.want, searched(t, s, test.jobs, test.value), test.name)
 	}
 }
 
 // A search draws each recipe once, skips invalid recipes, and ends when there are no more.
 func TestSearchOfFiniteSpace(t *testing.T) {
-	s := NewSearch(space(t, "dim: {min: 3, max: 5}\nloss: {choice: [softmax, bce]}\n"), 1, []int{1}, 0)
+	s := newScheduler(space(t, "dim: {min: 3, max: 5}\nloss: {choice: [softmax, bce]}\n"), 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 4@1 5@1 6@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 	seen := map[string]bool{}
 	for _, c := range s.recipes {
@@ -87,24 +87,24 @@ func TestSearchOfFiniteSpace(t *testing.T) {
 	assert.Len(t, seen, 6)
 
 	some := space(t, "negatives: independent\nfilter: {choice: [true, false]}\nz_samples: {choice: [0, 4]}\n")
-	s = NewSearch(some, 1, []int{1}, 0)
+	s = newScheduler(some, 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 	for _, c := range s.recipes {
 		assert.NoError(t, c.Check())
 	}
 	// Recipes that differ only in options without effect are the same: 1vsall ignores negative_count.
 	text := "negatives: {choice: [1vsall, shared]}\nnegative_count: {choice: [16, 64, 256]}\n"
-	s = NewSearch(space(t, text), 1, []int{1}, 0)
+	s = newScheduler(space(t, text), 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 4@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 
-	s = NewSearch(space(t, "negatives: independent\nz_samples: {choice: [3, 4]}\n"), 1, []int{1}, 0)
-	_, _, err := s.Next()
+	s = newScheduler(space(t, "negatives: independent\nz_samples: {choice: [3, 4]}\n"), 1, []int{1}, 0)
+	_, _, err := s.next()
 	assert.ErrorContains(t, err, "none of 1000 recipes drawn from the space is valid: z_samples: ")
 }
 
 func TestSearchSeeds(t *testing.T) {
 	configs := func(seed uint64, text string) []recipe.Recipe {
-		s := NewSearch(space(t, text), seed, []int{1}, 0)
+		s := newScheduler(space(t, text), seed, []int{1}, 0)
 		searched(t, s, 5, func(int, int) float64 { return 0 })
 		return s.recipes
 	}
@@ -130,10 +130,10 @@ func TestRungs(t *testing.T) {
 		{1, 1, 3, []int{1}},
 		{1_000_000, 1, 2, []int{333334, 1_000_000}},
 	} {
-		got, err := Rungs(recipe.Recipe{Epochs: test.epochs, ValidEvery: test.every}, test.n)
+		got, err := rungsOf(recipe.Recipe{Epochs: test.epochs, ValidEvery: test.every}, test.n)
 		require.NoError(t, err)
 		assert.Equal(t, test.want, got, test)
 	}
-	_, err := Rungs(recipe.Recipe{Epochs: 3}, 3)
+	_, err := rungsOf(recipe.Recipe{Epochs: 3}, 3)
 	assert.ErrorContains(t, err, "valid_every is 0")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Space is a recipe with some open options, whose values a Search chooses.
+// Space is a recipe with some open options, whose values a search chooses.
 type Space struct {
 	fixed recipe.Recipe
 	open  []dimension // the open options, in the order of the options
