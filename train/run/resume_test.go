@@ -82,8 +82,8 @@ func TestResumeWithOtherRounding(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), traintest.Small(4)))
-	const note = "%s was trained with %s, but the kernels of tier %v use %s, so the result may differ from the result " +
-		"of an uninterrupted run"
+	const note = "%s was trained with %s, but the kernels of tier %v use %s, so the result may differ from the " +
+		"result of an uninterrupted run"
 	for i, step := range []struct {
 		machine train.Machine
 		notes   []string

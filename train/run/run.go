@@ -59,7 +59,7 @@ type Run struct {
 
 	lock     *workdir.Lock // nil if the run was finished when it was opened
 	data     Fingerprint   // fingerprint of the data set; nil if the state lacks it
-	rounding string        // of the kernels that trained the epochs so far; "" if the state lacks it
+	rounding string        // rounding of the kernels of the epochs so far; "" if the state lacks it
 	trainer  *train.Trainer
 	progress progress
 	log      []train.Epoch
@@ -187,8 +187,8 @@ func (r *Run) checkRounding(b *kernel.Backend) {
 		now = separateRounding
 	}
 	if r.progress.epoch > 0 && r.rounding != "" && r.rounding != now {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s was trained with %s, but the kernels of tier %v use %s, so the result "+
-			"may differ from the result of an uninterrupted run", r.Dir, r.rounding, b.Tier, now))
+		r.Notes = append(r.Notes, fmt.Sprintf("%s was trained with %s, but the kernels of tier %v use %s, so the "+
+			"result may differ from the result of an uninterrupted run", r.Dir, r.rounding, b.Tier, now))
 	}
 	r.rounding = now
 }

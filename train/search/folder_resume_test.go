@@ -201,8 +201,8 @@ func TestTrialsShareTheGraph(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.TrainTo(t.Context(), 1, nil))
 	require.NoError(t, r.Close())
-	assert.ErrorContains(t, s.Run(t.Context()), "has changed since "+s.RunDir(1)+" began: the valid split has 20 triples "+
-		"but had 19")
+	assert.ErrorContains(t, s.Run(t.Context()), "has changed since "+s.RunDir(1)+
+		" began: the valid split has 20 triples but had 19")
 }
 
 // A search from an earlier version, whose files contain former names of options, resumes with the

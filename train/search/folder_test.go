@@ -164,9 +164,10 @@ func TestCreateRefusesChoices(t *testing.T) {
 	for text, want := range map[string]string{
 		"model: {choice: [mquine, transe-l1]}\n": fmt.Sprintf(never, "model: transe-l1",
 			"regulariser: model transe-l1 does not support dura: "),
-		"dim: {min: 2, max: 9}\nnegatives: {choice: [kvsall, 1vsall]}\nmax_answers: {choice: [2, 4]}\n": fmt.Sprintf(
-			never, "negatives: 1vsall", "answer_weights needs negatives kvsall"),
-		"model: transe-l1\ndim: {min: 2, max: 9}\n": "none of 1000 recipes drawn from the space is valid: regulariser: ",
+		"dim: {min: 2, max: 9}\nnegatives: {choice: [kvsall, 1vsall]}\n": fmt.Sprintf(never, "negatives: 1vsall",
+			"answer_weights needs negatives kvsall"),
+		"model: transe-l1\ndim: {min: 2, max: 9}\n": "none of 1000 recipes drawn from the space is valid: " +
+			"regulariser: ",
 	} {
 		assert.ErrorContains(t, create(text), want, text)
 	}

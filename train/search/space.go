@@ -144,8 +144,8 @@ func (s *Space) checkChoices(seed uint64) error {
 			with := Space{s.fixed, slices.Clone(s.open)}
 			with.open[i].choices = []string{choice}
 			if reason := with.invalid(seed); reason != nil {
-				return fmt.Errorf("the search would never try %s: %s, because none of %d recipes drawn with it is valid "+
-					"(%w): remove it, or change the other options of the space", d.key, choice, draws, reason)
+				return fmt.Errorf("the search would never try %s: %s, because none of %d recipes drawn with it is "+
+					"valid (%w): remove it, or change the other options of the space", d.key, choice, draws, reason)
 			}
 		}
 	}
