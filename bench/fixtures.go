@@ -131,7 +131,12 @@ func (f *fixtures) withKind(ctx context.Context, s shape, m string, dim int, kin
 		c.Close()
 		return nil, err
 	}
-	f.key, f.subject = key, &subject{g, kg.NewIndex(g), triples[:min(len(triples), ranked)], c}
+	index, err := kg.NewIndex(ctx, g)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	f.key, f.subject = key, &subject{g, index, triples[:min(len(triples), ranked)], c}
 	return f.subject, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/rank/gpu"
@@ -31,7 +32,7 @@ func BenchmarkGPURanking(b *testing.B) {
 	}
 	g, err := kg.Open(b.Context(), "fb15k-237")
 	require.NoError(b, err)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(b, g), g.Splits[kg.Test]
 	backend, err := kernel.New(kernel.Options{})
 	require.NoError(b, err)
 	for _, c := range []model.Config{

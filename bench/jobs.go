@@ -51,7 +51,9 @@ func loads(s *suite) []Benchmark {
 					return err
 				}
 				for b.Loop() {
-					kg.NewIndex(g)
+					if _, err := kg.NewIndex(ctx, g); err != nil {
+						return err
+					}
 				}
 				perSecond(b, "triples/s", count(g))
 				return nil

@@ -24,7 +24,7 @@ func BenchmarkNewIndex(b *testing.B) {
 			g := benchmarkGraph(b, name)
 			b.ReportAllocs()
 			for b.Loop() {
-				NewIndex(g)
+				newIndex(b, g)
 			}
 		})
 	}
@@ -36,7 +36,7 @@ func BenchmarkAnswers(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "skewed"} {
 		b.Run(name, func(b *testing.B) {
 			g := benchmarkGraph(b, name)
-			x := NewIndex(g)
+			x := newIndex(b, g)
 			rng := rand.New(rand.NewPCG(1, 2))
 			queries := make([]Query, 1<<14)
 			for i := range queries {

@@ -28,15 +28,11 @@ func (c Category) String() string { return text.Name(categoryNames, c, "Category
 // MarshalText returns the text of String, for JSON.
 func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Categories returns the category of every relation of g.
-func Categories(g *Graph) []Category {
-	return NewIndex(g).categories(g.Relations.Len())
-}
-
-func (x *Index) categories(relations int) []Category {
-	manyTails := x.sides[Tail].manyAnswers(relations)
-	manyHeads := x.sides[Head].manyAnswers(relations)
-	categories := make([]Category, relations)
+// Categories returns the category of every relation of the graph.
+func (x *Index) Categories() []Category {
+	manyTails := x.sides[Tail].manyAnswers(x.relations)
+	manyHeads := x.sides[Head].manyAnswers(x.relations)
+	categories := make([]Category, x.relations)
 	for r := range categories {
 		switch {
 		case manyHeads[r] && manyTails[r]:

@@ -19,7 +19,8 @@ func TestCategoriesNeedMoreThanOneAndAHalf(t *testing.T) {
 		{0, 4, 1}, {0, 4, 1}, // repeats do not count
 	}
 	g.Splits[Test] = []Triple{{0, 0, 3}, {0, 0, 4}, {0, 5, 1}, {0, 5, 2}} // nor do other splits
-	assert.Equal(t, []Category{OneToOne, OneToMany, ManyToOne, ManyToMany, OneToOne, OneToOne}, Categories(g))
+	assert.Equal(t, []Category{OneToOne, OneToMany, ManyToOne, ManyToMany, OneToOne, OneToOne},
+		newIndex(t, g).Categories())
 	assert.Equal(t, "1-1 1-N N-1 N-N Category(4)",
 		fmt.Sprint(OneToOne, OneToMany, ManyToOne, ManyToMany, NumCategories))
 }
@@ -42,6 +43,6 @@ func TestCategoriesEqualBruteForce(t *testing.T) {
 				want[r] += OneToMany
 			}
 		}
-		assert.Equal(t, want, Categories(g))
+		assert.Equal(t, want, newIndex(t, g).Categories())
 	})
 }

@@ -36,7 +36,10 @@ func Example() {
 	}
 
 	// Which entities are known answers to (anna, parent_of, ?)?
-	index := kg.NewIndex(g)
+	index, err := kg.NewIndex(context.Background(), g)
+	if err != nil {
+		log.Fatal(err)
+	}
 	anna, _ := g.Entities.ID("anna")
 	parentOf, _ := g.Relations.ID("parent_of")
 	answers := index.Answers(kg.Query{Side: kg.Tail, Relation: parentOf, Anchor: anna})
@@ -64,7 +67,7 @@ func ExampleTriple_Query() {
 	// head query: relation 1, anchor 9, answer 7
 }
 
-func ExampleCategories() {
+func ExampleIndex_Categories() {
 	g := &kg.Graph{
 		Entities:  kg.NewVocabulary("anna", "bert", "clara", "Norway"),
 		Relations: kg.NewVocabulary("lives_in", "parent_of"),
@@ -73,7 +76,11 @@ func ExampleCategories() {
 		{Head: 0, Relation: 0, Tail: 3}, {Head: 1, Relation: 0, Tail: 3}, {Head: 2, Relation: 0, Tail: 3},
 		{Head: 0, Relation: 1, Tail: 1}, {Head: 0, Relation: 1, Tail: 2},
 	}
-	for r, category := range kg.Categories(g) {
+	index, err := kg.NewIndex(context.Background(), g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for r, category := range index.Categories() {
 		fmt.Println(g.Relations.Label(int32(r)), category)
 	}
 	// Output:

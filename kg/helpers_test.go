@@ -2,6 +2,7 @@ package kg
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,6 +21,13 @@ func numberedLabels(n int) *Vocabulary {
 		v.Add(strconv.Itoa(i))
 	}
 	return v
+}
+
+// newIndex returns the index of g.
+func newIndex(t require.TestingT, g *Graph) *Index {
+	x, err := NewIndex(context.Background(), g)
+	require.NoError(t, err)
+	return x
 }
 
 // writeFolder writes files, compressed as their names say, to a new folder.

@@ -1,8 +1,11 @@
 package kg
 
 import (
+	"context"
 	"slices"
 	"sync"
+
+	"github.com/mquine/mquine/internal/input"
 )
 
 // Answers holds the known answers to a query: entities in ascending order and, for each entity, the
@@ -15,18 +18,23 @@ type Answers struct {
 // Index finds the known answers to a query in all splits of a graph. It is immutable and safe for
 // concurrent use.
 type Index struct {
-	sides [2]adjacency
+	sides     [2]adjacency
+	relations int
 }
 
-// NewIndex indexes all splits of g for both sides. The graph may have up to 2³² − 1 triples.
-func NewIndex(g *Graph) *Index {
-	x := &Index{}
-	var both sync.WaitGroup
-	for _, side := range [...]Side{Tail, Head} {
-		both.Go(func() { x.sides[side] = newAdjacency(g, side) })
-	}
-	both.Wait()
-	return x
+// NewIndex indexes all splits of g for both sides. The graph may have up to 2³² − 1 triples. The
+// only error is the error of ctx: if ctx is cancelled, NewIndex returns at once and abandons the
+// work, which may read g a little longer.
+func NewIndex(ctx context.Context, g *Graph) (*Index, error) {
+	return input.Await(ctx, func() (*Index, error) {
+		x := &Index{relations: g.Relations.Len()}
+		var both sync.WaitGroup
+		for _, side := range [...]Side{Tail, Head} {
+			both.Go(func() { x.sides[side] = newAdjacency(g, side) })
+		}
+		both.Wait()
+		return x, nil
+	})
 }
 
 // Bytes returns how many bytes of memory the index uses.

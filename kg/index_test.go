@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -51,7 +52,7 @@ func knownAnswers(g *Graph) map[Query]map[int32]SplitSet {
 func TestIndexEqualsBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t)
-		x, known := NewIndex(g), knownAnswers(g)
+		x, known := newIndex(t, g), knownAnswers(g)
 		for _, side := range []Side{Tail, Head} {
 			for r := range int32(g.Relations.Len()) {
 				for anchor := range int32(g.Entities.Len()) {
@@ -73,11 +74,22 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 	})
 }
 
+func TestIndexStopsWithItsContext(t *testing.T) {
+	g := &Graph{Entities: numberedLabels(2), Relations: numberedLabels(1)}
+	x := newIndex(t, g)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := NewIndex(ctx, g)
+	assert.ErrorIs(t, err, context.Canceled)
+	_, err = Describe(ctx, g, x)
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
 func TestIndexHoldsTheLargestIdentifiers(t *testing.T) {
 	const last = 1<<31 - 1
 	g := &Graph{Entities: numberedLabels(2), Relations: NewVocabulary()}
 	g.Splits[Test] = []Triple{{1, last, 0}, {1, 0, 1}, {1, last, 1}}
-	x := NewIndex(g)
+	x := newIndex(t, g)
 	assert.Equal(t, Answers{[]int32{0, 1}, []SplitSet{Set(Test), Set(Test)}}, x.Answers(Query{Tail, last, 1}))
 
 	keys := uint64(last)<<relationShift | uint64(last)<<answerShift | uint64(Test)
@@ -88,11 +100,11 @@ func TestIndexHoldsTheLargestIdentifiers(t *testing.T) {
 func TestIndexHasNoAnswersToUnknownQueries(t *testing.T) {
 	g := &Graph{Entities: numberedLabels(2), Relations: numberedLabels(1)}
 	g.Splits[Train] = []Triple{{0, 0, 1}}
-	x := NewIndex(g)
+	x := newIndex(t, g)
 	for _, q := range []Query{{Tail, 0, 1}, {Head, 0, 0}, {Tail, 1, 0}, {Tail, -1, 0}, {Tail, 0, 2}, {Tail, 0, -1}} {
 		assert.Empty(t, x.Answers(q).Entities, "%v", q)
 	}
-	empty := NewIndex(&Graph{Entities: NewVocabulary(), Relations: NewVocabulary()})
+	empty := newIndex(t, &Graph{Entities: NewVocabulary(), Relations: NewVocabulary()})
 	assert.Empty(t, empty.Answers(Query{Tail, 0, 0}).Entities)
 }
 
@@ -101,7 +113,7 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 	for e := range int32(1000) {
 		g.Splits[Train] = append(g.Splits[Train], Triple{0, 0, e})
 	}
-	x := NewIndex(g)
+	x := newIndex(t, g)
 	found := 0
 	assert.Zero(t, testing.AllocsPerRun(100, func() { found += len(x.Answers(Query{Tail, 0, 0}).Entities) }))
 	assert.Positive(t, found)
@@ -111,7 +123,7 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 func TestAnswersHaveNoSpareCapacity(t *testing.T) {
 	g := &Graph{Entities: numberedLabels(3), Relations: numberedLabels(1)}
 	g.Splits[Train] = []Triple{{0, 0, 1}, {1, 0, 2}}
-	x := NewIndex(g)
+	x := newIndex(t, g)
 	_ = append(x.Answers(Query{Tail, 0, 0}).Entities, 9)
 	assert.Equal(t, []int32{2}, x.Answers(Query{Tail, 0, 1}).Entities)
 }
@@ -136,7 +148,7 @@ func TestBytes(t *testing.T) {
 		g.Splits[Train][i] = Triple{Head: rng.Int32N(entities), Tail: rng.Int32N(entities)}
 	}
 	graph := heap()
-	x := NewIndex(g)
+	x := newIndex(t, g)
 	index := heap()
 	assert.InEpsilon(t, graph-before, g.Bytes(), 0.2)
 	assert.InEpsilon(t, index-graph, x.Bytes(), 0.1)
@@ -147,7 +159,7 @@ func TestBytes(t *testing.T) {
 func TestSplitsOfTriples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t)
-		x, known := NewIndex(g), knownAnswers(g)
+		x, known := newIndex(t, g), knownAnswers(g)
 		n := int32(g.Entities.Len())
 		for r := range int32(g.Relations.Len()) {
 			for h := range n {

@@ -57,7 +57,7 @@ func TestNegativesOfCoDEx(t *testing.T) {
 	if err != nil {
 		t.Skip("codex-s is not installed")
 	}
-	x := NewIndex(g)
+	x := newIndex(t, g)
 	for _, split := range []Split{Valid, Test} {
 		negatives, err := ReadNegatives(t.Context(), g, split)
 		require.NoError(t, err)

@@ -66,7 +66,7 @@ func TestRealDatasetsHaveTheirPublishedCounts(t *testing.T) {
 		}
 		complete++
 		t.Run(name, func(t *testing.T) {
-			got := Describe(realDataset(t, name))
+			got := describeGraph(t, realDataset(t, name))
 			assert.Equal(t, want.Counts["entities"], got.Entities)
 			assert.Equal(t, want.Counts["relations"], got.Relations)
 			require.Len(t, got.Splits, 3)
@@ -112,7 +112,7 @@ func TestLongestKnownAnswersOfRealData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := realDataset(t, name)
-			x := NewIndex(g)
+			x := newIndex(t, g)
 			var longest [2]int
 			for _, triples := range g.Splits {
 				for _, triple := range triples {
@@ -142,7 +142,7 @@ func TestCategoriesAndQueriesOfRealData(t *testing.T) {
 		"wn18":      {categories{42, 1847, 1981, 1130}, 4550, 4478},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test := Describe(realDataset(t, name)).Splits[Test]
+			test := describeGraph(t, realDataset(t, name)).Splits[Test]
 			got := counts{tailQuery: test.TailQueries, headQuery: test.HeadQueries}
 			for category, n := range test.Categories {
 				got.categories[category] = n

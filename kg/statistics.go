@@ -1,6 +1,11 @@
 package kg
 
-import "slices"
+import (
+	"context"
+	"slices"
+
+	"github.com/mquine/mquine/internal/input"
+)
 
 // Statistics describes a data set in numbers.
 type Statistics struct {
@@ -64,9 +69,13 @@ type Degrees struct {
 	TopShare float64 `json:"top_5_percent_share"`
 }
 
-// Describe computes the statistics of a graph.
-func Describe(g *Graph) Statistics {
-	x := NewIndex(g)
+// Describe computes the statistics of a graph with the index x. The only error is the error of ctx,
+// as for NewIndex.
+func Describe(ctx context.Context, g *Graph, x *Index) (Statistics, error) {
+	return input.Await(ctx, func() (Statistics, error) { return describe(g, x), nil })
+}
+
+func describe(g *Graph, x *Index) Statistics {
 	distinct := x.sides[Tail].tally()
 	stats := Statistics{
 		Name:      g.Name,
@@ -96,7 +105,7 @@ func Describe(g *Graph) Statistics {
 	}
 
 	entities, relations := g.seen(Train)
-	categories := x.categories(len(relations))
+	categories := x.Categories()
 	stats.Training = &TrainingStatistics{
 		UnseenEntities:  countFalse(entities),
 		UnseenRelations: countFalse(relations),

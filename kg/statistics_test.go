@@ -11,11 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// describeGraph returns the statistics of g.
+func describeGraph(t *testing.T, g *Graph) Statistics {
+	t.Helper()
+	s, err := Describe(t.Context(), g, newIndex(t, g))
+	require.NoError(t, err)
+	return s
+}
+
 func TestDescribe(t *testing.T) {
 	g := &Graph{Name: "small", Entities: numberedLabels(6), Relations: numberedLabels(3)}
 	g.Splits[Train] = []Triple{{0, 0, 1}, {0, 0, 2}, {0, 0, 1}, {3, 1, 3}}
 	g.Splits[Test] = []Triple{{0, 0, 1}, {1, 1, 4}, {2, 0, 2}, {2, 0, 2}, {2, 0, 0}}
-	got, err := json.Marshal(Describe(g))
+	got, err := json.Marshal(describeGraph(t, g))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
 		"name": "small", "entities": 6, "relations": 3, "distinct_triples": 6,
@@ -36,7 +44,7 @@ func TestDescribe(t *testing.T) {
 func TestDescribeWithoutTraining(t *testing.T) {
 	g := &Graph{Name: "held out", Entities: numberedLabels(2), Relations: numberedLabels(1)}
 	g.Splits[Test] = []Triple{{0, 0, 1}}
-	got, err := json.Marshal(Describe(g))
+	got, err := json.Marshal(describeGraph(t, g))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
 		"name": "held out", "entities": 2, "relations": 1, "distinct_triples": 1,

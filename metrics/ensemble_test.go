@@ -9,6 +9,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/kg/synth"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
@@ -21,7 +22,7 @@ func TestFitEnsemble(t *testing.T) {
 	require.NoError(t, err)
 	g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1, Entities: 120, Train: 500, Valid: 60, Test: 20})
 	require.NoError(t, err)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	var members []model.Member
 	for i, name := range []string{"complex", "distmult", "mquine"} {
 		c := model.Config{Model: name, Dim: 4, Entities: g.Entities.Len(), Relations: g.Relations.Len()}

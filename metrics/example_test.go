@@ -32,7 +32,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ranking, err := rank.Run(ctx, c.Model, kg.NewIndex(g), test, rank.Options{})
+	index, err := kg.NewIndex(ctx, g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ranking, err := rank.Run(ctx, c.Model, index, test, rank.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

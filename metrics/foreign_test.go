@@ -20,6 +20,7 @@ import (
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/model/checkpoint/formats"
@@ -134,7 +135,7 @@ func openForeign(t *testing.T, g *kg.Graph, dir string) *foreign {
 	f.graph, err = g.Relabel(c.Entities, c.Relations)
 	require.NoError(t, err)
 	o := rank.Options{Tolerances: f.protocol.Tolerances()}
-	index, test := kg.NewIndex(f.graph), f.graph.Splits[kg.Test]
+	index, test := kgtest.Index(t, f.graph), f.graph.Splits[kg.Test]
 	f.ranking, err = rank.Run(t.Context(), c.Model, index, test, o)
 	require.NoError(t, err)
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
 	"github.com/mquine/mquine/rank"
@@ -50,6 +51,8 @@ type KeyOptions struct {
 	// Triples and Sides determine the ranked queries. The key z-case covers only these queries.
 	Triples []kg.Triple
 	Sides   rank.Sides
+	// Index has the known answers of the graph. If it is nil, the key category builds it.
+	Index *kg.Index
 	// Convention is the convention of the key z-case.
 	Convention zpattern.Convention
 	// Threads bounds the number of threads; 0 means GOMAXPROCS.
@@ -80,7 +83,7 @@ func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]
 			return nil, fmt.Errorf("groups by %s need an entity as the answer, but relations are ranked: "+
 				"choose relation or category", name)
 		}
-		key, err := keys[at].make(ctx, g, o)
+		key, err := input.Await(ctx, func() (Key, error) { return keys[at].make(ctx, g, o) })
 		if err != nil {
 			return nil, fmt.Errorf("groups by %s: %w", name, err)
 		}
@@ -110,7 +113,7 @@ func entityKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 }
 
 // categoryKey groups queries by the category of their relation.
-func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
+func categoryKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 	// Without training triples, every relation would count as 1-1.
 	if _, err := g.Triples(kg.Train); err != nil {
 		return Key{}, err
@@ -119,7 +122,14 @@ func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	for c := range kg.NumCategories {
 		labels = append(labels, c.String())
 	}
-	of := kg.Categories(g)
+	x := o.Index
+	if x == nil {
+		var err error
+		if x, err = kg.NewIndex(ctx, g); err != nil {
+			return Key{}, err
+		}
+	}
+	of := x.Categories()
 	return Key{
 		Labels:  labels,
 		Ordered: true,

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -185,12 +187,34 @@ func TestSummarizeRejectsHits(t *testing.T) {
 	assert.EqualError(t, err, "the cut-off 3 of Hits@k occurs twice: give it once")
 }
 
+// The key category reads the index that it gets instead of building another one. The index of an
+// empty graph, in which every relation is 1-1, shows the difference.
+func TestCategoryKeyUsesTheIndex(t *testing.T) {
+	g := familyGraph()
+	empty := &kg.Graph{Entities: g.Entities, Relations: g.Relations}
+	for _, c := range []struct {
+		index *kg.Index
+		want  string
+	}{{nil, "N-N"}, {kgtest.Index(t, g), "N-N"}, {kgtest.Index(t, empty), "1-1"}} {
+		keys, err := NewKeys(t.Context(), g, []string{"category"}, KeyOptions{Index: c.index})
+		require.NoError(t, err)
+		likes, ok := g.Relations.ID("likes")
+		require.True(t, ok)
+		group := keys[0].Group(&rank.Rank{Triple: kg.Triple{Relation: likes}})
+		assert.Equal(t, c.want, keys[0].Labels[group])
+	}
+}
+
 func TestNewKeysErrors(t *testing.T) {
 	g := familyGraph()
 	_, err := NewKeys(t.Context(), g, []string{"colour"}, KeyOptions{})
 	assert.EqualError(t, err, `there are no groups by "colour": choose from relation, entity, category, z-case, degree`)
 	_, err = NewKeys(t.Context(), g, []string{"relation", "relation"}, KeyOptions{})
 	assert.EqualError(t, err, "the key relation occurs twice: name it once")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = NewKeys(ctx, g, []string{"degree"}, KeyOptions{})
+	assert.ErrorIs(t, err, context.Canceled)
 	g.Splits[kg.Train] = nil
 	_, err = NewKeys(t.Context(), g, []string{"relation", "category"}, KeyOptions{})
 	assert.ErrorContains(t, err, "groups by category: data set family has no train split")

@@ -18,7 +18,7 @@ func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 	if err := zpattern.CheckMemory(g, len(o.Triples), len(o.Sides.List())); err != nil {
 		return Key{}, err
 	}
-	x, err := zpattern.NewIndex(g)
+	x, err := zpattern.NewIndex(ctx, g)
 	if err != nil {
 		return Key{}, err
 	}

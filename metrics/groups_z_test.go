@@ -54,7 +54,7 @@ func TestZCaseGroups(t *testing.T) {
 	ranks := familyRanks(g)
 	assert.Equal(t, map[string]int{"easy": 2, "neutral": 8, "hard": 0}, groupSizes(keys[0], ranks))
 
-	x, err := zpattern.NewIndex(g)
+	x, err := zpattern.NewIndex(t.Context(), g)
 	require.NoError(t, err)
 	for i := range ranks {
 		v, err := x.Values(t.Context(), []kg.Triple{ranks[i].Triple}, ranks[i].Side, zpattern.Paper, 1, nil)

@@ -2,8 +2,10 @@ package metrics
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
@@ -48,17 +50,22 @@ type Limit struct {
 // Limits returns the limits for the queries of triples, by filter, then by side as in Summarize,
 // then by kind. x indexes all splits of the graph. Limits leaves out queries whose target is not a
 // candidate. If among is nil, all entities are candidates. ks are the cut-offs of Hits@k. There are
-// no limits for RelationSide.
-func Limits(x *kg.Index, triples []kg.Triple, among *rank.Candidates, sides rank.Sides, filters []rank.Filter,
-	ks []int) []Limit {
+// no limits for RelationSide. The only error is the error of ctx: if ctx is cancelled, Limits
+// returns at once and abandons the work, which may read the arguments a little longer.
+func Limits(ctx context.Context, x *kg.Index, triples []kg.Triple, among *rank.Candidates, sides rank.Sides,
+	filters []rank.Filter, ks []int) ([]Limit, error) {
 	if sides == rank.RelationSide {
-		return nil
+		return nil, nil
 	}
+	return input.Await(ctx, func() ([]Limit, error) { return limits(x, triples, among, sides, filters, ks), nil })
+}
+
+func limits(x *kg.Index, triples []kg.Triple, among *rank.Candidates, sides rank.Sides, filters []rank.Filter,
+	ks []int) (list []Limit) {
 	var sums [2][rank.NumFilters]limitSums
 	for _, side := range sides.List() {
 		sums[side] = addLimits(x, triples, among, side, ks)
 	}
-	var limits []Limit
 	for _, f := range filters {
 		for _, s := range selections(sides) {
 			total := newLimitSums(ks)
@@ -71,11 +78,11 @@ func Limits(x *kg.Index, triples []kg.Triple, among *rank.Candidates, sides rank
 				for i, k := range ks {
 					l.Hits = append(l.Hits, HitsAt{k, ratio(total.hits[kind][i], float64(n))})
 				}
-				limits = append(limits, l)
+				list = append(list, l)
 			}
 		}
 	}
-	return limits
+	return list
 }
 
 // limitSums holds the number of queries, and the sums over them of 1/rank and of [rank ≤ k], by kind.

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -81,6 +83,16 @@ func smallGraph(rng *rand.Rand, entities int, repeats bool) (*kg.Graph, map[kg.T
 }
 
 // limitOf returns the limits of one side and filter, by kind.
+// limitsFor returns the limits of a graph.
+func limitsFor(
+	t require.TestingT, g *kg.Graph, triples []kg.Triple, among *rank.Candidates, sides rank.Sides,
+	filters []rank.Filter, ks []int,
+) []Limit {
+	limits, err := Limits(context.Background(), kgtest.Index(t, g), triples, among, sides, filters, ks)
+	require.NoError(t, err)
+	return limits
+}
+
 func limitOf(all []Limit, s rank.Sides, f rank.Filter) (limits [NumLimitKinds]Limit) {
 	for _, l := range all {
 		if l.Side == s && l.Filter == f {
@@ -106,7 +118,7 @@ func TestOracleLimits(t *testing.T) {
 			among.Restrict(kg.Tail, 0, []int32{0, 2, 3})
 			among.Restrict(kg.Head, 0, []int32{1, 3})
 		}
-		limits := Limits(kg.NewIndex(g), test, among, rank.BothSides, allFilters, ks)
+		limits := limitsFor(t, g, test, among, rank.BothSides, allFilters, ks)
 		require.Len(t, limits, 18)
 		for _, f := range allFilters {
 			var sums [2][4]float64 // MRR and Hits@k, by side
@@ -172,7 +184,7 @@ func TestExchangeableLimits(t *testing.T) {
 	for range 20 {
 		g, splits := smallGraph(rng, 5, false)
 		test := g.Splits[kg.Test]
-		limits := Limits(kg.NewIndex(g), test, nil, rank.TailSide, allFilters, ks)
+		limits := limitsFor(t, g, test, nil, rank.TailSide, allFilters, ks)
 		for _, f := range allFilters {
 			targets, pool := map[int32]int{}, map[int32][]int32{} // by head: targets, and competing answers
 			for triple, in := range splits {
@@ -241,7 +253,7 @@ func TestLimitsOfWN18(t *testing.T) {
 	if err != nil {
 		t.Skipf("MQUINE_DATA: %v", err)
 	}
-	limits := Limits(kg.NewIndex(g), g.Splits[kg.Test], nil, rank.TailSide, allFilters, []int{1})
+	limits := limitsFor(t, g, g.Splits[kg.Test], nil, rank.TailSide, allFilters, []int{1})
 	train := limitOf(limits, rank.TailSide, rank.Train)
 	assert.Equal(t, "0.9425", train[Oracle].MRR.format(4))
 	assert.Equal(t, "0.914", train[Exchangeable].MRR.format(3))
@@ -251,11 +263,19 @@ func TestLimitsOfWN18(t *testing.T) {
 	}
 }
 
+func TestLimitsStopWithTheirContext(t *testing.T) {
+	g := familyGraph()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Limits(ctx, kgtest.Index(t, g), g.Splits[kg.Test], nil, rank.BothSides, allFilters, nil)
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
 // Reports have the limits of MRR, except under optimistic ties, where equal scores exceed them.
 func TestLimitsInReports(t *testing.T) {
 	g := familyGraph()
 	r := familyReport(t)
-	r.SetLimits(Limits(kg.NewIndex(g), g.Splits[kg.Test], nil, rank.BothSides, allFilters, nil))
+	r.SetLimits(limitsFor(t, g, g.Splits[kg.Test], nil, rank.BothSides, allFilters, nil))
 	for _, res := range r.Results {
 		require.Equal(t, res.Ties == rank.Optimistic, res.Limits == nil)
 		if res.Limits != nil {

@@ -68,7 +68,9 @@ func TestSummarizeRelations(t *testing.T) {
 		assert.Greater(t, float64(r.MRRCI[1]), float64(r.MRR), r.Ties)
 	}
 
-	assert.Nil(t, Limits(nil, nil, nil, rank.RelationSide, []rank.Filter{rank.All}, nil))
+	limits, err := Limits(t.Context(), nil, nil, nil, rank.RelationSide, []rank.Filter{rank.All}, nil)
+	require.NoError(t, err)
+	assert.Nil(t, limits)
 	_, err = NewKeys(t.Context(), &kg.Graph{}, []string{"degree"}, KeyOptions{Sides: rank.RelationSide})
 	assert.ErrorContains(t, err, "choose relation or category")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -54,7 +55,7 @@ func TestCandidates(t *testing.T) {
 	const entities = 150
 	rng := rand.New(rand.NewPCG(43, 1))
 	g := ranktest.Graph(rng, entities, 3, 300, 30, 25)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	sides := []kg.Side{kg.Tail, kg.Head}
 	var queries []kg.Query
 	for i := range 12 {
@@ -122,9 +123,9 @@ func TestAllCandidates(t *testing.T) {
 	}
 	all.RestrictAll(kg.Tail, every)
 	all.Restrict(kg.Head, 1, every)
-	want, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{})
+	want, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{})
 	require.NoError(t, err)
-	got, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Among: all})
+	got, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{Among: all})
 	require.NoError(t, err)
 	assert.Equal(t, want.Ranks, got.Ranks)
 	o, err := Options{Among: all}.Resolve(t.Context(), m)
@@ -137,8 +138,8 @@ func TestCandidatesErrors(t *testing.T) {
 	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
 	c := NewCandidates(2)
 	c.Restrict(kg.Tail, 1, []int32{3, 20})
-	_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Among: c})
+	_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{Among: c})
 	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the model's 20 entities")
-	_, err = Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 1, false, Options{Among: NewCandidates(3)})
+	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, 1, false, Options{Among: NewCandidates(3)})
 	assert.ErrorContains(t, err, "the candidates are for 3 relations, but the model has 2")
 }

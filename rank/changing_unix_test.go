@@ -20,6 +20,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -224,7 +225,7 @@ func CheckChanging(t *testing.T, o Options) {
 // and that harmless operations do not change the results.
 func checkChanging(t *testing.T, kind changing, options ...Options) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	var queries []kg.Query
 	for i, triple := range g.Splits[kg.Test] {
 		q, _ := triple.Query(kg.Side(i % 2))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
@@ -24,7 +25,7 @@ func TestCodeWidths(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 9)), 20, 1, 1, 1, 30)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	for _, c := range []struct {
 		d           int // complex numbers
 		asked, used Screen

@@ -16,6 +16,7 @@ import (
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -99,7 +100,7 @@ func TestDiscover(t *testing.T) {
 	const entities = 60
 	rng := rand.New(rand.NewPCG(44, 1))
 	g := ranktest.Graph(rng, entities, 3, 300, 20, 20)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	models := []model.Model{ranktest.Model(t, "mquine", 3, g, 1, ranktest.MatrixKinds[1])}
 	for i, c := range ranktest.VectorConfigs(6, g) {
 		models = append(models, ranktest.ModelOf(t, c, 2, ranktest.VectorKinds[i%4]))
@@ -142,7 +143,7 @@ func TestDiscoverStandardised(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 2)), 60, 3, 300, 20, 20)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	among := NewCandidates(3)
 	among.RestrictAll(kg.Head, []int32{0, 1, 2, 3, 50, 51, 52, 59})
 	for i, name := range []string{"mquine", "complex", "rotate", "transe-l2"} {
@@ -169,7 +170,7 @@ func TestDiscoverStandardised(t *testing.T) {
 // of relation, head and tail, and that the best of them are found.
 func TestDiscoverStandardisedTies(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 2)), 60, 3, 300, 20, 20)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	ties := 0
 	for i, name := range []string{"mquine", "complex"} {
 		kinds := ranktest.VectorKinds
@@ -253,7 +254,7 @@ func (e *failingEngine) Contend(ctx context.Context, w int, b *engine.Block, lis
 // fails, in the first batch or in a later one.
 func TestDiscoverFallback(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 1)), 60, 3, 300, 20, 20)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	m := ranktest.Model(t, "complex", 6, g, 2, ranktest.VectorKinds[0])
 	for scope := range Scope(3) {
 		d := Discovery{Relations: []int32{0, 1, 2}, K: 7, Scope: scope}
@@ -272,7 +273,7 @@ func TestDiscoverFallback(t *testing.T) {
 func TestDiscoverFallbackFits(t *testing.T) {
 	const entities = 2000
 	m, o := numbered(t, "distmult", 4, entities), memoryOptions(t)
-	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	x := kgtest.Index(t, &kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
 	o.Engine = &failing{}
 	proctest.Leave(t, 33<<20)
 	d := Discovery{Relations: []int32{0}, K: 1 << 20, Scope: PerGraph}
@@ -286,7 +287,7 @@ func TestDiscoverFallbackFits(t *testing.T) {
 func TestDiscoverBatches(t *testing.T) {
 	const entities = 4000
 	m := numbered(t, "distmult", 4, entities)
-	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	x := kgtest.Index(t, &kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
 	for scope := range Scope(3) {
 		for _, slices := range []int{1, 4} {
 			o := memoryOptions(t)
@@ -326,7 +327,7 @@ func discover(t *testing.T, m model.Model, x *kg.Index, d Discovery, o Options) 
 func TestDiscoverResumes(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 4)), 40, 3, 200, 20, 20)
 	m := ranktest.Model(t, "complex", 4, g, 3, ranktest.VectorKinds[0])
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	for _, standardise := range []bool{false, true} {
 		for scope := range Scope(3) {
 			type checkpoint struct {
@@ -391,7 +392,7 @@ func TestDiscoverErrors(t *testing.T) {
 		}, "outside the model's 20 entities"},
 	} {
 		o := Options{Among: among}
-		err := Discover(t.Context(), m, kg.NewIndex(g), c.d, o, func(Discovered) error { return full })
+		err := Discover(t.Context(), m, kgtest.Index(t, g), c.d, o, func(Discovered) error { return full })
 		assert.ErrorContains(t, err, c.want)
 	}
 }

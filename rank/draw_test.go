@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
@@ -41,7 +42,7 @@ func TestDraw(t *testing.T) {
 func TestSample(t *testing.T) {
 	const entities, seeds = 60, 150
 	g := ranktest.Graph(rand.New(rand.NewPCG(50, 1)), entities, 3, 300, 10, 30)
-	index, test, order := kg.NewIndex(g), g.Splits[kg.Test], g.EntityOrder()
+	index, test, order := kgtest.Index(t, g), g.Splits[kg.Test], g.EntityOrder()
 	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2]) // small integers: with ties
 	sides := []kg.Side{kg.Head, kg.Tail}
 	// The tails of relation 0 keep all entities. Some targets are not candidates.
@@ -132,7 +133,7 @@ func TestDrawOfPermutedEntities(t *testing.T) {
 			among.Observe(g, kg.Head)
 			among.Restrict(kg.Tail, 1, []int32{0, 3, 5, 54, 56, 59}) // the same set in reverse
 		}
-		s, err := Draw(t.Context(), kg.NewIndex(g), g.Splits[kg.Test], sides, among, All, g.EntityOrder(), 4, 1, 2)
+		s, err := Draw(t.Context(), kgtest.Index(t, g), g.Splits[kg.Test], sides, among, All, g.EntityOrder(), 4, 1, 2)
 		require.NoError(t, err)
 		return s
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/modeltest"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -71,7 +72,7 @@ func TestExactEnsembles(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 9)), 150, 4, 600, 60, 60)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test][:30]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test][:30]
 	config := func(name string, d int, reciprocal bool) model.Config {
 		spec, err := model.Lookup(name)
 		require.NoError(t, err)

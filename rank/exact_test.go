@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
@@ -169,7 +170,7 @@ func TestExact(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 7))
 	g := ranktest.Graph(rng, 150, 4, 600, 60, 60)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	sides := []kg.Side{kg.Tail, kg.Head}
 	for _, kind := range ranktest.MatrixKinds {
 		for _, name := range []string{"mquine", "mquade"} {
@@ -236,7 +237,7 @@ func TestExactVectors(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 8))
 	g := ranktest.Graph(rng, 150, 4, 600, 60, 60)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	for k, kind := range ranktest.VectorKinds {
 		for _, d := range []int{1, 7, 70, 300} {
 			if testing.Short() && d > 70 {

@@ -39,7 +39,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	test := g.Splits[kg.Test] // (Ann, knows, Cyd)
-	ranking, err := rank.Run(context.Background(), m, kg.NewIndex(g), test, rank.Options{})
+	index, err := kg.NewIndex(context.Background(), g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ranking, err := rank.Run(context.Background(), m, index, test, rank.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,7 +63,11 @@ func ExamplePredict() {
 		log.Fatal(err)
 	}
 	queries := []kg.Query{{Side: kg.Tail, Relation: 0, Anchor: 0}} // (Ann, knows, ?)
-	answers, err := rank.Predict(context.Background(), m, kg.NewIndex(g), queries, 3, false, rank.Options{})
+	index, err := kg.NewIndex(context.Background(), g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	answers, err := rank.Predict(context.Background(), m, index, queries, 3, false, rank.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,10 +87,14 @@ func ExampleAdd() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	index, err := kg.NewIndex(context.Background(), g)
+	if err != nil {
+		log.Fatal(err)
+	}
 	var total []rank.Rank
 	for _, candidates := range []rank.Range{{First: 0, Last: 2}, {First: 2, Last: 4}} {
 		o := rank.Options{Sides: []kg.Side{kg.Tail}, Candidates: candidates}
-		shard, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+		shard, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		if err != nil {
 			log.Fatal(err)
 		}

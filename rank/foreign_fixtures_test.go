@@ -15,6 +15,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
@@ -65,7 +66,7 @@ func TestForeignFixtures(t *testing.T) {
 	for _, name := range foreignFixtures {
 		t.Run(name, func(t *testing.T) {
 			c, g, dir := openFixture(t, name)
-			index := kg.NewIndex(g)
+			index := kgtest.Index(t, g)
 			printed := readForeignRanks(t, filepath.Join(dir, "ranks.tsv"), g)
 
 			for _, b := range backends {
@@ -140,7 +141,7 @@ func TestForeignScores(t *testing.T) {
 // the reversed triple.
 func TestRESCALOfDGLKE(t *testing.T) {
 	c, g, dir := openFixture(t, "dglke-rescal-umls")
-	worker, index := c.Model.NewWorker(someBackend(t)), kg.NewIndex(g)
+	worker, index := c.Model.NewWorker(someBackend(t)), kgtest.Index(t, g)
 	table := readTable(t, filepath.Join(dir, "ranks.tsv"))
 	column, tails, differ := slices.Index(table.header, "better"), 0, 0
 	for _, fields := range table.rows {
@@ -276,7 +277,7 @@ func TestForeignImported(t *testing.T) {
 	run := func(c *checkpoint.Checkpoint) []Rank {
 		labelled, err := g.Relabel(c.Entities, c.Relations)
 		require.NoError(t, err)
-		ranking, err := Run(t.Context(), c.Model, kg.NewIndex(labelled), labelled.Splits[kg.Test], Options{})
+		ranking, err := Run(t.Context(), c.Model, kgtest.Index(t, labelled), labelled.Splits[kg.Test], Options{})
 		require.NoError(t, err)
 		return ranking.Ranks
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -44,7 +45,7 @@ func FuzzExact(f *testing.F) {
 		if matrices {
 			score = newBruteScorer(m)
 		}
-		index := kg.NewIndex(g)
+		index := kgtest.Index(t, g)
 		test := g.Splits[kg.Test]
 		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, score)
 		var queries []kg.Query

@@ -10,6 +10,7 @@ import (
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -176,7 +177,7 @@ func TestDotRanks(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(4, 26))
 	g := ranktest.Graph(rng, 150, 3, 300, 20, 20)
-	index, test, sides := kg.NewIndex(g), g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}
+	index, test, sides := kgtest.Index(t, g), g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}
 	fill := func(entities, relations func(row []float32)) ranktest.Kind {
 		return ranktest.Kind{Fill: func(_ *rand.Rand, c model.Config, ts [][]float32) {
 			for i, change := range []func([]float32){entities, relations} {

@@ -13,6 +13,7 @@ import (
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
@@ -210,7 +211,7 @@ func TestNormRanks(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(10, 20))
 	g := ranktest.Graph(rng, 150, 4, 600, 60, 60)
-	index, test, sides := kg.NewIndex(g), g.Splits[kg.Test][:30], []kg.Side{kg.Tail, kg.Head}
+	index, test, sides := kgtest.Index(t, g), g.Splits[kg.Test][:30], []kg.Side{kg.Tail, kg.Head}
 	models, screens := map[string]bool{}, map[Screen]int{}
 	for _, kind := range ranktest.VectorKinds {
 		for _, d := range []int{1, 6, 140} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -93,7 +94,7 @@ func TestExactLarge(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := largeGraph()
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	// The triples of the query with many targets have just as many head queries, so only a few of
 	// these are asked.
 	asked := map[kg.Side][]kg.Triple{kg.Tail: test, kg.Head: slices.Concat(test[:30], test[len(test)-25:])}
@@ -140,7 +141,7 @@ func TestPredictLarge(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := largeGraph()
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	rng := rand.New(rand.NewPCG(3, 1))
 	var queries []kg.Query
 	for i := range 11 {

@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
@@ -54,7 +55,7 @@ type prepare = func(*testing.T) ([]proc.Need, func() error)
 
 func TestMemory(t *testing.T) {
 	emptyIndex := func(entities int) *kg.Index {
-		return kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+		return kgtest.Index(t, &kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
 	}
 	ranking := func(name string, dim, entities, triples int, change func(*Options)) prepare {
 		return func(t *testing.T) ([]proc.Need, func() error) {
@@ -107,7 +108,7 @@ func numberedVocabulary(n int) *kg.Vocabulary {
 func TestTooLittleMemory(t *testing.T) {
 	const entities = 40_000
 	m, asked, o := numbered(t, "mquine", 20, entities), someTriples(40, entities), memoryOptions(t)
-	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	x := kgtest.Index(t, &kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
 	want, err := Run(t.Context(), m, x, asked, o)
 	require.NoError(t, err)
 	bytes, slices := Memory(m, o)
@@ -176,7 +177,7 @@ func TestDefaultOptions(t *testing.T) {
 	assert.Equal(t, runtime.GOMAXPROCS(0), o.Threads)
 	assert.Equal(t, []kg.Side{kg.Tail, kg.Head}, o.Sides)
 
-	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(30), Relations: kg.NewVocabulary("r")})
+	x := kgtest.Index(t, &kg.Graph{Entities: numberedVocabulary(30), Relations: kg.NewVocabulary("r")})
 	want, err := Run(t.Context(), m, x, someTriples(5, 30), memoryOptions(t))
 	require.NoError(t, err)
 	got, err := Run(t.Context(), m, x, someTriples(5, 30), Options{})

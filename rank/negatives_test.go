@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -79,7 +80,7 @@ func TestNegatives(t *testing.T) {
 	const entities = 120
 	rng := rand.New(rand.NewPCG(49, 1))
 	g := ranktest.Graph(rng, entities, 3, 400, 30, 40)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	negatives := someNegatives(rng, g, test)
 	type checkpoint struct {
 		model.Model
@@ -143,9 +144,9 @@ func TestAllNegatives(t *testing.T) {
 			n[side] = append(n[side], others)
 		}
 	}
-	want, err := Run(t.Context(), m, kg.NewIndex(g), test, Options{})
+	want, err := Run(t.Context(), m, kgtest.Index(t, g), test, Options{})
 	require.NoError(t, err)
-	got, err := Run(t.Context(), m, kg.NewIndex(g), test, Options{Negatives: n})
+	got, err := Run(t.Context(), m, kgtest.Index(t, g), test, Options{Negatives: n})
 	require.NoError(t, err)
 	assert.Equal(t, want.Ranks, got.Ranks)
 	assert.Equal(t, "float64", got.Stats.Screen.String())
@@ -155,7 +156,7 @@ func TestAllNegatives(t *testing.T) {
 func TestNegativesErrors(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(49, 3)), 20, 2, 60, 10, 2)
 	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
-	index, test := kg.NewIndex(g), []kg.Triple{{Head: 1, Tail: 2}}
+	index, test := kgtest.Index(t, g), []kg.Triple{{Head: 1, Tail: 2}}
 	tail := []kg.Side{kg.Tail}
 	for want, o := range map[string]Options{
 		"0 lists of negatives do not suit 1 triples on the head side": {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
@@ -27,7 +28,7 @@ func TestOverflow(t *testing.T) {
 	sum, err := model.NewEnsemble([]model.Member{half, half})
 	require.NoError(t, err)
 
-	x, triples, o := kg.NewIndex(g), g.Splits[kg.Test], Options{Threads: 2}
+	x, triples, o := kgtest.Index(t, g), g.Splits[kg.Test], Options{Threads: 2}
 	for name, m := range map[string]model.Model{"parameters": single, "weights": sum} {
 		t.Run(name, func(t *testing.T) {
 			message := `^the score of the triple with head \d+, relation \d+ and tail \d+ .* is (NaN|[+-]Inf): `

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
@@ -20,7 +21,7 @@ func BenchmarkPredict(b *testing.B) {
 	require.NoError(b, err)
 	rng := rand.New(rand.NewPCG(31, 1))
 	g := ranktest.Graph(rng, 14_541, 237, 272_115, 17_535, 0)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(b, g)
 	queries := make([]kg.Query, 2_000)
 	for i := range queries {
 		queries[i] = kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(237)), Anchor: int32(rng.IntN(14_541))}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -23,7 +24,7 @@ func TestPredict(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(3, 1))
 	g := ranktest.Graph(rng, 130, 3, 400, 20, 20)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	var queries []kg.Query
 	for i := range 37 {
 		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)),
@@ -57,7 +58,7 @@ func TestPredictMany(t *testing.T) {
 	const entities = 1_900
 	rng := rand.New(rand.NewPCG(3, 2))
 	g := ranktest.Graph(rng, entities, 3, 30_000, 20, 20)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	queries := make([]kg.Query, 220)
 	for i := range queries {
 		queries[i] = kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)), Anchor: int32(rng.IntN(i + 1))}
@@ -146,7 +147,7 @@ func TestPredictRefusesQueries(t *testing.T) {
 		{Anchor: 30}:        "is outside the model's 30 entities and 3 relations",
 		{Relation: 3}:       "is outside the model's 30 entities and 3 relations",
 	} {
-		_, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}, q}, 1, false, Options{})
+		_, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}, q}, 1, false, Options{})
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
@@ -82,7 +83,7 @@ func TestRelationalTower(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(21, 1))
 	g := ranktest.Graph(rng, 130, 4, 300, 20, 40)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	small := func(n int) []float32 {
 		x := make([]float32, n)
 		for i := range x {
@@ -142,8 +143,8 @@ func TestTowerWidths(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
 	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}
 	o := Options{Backend: someBackend(t), Threads: 1}
-	_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+	_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], o)
 	assert.ErrorContains(t, err, "ψ of 1 entries and φ of 2 on the tail side")
-	_, err = Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 1, false, o)
+	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, 1, false, o)
 	assert.ErrorContains(t, err, "ψ of 1 entries and φ of 2")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
@@ -69,7 +70,7 @@ func TestRelations(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 1)), 8, 9, 120, 30, 50)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	random := ranktest.VectorKinds[0]
 	tied := ranktest.Kind{Name: "same relations", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		random.Fill(rng, c, ts)
@@ -108,7 +109,7 @@ func TestRelations(t *testing.T) {
 func TestRelationsInChunks(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 2)), 40, 3, 2*relationChunk, 0, 0)
 	m := ranktest.Model(t, "distmult", 4, g, 7, ranktest.VectorKinds[0])
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	all, err := Relations(t.Context(), m, index, g.Splits[kg.Train], Options{Threads: 3})
 	require.NoError(t, err)
 	for i := range 20 {
@@ -133,7 +134,7 @@ func TestRelationsInChunks(t *testing.T) {
 // looked up among the known triples, and the relations are sorted.
 func TestPredictRelations(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 3)), 12, 9, 2*relationChunk, 30, 40)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	asked := slices.Concat(g.Splits[kg.Test], g.Splits[kg.Train], []kg.Triple{{Head: 1, Relation: -1, Tail: 1}})
 	for _, c := range ranktest.VectorConfigs(4, g) {
 		kind := ranktest.Kind{Name: "same relations", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
@@ -178,7 +179,7 @@ func TestPredictRelations(t *testing.T) {
 func TestPredictRelationsErrors(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 4)), 6, 2, 9, 1, 1)
 	m := ranktest.Model(t, "distmult", 4, g, 7, ranktest.VectorKinds[0])
-	index, asked := kg.NewIndex(g), []kg.Triple{{Head: 1, Tail: 2}}
+	index, asked := kgtest.Index(t, g), []kg.Triple{{Head: 1, Tail: 2}}
 	_, err := PredictRelations(t.Context(), m, index, asked, 0, false, Options{})
 	require.ErrorContains(t, err, "cannot predict 0 relations")
 	_, err = PredictRelations(t.Context(), m, index, []kg.Triple{{Head: 1, Tail: 6}}, 1, false, Options{})

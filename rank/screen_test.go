@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -33,7 +34,7 @@ func TestScreenChanges(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 21))
 	g := ranktest.Graph(rng, 150, 12, 600, 60, 1200)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	models := []string{"distmult", "transe-l1", "rotate", "mquine"}
 	if testing.Short() {
 		models = models[:3]
@@ -175,7 +176,8 @@ func TestLeftoversOfSample(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, sample.compare(t.Context(), 2))
 			estimate := sample.leftovers(e.features.screen)
-			ranking, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Backend: b, Screen: asked})
+			o := Options{Backend: b, Screen: asked}
+			ranking, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], o)
 			require.NoError(t, err)
 			pairs := float64(ranking.Stats.Queries) * float64(m.Config().Entities)
 			counted := leftovers{

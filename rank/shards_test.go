@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
@@ -23,7 +24,7 @@ func TestShards(t *testing.T) {
 	const entities = 150
 	rng := rand.New(rand.NewPCG(7, 15))
 	g := ranktest.Graph(rng, entities, 3, 600, 60, 40)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	for i, name := range []string{"mquine", "distmult", "complex", "transe-l1", "rotate", "protate"} {
 		kinds := ranktest.VectorKinds
 		if name == "mquine" {
@@ -67,7 +68,7 @@ func TestShardErrors(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 16)), 20, 2, 60, 10, 10)
 	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
 	for _, r := range []Range{{-1, 5}, {5, 5}, {7, 3}, {0, 21}} {
-		_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Candidates: r})
+		_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{Candidates: r})
 		assert.ErrorContains(t, err, "are not a range of the model's 20 entities")
 	}
 	ranks := []Rank{{Triple: kg.Triple{Head: 1}}}
@@ -77,9 +78,9 @@ func TestShardErrors(t *testing.T) {
 		"rank the same triples and sides")
 
 	// Predictions consider only the range.
-	all, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{})
+	all, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, 20, false, Options{})
 	require.NoError(t, err)
-	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false,
+	some, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, 20, false,
 		Options{Candidates: Range{4, 11}})
 	require.NoError(t, err)
 	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Answer < 4 || p.Answer >= 11 })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -70,7 +71,7 @@ func TestTolerances(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 33))
 	g := ranktest.Graph(rng, 90, 3, 400, 40, 20)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	tolerances := []Tolerance{{Absolute: 1e-5, Relative: 1e-4}, {Relative: 0.1}, {Absolute: 0.3}, {}}
 	moved := 0
 	check := func(m model.Model, kind string) {
@@ -122,7 +123,8 @@ func TestTolerancesAreChecked(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 1)), 10, 1, 20, 0, 5)
 	m := ranktest.ModelOf(t, ranktest.VectorConfigs(2, g)[0], 1, ranktest.VectorKinds[0])
 	for _, tolerance := range []Tolerance{{Absolute: -1}, {Relative: math.NaN()}, {Absolute: math.Inf(1)}} {
-		_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Tolerances: []Tolerance{tolerance}})
+		o := Options{Tolerances: []Tolerance{tolerance}}
+		_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], o)
 		assert.ErrorContains(t, err, "both numbers must be finite and not negative")
 	}
 }
@@ -136,7 +138,7 @@ func TestTolerancesStop(t *testing.T) {
 	defer cancel()
 	calls := 0
 	o := Options{Threads: 1, Screen: Float32Screen, Tolerances: []Tolerance{{Absolute: 1e-5}}}
-	_, err := Run(ctx, &watched{Model: m, reference: func() { calls++; cancel() }}, kg.NewIndex(g),
+	_, err := Run(ctx, &watched{Model: m, reference: func() { calls++; cancel() }}, kgtest.Index(t, g),
 		g.Splits[kg.Test], o)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 1, calls)

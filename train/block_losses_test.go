@@ -85,7 +85,7 @@ func TestBlockLossesNeedBlocks(t *testing.T) {
 	c.Dim, c.Hyper, c.BlockLosses = 3, "blocks=2", true
 	start, err := model.Random(t.Context(), model.Config{Model: c.Model, Dim: c.Dim, Entities: 8, Relations: 3}, 1)
 	require.NoError(t, err)
-	_, err = NewTrainerFrom(c, g, Machine{Backend: bestBackend(t), Threads: 1}, start.(model.Trainable))
+	_, err = NewTrainerFrom(t.Context(), c, g, Machine{Backend: bestBackend(t), Threads: 1}, start.(model.Trainable))
 	require.EqualError(t, err, "train: a model without blocks cannot start a run with block_losses: true")
 }
 

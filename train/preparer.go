@@ -65,7 +65,8 @@ type zSample struct {
 }
 
 func newPreparer(
-	c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.Index, depends model.Dependence, threads int,
+	ctx context.Context, c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.Index,
+	depends model.Dependence, threads int,
 ) (*preparer, error) {
 	n := g.Entities.Len()
 	p := &preparer{
@@ -79,7 +80,7 @@ func newPreparer(
 	}
 	if c.ZSamples > 0 {
 		var err error
-		if p.z, err = zpattern.NewIndex(g); err != nil {
+		if p.z, err = zpattern.NewIndex(ctx, g); err != nil {
 			return nil, err
 		}
 	}

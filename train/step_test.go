@@ -13,6 +13,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/initial"
 	"github.com/mquine/mquine/train/internal/traintest"
@@ -955,7 +956,7 @@ func TestQueryPartsShuffle(t *testing.T) {
 		}
 	}
 	g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: 2, Tail: 3})
-	known := kg.NewIndex(g)
+	known := kgtest.Index(t, g)
 	answersIn := func(seed uint64, epochs ...int) map[kg.Query][]int32 {
 		p := newQueryParts(g.Splits[kg.Train], known, 4, seed)
 		for _, epoch := range epochs {

@@ -99,7 +99,7 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 	if err != nil {
 		return nil, err
 	}
-	t, err := newUnfilled(c, g, m, config)
+	t, err := newUnfilled(ctx, c, g, m, config)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,9 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 // NewTrainerFrom returns a trainer that changes the parameters of the model start in place and uses
 // the model's hyper-parameters. It ignores the options in c for hyper-parameters and initial parameters.
 // It does not check the memory; see Memory.
-func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
+func NewTrainerFrom(
+	ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable,
+) (*Trainer, error) {
 	if err := checkRun(&c, g, m); err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainab
 	if c.BlockLosses && start.Training().Blocks == 0 {
 		return nil, errors.New("train: a model without blocks cannot start a run with block_losses: true")
 	}
-	t, err := newUnfilled(c, g, m, s)
+	t, err := newUnfilled(ctx, c, g, m, s)
 	if err != nil {
 		return nil, err
 	}
@@ -162,9 +164,15 @@ func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
 }
 
 // newUnfilled returns a trainer without a model, for a model with the given configuration.
-func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine, config model.Config) (*Trainer, error) {
+func newUnfilled(
+	ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine, config model.Config,
+) (*Trainer, error) {
+	known, err := kg.NewIndex(ctx, g)
+	if err != nil {
+		return nil, err
+	}
 	triples := distinct(g.Splits[kg.Train])
-	t := &Trainer{config: c, machine: m, graph: g, triples: triples, known: kg.NewIndex(g)}
+	t := &Trainer{config: c, machine: m, graph: g, triples: triples, known: known}
 	if c.Negatives == recipe.KvsAll {
 		t.queries = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
 	}
@@ -172,7 +180,7 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine, config model.Config) (
 	if err != nil {
 		return nil, err
 	}
-	t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, model.DependenceOf(bare), m.Threads)
+	t.preparer, err = newPreparer(ctx, &t.config, g, t.triples, t.known, model.DependenceOf(bare), m.Threads)
 	return t, err
 }
 

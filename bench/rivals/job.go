@@ -144,7 +144,10 @@ func (j *job) prepare(ctx context.Context) error {
 	if j.tower.Psi != j.tower.Phi {
 		return fmt.Errorf("no rival supports vectors ψ and φ of different lengths, which %s has", c.Model)
 	}
-	j.index = kg.NewIndex(j.graph)
+	var err error
+	if j.index, err = kg.NewIndex(ctx, j.graph); err != nil {
+		return err
+	}
 	triples, err := j.graph.Triples(kg.Test)
 	if err != nil {
 		return err

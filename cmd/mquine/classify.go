@@ -208,7 +208,10 @@ func (c *classification) examples(
 		return nil, nil, fmt.Errorf("--seed applies to generated false triples, but the data set %s has files: "+
 			"add --negatives generated, or leave out --seed", s.graph.Name)
 	}
-	index := kg.NewIndex(s.graph)
+	index, err := s.buildIndex(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := c.ensemble.fit(ctx, log, newMeter(log), s, index, o); err != nil {
 		return nil, nil, err
 	}

@@ -139,9 +139,11 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		}
 		if i == 0 {
 			first = next
-			if keys, err = c.keys(ctx, first.graph, first.graph.Splits[c.split], c.threads); err != nil {
+			triples := first.graph.Splits[c.split]
+			if keys, err = c.keys(ctx, first.graph, first.index, triples, c.threads); err != nil {
 				return nil, err
 			}
+			first.index = nil // frees its memory
 		}
 		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
 			printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
@@ -190,6 +192,7 @@ type competitor struct {
 	metrics.ComparedCheckpoint
 	// graph uses the same identifiers as the ranks.
 	graph *kg.Graph
+	index *kg.Index // index of graph, for the keys; nil for a ranks file
 	// candidates is the number of entities in the checkpoint, or of relations if relations are ranked. It is
 	// 0 for a ranks file, which does not record the number.
 	candidates int
@@ -292,7 +295,11 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}
 	start, meter := time.Now(), newMeter(log)
 	meter.task = fmt.Sprintf("checkpoint %d of %d", number+1, len(c.models))
-	ranking, err := c.queries(ctx, s.model, kg.NewIndex(s.graph), triples, rank.Options{
+	index, err := s.buildIndex(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ranking, err := c.queries(ctx, s.model, index, triples, rank.Options{
 		Backend: backend, Threads: c.threads, Progress: meter.ranking,
 	})
 	meter.clear()
@@ -318,7 +325,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
 			Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
 		},
-		graph: s.graph, candidates: candidates, labels: labels,
+		graph: s.graph, index: index, candidates: candidates, labels: labels,
 	}, nil
 }
 

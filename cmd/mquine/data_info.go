@@ -156,7 +156,14 @@ func describeData(ctx context.Context, name string, log io.Writer, p *printed, l
 	if err != nil {
 		return info, err
 	}
-	statistics := kg.Describe(g)
+	index, err := kg.NewIndex(ctx, g)
+	if err != nil {
+		return info, err
+	}
+	statistics, err := kg.Describe(ctx, g, index)
+	if err != nil {
+		return info, err
+	}
 	info.Name, info.Dir, info.Statistics, info.Notes = g.Name, g.Dir, &statistics, g.Notes
 	if limits {
 		test, err := g.Triples(kg.Test)
@@ -169,7 +176,10 @@ func describeData(ctx context.Context, name string, log io.Writer, p *printed, l
 				filters = append(filters, f)
 			}
 		}
-		info.Limits = metrics.Limits(kg.NewIndex(g), test, nil, rank.BothSides, filters, []int{1, 3, 10})
+		info.Limits, err = metrics.Limits(ctx, index, test, nil, rank.BothSides, filters, []int{1, 3, 10})
+		if err != nil {
+			return info, err
+		}
 	}
 	info.Provenance.Data, err = p.dataOf(ctx, g)
 	return info, err

@@ -189,7 +189,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := d.checkMemory(f); err != nil {
 		return err
 	}
-	f.index = kg.NewIndex(s.graph)
+	if f.index, err = s.buildIndex(ctx); err != nil {
+		return err
+	}
 	if err := d.ensemble.fit(ctx, log, meter, s, f.index, f.options); err != nil {
 		return err
 	}

@@ -159,9 +159,6 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if t.triples, err = triplesToRank(s.graph, e.split, e.filters...); err != nil {
 		return nil, err
 	}
-	if t.keys, err = e.keys(ctx, s.graph, t.triples, e.threads); err != nil {
-		return nil, err
-	}
 	if t.among, t.restrictions, err = e.restriction.load(ctx, s, log); err != nil {
 		return nil, err
 	}
@@ -187,12 +184,16 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 		return nil, fmt.Errorf("--screen %s is for %s, but model %s uses comparison %s: leave out --screen",
 			e.screen, kinds, m.Config().Model, compare)
 	}
-	return t, t.prepare(ctx, e.wantsJSON())
+	if err := t.prepare(ctx, e.wantsJSON()); err != nil {
+		return nil, err
+	}
+	t.keys, err = e.keys(ctx, s.graph, t.index, t.triples, e.threads)
+	return t, err
 }
 
 // prepare builds the index of known answers. If checksum is set, prepare computes the checksums at
 // the same time.
-func (t *task) prepare(ctx context.Context, checksum bool) error {
+func (t *task) prepare(ctx context.Context, checksum bool) (err error) {
 	var (
 		hashing sync.WaitGroup
 		hashErr error
@@ -204,7 +205,7 @@ func (t *task) prepare(ctx context.Context, checksum bool) error {
 			}
 		})
 	}
-	err := phase(ctx, "index", func(context.Context) error { t.index = kg.NewIndex(t.graph); return nil })
+	t.index, err = t.buildIndex(ctx)
 	hashing.Wait()
 	return cmp.Or(err, hashErr)
 }
@@ -304,7 +305,11 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 		return nil, err
 	}
 	if t.negatives == nil {
-		report.SetLimits(metrics.Limits(t.index, t.triples, t.among, e.sides, e.filters, nil))
+		limits, err := metrics.Limits(ctx, t.index, t.triples, t.among, e.sides, e.filters, nil)
+		if err != nil {
+			return nil, err
+		}
+		report.SetLimits(limits)
 	}
 	if t.drawn != nil {
 		report.SetEstimate(ranks)

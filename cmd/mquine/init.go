@@ -145,9 +145,13 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 func (i *initialisation) rank(
 	ctx context.Context, out, log io.Writer, m model.Model, g *kg.Graph, test []kg.Triple, o rank.Options,
 ) error {
+	index, err := kg.NewIndex(ctx, g)
+	if err != nil {
+		return err
+	}
 	meter := newMeter(log)
 	o.Progress = meter.ranking
-	ranking, err := rank.Run(ctx, m, kg.NewIndex(g), test, o)
+	ranking, err := rank.Run(ctx, m, index, test, o)
 	meter.clear()
 	if err != nil {
 		return err

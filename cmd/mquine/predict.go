@@ -182,7 +182,10 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	}); err != nil {
 		return nil, err
 	}
-	index := kg.NewIndex(s.graph)
+	index, err := s.buildIndex(ctx)
+	if err != nil {
+		return nil, err
+	}
 	among, described, err := p.restriction.load(ctx, s, log)
 	if err != nil {
 		return nil, err

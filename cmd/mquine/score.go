@@ -162,7 +162,9 @@ func (s *scoring) run(cmd *cobra.Command) error {
 				return err
 			}
 		}
-		w.index = kg.NewIndex(opened.graph)
+		if w.index, err = opened.buildIndex(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.ensemble.fit(ctx, log, w.meter, opened, w.index, w.options); err != nil {
 		return err

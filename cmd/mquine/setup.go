@@ -77,9 +77,11 @@ func addSide(cmd *cobra.Command, sides *rank.Sides, usage string, more ...rank.S
 	inGroup(cmd, protocolFlags, "side")
 }
 
-// keys returns the keys by which to group the queries of triples.
-func (s *setup) keys(ctx context.Context, g *kg.Graph, triples []kg.Triple, threads int) ([]metrics.Key, error) {
+// keys returns the keys by which to group the queries of triples. x indexes g, or is nil.
+func (s *setup) keys(
+	ctx context.Context, g *kg.Graph, x *kg.Index, triples []kg.Triple, threads int,
+) ([]metrics.Key, error) {
 	return metrics.NewKeys(ctx, g, s.by, metrics.KeyOptions{
-		Triples: triples, Sides: s.sides, Convention: s.convention, Threads: threads,
+		Triples: triples, Sides: s.sides, Index: x, Convention: s.convention, Threads: threads,
 	})
 }

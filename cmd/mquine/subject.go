@@ -123,6 +123,15 @@ func explainData(name string, err error) error {
 	return err
 }
 
+// buildIndex indexes the known answers of the data set.
+func (s *subject) buildIndex(ctx context.Context) (x *kg.Index, err error) {
+	err = phase(ctx, "index", func(ctx context.Context) error {
+		x, err = kg.NewIndex(ctx, s.graph)
+		return err
+	})
+	return x, err
+}
+
 func (s *subject) close() {
 	for _, m := range s.members {
 		m.checkpoint.Close()

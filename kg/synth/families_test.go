@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 )
 
 func TestFamiliesHonoursSizes(t *testing.T) {
@@ -81,7 +82,7 @@ func TestFamiliesCategories(t *testing.T) {
 		g, _, err := Families(context.Background(), Config{Seed: seed})
 		require.NoError(t, err)
 		got := map[string]kg.Category{}
-		for r, c := range kg.Categories(g) {
+		for r, c := range kgtest.Index(t, g).Categories() {
 			got[g.Relations.Label(int32(r))] = c
 		}
 		assert.Equal(t, want, got, "seed %d", seed)

@@ -36,7 +36,7 @@ func label(g *kg.Graph, t kg.Triple) string {
 // This example counts and lists the Z-patterns of a test triple.
 func Example() {
 	g := actors()
-	index, err := zpattern.NewIndex(g)
+	index, err := zpattern.NewIndex(context.Background(), g)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func Example() {
 // This example draws additional positives for a training query, as Z-sampling does.
 func ExampleSampler_Sample() {
 	g := actors()
-	index, err := zpattern.NewIndex(g)
+	index, err := zpattern.NewIndex(context.Background(), g)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,12 +1,14 @@
 package zpattern
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/bits"
 	"slices"
 	"sync"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -37,8 +39,9 @@ func (a *adjacency) row(anchor int32) []int32 {
 }
 
 // NewIndex indexes the training triples of g. It fails if g has no training split or more than
-// 2³² − 1 training triples.
-func NewIndex(g *kg.Graph) (*Index, error) {
+// 2³² − 1 training triples. If ctx is cancelled, NewIndex returns its error at once and abandons the
+// work, which may read g a little longer.
+func NewIndex(ctx context.Context, g *kg.Graph) (*Index, error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {
 		return nil, err
@@ -46,6 +49,11 @@ func NewIndex(g *kg.Graph) (*Index, error) {
 	if uint64(len(triples)) > math.MaxUint32 {
 		return nil, errors.New("the training split has more than 2³² − 1 triples, the limit for counting Z-patterns")
 	}
+	return input.Await(ctx, func() (*Index, error) { return newIndex(g, triples), nil })
+}
+
+// newIndex indexes the training triples of g.
+func newIndex(g *kg.Graph, triples []kg.Triple) *Index {
 	x := &Index{entities: g.Entities.Len(), relations: make([]relation, g.Relations.Len())}
 	edges := make([][]edge, len(x.relations))
 	sizes := make([]int, len(x.relations))
@@ -68,7 +76,7 @@ func NewIndex(g *kg.Graph) (*Index, error) {
 			x.widest = max(x.widest, len(x.relations[r][side].ids))
 		}
 	}
-	return x, nil
+	return x
 }
 
 // edge is a pair (from, to) that sorts by from, then to.

@@ -30,7 +30,7 @@ func TestMemory(t *testing.T) {
 		return func(t *testing.T) ([]proc.Need, func() error) {
 			g := pairs(entities, each)
 			return memory(g, asked, 2), func() error {
-				x, err := NewIndex(g)
+				x, err := NewIndex(t.Context(), g)
 				if err != nil {
 					return err
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 )
 
 func countCases(values []Value) (n [NumCases]int) {
@@ -35,7 +36,7 @@ func TestPublishedCases(t *testing.T) {
 	} {
 		t.Run(want.data+" "+want.convention.String(), func(t *testing.T) {
 			g := realGraph(t, want.data)
-			x, err := NewIndex(g)
+			x, err := NewIndex(t.Context(), g)
 			require.NoError(t, err)
 			values, err := x.Values(t.Context(), g.Splits[kg.Test], kg.Tail, want.convention, 0, nil)
 			require.NoError(t, err)
@@ -54,9 +55,9 @@ func TestHeadSideIsTheMirror(t *testing.T) {
 			mirror.Splits[s] = append(mirror.Splits[s], triple)
 		}
 	}
-	x, err := NewIndex(g)
+	x, err := NewIndex(t.Context(), g)
 	require.NoError(t, err)
-	y, err := NewIndex(mirror)
+	y, err := NewIndex(t.Context(), mirror)
 	require.NoError(t, err)
 	for c := range numConventions {
 		heads, err := x.Values(t.Context(), g.Splits[kg.Test], kg.Head, c, 2, nil)
@@ -70,7 +71,7 @@ func TestHeadSideIsTheMirror(t *testing.T) {
 func BenchmarkNewIndex(b *testing.B) {
 	g := realGraph(b, "fb15k-237")
 	for b.Loop() {
-		if _, err := NewIndex(g); err != nil {
+		if _, err := NewIndex(b.Context(), g); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -80,7 +81,7 @@ func BenchmarkValues(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "fb15k", "wn18rr"} {
 		b.Run(name, func(b *testing.B) {
 			g := realGraph(b, name)
-			x, err := NewIndex(g)
+			x, err := NewIndex(b.Context(), g)
 			require.NoError(b, err)
 			var largest uint64
 			for b.Loop() {
@@ -106,9 +107,9 @@ func BenchmarkSample(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			const m, k, positives = 256, 256, 1 << 14
 			g := realGraph(b, name)
-			x, err := NewIndex(g)
+			x, err := NewIndex(b.Context(), g)
 			require.NoError(b, err)
-			known := kg.NewIndex(g)
+			known := kgtest.Index(b, g)
 			rng := rand.New(rand.NewPCG(1, 1))
 			train := g.Splits[kg.Train]
 			queries := make([]kg.Query, positives)

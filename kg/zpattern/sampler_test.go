@@ -32,7 +32,7 @@ func TestSampleReturnsTheSet(t *testing.T) {
 	for trial := range 60 {
 		entities := 4 + rng.IntN(30)
 		g := graphOf(entities, 2, randomTriples(rng, rng.IntN(5*entities), entities, 2, trial%2 == 0))
-		x, err := NewIndex(g)
+		x, err := NewIndex(t.Context(), g)
 		require.NoError(t, err)
 		brute, s := enumerate(g), x.NewSampler()
 		for anchor := range int32(entities) {
@@ -72,7 +72,7 @@ func TestSampleIsUniform(t *testing.T) {
 		train = append(train, kg.Triple{Head: tail, Tail: 2})
 	}
 	g := graphOf(entities, 1, train)
-	x, err := NewIndex(g)
+	x, err := NewIndex(t.Context(), g)
 	require.NoError(t, err)
 	brute, s := enumerate(g), x.NewSampler()
 	tested := 0
@@ -110,7 +110,7 @@ func TestSampleIsUniform(t *testing.T) {
 }
 
 func TestSampleRefusesKnownAnswers(t *testing.T) {
-	x, err := NewIndex(graphOf(3, 1, []kg.Triple{{Head: 0, Tail: 1}, {Head: 2, Tail: 1}}))
+	x, err := NewIndex(t.Context(), graphOf(3, 1, []kg.Triple{{Head: 0, Tail: 1}, {Head: 2, Tail: 1}}))
 	require.NoError(t, err)
 	s := x.NewSampler()
 	rng := rand.New(rand.NewPCG(5, 1))
@@ -123,7 +123,7 @@ func TestSampleRefusesKnownAnswers(t *testing.T) {
 func TestSampleDoesNotAllocate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	g := graphOf(200, 1, randomTriples(rng, 1500, 200, 1, true))
-	x, err := NewIndex(g)
+	x, err := NewIndex(t.Context(), g)
 	require.NoError(t, err)
 	brute, s := enumerate(g), x.NewSampler()
 	var queries []kg.Query
@@ -145,7 +145,7 @@ func TestSampleDoesNotAllocate(t *testing.T) {
 
 func TestSampleIsDeterministic(t *testing.T) {
 	g := graphOf(60, 1, randomTriples(rand.New(rand.NewPCG(7, 1)), 400, 60, 1, true))
-	x, err := NewIndex(g)
+	x, err := NewIndex(t.Context(), g)
 	require.NoError(t, err)
 	brute := enumerate(g)
 	var runs [2][]kg.Triple

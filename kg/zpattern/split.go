@@ -35,7 +35,7 @@ func NewSplitValues(
 	if err := CheckMemory(g, len(triples), len(sides)); err != nil {
 		return nil, err
 	}
-	x, err := NewIndex(g)
+	x, err := NewIndex(ctx, g)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func NewTripleReport(ctx context.Context, g *kg.Graph, t kg.Triple, c Convention
 	if err := CheckMemory(g, 1, 2); err != nil {
 		return nil, err
 	}
-	x, err := NewIndex(g)
+	x, err := NewIndex(ctx, g)
 	if err != nil {
 		return nil, err
 	}

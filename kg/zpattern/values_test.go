@@ -21,7 +21,7 @@ func TestValuesAgreeWithEnumeration(t *testing.T) {
 	for trial := range 40 {
 		entities, relations := 2+rng.IntN(24), 1+rng.IntN(3)
 		g := graphOf(entities, relations, randomTriples(rng, rng.IntN(5*entities), entities, relations, trial%2 == 0))
-		x, err := NewIndex(g)
+		x, err := NewIndex(t.Context(), g)
 		require.NoError(t, err)
 		brute := enumerate(g)
 		var all []kg.Triple
@@ -53,7 +53,7 @@ func TestPatternsAgreeWithEnumeration(t *testing.T) {
 	for trial := range 40 {
 		entities := 2 + rng.IntN(15)
 		g := graphOf(entities, 2, randomTriples(rng, rng.IntN(6*entities), entities, 2, trial%2 == 0))
-		x, err := NewIndex(g)
+		x, err := NewIndex(t.Context(), g)
 		require.NoError(t, err)
 		brute := enumerate(g)
 		for _, triple := range randomTriples(rng, 50, entities, 2, false) {
@@ -81,7 +81,7 @@ func TestLargestValue(t *testing.T) {
 			train = append(train, kg.Triple{Head: h, Tail: n + tail})
 		}
 	}
-	x, err := NewIndex(graphOf(2*n, 1, train))
+	x, err := NewIndex(t.Context(), graphOf(2*n, 1, train))
 	require.NoError(t, err)
 	for c := range numConventions {
 		values, err := x.Values(t.Context(), []kg.Triple{{Head: 0, Tail: n}, {Head: 0, Tail: 0}}, kg.Tail, c, 0, nil)
@@ -93,7 +93,7 @@ func TestLargestValue(t *testing.T) {
 
 func TestValuesOfNothing(t *testing.T) {
 	g := graphOf(12, 2, []kg.Triple{{Head: 0, Tail: 1}})
-	x, err := NewIndex(g)
+	x, err := NewIndex(t.Context(), g)
 	require.NoError(t, err)
 	values, err := x.Values(t.Context(), nil, kg.Tail, Paper, 0, nil)
 	require.NoError(t, err)
@@ -108,15 +108,18 @@ func TestValuesOfNothing(t *testing.T) {
 	assert.Error(t, err)
 
 	g.Splits[kg.Train] = nil
-	_, err = NewIndex(g)
+	_, err = NewIndex(t.Context(), g)
 	assert.ErrorContains(t, err, "has no train split")
 }
 
 func TestValuesStopWhenCancelled(t *testing.T) {
-	x, err := NewIndex(graphOf(2, 1, []kg.Triple{{Tail: 1}}))
+	g := graphOf(2, 1, []kg.Triple{{Tail: 1}})
+	x, err := NewIndex(t.Context(), g)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	_, err = NewIndex(ctx, g)
+	assert.ErrorIs(t, err, context.Canceled)
 	_, err = x.Values(ctx, []kg.Triple{{Tail: 1}}, kg.Tail, Paper, 2, nil)
 	assert.ErrorIs(t, err, context.Canceled)
 }

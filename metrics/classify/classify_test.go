@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 )
 
 // draw returns examples in which true triples have higher scores on average. Every relation has at
@@ -352,7 +353,7 @@ func TestNegatives(t *testing.T) {
 			}
 		}
 	}
-	x := kg.NewIndex(g)
+	x := kgtest.Index(t, g)
 	test := g.Splits[kg.Test]
 	negatives, missing, err := Negatives(t.Context(), g, x, test, nil, 1)
 	require.NoError(t, err)
@@ -414,7 +415,7 @@ func TestNegatives(t *testing.T) {
 			reversed.Splits[split] = append(reversed.Splits[split], reverse(tr))
 		}
 	}
-	same, _, err := Negatives(t.Context(), reversed, kg.NewIndex(reversed), reversed.Splits[kg.Test], nil, 1)
+	same, _, err := Negatives(t.Context(), reversed, kgtest.Index(t, reversed), reversed.Splits[kg.Test], nil, 1)
 	require.NoError(t, err)
 	require.Len(t, same, len(negatives))
 	for i, n := range same {

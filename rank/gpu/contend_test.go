@@ -13,6 +13,7 @@ import (
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kernel/cuda/standin"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/rank/internal/engine"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -29,7 +30,7 @@ func TestDevicesPredict(t *testing.T) {
 	const entities = 400
 	rng := rand.New(rand.NewPCG(3, 3))
 	g := ranktest.Graph(rng, entities, 3, 4000, 20, 20)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	var queries []kg.Query
 	for i := range 20 {
 		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)),
@@ -111,7 +112,7 @@ func TestDevicesPredictFaults(t *testing.T) {
 	failures := 0
 	for n := int64(1); ; n++ {
 		driver.Set("fail_launch", n)
-		_, err := rank.Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 3, false,
+		_, err := rank.Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, 3, false,
 			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...)})
 		driver.Reset("fail_launch")
 		bytes, _, streams := driver.Held()

@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kernel/cuda/standin"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -53,7 +54,7 @@ func TestDevicesExact(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 7))
 	g := ranktest.Graph(rng, 150, 4, 600, 60, 60)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	checked := 0
 	check := func(m model.Model, kind, name string, d int) {
 		checked++
@@ -153,7 +154,7 @@ func TestUnsupported(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 15)), 30, 2, 50, 10, 10)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	e := New(device)
 	for _, untested := range []bool{false, true} {
 		e.untested = untested
@@ -188,7 +189,7 @@ func TestFallback(t *testing.T) {
 	driver := standin.Use(t)
 	driver.Set("devices", 1)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 14)), 60, 2, 200, 20, 20)
-	m, index := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0]), kg.NewIndex(g)
+	m, index := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0]), kgtest.Index(t, g)
 	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 2})
 	require.NoError(t, err)
 	queries := []kg.Query{{Anchor: 3}}
@@ -250,7 +251,7 @@ func TestDevicesConstruct(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 10))
 	g := ranktest.Graph(rng, 150, 2, 200, 20, 40)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	for _, name := range []string{"mquine", "mquade"} {
 		m := ranktest.Model(t, name, 5, g, 7, ranktest.MatrixKinds[0])
 		o := rank.Options{Backend: backends[0], Threads: 2}
@@ -304,7 +305,7 @@ func TestDevicesStream(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 12))
 	const entities, fit = 1000, 700
 	g := ranktest.Graph(rng, entities, 2, 2000, 10, 10)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	for _, c := range []struct {
 		model   string
 		d       int
@@ -366,7 +367,7 @@ func TestDevicesShards(t *testing.T) {
 	devices := openDevices(t, driver, 2)
 	rng := rand.New(rand.NewPCG(7, 17))
 	g := ranktest.Graph(rng, 150, 3, 600, 60, 40)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	for _, c := range []struct {
 		model string
 		kind  ranktest.Kind
@@ -403,7 +404,7 @@ func TestDevicesWithoutCandidates(t *testing.T) {
 	require.NoError(t, err)
 	const relations = 40
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 5)), 60, relations, 100, 10, 6000)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	m := ranktest.Model(t, "complex", 5, g, 5, ranktest.VectorKinds[0])
 	o := rank.Options{Backend: backends[0], Threads: 1, Among: rank.NewCandidates(relations)}
 	for r := range int32(relations - 1) {
@@ -435,7 +436,7 @@ func TestTeams(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 6)), 300, 6, 100, 10, 3000)
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	m := ranktest.Model(t, "distmult", 4, g, 5, ranktest.VectorKinds[0])
 	o := rank.Options{Backend: backends[0], Threads: 4}
 	want, err := rank.Run(t.Context(), m, index, test, o)
@@ -500,10 +501,10 @@ func TestDeviceListOverflow(t *testing.T) {
 	for _, kind := range []ranktest.Kind{oneULPApart, collapsed, allEqual} {
 		m := ranktest.Model(t, "mquine", 3, g, 3, kind)
 		o := rank.Options{Backend: backends[0], Threads: 1}
-		want, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+		want, err := rank.Run(context.Background(), m, kgtest.Index(t, g), g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		o.Engine = e
-		got, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+		got, err := rank.Run(context.Background(), m, kgtest.Index(t, g), g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		assert.Equal(t, want.Ranks, got.Ranks, kind.Name)
 		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fit",
@@ -519,7 +520,7 @@ func TestDeviceFaults(t *testing.T) {
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 7))
 	g := ranktest.Graph(rng, 60, 2, 200, 20, 20)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
 	// All candidates at once and one thread, or three slices through two buffers and three threads.
 	memory, threads := int64(0), 1
@@ -584,7 +585,7 @@ func TestSpan(t *testing.T) {
 	const entities, tiles = 1200, 5
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 18)), entities, 2, 200, 10, 10)
 	m := ranktest.Model(t, "complex", 4, g, 7, ranktest.VectorKinds[0])
-	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	e, o := trusted(devices...), rank.Options{Threads: 1}
 	want, err := rank.Run(t.Context(), m, index, test, o)
 	require.NoError(t, err)
@@ -636,7 +637,7 @@ func TestSpanWidens(t *testing.T) {
 		}
 		clear(ts[1][:c.Dim])
 	}}
-	m, index := ranktest.Model(t, "distmult", 4, g, 3, kind), kg.NewIndex(g)
+	m, index := ranktest.Model(t, "distmult", 4, g, 3, kind), kgtest.Index(t, g)
 	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
 	require.NoError(t, err)
 	e := trusted(devices...)
@@ -660,7 +661,7 @@ func TestFewTeams(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 20)), 60, 2, 200, 20, 20)
-	m, index := ranktest.Model(t, "distmult", 4, g, 3, ranktest.VectorKinds[0]), kg.NewIndex(g)
+	m, index := ranktest.Model(t, "distmult", 4, g, 3, ranktest.VectorKinds[0]), kgtest.Index(t, g)
 	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 1})
 	require.NoError(t, err)
 	var failures [2]int

@@ -67,7 +67,11 @@ type probe struct {
 
 // results returns the ranks of the test split, and the best candidates of its queries.
 func (p *probe) results(ctx context.Context, o rank.Options) ([]rank.Rank, [][]rank.Prediction, error) {
-	index, triples := kg.NewIndex(p.graph), p.graph.Splits[kg.Test]
+	index, err := kg.NewIndex(ctx, p.graph)
+	if err != nil {
+		return nil, nil, err
+	}
+	triples := p.graph.Splits[kg.Test]
 	ranking, err := rank.Run(ctx, p.model, index, triples, o)
 	if err != nil {
 		return nil, nil, err

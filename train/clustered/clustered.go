@@ -158,7 +158,7 @@ func trainRound(
 			report(p)
 		}
 	}
-	t, err := train.NewTrainerFrom(c, g, m, centres)
+	t, err := train.NewTrainerFrom(ctx, c, g, m, centres)
 	if err != nil {
 		return err
 	}

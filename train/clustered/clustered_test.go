@@ -14,6 +14,7 @@ import (
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/kg/synth"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
@@ -49,7 +50,7 @@ func TestRanks(t *testing.T) {
 		made, err := New(t.Context(), config(g, name, 12), g, 1, m)
 		require.NoError(t, err)
 		options := rank.Options{Backend: m.Backend, Threads: 2}
-		ranking, err := rank.Run(t.Context(), made, kg.NewIndex(g), g.Splits[kg.Test], options)
+		ranking, err := rank.Run(t.Context(), made, kgtest.Index(t, g), g.Splits[kg.Test], options)
 		require.NoError(t, err)
 		result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 		t.Logf("%s: MRR %.4f, median %v", name, result.MRR, result.Median)

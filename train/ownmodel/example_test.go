@@ -159,7 +159,11 @@ func Example() {
 			log.Fatal(err)
 		}
 	}
-	ranking, err := rank.Run(ctx, trainer.Model(), kg.NewIndex(g), g.Splits[kg.Test], rank.Options{})
+	index, err := kg.NewIndex(ctx, g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ranking, err := rank.Run(ctx, trainer.Model(), index, g.Splits[kg.Test], rank.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
