@@ -157,48 +157,28 @@ type discovery struct {
 
 // run searches for the triples and writes them.
 func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
-	log := cmd.ErrOrStderr()
-	backend, err := d.compute.resolve()
-	if err != nil {
-		return err
-	}
-	if err := d.ensemble.checkDevices(d.compute, d.gpus); err != nil {
-		return err
-	}
-	meter := newMeter(log)
-	engine, closeEngine, err := d.gpus.open(d.compute, log, meter)
-	if err != nil {
-		return err
-	}
-	defer closeEngine()
-	s, err := d.inputs.open(ctx, log)
+	s, err := openSession(ctx, cmd.ErrOrStderr(), d.inputs, d.compute, d.gpus)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	s.writeNotes(log)
-	f := &found{subject: s, meter: meter, log: log, Schema: "mquine.discover/1", Triples: []foundTriple{}}
+	s.writeNotes(s.log)
+	f := &found{session: s, Schema: "mquine.discover/1", Triples: []foundTriple{}}
 	f.Discovery = rank.Discovery{Side: d.side, K: d.k, Scope: d.scope, Standardise: d.order == orderZ}
 	if f.Discovery.Relations, err = d.chosenRelations(ctx, s.graph); err != nil {
 		return err
 	}
-	f.options = rank.Options{Backend: backend, Engine: engine, Threads: d.threads, Progress: meter.searching}
-	if f.options.Among, f.Restrictions, err = d.restriction.load(ctx, s, log); err != nil {
+	s.options.Progress = s.meter.searching
+	if s.options.Among, f.Restrictions, err = d.restriction.load(ctx, s.subject, s.log); err != nil {
 		return err
 	}
 	if err := d.checkMemory(f); err != nil {
 		return err
 	}
-	if f.index, err = s.buildIndex(ctx); err != nil {
+	if err := s.prepare(ctx, &d.ensemble); err != nil {
 		return err
 	}
-	if err := d.ensemble.fit(ctx, log, meter, s, f.index, f.options); err != nil {
-		return err
-	}
-	if f.options, err = f.options.Resolve(ctx, s.model); err != nil {
-		return err
-	}
-	if f.calibration, err = d.calibrated.read(ctx, s, d.side.String()); err != nil {
+	if f.calibration, err = d.calibrated.read(ctx, s.subject, d.side.String()); err != nil {
 		return err
 	}
 	if f.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
@@ -208,7 +188,7 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	for _, note := range model.ScoreNotes(s.model.Config()) {
-		printNote(log, "%s", note)
+		printNote(s.log, "%s", note)
 	}
 	return d.write(ctx, cmd, f)
 }
@@ -324,18 +304,14 @@ type found struct {
 	Restrictions *metrics.Restrictions `json:"restrictions,omitempty"`
 	Triples      []foundTriple         `json:"triples"`
 
-	*subject       `json:"-"`
+	*session       `json:"-"`
 	rank.Discovery `json:"-"`
-	options        rank.Options
-	index          *kg.Index
 	labels         map[string]string
 	calibration    *classify.Calibration // nil without --calibration
-	meter          *meter
-	log            io.Writer
-	ctx            context.Context // context of the iterator that records returns
-	complete       bool            // Triples has all triples
-	count          int             // triples found so far, also before a resumption
-	err            error           // error of the search
+	ctx            context.Context       // context of the iterator that records returns
+	complete       bool                  // Triples has all triples
+	count          int                   // triples found so far, also before a resumption
+	err            error                 // error of the search
 }
 
 // foundTriple is an unknown triple.

@@ -55,30 +55,24 @@ func newEvaluation(start time.Time) *evaluation {
 // run ranks the checkpoint and writes the output files, then the tables. The tables go to stdout,
 // or to log if a file goes to stdout. Progress and notes go to log.
 func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
-	backend, err := e.compute.resolve()
+	if err := e.checkProcessor(); err != nil {
+		return err
+	}
+	s, err := openSession(ctx, log, e.inputs, e.compute, e.gpus)
 	if err != nil {
 		return err
 	}
-	meter := newMeter(log)
-	engine, closeEngine, err := e.openEngine(log, meter)
+	defer s.close()
+	t, err := e.load(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer closeEngine()
+	loaded := time.Since(s.loading)
 
-	loading := time.Now()
-	t, err := e.load(ctx, log)
-	if err != nil {
-		return err
-	}
-	defer t.close()
-	loaded := time.Since(loading)
-
-	options := rank.Options{
-		Sides: e.sides.List(), Backend: backend, Engine: engine, Threads: e.threads, Screen: e.screen,
-		Tolerances: e.fixed.Tolerances(), Among: t.among,
-	}
-	if err := e.ensemble.fit(ctx, log, meter, t.subject, t.index, options); err != nil {
+	options := s.options
+	options.Sides, options.Screen, options.Tolerances, options.Among =
+		e.sides.List(), e.screen, e.fixed.Tolerances(), t.among
+	if err := e.ensemble.fit(ctx, log, s.meter, s.subject, s.index, options); err != nil {
 		return err
 	}
 	if e.ensemble.word == fittedWeights && e.split == kg.Valid {
@@ -90,7 +84,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if options.Negatives = t.negatives; t.drawn != nil {
 		options.Among = nil // the sample is drawn from these candidates
 	}
-	r, err := e.rank(ctx, log, meter, t, options)
+	r, err := e.rank(ctx, t, options)
 	if err != nil {
 		return err
 	}
@@ -110,30 +104,24 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	return errors.Join(err, e.print(out, report, r.peak))
 }
 
-// openEngine opens the GPUs that the flags select, or returns a nil engine for the processor. If
-// the flags select GPUs, it refuses the flags that apply only to the processor.
-func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
-	if err := e.ensemble.checkDevices(e.compute, e.gpus); err != nil {
-		return nil, nil, err
+// checkProcessor refuses flags that apply only to the processor if other flags select GPUs.
+func (e *evaluation) checkProcessor() error {
+	switch {
+	case e.backend != cudaBackend && len(e.gpus.indices) == 0:
+		return nil
+	case e.peak:
+		return errors.New("--peak measures the processor: leave it out, or do not use GPUs")
+	case e.screen != rank.AutoScreen:
+		return fmt.Errorf("--screen %s applies to the processor: leave it out, or do not use GPUs", e.screen)
 	}
-	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
-		switch {
-		case e.peak:
-			return nil, nil, errors.New("--peak measures the processor: leave it out, or do not use GPUs")
-		case e.screen != rank.AutoScreen:
-			return nil, nil, fmt.Errorf("--screen %s applies to the processor: leave it out, or do not use GPUs",
-				e.screen)
-		}
-	}
-	return e.gpus.open(e.compute, log, meter)
+	return nil
 }
 
 // task holds the inputs of an evaluation.
 type task struct {
-	*subject
+	*session
 	triples []kg.Triple
 	keys    []metrics.Key
-	index   *kg.Index
 	// among holds the candidates, or is nil if they are all entities. negatives holds separate
 	// candidates for every query, or is nil. restrictions describes among or negatives.
 	among        *rank.Candidates
@@ -144,22 +132,13 @@ type task struct {
 	dataSHA256   string            // checksum of the triples; empty if no report needs it
 }
 
-// load reads and checks the inputs. The caller must close the task.
-func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err error) {
-	s, err := e.inputs.open(ctx, log)
-	if err != nil {
-		return nil, err
-	}
-	t := &task{subject: s}
-	defer func() {
-		if err != nil {
-			t.close()
-		}
-	}()
+// load reads the other inputs of an evaluation, and checks all of them.
+func (e *evaluation) load(ctx context.Context, s *session) (t *task, err error) {
+	t = &task{session: s}
 	if t.triples, err = triplesToRank(s.graph, e.split, e.filters...); err != nil {
 		return nil, err
 	}
-	if t.among, t.restrictions, err = e.restriction.load(ctx, s, log); err != nil {
+	if t.among, t.restrictions, err = e.restriction.load(ctx, s.subject, s.log); err != nil {
 		return nil, err
 	}
 	if e.negatives.given() {
@@ -168,7 +147,7 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 			return nil, err
 		}
 	}
-	if err := e.checkTargets(log, t); err != nil {
+	if err := e.checkTargets(s.log, t); err != nil {
 		return nil, err
 	}
 	if t.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
@@ -219,19 +198,17 @@ type ranked struct {
 
 // rank ranks the triples of the task. It returns an error if the checkpoint changed during the
 // ranking.
-func (e *evaluation) rank(
-	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
-) (*ranked, error) {
+func (e *evaluation) rank(ctx context.Context, t *task, options rank.Options) (*ranked, error) {
 	m := t.model
-	options.Progress = meter.ranking
+	options.Progress = t.meter.ranking
 	if e.sides == rank.RelationSide {
-		return e.rankRelations(ctx, log, meter, t, options)
+		return e.rankRelations(ctx, t, options)
 	}
 	options, err := rank.Fit(ctx, m, len(t.triples), options)
 	if err != nil {
 		return nil, err
 	}
-	e.announce(log, t, options)
+	e.announce(t.log, t, options)
 	var c *peakRates
 	if e.peak {
 		c = &peakRates{compare: m.Tower(options.Sides[0]).Compare}
@@ -240,7 +217,7 @@ func (e *evaluation) rank(
 		return nil, err
 	}
 	ranking, err := rank.Run(ctx, m, t.index, t.triples, options)
-	meter.clear()
+	t.meter.clear()
 	if err != nil {
 		return nil, err
 	}
@@ -255,15 +232,13 @@ func (e *evaluation) rank(
 }
 
 // rankRelations does the work of rank for --side relation.
-func (e *evaluation) rankRelations(
-	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
-) (*ranked, error) {
-	t.writeNotes(log)
-	t.noteRelations(log)
-	printLine(details(log), "ranking %s of %s among %s", text.Plural(len(t.triples), "relation"), t.graph.Name,
+func (e *evaluation) rankRelations(ctx context.Context, t *task, options rank.Options) (*ranked, error) {
+	t.writeNotes(t.log)
+	t.noteRelations(t.log)
+	printLine(details(t.log), "ranking %s of %s among %s", text.Plural(len(t.triples), "relation"), t.graph.Name,
 		text.Plural(e.candidates(t), "candidate"))
 	ranking, err := rank.Relations(ctx, t.model, t.index, t.triples, options)
-	meter.clear()
+	t.meter.clear()
 	if err != nil {
 		return nil, err
 	}

@@ -146,27 +146,16 @@ func (p *prediction) checkAsked() error {
 
 // run answers the queries. Progress and notes go to log.
 func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*answers, error) {
-	backend, err := p.compute.resolve()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.ensemble.checkDevices(p.compute, p.gpus); err != nil {
-		return nil, err
-	}
-	meter := newMeter(log)
-	engine, closeEngine, err := p.gpus.open(p.compute, log, meter)
-	if err != nil {
-		return nil, err
-	}
-	defer closeEngine()
-	s, err := p.inputs.open(ctx, log)
+	s, err := openSession(ctx, log, p.inputs, p.compute, p.gpus)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
 	s.writeNotes(log)
-	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
-	if err != nil {
+	list := &answers{
+		Schema: "mquine.predict/1", K: p.k, FilterKnown: p.filterKnown, Answers: []answer{}, single: p.in == "",
+	}
+	if list.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
 		return nil, err
 	}
 	complete, err := p.checkSplits(s.graph)
@@ -182,45 +171,43 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	}); err != nil {
 		return nil, err
 	}
-	index, err := s.buildIndex(ctx)
-	if err != nil {
+	s.options.Progress = s.meter.ranking
+	if s.options.Among, list.Restrictions, err = p.restriction.load(ctx, s.subject, log); err != nil {
 		return nil, err
 	}
-	among, described, err := p.restriction.load(ctx, s, log)
-	if err != nil {
+	if err := s.prepare(ctx, &p.ensemble); err != nil {
 		return nil, err
 	}
-	options := rank.Options{
-		Backend: backend, Engine: engine, Threads: p.threads, Progress: meter.ranking, Among: among,
+	if s.options.Engine != nil {
+		printLine(details(log), "on %v", s.options.Engine)
 	}
-	if err := p.ensemble.fit(ctx, log, meter, s, index, options); err != nil {
-		return nil, err
-	}
-	if options, err = options.Resolve(ctx, s.model); err != nil {
-		return nil, err
-	}
-	if options.Engine != nil {
-		printLine(details(log), "on %v", options.Engine)
-	}
-	lists, err := p.answer(ctx, s.model, index, queries, options)
-	meter.clear()
+	lists, err := p.answer(ctx, s, queries)
+	s.meter.clear()
 	if err != nil {
 		return nil, err
 	}
 	if err := s.verify(ctx); err != nil {
 		return nil, err
 	}
+	noteAnswers(log, s.model, lists)
+	list.Provenance = computedOn(ctx, s.options.Backend.Tier.String(), p.threads, gpusOf(s.options))
+	if err := s.describe(ctx, &list.Provenance, p.wantsJSON()); err != nil {
+		return nil, err
+	}
+	list.set(s, queries, lists, complete, p.wantsJSON())
+	return list, nil
+}
+
+// noteAnswers prints notes about the scores of a model and about queries without answers.
+func noteAnswers(log io.Writer, m model.Model, lists [][]rank.Prediction) {
+	for _, note := range model.ScoreNotes(m.Config()) {
+		printNote(log, "%s", note)
+	}
 	empty := 0
 	for _, list := range lists {
 		if len(list) == 0 {
 			empty++
 		}
-		for i := range list {
-			list[i].Score = s.model.Score(list[i].Score)
-		}
-	}
-	for _, note := range model.ScoreNotes(s.model.Config()) {
-		printNote(log, "%s", note)
 	}
 	switch {
 	case empty == 1 && len(lists) == 1:
@@ -228,43 +215,10 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*ans
 	case empty > 0:
 		printNote(log, "%s no candidate left", text.Count(empty, "query has", "queries have"))
 	}
-	list := &answers{
-		Schema: "mquine.predict/1", Provenance: computedOn(ctx, backend.Tier.String(), p.threads, gpusOf(options)),
-		K: p.k, FilterKnown: p.filterKnown, Restrictions: described, Queries: len(queries), Answers: []answer{},
-		single: p.in == "",
-	}
-	if err := s.describe(ctx, &list.Provenance, p.wantsJSON()); err != nil {
-		return nil, err
-	}
-	list.labels = labels
-	list.all = func(yield func(answer) bool) {
-		for i, found := range lists {
-			for j, f := range found {
-				if !yield(newAnswer(s.graph, queries[i], j+1, f, complete, labels)) {
-					return
-				}
-			}
-		}
-	}
-	if p.wantsJSON() {
-		list.Answers = slices.AppendSeq(list.Answers, list.all)
-	}
-	if list.single {
-		fields := queries[0].fields(s.graph)
-		for i, field := range fields {
-			if field != unknown {
-				fields[i] = withLabel(field, labels)
-			}
-		}
-		list.title = "(" + strings.Join(fields[:], ", ") + ")"
-	}
-	return list, nil
 }
 
 // answer predicts the answers to each query.
-func (p *prediction) answer(
-	ctx context.Context, m model.Model, index *kg.Index, queries []question, o rank.Options,
-) ([][]rank.Prediction, error) {
+func (p *prediction) answer(ctx context.Context, s *session, queries []question) ([][]rank.Prediction, error) {
 	var ofEntities []kg.Query
 	var ofRelations []kg.Triple
 	for _, q := range queries {
@@ -282,12 +236,12 @@ func (p *prediction) answer(
 	var entities, relations [][]rank.Prediction
 	var err error
 	if len(ofEntities) > 0 {
-		if entities, err = rank.Predict(ctx, m, index, ofEntities, p.k, p.filterKnown, o); err != nil {
+		if entities, err = rank.Predict(ctx, s.model, s.index, ofEntities, p.k, p.filterKnown, s.options); err != nil {
 			return nil, err
 		}
 	}
 	if len(ofRelations) > 0 {
-		relations, err = rank.PredictRelations(ctx, m, index, ofRelations, p.k, p.filterKnown, o)
+		relations, err = rank.PredictRelations(ctx, s.model, s.index, ofRelations, p.k, p.filterKnown, s.options)
 		if err != nil {
 			return nil, err
 		}
@@ -356,6 +310,38 @@ type answers struct {
 	single bool // the flags give the query, and title names it
 	title  string
 	labels map[string]string
+}
+
+// set sets the answers to the queries. With listed, the list Answers holds them, too.
+func (l *answers) set(s *session, queries []question, lists [][]rank.Prediction, complete, listed bool) {
+	l.Queries = len(queries)
+	for _, list := range lists {
+		for i := range list {
+			list[i].Score = s.model.Score(list[i].Score)
+		}
+	}
+	g := s.graph
+	l.all = func(yield func(answer) bool) {
+		for i, found := range lists {
+			for j, f := range found {
+				if !yield(newAnswer(g, queries[i], j+1, f, complete, l.labels)) {
+					return
+				}
+			}
+		}
+	}
+	if listed {
+		l.Answers = slices.AppendSeq(l.Answers, l.all)
+	}
+	if l.single {
+		fields := queries[0].fields(g)
+		for i, field := range fields {
+			if field != unknown {
+				fields[i] = withLabel(field, l.labels)
+			}
+		}
+		l.title = "(" + strings.Join(fields[:], ", ") + ")"
+	}
 }
 
 // answer is an answer to a query, with the triple that it completes.
