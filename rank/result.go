@@ -97,7 +97,9 @@ func (r *Rank) add(better, equal [NumFilters]int32) {
 }
 
 // Add adds the counts of a shard to ranks. The shard must rank the same queries among different
-// candidates (Options.Candidates).
+// candidates (Options.Candidates). It is either Ranking.Ranks or one list of Ranking.Near, and the
+// lists of Near add up one by one, in the order of the tolerances. Ranks with a Scale are
+// estimates, which do not add up, and thus an error.
 func Add(ranks, shard []Rank) error {
 	if len(ranks) != len(shard) {
 		return fmt.Errorf("rank: cannot add a shard of %d queries to %d: rank the same triples and sides",
@@ -107,6 +109,10 @@ func Add(ranks, shard []Rank) error {
 		if ranks[i].Triple != shard[i].Triple || ranks[i].Side != shard[i].Side {
 			return fmt.Errorf("rank: query %d of a shard is %v on the %v side, not %v on the %v side: "+
 				"rank the same triples and sides", i, shard[i].Triple, shard[i].Side, ranks[i].Triple, ranks[i].Side)
+		}
+		if ranks[i].Scale != 0 || shard[i].Scale != 0 {
+			return fmt.Errorf("rank: query %d was ranked among a sample, and estimates do not add up: "+
+				"rank the shards among all of their candidates", i)
 		}
 	}
 	for i := range ranks {

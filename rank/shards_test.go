@@ -76,6 +76,10 @@ func TestShardErrors(t *testing.T) {
 	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 2}}}), "query 0 of a shard is")
 	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 1}, Side: kg.Head}}),
 		"rank the same triples and sides")
+	for _, scales := range [][2]float64{{2, 0}, {0, 2}, {2, 2}} {
+		ranks, shard := []Rank{{Scale: scales[0]}}, []Rank{{Scale: scales[1]}}
+		assert.ErrorContains(t, Add(ranks, shard), "query 0 was ranked among a sample, and estimates do not add up")
+	}
 
 	// Predictions consider only the range.
 	all, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, 20, false, Options{})
