@@ -107,13 +107,20 @@ func (r *Report) Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOpti
 // countQueries returns the number of distinct queries of ranks.
 func countQueries(ranks []rank.Rank) int {
 	type query struct {
-		kg.Triple // without the target
+		kg.Triple // with 0 in place of the target
 		kg.Side
 	}
 	distinct := make(map[query]struct{}, len(ranks))
 	for i := range ranks {
 		q := query{ranks[i].Triple, ranks[i].Side}
-		*[numSides]*int32{kg.Tail: &q.Tail, kg.Head: &q.Head, kg.Relation: &q.Relation}[q.Side] = 0
+		switch q.Side {
+		case kg.Tail:
+			q.Tail = 0
+		case kg.Head:
+			q.Head = 0
+		case kg.Relation:
+			q.Relation = 0
+		}
 		distinct[q] = struct{}{}
 	}
 	return len(distinct)
