@@ -49,6 +49,20 @@ func (v *Vocabulary) lookup(label []byte) (int32, bool) {
 	return id, ok
 }
 
+// Find returns the identifier of a label. If v lacks the label, the error says that owner does not
+// contain it, and suggests similar labels. kind is "entity" or "relation".
+func (v *Vocabulary) Find(owner, kind, label string) (int32, error) {
+	const suggestions = 3
+	if id, ok := v.ID(label); ok {
+		return id, nil
+	}
+	err := fmt.Errorf("%s has no %s %.200q", owner, kind, label)
+	if similar := text.Similar(label, v.Labels(), suggestions); len(similar) > 0 {
+		err = fmt.Errorf("%w; did you mean %s", err, strings.Join(similar, ", "))
+	}
+	return 0, err
+}
+
 // Label returns the label of an identifier.
 func (v *Vocabulary) Label(id int32) string { return v.labels[id] }
 
