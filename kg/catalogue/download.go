@@ -118,60 +118,19 @@ func (f *Fetcher) download(ctx context.Context, address, part string, most int64
 
 // attempt makes one request and appends the body to the file at the path part.
 func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64) error {
-	requestCtx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := time.AfterFunc(f.stall, func() { cancel(errStalled) })
 	defer stall.Stop()
-	// why replaces the transport's error if the request was cancelled because it was too slow.
-	why := func(err error) error {
-		if cause := context.Cause(requestCtx); cause == errStalled || cause == errSlow {
-			return cause
-		}
+	offset, validator := resumePoint(part, address)
+	response, err := f.request(ctx, address, offset, validator)
+	if err != nil {
 		return err
 	}
-
-	request, err := http.NewRequestWithContext(requestCtx, http.MethodGet, address, nil)
-	if err != nil {
-		return fmt.Errorf("%s is not an address: %w", address, err)
-	}
-	request.Header.Set("User-Agent", "mquine")
-	// The offsets of a range count encoded bytes, so ask for no encoding.
-	request.Header.Set("Accept-Encoding", "identity")
-	offset, validator := resumePoint(part, address)
-	if offset > 0 {
-		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
-		request.Header.Set("If-Range", validator)
-	}
-
-	response, err := f.client.Do(request)
-	if err != nil {
-		err = fmt.Errorf("fetching %s: %w", address, why(withoutAddress(err)))
-		if hopeless(err) {
-			return err
-		}
-		return transientError{err}
-	}
 	defer response.Body.Close()
-
-	contentRange := response.Header.Get("Content-Range")
-	switch code := response.StatusCode; {
-	case code == http.StatusPartialContent && offset > 0 && rangeStart(contentRange) == offset:
-	case code == http.StatusOK: // the whole file: a first request, a server without ranges, or a new version
-		offset = 0
-		if err := startPart(part, resumption{address, validatorOf(response)}); err != nil {
-			return err
-		}
-	case code == http.StatusRequestedRangeNotSatisfiable && contentRange == fmt.Sprintf("bytes */%d", offset):
-		return nil // the part is complete: an earlier process ended before it used the file
-	case code == http.StatusPartialContent || code == http.StatusRequestedRangeNotSatisfiable:
-		if err := discardPart(part); err != nil {
-			return err
-		}
-		return transientError{fmt.Errorf("%s: the server cannot resume at byte %d", address, offset)}
-	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
-		return transientError{&statusError{address, code}}
-	default:
-		return &statusError{address, code}
+	offset, complete, err := startBody(response, address, part, offset)
+	if err != nil || complete {
+		return err
 	}
 
 	total := int64(-1)
@@ -217,7 +176,65 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	case errors.Is(err, tooLarge):
 		return errors.Join(err, discardPart(part))
 	}
-	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, why(err))}
+	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, whySlow(ctx, err))}
+}
+
+// request asks for a file, from the byte at offset if that is positive and the file still has the
+// validator.
+func (f *Fetcher) request(ctx context.Context, address string, offset int64, validator string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not an address: %w", address, err)
+	}
+	request.Header.Set("User-Agent", "mquine")
+	// The offsets of a range count encoded bytes, so ask for no encoding.
+	request.Header.Set("Accept-Encoding", "identity")
+	if offset > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+		request.Header.Set("If-Range", validator)
+	}
+	response, err := f.client.Do(request)
+	if err != nil {
+		err = fmt.Errorf("fetching %s: %w", address, whySlow(ctx, withoutAddress(err)))
+		if !hopeless(err) {
+			err = transientError{err}
+		}
+		return nil, err
+	}
+	return response, nil
+}
+
+// whySlow returns errStalled or errSlow if one of them cancelled the request, and otherwise the
+// transport's error err.
+func whySlow(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause == errStalled || cause == errSlow {
+		return cause
+	}
+	return err
+}
+
+// startBody prepares the file at the path part for the body of the response to a request from the
+// byte at asked. It returns the offset of the body in the file, and reports whether the file is
+// complete without it.
+func startBody(response *http.Response, address, part string, asked int64) (offset int64, complete bool, err error) {
+	contentRange := response.Header.Get("Content-Range")
+	switch code := response.StatusCode; {
+	case code == http.StatusPartialContent && asked > 0 && rangeStart(contentRange) == asked:
+		return asked, false, nil
+	case code == http.StatusOK: // the whole file: a first request, a server without ranges, or a new version
+		return 0, false, startPart(part, resumption{address, validatorOf(response)})
+	case code == http.StatusRequestedRangeNotSatisfiable && contentRange == fmt.Sprintf("bytes */%d", asked):
+		return asked, true, nil // an earlier process ended before it used the file
+	case code == http.StatusPartialContent || code == http.StatusRequestedRangeNotSatisfiable:
+		if err := discardPart(part); err != nil {
+			return 0, false, err
+		}
+		return 0, false, transientError{fmt.Errorf("%s: the server cannot resume at byte %d", address, asked)}
+	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
+		return 0, false, transientError{&statusError{address, code}}
+	default:
+		return 0, false, &statusError{address, code}
+	}
 }
 
 // resumePoint returns the size of the partial download of address at the path part, and the
