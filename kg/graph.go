@@ -98,6 +98,10 @@ func (g *Graph) describeDefects() []string {
 // headerNames are names for the column of relations in headers of files.
 var headerNames = []string{"relation", "predicate", "rel", "p", "property", "edge", "r"}
 
+// NamesColumn reports whether the relation of a triple is a usual name for the column of relations,
+// so the triple may be the header of a file.
+func NamesColumn(relation string) bool { return slices.Contains(headerNames, strings.ToLower(relation)) }
+
 // header returns a sentence about the first triple of a split if it may be a header: its relation is a
 // name for a column, and no other triple of the split has this relation. Otherwise it returns "".
 func (g *Graph) header(s Split) string {
@@ -106,7 +110,7 @@ func (g *Graph) header(s Split) string {
 		return ""
 	}
 	label := g.Relations.Label(triples[0].Relation)
-	if !slices.Contains(headerNames, strings.ToLower(label)) ||
+	if !NamesColumn(label) ||
 		slices.ContainsFunc(triples[1:], func(t Triple) bool { return t.Relation == triples[0].Relation }) {
 		return ""
 	}

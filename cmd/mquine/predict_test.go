@@ -202,12 +202,13 @@ func TestPredictBadInput(t *testing.T) {
 
 	good := known + "\tlives_in\t?\n"
 	for input, sentence := range map[string]string{
-		"":                                         "standard input is empty",
-		good + "one\ttwo\n":                        "standard input:2: 2 fields instead of 3",
-		good + "\n":                                "standard input:2: 1 field instead of 3",
-		good + "a\tb\tc\td\n":                      "standard input:2: 4 fields instead of 3",
-		"?\tlives_in\t?\n":                         "standard input:1: put ? in exactly one of the three columns",
-		"head\trelation\ttail\n" + good:            "standard input:1: put ? in exactly one of the three columns",
+		"":                    "standard input is empty",
+		good + "one\ttwo\n":   "standard input:2: 2 fields instead of 3",
+		good + "\n":           "standard input:2: 1 field instead of 3",
+		good + "a\tb\tc\td\n": "standard input:2: 4 fields instead of 3",
+		"?\tlives_in\t?\n":    "standard input:1: put ? in exactly one of the three columns",
+		"head\trelation\ttail\n" + good: "standard input:1: put ? in exactly one of the three columns: it marks " +
+			"what to predict; if the first line is a header, remove it",
 		good[:len(good)-2] + "\n":                  "standard input:1: put ? in exactly one of the three columns",
 		good + "?\t?\t?\n":                         "standard input:2: put ? in exactly one of the three columns",
 		good + good + good[:len(good)-2] + known:   "standard input:3: put ? in exactly one of the three columns",

@@ -70,6 +70,9 @@ func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string
 				name, n, text.Plural(len(fields), "field"), wanted)
 		}
 		if err := add([3]string(fields)); err != nil {
+			if n == 1 && kg.NamesColumn(fields[1]) {
+				err = fmt.Errorf("%w; if the first line is a header, remove it", err)
+			}
 			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 	}

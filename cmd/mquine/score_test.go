@@ -173,9 +173,11 @@ func TestScoreBadInput(t *testing.T) {
 	f := strings.Split(line, "\t")
 	file := w.path("scores.json")
 	for in, sentence := range map[string]string{
-		"":                                   "standard input is empty: it must hold at least one triple",
-		line + "\na\tb\n":                    "standard input:2: 2 fields instead of 3: write head, relation and tail",
-		line + "\n" + f[0] + "\t?\t" + f[2]:  `standard input:2: the checkpoint has no relation "?"`,
+		"":                                  "standard input is empty: it must hold at least one triple",
+		line + "\na\tb\n":                   "standard input:2: 2 fields instead of 3: write head, relation and tail",
+		line + "\n" + f[0] + "\t?\t" + f[2]: `standard input:2: the checkpoint has no relation "?"`,
+		"head\tRelation\ttail\n" + line: `standard input:1: the checkpoint has no entity "head"; if the first line ` +
+			`is a header, remove it`,
 		"stranger\t" + f[1] + "\t" + f[2]:    `standard input:1: the checkpoint has no entity "stranger"`,
 		f[0] + "\t" + f[1] + "\tfamily\x1b0": `standard input:1: the checkpoint has no entity "family\x1b0"`,
 	} {
