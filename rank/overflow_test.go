@@ -48,6 +48,16 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
+func TestOverflowErrorNamesLabels(t *testing.T) {
+	entities, relations := kg.NewVocabulary("ann", "bob"), kg.NewVocabulary("knows")
+	e := &OverflowError{Triple: kg.Triple{Head: 1}, Score: math.Inf(1)}
+	assert.ErrorContains(t, e.Labelled(entities, relations), "the score of the triple (bob, knows, ann) is +Inf: ")
+	for _, other := range []kg.Triple{{Head: 2}, {Relation: 1}, {Tail: 2}} {
+		e := &OverflowError{Triple: other}
+		assert.Equal(t, e, e.Labelled(entities, relations))
+	}
+}
+
 // filled returns a model whose parameters are between half of the given value and the value.
 func filled(t *testing.T, c model.Config, value float32) model.Model {
 	t.Helper()

@@ -21,6 +21,7 @@ import (
 	"fmt"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
 
 // Filter says which known answers are not candidates. The target itself always stays.
@@ -123,3 +124,7 @@ func Add(ranks, shard []Rank) error {
 	}
 	return nil
 }
+
+// OverflowError is the error of a ranking in which the reference score of a triple is infinite or
+// NaN.
+type OverflowError = engine.OverflowError

@@ -144,7 +144,7 @@ type classification struct {
 	plotFile           string
 }
 
-func (c *classification) run(cmd *cobra.Command) error {
+func (c *classification) run(cmd *cobra.Command) (err error) {
 	ctx, log := cmd.Context(), cmd.ErrOrStderr()
 	backend, err := c.compute.resolve()
 	if err != nil {
@@ -155,6 +155,7 @@ func (c *classification) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer s.close()
+	defer func() { err = s.labelOverflow(err) }()
 	s.writeNotes(log)
 	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
 	if err != nil {

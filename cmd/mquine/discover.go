@@ -156,12 +156,13 @@ type discovery struct {
 }
 
 // run searches for the triples and writes them.
-func (d *discovery) run(ctx context.Context, cmd *cobra.Command) error {
+func (d *discovery) run(ctx context.Context, cmd *cobra.Command) (err error) {
 	s, err := openSession(ctx, cmd.ErrOrStderr(), d.inputs, d.compute, d.gpus)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	defer func() { err = s.labelOverflow(err) }()
 	s.writeNotes(s.log)
 	f := &found{session: s, Schema: "mquine.discover/1", Triples: []foundTriple{}}
 	f.Discovery = rank.Discovery{Side: d.side, K: d.k, Scope: d.scope, Standardise: d.order == orderZ}

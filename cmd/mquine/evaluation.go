@@ -54,7 +54,7 @@ func newEvaluation(start time.Time) *evaluation {
 
 // run ranks the checkpoint and writes the output files, then the tables. The tables go to stdout,
 // or to log if a file goes to stdout. Progress and notes go to log.
-func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
+func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) (err error) {
 	if err := e.checkProcessor(); err != nil {
 		return err
 	}
@@ -63,6 +63,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		return err
 	}
 	defer s.close()
+	defer func() { err = s.labelOverflow(err) }()
 	t, err := e.load(ctx, s)
 	if err != nil {
 		return err

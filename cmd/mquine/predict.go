@@ -145,14 +145,15 @@ func (p *prediction) checkAsked() error {
 }
 
 // run answers the queries. Progress and notes go to log.
-func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (*answers, error) {
+func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list *answers, err error) {
 	s, err := openSession(ctx, log, p.inputs, p.compute, p.gpus)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
+	defer func() { err = s.labelOverflow(err) }()
 	s.writeNotes(log)
-	list := &answers{
+	list = &answers{
 		Schema: "mquine.predict/1", K: p.k, FilterKnown: p.filterKnown, Answers: []answer{}, single: p.in == "",
 	}
 	if list.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {

@@ -134,7 +134,7 @@ func (s *scoring) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func (s *scoring) run(cmd *cobra.Command) error {
+func (s *scoring) run(cmd *cobra.Command) (err error) {
 	ctx, log := cmd.Context(), cmd.ErrOrStderr()
 	backend, err := s.compute.resolve()
 	if err != nil {
@@ -145,6 +145,7 @@ func (s *scoring) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer opened.close()
+	defer func() { err = opened.labelOverflow(err) }()
 	opened.writeNotes(log)
 	for _, note := range model.ScoreNotes(opened.model.Config()) {
 		printNote(log, "%s", note)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -188,6 +189,15 @@ func (s *subject) describe(ctx context.Context, from *metrics.Provenance, checks
 	from.Checkpoint = s.described()
 	if s.graph != nil {
 		from.Data = describedData(s.graph, triples)
+	}
+	return err
+}
+
+// labelOverflow makes an error about the score of a triple name its labels. It returns other errors
+// unchanged.
+func (s *subject) labelOverflow(err error) error {
+	if overflow := (*rank.OverflowError)(nil); errors.As(err, &overflow) {
+		return overflow.Labelled(s.checkpoint.Entities, s.checkpoint.Relations)
 	}
 	return err
 }

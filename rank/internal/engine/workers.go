@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/mquine/mquine/kg"
@@ -42,15 +43,29 @@ func (w *watchedWorker) Reference(q kg.Query, e int32) float64 {
 
 // OverflowError is the error for a reference score that is infinite or NaN.
 type OverflowError struct {
-	triple kg.Triple
-	score  float64
+	Triple kg.Triple
+	Score  float64
 }
 
 func (e *OverflowError) Error() string {
-	t := e.triple
-	return fmt.Sprintf("the score of the triple with head %d, relation %d and tail %d (counted from 0) is %v: the "+
-		"parameters of the model or the weights of the ensemble are too large, or the checkpoint was read while "+
-		"another program changed it: use an earlier checkpoint or lower weights", t.Head, t.Relation, t.Tail, e.score)
+	t := e.Triple
+	return e.about(fmt.Sprintf("with head %d, relation %d and tail %d (counted from 0)", t.Head, t.Relation, t.Tail))
+}
+
+// Labelled returns an error that names the triple by its labels.
+func (e *OverflowError) Labelled(entities, relations *kg.Vocabulary) error {
+	t := e.Triple
+	if int(max(t.Head, t.Tail)) >= entities.Len() || int(t.Relation) >= relations.Len() {
+		return e // the triple is of another graph, such as the graph of an engine's test
+	}
+	return errors.New(e.about(fmt.Sprintf("(%s, %s, %s)",
+		entities.Label(t.Head), relations.Label(t.Relation), entities.Label(t.Tail))))
+}
+
+func (e *OverflowError) about(triple string) string {
+	return fmt.Sprintf("the score of the triple %s is %v: the parameters of the model or the weights of the ensemble "+
+		"are too large, or the checkpoint was read while another program changed it: use an earlier checkpoint or "+
+		"lower weights", triple, e.Score)
 }
 
 // CheckScores returns an OverflowError if a worker computed a reference score that is infinite or NaN.
