@@ -73,7 +73,8 @@ func (o *optimiser) nextRate(stepsPerEpoch int) float64 {
 	c := o.config
 	now, end := float64(o.step)/float64(stepsPerEpoch), float64(c.Epochs) // in epochs
 	if now < c.Warmup {
-		return c.LearningRate * float64(o.step+1) / (c.Warmup * float64(stepsPerEpoch))
+		steps := c.Warmup * float64(stepsPerEpoch) // perhaps not a whole number
+		return c.LearningRate * min(float64(o.step+1), steps) / steps
 	}
 	left := 1.0
 	if end > c.Warmup {

@@ -100,6 +100,28 @@ func TestLearningRate(t *testing.T) {
 	assert.InDelta(t, (1+math.Cos(math.Pi/4))/2, at(recipe.CosineDecay, 20), 1e-12)
 }
 
+// The learning rate rises to learning_rate and no further, even if the warm-up ends within a step.
+func TestWarmupWithinStep(t *testing.T) {
+	for _, test := range []struct {
+		warmup        float64
+		stepsPerEpoch int
+		want          []float64
+	}{
+		{0.5, 1, []float64{1, 1}},
+		{0.01, 10, []float64{1, 1}},
+		{0.25, 10, []float64{0.4, 0.8, 1, 1}},
+		{1.5, 3, []float64{2. / 9, 4. / 9, 6. / 9, 8. / 9, 1, 1}},
+		{2, 2, []float64{0.25, 0.5, 0.75, 1, 1}},
+	} {
+		c := recipe.Default()
+		c.LearningRate, c.Epochs, c.Warmup = 1, 10, test.warmup
+		for step, want := range test.want {
+			got := (&optimiser{config: &c, step: step}).nextRate(test.stepsPerEpoch)
+			assert.InDelta(t, want, got, 1e-12, "%v epochs of %d steps, step %d", test.warmup, test.stepsPerEpoch, step)
+		}
+	}
+}
+
 // A gradient with a norm above the limit is scaled down to the limit.
 func TestClip(t *testing.T) {
 	c := recipe.Default()
