@@ -27,6 +27,13 @@ func TestBlockLosses(t *testing.T) {
 			c.Negatives, c.MaxAnswers, c.AnswerWeights = recipe.KvsAll, 2, true
 			c.Regulariser, c.LambdaReg = model.Dura, 0.3
 		},
+		"kvsall in parts, dura3": func(c *recipe.Recipe) { // its norms belong to blocks
+			c.Negatives, c.MaxAnswers = recipe.KvsAll, 2
+			c.Regulariser, c.LambdaReg = model.Dura3, 0.3
+		},
+		"1vsall, reciprocal, dura3, mquade": func(c *recipe.Recipe) {
+			c.Model, c.Reciprocal, c.Regulariser, c.LambdaReg = "mquade", true, model.Dura3, 0.3
+		},
 		"kvsall, reciprocal, n3, large": func(c *recipe.Recipe) {
 			c.Dim, c.Negatives, c.Reciprocal, c.Regulariser, c.LambdaReg = 9, recipe.KvsAll, true, model.N3, 0.1
 		},
