@@ -324,8 +324,8 @@ func (w *boxETraining) End(dRelation []float32) {
 		var dMean, dSigma float64 // with respect to ln g and to σ
 		for i, v := range shape {
 			middle, width := float64(dMiddle[i]), float64(dWidth[i])
-			dLower := (middle/2 - width) * (1 - float64(b.lower[i]*b.lower[i]))
-			dUpper := (middle/2 + width) * (1 - float64(b.upper[i]*b.upper[i]))
+			dLower := float64((middle/2 - width) * (1 - float64(b.lower[i]*b.lower[i])))
+			dUpper := float64((middle/2 + width) * (1 - float64(b.upper[i]*b.upper[i])))
 			dCentre[i] = float32(dLower + dUpper)
 			dDelta := (dUpper - dLower) / 2 * sign(v)
 			dShape[i] = float32(dDelta * b.sigma / b.mean)

@@ -360,7 +360,7 @@ func (w *hakeTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float
 	dPhases, dPairs := halves(dPsi)
 	for i, v := range values {
 		sin, cos := w.sinCosOf(v, i)
-		g := unit * (float32(dPhases[2*i]*cos) + float32(sign*dPhases[2*i+1]*sin))
+		g := float32(unit * (float32(dPhases[2*i]*cos) + float32(sign*dPhases[2*i+1]*sin)))
 		w.sum[i] += g
 		dAnchor[i] = sign * g
 	}

@@ -334,7 +334,7 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc, dPenalty float
 		if w.penalty == Dura3 {
 			_, slope = w.penalty.ofNorm(w.squareOfA())
 		}
-		dc -= dPenalty * slope
+		dc -= float64(dPenalty * slope)
 	}
 	// If dpsi packs the symmetric matrices P1 and P2, ∂A = −2 (B P1 + dc A) and ∂B = −2 (B P2 + A
 	// P1).

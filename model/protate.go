@@ -199,7 +199,7 @@ func (w *pRotatETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ fl
 	sign, unit := w.sign(), float32(w.unit)
 	for i := range anchor {
 		sin, cos := w.phase(anchor, i)
-		g := unit * (float32(dPsi[2*i]*cos) + float32(sign*dPsi[2*i+1]*sin))
+		g := float32(unit * (float32(dPsi[2*i]*cos) + float32(sign*dPsi[2*i+1]*sin)))
 		w.sum[i] += g
 		dAnchor[i] = sign * g
 	}

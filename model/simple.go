@@ -157,8 +157,8 @@ func (w *simplETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPena
 	first, second := halves(dPsi)
 	for i := range a {
 		// ψ contains the other factor ½.
-		x := first[i]/2 + float32(slope*float32(b[i]*backward[i]))/4
-		y := second[i]/2 + float32(slope*float32(a[i]*forward[i]))/4
+		x := float32(first[i]/2) + float32(float32(slope*float32(b[i]*backward[i]))/4)
+		y := float32(second[i]/2) + float32(float32(slope*float32(a[i]*forward[i]))/4)
 		dBackward[i] += float32(x * b[i])
 		dForward[i] += float32(y * a[i])
 		da[i], db[i] = y*forward[i], x*backward[i]

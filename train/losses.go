@@ -133,7 +133,7 @@ func (o *objective) smoothedCrossEntropy(target float32, negatives []float32, we
 	}
 	label := weight * o.config.Smoothing / float64(count) // label of a negative
 	o.backend.Axpy(negatives, float32(-label), o.p)
-	return loss - label*total, dTarget + weight*o.config.Smoothing
+	return loss - label*total, dTarget + float64(weight*o.config.Smoothing)
 }
 
 // weigh sets the p_j of the n negatives to weight/n or, with self-adversarial weights (Sun et al.,

@@ -246,7 +246,7 @@ func (o *optimiser) applyMissed(t *optimiserTable, row, next, until int) {
 		if power *= ratio; power < negligible {
 			break
 		}
-		sum += power * size
+		sum += float64(power * size)
 	}
 	epsilon := c.Epsilon * math.Sqrt(1-math.Pow(c.Beta2, float64(t.last[row]+1)))
 	o.backend.AdamCatchUp(t.row(row), t.moment(t.first, row), t.moment(t.second, row), float32(sum), float32(epsilon),
