@@ -152,7 +152,7 @@ func (p *parallelogram) terms(side kg.Side, anchor float64, i int) (a1, s1, a2, 
 // stretch returns ω and k of a width.
 func stretch(width float64) (omega, k float64) {
 	omega = 2*width + 1
-	return omega, float64(0.5*(omega-1)) * (omega - 1/omega)
+	return omega, float64(float64(0.5*(omega-1)) * (omega - 1/omega)) // an inlined product could be fused
 }
 
 func (m *expressiveModel) NewWorker(*kernel.Backend) Worker {
