@@ -16,6 +16,7 @@ import (
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/initial"
+	"github.com/mquine/mquine/model/modeltest"
 	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -1088,22 +1089,7 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 		}
 		every := 1 + len(tensor)/checks
 		for i := 0; i < len(tensor); i += every {
-			v := tensor[i]
-			var difference float64
-			for _, step := range []float32{1e-4, 1e-5, 1e-6, 1e-7} { // a smaller step if this one crosses a kink
-				tensor[i] = v + step
-				above := byDefinition()
-				width := float64(tensor[i])
-				tensor[i] = v - step
-				below := byDefinition()
-				width -= float64(tensor[i])
-				tensor[i] = v
-				difference = (above - below) / width
-				if math.Abs(difference-float64(got[k][i])) <= 2e-4*max(1, math.Abs(difference)) {
-					break
-				}
-			}
-			require.InDelta(t, difference, got[k][i], 2e-4*max(1, math.Abs(difference)), "tensor %d, element %d", k, i)
+			modeltest.RequireDerivative(t, got[k][i], &tensor[i], byDefinition, "tensor %d, element %d", k, i)
 		}
 	}
 }

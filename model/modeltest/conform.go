@@ -36,6 +36,9 @@ type Subject struct {
 	Reciprocal bool
 	// InverseWeight is the weight of the inverse triple (model.Config).
 	InverseWeight float64
+	// Approximate lists parameters whose gradients training only approximates. Conform does not check
+	// these gradients.
+	Approximate []string
 }
 
 const (
@@ -56,8 +59,8 @@ func Row(tensor []float32, n int, i int32) []float64 {
 }
 
 // Conform checks a model on every backend of this machine: the bits of its reference score, its
-// slack, what its vectors depend on, batches, equal entities and allocations. It also checks sizes,
-// initial parameters and checkpoints.
+// slack, what its vectors depend on, batches, equal entities, allocations and, if the model can be
+// trained, the gradients of its score. It also checks sizes, initial parameters and checkpoints.
 func Conform(t *testing.T, s Subject) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -69,6 +72,7 @@ func Conform(t *testing.T, s Subject) {
 			t.Run("batches", func(t *testing.T) { s.batches(t, b) })
 			t.Run("identity", func(t *testing.T) { s.identity(t, b) })
 			t.Run("allocations", func(t *testing.T) { s.allocations(t, b) })
+			t.Run("gradients", func(t *testing.T) { s.gradients(t, b) })
 		})
 	}
 	t.Run("sizes", s.sizes)
