@@ -87,6 +87,17 @@ func TestTooManyPairs(t *testing.T) {
 		"more than 2147483647: lower batch or negative_count")
 }
 
+// With distribution bernoulli, a triple has one query, so twice as many negatives fit.
+func TestTooManyPairsOfOneQuery(t *testing.T) {
+	c, g := recipe.Default(), traintest.RandomGraph(12, 3, 128, 3)
+	c.Negatives, c.NegativeCount, c.AnswerWeights, c.MaxAnswers = recipe.IndependentNegatives, 1<<24, false, 0
+	c.Distribution, c.Batch = recipe.Bernoulli, 127
+	require.NoError(t, checkRun(&c, g, machineOf(t, 1)))
+	c.Batch = 128
+	require.EqualError(t, checkRun(&c, g, machineOf(t, 1)), "batches of 128 triples with 16777216 independent negatives "+
+		"have 2147483776 pairs, more than 2147483647: lower batch or negative_count")
+}
+
 // More pairs in a step than 32 bits can count, because of Z-samples, are an error. The test lowers the
 // limit.
 func TestTooManyZSamples(t *testing.T) {
