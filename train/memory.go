@@ -23,9 +23,13 @@ const (
 	// perTriple is the memory that a trainer needs for a training triple: the triple and its two
 	// entries in the index.
 	perTriple = 12 + 2*5
+	// perItem is the memory for the place of a triple in the order of an epoch.
+	perItem = 4
+	// perWeight is the memory for the weight of a triple with subsampling.
+	perWeight = 8
 
 	// perQueryPart is the memory for a queryPart and its place in the order of an epoch.
-	perQueryPart = 32 + 4
+	perQueryPart = 32 + perItem
 )
 
 // Memory estimates, by purpose, the memory that a run with the recipe needs in addition to the data
@@ -128,7 +132,14 @@ func memoryOfModel(c *recipe.Recipe, config model.Config, s *census, m Machine) 
 		return nil, err
 	}
 	needs = append(needs, stepMemory(c, s, bare, m.Threads)...)
-	needs = append(needs, proc.Need{For: "training triples and their index", Bytes: perTriple * int64(s.triples)})
+	triple := int64(perTriple)
+	if c.Negatives != recipe.KvsAll {
+		triple += perItem
+	}
+	if c.Subsampling {
+		triple += perWeight
+	}
+	needs = append(needs, proc.Need{For: "training triples and their index", Bytes: triple * int64(s.triples)})
 	if c.Negatives == recipe.KvsAll {
 		parts, answers := int64(s.queryParts(c.MaxAnswers)), 2*int64(s.triples)
 		needs = append(needs, proc.Need{For: "queries and their answers", Bytes: perQueryPart*parts + 4*answers})

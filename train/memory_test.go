@@ -2,8 +2,10 @@ package train
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -127,6 +129,33 @@ func TestTrainingMemory(t *testing.T) {
 			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1
 		}),
 	})
+}
+
+// The estimate for training triples counts the slices that a trainer holds.
+func TestMemoryOfTriples(t *testing.T) {
+	for name, change := range map[string]func(*recipe.Recipe){
+		"1vsall":      func(c *recipe.Recipe) { c.Negatives = recipe.OneVsAll },
+		"subsampling": func(c *recipe.Recipe) { c.Negatives, c.Subsampling = recipe.OneVsAll, true },
+		"kvsall":      func(c *recipe.Recipe) { c.Negatives, c.MaxAnswers = recipe.KvsAll, 0 },
+	} {
+		c, g, m := recipe.Default(), scattered(graphSize{499, 7, 1000}), Machine{Backend: bestBackend(t), Threads: 1}
+		c.Dim, c.AnswerWeights, c.MaxAnswers = 2, false, 0
+		change(&c)
+		tr, err := NewTrainer(t.Context(), c, g, m)
+		require.NoError(t, err)
+		tr.shuffle()
+		want := int64(len(tr.triples)) * int64(unsafe.Sizeof(kg.Triple{}))
+		want += 2 * int64(len(tr.triples)) * 5 // the index
+		want += int64(len(tr.preparer.subsampling)) * 8
+		if tr.queries == nil {
+			want += int64(len(tr.order)) * 4
+		}
+		needs, err := memoryOf(&c, newCensus(g), m)
+		require.NoError(t, err)
+		i := slices.IndexFunc(needs, func(n proc.Need) bool { return n.For == "training triples and their index" })
+		require.Equal(t, 1000, len(tr.triples), "the triples are distinct")
+		assert.Equal(t, want, needs[i].Bytes, name)
+	}
 }
 
 func bestBackend(t *testing.T) *kernel.Backend {

@@ -15,24 +15,23 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// preparerOf returns the preparer of a graph with many known answers, and the graph's distinct
-// training triples.
-func preparerOf(t *testing.T, change func(*recipe.Recipe)) (*preparer, []kg.Triple) {
+// preparerOf returns the preparer of a graph with many known answers.
+func preparerOf(t *testing.T, change func(*recipe.Recipe)) *preparer {
 	t.Helper()
 	c := recipe.Default()
 	c.Dim, c.Batch = 2, 40
 	change(&c)
 	tr := trainerFor(t, c, traintest.RandomGraph(15, 2, 120, 8), machineOf(t, 2).Backend, 2)
-	return tr.preparer, tr.triples
+	return tr.preparer
 }
 
 func TestIndependentNegatives(t *testing.T) {
-	p, triples := preparerOf(t, func(c *recipe.Recipe) {
+	p := preparerOf(t, func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount, c.Filter = recipe.IndependentNegatives, 30, true
 	})
 	counts := map[kg.Query]map[int32]int{}
 	for step := range 200 {
-		w, err := p.prepare(t.Context(), triples[:40], 3, step)
+		w, err := p.prepare(t.Context(), firstItems(40), 3, step)
 		require.NoError(t, err)
 		require.Len(t, w.queries, 80)
 		for i, q := range w.queries {
@@ -87,10 +86,10 @@ func TestNoNegativesLeft(t *testing.T) {
 }
 
 func TestSharedNegatives(t *testing.T) {
-	p, triples := preparerOf(t, func(c *recipe.Recipe) { c.Negatives, c.NegativeCount = recipe.SharedNegatives, 6 })
+	p := preparerOf(t, func(c *recipe.Recipe) { c.Negatives, c.NegativeCount = recipe.SharedNegatives, 6 })
 	counts := make([]int, 15)
 	for step := range 500 {
-		w, err := p.prepare(t.Context(), triples[:40], 0, step)
+		w, err := p.prepare(t.Context(), firstItems(40), 0, step)
 		require.NoError(t, err)
 		require.Equal(t, []densePart{{0, 40, 0, 6}, {40, 80, 6, 12}}, w.parts)
 		for _, b := range w.parts {
@@ -115,12 +114,12 @@ func TestAnchorNegatives(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.AnchorNegatives = recipe.SharedNegatives, 6, anchors
 		}
 	}
-	drawn, triples := preparerOf(t, config(false))
-	p, _ := preparerOf(t, config(true))
+	drawn := preparerOf(t, config(false))
+	p := preparerOf(t, config(true))
 	for step := range 20 {
-		want, err := drawn.prepare(t.Context(), triples[:5], 0, step)
+		want, err := drawn.prepare(t.Context(), firstItems(5), 0, step)
 		require.NoError(t, err)
-		w, err := p.prepare(t.Context(), triples[:5], 0, step)
+		w, err := p.prepare(t.Context(), firstItems(5), 0, step)
 		require.NoError(t, err)
 		require.Len(t, w.parts, 2)
 		for i, b := range w.parts {
@@ -156,10 +155,10 @@ func TestDegreeDistribution(t *testing.T) {
 // that have Z-samples.
 func TestZSamples(t *testing.T) {
 	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
-		p, triples := preparerOf(t, func(c *recipe.Recipe) {
+		p := preparerOf(t, func(c *recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Filter, c.ZSamples, c.LambdaZ = negatives, 5, true, 4, 0.5
 		})
-		w, err := p.prepare(t.Context(), triples[:40], 0, 0)
+		w, err := p.prepare(t.Context(), firstItems(40), 0, 0)
 		require.NoError(t, err)
 		require.Greater(t, len(w.queries), w.main)
 		var weight, withSamples float64
@@ -186,20 +185,53 @@ func TestZSamples(t *testing.T) {
 func TestSubsamplingWeights(t *testing.T) {
 	a, b := kg.Triple{Head: 0, Tail: 1}, kg.Triple{Head: 0, Tail: 2}
 	weights := subsamplingWeights([]kg.Triple{a, b})
-	assert.InDelta(t, 1/math.Sqrt(5+4), weights[a], 1e-12) // (h, r) twice, (r, t) once, each from 3
-	assert.InDelta(t, weights[a], weights[b], 1e-12)
+	assert.InDelta(t, 1/math.Sqrt(5+4), weights[0], 1e-12) // (h, r) twice, (r, t) once, each from 3
+	assert.InDelta(t, weights[0], weights[1], 1e-12)
+}
+
+// With subsampling, the weights of the queries of a triple are proportional to the triple's weight.
+func TestSubsampledQueries(t *testing.T) {
+	p := preparerOf(t, func(c *recipe.Recipe) { c.Subsampling = true })
+	w, err := p.prepare(t.Context(), []int32{50, 3, 71, 20, 9, 33}, 0, 0)
+	require.NoError(t, err)
+	require.Len(t, w.queries, 12)
+	weight := func(i int) float64 {
+		triple, n := w.queries[i].Triple(w.answers[i]), 6.0
+		for _, other := range p.triples {
+			if other.Relation != triple.Relation {
+				continue
+			}
+			if other.Head == triple.Head {
+				n++
+			}
+			if other.Tail == triple.Tail {
+				n++
+			}
+		}
+		return 1 / math.Sqrt(n)
+	}
+	var sum float64
+	for i := range w.queries {
+		sum += weight(i)
+	}
+	distinct := map[float64]bool{}
+	for i, got := range w.weights {
+		assert.InDelta(t, weight(i)/sum, got, 1e-12)
+		distinct[got] = true
+	}
+	assert.Greater(t, len(distinct), 2)
 }
 
 // The weight of a query is proportional to 0.1 + 0.9·(degree of its target)/(largest degree).
 func TestDegreeWeights(t *testing.T) {
-	p, triples := preparerOf(t, func(c *recipe.Recipe) { c.DegreeWeights = true })
+	p := preparerOf(t, func(c *recipe.Recipe) { c.DegreeWeights = true })
 	degrees, largest := map[int32]float64{}, 0.0
 	for _, tr := range p.triples {
 		degrees[tr.Head]++
 		degrees[tr.Tail]++
 		largest = max(largest, degrees[tr.Head], degrees[tr.Tail])
 	}
-	w, err := p.prepare(t.Context(), triples[:40], 0, 0)
+	w, err := p.prepare(t.Context(), firstItems(40), 0, 0)
 	require.NoError(t, err)
 	var sum float64
 	for i := range w.main {
@@ -220,12 +252,12 @@ func TestBernoulli(t *testing.T) {
 		triples = append(triples, kg.Triple{Head: e / 2, Tail: e})
 	}
 	assert.InDelta(t, 2.0/3, headProbabilities(triples, 1)[0], 1e-12)
-	p, some := preparerOf(t, func(c *recipe.Recipe) {
+	p := preparerOf(t, func(c *recipe.Recipe) {
 		c.Negatives, c.Distribution = recipe.IndependentNegatives, recipe.Bernoulli
 	})
 	heads, want := 0, 0.0
 	for step := range 300 {
-		w, err := p.prepare(t.Context(), some[:40], 0, step)
+		w, err := p.prepare(t.Context(), firstItems(40), 0, step)
 		require.NoError(t, err)
 		require.Len(t, w.queries, 40)
 		for _, q := range w.queries {

@@ -211,7 +211,7 @@ func checkDropout(t *testing.T, change func(*recipe.Recipe)) {
 	assert.InDelta(t, 0.3, dropped/50_000, 0.01)
 	assert.InDelta(t, 1, sum/50_000, 0.015)
 
-	w, err := tr.preparer.prepare(t.Context(), tr.triples[:12], 0, 0)
+	w, err := tr.prepare(t.Context(), firstItems(12), 0)
 	require.NoError(t, err)
 	loss := func() float64 { return runStep(t, tr, w).Total }
 	loss()

@@ -30,12 +30,13 @@ type preparer struct {
 	// headProbability holds the probability of a head query for each relation. It is nil unless the
 	// distribution is bernoulli.
 	headProbability []float64
-	// subsampling maps each training triple to its weight. It is nil without subsampling.
-	subsampling map[kg.Triple]float64
+	// subsampling holds the weight of each training triple. It is nil without subsampling.
+	subsampling []float64
 	// degreeWeights holds the weight of each entity as a target. It is nil without such weights.
 	degreeWeights []float64
 
-	work workload
+	work  workload
+	items []int32 // the numbers of work.positives in triples; unused with kvsall
 	// rowOf holds the feature row of each entity for queries that share features with group, or −1.
 	// All entries are −1 between calls to prepare.
 	rowOf    []int32
@@ -125,13 +126,18 @@ func (p *preparer) startStream(d *drawScratch, use uint64, i int) {
 	stream.Seed(d.pcg, p.seed, use, p.work.epoch, p.work.step, i)
 }
 
-// prepare returns the workload of a step with the given positives. The next call overwrites it.
-func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, step int) (*workload, error) {
+// prepare returns the workload of a step whose positives are the training triples with the given
+// numbers. The next call overwrites it.
+func (p *preparer) prepare(ctx context.Context, items []int32, epoch, step int) (*workload, error) {
 	w := p.reset(epoch, step)
-	w.positives = append(w.positives, positives...)
-	slices.SortFunc(w.positives, func(a, b kg.Triple) int {
+	p.items = append(p.items[:0], items...)
+	slices.SortFunc(p.items, func(i, j int32) int {
+		a, b := p.triples[i], p.triples[j]
 		return cmp.Or(cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Head, b.Head), cmp.Compare(a.Tail, b.Tail))
 	})
+	for _, i := range p.items {
+		w.positives = append(w.positives, p.triples[i])
+	}
 	tails := p.addQueries()
 	return w, p.complete(ctx, tails)
 }
@@ -266,9 +272,9 @@ func (p *preparer) addQueries() (tails int) {
 	w := &p.work
 	asksHead := p.drawSides()
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		for i, t := range w.positives {
+		for i := range w.positives {
 			if asksHead == nil || asksHead[i] == (side == kg.Head) {
-				p.addQuery(t, side)
+				p.addQuery(i, side)
 			}
 		}
 		if side == kg.Tail {
@@ -295,13 +301,13 @@ func (p *preparer) drawSides() (head []bool) {
 	return head
 }
 
-// addQuery adds the query of a positive for one side.
-func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
+// addQuery adds the query of positive i for one side.
+func (p *preparer) addQuery(i int, side kg.Side) {
 	w := &p.work
-	q, answer := t.Query(side)
+	q, answer := w.positives[i].Query(side)
 	weight := 1.0
 	if p.subsampling != nil {
-		weight = p.subsampling[t]
+		weight = p.subsampling[p.items[i]]
 	}
 	if p.degreeWeights != nil {
 		weight *= p.degreeWeights[answer]

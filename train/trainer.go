@@ -74,8 +74,7 @@ type Trainer struct {
 	order   []int32     // order of the items (triples or parts of queries) in the epoch
 	known   *kg.Index
 
-	stepTriples []kg.Triple // triples of a step; unused with kvsall
-	stepParts   []queryPart // items of a step with kvsall
+	stepParts []queryPart // items of a step with kvsall
 
 	model, average model.Model // average is the EMA, or nil
 	preparer       *preparer
@@ -236,11 +235,7 @@ func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*worklo
 		}
 		return t.preparer.prepareKvsAll(ctx, t.queries, t.stepParts, t.epoch, step)
 	}
-	t.stepTriples = t.stepTriples[:0]
-	for _, i := range items {
-		t.stepTriples = append(t.stepTriples, t.triples[i])
-	}
-	return t.preparer.prepare(ctx, t.stepTriples, t.epoch, step)
+	return t.preparer.prepare(ctx, items, t.epoch, step)
 }
 
 // Model returns the model that is validated and saved: the EMA if the recipe uses one and an epoch is

@@ -34,7 +34,7 @@ func headProbabilities(triples []kg.Triple, relations int) []float64 {
 
 // subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. Each count n is 3 plus the
 // number of triples that answer the query, as in the RotatE code (dataloader.py, count_frequency).
-func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
+func subsamplingWeights(triples []kg.Triple) []float64 {
 	const start = 3
 	counts := map[kg.Query]int{}
 	for _, t := range triples {
@@ -43,11 +43,11 @@ func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 			counts[q]++
 		}
 	}
-	weights := make(map[kg.Triple]float64, len(triples))
-	for _, t := range triples {
+	weights := make([]float64, len(triples))
+	for i, t := range triples {
 		tail, _ := t.Query(kg.Tail)
 		head, _ := t.Query(kg.Head)
-		weights[t] = 1 / math.Sqrt(float64(counts[tail]+counts[head]+2*start))
+		weights[i] = 1 / math.Sqrt(float64(counts[tail]+counts[head]+2*start))
 	}
 	return weights
 }
