@@ -6,6 +6,11 @@ import "math/rand/v2"
 
 // Seed seeds a generator from a seed, a use and three counters, such as an epoch, a step and an
 // item.
+//
+// The streams of a use u are also the streams of use u−1 with the next seed, because only the sum of
+// seed and use matters. A run has one seed, so its uses have different streams. Two runs with
+// neighbouring seeds share numbers, but each run uses them for a different purpose. A different
+// formula would change the bytes of all trained models.
 func Seed(pcg *rand.PCG, seed uint64, use uint64, epoch, step, item int) {
 	pcg.Seed(mix(seed+use), mix(mix(uint64(epoch)<<32|uint64(uint32(step)))+uint64(item)))
 }
