@@ -358,18 +358,26 @@ func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 	if len(w.parts) == 2 && s.halves != nil {
 		pools = s.halves
 	}
-	return kernel.Parallel(ctx, len(pools), len(w.parts), func(worker, i int) {
-		part, p := w.parts[i], pools[worker]
-		first, last := s.segmentsBefore(part.query), s.segmentsBefore(part.lastQuery)
-		// Errors come only from ctx, and Parallel returns them.
-		if s.network != nil { // forward has computed the queries
-			_ = s.densePart(ctx, p, w, part)
-			return
-		}
-		if s.queries(ctx, p, w, first, last) == nil && s.densePart(ctx, p, w, part) == nil {
-			s.queryGradients(ctx, p, w, first, last)
-		}
+	errs := make([]error, len(w.parts))
+	err := kernel.Parallel(ctx, len(pools), len(w.parts), func(worker, i int) {
+		errs[i] = s.denseQueries(ctx, pools[worker], w, w.parts[i])
 	})
+	return cmp.Or(append(errs, err)...)
+}
+
+// denseQueries computes the queries, losses and gradients of a dense part.
+func (s *stepper) denseQueries(ctx context.Context, p *pool, w *workload, part densePart) error {
+	if s.network != nil { // forward has computed the queries, and backward computes their gradients
+		return s.densePart(ctx, p, w, part)
+	}
+	first, last := s.segmentsBefore(part.query), s.segmentsBefore(part.lastQuery)
+	if err := s.queries(ctx, p, w, first, last); err != nil {
+		return err
+	}
+	if err := s.densePart(ctx, p, w, part); err != nil {
+		return err
+	}
+	return s.queryGradients(ctx, p, w, first, last)
 }
 
 // queries computes Ψ for segments first ≤ i < last, and the scores of their pairs that are not in

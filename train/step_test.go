@@ -1,6 +1,8 @@
 package train
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -1091,5 +1093,26 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 		for i := 0; i < len(tensor); i += every {
 			modeltest.RequireDerivative(t, got[k][i], &tensor[i], byDefinition, "tensor %d, element %d", k, i)
 		}
+	}
+}
+
+// failingComparer is a comparer whose scores fail.
+type failingComparer struct{ comparer }
+
+func (failingComparer) scores(context.Context, linalg.Matrix, linalg.Matrix, linalg.Matrix) error {
+	return errors.New("no scores")
+}
+
+// An error in a dense part is the error of the step, with one pool and with two.
+func TestErrorOfDensePart(t *testing.T) {
+	c := recipe.Default()
+	c.Dim, c.Batch, c.Negatives, c.NegativeCount = 3, 14, recipe.SharedNegatives, 4
+	for threads := 1; threads <= 2; threads++ {
+		tr := trainerFor(t, c, traintest.RandomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, threads)
+		for _, p := range append(tr.stepper.halves, tr.stepper.pool) {
+			p.comparer = failingComparer{p.comparer}
+		}
+		_, err := tr.Epoch(t.Context())
+		require.EqualError(t, err, "no scores")
 	}
 }
