@@ -104,6 +104,10 @@ func coarseGraph(ctx context.Context, g *kg.Graph, clusters []int32, count int, 
 // fit trains a model on the coarse graph.
 func fit(ctx context.Context, cfg model.Config, coarse *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
 	cfg.Entities = coarse.Entities.Len()
+	parameters, err := model.Parameters(cfg)
+	if err != nil {
+		return nil, err
+	}
 	start, err := model.Random(ctx, cfg, seed)
 	if err != nil {
 		return nil, err
@@ -114,7 +118,7 @@ func fit(ctx context.Context, cfg model.Config, coarse *kg.Graph, seed uint64, m
 	}
 	c, part := plainRecipe(cfg), *coarse
 	c.Seed = seed
-	rate, rest := relativeRate*deviation(start), coarse.Splits[kg.Train]
+	rate, rest := relativeRate*deviation(start, parameters), coarse.Splits[kg.Train]
 	for i := range rounds {
 		if len(rest) == 0 {
 			rest = coarse.Splits[kg.Train]
@@ -167,14 +171,14 @@ func trainRound(
 }
 
 // deviation returns the root mean square of the entities' parameters.
-func deviation(m model.Model) float64 {
+func deviation(m model.Model, parameters []model.Parameter) float64 {
 	var squares float64
 	n := 0
-	for i, p := range parametersOf(m.Config()) {
+	for i, p := range parameters {
 		if p.Axis != model.PerEntity {
 			continue
 		}
-		n += p.Len()
+		n += len(m.Tensors()[i])
 		for _, x := range m.Tensors()[i] {
 			squares += float64(float64(x) * float64(x))
 		}
@@ -187,7 +191,10 @@ func deviation(m model.Model) float64 {
 func scatter(
 	ctx context.Context, cfg model.Config, clusters []int32, centres model.Model, seed uint64, threads int,
 ) (model.Model, error) {
-	parameters := parametersOf(cfg)
+	parameters, err := model.Parameters(cfg)
+	if err != nil {
+		return nil, err
+	}
 	tensors := make([][]float32, len(parameters))
 	for i, p := range parameters {
 		tensors[i] = centres.Tensors()[i]
@@ -195,7 +202,7 @@ func scatter(
 			tensors[i] = kernel.AlignedFloat32(p.Len())
 		}
 	}
-	err := kernel.Parallel(ctx, threads, cfg.Entities, func(_, e int) {
+	err = kernel.Parallel(ctx, threads, cfg.Entities, func(_, e int) {
 		source := initial.NewSource(seed, streamEntities+uint64(e))
 		for i, p := range parameters {
 			if p.Axis != model.PerEntity {
@@ -215,13 +222,4 @@ func scatter(
 		return nil, err
 	}
 	return model.New(cfg, tensors)
-}
-
-// parametersOf returns the declarations of the tensors of a valid configuration.
-func parametersOf(cfg model.Config) []model.Parameter {
-	list, err := model.Parameters(cfg)
-	if err != nil {
-		panic(err) // cfg is valid
-	}
-	return list
 }

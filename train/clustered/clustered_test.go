@@ -102,7 +102,9 @@ func TestScatter(t *testing.T) {
 		cfg.Entities = len(of)
 		m, err := scatter(t.Context(), cfg, of, centres, 1, 2)
 		require.NoError(t, err)
-		for i, p := range parametersOf(cfg) {
+		parameters, err := model.Parameters(cfg)
+		require.NoError(t, err)
+		for i, p := range parameters {
 			got, from := m.Tensors()[i], centres.Tensors()[i]
 			if p.Axis != model.PerEntity {
 				assert.Equal(t, from, got, "%s of %s", p.Name, name)
@@ -201,7 +203,9 @@ func TestMemory(t *testing.T) {
 			cfg, err := model.InitialConfig(config(g, name, d))
 			require.NoError(t, err)
 			needs := []proc.Need{{For: "parameters"}}
-			for _, p := range parametersOf(cfg) {
+			parameters, err := model.Parameters(cfg)
+			require.NoError(t, err)
+			for _, p := range parameters {
 				needs[0].Bytes += 4 * int64(p.Len())
 			}
 			m := machine(t, 2)

@@ -64,8 +64,8 @@ func (v *vector) add(u *vector) {
 	}
 }
 
-// normalize scales v to norm 1, unless it is zero.
-func (v *vector) normalize() {
+// normalise scales v to norm 1, unless it is zero.
+func (v *vector) normalise() {
 	var sum float64
 	for _, x := range v {
 		sum += float64(float64(x) * float64(x))
@@ -99,11 +99,11 @@ func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 		}
 		for e := range sums {
 			v := &vectors[e]
-			sums[e].normalize()
+			sums[e].normalise()
 			for i, x := range sums[e] {
 				v[i] = x + v[i]/2
 			}
-			v.normalize()
+			v.normalise()
 		}
 	}
 	return vectors, nil
@@ -128,7 +128,7 @@ func roleVectors(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error
 		vectors[t.Tail].add(&roles[t.Relation][kg.Tail])
 	})
 	for e := range vectors {
-		vectors[e].normalize()
+		vectors[e].normalise()
 	}
 	return vectors, err
 }
