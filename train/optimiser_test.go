@@ -144,16 +144,40 @@ func TestClip(t *testing.T) {
 	assert.InEpsilon(t, 1e-3, math.Sqrt(moved), 1e-3)
 }
 
-// Dropout preserves the mean, and the gradients equal central differences of the loss with dropout.
+// Dropout drops the given share of the entries and preserves the mean.
+func TestDropoutMean(t *testing.T) {
+	drop := dropout{0.3, 1, useDropout}
+	pcg := rand.NewPCG(0, 0)
+	var sum, dropped float64
+	x := kernel.AlignedFloat32(1000)
+	for q := range 50 {
+		for i := range x {
+			x[i] = 1
+		}
+		drop.apply(x, pcg, 1, 2, q)
+		for _, v := range x {
+			sum += float64(v)
+			if v == 0 {
+				dropped++
+			}
+		}
+	}
+	assert.InDelta(t, 0.3, dropped/50_000, 0.01)
+	assert.InDelta(t, 1, sum/50_000, 0.015)
+}
+
+// Gradients equal central differences of the loss with dropout.
 func TestDropout(t *testing.T) {
 	for _, p := range [][3]float64{{0.3, 0, 0}, {0, 0.4, 0}, {0.3, 0.4, 0}, {0, 0, 0.3}, {0.3, 0.2, 0.4}} {
 		t.Run(fmt.Sprintf("queries %v, anchors %v, relations %v", p[0], p[1], p[2]), func(t *testing.T) {
-			checkDropout(t, func(c *recipe.Recipe) { c.Dropout, c.EntityDropout, c.RelationDropout = p[0], p[1], p[2] })
+			checkDropoutGradients(t, func(c *recipe.Recipe) {
+				c.Dropout, c.EntityDropout, c.RelationDropout = p[0], p[1], p[2]
+			})
 		})
 	}
 	for _, name := range []string{"mquade", "rescal", "complex", "cp", "seek", "quate", "transe-l2"} {
 		t.Run(name, func(t *testing.T) {
-			checkDropout(t, func(c *recipe.Recipe) {
+			checkDropoutGradients(t, func(c *recipe.Recipe) {
 				c.Model, c.Reciprocal, c.Dropout, c.RelationDropout = name, name == "complex", 0, 0.3
 			})
 		})
@@ -186,31 +210,12 @@ func TestDropoutBits(t *testing.T) {
 	}
 }
 
-func checkDropout(t *testing.T, change func(*recipe.Recipe)) {
+func checkDropoutGradients(t *testing.T, change func(*recipe.Recipe)) {
 	c := recipe.Default()
 	change(&c)
 	c.Dim, c.Batch = 5, 12
 	tr := trainerFor(t, c, traintest.RandomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
 	s := tr.stepper
-	drop := dropout{0.3, 1, useDropout}
-	pcg := rand.NewPCG(0, 0)
-	var sum, dropped float64
-	x := kernel.AlignedFloat32(1000)
-	for q := range 50 {
-		for i := range x {
-			x[i] = 1
-		}
-		drop.apply(x, pcg, 1, 2, q)
-		for _, v := range x {
-			sum += float64(v)
-			if v == 0 {
-				dropped++
-			}
-		}
-	}
-	assert.InDelta(t, 0.3, dropped/50_000, 0.01)
-	assert.InDelta(t, 1, sum/50_000, 0.015)
-
 	w, err := tr.prepare(t.Context(), firstItems(12), 0)
 	require.NoError(t, err)
 	loss := func() float64 { return runStep(t, tr, w).Total }

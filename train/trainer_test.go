@@ -94,8 +94,8 @@ func TestTooManyPairsOfOneQuery(t *testing.T) {
 	c.Distribution, c.Batch = recipe.Bernoulli, 127
 	require.NoError(t, checkRun(&c, g, machineOf(t, 1)))
 	c.Batch = 128
-	require.EqualError(t, checkRun(&c, g, machineOf(t, 1)), "batches of 128 triples with 16777216 independent negatives "+
-		"have 2147483776 pairs, more than 2147483647: lower batch or negative_count")
+	require.EqualError(t, checkRun(&c, g, machineOf(t, 1)), "batches of 128 triples with 16777216 independent "+
+		"negatives have 2147483776 pairs, more than 2147483647: lower batch or negative_count")
 }
 
 // More pairs in a step than 32 bits can count, because of Z-samples, are an error. The test lowers the
