@@ -51,7 +51,7 @@ type relationCopy struct {
 func newRelationCopy(
 	c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tables []parameterTable,
 ) (copied relationCopy) {
-	copied.parameters = make([]float32, relationWidth(tables))
+	copied.parameters = make([]float32, relationSize(tables))
 	left := copied.parameters
 	var tensors [][]float32
 	for _, t := range tables {

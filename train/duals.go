@@ -42,9 +42,9 @@ func (d *duals) targetsOf(q int) (first, last int) {
 	return int(d.work.firstAnswer[q]), int(d.work.firstAnswer[q+1])
 }
 
-// penalize turns own, the own shares of main queries from q on, into the whole penalties of these
-// queries.
-func (d *duals) penalize(own []float64, c *stepScratch, worker model.TrainingWorker, entities parameterTable, q int) {
+// addTargets adds the shares of the targets to own, the shares of main queries from q on, and so turns
+// them into the whole penalties of these queries.
+func (d *duals) addTargets(own []float64, c *stepScratch, worker model.TrainingWorker, entities parameterTable, q int) {
 	for first, last := range d.batches(q, q+len(own)) {
 		worker.(model.Dual).DualPenalties(d.penalties[first:last], d.rows(c, entities, first, last))
 	}

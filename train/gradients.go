@@ -35,7 +35,7 @@ type gradients struct {
 // begin allocates memory for the gradients of a step.
 func (g *gradients) begin(rows usedRows, tables []parameterTable) {
 	size(&g.entities, len(rows.entities), tables[0].width)
-	size(&g.relations, len(rows.relations), relationWidth(tables))
+	size(&g.relations, len(rows.relations), relationSize(tables))
 	g.globals = g.globals[:0]
 }
 

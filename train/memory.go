@@ -161,7 +161,7 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 // stepMemory estimates the memory that stepper and preparer allocate for a full step.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, model.DependenceOf(m), threads), m.Training(), tablesOf(m)
-	width, relation := float64(tables[0].width), float64(relationWidth(tables))
+	width, relation := float64(tables[0].width), float64(relationSize(tables))
 	features := float64(stride(towers.Width))*(n.rows+n.denseRows) + float64(stride(towers.PsiWidth()))*2*n.queries
 	gradients := n.segments * relation
 	if model.DependenceOf(m) != model.OnEntity { // gradients of entities, by feature row

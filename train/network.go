@@ -37,9 +37,9 @@ func newNetworkStep(
 }
 
 // begin allocates the memory for a step.
-func (n *networkStep) begin(w *workload, entityWidth, relationWidth int) {
+func (n *networkStep) begin(w *workload, entityWidth, relationSize int) {
 	size(&n.anchors, len(w.queries), entityWidth)
-	size(&n.dRelations, len(w.queries), relationWidth)
+	size(&n.dRelations, len(w.queries), relationSize)
 	n.dropout.epoch, n.dropout.step = w.epoch, w.step
 }
 

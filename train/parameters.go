@@ -64,8 +64,8 @@ func totalWidth(tables []parameterTable) (n int) {
 	return n
 }
 
-// relationWidth returns the number of parameters of a relation.
-func relationWidth(tables []parameterTable) (n int) {
+// relationSize returns the number of parameters of a relation, in all tables.
+func relationSize(tables []parameterTable) (n int) {
 	for _, t := range tables {
 		if t.axis == model.PerRelation {
 			n += t.width

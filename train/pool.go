@@ -62,7 +62,7 @@ func newStepScratch(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tabl
 		anchor:        kernel.AlignedFloat32(width),
 		batch:         linalg.NewMatrix(model.MaxBatch, width),
 		dPhi:          kernel.AlignedFloat32(m.Training().Width),
-		gradient:      kernel.AlignedFloat32(max(width, relationWidth(tables))),
+		gradient:      kernel.AlignedFloat32(max(width, relationSize(tables))),
 		term:          kernel.AlignedFloat32(width),
 	}
 	if c.RelationDropout > 0 {

@@ -85,11 +85,11 @@ func newRelationPairs(c *recipe.Recipe, m model.Trainable) *relationPairs {
 }
 
 // begin lists the targets of a step and allocates its memory.
-func (r *relationPairs) begin(w *workload, entityWidth, relationWidth int) {
+func (r *relationPairs) begin(w *workload, entityWidth, relationSize int) {
 	r.listTargets(w)
 	r.divide(w)
 	r.losses = resize(r.losses, len(r.targets))
-	r.dRelations = resize(r.dRelations, r.mostSlots(w)*relationWidth)
+	r.dRelations = resize(r.dRelations, r.mostSlots(w)*relationSize)
 	r.filled = resize(r.filled, len(r.slots))
 	size(&r.dEntities, len(r.groups)+len(r.targets), entityWidth)
 }
@@ -273,7 +273,7 @@ func (o *objective) relationLoss(scores []float32, t *relationTarget, relations 
 
 // chunkGradients computes the gradients of a chunk from the derivatives of its scores.
 func (s *stepper) chunkGradients(c *stepScratch, w *workload, chunk targetChunk) {
-	r, x, n := s.relationPairs, &c.relations, relationWidth(s.tables)
+	r, x, n := s.relationPairs, &c.relations, relationSize(s.tables)
 	dScores, first, last := x.scores, chunk.targets.first, len(w.relations)
 	clear(x.dPhi.Data[:x.dPhi.Rows*x.dPhi.Stride])
 	for g := chunk.groups.first; g < chunk.groups.last; g++ {

@@ -141,12 +141,12 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.dPairScores = s.pairScores
 	s.findSegments(w)
 	s.findRowRuns(w)
-	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationWidth(s.tables))
+	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationSize(s.tables))
 	if s.relationStep != nil {
 		s.relationStep.begin(w, s.tables[0].width, s.regulariser.pair > 0)
 	}
 	if s.relationPairs != nil {
-		s.relationPairs.begin(w, s.tables[0].width, relationWidth(s.tables))
+		s.relationPairs.begin(w, s.tables[0].width, relationSize(s.tables))
 	}
 	if s.duals != nil {
 		s.duals.begin(w, s.tables[0].width)
@@ -154,7 +154,7 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.findUsed(w)
 	s.penalties = resize(s.penalties, len(s.used.entities)+len(s.used.relations))
 	if s.network != nil {
-		s.network.begin(w, s.tables[0].width, relationWidth(s.tables))
+		s.network.begin(w, s.tables[0].width, relationSize(s.tables))
 	}
 	s.sliced = s.needsSlices(w)
 	if s.sliced {
@@ -402,7 +402,7 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 			s.scorePairsOf(w, q)
 		}
 		if s.duals != nil && g.first < w.main {
-			s.duals.penalize(s.queryPenalties[g.first:g.last], c, worker, s.tables[0], g.first)
+			s.duals.addTargets(s.queryPenalties[g.first:g.last], c, worker, s.tables[0], g.first)
 		}
 	})
 }
@@ -567,7 +567,7 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 // ≤ i < last. dPsi already contains the contributions of dense parts and of pairs in slices.
 // queryGradients adds the contributions of other pairs.
 func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, first, last int) error {
-	n, dense := relationWidth(s.tables), w.denseQueries()
+	n, dense := relationSize(s.tables), w.denseQueries()
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
 		g, worker := s.segments[i], s.beginQueries(c, w, i)
@@ -645,7 +645,7 @@ func (s *stepper) dAnchor(q int) []float32 { return s.dPsi.Data[q*s.dPsi.Stride:
 // featureGradients computes the gradients that feature rows contribute to their entities and
 // relations, if features depend on the query.
 func (s *stepper) featureGradients(ctx context.Context, w *workload) error {
-	n := relationWidth(s.tables)
+	n := relationSize(s.tables)
 	return s.pool.parallel(ctx, len(s.rowRuns), func(c *stepScratch, k int) {
 		r := s.rowRuns[k]
 		c.prefetcher.Reset()
@@ -670,7 +670,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) e
 			sink.entity(k, gradient)
 			return
 		}
-		gradient := c.gradient[:relationWidth(s.tables)]
+		gradient := c.gradient[:relationSize(s.tables)]
 		s.penalties[k] = s.relationGradient(gradient, c, s.used.relations[k-entities])
 		sink.relation(k-entities, gradient)
 	})
