@@ -77,8 +77,8 @@ func (m *blockModel) NewWorker(b *kernel.Backend) Worker {
 // blockWorker is the worker of blockModel.
 type blockWorker struct{ blocks []*matrixWorker }
 
-// part returns block i of a vector with k equal parts.
-func part[T any](x []T, i, k int) []T {
+// ofBlock returns the entries of block i in a vector with k blocks of equal length.
+func ofBlock[T any](x []T, i, k int) []T {
 	n := len(x) / k
 	return x[i*n : (i+1)*n]
 }
@@ -87,7 +87,7 @@ func part[T any](x []T, i, k int) []T {
 func (w *blockWorker) Feature(side kg.Side, relation, e int32, phi []float32) (size float64) {
 	var squares float64
 	for i, block := range w.blocks {
-		n := block.Feature(side, relation, e, part(phi, i, len(w.blocks)))
+		n := block.Feature(side, relation, e, ofBlock(phi, i, len(w.blocks)))
 		squares += n * n
 	}
 	return math.Sqrt(squares) * blockSlack
@@ -101,7 +101,7 @@ func (w *blockWorker) Query(q kg.Query, psi []float32) Slack {
 	var constant, linear, most float64
 	k := len(w.blocks)
 	for i, block := range w.blocks {
-		a0, a1 := block.query(q, part(psi, i, k))
+		a0, a1 := block.query(q, ofBlock(psi, i, k))
 		constant += a0 * a0
 		linear += a0 * a0 * a1 * a1
 		most = max(most, a1)
@@ -148,14 +148,14 @@ type blockTraining struct {
 
 func (w *blockTraining) Features(phi []float32, e int32) {
 	for i, block := range w.blocks {
-		block.Features(part(phi, i, len(w.blocks)), e)
+		block.Features(ofBlock(phi, i, len(w.blocks)), e)
 	}
 }
 
 func (w *blockTraining) FeatureGradient(dEntity, dPhi, phi []float32, e int32) {
 	k := len(w.blocks)
 	for i, block := range w.blocks {
-		block.FeatureGradient(part(dEntity, i, k), part(dPhi, i, k), part(phi, i, k), e)
+		block.FeatureGradient(ofBlock(dEntity, i, k), ofBlock(dPhi, i, k), ofBlock(phi, i, k), e)
 	}
 }
 
@@ -168,7 +168,7 @@ func (w *blockTraining) Begin(side kg.Side, relation int32) {
 func (w *blockTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	k := len(w.blocks)
 	for i, block := range w.blocks {
-		blockC, blockPenalty := block.Query(part(psi, i, k), part(anchor, i, k))
+		blockC, blockPenalty := block.Query(ofBlock(psi, i, k), ofBlock(anchor, i, k))
 		c += blockC
 		penalty += blockPenalty
 	}
@@ -181,7 +181,7 @@ func (w *blockTraining) Query(psi, anchor []float32) (c, penalty float64) {
 func (w *blockTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64) {
 	k := len(w.blocks)
 	for i, block := range w.blocks {
-		block.QueryGradient(part(dAnchor, i, k), part(dPsi, i, k), part(anchor, i, k), dc, dPenalty)
+		block.QueryGradient(ofBlock(dAnchor, i, k), ofBlock(dPsi, i, k), ofBlock(anchor, i, k), dc, dPenalty)
 	}
 }
 
@@ -194,7 +194,7 @@ func (w *blockTraining) End(dRelation []float32) {
 
 func (w *blockTraining) EntityPenalty(dEntity []float32, e int32, weight float64) (sum float64) {
 	for i, block := range w.blocks {
-		sum += block.EntityPenalty(part(dEntity, i, len(w.blocks)), e, weight)
+		sum += block.EntityPenalty(ofBlock(dEntity, i, len(w.blocks)), e, weight)
 	}
 	return sum
 }
@@ -212,11 +212,11 @@ func (w *blockTraining) RelationPenalty(dRelation []float32, r int32, weight flo
 	return sum
 }
 
-// eachMatrix calls f for each matrix of a block. The argument to is the matrix's part of dRelation,
+// eachMatrix calls f for each matrix of a block. The argument to is the matrix's place in dRelation,
 // and from is the matrix's gradient in w.relation.
 func (w *blockTraining) eachMatrix(dRelation []float32, block int, f func(to, from []float32)) {
 	tensors := len(w.model.tensors) - 1
 	for i := range tensors {
-		f(part(part(dRelation, i, tensors), block, len(w.blocks)), part(w.relation, i, tensors))
+		f(ofBlock(ofBlock(dRelation, i, tensors), block, len(w.blocks)), ofBlock(w.relation, i, tensors))
 	}
 }

@@ -89,24 +89,24 @@ func TestBlocksTrainLikeSingleModels(t *testing.T) {
 					v := block.NewTrainingWorker(b, penalty)
 					one, gradient := make([]float32, 2*p), make([]float32, p)
 					v.Begin(side, 1)
-					blockC, blockShare := v.Query(one, part(anchor, i, k))
+					blockC, blockShare := v.Query(one, ofBlock(anchor, i, k))
 					wantC += blockC
 					wantShare += blockShare
-					require.Equal(t, one, part(psi, i, k), "ψ")
-					v.QueryGradient(gradient, slices.Clone(part(dPsi, i, k)), part(anchor, i, k), 0.7, 0.3)
+					require.Equal(t, one, ofBlock(psi, i, k), "ψ")
+					v.QueryGradient(gradient, slices.Clone(ofBlock(dPsi, i, k)), ofBlock(anchor, i, k), 0.7, 0.3)
 					require.Equal(t, gradient, dAnchor[i*p:(i+1)*p], "∂anchor")
 					relation := make([]float32, matrices*d*d)
 					v.End(relation)
 					wantSum += v.RelationPenalty(relation, 1, 0.4)
 					for j := range matrices {
-						of := part(dRelation, j, matrices)
-						require.Equal(t, part(relation, j, matrices), part(of, i, k), "∂relation")
+						of := ofBlock(dRelation, j, matrices)
+						require.Equal(t, ofBlock(relation, j, matrices), ofBlock(of, i, k), "∂relation")
 					}
 					v.Features(one, 3)
-					require.Equal(t, one, part(phi, i, k), "φ")
-					v.FeatureGradient(gradient, part(dPhi, i, k), one, 3)
+					require.Equal(t, one, ofBlock(phi, i, k), "φ")
+					v.FeatureGradient(gradient, ofBlock(dPhi, i, k), one, 3)
 					wantSum += v.EntityPenalty(gradient, 3, 0.2)
-					require.Equal(t, gradient, part(dEntity, i, k), "∂entity")
+					require.Equal(t, gradient, ofBlock(dEntity, i, k), "∂entity")
 				}
 				require.Equal(t, wantC, c)
 				require.Equal(t, wantShare, share)

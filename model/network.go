@@ -71,22 +71,22 @@ func reshape(m *linalg.Matrix, rows, cols int) {
 	m.Rows, m.Cols, m.Stride = rows, cols, stride
 }
 
-// relationRun is a range of consecutive queries of one relation.
-type relationRun struct {
+// relationSegment is a range of consecutive queries of one relation.
+type relationSegment struct {
 	first, last int
 	relation    int32
 }
 
-// relationRuns appends the runs in queries to the slice runs.
-func relationRuns(runs []relationRun, queries []kg.Query) []relationRun {
+// relationSegments appends the segments in queries to the slice segments.
+func relationSegments(segments []relationSegment, queries []kg.Query) []relationSegment {
 	for i, q := range queries {
-		if n := len(runs); n > 0 && runs[n-1].relation == q.Relation {
-			runs[n-1].last++
+		if n := len(segments); n > 0 && segments[n-1].relation == q.Relation {
+			segments[n-1].last++
 			continue
 		}
-		runs = append(runs, relationRun{i, i + 1, q.Relation})
+		segments = append(segments, relationSegment{i, i + 1, q.Relation})
 	}
-	return runs
+	return segments
 }
 
 // normalise writes the normalised rows of the matrix in to the matrix out. If b is nil, it copies

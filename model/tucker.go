@@ -217,13 +217,13 @@ type tuckERNetwork struct {
 	product      *linalg.Product
 	norm0, norm1 *batchNorm // nil without batch normalisation
 
-	runs                []relationRun
-	runOf               []int         // the run of each query
-	anchors, x, y       linalg.Matrix // a row for each query; x after dropout
-	dX, dY              linalg.Matrix
-	relations, matrices linalg.Matrix // a row for each run
-	dRuns, dMatrices    linalg.Matrix // gradients of relations and matrices
-	dropped, outer      [][]float32   // scratch memory of each goroutine
+	segments             []relationSegment
+	segmentOf            []int         // the segment of each query
+	anchors, x, y        linalg.Matrix // a row for each query; x after dropout
+	dX, dY               linalg.Matrix
+	relations, matrices  linalg.Matrix // a row for each segment
+	dSegments, dMatrices linalg.Matrix // gradients of relations and matrices
+	dropped, outer       [][]float32   // scratch memory of each goroutine
 }
 
 // core returns a tensor with the shape of W as a matrix with one row for each coordinate of a
@@ -236,14 +236,14 @@ func (w *tuckERNetwork) core(values []float32) linalg.Matrix {
 func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors, psi linalg.Matrix) error {
 	n, d := len(queries), w.model.config.Dim
 	w.anchors = anchors
-	w.runs, w.runOf = relationRuns(w.runs[:0], queries), w.runOf[:0]
+	w.segments, w.segmentOf = relationSegments(w.segments[:0], queries), w.segmentOf[:0]
 	core := w.core(w.model.tensors[tuckERCore])
-	reshape(&w.relations, len(w.runs), core.Rows)
-	reshape(&w.matrices, len(w.runs), core.Cols)
-	for i, run := range w.runs {
-		copy(w.relations.Row(i), w.model.Row(relationTable, run.relation))
-		for range run.last - run.first {
-			w.runOf = append(w.runOf, i)
+	reshape(&w.relations, len(w.segments), core.Rows)
+	reshape(&w.matrices, len(w.segments), core.Cols)
+	for i, segment := range w.segments {
+		copy(w.relations.Row(i), w.model.Row(relationTable, segment.relation))
+		for range segment.last - segment.first {
+			w.segmentOf = append(w.segmentOf, i)
 		}
 	}
 	if err := w.product.NN(ctx, w.matrices, w.relations, core, false); err != nil {
@@ -269,7 +269,7 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 // matrix returns M of a query's relation after dropout. The result is valid until the same
 // goroutine calls matrix again.
 func (w *tuckERNetwork) matrix(worker, query int) linalg.Matrix {
-	d, values := w.x.Cols, w.matrices.Row(w.runOf[query])
+	d, values := w.x.Cols, w.matrices.Row(w.segmentOf[query])
 	if w.drop.Drops(HiddenLayer) {
 		dropped := w.dropped[worker]
 		copy(dropped, values)
@@ -286,33 +286,33 @@ func (w *tuckERNetwork) Backward(
 	dCore, dNorms := w.core(dGlobals[:core.Rows*core.Cols]), dGlobals[core.Rows*core.Cols:]
 	reshape(&w.dX, w.x.Rows, d)
 	reshape(&w.dY, w.x.Rows, d)
-	reshape(&w.dRuns, len(w.runs), core.Rows)
-	reshape(&w.dMatrices, len(w.runs), core.Cols)
+	reshape(&w.dSegments, len(w.segments), core.Rows)
+	reshape(&w.dMatrices, len(w.segments), core.Cols)
 	if w.norm1 == nil {
 		copyRows(w.dY, dPsi)
 	} else if err := w.norm1.backward(ctx, dNorms[2*d:3*d], dNorms[3*d:], w.dY, dPsi, w.y); err != nil {
 		return err
 	}
-	err := kernel.Parallel(ctx, w.threads, len(w.runs), func(worker, i int) {
+	err := kernel.Parallel(ctx, w.threads, len(w.segments), func(worker, i int) {
 		clear(w.dMatrices.Row(i))
-		for q := w.runs[i].first; q < w.runs[i].last; q++ {
+		for q := w.segments[i].first; q < w.segments[i].last; q++ {
 			w.matrixGradient(worker, i, q)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if err := w.product.NT(ctx, w.dRuns, w.dMatrices, core, false); err != nil {
+	if err := w.product.NT(ctx, w.dSegments, w.dMatrices, core, false); err != nil {
 		return err
 	}
 	if err := w.product.TN(ctx, dCore, w.relations, w.dMatrices, false); err != nil {
 		return err
 	}
-	for i, run := range w.runs {
-		for q := run.first; q < run.last; q++ {
+	for i, segment := range w.segments {
+		for q := segment.first; q < segment.last; q++ {
 			clear(dRelations.Row(q))
 		}
-		copy(dRelations.Row(run.first), w.dRuns.Row(i))
+		copy(dRelations.Row(segment.first), w.dSegments.Row(i))
 	}
 	if w.norm0 == nil {
 		copyRows(dAnchors, w.dX)
@@ -321,7 +321,7 @@ func (w *tuckERNetwork) Backward(
 	return w.norm0.backward(ctx, dNorms[:d], dNorms[d:2*d], dAnchors, w.dX, w.anchors)
 }
 
-// matrixGradient writes ∂x of query q and adds ∂M to the gradient of run i: ∂x = M ∂y and ∂M = x
+// matrixGradient writes ∂x of query q and adds ∂M to the gradient of segment i: ∂x = M ∂y and ∂M = x
 // ∂yᵀ.
 func (w *tuckERNetwork) matrixGradient(worker, i, q int) {
 	x, dX, dY := w.x.Row(q), w.dX.Row(q), w.dY.Row(q)

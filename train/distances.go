@@ -65,7 +65,7 @@ func newTwoDistances(first, second *distances, from int) *twoDistances {
 	return d
 }
 
-// split returns the parts of the rows of m that belong to the two distances.
+// split returns the columns of m that belong to the two distances.
 func (d *twoDistances) split(m linalg.Matrix) (first, second linalg.Matrix) {
 	if m.Rows == 0 {
 		return linalg.Matrix{Cols: d.from, Stride: m.Stride}, linalg.Matrix{Cols: m.Cols - d.from, Stride: m.Stride}

@@ -163,16 +163,16 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	n, towers, tables := stepSizeOf(c, s, model.DependenceOf(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationSize(tables))
 	features := float64(stride(towers.Width))*(n.rows+n.denseRows) + float64(stride(towers.PsiWidth()))*2*n.queries
-	gradients := n.segments * relation
+	gradients := n.querySegments * relation
 	if model.DependenceOf(m) != model.OnEntity { // gradients of entities, by feature row
 		gradients += n.rows * float64(stride(tables[0].width))
 	}
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
-	chunk, chunks := 0.0, 0.0 // memory of a thread for a chunk of relationPairs, and the number of chunks
+	chunk, chunks := 0.0, 0.0 // memory of a thread for a chunk of relationQueries, and the number of chunks
 	switch form := towers.Relations; {
-	case c.RelationWeight > 0 && form == nil: // see relationPairs
+	case c.RelationWeight > 0 && form == nil: // see relationQueries
 		targets, candidates := n.queries, c.RelationNegatives
 		if !isSided(m.Config()) && c.Distribution != recipe.Bernoulli {
 			targets /= 2 // a triple's two queries are scored once
@@ -184,7 +184,7 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 		features += 2 * targets * float64(stride(tables[0].width))
 		gradients += chunks * float64(candidates) * relation
 		chunk = targets / chunks * float64(stride(candidates+1)+stride(towers.Width))
-	case c.RelationWeight > 0 || c.DuraPair > 0: // see relationStep
+	case c.RelationWeight > 0 || c.DuraPair > 0: // see linearRelations
 		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width))
 		if c.RelationWeight > 0 {
 			rows := s.relations * tables[1].width / form.Width
@@ -241,10 +241,10 @@ func relationsPer(c *recipe.Recipe) int {
 
 // stepSize holds the expected sizes of a full step, or lower bounds on them.
 type stepSize struct {
-	queries, segments, relations float64
-	rows, denseRows, entities    float64 // feature rows, and their distinct entities
-	scores, pairs                float64
-	scoredQueries                float64 // queries whose scores are in memory at the same time
+	queries, querySegments, relations float64
+	rows, denseRows, entities         float64 // feature rows, and their distinct entities
+	scores, pairs                     float64
+	scoredQueries                     float64 // queries whose scores are in memory at the same time
 }
 
 // stepSizeOf returns the sizes of a full step of a model with the given features.
@@ -256,16 +256,16 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 	case c.Distribution == recipe.Bernoulli:
 		n.queries /= 2
 	}
-	groups := 0.0 // groups of queries with the same side and relation
+	relationSides := 0.0 // pairs of a relation and a side with queries
 	for _, triples := range s.perRelation {
 		// Each side of a relation has its own segments, and not all of them are full.
 		queries := n.queries * float64(triples) / float64(max(s.triples, 1))
-		n.segments += 2 * max(queries/2/segmentSize, 1-math.Exp(-queries/2))
+		n.querySegments += 2 * max(queries/2/querySegmentSize, 1-math.Exp(-queries/2))
 		n.relations += 1 - math.Exp(-queries)
-		groups += 2 * (1 - math.Exp(-queries/2))
+		relationSides += 2 * (1 - math.Exp(-queries/2))
 	}
 	if c.Negatives == recipe.KvsAll { // a step may contain queries of any relation
-		n.segments, n.relations = n.queries/segmentSize, 1
+		n.querySegments, n.relations = n.queries/querySegmentSize, 1
 	}
 
 	switch sampled := min(c.NegativeCount, s.entities); c.Negatives {
@@ -275,13 +275,13 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		n.entities = n.rows
 		n.scoredQueries = n.queries
 		n.scores = n.scoredQueries * float64(stride(s.entities))
-	case recipe.SharedNegatives: // a dense part for each side
+	case recipe.SharedNegatives: // a score matrix for each side
 		n.rows = 2 * float64(sampled)
 		n.denseRows = n.rows
-		absent := 1 - float64(sampled)/float64(s.entities) // probability that a part lacks an entity
+		absent := 1 - float64(sampled)/float64(s.entities) // probability that a matrix lacks an entity
 		n.entities = float64(s.entities) * (1 - absent*absent)
 		n.scoredQueries = n.queries / 2
-		if threads%2 == 0 && c.Distribution != recipe.Bernoulli { // both parts at once
+		if threads%2 == 0 && c.Distribution != recipe.Bernoulli { // both matrices at once
 			n.scoredQueries *= 2
 		}
 		n.scores = n.scoredQueries * float64(stride(sampled))
@@ -291,14 +291,14 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		n.rows = n.entities
 	}
 	if depends&model.OnRelation != 0 && n.denseRows > 0 {
-		// Each group has a separate dense part, with copies of the rows. The parts share memory for
-		// their scores.
+		// Each side of a relation has a separate score matrix, with copies of the rows. The matrices
+		// share memory.
 		n.scores /= n.queries
 		switch c.Negatives {
 		case recipe.OneVsAll:
-			n.rows *= max(1, groups)
-		case recipe.SharedNegatives: // the rows already count for two groups
-			n.rows *= max(1, groups/2)
+			n.rows *= max(1, relationSides)
+		case recipe.SharedNegatives: // the rows already count for two sides
+			n.rows *= max(1, relationSides/2)
 		}
 		n.denseRows = n.rows
 	}

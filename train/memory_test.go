@@ -122,7 +122,7 @@ func TestTrainingMemory(t *testing.T) {
 		job("relation prediction", graphSize{499, 1009, 2048}, 2, func(c *recipe.Recipe) {
 			c.Model, c.Dim, c.Batch, c.RelationWeight = "rescal", 48, 2048, 1
 		}),
-		job("relation prediction in pairs", graphSize{2003, 401, 2048}, 2, func(c *recipe.Recipe) {
+		job("relation prediction by queries", graphSize{2003, 401, 2048}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.RelationWeight, c.RelationNegatives = 40, 1024, 1, 200
 		}),
 		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {

@@ -91,8 +91,8 @@ func TestSharedNegatives(t *testing.T) {
 	for step := range 500 {
 		w, err := p.prepare(t.Context(), firstItems(40), 0, step)
 		require.NoError(t, err)
-		require.Equal(t, []densePart{{0, 40, 0, 6}, {40, 80, 6, 12}}, w.parts)
-		for _, b := range w.parts {
+		require.Equal(t, []scoreMatrix{{0, 40, 0, 6}, {40, 80, 6, 12}}, w.matrices)
+		for _, b := range w.matrices {
 			candidates := w.rows[b.row:b.lastRow]
 			require.True(t, slices.IsSorted(candidates))
 			require.Len(t, slices.Compact(slices.Clone(candidates)), 6)
@@ -121,10 +121,10 @@ func TestAnchorNegatives(t *testing.T) {
 		require.NoError(t, err)
 		w, err := p.prepare(t.Context(), firstItems(5), 0, step)
 		require.NoError(t, err)
-		require.Len(t, w.parts, 2)
-		for i, b := range w.parts {
+		require.Len(t, w.matrices, 2)
+		for i, b := range w.matrices {
 			candidates := map[int32]bool{}
-			for _, e := range want.rows[want.parts[i].row:want.parts[i].lastRow] {
+			for _, e := range want.rows[want.matrices[i].row:want.matrices[i].lastRow] {
 				candidates[e] = true
 			}
 			for _, q := range w.queries[b.query:b.lastQuery] {
@@ -276,12 +276,12 @@ func TestRelationNegatives(t *testing.T) {
 	draw := func(negatives int, reciprocal bool, step int) []int32 {
 		c := recipe.Default()
 		c.RelationWeight, c.RelationNegatives, c.Reciprocal = 1, negatives, reciprocal
-		p := &preparer{config: &c, seed: 7, relations: 6, scratch: make([]drawScratch, 1)}
+		p := &preparer{config: &c, seed: 7, numRelations: 6, scratch: make([]drawScratch, 1)}
 		pcg := rand.NewPCG(0, 0)
 		p.scratch[0] = drawScratch{pcg: pcg, rng: rand.New(pcg)}
 		p.reset(2, step)
 		p.drawRelations()
-		return p.work.relations
+		return p.work.relationCandidates
 	}
 	all := []int32{0, 1, 2, 3, 4, 5}
 	for _, n := range []int{0, 6, 100} {

@@ -56,7 +56,7 @@ func (d *networkDropout) Drop(l model.Layer, query int, x []float32) {
 	d.layers[l].apply(x, &pcg, d.epoch, d.step, query)
 }
 
-// forward computes ψ of all queries, and the scores of all pairs that are not in dense parts.
+// forward computes ψ of all queries, and the scores of all pairs that are not in score matrices.
 func (s *stepper) forward(ctx context.Context, w *workload) error {
 	n := s.network
 	err := s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {
@@ -77,7 +77,7 @@ func (s *stepper) forward(ctx context.Context, w *workload) error {
 }
 
 // backward computes the gradients of anchors, relations and global tensors from dPsi, which already
-// contains the contributions of dense parts.
+// contains the contributions of score matrices.
 func (s *stepper) backward(ctx context.Context, w *workload) error {
 	n, dense := s.network, w.denseQueries()
 	err := s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {
@@ -97,8 +97,8 @@ func (s *stepper) backward(ctx context.Context, w *workload) error {
 		return err
 	}
 	width := n.dRelations.Cols
-	return s.pool.parallel(ctx, len(s.segments), func(_ *stepScratch, i int) {
-		sum, g := s.dRelations[i*width:(i+1)*width], s.segments[i]
+	return s.pool.parallel(ctx, len(s.querySegments), func(_ *stepScratch, i int) {
+		sum, g := s.dRelations[i*width:(i+1)*width], s.querySegments[i]
 		copy(sum, n.dRelations.Row(g.first))
 		for q := g.first + 1; q < g.last; q++ {
 			s.backend.Axpy(sum, 1, n.dRelations.Row(q))

@@ -234,7 +234,7 @@ func checkDropoutGradients(t *testing.T, change func(*recipe.Recipe)) {
 		}
 	}
 	check(s.tables[0].row(int(s.used.entities[3])), gradient)
-	for _, table := range s.relations {
+	for _, table := range s.relationTables {
 		check(table.row(int(s.used.relations[0])), relation[:table.width])
 		relation = relation[table.width:]
 	}

@@ -24,7 +24,7 @@ func sliceRows(width int) int { return max(1, pairSliceBytes/(4*stride(width))) 
 // at least four pairs on average.
 func (s *stepper) needsSlices(w *workload) bool {
 	n := (len(w.rows) + s.sliceRows - 1) / s.sliceRows
-	if len(w.parts) > 0 || w.main == 0 || n < s.fewestSlices {
+	if len(w.matrices) > 0 || w.main == 0 || n < s.fewestSlices {
 		return false
 	}
 	return int(w.pairs[w.main]) >= 4*max(len(w.rows), w.main*n)

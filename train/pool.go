@@ -10,13 +10,13 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// pool is a set of goroutines that share the items of a job. A step with two dense parts uses two
-// pools, each with half of the threads. Each pool computes the scores and gradients of its part,
+// pool is a set of goroutines that share the items of a job. A step with two score matrices uses two
+// pools, each with half of the threads. Each pool computes the scores and gradients of its matrix,
 // and the pools wait for each other only at the end.
 type pool struct {
 	scratch  []stepScratch // memory of each goroutine
 	comparer comparer
-	scores   linalg.Matrix // scores of a dense part
+	scores   linalg.Matrix // the score matrix in progress
 }
 
 func newPool(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, s []stepScratch) *pool {
@@ -32,19 +32,19 @@ func (p *pool) parallel(ctx context.Context, items int, work func(c *stepScratch
 
 // stepScratch is the scratch memory of a goroutine.
 type stepScratch struct {
-	worker        model.TrainingWorker
-	relation      relationCopy       // for queries with dropout of the relation's parameters
-	prefetcher    *linalg.Prefetcher // runs during the worker's products of small matrices
-	objective     objective
-	orthogonality orthogonality
-	relations     relationScratch
-	pcg           *rand.PCG
-	anchor        []float32            // an embedding with dropout applied
-	batch         linalg.Matrix        // embeddings of several entities
-	dPenalties    [segmentSize]float64 // derivatives with respect to the penalties of a segment's queries
-	dPhi          []float32            // gradient of a feature row outside dense parts
-	gradient      []float32            // gradient of an entity or a relation
-	term          []float32            // one term of an entity's gradient
+	worker          model.TrainingWorker
+	droppedRelation relationCopy       // for queries with dropout of the relation's parameters
+	prefetcher      *linalg.Prefetcher // runs during the worker's products of small matrices
+	objective       objective
+	orthogonality   orthogonality
+	prediction      predictionScratch
+	pcg             *rand.PCG
+	anchor          []float32                 // an embedding with dropout applied
+	batch           linalg.Matrix             // embeddings of several entities
+	dPenalties      [querySegmentSize]float64 // derivatives with respect to the penalties of a segment's queries
+	dPhi            []float32                 // gradient of a feature row outside score matrices
+	gradient        []float32                 // gradient of an entity or a relation
+	term            []float32                 // one term of an entity's gradient
 
 	// queries and dScores hold one chunk of the pairs of a feature row.
 	queries [linalg.ProductChunk]int32
@@ -66,7 +66,7 @@ func newStepScratch(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tabl
 		term:          kernel.AlignedFloat32(width),
 	}
 	if c.RelationDropout > 0 {
-		scratch.relation = newRelationCopy(c, prefetcher.Backend, m, tables)
+		scratch.droppedRelation = newRelationCopy(c, prefetcher.Backend, m, tables)
 	}
 	return scratch
 }

@@ -41,7 +41,7 @@ func (s *stepper) prefetchQueryGradient(c *stepScratch, w *workload, p *pool, i,
 }
 
 // prefetchEntity fetches the operands of the entity that the goroutine updates after entity k of
-// the step. For a feature row outside dense parts, it fetches only the query vector of the first pair.
+// the step. For a feature row outside score matrices, it fetches only the query vector of the first pair.
 func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	c.prefetcher.Reset()
 	next := k + s.pool.threads()
@@ -53,7 +53,7 @@ func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 		switch i := int(i); {
 		case i >= len(w.rows):
 			c.prefetcher.Add(s.entityTerm(w, i))
-		case len(s.rowRuns) > 0:
+		case len(s.shortRowSegments) > 0:
 			c.prefetcher.Add(s.dRows.Row(i))
 		case i < s.dPhi.Rows:
 			c.prefetcher.Add(s.dPhi.Row(i))
@@ -68,17 +68,17 @@ func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 // nextQuery returns the query that the goroutine computes after query q of segment i, or a number
 // beyond all queries. If that query has a different relation, nextQuery also fetches the relation.
 func (s *stepper) nextQuery(c *stepScratch, w *workload, p *pool, i, q int) int {
-	if q+1 < s.segments[i].last {
+	if q+1 < s.querySegments[i].last {
 		return q + 1
 	}
 	i += p.threads()
-	if i >= len(s.segments) {
+	if i >= len(s.querySegments) {
 		return math.MaxInt
 	}
-	next := s.segments[i].first
+	next := s.querySegments[i].first
 	if r := w.queries[next].Relation; r != w.queries[q].Relation {
-		for k := range s.relations {
-			c.prefetcher.Add(s.relations[k].row(int(r)))
+		for k := range s.relationTables {
+			c.prefetcher.Add(s.relationTables[k].row(int(r)))
 		}
 	}
 	return next

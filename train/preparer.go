@@ -18,15 +18,15 @@ import (
 
 // preparer creates workloads.
 type preparer struct {
-	config    *recipe.Recipe
-	seed      uint64
-	threads   int
-	triples   []kg.Triple
-	known     *kg.Index
-	sampler   *sampler
-	depends   model.Dependence // what features depend on
-	relations int              // number of relations of the data set
-	z         *zpattern.Index  // nil without Z-samples
+	config       *recipe.Recipe
+	seed         uint64
+	threads      int
+	triples      []kg.Triple
+	known        *kg.Index
+	sampler      *sampler
+	depends      model.Dependence // what features depend on
+	numRelations int              // number of relations of the data set
+	z            *zpattern.Index  // nil without Z-samples
 	// headProbability holds the probability of a head query for each relation. It is nil unless the
 	// distribution is bernoulli.
 	headProbability []float64
@@ -37,17 +37,17 @@ type preparer struct {
 
 	work  workload
 	items []int32 // the numbers of work.positives in triples; unused with kvsall
-	// rowOf holds the feature row of each entity for queries that share features with group, or −1.
-	// All entries are −1 between calls to prepare.
-	rowOf    []int32
-	group    kg.Query
-	listed   [2]span // the rows that rowOf lists
-	taken    []bool  // scratch memory of the sampler
-	scratch  []drawScratch
-	own      [][]int32 // the independent negatives of each main query
-	zTriples [][]kg.Triple
-	zSamples []zSample
-	maxPairs int // largest number of pairs in a step
+	// rowOf holds the feature row of each entity for queries that share features with listedFor, or
+	// −1. All entries are −1 between calls to prepare.
+	rowOf     []int32
+	listedFor kg.Query
+	listed    [2]span // the rows that rowOf lists
+	taken     []bool  // scratch memory of the sampler
+	scratch   []drawScratch
+	own       [][]int32 // the independent negatives of each main query
+	zTriples  [][]kg.Triple
+	zSamples  []zSample
+	maxPairs  int // largest number of pairs in a step
 }
 
 // drawScratch is the memory of a goroutine that draws random numbers.
@@ -72,7 +72,7 @@ func newPreparer(
 	n := g.Entities.Len()
 	p := &preparer{
 		config: c, seed: c.Seed, threads: threads, triples: triples, known: known,
-		sampler: newSampler(c, n, triples, known), depends: depends, relations: g.Relations.Len(),
+		sampler: newSampler(c, n, triples, known), depends: depends, numRelations: g.Relations.Len(),
 		rowOf: make([]int32, n), taken: make([]bool, n), scratch: make([]drawScratch, threads),
 		maxPairs: math.MaxInt32,
 	}
@@ -169,7 +169,7 @@ func (p *preparer) prepareKvsAll(
 		}
 	}
 	normalise(w.weights)
-	return w, p.complete(ctx, 0) // one dense part contains the queries of both sides
+	return w, p.complete(ctx, 0) // one score matrix contains the queries of both sides
 }
 
 // normalise divides weights by their sum.
@@ -201,9 +201,9 @@ func (p *preparer) reset(epoch, step int) *workload {
 		positives: w.positives[:0],
 		queries:   w.queries[:0], answers: w.answers[:0], firstAnswer: append(w.firstAnswer[:0], 0),
 		weights: w.weights[:0], penaltyCounts: w.penaltyCounts[:0],
-		parts: w.parts[:0], rows: w.rows[:0], runs: w.runs[:0],
+		matrices: w.matrices[:0], rows: w.rows[:0], rowSegments: w.rowSegments[:0],
 		pairs: w.pairs[:0], pairRows: w.pairRows[:0], zWeights: w.zWeights[:0],
-		relations: w.relations[:0],
+		relationCandidates: w.relationCandidates[:0],
 	}
 	return w
 }
@@ -211,7 +211,7 @@ func (p *preparer) reset(epoch, step int) *workload {
 // complete adds everything except the main queries to the workload. The argument tails is the
 // number of tail queries, which come first.
 func (p *preparer) complete(ctx context.Context, tails int) error {
-	p.addParts(tails)
+	p.addMatrices(tails)
 	if err := p.draw(ctx); err != nil {
 		return err
 	}
@@ -233,10 +233,10 @@ func (p *preparer) drawRelations() {
 		return
 	}
 	w, d, n := &p.work, &p.scratch[0], p.config.RelationNegatives
-	all := p.relations * relationsPer(p.config)
+	all := p.numRelations * relationsPer(p.config)
 	if n == 0 || n >= all {
 		for r := range all {
-			w.relations = append(w.relations, int32(r))
+			w.relationCandidates = append(w.relationCandidates, int32(r))
 		}
 		return
 	}
@@ -244,11 +244,11 @@ func (p *preparer) drawRelations() {
 	// Robert Floyd's algorithm: every set of n relations has the same probability.
 	for last := all - n; last < all; last++ {
 		r := int32(d.rng.IntN(last + 1))
-		at, found := slices.BinarySearch(w.relations, r)
+		at, found := slices.BinarySearch(w.relationCandidates, r)
 		if found {
-			r, at = int32(last), len(w.relations)
+			r, at = int32(last), len(w.relationCandidates)
 		}
-		w.relations = slices.Insert(w.relations, at, r)
+		w.relationCandidates = slices.Insert(w.relationCandidates, at, r)
 	}
 }
 
@@ -319,9 +319,9 @@ func (p *preparer) addQuery(i int, side kg.Side) {
 	w.penaltyCounts = append(w.penaltyCounts, 1)
 }
 
-// addParts adds the dense parts: one with all entities, or one for each side with its shared
-// negatives. Queries with different features have separate parts.
-func (p *preparer) addParts(tails int) {
+// addMatrices adds the score matrices: one with all entities, or one for each side with its shared
+// negatives. Queries with different features have separate matrices.
+func (p *preparer) addMatrices(tails int) {
 	w := &p.work
 	switch p.config.Negatives {
 	case recipe.OneVsAll, recipe.KvsAll:
@@ -332,16 +332,16 @@ func (p *preparer) addParts(tails int) {
 		p.addShared(kg.Head, tails, w.main)
 	}
 	if p.depends == model.OnEntity {
-		// An entity that is in both parts has its row in the second part.
+		// An entity that is in both matrices has its row in the second one.
 		for i, e := range w.rows {
 			p.rowOf[e] = int32(i)
 		}
 	}
 }
 
-// addRows adds the dense parts of main queries first ≤ i < last. The argument entities holds their
-// candidates, which are the last rows. If the queries have different features, every group of
-// queries after the first gets copies of these rows.
+// addRows adds the score matrices of main queries first ≤ i < last. The argument entities holds their
+// candidates, which are the last rows. If the queries have different features, every matrix after the
+// first gets copies of these rows.
 func (p *preparer) addRows(first, last int, entities []int32) {
 	w := &p.work
 	row := len(w.rows) - len(entities)
@@ -354,9 +354,10 @@ func (p *preparer) addRows(first, last int, entities []int32) {
 			row = len(w.rows)
 			w.rows = append(w.rows, entities...)
 		}
-		w.parts = append(w.parts, densePart{i, next, row, len(w.rows)})
+		w.matrices = append(w.matrices, scoreMatrix{i, next, row, len(w.rows)})
 		if p.depends != model.OnEntity {
-			w.runs = append(w.runs, featureRun{w.queries[i].Side, w.queries[i].Relation, row, len(w.rows)})
+			q := w.queries[i]
+			w.rowSegments = append(w.rowSegments, rowSegment{q.Side, q.Relation, row, len(w.rows)})
 		}
 		i = next
 	}
@@ -370,23 +371,23 @@ func (p *preparer) share(a, b kg.Query) bool {
 // enter prepares rowOf for the pairs of a query. The query is main query i or, if i < 0, the query of
 // a Z-sample. All main queries must come first.
 func (p *preparer) enter(q kg.Query, i int) {
-	if p.depends == model.OnEntity || i != 0 && p.share(p.group, q) {
+	if p.depends == model.OnEntity || i != 0 && p.share(p.listedFor, q) {
 		return
 	}
 	if i != 0 {
 		p.forget()
 	}
-	p.group, p.listed[1].first = q, len(p.work.rows)
-	if i >= 0 && len(p.work.parts) > 0 {
-		part := p.work.partOf(i)
-		p.listed[0] = span{part.row, part.lastRow}
-		for row := part.row; row < part.lastRow; row++ {
+	p.listedFor, p.listed[1].first = q, len(p.work.rows)
+	if i >= 0 && len(p.work.matrices) > 0 {
+		m := p.work.matrixOf(i)
+		p.listed[0] = span{m.row, m.lastRow}
+		for row := m.row; row < m.lastRow; row++ {
 			p.rowOf[p.work.rows[row]] = int32(row)
 		}
 	}
 }
 
-// addShared adds the dense part of main queries first ≤ i < last, which are all queries for one
+// addShared adds the score matrix of main queries first ≤ i < last, which are all queries for one
 // side.
 func (p *preparer) addShared(side kg.Side, first, last int) {
 	if first == last {
@@ -430,8 +431,8 @@ func (p *preparer) draw(ctx context.Context) error {
 func (p *preparer) negatives(dst []int32, d *drawScratch, i int) []int32 {
 	w, c, q := &p.work, p.config, p.work.queries[i]
 	if c.Negatives != recipe.IndependentNegatives {
-		part := w.partOf(i)
-		return unobserved(dst, w.rows[part.row:part.lastRow], p.known.Answers(q))
+		m := w.matrixOf(i)
+		return unobserved(dst, w.rows[m.row:m.lastRow], p.known.Answers(q))
 	}
 	p.startStream(d, useIndependent, i)
 	own := slices.Grow(p.own[i][:0], c.NegativeCount)
@@ -460,7 +461,7 @@ func (p *preparer) row(e int32) int32 {
 		p.rowOf[e] = int32(len(p.work.rows))
 		p.work.rows = append(p.work.rows, e)
 		if p.depends != model.OnEntity {
-			p.work.extendRun(p.group)
+			p.work.extendSegment(p.listedFor)
 		}
 	}
 	return p.rowOf[e]

@@ -42,9 +42,9 @@ func TestProjectionGradients(t *testing.T) {
 	}
 }
 
-// Every group of queries with the same features has its own rows, and these rows are in runs of the
-// group's side and relation.
-func TestFeatureRuns(t *testing.T) {
+// Queries with the same features share rows, and these rows are in segments of the queries' side and
+// relation.
+func TestRowSegments(t *testing.T) {
 	g := traintest.RandomGraph(12, 3, 60, 3)
 	for _, negatives := range []recipe.Negatives{
 		recipe.OneVsAll, recipe.KvsAll, recipe.SharedNegatives, recipe.IndependentNegatives,
@@ -55,11 +55,11 @@ func TestFeatureRuns(t *testing.T) {
 		tr := trainerFor(t, c, g, machineOf(t, 1).Backend, 1)
 		w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 		require.NoError(t, err)
-		owner := make([]*featureRun, len(w.rows))
+		owner := make([]*rowSegment, len(w.rows))
 		last := 0
-		for i := range w.runs {
-			r := &w.runs[i]
-			require.Equal(t, last, r.first, "runs cover the rows")
+		for i := range w.rowSegments {
+			r := &w.rowSegments[i]
+			require.Equal(t, last, r.first, "the segments cover the rows")
 			require.Less(t, r.first, r.last)
 			last = r.last
 			for row := r.first; row < r.last; row++ {
@@ -72,8 +72,8 @@ func TestFeatureRuns(t *testing.T) {
 			require.Equal(t, q.Relation, owner[row].relation, negatives)
 		}
 		for i, q := range w.queries {
-			if i < w.main && len(w.parts) > 0 {
-				p := w.partOf(i)
+			if i < w.main && len(w.matrices) > 0 {
+				p := w.matrixOf(i)
 				for row := p.row; row < p.lastRow; row++ {
 					belongs(q, row)
 				}

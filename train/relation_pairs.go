@@ -11,28 +11,28 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// relationPairs predicts relations as relationStep does, if scores are not linear in the relation. For
-// each target and each candidate relation, it scores the target as a candidate of the query with the
-// same anchor and that relation. So all that it needs are the model's query vectors, feature vectors
-// and their gradients.
+// relationQueries predicts relations as linearRelations does, if scores are not linear in the
+// relation. For each target and each candidate relation, it scores the target as a candidate of the
+// query with the same anchor and that relation. So all that it needs are the model's query vectors,
+// feature vectors and their gradients.
 //
 // Targets are divided into chunks. The goroutine of a chunk computes its scores and losses, and then the
 // gradients of pairs whose derivative is not negligible. It computes query vectors again for this,
 // because all of them would need too much memory.
-type relationPairs struct {
-	lambda    float64
-	config    model.Config
-	relations int // number of relations of the model
+type relationQueries struct {
+	lambda       float64
+	config       model.Config
+	numRelations int // number of relations of the model
 	// sided says that the score of a triple depends on the side of the query.
 	sided bool
 
 	targets []relationTarget
-	groups  []span // targets of one chunk with the same anchor
+	anchors []span // targets of one chunk with the same anchor
 	chunks  []targetChunk
 	slots   []relationSlot
 
 	losses []float64 // losses of the targets
-	// dEntities holds the gradients of the anchors of all groups, and then of the entities of all targets.
+	// dEntities holds the gradients of all anchors, and then of the entities of all targets.
 	dEntities linalg.Matrix
 	// dRelations holds the gradients of the slots' relations, and filled says which slots have one.
 	dRelations []float32
@@ -50,8 +50,8 @@ type relationTarget struct {
 // triple returns the triple that the model scores.
 func (t *relationTarget) triple(c model.Config) kg.Triple { return c.Scored(t.Query, t.entity) }
 
-// targetChunk is a range of targets with the same side, and the ranges of its groups and slots.
-type targetChunk struct{ targets, groups, slots span }
+// targetChunk is a range of targets with the same side, and the ranges of its anchors and slots.
+type targetChunk struct{ targets, anchors, slots span }
 
 // A step has about maxChunks chunks, or fewer if chunks would be smaller than leastChunk.
 const maxChunks, leastChunk = 16, 64
@@ -59,13 +59,14 @@ const maxChunks, leastChunk = 16, 64
 // relationSlot is a candidate relation of a chunk, with memory for the gradient of this relation.
 type relationSlot struct {
 	relation int32 // a relation of model.Config.Scored
-	// sample is the position in workload.relations of a relation that is a candidate of all targets. It
-	// is −1 for other relations. Such a relation is a candidate of the targets that it belongs to.
+	// sample is the position in workload.relationCandidates of a relation that is a candidate of all
+	// targets. It is −1 for other relations. Such a relation is a candidate of the targets that it
+	// belongs to.
 	sample int
 }
 
-// relationScratch is the memory of a goroutine for a chunk.
-type relationScratch struct {
+// predictionScratch is the memory of a goroutine for a chunk.
+type predictionScratch struct {
 	scores, dPhi  linalg.Matrix // a row for each target
 	psi           linalg.Matrix // one row
 	dPsi, dAnchor []float32
@@ -73,25 +74,26 @@ type relationScratch struct {
 	row           [1]int32
 }
 
-// newRelationPairs returns nil unless the recipe predicts relations of a model without a RelationForm.
-func newRelationPairs(c *recipe.Recipe, m model.Trainable) *relationPairs {
+// newRelationQueries returns nil unless the recipe predicts relations of a model without a RelationForm.
+func newRelationQueries(c *recipe.Recipe, m model.Trainable) *relationQueries {
 	if c.RelationWeight == 0 || m.Training().Relations != nil {
 		return nil
 	}
 	config := m.Config()
-	return &relationPairs{
-		lambda: c.RelationWeight, config: config, relations: config.Relations * relationsPer(c), sided: isSided(config),
+	return &relationQueries{
+		lambda: c.RelationWeight, config: config, numRelations: config.Relations * relationsPer(c),
+		sided: isSided(config),
 	}
 }
 
 // begin lists the targets of a step and allocates its memory.
-func (r *relationPairs) begin(w *workload, entityWidth, relationSize int) {
+func (r *relationQueries) begin(w *workload, entityWidth, relationSize int) {
 	r.listTargets(w)
 	r.divide(w)
 	r.losses = resize(r.losses, len(r.targets))
 	r.dRelations = resize(r.dRelations, r.mostSlots(w)*relationSize)
 	r.filled = resize(r.filled, len(r.slots))
-	size(&r.dEntities, len(r.groups)+len(r.targets), entityWidth)
+	size(&r.dEntities, len(r.anchors)+len(r.targets), entityWidth)
 }
 
 // isSided reports whether the score of a triple depends on the side of the query.
@@ -105,7 +107,7 @@ func isSided(c model.Config) bool {
 
 // listTargets lists the targets, ordered by side and anchor. If the two queries of a triple have the
 // same score, a triple with both queries is listed once, with the sum of the weights.
-func (r *relationPairs) listTargets(w *workload) {
+func (r *relationQueries) listTargets(w *workload) {
 	r.targets = r.targets[:0]
 	for i, q := range w.queries[:w.main] {
 		targets := w.targets(i)
@@ -128,7 +130,7 @@ func (r *relationPairs) listTargets(w *workload) {
 }
 
 // mergeSides merges the targets of a triple's two queries.
-func (r *relationPairs) mergeSides() {
+func (r *relationQueries) mergeSides() {
 	slices.SortStableFunc(r.targets, func(x, y relationTarget) int {
 		a, b := x.triple(r.config), y.triple(r.config)
 		return cmp.Or(cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Head, b.Head), cmp.Compare(a.Tail, b.Tail),
@@ -146,9 +148,9 @@ func (r *relationPairs) mergeSides() {
 	r.targets = r.targets[:n]
 }
 
-// divide divides the targets into chunks and groups, and lists the slots of each chunk.
-func (r *relationPairs) divide(w *workload) {
-	r.chunks, r.groups, r.slots = r.chunks[:0], r.groups[:0], r.slots[:0]
+// divide divides the targets into chunks, groups them by anchor, and lists the slots of each chunk.
+func (r *relationQueries) divide(w *workload) {
+	r.chunks, r.anchors, r.slots = r.chunks[:0], r.anchors[:0], r.slots[:0]
 	most := max(leastChunk, (len(r.targets)+maxChunks-1)/maxChunks)
 	for first := 0; first < len(r.targets); {
 		last := first + 1
@@ -156,14 +158,14 @@ func (r *relationPairs) divide(w *workload) {
 			last++
 		}
 		chunk := targetChunk{targets: span{first, last}}
-		chunk.groups.first = len(r.groups)
+		chunk.anchors.first = len(r.anchors)
 		for i := first; i < last; i++ {
 			if i == first || r.targets[i].Anchor != r.targets[i-1].Anchor {
-				r.groups = append(r.groups, span{i, i})
+				r.anchors = append(r.anchors, span{i, i})
 			}
-			r.groups[len(r.groups)-1].last++
+			r.anchors[len(r.anchors)-1].last++
 		}
-		chunk.groups.last = len(r.groups)
+		chunk.anchors.last = len(r.anchors)
 		chunk.slots = r.addSlots(w, r.targets[first:last])
 		r.chunks = append(r.chunks, chunk)
 		first = last
@@ -171,13 +173,13 @@ func (r *relationPairs) divide(w *workload) {
 }
 
 // addSlots adds the slots of a chunk's targets, in ascending order of their relations.
-func (r *relationPairs) addSlots(w *workload, targets []relationTarget) span {
+func (r *relationQueries) addSlots(w *workload, targets []relationTarget) span {
 	first := len(r.slots)
-	for k, relation := range w.relations {
+	for k, relation := range w.relationCandidates {
 		r.slots = append(r.slots, relationSlot{relation, k})
 	}
 	for _, t := range targets {
-		if _, sampled := slices.BinarySearch(w.relations, t.scored); !sampled {
+		if _, sampled := slices.BinarySearch(w.relationCandidates, t.scored); !sampled {
 			r.slots = append(r.slots, relationSlot{t.scored, -1})
 		}
 	}
@@ -199,13 +201,13 @@ func (s relationSlot) column(t *relationTarget, last int) int {
 	return -1
 }
 
-// predictRelationsInPairs computes the loss of relationPairs and its gradients.
-func (s *stepper) predictRelationsInPairs(ctx context.Context, w *workload) error {
-	return s.pool.parallel(ctx, len(s.relationPairs.chunks), func(c *stepScratch, k int) {
-		r, x := s.relationPairs, &c.relations
+// predictRelationsByQueries computes the loss of relationQueries and its gradients.
+func (s *stepper) predictRelationsByQueries(ctx context.Context, w *workload) error {
+	return s.pool.parallel(ctx, len(s.relationQueries.chunks), func(c *stepScratch, k int) {
+		r, x := s.relationQueries, &c.prediction
 		chunk := r.chunks[k]
 		n := chunk.targets.last - chunk.targets.first
-		size(&x.scores, n, len(w.relations)+1)
+		size(&x.scores, n, len(w.relationCandidates)+1)
 		size(&x.dPhi, n, s.towers.Width)
 		size(&x.psi, 1, s.towers.PsiWidth())
 		x.dPsi, x.dAnchor = resize(x.dPsi, s.towers.PsiWidth()), resize(x.dAnchor, s.tables[0].width)
@@ -213,7 +215,7 @@ func (s *stepper) predictRelationsInPairs(ctx context.Context, w *workload) erro
 		s.scoreChunk(c, w, chunk)
 		for i := chunk.targets.first; i < chunk.targets.last; i++ {
 			scores := x.scores.Row(i - chunk.targets.first)
-			r.losses[i] = c.objective.relationLoss(scores, &r.targets[i], w.relations)
+			r.losses[i] = c.objective.relationLoss(scores, &r.targets[i], w.relationCandidates)
 		}
 		s.chunkGradients(c, w, chunk)
 	})
@@ -221,14 +223,14 @@ func (s *stepper) predictRelationsInPairs(ctx context.Context, w *workload) erro
 
 // scoreChunk computes the scores of a chunk.
 func (s *stepper) scoreChunk(c *stepScratch, w *workload, chunk targetChunk) {
-	r, x, last := s.relationPairs, &c.relations, len(w.relations)
+	r, x, last := s.relationQueries, &c.prediction, len(w.relationCandidates)
 	for i := range x.scores.Rows {
 		x.scores.Row(i)[last] = excluded
 	}
 	psi := x.psi.Row(0)
 	for _, slot := range r.slots[chunk.slots.first:chunk.slots.last] {
 		c.worker.Begin(r.config.Asked(r.targets[chunk.targets.first].Side, slot.relation))
-		for _, g := range r.groups[chunk.groups.first:chunk.groups.last] {
+		for _, g := range r.anchors[chunk.anchors.first:chunk.anchors.last] {
 			var constant float64
 			ready := false
 			for i := g.first; i < g.last; i++ {
@@ -273,21 +275,21 @@ func (o *objective) relationLoss(scores []float32, t *relationTarget, relations 
 
 // chunkGradients computes the gradients of a chunk from the derivatives of its scores.
 func (s *stepper) chunkGradients(c *stepScratch, w *workload, chunk targetChunk) {
-	r, x, n := s.relationPairs, &c.relations, relationSize(s.tables)
-	dScores, first, last := x.scores, chunk.targets.first, len(w.relations)
+	r, x, n := s.relationQueries, &c.prediction, relationSize(s.tables)
+	dScores, first, last := x.scores, chunk.targets.first, len(w.relationCandidates)
 	clear(x.dPhi.Data[:x.dPhi.Rows*x.dPhi.Stride])
-	for g := chunk.groups.first; g < chunk.groups.last; g++ {
+	for g := chunk.anchors.first; g < chunk.anchors.last; g++ {
 		clear(r.dEntities.Row(g))
 	}
 	psi := x.psi.Row(0)
 	for k := chunk.slots.first; k < chunk.slots.last; k++ {
 		slot := r.slots[k]
 		r.filled[k] = false
-		for g := chunk.groups.first; g < chunk.groups.last; g++ {
+		for g := chunk.anchors.first; g < chunk.anchors.last; g++ {
 			var dConstant float64
 			ready := false
-			anchor := s.tables[0].row(int(r.targets[r.groups[g].first].Anchor))
-			for i := r.groups[g].first; i < r.groups[g].last; i++ {
+			anchor := s.tables[0].row(int(r.targets[r.anchors[g].first].Anchor))
+			for i := r.anchors[g].first; i < r.anchors[g].last; i++ {
 				t := &r.targets[i]
 				column := slot.column(t, last)
 				if column < 0 || dScores.Row(i - first)[column] == 0 {
@@ -320,21 +322,22 @@ func (s *stepper) chunkGradients(c *stepScratch, w *workload, chunk targetChunk)
 	}
 	for i := first; i < chunk.targets.last; i++ {
 		t := &r.targets[i]
-		c.worker.FeatureGradient(r.dEntities.Row(len(r.groups)+i), x.dPhi.Row(i-first), s.phi.Row(int(t.row)), t.entity)
+		dEntity := r.dEntities.Row(len(r.anchors) + i)
+		c.worker.FeatureGradient(dEntity, x.dPhi.Row(i-first), s.phi.Row(int(t.row)), t.entity)
 	}
 }
 
 // dRelation returns the gradient of a slot.
-func (r *relationPairs) dRelation(slot, width int) []float32 {
+func (r *relationQueries) dRelation(slot, width int) []float32 {
 	return r.dRelations[slot*width : (slot+1)*width]
 }
 
 // mostSlots returns an upper bound on the number of slots. The bound is the same for most steps, so the
 // memory for their gradients rarely grows.
-func (r *relationPairs) mostSlots(w *workload) (n int) {
-	others := r.relations - len(w.relations) // relations outside the sample
+func (r *relationQueries) mostSlots(w *workload) (n int) {
+	others := r.numRelations - len(w.relationCandidates) // relations outside the sample
 	for _, chunk := range r.chunks {
-		n += len(w.relations) + min(others, max(leastChunk, chunk.targets.last-chunk.targets.first))
+		n += len(w.relationCandidates) + min(others, max(leastChunk, chunk.targets.last-chunk.targets.first))
 	}
 	return n
 }

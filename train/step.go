@@ -22,19 +22,20 @@ type stepper struct {
 	known  *kg.Index
 	towers model.Training
 	tables []parameterTable
-	// relations and globals are the tables of relations and the global tensors that have gradients.
-	relations, globals []parameterTable
+	// relationTables and globalTables are the tables of relations and the global tensors that have
+	// gradients.
+	relationTables, globalTables []parameterTable
 	// network computes the queries if model is a model.Network. Otherwise it is nil.
 	network *networkStep
-	// relationStep computes the terms of the loss that contain the vectors ρ of triples. It is nil if
+	// linearRelations computes the terms of the loss that contain the vectors ρ of triples. It is nil if
 	// the loss has no such terms.
-	relationStep *relationStep
-	// relationPairs predicts relations if relationStep does not. Otherwise it is nil.
-	relationPairs *relationPairs
-	backend       *linalg.Backend
-	pool          *pool // all threads
+	linearRelations *linearRelations
+	// relationQueries predicts relations if linearRelations does not. Otherwise it is nil.
+	relationQueries *relationQueries
+	backend         *linalg.Backend
+	pool            *pool // all threads
 	// halves holds two pools, each with half of the threads. It is nil if the number of threads is
-	// odd or a step cannot have two dense parts of the same size.
+	// odd or a step cannot have two score matrices of the same size.
 	halves []*pool
 
 	// duals computes the part of the penalty dura that queries do not have with reciprocal relations.
@@ -48,8 +49,8 @@ type stepper struct {
 	regulariser                                  *regulariser
 
 	phi, psi   linalg.Matrix // feature vectors and query vectors
-	dPhi, dPsi linalg.Matrix // dPhi contains only the rows of dense parts
-	dRows      linalg.Matrix // gradients of the entities of feature rows, if the workload has runs
+	dPhi, dPsi linalg.Matrix // dPhi contains only the rows of score matrices
+	dRows      linalg.Matrix // gradients of the entities of feature rows, if the workload has rowSegments
 	constants  []float64     // the constant c of each query
 	dConstants []float64
 	// pairScores holds the scores of the pairs in the first block of the model with a separate loss, then
@@ -63,15 +64,15 @@ type stepper struct {
 	visited                 []int32   // the first pair of each query that visitPairs has not visited
 	losses                  []float64 // the loss of each query
 
-	segments   []segment
-	rowRuns    []featureRun
-	dRelations []float32 // gradients for each segment, and then for each row run
-	byRow      csr       // pairs by feature row
+	querySegments    []querySegment
+	shortRowSegments []rowSegment
+	dRelations       []float32 // gradients for each query segment, and then for each short row segment
+	byRow            csr       // pairs by feature row
 	// byEntity lists the terms of each entity's gradient: feature rows, then queries, then the targets of
-	// duals, and then the heads and the tails of relationStep or the anchors and the targets of
-	// relationPairs.
+	// duals, and then the heads and the tails of linearRelations or the anchors and the targets of
+	// relationQueries.
 	byEntity   csr
-	byRelation csr     // segments, then row runs, and then slots of relationPairs, by relation
+	byRelation csr     // query segments, then short row segments, and then slots of relationQueries, by relation
 	keys       []int32 // scratch memory of begin
 
 	used           usedRows
@@ -79,23 +80,23 @@ type stepper struct {
 	queryPenalties []float64
 }
 
-// segment is a range of at most segmentSize queries with the same side and relation. The gradients
-// of a relation are added segment by segment, so the order of the additions does not depend on the
-// number of threads.
-type segment struct{ first, last int }
+// querySegment is a range of at most querySegmentSize queries with the same side and relation. The
+// gradients of a relation are added segment by segment, so the order of the additions does not depend on
+// the number of threads.
+type querySegment struct{ first, last int }
 
-const segmentSize = model.MaxBatch // affects how the gradients of relations round
+const querySegmentSize = model.MaxBatch // affects how the gradients of relations round
 
-// runSize is the largest number of feature rows in a row run. The gradients that these rows contribute
-// to their relation are added run by run.
-const runSize = 512
+// rowSegmentSize is the largest number of feature rows in a short row segment. The gradients that these
+// rows contribute to their relation are added segment by segment.
+const rowSegmentSize = 512
 
 func newStepper(
 	c *recipe.Recipe, b *linalg.Backend, threads int, known *kg.Index, m model.Trainable, tables []parameterTable,
 ) *stepper {
 	s := &stepper{
 		config: c, known: known, towers: m.Training(), tables: tables, backend: b,
-		relations: tablesWith(model.PerRelation, tables), globals: tablesWith(model.Global, tables),
+		relationTables: tablesWith(model.PerRelation, tables), globalTables: tablesWith(model.Global, tables),
 		queryDropout:    dropout{c.Dropout, c.Seed, useDropout},
 		anchorDropout:   dropout{c.EntityDropout, c.Seed, useEntityDropout},
 		relationDropout: dropout{c.RelationDropout, c.Seed, useRelationDropout},
@@ -108,9 +109,9 @@ func newStepper(
 		all[i] = newStepScratch(c, b, m, tables)
 	}
 	s.pool = newPool(c, b, m, all)
-	s.network = newNetworkStep(c, b, threads, m, totalWidth(s.globals))
-	s.relationStep = newRelationStep(c, b, threads, m, s.relations)
-	s.relationPairs = newRelationPairs(c, m)
+	s.network = newNetworkStep(c, b, threads, m, totalWidth(s.globalTables))
+	s.linearRelations = newLinearRelations(c, b, threads, m, s.relationTables)
+	s.relationQueries = newRelationQueries(c, m)
 	s.duals = newDuals(c)
 	if threads%2 == 0 && c.Negatives == recipe.SharedNegatives && c.Distribution != recipe.Bernoulli {
 		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
@@ -139,14 +140,14 @@ func (s *stepper) begin(w *workload) usedRows {
 	s.losses = resize(s.losses, len(w.queries))
 	s.pairScores = resize(s.pairScores, s.lossBlocks*len(w.pairRows))
 	s.dPairScores = s.pairScores
-	s.findSegments(w)
-	s.findRowRuns(w)
-	s.dRelations = resize(s.dRelations, (len(s.segments)+len(s.rowRuns))*relationSize(s.tables))
-	if s.relationStep != nil {
-		s.relationStep.begin(w, s.tables[0].width, s.regulariser.pair > 0)
+	s.findQuerySegments(w)
+	s.findRowSegments(w)
+	s.dRelations = resize(s.dRelations, (len(s.querySegments)+len(s.shortRowSegments))*relationSize(s.tables))
+	if s.linearRelations != nil {
+		s.linearRelations.begin(w, s.tables[0].width, s.regulariser.thirdPair > 0)
 	}
-	if s.relationPairs != nil {
-		s.relationPairs.begin(w, s.tables[0].width, relationSize(s.tables))
+	if s.relationQueries != nil {
+		s.relationQueries.begin(w, s.tables[0].width, relationSize(s.tables))
 	}
 	if s.duals != nil {
 		s.duals.begin(w, s.tables[0].width)
@@ -172,32 +173,33 @@ func (s *stepper) begin(w *workload) usedRows {
 	return s.used
 }
 
-// findSegments divides the queries into segments. The first query of the Z-samples begins a segment.
-func (s *stepper) findSegments(w *workload) {
-	s.segments = s.segments[:0]
+// findQuerySegments divides the queries into segments. The first query of the Z-samples begins a segment.
+func (s *stepper) findQuerySegments(w *workload) {
+	s.querySegments = s.querySegments[:0]
 	for i, q := range w.queries {
-		if n := len(s.segments); n > 0 && i != w.main {
-			g := &s.segments[n-1]
+		if n := len(s.querySegments); n > 0 && i != w.main {
+			g := &s.querySegments[n-1]
 			last := w.queries[g.last-1]
-			if last.Side == q.Side && last.Relation == q.Relation && g.last-g.first < segmentSize {
+			if last.Side == q.Side && last.Relation == q.Relation && g.last-g.first < querySegmentSize {
 				g.last++
 				continue
 			}
 		}
-		s.segments = append(s.segments, segment{i, i + 1})
+		s.querySegments = append(s.querySegments, querySegment{i, i + 1})
 	}
 }
 
-// findRowRuns divides the runs of the workload into runs of at most runSize rows, and allocates
-// memory for the gradients of these rows.
-func (s *stepper) findRowRuns(w *workload) {
-	s.rowRuns = s.rowRuns[:0]
-	for _, r := range w.runs {
-		for first := r.first; first < r.last; first += runSize {
-			s.rowRuns = append(s.rowRuns, featureRun{r.side, r.relation, first, min(first+runSize, r.last)})
+// findRowSegments divides the row segments of the workload into segments of at most rowSegmentSize rows,
+// and allocates memory for the gradients of these rows.
+func (s *stepper) findRowSegments(w *workload) {
+	s.shortRowSegments = s.shortRowSegments[:0]
+	for _, r := range w.rowSegments {
+		for first := r.first; first < r.last; first += rowSegmentSize {
+			last := min(first+rowSegmentSize, r.last)
+			s.shortRowSegments = append(s.shortRowSegments, rowSegment{r.side, r.relation, first, last})
 		}
 	}
-	if len(s.rowRuns) > 0 {
+	if len(s.shortRowSegments) > 0 {
 		size(&s.dRows, len(w.rows), s.tables[0].width)
 	}
 }
@@ -211,7 +213,7 @@ func (s *stepper) findUsed(w *workload) {
 	if s.duals != nil {
 		s.keys = append(s.keys, w.answers...)
 	}
-	if r := s.relationStep; r != nil {
+	if r := s.linearRelations; r != nil {
 		for _, t := range r.triples {
 			s.keys = append(s.keys, t.Head)
 		}
@@ -219,8 +221,8 @@ func (s *stepper) findUsed(w *workload) {
 			s.keys = append(s.keys, t.Tail)
 		}
 	}
-	if r := s.relationPairs; r != nil {
-		for _, g := range r.groups {
+	if r := s.relationQueries; r != nil {
+		for _, g := range r.anchors {
 			s.keys = append(s.keys, r.targets[g.first].Anchor)
 		}
 		for _, t := range r.targets {
@@ -229,20 +231,20 @@ func (s *stepper) findUsed(w *workload) {
 	}
 	s.used.entities = s.byEntity.distinct(s.used.entities[:0], s.tables[0].rows(), s.keys)
 	s.keys = s.keys[:0]
-	for _, g := range s.segments {
+	for _, g := range s.querySegments {
 		s.keys = append(s.keys, w.queries[g.first].Relation)
 	}
-	for _, r := range s.rowRuns {
+	for _, r := range s.shortRowSegments {
 		s.keys = append(s.keys, r.relation)
 	}
-	if r := s.relationPairs; r != nil {
+	if r := s.relationQueries; r != nil {
 		for _, slot := range r.slots {
 			_, relation := r.config.Asked(kg.Tail, slot.relation)
 			s.keys = append(s.keys, relation)
 		}
 	}
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
-	if s.relationStep.predicts() { // every relation is a candidate
+	if s.linearRelations.predicts() { // every relation is a candidate
 		s.used.relations = s.used.relations[:0]
 		for r := range s.tables[1].rows() {
 			s.used.relations = append(s.used.relations, int32(r))
@@ -250,18 +252,18 @@ func (s *stepper) findUsed(w *workload) {
 	}
 }
 
-// run computes the loss of w and its gradients, and hands the gradients to sink. The caller must
-// first call begin with w. If the loss without the regulariser is NaN or infinite, run returns it and
-// does not call sink.
-func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss, error) {
+// compute computes the loss of w and its gradients, and hands the gradients to sink. The caller must
+// first call begin with w. If the loss without the regulariser is NaN or infinite, compute returns it
+// and does not call sink.
+func (s *stepper) compute(ctx context.Context, w *workload, sink gradientSink) (Loss, error) {
 	s.regulariser.begin(w.epoch, w.positives)
 	defer s.regulariser.end(w.positives)
-	dense := s.segmentsBefore(w.denseQueries())
-	queries := func() error { return s.queries(ctx, s.pool, w, dense, len(s.segments)) }
-	queryGradients := func() error { return s.queryGradients(ctx, s.pool, w, dense, len(s.segments)) }
+	dense := s.querySegmentsBefore(w.denseQueries())
+	queries := func() error { return s.queries(ctx, s.pool, w, dense, len(s.querySegments)) }
+	queryGradients := func() error { return s.queryGradients(ctx, s.pool, w, dense, len(s.querySegments)) }
 	stages := []func() error{
 		func() error { return s.features(ctx, w) },
-		func() error { return s.denseParts(ctx, w) },
+		func() error { return s.computeMatrices(ctx, w) },
 		queries,
 		func() error { return s.scorePairs(ctx, w) },
 	}
@@ -269,14 +271,14 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 		stages[1], stages[2] = func() error { return s.forward(ctx, w) }, stages[1]
 		queryGradients = func() error { return s.backward(ctx, w) }
 	}
-	if len(w.parts) == 0 {
+	if len(w.matrices) == 0 {
 		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
 	}
-	if s.relationStep != nil {
+	if s.linearRelations != nil {
 		stages = append(stages, func() error { return s.scoreRelations(ctx, w) })
 	}
-	if s.relationPairs != nil {
-		stages = append(stages, func() error { return s.predictRelationsInPairs(ctx, w) })
+	if s.relationQueries != nil {
+		stages = append(stages, func() error { return s.predictRelationsByQueries(ctx, w) })
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
@@ -296,7 +298,7 @@ func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss
 	err := s.collect(ctx, w, sink)
 	loss.Regulariser = s.penalty(w)
 	loss.Total += loss.Regulariser
-	if err == nil && len(s.globals) > 0 {
+	if err == nil && len(s.globalTables) > 0 {
 		err = sink.global(ctx, s.network.dGlobals)
 	}
 	return loss, err
@@ -311,13 +313,13 @@ func (s *stepper) fit(w *workload) (loss Loss) {
 			loss.Z += l
 		}
 	}
-	if s.relationStep != nil {
-		for _, l := range s.relationStep.losses {
+	if s.linearRelations != nil {
+		for _, l := range s.linearRelations.losses {
 			loss.Relations += l
 		}
 	}
-	if s.relationPairs != nil {
-		for _, l := range s.relationPairs.losses {
+	if s.relationQueries != nil {
+		for _, l := range s.relationQueries.losses {
 			loss.Relations += l
 		}
 	}
@@ -325,18 +327,20 @@ func (s *stepper) fit(w *workload) (loss Loss) {
 	return loss
 }
 
-// segmentsBefore returns the number of segments before the given query, which must be the first of
+// querySegmentsBefore returns the number of segments before the given query, which must be the first of
 // its segment.
-func (s *stepper) segmentsBefore(query int) int {
-	n, _ := slices.BinarySearchFunc(s.segments, query, func(g segment, q int) int { return cmp.Compare(g.first, q) })
+func (s *stepper) querySegmentsBefore(query int) int {
+	n, _ := slices.BinarySearchFunc(s.querySegments, query, func(g querySegment, q int) int {
+		return cmp.Compare(g.first, q)
+	})
 	return n
 }
 
 // features computes Φ.
 func (s *stepper) features(ctx context.Context, w *workload) error {
-	if len(s.rowRuns) > 0 {
-		return s.pool.parallel(ctx, len(s.rowRuns), func(c *stepScratch, k int) {
-			r := s.rowRuns[k]
+	if len(s.shortRowSegments) > 0 {
+		return s.pool.parallel(ctx, len(s.shortRowSegments), func(c *stepScratch, k int) {
+			r := s.shortRowSegments[k]
 			c.prefetcher.Reset()
 			c.worker.Begin(r.side, r.relation)
 			for i := r.first; i < r.last; i++ {
@@ -350,31 +354,31 @@ func (s *stepper) features(ctx context.Context, w *workload) error {
 	})
 }
 
-// denseParts computes the queries, losses and gradients of the dense parts, one part after the
-// other, so a part's data stays in a near cache. Two parts of the same size run concurrently, each
-// on half of the threads.
-func (s *stepper) denseParts(ctx context.Context, w *workload) error {
+// computeMatrices computes the queries, losses and gradients of the score matrices, one matrix after the
+// other, so the data of a matrix stays in a near cache. Two matrices of the same size run concurrently,
+// each on half of the threads.
+func (s *stepper) computeMatrices(ctx context.Context, w *workload) error {
 	pools := []*pool{s.pool}
-	if len(w.parts) == 2 && s.halves != nil {
+	if len(w.matrices) == 2 && s.halves != nil {
 		pools = s.halves
 	}
-	errs := make([]error, len(w.parts))
-	err := kernel.Parallel(ctx, len(pools), len(w.parts), func(worker, i int) {
-		errs[i] = s.denseQueries(ctx, pools[worker], w, w.parts[i])
+	errs := make([]error, len(w.matrices))
+	err := kernel.Parallel(ctx, len(pools), len(w.matrices), func(worker, i int) {
+		errs[i] = s.computeQueriesAndMatrix(ctx, pools[worker], w, w.matrices[i])
 	})
 	return cmp.Or(append(errs, err)...)
 }
 
-// denseQueries computes the queries, losses and gradients of a dense part.
-func (s *stepper) denseQueries(ctx context.Context, p *pool, w *workload, part densePart) error {
+// computeQueriesAndMatrix computes the queries, losses and gradients of a score matrix.
+func (s *stepper) computeQueriesAndMatrix(ctx context.Context, p *pool, w *workload, m scoreMatrix) error {
 	if s.network != nil { // forward has computed the queries, and backward computes their gradients
-		return s.densePart(ctx, p, w, part)
+		return s.computeMatrix(ctx, p, w, m)
 	}
-	first, last := s.segmentsBefore(part.query), s.segmentsBefore(part.lastQuery)
+	first, last := s.querySegmentsBefore(m.query), s.querySegmentsBefore(m.lastQuery)
 	if err := s.queries(ctx, p, w, first, last); err != nil {
 		return err
 	}
-	if err := s.densePart(ctx, p, w, part); err != nil {
+	if err := s.computeMatrix(ctx, p, w, m); err != nil {
 		return err
 	}
 	return s.queryGradients(ctx, p, w, first, last)
@@ -385,7 +389,7 @@ func (s *stepper) denseQueries(ctx context.Context, p *pool, w *workload, part d
 func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last int) error {
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
-		g, worker := s.segments[i], s.beginQueries(c, w, i)
+		g, worker := s.querySegments[i], s.beginQueries(c, w, i)
 		batch, isBatch := worker.(model.BatchWorker)
 		if isBatch {
 			c.prefetcher.Reset()
@@ -409,7 +413,7 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 
 // anchors returns the embeddings of a segment's anchors after dropout. The result is valid until the
 // next use of c.batch.
-func (s *stepper) anchors(c *stepScratch, w *workload, g segment) linalg.Matrix {
+func (s *stepper) anchors(c *stepScratch, w *workload, g querySegment) linalg.Matrix {
 	anchors := c.batch.Slice(0, g.last-g.first)
 	for q := g.first; q < g.last; q++ {
 		copy(anchors.Row(q-g.first), s.anchor(c, w, q))
@@ -429,17 +433,17 @@ func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 	return c.anchor
 }
 
-// densePart computes the scores and losses of a part, and the gradients with respect to its Ψ and
-// Φ. With block_losses, it does so for one block of the model after the other.
-func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part densePart) error {
-	psi, phi := s.psi.Slice(part.query, part.lastQuery), s.phi.Slice(part.row, part.lastRow)
-	dPsi, dPhi := s.dPsi.Slice(part.query, part.lastQuery), s.dPhi.Slice(part.row, part.lastRow)
+// computeMatrix computes the scores and losses of a matrix, and the gradients with respect to its Ψ
+// and Φ. With block_losses, it does so for one block of the model after the other.
+func (s *stepper) computeMatrix(ctx context.Context, p *pool, w *workload, m scoreMatrix) error {
+	psi, phi := s.psi.Slice(m.query, m.lastQuery), s.phi.Slice(m.row, m.lastRow)
+	dPsi, dPhi := s.dPsi.Slice(m.query, m.lastQuery), s.dPhi.Slice(m.row, m.lastRow)
 	size(&p.scores, psi.Rows, phi.Rows)
 	for i := range s.lossBlocks {
 		if err := p.comparer.scores(ctx, p.scores, s.columns(psi, i), s.columns(phi, i)); err != nil {
 			return err
 		}
-		if err := s.denseLosses(ctx, p, w, part, i); err != nil {
+		if err := s.denseLosses(ctx, p, w, m, i); err != nil {
 			return err
 		}
 		dScores := p.scores // denseLosses replaced the scores
@@ -466,12 +470,12 @@ func (s *stepper) ofBlock(block int, values []float32) []float32 {
 	return values[block*n : (block+1)*n]
 }
 
-// denseLosses computes the losses of a part's queries, and adds them to the losses of the model's
+// denseLosses computes the losses of a matrix's queries, and adds them to the losses of the model's
 // blocks before the given one. It replaces each score with the derivative of the loss with respect to
 // that score.
-func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part densePart, modelBlock int) error {
+func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, m scoreMatrix, modelBlock int) error {
 	return p.parallel(ctx, p.scores.Rows, func(c *stepScratch, k int) {
-		i, scores := part.query+k, p.scores.Row(k)
+		i, scores := m.query+k, p.scores.Row(k)
 		var loss, dConstant float64
 		switch s.config.Negatives {
 		case recipe.KvsAll:
@@ -479,11 +483,11 @@ func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part de
 			dConstant = s.backend.Sum(scores)
 		case recipe.OneVsAll:
 			target := &scores[w.answers[i]] // row e is entity e
-			loss, _ = s.denseLoss(c, w, i, part, target, scores)
+			loss, _ = s.denseLoss(c, w, i, m, target, scores)
 			dConstant = s.backend.Sum(scores)
 		default:
 			target := &s.ofBlock(modelBlock, s.pairScores)[w.pairs[i]]
-			loss, dConstant = s.denseLoss(c, w, i, part, target, scores)
+			loss, dConstant = s.denseLoss(c, w, i, m, target, scores)
 			dConstant += s.backend.Sum(scores)
 		}
 		if modelBlock > 0 {
@@ -497,18 +501,18 @@ func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part de
 // denseLoss computes the loss of main query i and replaces the scores of its target and negatives
 // with derivatives of the loss. It also returns the derivative for the target.
 func (s *stepper) denseLoss(
-	c *stepScratch, w *workload, i int, part densePart, target *float32, scores []float32,
+	c *stepScratch, w *workload, i int, m scoreMatrix, target *float32, scores []float32,
 ) (loss, dTarget float64) {
 	score := *target
-	s.exclude(w, i, part, scores)
+	s.exclude(w, i, m, scores)
 	loss, dTarget = c.objective.oneTarget(score, scores, s.constants[i], w.weights[i])
 	*target = float32(dTarget)
 	return loss, dTarget
 }
 
 // exclude masks the scores of entities that are not negatives of main query i.
-func (s *stepper) exclude(w *workload, i int, part densePart, scores []float32) {
-	candidates := w.rows[part.row:part.lastRow]
+func (s *stepper) exclude(w *workload, i int, m scoreMatrix, scores []float32) {
+	candidates := w.rows[m.row:m.lastRow]
 	remove := func(e int32) {
 		if k, found := slices.BinarySearch(candidates, e); found {
 			scores[k] = excluded
@@ -564,13 +568,13 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 }
 
 // queryGradients computes the gradients of anchors and relations from dPsi, for the segments first
-// ≤ i < last. dPsi already contains the contributions of dense parts and of pairs in slices.
+// ≤ i < last. dPsi already contains the contributions of score matrices and of pairs in slices.
 // queryGradients adds the contributions of other pairs.
 func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, first, last int) error {
 	n, dense := relationSize(s.tables), w.denseQueries()
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
-		g, worker := s.segments[i], s.beginQueries(c, w, i)
+		g, worker := s.querySegments[i], s.beginQueries(c, w, i)
 		dPenalties := c.dPenalties[:g.last-g.first]
 		clear(dPenalties)
 		if g.first < w.main {
@@ -609,23 +613,23 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 // belongs to a copy of the relation from which entries are dropped. The queries of a segment share
 // these entries.
 func (s *stepper) beginQueries(c *stepScratch, w *workload, i int) model.TrainingWorker {
-	q := w.queries[s.segments[i].first]
+	q := w.queries[s.querySegments[i].first]
 	if s.relationDropout.probability == 0 {
 		c.worker.Begin(q.Side, q.Relation)
 		return c.worker
 	}
-	copied := c.relation.parameters
-	for _, t := range s.relations {
+	copied := c.droppedRelation.parameters
+	for _, t := range s.relationTables {
 		copied = copied[copy(copied, t.row(int(q.Relation))):]
 	}
-	s.relationDropout.apply(c.relation.parameters, c.pcg, w.epoch, w.step, i)
-	c.relation.worker.Begin(q.Side, 0)
-	return c.relation.worker
+	s.relationDropout.apply(c.droppedRelation.parameters, c.pcg, w.epoch, w.step, i)
+	c.droppedRelation.worker.Begin(q.Side, 0)
+	return c.droppedRelation.worker
 }
 
 // completeDPsi adds the contributions of pairs to row q of dPsi, unless pairGradients has done so, and
-// applies the dropout of ψ. The rows of queries below dense already contain the contributions of dense
-// parts.
+// applies the dropout of ψ. The rows of queries below dense already contain the contributions of score
+// matrices.
 func (s *stepper) completeDPsi(c *stepScratch, w *workload, q, dense int) (dPsi []float32) {
 	dPsi = s.dPsi.Row(q)
 	if !s.pairsInSlices(w, q) {
@@ -646,14 +650,14 @@ func (s *stepper) dAnchor(q int) []float32 { return s.dPsi.Data[q*s.dPsi.Stride:
 // relations, if features depend on the query.
 func (s *stepper) featureGradients(ctx context.Context, w *workload) error {
 	n := relationSize(s.tables)
-	return s.pool.parallel(ctx, len(s.rowRuns), func(c *stepScratch, k int) {
-		r := s.rowRuns[k]
+	return s.pool.parallel(ctx, len(s.shortRowSegments), func(c *stepScratch, k int) {
+		r := s.shortRowSegments[k]
 		c.prefetcher.Reset()
 		c.worker.Begin(r.side, r.relation)
 		for i := r.first; i < r.last; i++ {
 			c.worker.FeatureGradient(s.dRows.Row(i), s.dPhiOf(c, w, i), s.phi.Row(i), w.rows[i])
 		}
-		at := len(s.segments) + k
+		at := len(s.querySegments) + k
 		c.worker.End(s.dRelations[at*n : (at+1)*n])
 	})
 }
@@ -710,23 +714,23 @@ func (s *stepper) entityTerm(w *workload, i int) []float32 {
 		}
 		i -= len(w.answers)
 	}
-	if s.relationPairs != nil {
-		return s.relationPairs.dEntities.Row(i)
+	if s.relationQueries != nil {
+		return s.relationQueries.dEntities.Row(i)
 	}
-	return s.relationStep.dEntities.Row(i)
+	return s.linearRelations.dEntities.Row(i)
 }
 
 // rowGradient writes the gradient that feature row i contributes to its entity.
 func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i int) {
-	if len(s.rowRuns) > 0 {
+	if len(s.shortRowSegments) > 0 {
 		copy(dEntity, s.dRows.Row(i))
 		return
 	}
 	c.worker.FeatureGradient(dEntity, s.dPhiOf(c, w, i), s.phi.Row(i), w.rows[i])
 }
 
-// dPhiOf returns the gradient of feature row i. dPhi already contains the contributions of dense
-// parts. dPhiOf adds the contributions of pairs. The result is valid until the next call with c.
+// dPhiOf returns the gradient of feature row i. dPhi already contains the contributions of score
+// matrices. dPhiOf adds the contributions of pairs. The result is valid until the next call with c.
 func (s *stepper) dPhiOf(c *stepScratch, w *workload, i int) []float32 {
 	dPhi := c.dPhi
 	if i < s.dPhi.Rows {
@@ -758,23 +762,23 @@ func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) 
 	n := len(gradient)
 	clear(gradient)
 	for _, i := range s.byRelation.of(int(r)) {
-		if slot := int(i) - len(s.segments) - len(s.rowRuns); slot < 0 {
+		if slot := int(i) - len(s.querySegments) - len(s.shortRowSegments); slot < 0 {
 			s.backend.Axpy(gradient, 1, s.dRelations[int(i)*n:(int(i)+1)*n])
-		} else if s.relationPairs.filled[slot] {
-			s.backend.Axpy(gradient, 1, s.relationPairs.dRelation(slot, n))
+		} else if s.relationQueries.filled[slot] {
+			s.backend.Axpy(gradient, 1, s.relationQueries.dRelation(slot, n))
 		}
 	}
-	if s.relationStep.predicts() {
-		s.relationStep.addRelation(gradient, s.backend, r)
+	if s.linearRelations.predicts() {
+		s.linearRelations.addRelation(gradient, s.backend, r)
 	}
 	if weight := s.regulariser.ofRelation(r); weight != 0 {
 		penalty = c.worker.RelationPenalty(gradient, r, weight)
-		if s.regulariser.pair > 0 {
-			penalty += s.relationStep.pairPenalty(gradient, s.backend, r, weight*s.regulariser.pair)
+		if s.regulariser.thirdPair > 0 {
+			penalty += s.linearRelations.thirdPairPenalty(gradient, s.backend, r, weight*s.regulariser.thirdPair)
 		}
 	}
 	if weight := s.regulariser.ofMatrices(r); weight != 0 {
-		penalty += c.orthogonality.penalty(gradient, s.relations, int(r), weight)
+		penalty += c.orthogonality.penalty(gradient, s.relationTables, int(r), weight)
 	}
 	return penalty
 }
@@ -787,8 +791,8 @@ func (s *stepper) penalty(w *workload) (sum float64) {
 	for q, p := range s.queryPenalties[:w.main] {
 		sum += p * s.regulariser.factor * s.regulariser.products * w.penaltyCounts[q]
 	}
-	if s.relationStep != nil {
-		for _, p := range s.relationStep.penalties {
+	if s.linearRelations != nil {
+		for _, p := range s.linearRelations.penalties {
 			sum += p
 		}
 	}

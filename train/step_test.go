@@ -80,7 +80,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 				negatives = append(negatives, w.rows[r])
 			}
 		} else {
-			b := w.partOf(i)
+			b := w.matrixOf(i)
 			for _, e := range w.rows[b.row:b.lastRow] {
 				if e != w.answers[i] && !(c.Filter && isTrainAnswer(known.Answers(q), e)) {
 					negatives = append(negatives, e)
@@ -172,7 +172,7 @@ func relationLoss(
 				if c.Reciprocal {
 					index = 2*r + int32(side)
 				}
-				if candidate == q || c.RelationNegatives == 0 || slices.Contains(w.relations, index) {
+				if candidate == q || c.RelationNegatives == 0 || slices.Contains(w.relationCandidates, index) {
 					z += math.Exp(score(candidate, e))
 				}
 			}
@@ -842,7 +842,7 @@ func firstItems(n int) []int32 {
 func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
 	t.Helper()
 	tr.kept.begin(tr.stepper.begin(w), tr.stepper.tables)
-	loss, err := tr.stepper.run(t.Context(), w, &tr.kept)
+	loss, err := tr.stepper.compute(t.Context(), w, &tr.kept)
 	require.NoError(t, err)
 	return loss
 }
@@ -1103,8 +1103,8 @@ func (failingComparer) scores(context.Context, linalg.Matrix, linalg.Matrix, lin
 	return errors.New("no scores")
 }
 
-// An error in a dense part is the error of the step, with one pool and with two.
-func TestErrorOfDensePart(t *testing.T) {
+// An error in a score matrix is the error of the step, with one pool and with two.
+func TestErrorOfScoreMatrix(t *testing.T) {
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Negatives, c.NegativeCount = 3, 14, recipe.SharedNegatives, 4
 	for threads := 1; threads <= 2; threads++ {

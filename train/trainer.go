@@ -337,7 +337,7 @@ func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, erro
 		t.kept.begin(used, t.stepper.tables)
 		sink = &t.kept
 	}
-	loss, err := t.stepper.run(ctx, w, sink)
+	loss, err := t.stepper.compute(ctx, w, sink)
 	switch {
 	case err != nil:
 		return loss, err

@@ -22,45 +22,45 @@ type workload struct {
 	// batch.
 	penaltyCounts []float64
 
-	// parts lists the dense parts. Together they cover the first feature rows and all main queries.
-	// With independent negatives there are none.
-	parts []densePart
-	rows  []int32 // the entity of each feature row
-	// runs divides the feature rows by the side and the relation of their queries, if the model's
+	// matrices lists the score matrices. Together they cover the first feature rows and all main
+	// queries. With independent negatives there are none.
+	matrices []scoreMatrix
+	rows     []int32 // the entity of each feature row
+	// rowSegments divides the feature rows by the side and the relation of their queries, if the model's
 	// features depend on one of them. Otherwise it is empty.
-	runs []featureRun
+	rowSegments []rowSegment
 
 	// The pairs of query i are pairs[i] ≤ k < pairs[i+1], and pair k has feature row pairRows[k]. A
-	// main query has no pairs if its dense part contains all entities. Otherwise its pairs are its
+	// main query has no pairs if its score matrix contains all entities. Otherwise its pairs are its
 	// target and then its independent negatives.
 	pairs    []int32
 	pairRows []int32
 	zWeights []float64 // the weight of each pair of the Z-samples' queries
 
-	// relations holds the relations of the model that relation prediction contrasts with the relation of
-	// a target, in ascending order. The model has two of them for each relation of the data set if
-	// relations are reciprocal.
-	relations []int32
+	// relationCandidates holds the relations of the model that relation prediction contrasts with the
+	// relation of a target, in ascending order. The model has two of them for each relation of the data
+	// set if relations are reciprocal.
+	relationCandidates []int32
 }
 
-// featureRun is a range of feature rows for queries of one side and relation. If features depend on
+// rowSegment is a range of feature rows for queries of one side and relation. If features depend on
 // the side alone, relation is any relation of these queries.
-type featureRun struct {
+type rowSegment struct {
 	side        kg.Side
 	relation    int32
 	first, last int
 }
 
-// densePart is a range of main queries and a range of feature rows. Every query in it is scored
+// scoreMatrix is a range of main queries and a range of feature rows. Every query in it is scored
 // against every row in it.
-type densePart struct{ query, lastQuery, row, lastRow int }
+type scoreMatrix struct{ query, lastQuery, row, lastRow int }
 
-// denseQueries returns the number of queries in dense parts. They are the first queries.
+// denseQueries returns the number of queries in score matrices. They are the first queries.
 func (w *workload) denseQueries() int {
-	if len(w.parts) == 0 {
+	if len(w.matrices) == 0 {
 		return 0
 	}
-	return w.parts[len(w.parts)-1].lastQuery
+	return w.matrices[len(w.matrices)-1].lastQuery
 }
 
 // targets returns the targets of main query i.
@@ -68,33 +68,35 @@ func (w *workload) targets(i int) []int32 {
 	return w.answers[w.firstAnswer[i]:w.firstAnswer[i+1]]
 }
 
-// denseRows returns the number of feature rows in dense parts. They are the first rows.
+// denseRows returns the number of feature rows in score matrices. They are the first rows.
 func (w *workload) denseRows() int {
-	if len(w.parts) == 0 {
+	if len(w.matrices) == 0 {
 		return 0
 	}
-	return w.parts[len(w.parts)-1].lastRow
+	return w.matrices[len(w.matrices)-1].lastRow
 }
 
 // pairsOf returns the range of the pairs of query i.
 func (w *workload) pairsOf(i int) (first, last int32) { return w.pairs[i], w.pairs[i+1] }
 
-// partOf returns the dense part of main query i. The query must be in a dense part.
-func (w *workload) partOf(i int) densePart {
-	for _, p := range w.parts {
-		if i >= p.query && i < p.lastQuery {
-			return p
+// matrixOf returns the score matrix of main query i. The query must be in a score matrix.
+func (w *workload) matrixOf(i int) scoreMatrix {
+	for _, m := range w.matrices {
+		if i >= m.query && i < m.lastQuery {
+			return m
 		}
 	}
-	return densePart{}
+	return scoreMatrix{}
 }
 
-// extendRun adds the last feature row to the run of a query.
-func (w *workload) extendRun(q kg.Query) {
+// extendSegment adds the last feature row to the segment of a query.
+func (w *workload) extendSegment(q kg.Query) {
 	last := len(w.rows)
-	if n := len(w.runs); n > 0 && w.runs[n-1].side == q.Side && w.runs[n-1].relation == q.Relation {
-		w.runs[n-1].last = last
-		return
+	if n := len(w.rowSegments); n > 0 {
+		if g := &w.rowSegments[n-1]; g.side == q.Side && g.relation == q.Relation {
+			g.last = last
+			return
+		}
 	}
-	w.runs = append(w.runs, featureRun{q.Side, q.Relation, last - 1, last})
+	w.rowSegments = append(w.rowSegments, rowSegment{q.Side, q.Relation, last - 1, last})
 }

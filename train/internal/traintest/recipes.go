@@ -60,10 +60,10 @@ func Recipes() map[string]func(*recipe.Recipe) {
 	recipes["relation prediction"] = func(c *recipe.Recipe) {
 		c.Model, c.Reciprocal, c.RelationWeight, c.DegreeWeights, c.Clip = "complex", true, 0.5, true, 0.5
 	}
-	recipes["relation prediction, pairs"] = func(c *recipe.Recipe) {
+	recipes["relation prediction by queries"] = func(c *recipe.Recipe) {
 		c.RelationWeight, c.RelationNegatives, c.EntityDropout, c.ZSamples = 0.5, 3, 0.1, 2
 	}
-	recipes["relation prediction, pairs, kvsall"] = func(c *recipe.Recipe) {
+	recipes["relation prediction by queries, kvsall"] = func(c *recipe.Recipe) {
 		c.Reciprocal, c.Negatives, c.RelationWeight, c.Clip, c.Regulariser = true, recipe.KvsAll, 2, 0.5, model.Dura
 	}
 	recipes["relation prediction, kvsall"] = func(c *recipe.Recipe) {

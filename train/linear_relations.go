@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// relationStep holds what a step needs besides the fields of stepper if its loss contains the vectors
+// linearRelations holds what a step needs besides the fields of stepper if its loss contains the vectors
 // ρ of triples (model.RelationForm).
 //
 // With relation prediction (Chen et al., 2021), the loss contains, for every target of a main query,
@@ -22,7 +22,7 @@ import (
 // The third pair of dura is the penalty ‖r‖² + products·‖ρ‖² of a positive, in the notation of
 // regulariser. With reciprocal relations, it is the mean over the two directions of the positive or,
 // with kvsall, has the ρ of the query's direction.
-type relationStep struct {
+type linearRelations struct {
 	form    *model.RelationForm
 	lambda  float64 // 0 without relation prediction
 	config  model.Config
@@ -44,16 +44,16 @@ type relationStep struct {
 	dEntities    linalg.Matrix // gradients of all heads, and then of all tails
 }
 
-// newRelationStep returns nil if the recipe needs no vectors ρ, or if the model has none.
-func newRelationStep(
+// newLinearRelations returns nil if the recipe needs no vectors ρ, or if the model has none.
+func newLinearRelations(
 	c *recipe.Recipe, b *linalg.Backend, threads int, m model.Trainable, relations []parameterTable,
-) *relationStep {
+) *linearRelations {
 	form := m.Training().Relations
 	if form == nil || c.RelationWeight == 0 && c.DuraPair == 0 {
 		return nil
 	}
 	table := relations[0]
-	return &relationStep{
+	return &linearRelations{
 		form: form, lambda: c.RelationWeight, config: m.Config(), product: b.NewProduct(threads),
 		table: linalg.Matrix{
 			Data: table.values, Rows: len(table.values) / form.Width, Cols: form.Width, Stride: form.Width,
@@ -63,10 +63,10 @@ func newRelationStep(
 }
 
 // predicts reports whether the loss contains relation prediction.
-func (r *relationStep) predicts() bool { return r != nil && r.lambda > 0 }
+func (r *linearRelations) predicts() bool { return r != nil && r.lambda > 0 }
 
 // begin lists the triples of a step and allocates its memory.
-func (r *relationStep) begin(w *workload, entityWidth int, pair bool) {
+func (r *linearRelations) begin(w *workload, entityWidth int, thirdPair bool) {
 	r.triples, r.weights, r.counts = r.triples[:0], r.weights[:0], r.counts[:0]
 	for i, q := range w.queries[:w.main] {
 		targets := w.targets(i)
@@ -86,14 +86,14 @@ func (r *relationStep) begin(w *workload, entityWidth int, pair bool) {
 		size(&r.scores, n, r.table.Rows)
 		size(&r.dTable, r.table.Rows, r.form.Width)
 	}
-	if pair {
+	if thirdPair {
 		r.penalties = resize(r.penalties, n)
 	}
 }
 
-// scoreRelations computes the terms of relationStep and their gradients.
+// scoreRelations computes the terms of linearRelations and their gradients.
 func (s *stepper) scoreRelations(ctx context.Context, w *workload) error {
-	r, entities := s.relationStep, s.tables[0]
+	r, entities := s.linearRelations, s.tables[0]
 	rows := func(i int) (head, tail []float32) {
 		return entities.row(int(r.triples[i].Head)), entities.row(int(r.triples[i].Tail))
 	}
@@ -114,8 +114,8 @@ func (s *stepper) scoreRelations(ctx context.Context, w *workload) error {
 		if !r.predicts() {
 			clear(dRho)
 		}
-		if s.regulariser.pair > 0 {
-			rho, weight := r.rho.Row(i), s.regulariser.pair*s.regulariser.ofQuery(r.counts[i])
+		if s.regulariser.thirdPair > 0 {
+			rho, weight := r.rho.Row(i), s.regulariser.thirdPair*s.regulariser.ofQuery(r.counts[i])
 			r.penalties[i] = weight * s.backend.Dot(rho, rho)
 			s.backend.Axpy(dRho, float32(2*weight), rho)
 		}
@@ -126,7 +126,7 @@ func (s *stepper) scoreRelations(ctx context.Context, w *workload) error {
 
 // predictRelations computes the loss of relation prediction, and its gradients with respect to Ρ and R.
 func (s *stepper) predictRelations(ctx context.Context, w *workload) error {
-	r := s.relationStep
+	r := s.linearRelations
 	if err := r.product.NT(ctx, r.scores, r.rho, r.table, false); err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func (s *stepper) predictRelations(ctx context.Context, w *workload) error {
 		scores := r.scores.Row(i)
 		target := &scores[r.triples[i].Relation]
 		score := *target
-		if len(w.relations) < len(scores) {
-			excludeOthers(scores, w.relations)
+		if len(w.relationCandidates) < len(scores) {
+			excludeOthers(scores, w.relationCandidates)
 		}
 		*target = excluded
 		loss, dTarget := c.objective.crossEntropy(score, scores, r.weights[i])
@@ -163,15 +163,17 @@ func excludeOthers(scores []float32, sample []int32) {
 }
 
 // addRelation adds the gradient of the relation with the given row in the parameter table.
-func (r *relationStep) addRelation(gradient []float32, b *linalg.Backend, row int32) {
+func (r *linearRelations) addRelation(gradient []float32, b *linalg.Backend, row int32) {
 	for k := range r.perRow {
 		b.Axpy(gradient[k*r.form.Width:][:r.form.Width], 1, r.dTable.Row(int(row)*r.perRow+k))
 	}
 }
 
-// pairPenalty returns weight times the penalty of the third pair on the relation with the given row in
+// thirdPairPenalty returns weight times the penalty of the third pair on the relation with the given row in
 // the parameter table, and adds its gradient.
-func (r *relationStep) pairPenalty(gradient []float32, b *linalg.Backend, row int32, weight float64) (sum float64) {
+func (r *linearRelations) thirdPairPenalty(
+	gradient []float32, b *linalg.Backend, row int32, weight float64,
+) (sum float64) {
 	weight /= float64(r.perRow)
 	for k := range r.perRow {
 		x := r.table.Row(int(row)*r.perRow + k)
