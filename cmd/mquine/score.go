@@ -43,8 +43,10 @@ an answer to (h, r, ?) and to (?, r, t). --side selects one of these scores, or
 the mean of the two (both); the default is tail.
 
 With --data, the column "known" names the splits that contain the triple, such
-as train or valid+test, or is "unknown". --ranks adds the ranks of the tail and
-of the head among all entities, exactly as "mquine eval" would rank them under
+as train or valid+test, or is "unknown". If the data set lacks one of the three
+splits, tables show "?" for triples that the other splits do not have, and the
+other formats leave the column empty. --ranks adds the ranks of the tail and of
+the head among all entities, exactly as "mquine eval" would rank them under
 --filter and --ties. The triple need not be in the data set. If the data set has
 labels, tables show them, and the other formats have the columns head_label,
 relation_label and tail_label.
@@ -166,6 +168,10 @@ func (s *scoring) run(cmd *cobra.Command) (err error) {
 		if w.index, err = opened.buildIndex(ctx); err != nil {
 			return err
 		}
+		w.complete = true
+		for split := range kg.NumSplits {
+			w.complete = w.complete && opened.graph.Has(split)
+		}
 	}
 	if err := s.ensemble.fit(ctx, log, w.meter, opened, w.index, w.options); err != nil {
 		return err
@@ -190,11 +196,13 @@ func (s *scoring) run(cmd *cobra.Command) (err error) {
 type scorer struct {
 	*scoring
 	*subject
-	index   *kg.Index // nil without a data set
-	options rank.Options
-	meter   *meter
-	labels  map[string]string // nil without labels.tsv
-	count   int               // scored triples
+	index *kg.Index // nil without a data set
+	// complete reports whether the data set has all three splits.
+	complete bool
+	options  rank.Options
+	meter    *meter
+	labels   map[string]string // nil without labels.tsv
+	count    int               // scored triples
 	// calibration is nil without --calibration.
 	calibration *classify.Calibration
 }
@@ -332,7 +340,8 @@ func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, 
 			scored[i].Probability = &p
 		}
 		if w.index != nil {
-			scored[i].Known = knownIn(w.index.Splits(t))
+			known := knownIn(w.index.Splits(t), w.complete)
+			scored[i].Known = &known
 		}
 		if ranks != nil {
 			tail, head := w.ties.Rank(&ranks[i], w.filter), w.ties.Rank(&ranks[len(batch)+i], w.filter)
@@ -342,15 +351,29 @@ func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, 
 	return scored, nil
 }
 
-// knownIn names the splits of a set. It returns "unknown" for the empty set.
-func knownIn(set kg.SplitSet) string {
+// splitNames names splits, such as "valid+test", or is "unknown". It is empty, and null in JSON, if a
+// missing split leaves the answer open.
+type splitNames string
+
+func (n splitNames) MarshalJSON() ([]byte, error) {
+	if n == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(n))
+}
+
+// knownIn names the splits of a set. complete reports whether the data set has all three splits.
+func knownIn(set kg.SplitSet, complete bool) splitNames {
 	var list []string
 	for s := range kg.NumSplits {
 		if set.Has(s) {
 			list = append(list, s.String())
 		}
 	}
-	return cmp.Or(strings.Join(list, "+"), "unknown")
+	if list == nil && complete {
+		return "unknown"
+	}
+	return splitNames(strings.Join(list, "+"))
 }
 
 // scores is the JSON result of score.
@@ -383,8 +406,8 @@ type scoredTriple struct {
 	Score    float64 `json:"score"`
 	// Probability is nil without a calibration.
 	Probability *float64 `json:"probability,omitempty"`
-	// Known names the splits with the triple, or is "unknown". It is empty without a data set.
-	Known string `json:"known,omitempty"`
+	// Known names the splits with the triple. It is nil without a data set.
+	Known *splitNames `json:"known,omitempty"`
 	// TailRank and HeadRank are nil without ranks.
 	TailRank *float64 `json:"tail_rank,omitempty"`
 	HeadRank *float64 `json:"head_rank,omitempty"`
@@ -536,7 +559,7 @@ func (r *scores) tables() []*text.Table {
 			row = append(row, strconv.FormatFloat(*s.Probability, 'f', 4, 64))
 		}
 		if r.known {
-			row = append(row, s.Known)
+			row = append(row, cmp.Or(string(*s.Known), unknown))
 		}
 		if r.ranks {
 			row = append(row, formatRank(*s.TailRank), formatRank(*s.HeadRank))
@@ -571,7 +594,7 @@ func (r *scores) records() (header []string, rows iter.Seq[[]string]) {
 				row = append(row, strconv.FormatFloat(*s.Probability, 'g', -1, 64))
 			}
 			if r.known {
-				row = append(row, s.Known)
+				row = append(row, string(*s.Known))
 			}
 			if r.ranks {
 				row = append(row, formatRank(*s.TailRank), formatRank(*s.HeadRank))

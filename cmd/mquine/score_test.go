@@ -139,6 +139,29 @@ func TestScoreFormats(t *testing.T) {
 	}
 }
 
+// If the data set lacks a split, a triple that the other splits do not have may still be true. score
+// says so in the way of predict.
+func TestScoreKnownWithoutSplit(t *testing.T) {
+	w := newWorkplace(t)
+	first := func(split string) []string {
+		line, _, _ := strings.Cut(string(must1(os.ReadFile(filepath.Join(w.data, split+".txt")))), "\n")
+		return strings.Split(line, "\t")
+	}
+	triples := [][]string{first("train"), first("test")}
+	require.NoError(t, os.Remove(filepath.Join(w.data, "test.txt")))
+	for i, tr := range triples {
+		args := []string{"score", w.model, "--data", w.data, "--head", tr[0], "--relation", tr[1], "--tail", tr[2]}
+		known, inTable, inJSON := "train", "train", `"known":"train"`
+		if i == 1 {
+			known, inTable, inJSON = "", `\?`, `"known":null`
+		}
+		assert.Regexp(t, `(?m)^`+strings.Join(tr, " +")+` +-[0-9.e+-]+  `+inTable+`$`, succeed(t, args...).stdout)
+		rows := readTSV(t, succeed(t, append(args, "--format", "tsv")...).stdout)
+		assert.Equal(t, known, rows[0]["known"])
+		assert.Contains(t, succeed(t, append(args, "--json", "-")...).stdout, inJSON)
+	}
+}
+
 // Triples in several batches get the same lines as in a single batch.
 func TestScoreManyBatches(t *testing.T) {
 	w := newWorkplace(t)
