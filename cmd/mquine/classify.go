@@ -411,9 +411,12 @@ func (r *classified) records() (header []string, rows iter.Seq[[]string]) {
 			"data", "split", "model", "relation", "label", "threshold", "n", "tp", "fp", "tn", "fn", "accuracy", "f1",
 			"precision", "recall", "roc_auc", "average_precision", "ece", "brier",
 		}, func(yield func([]string) bool) {
-			overall := strconv.FormatFloat(r.Threshold, 'g', -1, 64)
+			threshold := "" // the measures of the split come from the thresholds of all relations
+			if r.Thresholds == overall {
+				threshold = strconv.FormatFloat(r.Threshold, 'g', -1, 64)
+			}
 			ece, brier := exactNumber(r.Reliability.ECE), exactNumber(r.Reliability.Brier)
-			if !yield(line("", "", overall, r.Result, ece, brier)) {
+			if !yield(line("", "", threshold, r.Result, ece, brier)) {
 				return
 			}
 			for _, x := range r.Relations {

@@ -74,6 +74,35 @@ func TestClassify(t *testing.T) {
 		requireSentence(t, exitFailed, "is not a calibration")
 }
 
+// In CSV, the accuracy beside a threshold is the accuracy that the threshold gives.
+func TestClassifyCSV(t *testing.T) {
+	w := newWorkplace(t)
+	for _, thresholds := range []string{"relation", "overall"} {
+		o := succeed(t, "classify", w.model, "--data", w.data, "--threshold", thresholds, "--format", "csv",
+			"--predictions", w.path("p.tsv"))
+		triples := readTSV(t, string(must1(os.ReadFile(w.path("p.tsv")))))
+		rows := readTSV(t, strings.ReplaceAll(o.stdout, ",", "\t"))
+		require.Greater(t, len(rows), 2)
+		for i, row := range rows {
+			if row["threshold"] == "" {
+				assert.Zero(t, i, "every relation has a threshold")
+				assert.Equal(t, "relation", thresholds)
+				continue
+			}
+			right, n := 0.0, 0.0
+			for _, tr := range triples {
+				if i == 0 || tr["relation"] == row["relation"] {
+					n++
+					if (tr["class"] == "true") == (number64(t, tr["score"]) >= number64(t, row["threshold"])) {
+						right++
+					}
+				}
+			}
+			assert.InDelta(t, right/n, number64(t, row["accuracy"]), 1e-12, "%s: %v", thresholds, row)
+		}
+	}
+}
+
 // By default, classify uses the files with false triples if both exist.
 func TestClassifyWithFiles(t *testing.T) {
 	w := newWorkplace(t)
