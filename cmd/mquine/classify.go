@@ -330,8 +330,9 @@ type classified struct {
 func (r *classified) tables() []*text.Table {
 	t := text.NewTable(1, 2, 3, 4, 5, 6, 7, 8)
 	m := r.Result
-	t.Title = fmt.Sprintf("%s %s: %s, %s true and %s false triples (%s)", r.Provenance.Data.Name, r.Split,
-		r.Provenance.Checkpoint.ModelText(), text.Comma(m.TP+m.FN), text.Comma(m.TN+m.FP), r.Negatives)
+	t.Title = fmt.Sprintf("%s %s: %s, %s true and %s false triples (%s), side %s, %v calibration",
+		r.Provenance.Data.Name, r.Split, r.Provenance.Checkpoint.ModelText(), text.Comma(m.TP+m.FN),
+		text.Comma(m.TN+m.FP), r.Negatives, r.Side, r.Calibration.Method)
 	t.AppendHeader([]any{"accuracy", "F1", "precision", "recall", "ROC-AUC", "AP", "ECE", "Brier"})
 	var row []any
 	for _, n := range []metrics.Number{
@@ -405,11 +406,11 @@ func (r *classified) records() (header []string, rows iter.Seq[[]string]) {
 		for _, n := range []metrics.Number{m.Accuracy, m.F1, m.Precision, m.Recall, m.ROCAUC, m.AP} {
 			row = append(row, exactNumber(n))
 		}
-		return append(row, ece, brier)
+		return append(row, ece, brier, r.Side, r.Calibration.Method.String())
 	}
 	return []string{
 			"data", "split", "model", "relation", "label", "threshold", "n", "tp", "fp", "tn", "fn", "accuracy", "f1",
-			"precision", "recall", "roc_auc", "average_precision", "ece", "brier",
+			"precision", "recall", "roc_auc", "average_precision", "ece", "brier", "side", "calibration",
 		}, func(yield func([]string) bool) {
 			threshold := "" // the measures of the split come from the thresholds of all relations
 			if r.Thresholds == overall {

@@ -21,7 +21,9 @@ func TestClassify(t *testing.T) {
 	for _, method := range []string{"platt", "isotonic"} {
 		o := succeed(t, "classify", w.model, "--data", w.data, "--calibrate", method, "--calibration", calibration,
 			"--predictions", predictions, "--plot", plot, "--json", w.path("r.json"), "--relations")
-		assert.Contains(t, o.stdout, "(generated)")
+		title, _, _ := strings.Cut(o.stdout, "\n\n")
+		assert.Contains(t, title, "(generated)")
+		assert.Contains(t, strings.ReplaceAll(title, "\n", " "), ", side tail, "+method+" calibration")
 		assert.Contains(t, o.stdout, "By relation")
 		var r classified
 		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("r.json"))), &r))
@@ -79,11 +81,12 @@ func TestClassifyCSV(t *testing.T) {
 	w := newWorkplace(t)
 	for _, thresholds := range []string{"relation", "overall"} {
 		o := succeed(t, "classify", w.model, "--data", w.data, "--threshold", thresholds, "--format", "csv",
-			"--predictions", w.path("p.tsv"))
+			"--predictions", w.path("p.tsv"), "--side", "head", "--calibrate", "isotonic")
 		triples := readTSV(t, string(must1(os.ReadFile(w.path("p.tsv")))))
 		rows := readTSV(t, strings.ReplaceAll(o.stdout, ",", "\t"))
 		require.Greater(t, len(rows), 2)
 		for i, row := range rows {
+			assert.Equal(t, "head isotonic", row["side"]+" "+row["calibration"])
 			if row["threshold"] == "" {
 				assert.Zero(t, i, "every relation has a threshold")
 				assert.Equal(t, "relation", thresholds)
