@@ -220,7 +220,7 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 	r := &scores{
 		Schema: "mquine.score/1", Provenance: computedOn(ctx, w.options.Backend.Tier.String(), w.threads, ""),
 		Formula: formula, Better: "higher", Side: w.side.String(), Triples: []scoredTriple{},
-		known: w.index != nil, ranks: w.ranks, probability: w.calibration != nil, labels: w.labels,
+		known: w.index != nil, ranks: w.ranks, calibration: w.calibration, labels: w.labels,
 	}
 	if w.ranks {
 		r.Filter, r.Ties = w.filter.String(), w.ties.String()
@@ -394,8 +394,8 @@ type scores struct {
 	all          iter.Seq[scoredTriple] // triples up to the first error; the iteration sets failed
 	failed       error
 	known, ranks bool
-	probability  bool
-	labels       map[string]string // nil without labels.tsv
+	calibration  *classify.Calibration // nil without --calibration
+	labels       map[string]string     // nil without labels.tsv
 }
 
 // scoredTriple is a triple with its score.
@@ -536,7 +536,7 @@ func (s *tripleStream) end() error {
 func (r *scores) tables() []*text.Table {
 	numbers := []int{4}
 	header := []any{"head", "relation", "tail", "score"}
-	if r.probability {
+	if r.calibration != nil {
 		header = append(header, "probability")
 		numbers = append(numbers, len(header))
 	}
@@ -548,14 +548,14 @@ func (r *scores) tables() []*text.Table {
 		numbers = append(numbers, len(header)-1, len(header))
 	}
 	t := text.NewTable(numbers...)
-	t.Caption = r.remarks()[0]
+	t.Caption = r.caption()
 	t.AppendHeader(header)
 	for s := range r.all {
 		row := []any{
 			withLabel(s.Head, r.labels), withLabel(s.Relation, r.labels), withLabel(s.Tail, r.labels),
 			strconv.FormatFloat(s.Score, 'g', 7, 64),
 		}
-		if r.probability {
+		if r.calibration != nil {
 			row = append(row, strconv.FormatFloat(*s.Probability, 'f', 4, 64))
 		}
 		if r.known {
@@ -569,13 +569,38 @@ func (r *scores) tables() []*text.Table {
 	return []*text.Table{t}
 }
 
+// caption describes the scores without their formula, whose characters LaTeX may lack.
+func (r *scores) caption() string {
+	return strings.Join(append([]string{
+		fmt.Sprintf("Scores of %s. Higher is better.", r.Provenance.Checkpoint.Model),
+	}, r.protocol()...), " ")
+}
+
 func (r *scores) remarks() []string {
-	return []string{fmt.Sprintf("Score of %s: %s. Higher is better.", r.Provenance.Checkpoint.Model, r.Formula)}
+	return append([]string{
+		fmt.Sprintf("Score of %s: %s. Higher is better.", r.Provenance.Checkpoint.Model, r.Formula),
+	}, r.protocol()...)
+}
+
+// protocol says which queries, filter, tie rule and calibration the numbers belong to.
+func (r *scores) protocol() []string {
+	lines := []string{map[string]string{
+		rank.TailSide.String():  "Scores as answers to (h, r, ?).",
+		rank.HeadSide.String():  "Scores as answers to (?, r, t).",
+		rank.BothSides.String(): "Scores: the mean of the scores as answers to (h, r, ?) and to (?, r, t).",
+	}[r.Side]}
+	if r.ranks {
+		lines = append(lines, fmt.Sprintf("Ranks: filter %s, %s ties.", r.Filter, r.Ties))
+	}
+	if r.calibration != nil {
+		lines = append(lines, fmt.Sprintf("Probabilities: %v calibration.", r.calibration.Method))
+	}
+	return lines
 }
 
 func (r *scores) records() (header []string, rows iter.Seq[[]string]) {
 	header = []string{"head", "relation", "tail", "score"}
-	if r.probability {
+	if r.calibration != nil {
 		header = append(header, "probability")
 	}
 	if r.known {
@@ -590,7 +615,7 @@ func (r *scores) records() (header []string, rows iter.Seq[[]string]) {
 	return header, func(yield func([]string) bool) {
 		for s := range r.all {
 			row := []string{s.Head, s.Relation, s.Tail, strconv.FormatFloat(s.Score, 'g', -1, 64)}
-			if r.probability {
+			if r.calibration != nil {
 				row = append(row, strconv.FormatFloat(*s.Probability, 'g', -1, 64))
 			}
 			if r.known {

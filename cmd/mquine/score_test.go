@@ -111,7 +111,16 @@ func TestScoreFormats(t *testing.T) {
 
 	o := succeed(t, append(score, "--head", f[0], "--relation", f[1], "--tail", f[2])...)
 	assert.Regexp(t, `(?m)^`+f[0]+` +`+f[1]+` +`+f[2]+` +-[0-9.e+-]+  (train\+)?valid(\+test)?$`, o.stdout)
-	assert.Contains(t, o.stdout, "Score of mquine: −‖H Rʰ − Rᵗ T + H Rᶜ T‖². Higher is better.\n")
+	assert.Contains(t, o.stdout, "Score of mquine: −‖H Rʰ − Rᵗ T + H Rᶜ T‖². Higher is better.\n"+
+		"Scores as answers to (h, r, ?).\n")
+	for side, want := range map[string]string{
+		"head": "Scores as answers to (?, r, t).",
+		"both": "Scores: the mean of the scores as answers to (h, r, ?) and to (?, r, t).",
+	} {
+		o = succeed(t, append(score, "--head", f[0], "--relation", f[1], "--tail", f[2], "--side", side, "--ranks",
+			"--filter", "train", "--ties", "pessimistic")...)
+		assert.True(t, strings.HasSuffix(o.stdout, "\n"+want+"\nRanks: filter train, pessimistic ties.\n"), o.stdout)
+	}
 
 	file := w.path("scores.json")
 	in := line + "\n" + f[2] + "\t" + f[1] + "\t" + f[0]
@@ -250,7 +259,8 @@ func TestScoreLabels(t *testing.T) {
 	args := []string{"score", w.model, "--data", w.data, "--head", triple[0], "--relation", triple[1],
 		"--tail", triple[2]}
 	assert.Regexp(t, triple[0]+` \(Anna\) +`+triple[1]+` \(knows\) +`+triple[2]+` +\S`, succeed(t, args...).stdout)
-	assert.Contains(t, succeed(t, append(args, "--format", "latex")...).stdout, "\\caption{Score of mquine: ")
+	assert.Contains(t, succeed(t, append(args, "--format", "latex")...).stdout,
+		"\\caption{Scores of mquine. Higher is better. Scores as answers to (h, r, ?).}\n", "LaTeX may lack ‖")
 	lines := strings.Split(succeed(t, append(args, "--format", "tsv")...).stdout, "\n")
 	assert.Equal(t, "head\trelation\ttail\tscore\tknown\thead_label\trelation_label\ttail_label", lines[0])
 	assert.Regexp(t, "^"+strings.Join(triple, "\t")+`\t\S+\ttest\tAnna\tknows\t$`, lines[1])
