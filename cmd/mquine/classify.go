@@ -216,8 +216,11 @@ func (c *classification) examples(
 	if err := c.ensemble.fit(ctx, log, newMeter(log), s, index, o); err != nil {
 		return nil, nil, err
 	}
-	if c.ensemble.word == fittedWeights && c.split == kg.Valid {
-		printNote(log, fittedToSplit)
+	if c.split == kg.Valid {
+		if c.ensemble.word == fittedWeights {
+			printNote(log, fittedToSplit)
+		}
+		printNote(log, "the thresholds and the calibration were fitted to this split, so the metrics are too good")
 	}
 	var scored [2][]classify.Example
 	for i, split := range splits {

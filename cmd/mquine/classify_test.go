@@ -126,10 +126,14 @@ func TestClassifyWithFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(w.data, split.String()+"_negatives.txt"),
 			[]byte(text.String()), 0o644))
 	}
-	assert.Contains(t, succeed(t, classify...).stdout, "40 true and 40 false triples (files)")
+	o := succeed(t, classify...)
+	assert.Contains(t, o.stdout, "40 true and 40 false triples (files)")
+	fitted := "note: the thresholds and the calibration were fitted to this split, so the metrics are too good\n"
+	assert.NotContains(t, o.stderr, fitted)
 	assert.Contains(t, succeed(t, append(classify, "--negatives", "generated")...).stdout, "(generated)")
-	o := succeed(t, append(classify, "--threshold", "overall", "--split", "valid", "--side", "head")...)
+	o = succeed(t, append(classify, "--threshold", "overall", "--split", "valid", "--side", "head")...)
 	assert.Contains(t, o.stdout, "20 true and 20 false triples (files)")
+	assert.Contains(t, o.stderr, fitted)
 	assert.Contains(t, o.stdout, "The threshold of all relations, ")
 
 	mquine(t, append(classify, "--seed", "7")...).requireSentence(t, exitFailed,
