@@ -80,10 +80,25 @@ Exit status:
 	}
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
+	checkHelpTopic(root)
 	cobra.EnableCommandSorting = false
 	addVerbosity(root)
 	addProfiling(root)
 	return root
+}
+
+// checkHelpTopic makes help refuse the name of an unknown command, as the command line itself does.
+func checkHelpTopic(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	must(err)
+	help.Args = func(_ *cobra.Command, args []string) error {
+		topic, rest, err := root.Find(args)
+		if err == nil && topic.HasSubCommands() {
+			err = topic.ValidateArgs(rest)
+		}
+		return err
+	}
 }
 
 // workError is an error in a command's work. Every other error means that the command line is

@@ -27,6 +27,8 @@ func TestWrongUsage(t *testing.T) {
 			`mquine: unknown command "evla" for "mquine"; did you mean eval (see mquine --help)`},
 		{[]string{"evaluate", "m"}, `unknown command "evaluate" for "mquine"; did you mean eval (see`},
 		{[]string{"models"}, `unknown command "models" for "mquine"; did you mean abilities (see`},
+		{[]string{"help", "evla"}, `mquine help: unknown command "evla" for "mquine"; did you mean eval (see`},
+		{[]string{"help", "data", "bogus"}, `mquine help: unknown command "bogus" for "mquine data" (see`},
 		{[]string{"--xyz"}, "mquine: unknown flag --xyz (see mquine --help)"},
 		{[]string{"eval"},
 			"mquine eval: give a checkpoint, as in: mquine eval CKPT --data NAME (see mquine eval --help)"},
