@@ -215,8 +215,14 @@ func TestNegativesBadInput(t *testing.T) {
 		"another restriction of the candidates does not apply": {
 			"--side", "tail", "--tail-negatives", texts[kg.Tail], "--candidates", "observed",
 		},
-		"a list of negatives does not apply to --side relation": {
+		"a list of negatives does not apply to --side relation, whose candidates are relations: leave it out": {
 			"--side", "relation", "--tail-negatives", texts[kg.Tail],
+		},
+		"a restriction of the candidates does not apply to --side relation, whose candidates are relations: leave": {
+			"--side", "relation", "--candidates", "observed",
+		},
+		"--peak does not apply to --side relation, which computes exact scores on the processor: leave it out": {
+			"--side", "relation", "--peak",
 		},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitUsage, want)

@@ -30,17 +30,21 @@ func (e *evaluation) checkRelations() error {
 	if e.sides != rank.RelationSide {
 		return nil
 	}
+	const (
+		exact     = "which computes exact scores on the processor"
+		relations = "whose candidates are relations"
+	)
 	for _, flag := range []struct {
-		given bool
-		name  string
+		given     bool
+		name, why string
 	}{
-		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
-		{e.screen != rank.AutoScreen, "--screen"}, {e.restriction.given(), "a restriction of the candidates"},
-		{e.negatives.given(), "a list of negatives"}, {e.sample.n > 0, "--sample"},
+		{e.backend == cudaBackend, "--backend cuda", exact}, {len(e.gpus.indices) > 0, "--devices", exact},
+		{e.peak, "--peak", exact}, {e.screen != rank.AutoScreen, "--screen", exact},
+		{e.restriction.given(), "a restriction of the candidates", relations},
+		{e.negatives.given(), "a list of negatives", relations}, {e.sample.n > 0, "--sample", relations},
 	} {
 		if flag.given {
-			return fmt.Errorf("%s does not apply to --side relation, which computes exact scores on the processor: "+
-				"leave it out", flag.name)
+			return fmt.Errorf("%s does not apply to --side relation, %s: leave it out", flag.name, flag.why)
 		}
 	}
 	return nil
