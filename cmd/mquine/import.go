@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/model/checkpoint/formats"
 )
@@ -112,7 +111,7 @@ func (i *importing) addTensors(cmd *cobra.Command) {
 	markInput(cmd, "relations")
 	addChoice(cmd, &t.Inverses, "reciprocal", "the table has 2R relations: the inverse of r is row r + R (offset) "+
 		"or, if r is row 2r, row 2r + 1 (interleaved)", "offset", "interleaved")
-	i.hyper = addHyper(cmd)
+	i.hyper = addHyper(cmd, formats.TensorModels())
 	for name := range i.tensorFlags(cmd) {
 		inGroup(cmd, tablesFlags, name)
 	}
@@ -124,7 +123,7 @@ func (i *importing) tensorFlags(cmd *cobra.Command) map[string]bool {
 	for _, name := range []string{"model", "layout", "entity", "relation", "entities", "relations", "reciprocal"} {
 		names[name] = true
 	}
-	for _, h := range model.HyperParameters() {
+	for _, h := range hyperParameters(formats.TensorModels()) {
 		names[h.Flag()] = true
 	}
 	return names

@@ -3,11 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
@@ -58,6 +61,27 @@ func TestImportTensors(t *testing.T) {
 			assert.Equal(t, want.Relations.Labels(), got.Relations.Labels())
 		})
 	}
+}
+
+// import offers the hyper-parameters of the models that --model accepts, and no others.
+func TestImportTensorsHyperParameters(t *testing.T) {
+	cmd := newImportCommand()
+	for _, h := range model.HyperParameters() {
+		var names []string
+		for _, spec := range model.Specs() {
+			has := slices.ContainsFunc(spec.Hyper, func(x *model.HyperParameter) bool { return x.Key == h.Key })
+			if has && cmd.Flags().Set("model", spec.Name) == nil {
+				names = append(names, spec.Name)
+			}
+		}
+		flag := cmd.Flags().Lookup(h.Flag())
+		require.Equal(t, names != nil, flag != nil, h.Flag())
+		if flag != nil {
+			assert.True(t, strings.HasSuffix(flag.Usage, " ("+strings.Join(names, ", ")+")"), flag.Usage)
+		}
+	}
+	assert.Nil(t, cmd.Flags().Lookup("image-height"), "ConvE has more than two tables")
+	assert.NotNil(t, cmd.Flags().Lookup("gamma"))
 }
 
 func TestImportTensorsWrong(t *testing.T) {

@@ -60,7 +60,7 @@ undecided.`,
 	flags.Var(positive{n: &i.dim}, "dim",
 		"dimension d of the embeddings, in the units of the model's paper, such as complex numbers for rotate")
 	markRequired(cmd, "dim")
-	i.hyper = addHyper(cmd)
+	i.hyper = addHyper(cmd, model.Names())
 	addData(cmd, &i.data)
 	flags.StringVar(&i.out, "out", "", "new folder `CKPT` for the checkpoint")
 	markRequired(cmd, "out")
