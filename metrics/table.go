@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
@@ -190,10 +191,14 @@ func (r *Report) caption(o TableOptions) string {
 	res := r.headline()
 	caption := paperCaption(r.Provenance, r.Split, res.Filter, res.Side, res.Ties, o)
 	if r.Restrictions != nil {
-		caption += fmt.Sprintf(" Candidates: %s.", r.candidates())
+		candidates := r.candidates()
+		caption += fmt.Sprintf(" %s%s.", strings.ToUpper(candidates[:1]), candidates[1:])
 	}
 	if slices.ContainsFunc(Protocols, func(p Protocol) bool { return p.Name == r.Protocol }) {
 		caption += fmt.Sprintf(" Protocol: %s.", r.Protocol)
+	}
+	if r.Estimate != nil && !r.Estimate.Exact {
+		caption += " Estimates: MRR and Hits@k are biased."
 	}
 	return caption
 }

@@ -314,6 +314,20 @@ func TestTableReportsWriteErrors(t *testing.T) {
 	}
 }
 
+// The caption of a table for a paper says which candidates were ranked, and that estimates are biased.
+func TestCaptionOfCandidates(t *testing.T) {
+	r := only(familyReport(t), rank.Realistic)
+	r.Restrictions = &Restrictions{Sample: &Sample{Candidates: 2}}
+	r.Estimate = &Estimate{}
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{NoCI: true}), "realistic ties. "+
+		"4 candidates, estimated from 2 drawn for each query (seed 0). Estimates: MRR and Hits@k are biased.}\n")
+	r.Restrictions.Sample.Exact, r.Estimate.Exact = true, true
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{NoCI: true}), "4 candidates, all drawn for each query.}\n")
+	r.Restrictions = &Restrictions{Tail: &Restriction{Kind: ObservedCandidates}}
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{NoCI: true}),
+		" Tails among candidates observed with the relation, heads among 4 candidates.}\n")
+}
+
 // A description counts the queries that are left out on its sides.
 func TestDescribedExclusions(t *testing.T) {
 	r := &Restrictions{
