@@ -274,7 +274,7 @@ func (r *Report) explanation(o TableOptions) []string {
 		lines = append(lines, fmt.Sprintf("Filter %v: %s.", f, meaning[f]))
 	}
 	if slices.Contains(sides, rank.BothSides) {
-		lines = append(lines, "Side both: the mean over the tail and the head query of each triple.")
+		lines = append(lines, "Side both: the mean over all tail and head queries.")
 	}
 	if o.NoCI {
 		return lines

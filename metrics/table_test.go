@@ -74,7 +74,7 @@ Rank: 1 + the candidates that score better than the target
 Filter none: every entity is a candidate.
 Filter train: other answers known from train are not candidates.
 Filter all: other answers known from train, valid and test are not candidates.
-Side both: the mean over the tail and the head query of each triple.
+Side both: the mean over all tail and head queries.
 CI: 95% percentile bootstrap, 1,000 resamples of the test triples
 in 4 clusters by query.
 [too few: n]: no interval, because the effective number n of clusters
