@@ -77,7 +77,11 @@ func protocolName(side rank.Sides, filter rank.Filter, ties rank.Ties) string {
 
 // queries describes the queries of a result and their candidates.
 func (e Evaluation) queries(h metrics.Result) string {
-	return text.Plural(h.N, "query") + " among " + e.Restrictions.Describe(h.Side, e.Candidates)
+	among, candidates := " among ", e.Restrictions.Describe(h.Side, e.Candidates)
+	if strings.HasPrefix(candidates, "tails among ") { // the sides have different candidates
+		among = ", "
+	}
+	return text.Plural(h.N, "query") + among + candidates
 }
 
 // restrictions returns a text that is equal for equal restrictions. If the contents of a file are known

@@ -247,6 +247,21 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// The lead of an evaluation names the candidates, of each side if they differ.
+func TestLeadNamesCandidates(t *testing.T) {
+	g := graph(t, "")
+	e := Evaluation{"restricted", evaluate(t, g, ranksOf(g, 15, 3))}
+	tails := &metrics.Restriction{Kind: metrics.ListedCandidates, Names: []string{"list.txt"}, Entities: 7}
+	for want, r := range map[string]*metrics.Restrictions{
+		"120 queries among 20 candidates: both sides, ":                                             nil,
+		"120 queries, tails among 7 candidates (list.txt), heads among 20 candidates: both sides, ": {Tail: tails},
+		"120 queries among 7 candidates (list.txt): both sides, ":                                   {Tail: tails, Head: tails},
+	} {
+		e.Restrictions = r
+		assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{e}}), want)
+	}
+}
+
 // TestBoards checks that a page puts only evaluations of the same queries and candidates side by side,
 // and that it calls estimates by their name.
 func TestBoards(t *testing.T) {
