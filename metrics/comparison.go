@@ -41,6 +41,8 @@ type ComparedCheckpoint struct {
 	Checkpoint
 	// Restricted says that the ranks are among restricted candidates or given negatives.
 	Restricted bool `json:"restricted,omitempty"`
+	// Tolerance is the tolerance of the ranks. It is zero if only equal scores count as equal.
+	Tolerance rank.Tolerance `json:"tolerance,omitzero"`
 	// Results holds the metrics of each selection of sides.
 	Results []Result `json:"results"`
 	// Ranks are the ranks of the same queries in the same order for all checkpoints.

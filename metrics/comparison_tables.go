@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/rank"
 )
 
 // Write writes the comparison in a format. Text and Markdown show the checkpoints and, for each
@@ -55,6 +56,9 @@ func (r *ComparisonReport) protocol(o TableOptions) string {
 	line := fmt.Sprintf("%s %v: filter %v, %v ties", r.Provenance.Data.Name, r.Split, r.Filter, r.Ties)
 	if r.Restricted() {
 		line += ", restricted candidates"
+	}
+	if t := r.Checkpoints[0].Tolerance; t != (rank.Tolerance{}) {
+		line += ", tolerance " + formatTolerance(t)
 	}
 	if !o.NoCI {
 		line += fmt.Sprintf(", CI by %v", r.Provenance.Bootstrap.By)
@@ -121,6 +125,9 @@ func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
 	caption := paperCaption(r.Provenance, r.Split.String(), r.Filter, first.Side, r.Ties, o)
 	if r.Restricted() {
 		caption += " The candidates are restricted."
+	}
+	if r.Checkpoints[0].Tolerance != (rank.Tolerance{}) {
+		caption += " Nearly equal scores count as equal."
 	}
 	t := newTable(caption, 1, header)
 	for _, c := range r.Checkpoints {

@@ -34,12 +34,12 @@ func TestMetricsOfFixture(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "ranks.tsv"))
 	require.NoError(t, err)
 	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-	ranks, filters, err := ReadRanks("ranks.tsv", bytes.NewReader(text), math.MaxInt, g.Entities, g.Relations)
+	ranks, filters, _, err := ReadRanks("ranks.tsv", bytes.NewReader(text), math.MaxInt, g.Entities, g.Relations)
 	require.NoError(t, err)
 	require.Equal(t, []rank.Filter{rank.None, rank.Train, rank.All}, filters)
 
 	var again bytes.Buffer
-	require.NoError(t, WriteRanks(&again, g, filters, ranks, false))
+	require.NoError(t, WriteRanks(&again, g, filters, ranks, false, rank.Tolerance{}))
 	require.True(t, bytes.Equal(text, again.Bytes()), "the file is written again byte for byte")
 
 	var want struct {

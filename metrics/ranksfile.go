@@ -18,13 +18,18 @@ import (
 
 // A ranks file has one line for each query, with fields separated by tabs. The first line names the
 // fields: side, head, relation, tail and, for each filter, <filter>_better and <filter>_equal, the
-// counts of rank.Rank. If the candidates are restricted, <filter>_candidates follows, and the last column
-// is candidates_digest. Files of earlier versions lack this column.
+// counts of rank.Rank. If the candidates are restricted, <filter>_candidates follows, and
+// candidates_digest after all filters. If scores within a tolerance count as equal, the last two columns
+// are tolerance_absolute and tolerance_relative, with the same numbers in each line. Files of earlier
+// versions lack the digest and the tolerance.
 var queryColumns = []string{"side", "head", "relation", "tail"}
 
 // digestColumn has eight hexadecimal digits, which differ between queries with different candidates. 0 is
 // unknown.
 const digestColumn = "candidates_digest"
+
+// toleranceColumns have the numbers of a rank.Tolerance.
+var toleranceColumns = []string{"tolerance_absolute", "tolerance_relative"}
 
 // maxRanksLine bounds the length of a line, in bytes. A file that is not a ranks file therefore
 // cannot fill the memory.
@@ -32,8 +37,11 @@ const maxRanksLine = 1 << 20
 
 // WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns
 // for the given filters. restricted says that not every entity is a candidate: the file then also has
-// the columns of Rank.Candidates and Rank.CandidatesDigest.
-func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank, restricted bool) error {
+// the columns of Rank.Candidates and Rank.CandidatesDigest. tolerance is the tolerance of the ranks, which
+// has columns unless it is zero.
+func WriteRanks(
+	w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank, restricted bool, tolerance rank.Tolerance,
+) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
 		line = fmt.Appendf(line, "\t%v_better\t%v_equal", f, f)
@@ -43,6 +51,9 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 	}
 	if restricted {
 		line = append(line, "\t"+digestColumn...)
+	}
+	if tolerance != (rank.Tolerance{}) {
+		line = append(line, "\t"+strings.Join(toleranceColumns, "\t")...)
 	}
 	if _, err := w.Write(append(line, '\n')); err != nil {
 		return err
@@ -73,6 +84,9 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 		if restricted {
 			line = fmt.Appendf(line, "\t%08x", r.CandidatesDigest)
 		}
+		if tolerance != (rank.Tolerance{}) {
+			line = fmt.Appendf(line, "\t%v\t%v", tolerance.Absolute, tolerance.Relative)
+		}
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return err
 		}
@@ -80,8 +94,8 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 	return nil
 }
 
-// ReadRanks reads a ranks file. It returns the ranks in the order of the file, and the filters that
-// have columns. name is for error messages.
+// ReadRanks reads a ranks file. It returns the ranks in the order of the file, the filters that have
+// columns, and the tolerance of the ranks, which is zero if the file has none. name is for error messages.
 //
 // ReadRanks adds new labels to the two vocabularies. Start with empty vocabularies. To read a
 // second file with the same identifiers, pass the same vocabularies again. Rank.Candidates is 0
@@ -89,38 +103,48 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 // returns before it reads the rest.
 func ReadRanks(
 	name string, r io.Reader, most int, entities, relations *kg.Vocabulary,
-) ([]rank.Rank, []rank.Filter, error) {
+) (ranks []rank.Rank, filters []rank.Filter, tolerance rank.Tolerance, err error) {
+	none := rank.Tolerance{}
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
 	if err == io.EOF {
-		return nil, nil, fmt.Errorf("%s: the file is empty: a ranks file begins with the names of its columns", name)
+		return nil, nil, none, fmt.Errorf("%s: the file is empty: a ranks file begins with the names of its columns", name)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
+		return nil, nil, none, fmt.Errorf("%s:1: %w", name, err)
 	}
 	header[0] = strings.TrimPrefix(header[0], "\ufeff") // a byte order mark
 	columns, err := parseRanksHeader(header)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
+		return nil, nil, none, fmt.Errorf("%s:1: %w", name, err)
 	}
 
-	var ranks []rank.Rank
 	for number := 2; ; number++ {
 		fields, err := readRanksLine(in)
 		if err == io.EOF {
-			return ranks, columns.filters, nil
+			return ranks, columns.filters, tolerance, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+			return nil, nil, none, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 		if len(ranks) == most {
-			return nil, nil, fmt.Errorf(
+			return nil, nil, none, fmt.Errorf(
 				"%s:%d: the file has more than %s, so they are of other triples: rank the same split",
 				name, number, text.Plural(most, "rank"))
 		}
 		r, err := columns.parse(fields, entities, relations)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+			return nil, nil, none, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		if columns.tolerance {
+			t, err := parseTolerance(fields[len(fields)-len(toleranceColumns):])
+			if err == nil && ranks != nil && t != tolerance {
+				err = errors.New("the tolerance differs from the tolerance of the first rank: rank all queries with one")
+			}
+			if err != nil {
+				return nil, nil, none, fmt.Errorf("%s:%d: %w", name, number, err)
+			}
+			tolerance = t
 		}
 		ranks = append(ranks, r)
 	}
@@ -149,11 +173,16 @@ type ranksColumns struct {
 	filters []rank.Filter
 	counts  int // columns of each filter
 	digest  bool
+	// tolerance says that the last columns are toleranceColumns.
+	tolerance bool
 }
 
 func parseRanksHeader(columns []string) (c ranksColumns, err error) {
 	n := len(queryColumns)
 	c.counts = 2
+	if i := len(columns) - len(toleranceColumns); i >= n && slices.Equal(columns[i:], toleranceColumns) {
+		c.tolerance, columns = true, columns[:i]
+	}
 	if len(columns) > n+2 && strings.HasSuffix(columns[n+2], "_"+countColumns[2]) {
 		c.counts = 3
 		if last := len(columns) - 1; columns[last] == digestColumn {
@@ -190,9 +219,15 @@ func (c ranksColumns) parse(fields []string, entities, relations *kg.Vocabulary)
 	if c.digest {
 		want++
 	}
+	if c.tolerance {
+		want += len(toleranceColumns)
+	}
 	if len(fields) != want {
 		return rank.Rank{}, fmt.Errorf("the line has %d fields separated by tabs, but the header has %d",
 			len(fields), want)
+	}
+	if c.tolerance {
+		fields = fields[:want-len(toleranceColumns)]
 	}
 	var r rank.Rank
 	switch fields[0] {
@@ -218,10 +253,11 @@ func (c ranksColumns) parse(fields []string, entities, relations *kg.Vocabulary)
 		return rank.Rank{}, err
 	}
 	if c.digest {
-		digest, err := strconv.ParseUint(fields[want-1], 16, 32)
+		last := fields[len(fields)-1]
+		digest, err := strconv.ParseUint(last, 16, 32)
 		if err != nil {
 			return rank.Rank{}, fmt.Errorf("%s: %.40q is not a number of up to eight hexadecimal digits",
-				digestColumn, fields[want-1])
+				digestColumn, last)
 		}
 		r.CandidatesDigest = uint32(digest)
 	}
@@ -260,6 +296,17 @@ func checkCounts(r *rank.Rank, filters []rank.Filter, restricted bool) error {
 		}
 	}
 	return nil
+}
+
+// parseTolerance parses the fields of toleranceColumns.
+func parseTolerance(fields []string) (t rank.Tolerance, err error) {
+	for i, into := range []*float64{&t.Absolute, &t.Relative} {
+		*into, err = strconv.ParseFloat(fields[i], 64)
+		if err != nil || !(*into >= 0) || math.IsInf(*into, 0) {
+			return t, fmt.Errorf("%s: %.40q is not a finite number of at least 0", toleranceColumns[i], fields[i])
+		}
+	}
+	return t, nil
 }
 
 func parseCount(field string) (int32, error) {

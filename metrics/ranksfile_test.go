@@ -18,13 +18,16 @@ import (
 )
 
 func readRanksText(text string) ([]rank.Rank, []rank.Filter, error) {
-	return ReadRanks("r.tsv", strings.NewReader(text), math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
+	ranks, filters, _, err := ReadRanks("r.tsv", strings.NewReader(text), math.MaxInt, kg.NewVocabulary(),
+		kg.NewVocabulary())
+	return ranks, filters, err
 }
 
 func TestWriteRanks(t *testing.T) {
 	g := familyGraph()
 	var text bytes.Buffer
-	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, familyRanks(g)[3:6], false))
+	both := []rank.Filter{rank.None, rank.All}
+	require.NoError(t, WriteRanks(&text, g, both, familyRanks(g)[3:6], false, rank.Tolerance{}))
 	assert.Equal(t, `side	head	relation	tail	none_better	none_equal	all_better	all_equal
 tail	cal	childOf	bob	0	0	1	0
 head	bob	spouse	ann	0	1	0	0
@@ -35,9 +38,16 @@ head	cal	likes	ann	1	1	1	0
 	ranks := familyRanks(g)[3:4]
 	ranks[0].Candidates = [rank.NumFilters]int32{9, 8, 7}
 	ranks[0].CandidatesDigest = 0xbeef
-	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, ranks, true))
+	require.NoError(t, WriteRanks(&text, g, both, ranks, true, rank.Tolerance{}))
 	assert.Equal(t, "side\thead\trelation\ttail\tnone_better\tnone_equal\tnone_candidates\tall_better\tall_equal\t"+
 		"all_candidates\tcandidates_digest\ntail\tcal\tchildOf\tbob\t0\t0\t9\t1\t0\t7\t0000beef\n", text.String())
+
+	text.Reset()
+	tolerance := rank.Tolerance{Absolute: 1e-5, Relative: 1e-4}
+	require.NoError(t, WriteRanks(&text, g, both[1:], ranks, true, tolerance))
+	assert.Equal(t, "side\thead\trelation\ttail\tall_better\tall_equal\tall_candidates\tcandidates_digest\t"+
+		"tolerance_absolute\ttolerance_relative\ntail\tcal\tchildOf\tbob\t1\t0\t7\t0000beef\t1e-05\t0.0001\n",
+		text.String())
 }
 
 func TestRanksFileRoundTrip(t *testing.T) {
@@ -52,6 +62,10 @@ func TestRanksFileRoundTrip(t *testing.T) {
 		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[^\t\n]{1,12}`), 5, 5, rapid.ID).Draw(t, "labels")
 		g := &kg.Graph{Entities: kg.NewVocabulary(labels...), Relations: kg.NewVocabulary("r0", "r1", "r2", "r3", "r4")}
 		restricted := rapid.Bool().Draw(t, "restricted")
+		tolerance := rank.Tolerance{}
+		if len(ranks) > 0 && rapid.Bool().Draw(t, "tolerance") {
+			tolerance.Absolute, tolerance.Relative = rapid.Float64Range(0, 1).Draw(t, "absolute"), 1e-4
+		}
 		for i := range ranks {
 			if restricted {
 				ranks[i].CandidatesDigest = rapid.Uint32().Draw(t, "digest")
@@ -67,11 +81,13 @@ func TestRanksFileRoundTrip(t *testing.T) {
 			}
 		}
 		var file bytes.Buffer
-		require.NoError(t, WriteRanks(&file, g, filters, ranks, restricted))
+		require.NoError(t, WriteRanks(&file, g, filters, ranks, restricted, tolerance))
 		for _, text := range []string{file.String(), strings.ReplaceAll(file.String(), "\n", "\r\n")} {
 			entities, relations := kg.NewVocabulary(labels...), kg.NewVocabulary(g.Relations.Labels()...)
-			got, gotFilters, err := ReadRanks("ranks.tsv", strings.NewReader(text), len(ranks), entities, relations)
+			got, gotFilters, gotTolerance, err := ReadRanks("ranks.tsv", strings.NewReader(text), len(ranks),
+				entities, relations)
 			require.NoError(t, err)
+			require.Equal(t, tolerance, gotTolerance)
 			require.Equal(t, filters, gotFilters)
 			require.Equal(t, len(ranks), len(got))
 			for i := range ranks {
@@ -99,7 +115,7 @@ func TestReadRanksLimit(t *testing.T) {
 	for most := range 3 {
 		rest := strings.NewReader(strings.Repeat(line, 1<<18))
 		file := io.MultiReader(strings.NewReader(header+strings.Repeat(line, most+1)), rest)
-		_, _, err := ReadRanks("r.tsv", file, most, kg.NewVocabulary(), kg.NewVocabulary())
+		_, _, _, err := ReadRanks("r.tsv", file, most, kg.NewVocabulary(), kg.NewVocabulary())
 		assert.EqualError(t, err, fmt.Sprintf(
 			"r.tsv:%d: the file has more than %s, so they are of other triples: rank the same split", most+2,
 			[]string{"0 ranks", "1 rank", "2 ranks"}[most]))
@@ -112,6 +128,7 @@ func TestReadRanksErrors(t *testing.T) {
 		header     = "side\thead\trelation\ttail\tall_better\tall_equal\n"
 		restricted = "side\thead\trelation\ttail\ttrain_better\ttrain_equal\ttrain_candidates\t" +
 			"all_better\tall_equal\tall_candidates\n"
+		withTolerance = "side\thead\trelation\ttail\tall_better\tall_equal\ttolerance_absolute\ttolerance_relative\n"
 	)
 	for _, c := range []struct{ text, want string }{
 		{"", "r.tsv: the file is empty: a ranks file begins with the names of its columns"},
@@ -146,6 +163,14 @@ func TestReadRanksErrors(t *testing.T) {
 			"r.tsv:3: all_better and all_equal add up to 4, but all_candidates is 3"},
 		{strings.TrimSuffix(restricted, "\n") + "\tcandidates_digest\nhead\ta\tr\tb\t1\t0\t5\t1\t0\t5\tx\n",
 			`r.tsv:2: candidates_digest: "x" is not a number of up to eight hexadecimal digits`},
+		{withTolerance + "head\ta\tr\tb\t1\t0\t1e-5\n",
+			"r.tsv:2: the line has 7 fields separated by tabs, but the header has 8"},
+		{withTolerance + "head\ta\tr\tb\t1\t0\t1e-5\tNaN\n",
+			`r.tsv:2: tolerance_relative: "NaN" is not a finite number of at least 0`},
+		{withTolerance + "head\ta\tr\tb\t1\t0\t-1\t0\n",
+			`r.tsv:2: tolerance_absolute: "-1" is not a finite number of at least 0`},
+		{withTolerance + "head\ta\tr\tb\t1\t0\t1\t0\nhead\ta\tr\tb\t1\t0\t0\t1\n",
+			"r.tsv:3: the tolerance differs from the tolerance of the first rank: rank all queries with one"},
 		{restricted + "head\ta\tr\tb\t1\t0\t5\t2\t0\t5\n",
 			"r.tsv:2: all_better: 2 is more than train_better, which is 1, but filter all removes more candidates"},
 		{restricted + "head\ta\tr\tb\t2\t1\t5\t2\t2\t5\n",
@@ -172,7 +197,8 @@ func TestReadRanksErrors(t *testing.T) {
 func TestWriteRanksRejectsSeparators(t *testing.T) {
 	for _, label := range []string{"a\tb", "a\nb"} {
 		g := &kg.Graph{Entities: kg.NewVocabulary("ok", label), Relations: kg.NewVocabulary("r")}
-		err := WriteRanks(io.Discard, g, []rank.Filter{rank.All}, []rank.Rank{{}, {Triple: kg.Triple{Tail: 1}}}, false)
+		ranks := []rank.Rank{{}, {Triple: kg.Triple{Tail: 1}}}
+		err := WriteRanks(io.Discard, g, []rank.Filter{rank.All}, ranks, false, rank.Tolerance{})
 		assert.ErrorContains(t, err, fmt.Sprintf("the label %q has a tab or a line break", label))
 	}
 }
@@ -180,23 +206,28 @@ func TestWriteRanksRejectsSeparators(t *testing.T) {
 func FuzzReadRanks(f *testing.F) {
 	g := familyGraph()
 	var file bytes.Buffer
-	require.NoError(f, WriteRanks(&file, g, []rank.Filter{rank.None, rank.Train}, familyRanks(g), false))
+	filters := []rank.Filter{rank.None, rank.Train}
+	require.NoError(f, WriteRanks(&file, g, filters, familyRanks(g), false, rank.Tolerance{Relative: 1e-4}))
 	f.Add(file.Bytes())
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\r\ntail\ta\tr\tb\t1\t0\r\n"))
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-		ranks, filters, err := ReadRanks("fuzz", bytes.NewReader(text), math.MaxInt, read.Entities, read.Relations)
+		ranks, filters, tolerance, err := ReadRanks("fuzz", bytes.NewReader(text), math.MaxInt, read.Entities,
+			read.Relations)
 		if err != nil {
 			return
 		}
 		// Writing the ranks that ReadRanks returned, and reading the file again, gives the same
 		// ranks.
 		var again bytes.Buffer
-		require.NoError(t, WriteRanks(&again, read, filters, ranks, bytes.Contains(text, []byte("_candidates"))))
-		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, len(ranks), read.Entities, read.Relations)
+		restricted := bytes.Contains(text, []byte("_candidates"))
+		require.NoError(t, WriteRanks(&again, read, filters, ranks, restricted, tolerance))
+		ranksAgain, filtersAgain, toleranceAgain, err := ReadRanks("fuzz", &again, len(ranks), read.Entities,
+			read.Relations)
 		require.NoError(t, err)
 		require.Equal(t, filters, filtersAgain)
+		require.Equal(t, tolerance, toleranceAgain)
 		require.Equal(t, ranks, ranksAgain)
 	})
 }

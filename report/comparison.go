@@ -22,6 +22,9 @@ func (c Comparison) section(id string) section {
 	if c.Restricted() {
 		s.Lead += " The candidates are restricted."
 	}
+	if t := c.Checkpoints[0].Tolerance; t.Absolute+t.Relative > 0 {
+		s.Lead += fmt.Sprintf(" Scores within %v + %v·|score| of the target's count as equal.", t.Absolute, t.Relative)
+	}
 	s.add(c.checkpoints())
 	s.add(c.distributions())
 	for _, pair := range c.Comparisons {

@@ -262,6 +262,16 @@ func TestLeadNamesCandidates(t *testing.T) {
 	}
 }
 
+// The lead of a comparison names the tolerance of the ranks.
+func TestLeadNamesTolerance(t *testing.T) {
+	g := graph(t, "")
+	c := Comparison{"pair", compareRanks(t, g, ranksOf(g, 5, 1), ranksOf(g, 15, 2))}
+	const lead = "Scores within 1e-05 &#43; 0.0001·|score| of the target&#39;s count as equal."
+	assert.NotContains(t, written(t, &Page{Comparisons: []Comparison{c}}), lead)
+	c.Checkpoints[0].Tolerance = rank.Tolerance{Absolute: 1e-5, Relative: 1e-4}
+	assert.Contains(t, written(t, &Page{Comparisons: []Comparison{c}}), lead)
+}
+
 // TestBoards checks that a page puts only evaluations of the same queries and candidates side by side,
 // and that it calls estimates by their name.
 func TestBoards(t *testing.T) {

@@ -94,7 +94,7 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 		return nil, err
 	}
 	defer f.Close()
-	ranks, filters, err := metrics.ReadRanks(file, f, math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
+	ranks, filters, _, err := metrics.ReadRanks(file, f, math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
 	if err != nil {
 		return nil, err
 	}

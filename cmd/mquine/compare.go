@@ -145,6 +145,10 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			}
 			first.index = nil // frees its memory
 		}
+		if first.Tolerance != next.Tolerance {
+			return nil, fmt.Errorf("%s and %s have ranks with different tolerances, so they are not comparable: rank both "+
+				"with mquine eval under the same --protocol", first.Name, name)
+		}
 		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
 			printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
 				first.Name, text.Comma(a), name, text.Comma(b))
@@ -240,7 +244,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	if c.sides == rank.RelationSide {
 		known, noun = g.Relations.Len(), "relation"
 	}
-	ranks, filters, err := metrics.ReadRanks(path, file, most, g.Entities, g.Relations)
+	ranks, filters, tolerance, err := metrics.ReadRanks(path, file, most, g.Entities, g.Relations)
 	if err != nil {
 		return nil, err
 	}
@@ -262,6 +266,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
 			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks, Restricted: restricted,
+			Tolerance: tolerance,
 		},
 		graph: g, unidentified: restricted && !identified, labels: labels,
 	}, nil

@@ -329,6 +329,30 @@ func TestCompareRanksFiles(t *testing.T) {
 	mquine(t, compare...).requireSentence(t, exitFailed, "base.tsv:1: the columns of a ranks file are")
 }
 
+// Ranks with a tolerance are comparable only with ranks of the same tolerance.
+func TestCompareTolerance(t *testing.T) {
+	w := newWorkplace(t)
+	exact, near, other := w.path("exact.tsv"), w.path("near.tsv"), w.path("other.tsv")
+	eval := []string{"eval", w.model, "--data", w.data}
+	succeed(t, append(eval, "--filter", "all", "--ranks", exact)...)
+	succeed(t, append(eval, "--protocol", "libkge", "--ranks", near)...)
+	succeed(t, "eval", w.another(t), "--data", w.data, "--protocol", "libkge", "--ranks", other)
+	header := "side\thead\trelation\ttail\tall_better\tall_equal"
+	assert.Contains(t, sortedLines(t, exact), header)
+	assert.Contains(t, sortedLines(t, near), header+"\ttolerance_absolute\ttolerance_relative")
+	for _, pair := range [][]string{{exact, near}, {near, exact}, {near, w.model}, {w.model, near}} {
+		mquine(t, append([]string{"compare", "--data", w.data}, pair...)...).requireSentence(t, exitFailed,
+			" have ranks with different tolerances, so they are not comparable: rank both with mquine eval under the "+
+				"same --protocol")
+	}
+	compare := []string{"compare", near, other, "--data", w.data, "--ties", "rounded", "--json", w.path("c.json")}
+	assert.Contains(t, succeed(t, compare...).stdout, "rounded ties, tolerance 1e-05 + 0.0001·|score|, CI by")
+	assert.Contains(t, succeed(t, append(compare, "--format", "latex")...).stdout,
+		"rounded ties. In brackets: 95\\% bootstrap intervals, 1,000 resamples by query. Nearly equal scores count as "+
+			"equal.}\n")
+	assert.Contains(t, string(must1(os.ReadFile(w.path("c.json")))), `"absolute": 0.00001`)
+}
+
 // Ranks files identify their candidates by the labels, regardless of the order of the candidates and
 // of the checkpoint's entities. compare refuses different candidates even if their numbers are equal.
 func TestCompareDifferentCandidates(t *testing.T) {

@@ -317,7 +317,7 @@ func (e *evaluation) writeFiles(
 		err = phase(ctx, "write", func(context.Context) error {
 			t.identifyCandidates(ranks)
 			return writeTo(stdout, e.ranksFile, func(w io.Writer) error {
-				return metrics.WriteRanks(w, t.graph, e.filters, ranks, t.restrictions != nil)
+				return metrics.WriteRanks(w, t.graph, e.filters, ranks, t.restrictions != nil, e.fixed.Tolerance)
 			})
 		})
 	}
