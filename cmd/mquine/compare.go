@@ -116,7 +116,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	// Permutation tests for each entity would take too long.
 	keys := slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" })
 	c.setup.add(cmd, keys, rank.RelationSide)
-	flags.Var(positive{n: &c.changed}, "changed", "list the N queries that changed most")
+	flags.Var(natural{&c.changed}, "changed", "list the N queries that changed most; 0 leaves out the list")
 	inGroup(cmd, protocolFlags, "filter")
 	inGroup(cmd, outputFlags, "changed")
 	c.tableFlags.add(cmd, "usual, queries, mrr (largest gain first) or name")

@@ -329,6 +329,22 @@ func TestCompareRanksFiles(t *testing.T) {
 	mquine(t, compare...).requireSentence(t, exitFailed, "base.tsv:1: the columns of a ranks file are")
 }
 
+// --changed 0 leaves out the list of queries that changed most.
+func TestCompareChangedNone(t *testing.T) {
+	w := newWorkplace(t)
+	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--changed"}
+	with := succeed(t, append(compare, "2")...).stdout
+	without := succeed(t, append(compare, "0", "--json", w.path("c.json"))...).stdout
+	list := strings.Index(with, "\nother against checkpoint: the queries that changed most\n")
+	require.Positive(t, list)
+	assert.Equal(t, with[:list], without)
+	assert.Contains(t, string(must1(os.ReadFile(w.path("c.json")))), `"changed": []`)
+	for _, n := range []string{"-1", "many", "2147483648"} {
+		mquine(t, append(compare, n)...).requireSentence(t, exitUsage,
+			`--changed "`+n+`": must be a whole number from 0 to 2147483647`)
+	}
+}
+
 // Ranks with a tolerance are comparable only with ranks of the same tolerance.
 func TestCompareTolerance(t *testing.T) {
 	w := newWorkplace(t)

@@ -133,6 +133,21 @@ func parsePositive(s string, most int) (int, error) {
 	return int(n), nil
 }
 
+// natural is a flag whose value is a whole number of at least 0.
+type natural struct{ n *int }
+
+func (c natural) String() string { return strconv.Itoa(*c.n) }
+func (c natural) Type() string   { return "N" }
+
+func (c natural) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return fmt.Errorf("must be a whole number from 0 to %d", math.MaxInt32)
+	}
+	*c.n = int(n)
+	return nil
+}
+
 // seed is a flag whose value is the seed of a random generator.
 type seed struct{ n *uint64 }
 
