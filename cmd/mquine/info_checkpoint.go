@@ -171,7 +171,7 @@ func (c *checkpointInfo) print(w io.Writer) {
 	if c.Problem == "" {
 		fmt.Fprintln(w, "All values are finite, and mquine eval accepts the checkpoint.")
 	} else {
-		printLine(w, "mquine eval refuses the checkpoint: %s", c.Problem)
+		fmt.Fprintln(w, "mquine eval refuses the checkpoint. The error message says why.")
 	}
 }
 
