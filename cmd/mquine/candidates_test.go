@@ -200,7 +200,7 @@ func TestCandidatesBadInput(t *testing.T) {
 		},
 		"--tail-type needs a file with the types": {"--tail-type", "person"},
 		"--types alone restricts nothing":         {"--types", types},
-		"--candidates does not read standard input: name a file or a folder instead of -": {
+		"--candidates does not read standard input: give a path instead of -": {
 			"--candidates", "-",
 		},
 		"--tail-type has an empty value":        {"--types", types, "--tail-type", "person", "--tail-type", ""},

@@ -87,7 +87,7 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("--%s has an empty value: give it a value, or leave it out", empty)
 	}
 	if dash != "" {
-		return fmt.Errorf("--%s does not read standard input: name a file or a folder instead of -", dash)
+		return fmt.Errorf("--%s does not read standard input: give a path instead of -", dash)
 	}
 	// The commands for shell completion, such as __complete, accept empty arguments.
 	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") {
