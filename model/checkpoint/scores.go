@@ -99,7 +99,8 @@ func (c *Checkpoint) readScores(ctx context.Context, path string) (scores []give
 	for lines.Scan() {
 		n++
 		fields := strings.Split(strings.TrimSuffix(lines.Text(), "\r"), "\t")
-		if n == 1 && slices.Contains(fields, "score") {
+		has := func(name string) bool { return slices.Contains(fields, name) }
+		if n == 1 && (has("score") || has("head") && has("relation") && has("tail")) {
 			width = len(fields)
 			for i, name := range scoreColumns {
 				if at[i] = slices.Index(fields, name); at[i] < 0 && name != "side" {
