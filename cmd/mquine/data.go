@@ -76,7 +76,11 @@ path or an http or https address. The checksums must match here, too.`,
 			if len(result.Fetched) == 0 {
 				printLine(stderr, "%s is already in %s, and its files match the catalogue", set.Name, result.Dir)
 			} else {
-				printLine(stderr, "downloaded %s into %s: %s", set.Name, result.Dir, strings.Join(result.Fetched, ", "))
+				verb := "downloaded"
+				if from != "" && !strings.Contains(from, "://") { // a path
+					verb = "copied"
+				}
+				printLine(stderr, "%s %s into %s: %s", verb, set.Name, result.Dir, strings.Join(result.Fetched, ", "))
 			}
 			return nil
 		},

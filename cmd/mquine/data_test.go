@@ -113,7 +113,7 @@ func TestDataGet(t *testing.T) {
 			t.Setenv("MQUINE_DATA", filepath.Join(t.TempDir(), "data"))
 			_, stderr, err := data(t, "get", "umls", "--from", from)
 			require.NoError(t, err)
-			require.Contains(t, stderr, "downloaded umls into ")
+			require.Contains(t, stderr, map[string]string{"folder": "copied", "address": "downloaded"}[name]+" umls into ")
 
 			_, stderr, err = data(t, "get", "umls")
 			require.NoError(t, err)
