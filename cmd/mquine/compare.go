@@ -78,7 +78,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			return nil
 		},
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return cmp.Or(c.checkGroups(cmd), c.tableFlags.check(c.format, len(c.by) > 0))
+			return cmp.Or(c.checkGroups(cmd), c.checkChanged(cmd), c.tableFlags.check(c.format, len(c.by) > 0))
 		},
 		Annotations: map[string]string{checkpointArgs: ""},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -123,6 +123,14 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	c.printed.add(cmd)
 	c.compute.add(cmd)
 	return cmd
+}
+
+// checkChanged refuses --changed if no output lists the changed queries.
+func (c *comparison) checkChanged(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("changed") && (c.format == metrics.LaTeX || c.format == metrics.CSV) && c.jsonFile == "" {
+		return fmt.Errorf("--changed does not apply to --format %v: add --json FILE, or leave out one of them", c.format)
+	}
+	return nil
 }
 
 // run ranks the checkpoints one after another and compares them.

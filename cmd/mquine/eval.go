@@ -182,5 +182,8 @@ func (e *evaluation) checkTables() error {
 		return fmt.Errorf("--format %v does not show what --peak measures: add --json FILE, or leave out --peak",
 			e.format)
 	}
+	if e.allTies && e.format == text.FormatLaTeX && e.jsonFile == "" {
+		return fmt.Errorf("--all-ties does not apply to --format %v: add --json FILE, or leave out one of them", e.format)
+	}
 	return e.tableFlags.check(e.format, len(e.by) > 0)
 }
