@@ -100,6 +100,30 @@ func TestInfoCheckpoint(t *testing.T) {
 	mquine(t, "info", w.data).requireSentence(t, exitFailed, "is not a checkpoint")
 }
 
+// info describes a checkpoint whose parameter file is cut off after the header.
+func TestInfoTruncated(t *testing.T) {
+	w := newWorkplace(t)
+	whole := succeed(t, "info", w.model).stdout
+	file := filepath.Join(w.model, "model.safetensors")
+	contents := must1(os.ReadFile(file))
+	require.NoError(t, os.WriteFile(file, contents[:len(contents)-1], 0o644))
+	o := mquine(t, "info", w.model)
+	o.requireSentence(t, exitFailed, "truncated or damaged: tensor ")
+	from, to := strings.Index(whole, "\nmetadata "), strings.Index(whole, "\ntensor ")
+	require.Less(t, from, to)
+	assert.Contains(t, o.stdout, whole[from:to], "the metadata")
+	missing := 0
+	for _, row := range regexp.MustCompile(`(?m)^(\S+ +F32 +[0-9×]+) +0 .*$`).FindAllStringSubmatch(whole, -1) {
+		if !strings.Contains(o.stdout, row[0]+"\n") {
+			missing++
+			assert.Contains(t, o.stdout, row[1]+"\n", "the tensor without statistics")
+		}
+	}
+	assert.Equal(t, 1, missing, o.stdout)
+	require.NoError(t, os.WriteFile(file, contents[:9], 0o644))
+	mquine(t, "info", w.model).requireSentence(t, exitFailed, "truncated or not a safetensors file")
+}
+
 // info says which tool wrote a folder, which model and size it has, and which protocol computes the
 // metrics of the tool, even if mquine eval refuses the folder.
 func TestInfoForeign(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/formats"
+	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
 // Checkpoint is an open checkpoint: a model with the labels of its entities and relations.
@@ -96,7 +97,7 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 	for _, option := range with {
 		option(&o)
 	}
-	format, src, err := openSource(ctx, dir, o.format)
+	format, src, err := openSource(ctx, dir, o.format, safetensors.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -151,19 +152,19 @@ type tensor struct {
 
 // openSource recognises the format of the folder dir, unless wanted names it, and opens its
 // parameters.
-func openSource(ctx context.Context, dir, wanted string) (format, *source, error) {
+func openSource(ctx context.Context, dir, wanted string, open opener) (format, *source, error) {
 	type opened struct {
 		format
 		*source
 	}
 	o, err := input.Await(ctx, func() (opened, error) {
-		f, src, err := openFolder(ctx, dir, wanted)
+		f, src, err := openFolder(ctx, dir, wanted, open)
 		return opened{f, src}, err
 	})
 	return o.format, o.source, err
 }
 
-func openFolder(ctx context.Context, dir, wanted string) (format, *source, error) {
+func openFolder(ctx context.Context, dir, wanted string, open opener) (format, *source, error) {
 	info, err := os.Stat(dir)
 	if f := formats.Lookup(wanted); err == nil && f != nil && f.Reads(dir) {
 		return openForeign(ctx, f, dir)
@@ -178,7 +179,7 @@ func openFolder(ctx context.Context, dir, wanted string) (format, *source, error
 	}
 	_, err = os.Stat(filepath.Join(dir, parametersName))
 	if info.IsDir() && !errors.Is(err, fs.ErrNotExist) {
-		src, err := openMquine(ctx, dir)
+		src, err := openMquine(ctx, dir, open)
 		return format{formatName, (*Checkpoint).readMquine}, src, err
 	}
 	switch found := formats.Find(dir); len(found) {

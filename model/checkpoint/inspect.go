@@ -8,6 +8,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
 // Inspection describes the parameters of a checkpoint, valid or not.
@@ -29,7 +30,8 @@ type TensorStatistics struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
-	// Values describes the elements as float32. It is nil if the elements cannot be converted.
+	// Values describes the elements as float32. It is nil if the elements cannot be converted, or if some
+	// are missing from a truncated file.
 	Values *ValueStatistics `json:"values,omitempty"`
 }
 
@@ -59,9 +61,10 @@ type NormQuantiles struct {
 }
 
 // Inspect describes the readable parameters of the checkpoint that Open would open. The vocabularies
-// and metadata may be missing or wrong, and values need not be finite.
+// and metadata may be missing or wrong, and values need not be finite. A file of format mquine/1 may also
+// end too early, after its header.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
-	format, src, err := openSource(ctx, dir, "")
+	format, src, err := openSource(ctx, dir, "", safetensors.OpenTruncated)
 	if err != nil {
 		return nil, err
 	}

@@ -41,10 +41,13 @@ const (
 	checksumKey        = "parameters_sha256"
 )
 
+// opener opens the parameter file of a checkpoint of format mquine/1: safetensors.Open or OpenTruncated.
+type opener func(path string) (*safetensors.File, error)
+
 // openMquine opens the parameters in a folder of format mquine/1.
-func openMquine(ctx context.Context, dir string) (_ *source, err error) {
+func openMquine(ctx context.Context, dir string, open opener) (_ *source, err error) {
 	path := filepath.Join(dir, parametersName)
-	file, err := safetensors.Open(path)
+	file, err := open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +59,7 @@ func openMquine(ctx context.Context, dir string) (_ *source, err error) {
 	}
 	for _, t := range file.Tensors() {
 		var values func() []float32
-		if t.DType == "F32" {
-			elements, err := file.Float32(t.Name)
-			if err != nil {
-				return nil, err
-			}
+		if elements, err := file.Float32(t.Name); err == nil {
 			values = func() []float32 { return elements }
 		}
 		f.tensors = append(f.tensors, tensor{path, t.Name, t.DType, t.Shape, values})

@@ -41,7 +41,12 @@ var elementBits = map[string]uint64{
 }
 
 // parse reads and checks the header of a file, given all its bytes.
-func parse(file []byte) (*File, error) {
+func parse(file []byte) (*File, error) { return parseFile(file, false) }
+
+// parseTruncated is like parse, but accepts a file that ends before the data of its tensors.
+func parseTruncated(file []byte) (*File, error) { return parseFile(file, true) }
+
+func parseFile(file []byte, truncated bool) (*File, error) {
 	if len(file) < prefixSize {
 		return nil, fmt.Errorf("not a safetensors file: it has %s, but the length of the header alone needs %d",
 			text.Plural(len(file), "byte"), prefixSize)
@@ -80,12 +85,12 @@ func parse(file []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.checkLayout()
+	return f, f.checkLayout(truncated)
 }
 
 // checkLayout sorts the tensors by the position of their data and checks that they cover the data
-// without overlaps or gaps.
-func (f *File) checkLayout() error {
+// without overlaps or gaps. If truncated is set, the data may end too early.
+func (f *File) checkLayout(truncated bool) error {
 	slices.SortFunc(f.tensors, func(a, b Tensor) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.Name, b.Name))
 	})
@@ -94,7 +99,7 @@ func (f *File) checkLayout() error {
 	var last int64
 	for i, t := range f.tensors {
 		switch {
-		case t.end > size:
+		case t.end > size && !truncated:
 			return fmt.Errorf("truncated or damaged: tensor %.80q ends at byte %d of the data, which has only %d",
 				t.Name, t.end, size)
 		case t.begin < last:

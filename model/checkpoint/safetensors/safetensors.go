@@ -41,7 +41,13 @@ type File struct {
 }
 
 // Open opens a file and checks its whole header. An error names the file.
-func Open(path string) (*File, error) {
+func Open(path string) (*File, error) { return open(path, parse) }
+
+// OpenTruncated is like Open, but accepts a file whose header is whole and whose data end too early.
+// Float32 returns an error for the tensors that lack data.
+func OpenTruncated(path string) (*File, error) { return open(path, parseTruncated) }
+
+func open(path string, parse func([]byte) (*File, error)) (*File, error) {
 	m, f, err := mapped.Parse(path, parse)
 	if err != nil {
 		return nil, err
@@ -77,6 +83,9 @@ func (f *File) Float32(name string) ([]float32, error) {
 	if t.DType != "F32" {
 		return nil, fmt.Errorf("%s: tensor %.80q is %s, but only F32 can be read: "+
 			"convert it to float32 and save it again", f.path, name, t.DType)
+	}
+	if t.end > int64(len(f.data)) {
+		return nil, fmt.Errorf("%s: tensor %.80q is truncated", f.path, name)
 	}
 	return mapped.Float32s(f.data[t.begin:t.end]), nil
 }

@@ -203,6 +203,20 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 		_, err := Open(writeTemp(t, good[:n]))
 		assert.Error(t, err, "the first %d of %d bytes", n, len(good))
 	}
+	begin := len(good) - 8
+	for n := range good {
+		f, err := OpenTruncated(writeTemp(t, good[:n]))
+		if n < begin {
+			assert.Error(t, err, "the header is cut off after %d bytes", n)
+			continue
+		}
+		require.NoError(t, err)
+		require.Len(t, f.Tensors(), 2)
+		assert.Equal(t, []int{2}, f.Tensors()[0].Shape)
+		_, err = f.Float32("a")
+		assert.ErrorContains(t, err, `: tensor "a" is truncated`)
+		require.NoError(t, f.Close())
+	}
 	_, err = parse(append(bytes.Clone(good), 0))
 	assert.ErrorContains(t, err, "the file ends with 1 byte that no tensor uses")
 }
@@ -422,6 +436,11 @@ func FuzzSafetensors(f *testing.F) {
 	f.Add(encode(`{"__metadata__":{"k":"v"},"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"b":{"dtype":"I8","shape":[2,2],"data_offsets":[4,8]}}`, 1, 2))
 	f.Add(encode(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}}`, 1, 2))
 	f.Fuzz(func(t *testing.T, contents []byte) {
+		if cut, err := parseTruncated(contents); err == nil {
+			for _, tensor := range cut.Tensors() {
+				_, _ = cut.Float32(tensor.Name) // must not panic
+			}
+		}
 		file, err := parse(contents)
 		if err != nil {
 			return
