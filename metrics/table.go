@@ -192,7 +192,12 @@ func (r *Report) caption(o TableOptions) string {
 	caption := paperCaption(r.Provenance, r.Split, res.Filter, res.Side, res.Ties, o)
 	if r.Restrictions != nil {
 		candidates := r.candidates()
-		caption += fmt.Sprintf(" %s%s.", strings.ToUpper(candidates[:1]), candidates[1:])
+		if strings.Contains(candidates, "candidate") {
+			candidates = strings.ToUpper(candidates[:1]) + candidates[1:]
+		} else {
+			candidates = "Candidates: " + candidates
+		}
+		caption += " " + candidates + "."
 	}
 	if slices.ContainsFunc(Protocols, func(p Protocol) bool { return p.Name == r.Protocol }) {
 		caption += fmt.Sprintf(" Protocol: %s.", r.Protocol)

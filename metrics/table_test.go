@@ -326,6 +326,9 @@ func TestCaptionOfCandidates(t *testing.T) {
 	r.Restrictions = &Restrictions{Tail: &Restriction{Kind: ObservedCandidates}}
 	assert.Contains(t, write(t, r, LaTeX, TableOptions{NoCI: true}),
 		" Tails among candidates observed with the relation, heads among 4 candidates.}\n")
+	given := &Restriction{Kind: GivenNegatives, Entities: 3, Fewest: 3}
+	r.Restrictions = &Restrictions{Tail: given, Head: given}
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{NoCI: true}), " Candidates: 3 given negatives.}\n")
 }
 
 // A description counts the queries that are left out on its sides.
