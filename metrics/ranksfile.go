@@ -108,7 +108,8 @@ func ReadRanks(
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
 	if err == io.EOF {
-		return nil, nil, none, fmt.Errorf("%s: the file is empty: a ranks file begins with the names of its columns", name)
+		return nil, nil, none, fmt.Errorf("%s: the file is empty: a ranks file begins with the names of its columns",
+			name)
 	}
 	if err != nil {
 		return nil, nil, none, fmt.Errorf("%s:1: %w", name, err)
@@ -139,7 +140,7 @@ func ReadRanks(
 		if columns.tolerance {
 			t, err := parseTolerance(fields[len(fields)-len(toleranceColumns):])
 			if err == nil && ranks != nil && t != tolerance {
-				err = errors.New("the tolerance differs from the tolerance of the first rank: rank all queries with one")
+				err = errors.New("the tolerance differs from the previous line: rank all queries with the same")
 			}
 			if err != nil {
 				return nil, nil, none, fmt.Errorf("%s:%d: %w", name, number, err)

@@ -170,7 +170,7 @@ func TestReadRanksErrors(t *testing.T) {
 		{withTolerance + "head\ta\tr\tb\t1\t0\t-1\t0\n",
 			`r.tsv:2: tolerance_absolute: "-1" is not a finite number of at least 0`},
 		{withTolerance + "head\ta\tr\tb\t1\t0\t1\t0\nhead\ta\tr\tb\t1\t0\t0\t1\n",
-			"r.tsv:3: the tolerance differs from the tolerance of the first rank: rank all queries with one"},
+			"r.tsv:3: the tolerance differs from the previous line: rank all queries with the same"},
 		{restricted + "head\ta\tr\tb\t1\t0\t5\t2\t0\t5\n",
 			"r.tsv:2: all_better: 2 is more than train_better, which is 1, but filter all removes more candidates"},
 		{restricted + "head\ta\tr\tb\t2\t1\t5\t2\t2\t5\n",

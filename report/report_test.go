@@ -253,9 +253,9 @@ func TestLeadNamesCandidates(t *testing.T) {
 	e := Evaluation{"restricted", evaluate(t, g, ranksOf(g, 15, 3))}
 	tails := &metrics.Restriction{Kind: metrics.ListedCandidates, Names: []string{"list.txt"}, Entities: 7}
 	for want, r := range map[string]*metrics.Restrictions{
-		"120 queries among 20 candidates: both sides, ":                                             nil,
-		"120 queries, tails among 7 candidates (list.txt), heads among 20 candidates: both sides, ": {Tail: tails},
-		"120 queries among 7 candidates (list.txt): both sides, ":                                   {Tail: tails, Head: tails},
+		"120 queries among 20 candidates: ":                                             nil,
+		"120 queries, tails among 7 candidates (list.txt), heads among 20 candidates: ": {Tail: tails},
+		"120 queries among 7 candidates (list.txt): ":                                   {Tail: tails, Head: tails},
 	} {
 		e.Restrictions = r
 		assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{e}}), want)

@@ -128,7 +128,8 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 // checkChanged refuses --changed if no output lists the changed queries.
 func (c *comparison) checkChanged(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("changed") && (c.format == metrics.LaTeX || c.format == metrics.CSV) && c.jsonFile == "" {
-		return fmt.Errorf("--changed does not apply to --format %v: add --json FILE, or leave out one of them", c.format)
+		return fmt.Errorf("--changed does not apply to --format %v: add --json FILE, or leave out one of them",
+			c.format)
 	}
 	return nil
 }
@@ -154,8 +155,8 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			first.index = nil // frees its memory
 		}
 		if first.Tolerance != next.Tolerance {
-			return nil, fmt.Errorf("%s and %s have ranks with different tolerances, so they are not comparable: rank both "+
-				"with mquine eval under the same --protocol", first.Name, name)
+			return nil, fmt.Errorf("%s and %s have ranks with different tolerances, so they are not comparable: "+
+				"rank both with mquine eval under the same --protocol", first.Name, name)
 		}
 		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
 			printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",

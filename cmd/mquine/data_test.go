@@ -108,12 +108,12 @@ func TestDataGet(t *testing.T) {
 	source := realDataset(t, "umls")
 	server := httptest.NewServer(http.FileServer(http.Dir(source)))
 	defer server.Close()
-	for name, from := range map[string]string{"folder": source, "address": server.URL + "/"} {
-		t.Run(name, func(t *testing.T) {
+	for verb, from := range map[string]string{"copied": source, "downloaded": server.URL + "/"} {
+		t.Run(verb, func(t *testing.T) {
 			t.Setenv("MQUINE_DATA", filepath.Join(t.TempDir(), "data"))
 			_, stderr, err := data(t, "get", "umls", "--from", from)
 			require.NoError(t, err)
-			require.Contains(t, stderr, map[string]string{"folder": "copied", "address": "downloaded"}[name]+" umls into ")
+			require.Contains(t, stderr, verb+" umls into ")
 
 			_, stderr, err = data(t, "get", "umls")
 			require.NoError(t, err)

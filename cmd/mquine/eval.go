@@ -183,7 +183,8 @@ func (e *evaluation) checkTables() error {
 			e.format)
 	}
 	if e.allTies && e.format == text.FormatLaTeX && e.jsonFile == "" {
-		return fmt.Errorf("--all-ties does not apply to --format %v: add --json FILE, or leave out one of them", e.format)
+		return fmt.Errorf("--all-ties does not apply to --format %v: add --json FILE, or leave out one of them",
+			e.format)
 	}
 	return e.tableFlags.check(e.format, len(e.by) > 0)
 }

@@ -39,7 +39,8 @@ func hyperParameters(models []string) []*model.HyperParameter {
 	})
 }
 
-// modelsWith returns those of the models that have the hyper-parameter with the given key.
+// modelsWith returns the models that have the hyper-parameter with the given key, in the order of
+// registration.
 func modelsWith(key string, models []string) (names []string) {
 	for _, s := range model.Specs() {
 		has := slices.ContainsFunc(s.Hyper, func(h *model.HyperParameter) bool { return h.Key == key })

@@ -169,8 +169,9 @@ func TestCompareScoresWrong(t *testing.T) {
 		strings.Replace(triple, "imm", "x", 1) + "1": `:1: entity "xunologic_factor" is not in the vocabulary of ` +
 			dir + ", which has 135 entities and 46 relations",
 		"a\tb\tc\n": ":1: 3 columns instead of 4", triple + "NaN": `"NaN" is not a score`,
-		"head\ttail\tscore\n":                                        ":1: the columns have names, but none is called relation",
-		"head\trelation\ttail\tall_better\tall_equal\n":              ":1: the columns have names, but none is called score",
+		"head\ttail\tscore\n": ":1: the columns have names, but none is called relation",
+		"head\trelation\ttail\tbetter\tequal\n": ":1: the columns have names, " +
+			"but none is called score",
 		"head\trelation\ttail\tscore\tside\n" + triple + "0.6\tleft": `:2: side "left" is neither tail nor head`,
 		"": "has no scores", "head\trelation\ttail\tscore\n": "has no scores",
 	} {
