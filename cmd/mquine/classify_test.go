@@ -66,6 +66,9 @@ func TestClassify(t *testing.T) {
 			require.Equal(t, rows[i]["probability"], row["probability"])
 			require.Equal(t, rows[i]["class"] == "true", row["known"] != "unknown")
 		}
+		line, _, _ := strings.Cut(triples.String(), "\n")
+		s = mquineReading(t, line, "score", w.model, "--in", "-", "--calibration", calibration, "--format", "table")
+		assert.Contains(t, s.stdout, "\nProbabilities: "+method+" calibration.\n")
 		mquineReading(t, "", "score", other, "--in", "-", "--calibration", calibration).
 			requireSentence(t, exitFailed, "is for other scores, of ")
 		mquineReading(t, "", "score", w.model, "--in", "-", "--calibration", calibration, "--side", "head").
