@@ -324,20 +324,30 @@ func (s *search) flush(next int32, all bool) error {
 	return nil
 }
 
-// searchBatch searches for the answers to a batch of queries. If the engine fails and the processor
-// replaces it, searchBatch repeats the batch.
+// searchBatch searches for the answers to a batch of queries and emits them if every query is a scope.
+// If the engine fails and the processor replaces it, searchBatch repeats the batch.
 func (s *search) searchBatch(ctx context.Context, batch []kg.Query) error {
 	before := s.snapshot()
-	err := s.listBatch(ctx, batch)
+	lists, err := s.listBatch(ctx, batch)
 	if s.options.givesWay(ctx, err) {
 		// The failed attempt may have merged the lists of some queries.
 		s.best, s.options.Engine = before, nil
 		if err := s.fit(); err != nil {
 			return err
 		}
-		return s.listBatch(ctx, batch)
+		lists, err = s.listBatch(ctx, batch)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for _, list := range lists {
+		for _, t := range list {
+			if err := s.emit(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // snapshot copies the best triples so far if an engine may fail.
@@ -354,7 +364,9 @@ func (s *search) snapshot() map[int32]*topTriples {
 	return best
 }
 
-func (s *search) listBatch(ctx context.Context, batch []kg.Query) error {
+// listBatch returns the lists of a batch of queries in the order of the batch or, if several queries
+// share a scope, merges them into the best triples.
+func (s *search) listBatch(ctx context.Context, batch []kg.Query) ([][]Discovered, error) {
 	o := s.options
 	if report := o.Progress; report != nil {
 		o.Progress = func(p Progress) {
@@ -377,21 +389,18 @@ func (s *search) listBatch(ctx context.Context, batch []kg.Query) error {
 	}
 	pairs, err := p.run(ctx, distinct, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.done += pairs
 	if s.Scope != PerQuery {
-		return nil
+		return nil, nil
 	}
-	for _, q := range batch {
+	inOrder := make([][]Discovered, len(batch))
+	for i, q := range batch {
 		number, _ := slices.BinarySearchFunc(distinct, q, order)
-		for _, t := range lists[number] {
-			if err := s.emit(t); err != nil {
-				return err
-			}
-		}
+		inOrder[i] = lists[number]
 	}
-	return nil
+	return inOrder, nil
 }
 
 // discovered returns the triples of a query's list.

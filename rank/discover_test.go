@@ -268,6 +268,39 @@ func TestDiscoverFallback(t *testing.T) {
 	}
 }
 
+// willing is an engine that counts on the processor, and that the processor may replace after any error.
+type willing struct {
+	failing
+	asked int // the number of calls of Fallback
+}
+
+func (w *willing) Fallback(error) bool {
+	w.asked++
+	return true
+}
+
+// TestDiscoverFailingEmit checks that an error of emit ends the search at once. It is not an error of
+// the engine, so the processor must not repeat the batch.
+func TestDiscoverFailingEmit(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 1)), 60, 3, 300, 20, 20)
+	m := ranktest.Model(t, "complex", 6, g, 2, ranktest.VectorKinds[0])
+	full := errors.New("the disk is full")
+	for scope := range Scope(3) {
+		e := &willing{failing: failing{math.MaxInt64}}
+		emitted := 0
+		err := Discover(t.Context(), m, kg.NewIndex(g), Discovery{Relations: []int32{0}, K: 7, Scope: scope},
+			Options{Threads: 1, Engine: e}, func(Discovered) error {
+				if emitted++; emitted > 2 {
+					return full
+				}
+				return nil
+			})
+		require.ErrorIs(t, err, full, scope)
+		require.Equal(t, 3, emitted, scope)
+		require.Zero(t, e.asked, scope)
+	}
+}
+
 // TestDiscoverFallbackFits checks that the processor takes the place of an engine only if the search
 // fits into memory.
 func TestDiscoverFallbackFits(t *testing.T) {
