@@ -128,11 +128,9 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	return o, err
 }
 
-// givesWay reports whether the processor takes the place of an engine that failed with err. It does not
-// if scores overflow, because they are the same on the processor.
+// givesWay reports whether the processor takes the place of the engine after err.
 func (o Options) givesWay(ctx context.Context, err error) bool {
-	var overflow *engine.OverflowError
-	return err != nil && o.Engine != nil && ctx.Err() == nil && !errors.As(err, &overflow) && o.Engine.Fallback(err)
+	return err != nil && o.Engine != nil && ctx.Err() == nil && o.Engine.Fallback(err)
 }
 
 // job returns the job of a plan. The options are resolved.

@@ -180,15 +180,24 @@ func (d *Device) serve(started chan<- error) {
 	}
 }
 
-// do runs f on the device's thread.
+// DeviceError marks an error that a device or its driver caused.
+type DeviceError struct{ Err error }
+
+func (e *DeviceError) Error() string { return e.Err.Error() }
+func (e *DeviceError) Unwrap() error { return e.Err }
+
+// do runs f on the device's thread. Its errors are DeviceErrors.
 func (d *Device) do(f func() error) error {
-	c := call{f, make(chan error, 1)}
+	c, err := call{f, make(chan error, 1)}, ErrClosed
 	select {
 	case d.calls <- c:
-		return <-c.done
+		err = <-c.done
 	case <-d.ended:
-		return ErrClosed
 	}
+	if err != nil {
+		return &DeviceError{err}
+	}
+	return nil
 }
 
 // Close ends the goroutine of the device and releases its context. Free all memory first. Methods

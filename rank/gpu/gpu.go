@@ -110,35 +110,43 @@ func (e *Engine) String() string {
 	return strings.Join(list, " and ")
 }
 
-// unsupportedError reports a model whose comparison has no kernels for GPUs.
-type unsupportedError struct{ model, comparison string }
+// unsupportedError reports a model that only the processor ranks.
+type unsupportedError struct{ model, reason string }
 
 func (e *unsupportedError) Error() string {
-	return fmt.Sprintf("model %s cannot be ranked on GPUs, which lack the comparison %s: only the processor ranks it",
-		e.model, e.comparison)
+	return fmt.Sprintf("model %s cannot be ranked on GPUs, %s: only the processor ranks it", e.model, e.reason)
 }
 
-// supports returns an error if GPUs lack the comparison of a model.
+// supports returns an error if GPUs have no kernels for the comparison of a model, or if the model is
+// not registered, such as an ensemble.
 func supports(m model.Model) error {
+	name := m.Config().Model
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		if c := m.Tower(side).Compare; !cuda.Supports(c) {
-			return &unsupportedError{m.Config().Model, c.String()}
+			return &unsupportedError{name, "which lack the comparison " + c.String()}
 		}
+	}
+	if _, err := model.Lookup(name); err != nil {
+		return &unsupportedError{name, "whose self-test does not know it"}
 	}
 	return nil
 }
 
-// Fallback reports whether the processor should rank after an error. If so, it closes the GPUs,
-// unless they only lack the comparison of the model. If other rankings are active, the last of them
-// closes the GPUs, because closing a GPU frees memory that they read.
+// Fallback reports whether the processor should rank after an error: whether OrProcessor has been
+// called and a GPU caused the error. If so, it closes the GPUs, unless they only do not support the
+// model. If other rankings are active, the last of them closes the GPUs, because closing a GPU
+// frees memory that they read.
 func (e *Engine) Fallback(err error) bool {
-	if e.fallback == nil {
-		return false
-	}
 	var unsupported *unsupportedError
-	if errors.As(err, &unsupported) {
+	var failure *cuda.DeviceError
+	switch {
+	case e.fallback == nil:
+		return false
+	case errors.As(err, &unsupported):
 		e.fallback(err)
 		return true
+	case !errors.As(err, &failure):
+		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -147,27 +147,35 @@ func TestSelfTest(t *testing.T) {
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 
-// TestUnsupported checks that the processor ranks models whose comparison the GPUs lack, with a
-// note, and that the GPUs stay open for other models. Without OrProcessor, ranking such a model is
-// an error.
+// TestUnsupported checks that the processor ranks ensembles and models whose comparison the GPUs lack,
+// with a note, and that the GPUs stay open for other models. Without OrProcessor, ranking such a model
+// is an error.
 func TestUnsupported(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 15)), 30, 2, 50, 10, 10)
 	index := kgtest.Index(t, g)
+	distmult := ranktest.Model(t, "distmult", 3, g, 3, ranktest.VectorKinds[0])
+	ensemble, err := model.NewEnsemble([]model.Member{{Model: distmult, Weight: 1}, {Model: distmult, Weight: 2}})
+	require.NoError(t, err)
+	models := []model.Model{ensemble}
+	reasons := map[string]string{"ensemble": "whose self-test does not know it"}
+	for _, name := range model.Names() {
+		m := ranktest.Model(t, name, 3, g, 3, ranktest.VectorKinds[0])
+		if c := m.Tower(kg.Tail).Compare; !cuda.Supports(c) {
+			models, reasons[name] = append(models, m), "which lack the comparison "+c.String()
+		}
+	}
 	e := New(device)
 	for _, untested := range []bool{false, true} {
 		e.untested = untested
-		for _, name := range model.Names() {
-			m := ranktest.Model(t, name, 3, g, 3, ranktest.VectorKinds[0])
-			if cuda.Supports(m.Tower(kg.Tail).Compare) {
-				continue
-			}
+		for _, m := range models {
+			name := m.Config().Model
 			e.fallback = nil
 			o := rank.Options{Threads: 1, Engine: e}
 			_, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
-			require.EqualError(t, err, "model "+name+" cannot be ranked on GPUs, which lack the comparison "+
-				m.Tower(kg.Tail).Compare.String()+": only the processor ranks it")
+			require.EqualError(t, err,
+				"model "+name+" cannot be ranked on GPUs, "+reasons[name]+": only the processor ranks it")
 			var notes []error
 			e.OrProcessor(func(err error) { notes = append(notes, err) })
 			got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
@@ -179,8 +187,45 @@ func TestUnsupported(t *testing.T) {
 		}
 	}
 	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
-	_, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 1, Engine: e})
+	_, err = rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 1, Engine: e})
 	assert.NoError(t, err, "the GPUs are still open")
+}
+
+// TestOtherErrors checks that the processor does not take the place of the GPUs after errors that they
+// did not cause, before and after they fail.
+func TestOtherErrors(t *testing.T) {
+	driver := standin.Use(t)
+	device := openDevices(t, driver, 1)[0]
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 15)), 30, 2, 50, 10, 10)
+	m, index := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0]), kgtest.Index(t, g)
+	var notes []error
+	e := trusted(device)
+	e.OrProcessor(func(err error) { notes = append(notes, err) })
+	run := func(triple kg.Triple, threads int) error {
+		_, err := rank.Run(t.Context(), m, index, []kg.Triple{triple}, rank.Options{Threads: threads, Engine: e})
+		return err
+	}
+	outside := kg.Triple{Head: 30}
+	for _, failed := range []bool{false, true} {
+		if failed {
+			driver.Set("fail_launch", 1)
+			require.NoError(t, run(kg.Triple{}, 1), "the processor ranks")
+			driver.Reset("fail_launch")
+			require.Len(t, notes, 1)
+		}
+		_, noAnswers := rank.Predict(t.Context(), m, index, []kg.Query{{}}, 0, false,
+			rank.Options{Threads: 1, Engine: e})
+		for want, err := range map[string]error{
+			"-1 threads": run(kg.Triple{}, -1), "outside the model's 30 entities": run(outside, 1),
+			"cannot predict 0 candidates": noAnswers,
+		} {
+			require.ErrorContains(t, err, want)
+			require.False(t, e.Fallback(err), "ranking again cannot help")
+		}
+		_, err := device.Free()
+		require.Equal(t, failed, errors.Is(err, cuda.ErrClosed), "the GPU is open until it fails")
+	}
+	require.Len(t, notes, 1)
 }
 
 // TestFallback checks that the processor ranks, with one note, if the GPUs fail the self-test or a
@@ -711,7 +756,7 @@ func TestFallbackWhileRanking(t *testing.T) {
 	}
 	active, err := e.Start(j)
 	require.NoError(t, err)
-	failure := errors.New("another ranking failed")
+	failure := &cuda.DeviceError{Err: errors.New("another ranking failed")}
 	require.True(t, e.Fallback(failure))
 	_, err = d.Free()
 	require.NoError(t, err, "the GPU is open")

@@ -31,8 +31,9 @@ type Provider interface {
 	// Test returns an error if the engine cannot rank m, or if its ranks for a model of m's kind
 	// and size differ from the backend's.
 	Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error
-	// Fallback reports whether the processor should rank in place of an engine that failed with
-	// err. If so, the ranking does not use the provider again.
+	// Fallback reports whether the processor should rank after an error that the engine caused. If
+	// so, the ranking does not use the provider again. Fallback returns false for other errors, such
+	// as scores that overflow, because they would occur on the processor too.
 	Fallback(err error) bool
 	// Memory returns the memory that a ranking uses for candidates, in bytes, and the number of
 	// slices.
