@@ -63,8 +63,8 @@ type Engine struct {
 	failed error
 
 	// Tests set these.
-	untested                                      bool
-	listRoom, mostSpan, remoteTargets, mostBlocks int
+	untested                                                    bool
+	listRoom, mostSpan, remoteTargets, mostBlocks, blockQueries int
 }
 
 // Open opens the GPUs with the given numbers from cuda.List.
@@ -87,6 +87,7 @@ func New(devices ...*cuda.Device) *Engine {
 	return &Engine{
 		devices: devices, passed: map[string]bool{},
 		listRoom: listRoom, mostSpan: mostSpan, remoteTargets: remoteTargets, mostBlocks: mostBlocks,
+		blockQueries: blockQueries,
 	}
 }
 

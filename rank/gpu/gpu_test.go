@@ -44,6 +44,21 @@ func trusted(devices ...*cuda.Device) *Engine {
 	return e
 }
 
+// smallBlocks is like trusted, with small blocks, so that few queries occupy several teams.
+func smallBlocks(devices ...*cuda.Device) *Engine {
+	e := trusted(devices...)
+	e.blockQueries = cuda.QueryTile
+	return e
+}
+
+// teamsOf returns the number of teams that run creates for a ranking with one device. Every team and
+// every buffer has one stream.
+func teamsOf(driver *standin.Driver, buffers int, run func()) int {
+	before := driver.Streams()
+	run()
+	return driver.Streams() - before - buffers
+}
+
 // TestDevicesExact checks that the GPUs' ranks of every kind of checkpoint, exact and with a
 // tolerance, equal the processor's. It uses one device and two, with all candidates in one slice
 // and in several.
@@ -473,26 +488,30 @@ func TestDevicesWithoutCandidates(t *testing.T) {
 	require.Equal(t, lists, predicted)
 }
 
-// TestTeams ranks with more goroutines than teams, which wait for one another, and cancels rankings
-// while they wait.
+// TestTeams ranks with several teams, and with more goroutines than teams, which wait for one another.
+// It cancels rankings while they wait.
 func TestTeams(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	g := ranktest.Graph(rand.New(rand.NewPCG(7, 6)), 300, 6, 100, 10, 3000)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 6)), 300, 6, 100, 10, 600)
 	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	m := ranktest.Model(t, "distmult", 4, g, 5, ranktest.VectorKinds[0])
 	o := rank.Options{Backend: backends[0], Threads: 4}
 	want, err := rank.Run(t.Context(), m, index, test, o)
 	require.NoError(t, err)
-	require.Greater(t, want.Stats.UniqueQueries, 4*blockQueries, "a block for each goroutine")
-	e := trusted(devices...)
-	e.mostBlocks = 1
+	require.Greater(t, want.Stats.UniqueQueries, 4*cuda.QueryTile, "a block for each goroutine")
+	e := smallBlocks(devices...)
 	o.Engine = e
-	got, err := rank.Run(t.Context(), m, index, test, o)
-	require.NoError(t, err)
-	require.Equal(t, want.Ranks, got.Ranks)
+	for _, teams := range []int{mostBlocks, 3, 1} {
+		e.mostBlocks = teams
+		require.Equal(t, min(teams, o.Threads), teamsOf(driver, 1, func() {
+			got, err := rank.Run(t.Context(), m, index, test, o)
+			require.NoError(t, err)
+			require.Equal(t, want.Ranks, got.Ranks)
+		}))
+	}
 	for n := int64(1); ; n *= 2 {
 		driver.Set("fail_launch", n)
 		_, err := rank.Run(t.Context(), m, index, test, o)
@@ -564,27 +583,28 @@ func TestDeviceFaults(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 7))
-	g := ranktest.Graph(rng, 60, 2, 200, 20, 20)
+	g := ranktest.Graph(rng, 60, 10, 200, 20, 80)
 	index := kgtest.Index(t, g)
 	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
-	// All candidates at once and one thread, or three slices through two buffers and three threads.
-	memory, threads := int64(0), 1
+	// All candidates at once and one team, or three slices through two buffers and two teams.
+	memory, threads, test := int64(0), 1, g.Splits[kg.Test][:20]
 	run := func(devices []*cuda.Device) error {
-		_, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test],
-			rank.Options{Backend: backends[0], Threads: threads, Engine: trusted(devices...), FeatureMemory: memory})
+		_, err := rank.Run(context.Background(), m, index, test,
+			rank.Options{Backend: backends[0], Threads: threads, Engine: smallBlocks(devices...), FeatureMemory: memory})
 		return err
 	}
 	devices := openDevices(t, driver, 1)
-	require.NoError(t, run(devices))
+	require.Equal(t, 1, teamsOf(driver, 1, func() { require.NoError(t, run(devices)) }))
 	for i, fault := range []struct{ name, want string }{
 		{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
 		{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
 	} {
 		if i == 2 {
-			memory, threads = 40*candidateBytes(pad(engine.WidestTower(m))), 3
+			memory, threads, test = 40*candidateBytes(pad(engine.WidestTower(m))), 2, g.Splits[kg.Test]
 			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: threads,
 				Engine: trusted(devices...), FeatureMemory: memory})
 			require.Equal(t, 3, slices)
+			require.Equal(t, 2, teamsOf(driver, 2, func() { require.NoError(t, run(devices)) }))
 		}
 		failures := 0
 		// With several threads, the failing allocation may be part of a team that no block needs.
@@ -705,14 +725,19 @@ func TestSpanWidens(t *testing.T) {
 func TestFewTeams(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
-	g := ranktest.Graph(rand.New(rand.NewPCG(7, 20)), 60, 2, 200, 20, 20)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 20)), 60, 10, 200, 20, 200)
 	m, index := ranktest.Model(t, "distmult", 4, g, 3, ranktest.VectorKinds[0]), kgtest.Index(t, g)
 	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 1})
 	require.NoError(t, err)
 	var failures [2]int
 	for i, threads := range []int{1, 3} {
-		e := trusted(devices...)
-		o := rank.Options{Threads: threads, Engine: e, FeatureMemory: 25 * candidateBytes(64)}
+		o := rank.Options{Threads: threads, Engine: smallBlocks(devices...), FeatureMemory: 25 * candidateBytes(64)}
+		teams := teamsOf(driver, 2, func() {
+			got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+			require.NoError(t, err)
+			require.Equal(t, want.Ranks, got.Ranks)
+		})
+		require.Equal(t, threads, teams)
 		for n := int64(1); ; n++ {
 			driver.Set("fail_alloc", n)
 			got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)

@@ -229,9 +229,9 @@ func (r *ranking) Slices() (size, buffers int) { return r.slices.size, r.slices.
 
 func (r *ranking) Room() (queries, entries int) {
 	if r.slices.constructs {
-		return blockQueries, 0
+		return r.blockQueries, 0
 	}
-	return blockQueries, blockQueries * engine.PairPad(engine.WidestTower(r.job.Model))
+	return r.blockQueries, r.blockQueries * engine.PairPad(engine.WidestTower(r.job.Model))
 }
 
 // Load computes the features of a slice and uploads them. If the devices construct φ, it uploads
@@ -323,7 +323,7 @@ func (b *buffer) balance(ctx context.Context, p engine.Pass) (operands, error) {
 }
 
 func (b *buffer) Features() *engine.Features { return b.f }
-func (b *buffer) QueryBlock() int            { return blockQueries }
+func (b *buffer) QueryBlock() int            { return b.ranking.blockQueries }
 func (b *buffer) Strip() int                 { return cuda.QueryTile }
 func (b *buffer) MostParts() int             { return 1 }
 

@@ -66,7 +66,7 @@ func newWorker(r *ranking, p *part) (w *worker, err error) {
 		return w, err
 	}
 	k := pad(engine.WidestTower(r.job.Model))
-	rows, targets := int64(blockQueries), int64(engine.BlockTargets)
+	rows, targets := int64(r.blockQueries), int64(engine.BlockTargets)
 	pair := int64(unsafe.Sizeof(cuda.Pair{}))
 	in := rows*4 + targets*12 + 1024
 	remote := int64(0)
@@ -100,7 +100,8 @@ type piece struct {
 // pieces lists the device memory of a worker, for vectors of length k. The device computes φ of
 // remoteTargets targets at a time.
 func (w *worker) pieces(k, remoteTargets int) []piece {
-	rows, targets, remote, width := int64(blockQueries), int64(engine.BlockTargets), int64(remoteTargets), int64(k)
+	rows, targets := int64(w.blockQueries), int64(engine.BlockTargets)
+	remote, width := int64(remoteTargets), int64(k)
 	pair, room := int64(unsafe.Sizeof(cuda.Pair{})), int64(w.listRoom)
 	return []piece{
 		{&w.psi, 4 * rows * width}, {&w.halves, 2 * rows * width}, {&w.scales, 4 * rows}, {&w.sizes, 24 * rows},

@@ -15,6 +15,7 @@ type Driver struct {
 	held func(bytes *int64, contexts, streams *int32) int32
 	size func(kernel string) int32
 	runs func(kernel string) int32
+	made func() int32
 }
 
 // defaults are the settings that Set can change.
@@ -46,6 +47,7 @@ func Use(t testing.TB) *Driver {
 	purego.RegisterLibFunc(&d.held, handle, "standin_held")
 	purego.RegisterLibFunc(&d.size, handle, "standin_size")
 	purego.RegisterLibFunc(&d.runs, handle, "standin_launches")
+	purego.RegisterLibFunc(&d.made, handle, "standin_streams")
 	t.Cleanup(func() {
 		for name := range defaults {
 			d.Reset(name)
@@ -75,6 +77,9 @@ func (d *Driver) Held() (bytes int64, contexts, streams int) {
 
 // ArgumentSize returns the size of a kernel's argument in bytes, or −1 if there is no such kernel.
 func (d *Driver) ArgumentSize(kernel string) int { return int(d.size(kernel)) }
+
+// Streams returns how many streams the process has created.
+func (d *Driver) Streams() int { return int(d.made()) }
 
 // Launches returns how often the process has launched a kernel, or −1 for an unknown kernel.
 func (d *Driver) Launches(kernel string) int { return int(d.runs(kernel)) }

@@ -277,6 +277,7 @@ static Device devices[16];
 static thread_local int current_device = -1;
 static std::map<uint64_t, Allocation> allocations;
 static std::set<Stream*> streams;
+static int streams_created;
 static bool initialised;
 
 // Counts down to an injected fault.
@@ -360,6 +361,10 @@ API standin_held(long long* bytes, int* contexts, int* open) {
 	*bytes = 0, *contexts = 0, *open = (int)streams.size();
 	for (auto& d : devices) *bytes += d.used, *contexts += d.retained;
 	return Success;
+}
+API standin_streams() {
+	std::lock_guard<std::mutex> guard(mutex);
+	return streams_created;
 }
 API standin_size(const char* kernel) {
 	auto it = kernels().find(kernel);
@@ -477,7 +482,7 @@ API cuMemsetD8Async(uint64_t to, unsigned char v, uint64_t n, Stream* s) {
 	s->work.push_back([=] { memset((void*)to, v, n); return 0; });
 	return Success;
 }
-API cuStreamCreate(Stream** s, unsigned) { LOCKED; *s = new Stream{current_device, {}}; streams.insert(*s); return Success; }
+API cuStreamCreate(Stream** s, unsigned) { LOCKED; *s = new Stream{current_device, {}}; streams.insert(*s); streams_created++; return Success; }
 API cuStreamDestroy_v2(Stream* s) { LOCKED; drain(s, nullptr); streams.erase(s); delete s; return Success; }
 API cuEventCreate(Event** e, unsigned) { LOCKED; *e = new Event; return Success; }
 API cuEventDestroy_v2(Event* e) { LOCKED; if (e->stream) drain(e->stream, e); delete e; return Success; }
