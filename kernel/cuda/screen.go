@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda/internal/shape"
@@ -146,6 +147,7 @@ func (x *Screens) Half(s *Stream, variant int, a Screen, queries int) error {
 
 // HalfError bounds the error of the scores that Half computes from k terms. The bound is relative
 // times the product of the norms of the fp16 rows, plus absolute (docs/numerics.md, "GPU screens").
+// relative is +Inf if k is too large for a bound.
 func HalfError(variant, k int) (relative, absolute float64) {
 	chain := shape.Halves[variant].Chain
 	if chain == 0 || chain > k {
@@ -153,8 +155,11 @@ func HalfError(variant, k int) (relative, absolute float64) {
 	}
 	const unit = 0x1p-23
 	perTerm := 1.5*float64(chain) + 2
-	relative = perTerm * unit / (1 - perTerm*unit)
 	chains := float64((k + chain - 1) / chain)
+	if perTerm*unit >= 1 || chains*0x1p-24 >= 1 {
+		return math.Inf(1), 0x1p-148
+	}
+	relative = perTerm * unit / (1 - perTerm*unit)
 	if chains > 1 {
 		relative += (chains - 1) * 0x1p-24 * (1 + relative) / (1 - chains*0x1p-24)
 	}

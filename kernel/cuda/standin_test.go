@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"context"
+	"math"
 	"testing"
 	"unsafe"
 
@@ -61,6 +62,21 @@ func TestList(t *testing.T) {
 func TestHalfVariant(t *testing.T) {
 	for shared, want := range map[int]int{163 << 10: Half128, 99 << 10: Half128Small, 227 << 10: Half128} {
 		assert.Equal(t, want, Info{SharedMemory: shared}.HalfVariant(), shared)
+	}
+}
+
+// TestHalfError checks that the bound on the error grows with the number of terms and ends at infinity.
+func TestHalfError(t *testing.T) {
+	for variant := range halfVariants {
+		before := 0.0
+		for k := 64; k <= 1<<30; k *= 2 {
+			relative, _ := HalfError(variant, k)
+			require.GreaterOrEqual(t, relative, before, "variant %d, %d terms", variant, k)
+			before = relative
+		}
+		if shape.Halves[variant].Chain == 0 {
+			assert.Equal(t, math.Inf(1), before, variant)
+		}
 	}
 }
 
