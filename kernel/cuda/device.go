@@ -69,8 +69,9 @@ func (l *library) list() ([]Info, error) {
 		var device, major, minor, processors, shared int32
 		var name [256]byte
 		var memory uint64
+		r := l.DeviceGet(&device, int32(i)) // not below, where Go may read device before this call
 		for _, r := range []result{
-			l.DeviceGet(&device, int32(i)),
+			r,
 			l.DeviceGetName(&name[0], int32(len(name)-1), device),
 			l.DeviceAttribute(&major, attributeCapabilityMajor, device),
 			l.DeviceAttribute(&minor, attributeCapabilityMinor, device),
