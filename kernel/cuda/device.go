@@ -218,16 +218,33 @@ func (d *Device) check(name string, r result) error {
 	return d.failed(name, r)
 }
 
+// onProcessor is the end of errors after which only the processor is certain to rank.
+const onProcessor = "rank on the processor, with --backend auto"
+
 func (d *Device) failed(name string, r result) error {
-	err := fmt.Errorf("cuda: GPU %d (%s): %w", d.Index, d.Name, d.lib.failed(name, r))
+	if r == outOfMemory {
+		return d.full(name, 0)
+	}
+	text := fmt.Sprintf("cuda: GPU %d (%s): %s", d.Index, d.Name, d.lib.failure(name, r))
 	// After an error of a kernel or of the device itself, every call fails. Keep the first error,
 	// which explains the later ones.
 	kernel := r >= illegalAddress && r <= launchFailed && r != launchOutOfResource
 	if kernel || r == eccUncorrectable || r == deviceUnavailable {
-		err = fmt.Errorf("%w; this process can no longer use the GPU and discards its unfinished work", err)
-		d.broken = err
+		d.broken = fmt.Errorf("%s; this process can no longer use the GPU and discards its unfinished work: "+
+			"start the program again, or %s", text, onProcessor)
+		return d.broken
 	}
-	return err
+	return fmt.Errorf("%s: %s", text, onProcessor)
+}
+
+// full returns the error of a call that needs more memory than the device has left. needed is the
+// size of the allocation, or 0 if only the driver knows it.
+func (d *Device) full(name string, needed int64) error {
+	var free, total uint64
+	if r := d.lib.MemGetInfo(&free, &total); r != success {
+		free, total = 0, 0
+	}
+	return &MemoryError{Device: d.Info, Call: name, Needed: needed, Free: int64(free), Total: int64(total)}
 }
 
 // Free returns the number of free bytes of device memory.
@@ -237,20 +254,35 @@ func (d *Device) Free() (int64, error) {
 	return int64(free), err
 }
 
-// MemoryError is the error of an allocation that does not fit.
+// MemoryError is the error of a call for which the memory does not suffice.
 type MemoryError struct {
-	Device      Info
-	Needed      int64
-	Free, Total int64 // bytes at the time of the allocation
+	Device Info
+	Call   string // the driver's function
+	// Host is true if the memory of the host does not suffice, and false for the device's memory.
+	Host bool
+	// Needed is the size of the allocation in bytes, or 0 if only the driver knows it.
+	Needed int64
+	// Free and Total describe the device memory at the time, in bytes. They are 0 if they are unknown
+	// or Host is true.
+	Free, Total int64
 }
 
 func (e *MemoryError) Error() string {
-	if e.Free >= e.Needed { // in pieces, or freed in the meantime
-		return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: an allocation of %s failed, although %s of %s are free",
-			e.Device.Index, e.Device.Name,
-			humanize.IBytes(uint64(e.Needed)), humanize.IBytes(uint64(e.Free)), humanize.IBytes(uint64(e.Total)))
+	size := func(bytes int64) string { return humanize.IBytes(uint64(bytes)) }
+	if e.Host {
+		return fmt.Sprintf("cuda: the host, not GPU %d (%s), is out of memory: it cannot lock %s for transfers: "+
+			"end other programs, or %s", e.Device.Index, e.Device.Name, size(e.Needed), onProcessor)
 	}
-	return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: an allocation needs %s, but only %s of %s are free",
-		e.Device.Index, e.Device.Name,
-		humanize.IBytes(uint64(e.Needed)), humanize.IBytes(uint64(e.Free)), humanize.IBytes(uint64(e.Total)))
+	what := e.Call + " failed"
+	switch {
+	case e.Needed == 0 || e.Total == 0:
+	case e.Free >= e.Needed: // in pieces, or freed in the meantime
+		what = fmt.Sprintf("an allocation of %s failed, although %s of %s are free",
+			size(e.Needed), size(e.Free), size(e.Total))
+	default:
+		what = fmt.Sprintf("an allocation needs %s, but only %s of %s are free",
+			size(e.Needed), size(e.Free), size(e.Total))
+	}
+	return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: %s: end other programs that use the GPU, or %s",
+		e.Device.Index, e.Device.Name, what, onProcessor)
 }

@@ -142,6 +142,11 @@ func versionString(v int32) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/
 
 // failed returns the error of a call whose result is not success.
 func (l *library) failed(call string, r result) error {
+	return errors.New("cuda: " + l.failure(call, r))
+}
+
+// failure describes a call whose result is not success.
+func (l *library) failure(call string, r result) string {
 	text := func(get func(result, **byte) result) string {
 		var p *byte
 		if get(r, &p) != success || p == nil {
@@ -156,7 +161,7 @@ func (l *library) failed(call string, r result) error {
 	if meaning != "" {
 		meaning = ", " + meaning
 	}
-	return fmt.Errorf("cuda: %s failed: %s (%d%s)", call, name, r, meaning)
+	return fmt.Sprintf("%s failed: %s (%d%s)", call, name, r, meaning)
 }
 
 // goString copies a C string.

@@ -23,11 +23,7 @@ func (d *Device) Alloc(bytes int64) (*Memory, error) {
 	err := d.do(func() error {
 		r := d.lib.MemAlloc(&m.at, uint64(m.bytes))
 		if r == outOfMemory {
-			var free, total uint64
-			if r := d.lib.MemGetInfo(&free, &total); r != success {
-				return d.failed("cuMemGetInfo", r)
-			}
-			return &MemoryError{d.Info, m.bytes, int64(free), int64(total)}
+			return d.full("cuMemAlloc", m.bytes)
 		}
 		return d.check("cuMemAlloc", r)
 	})
@@ -65,7 +61,7 @@ type Pinned struct {
 	bytes  []byte
 }
 
-// Pin allocates zeroed page-locked memory.
+// Pin allocates zeroed page-locked memory. It returns a *MemoryError if the host has not enough.
 func (d *Device) Pin(bytes int64) (*Pinned, error) {
 	p := &Pinned{device: d}
 	var at unsafe.Pointer
@@ -73,8 +69,7 @@ func (d *Device) Pin(bytes int64) (*Pinned, error) {
 		const portable = 1 // pinned for every context
 		r := d.lib.HostAlloc(&at, uint64(max(bytes, 16)), portable)
 		if r == outOfMemory {
-			return fmt.Errorf("cuda: cannot allocate %d bytes of page-locked memory: "+
-				"the host, not the GPU, is out of memory", bytes)
+			return &MemoryError{Device: d.Info, Call: "cuMemHostAlloc", Host: true, Needed: bytes}
 		}
 		return d.check("cuMemHostAlloc", r)
 	})

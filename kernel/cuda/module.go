@@ -37,8 +37,7 @@ func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 		if r == success {
 			return nil
 		}
-		err := fmt.Errorf("cuda: GPU %d (%s): kernels %s: %w",
-			d.Index, d.Name, name, d.lib.failed("cuModuleLoadDataEx", r))
+		err := d.failed("loading kernels "+name, r)
 		if r == unsupportedPTX {
 			err = fmt.Errorf("%w; the driver is older than CUDA %s", err, versionString(MinDriver))
 		}

@@ -157,19 +157,37 @@ func TestMemory(t *testing.T) {
 	_, err = d.Alloc(1 << 20)
 	var full *MemoryError
 	require.ErrorAs(t, err, &full)
+	const advice = ": end other programs that use the GPU, or rank on the processor, with --backend auto"
 	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in) is out of memory: an allocation needs 1.0 MiB, "+
-		"but only 1023 KiB of 1.0 MiB are free")
+		"but only 1023 KiB of 1.0 MiB are free"+advice)
 	f.Set("memory", 4<<30)
 	f.Set("fail_alloc", 2)
 	for i := range 3 {
 		n, err := d.Alloc(64)
 		if i == 1 {
 			assert.EqualError(t, err, "cuda: GPU 0 (Stand-in) is out of memory: an allocation of 64 B failed, "+
-				"although 4.0 GiB of 4.0 GiB are free")
+				"although 4.0 GiB of 4.0 GiB are free"+advice)
 		} else {
 			assert.NoError(t, err)
 		}
 		assert.NoError(t, n.Free())
+	}
+	for setting, c := range map[string]struct {
+		allocate func() error
+		want     string
+	}{
+		"fail_stream": {func() error { _, err := d.NewStream(); return err },
+			"cuda: GPU 0 (Stand-in) is out of memory: cuStreamCreate failed" + advice},
+		"fail_event": {func() error { _, err := d.NewEvent(); return err },
+			"cuda: GPU 0 (Stand-in) is out of memory: cuEventCreate failed" + advice},
+		"fail_pin": {func() error { _, err := d.Pin(3 << 20); return err },
+			"cuda: the host, not GPU 0 (Stand-in), is out of memory: it cannot lock 3.0 MiB for transfers: " +
+				"end other programs, or rank on the processor, with --backend auto"},
+	} {
+		f.Set(setting, 1)
+		err := c.allocate()
+		require.ErrorAs(t, err, &full, setting)
+		assert.EqualError(t, err, c.want)
 	}
 	assert.NoError(t, m.Free())
 	assert.NoError(t, m.Free(), "again")
@@ -200,7 +218,7 @@ func TestModules(t *testing.T) {
 	_, d := openStandin(t)
 	_, err := d.compile("nonsense", []byte("no PTX"))
 	assert.ErrorContains(t, err,
-		"cuda: GPU 0 (Stand-in): kernels nonsense: cuda: cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX")
+		"cuda: GPU 0 (Stand-in): loading kernels nonsense failed: CUDA_ERROR_INVALID_PTX")
 	assert.ErrorContains(t, err, "; log of the driver: ptxas fatal: no .version")
 	m, err := d.Load("quantise")
 	require.NoError(t, err)
@@ -271,14 +289,15 @@ func TestLostDevice(t *testing.T) {
 	f.Set("fail_launch", 1)
 	stages.Quantise(s, Quantise{N: 1})
 	s.Record(e)
-	assert.EqualError(t, s.Flush(), "cuda: GPU 0 (Stand-in): cuda: launching quantise on 1 × 1 thread blocks failed: "+
-		"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test set it)")
+	assert.EqualError(t, s.Flush(), "cuda: GPU 0 (Stand-in): launching quantise on 1 × 1 thread blocks failed: "+
+		"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test set it): rank on the processor, with --backend auto")
 	f.Set("lose", 1)
 	stages.Quantise(s, Quantise{N: 1})
 	s.Record(e)
 	err = e.Wait(context.Background())
 	assert.ErrorContains(t, err, "CUDA_ERROR_ILLEGAL_ADDRESS")
-	assert.ErrorContains(t, err, "this process can no longer use the GPU")
+	assert.ErrorContains(t, err, "this process can no longer use the GPU and discards its unfinished work: "+
+		"start the program again, or rank on the processor, with --backend auto")
 	_, again := d.Alloc(16)
 	assert.Equal(t, err, again, "every call returns the reason")
 	f.Set("lose", 0)

@@ -721,7 +721,7 @@ func TestSpanWidens(t *testing.T) {
 }
 
 // TestFewTeams checks that a ranking whose device lacks memory for several teams works with the teams
-// that fit. Allocations fail at every point, with one team and with several.
+// that fit. Allocations of each kind fail at every point, with one team and with several.
 func TestFewTeams(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -729,8 +729,8 @@ func TestFewTeams(t *testing.T) {
 	m, index := ranktest.Model(t, "distmult", 4, g, 3, ranktest.VectorKinds[0]), kgtest.Index(t, g)
 	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 1})
 	require.NoError(t, err)
-	var failures [2]int
-	for i, threads := range []int{1, 3} {
+	failures := map[string]int{}
+	for _, threads := range []int{1, 3} {
 		o := rank.Options{Threads: threads, Engine: smallBlocks(devices...), FeatureMemory: 25 * candidateBytes(64)}
 		teams := teamsOf(driver, 2, func() {
 			got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
@@ -738,23 +738,29 @@ func TestFewTeams(t *testing.T) {
 			require.Equal(t, want.Ranks, got.Ranks)
 		})
 		require.Equal(t, threads, teams)
-		for n := int64(1); ; n++ {
-			driver.Set("fail_alloc", n)
-			got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
-			driver.Reset("fail_alloc")
-			bytes, _, streams := driver.Held()
-			require.Zero(t, bytes, n)
-			require.Zero(t, streams, n)
-			if err == nil {
-				require.Equal(t, want.Ranks, got.Ranks)
-				break
+		for _, fault := range []string{"fail_alloc", "fail_pin", "fail_stream", "fail_event"} {
+			failed := 0
+			for n := int64(1); ; n++ {
+				driver.Set(fault, n)
+				got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+				driver.Reset(fault)
+				bytes, _, streams := driver.Held()
+				require.Zero(t, bytes, n)
+				require.Zero(t, streams, n)
+				if err == nil {
+					require.Equal(t, want.Ranks, got.Ranks)
+					break
+				}
+				require.ErrorContains(t, err, "is out of memory")
+				failed++
 			}
-			require.ErrorContains(t, err, "is out of memory")
-			failures[i]++
+			require.Positive(t, failed, fault)
+			if threads == 1 {
+				failures[fault] = failed
+			}
+			require.Equal(t, failures[fault], failed, "%s: one team is enough", fault)
 		}
 	}
-	require.Positive(t, failures[0])
-	require.Equal(t, failures[0], failures[1], "one team is enough")
 
 	e := trusted(devices...)
 	j := &engine.Job{Model: m, Most: 1000, Threads: 8, FeatureMemory: rank.DefaultFeatureMemory}

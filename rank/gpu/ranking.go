@@ -138,8 +138,8 @@ type team struct {
 	err     error // the team cannot work because its memory could not be reserved
 }
 
-// recruit creates the teams. It runs while the features are loaded. If the memory does not suffice
-// for a team, because other programs use the device, the teams before it do the work.
+// recruit creates the teams. It runs while the features are loaded. If the memory of a device or of
+// the host does not suffice for a team, because other programs use it, the teams before it do the work.
 func (r *ranking) recruit() {
 	for i := range cap(r.free) {
 		t := &team{}

@@ -26,9 +26,9 @@ var defaults = map[string]int64{
 	"memory":     4 << 30, // bytes of memory of each device
 	"init":       0,       // result of cuInit
 
-	// If n > 0, the n-th allocation or launch from now on fails, or the n-th launch loses its
-	// device.
-	"fail_alloc": 0, "fail_launch": 0, "lose": 0,
+	// If n > 0, the n-th such call from now on fails, or the n-th launch loses its device. Allocations
+	// of device memory, of page-locked memory, of streams and of events fail for lack of memory.
+	"fail_alloc": 0, "fail_pin": 0, "fail_stream": 0, "fail_event": 0, "fail_launch": 0, "lose": 0,
 
 	"careless": 0, // bits that tensor cores lose beyond the assumption
 }

@@ -218,7 +218,7 @@ enum {
 static std::map<std::string, long long>& settings() {
 	static std::map<std::string, long long> all = {
 		{"devices", 1}, {"driver", 12040}, {"capability", 90}, {"memory", 4LL << 30}, {"init", 0},
-		{"fail_alloc", 0}, {"fail_launch", 0}, {"lose", 0}, // at the n-th call from now on; 0 means never
+		{"fail_alloc", 0}, {"fail_pin", 0}, {"fail_stream", 0}, {"fail_event", 0}, {"fail_launch", 0}, {"lose", 0}, // at the n-th call from now on; 0 means never
 		{"careless", 0}, // bits that a tensor core loses beyond the assumption
 	};
 	return all;
@@ -460,6 +460,7 @@ API cuMemFree_v2(uint64_t p) {
 }
 API cuMemHostAlloc(void** p, uint64_t n, unsigned) {
 	LOCKED;
+	if (fault("fail_pin")) return OutOfMemory;
 	*p = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
 	return *p ? Success : OutOfMemory;
 }
@@ -482,9 +483,16 @@ API cuMemsetD8Async(uint64_t to, unsigned char v, uint64_t n, Stream* s) {
 	s->work.push_back([=] { memset((void*)to, v, n); return 0; });
 	return Success;
 }
-API cuStreamCreate(Stream** s, unsigned) { LOCKED; *s = new Stream{current_device, {}}; streams.insert(*s); streams_created++; return Success; }
+API cuStreamCreate(Stream** s, unsigned) {
+	LOCKED;
+	if (fault("fail_stream")) return OutOfMemory;
+	*s = new Stream{current_device, {}};
+	streams.insert(*s);
+	streams_created++;
+	return Success;
+}
 API cuStreamDestroy_v2(Stream* s) { LOCKED; drain(s, nullptr); streams.erase(s); delete s; return Success; }
-API cuEventCreate(Event** e, unsigned) { LOCKED; *e = new Event; return Success; }
+API cuEventCreate(Event** e, unsigned) { LOCKED; if (fault("fail_event")) return OutOfMemory; *e = new Event; return Success; }
 API cuEventDestroy_v2(Event* e) { LOCKED; if (e->stream) drain(e->stream, e); delete e; return Success; }
 API cuEventRecord(Event* e, Stream* s) {
 	LOCKED;
