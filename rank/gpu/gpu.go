@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -67,10 +68,17 @@ type Engine struct {
 	listRoom, mostSpan, remoteTargets, mostBlocks, blockQueries int
 }
 
-// Open opens the GPUs with the given numbers from cuda.List.
+// Open opens one or more GPUs with the given numbers, which must be distinct, from cuda.List.
 func Open(indices ...int) (*Engine, error) {
+	if len(indices) == 0 {
+		return nil, errors.New("rank: gpu.Open needs at least one GPU: give its number, such as 0")
+	}
 	var devices []*cuda.Device
-	for _, i := range indices {
+	for at, i := range indices {
+		if slices.Contains(indices[:at], i) {
+			New(devices...).Close()
+			return nil, fmt.Errorf("rank: gpu.Open got GPU %d twice: give distinct numbers", i)
+		}
 		d, err := cuda.Open(i)
 		if err != nil {
 			New(devices...).Close()
@@ -81,7 +89,7 @@ func Open(indices ...int) (*Engine, error) {
 	return New(devices...), nil
 }
 
-// New returns an engine that divides the candidates among open GPUs. Closing the engine closes
+// New returns an engine that divides the candidates among open GPUs, at least one. Closing the engine closes
 // them.
 func New(devices ...*cuda.Device) *Engine {
 	return &Engine{

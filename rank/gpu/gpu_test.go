@@ -298,8 +298,22 @@ func TestFallback(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "GPU 0 (Stand-in)", got.Stats.Engine)
 	assert.Equal(t, want.Ranks, got.Ranks)
-	_, err = Open(0, 1)
-	assert.ErrorContains(t, err, "there is no GPU 1")
+}
+
+// TestOpenErrors checks the numbers that Open refuses.
+func TestOpenErrors(t *testing.T) {
+	driver := standin.Use(t)
+	driver.Set("devices", 1)
+	for want, indices := range map[string][]int{
+		"cuda: there is no GPU 1: the driver finds 1, numbered from 0":      {0, 1},
+		"rank: gpu.Open needs at least one GPU: give its number, such as 0": nil,
+		"rank: gpu.Open got GPU 0 twice: give distinct numbers":             {0, 0},
+	} {
+		_, err := Open(indices...)
+		assert.EqualError(t, err, want)
+	}
+	_, contexts, _ := driver.Held()
+	assert.Zero(t, contexts, "GPUs are open")
 }
 
 // TestDevicesConstruct ranks with targets that are candidates of a different device or slice. There
