@@ -551,6 +551,45 @@ func TestTeams(t *testing.T) {
 	}
 }
 
+// TestTeamsHaveWork checks that a ranking or a prediction with few queries creates no more teams than a
+// pass has blocks.
+func TestTeamsHaveWork(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	const entities, queries = 300, 2*cuda.QueryTile + 1
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 22)), entities, 4, 100, 10, 0)
+	index := kg.NewIndex(g)
+	m := ranktest.Model(t, "distmult", 4, g, 5, ranktest.VectorKinds[0])
+	var asked []kg.Query
+	var several []kg.Triple // the same number for each relation
+	for i := range int32(queries) {
+		asked = append(asked, kg.Query{Anchor: i})
+		g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: i, Tail: 1})
+		several = append(several, kg.Triple{Head: i, Relation: i % 4, Tail: 1})
+	}
+	among := rank.NewCandidates(4) // different ones, so every relation has a separate pass
+	for r := range int32(4) {
+		among.Restrict(kg.Tail, r, []int32{r, 10, 20})
+	}
+	o := rank.Options{Threads: 8, Engine: trusted(devices...), Sides: []kg.Side{kg.Tail}}
+	small := o
+	small.Engine = smallBlocks(devices...)
+	run := func(triples []kg.Triple, o rank.Options) func() {
+		return func() {
+			_, err := rank.Run(t.Context(), m, index, triples, o)
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, 1, teamsOf(driver, 1, run(g.Splits[kg.Test], o)))
+	require.Equal(t, 3, teamsOf(driver, 1, run(g.Splits[kg.Test], small)))
+	small.Among = among
+	require.Equal(t, 1, teamsOf(driver, 2, run(several, small)), "with four passes")
+	require.Equal(t, 3, teamsOf(driver, 1, func() {
+		_, err := rank.Predict(t.Context(), m, index, asked, 3, false, o)
+		require.NoError(t, err)
+	}))
+}
+
 // TestDeviceListOverflow checks that, if lists are too short for all candidates, there are more
 // launches but the same ranks.
 func TestDeviceListOverflow(t *testing.T) {

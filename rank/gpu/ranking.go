@@ -31,8 +31,16 @@ type slicing struct {
 // memory. An empty plan stands for a large one.
 func (e *Engine) blocks(j *engine.Job) int {
 	n := min(j.Threads, e.mostBlocks*len(e.devices))
-	if queries := len(j.Queries); queries > 0 {
-		n = min(n, (queries+cuda.QueryTile-1)/cuda.QueryTile)
+	size := e.blockQueries
+	if j.Predicts() {
+		size = cuda.QueryTile // blocks are small if there are few queries
+	}
+	blocks := 0 // of a pass
+	for _, p := range j.Passes {
+		blocks = max(blocks, len(j.Blocks(engine.Span{First: p.First, Last: p.Last}, size)))
+	}
+	if blocks > 0 {
+		n = min(n, blocks)
 	}
 	return n
 }
