@@ -212,7 +212,7 @@ func (s *search) fit() (err error) {
 		int64(unsafe.Sizeof(Discovered{}))}
 	w := fitted{
 		work: "discovering", advice: "ask for fewer triples, or make more memory available",
-		outcome: []proc.Need{triples}, threads: s.options.Threads,
+		outcome: []proc.Need{triples}, threads: s.options.Threads, queries: min(listed, s.queries),
 		kept: func(before int) int64 { return int64(min(listed, s.queries)) * int64(min(2*s.k, before)) },
 	}
 	if s.options, err = w.fit(s.model, s.options); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
@@ -220,10 +221,14 @@ var errLost = errors.New("the device is lost")
 
 func (*failing) Test(context.Context, model.Model, *kernel.Backend, int) error { return nil }
 func (*failing) Fallback(err error) bool                                       { return errors.Is(err, errLost) }
-func (*failing) Memory(*engine.Job) (bytes int64, slices int, err error)       { return 0, 1, nil }
 func (*failing) String() string                                                { return "failing" }
 
+func (*failing) Memory(j *engine.Job) (engine.Memory, error) {
+	return engine.Memory{Slice: j.Most, Host: make([]proc.Need, 1)}, nil
+}
+
 func (f *failing) Start(j *engine.Job) (engine.Engine, error) {
+	j.FeatureMemory = cmp.Or(j.FeatureMemory, DefaultFeatureMemory)
 	e := &failingEngine{cpuEngine: newCPUEngine(j, Float32Screen)}
 	e.left.Store(f.blocks)
 	return e, nil
@@ -288,7 +293,7 @@ func TestDiscoverFailingEmit(t *testing.T) {
 	for scope := range Scope(3) {
 		e := &willing{failing: failing{math.MaxInt64}}
 		emitted := 0
-		err := Discover(t.Context(), m, kg.NewIndex(g), Discovery{Relations: []int32{0}, K: 7, Scope: scope},
+		err := Discover(t.Context(), m, kgtest.Index(t, g), Discovery{Relations: []int32{0}, K: 7, Scope: scope},
 			Options{Threads: 1, Engine: e}, func(Discovered) error {
 				if emitted++; emitted > 2 {
 					return full
@@ -305,13 +310,15 @@ func TestDiscoverFailingEmit(t *testing.T) {
 // fits into memory.
 func TestDiscoverFallbackFits(t *testing.T) {
 	const entities = 2000
-	m, o := numbered(t, "distmult", 4, entities), memoryOptions(t)
-	x := kgtest.Index(t, &kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	m, o := numbered(t, "distmult", 400, entities), memoryOptions(t)
+	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
 	o.Engine = &failing{}
 	proctest.Leave(t, 33<<20)
-	d := Discovery{Relations: []int32{0}, K: 1 << 20, Scope: PerGraph}
-	err := Discover(t.Context(), m, x, d, o, func(Discovered) error { return nil })
-	assert.ErrorContains(t, err, "discovering with distmult, d = 4, among 2,000 candidates needs about ")
+	d := Discovery{Relations: []int32{0}, K: 700_000, Scope: PerGraph}
+	_, err := newSearch(t.Context(), m, x, d, o, nil)
+	require.NoError(t, err, "the engine needs no memory")
+	err = Discover(t.Context(), m, x, d, o, func(Discovered) error { return nil })
+	assert.ErrorContains(t, err, "discovering with distmult, d = 400, among 2,000 candidates needs about ")
 	assert.ErrorContains(t, err, "but only 33 MiB is available (a limit of the test): ask for fewer triples")
 }
 

@@ -27,8 +27,8 @@ func featureBytes(width int) int64 { return rowBytes(width) + int64(4*mostTerms(
 
 // rowBytes returns the memory for the features of one candidate without its panel.
 func rowBytes(width int) int64 {
-	const perRow = 8 + 8 + 4 + 4 // Norms, Sizes, RowAt, PositionOf
-	return int64(4*engine.PairPad(width) + perRow)
+	row, rest := engine.FeatureBytes(width)
+	return row + rest
 }
 
 // mostTerms returns the largest number of words that a candidate needs in the panels and after

@@ -26,12 +26,14 @@ const sliceReserve = 128 << 20
 // Memory returns the memory that a ranking allocates for features and for its threads, in bytes,
 // and the number of slices of the candidates. o must be a result of Fit.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
-	j := o.job(m, engine.Plan{})
 	if o.Engine != nil {
-		if bytes, slices, err := o.Engine.Memory(j); err == nil {
-			return bytes, slices
+		j := o.job(m, engine.Plan{})
+		if use, err := o.Engine.Memory(j); err == nil {
+			return use.Device, (j.Most + use.Slice - 1) / use.Slice
 		}
+		o.Engine = nil
 	}
+	j := o.job(m, engine.Plan{})
 	n := cpuSlice(j)
 	if o.Negatives != nil {
 		n = pairSlice(j)
@@ -42,8 +44,11 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 // scoringNeeds lists the memory that a ranking on the processor with the given number of threads
 // allocates in addition to its results. The first need is the features.
 func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
-	hashes := engine.RepresentativeBytes * int64(o.most(m))
-	return append(featureNeeds(m, o, threads), proc.Need{For: "hashes of the candidates", Bytes: hashes})
+	return append(featureNeeds(m, o, threads), hashesNeed(m, o))
+}
+
+func hashesNeed(m model.Model, o Options) proc.Need {
+	return proc.Need{For: "hashes of the candidates", Bytes: engine.RepresentativeBytes * int64(o.most(m))}
 }
 
 // featureNeeds lists the memory for features and for the threads.
@@ -88,7 +93,7 @@ func Fit(ctx context.Context, m model.Model, triples int, o Options) (Options, e
 	}
 	w := fitted{
 		work: "ranking", advice: "use fewer threads, or make more memory available",
-		outcome: []proc.Need{rankNeed(triples, o)}, threads: o.Threads,
+		outcome: []proc.Need{rankNeed(triples, o)}, threads: o.Threads, queries: len(o.Sides) * triples,
 	}
 	return w.fit(m, o)
 }
@@ -98,6 +103,7 @@ type fitted struct {
 	work, advice string      // for errors
 	outcome      []proc.Need // memory for the results
 	threads      int
+	queries      int // the largest number of queries
 	// kept, if not nil, returns the number of contenders that the lists of the queries hold between
 	// slices, given the number of candidates before the last slice.
 	kept func(before int) int64
@@ -105,8 +111,21 @@ type fitted struct {
 
 // needs lists the memory that the work allocates.
 func (w *fitted) needs(m model.Model, o Options) []proc.Need {
-	needs := append(scoringNeeds(m, o, w.threads), w.outcome...)
-	most, slice := o.most(m), cpuSlice(o.job(m, engine.Plan{}))
+	j := o.job(m, engine.Plan{Unique: max(w.queries, 1)})
+	j.Threads = w.threads
+	var needs []proc.Need
+	var slice int
+	if o.Engine == nil {
+		needs, slice = scoringNeeds(m, o, w.threads), cpuSlice(j)
+	} else {
+		use, err := o.Engine.Memory(j)
+		if err != nil { // Start returns it too
+			use = engine.Memory{Slice: j.Most, Host: make([]proc.Need, 1)}
+		}
+		needs, slice = append(use.Host, hashesNeed(m, o)), use.Slice
+	}
+	needs = append(needs, w.outcome...)
+	most := j.Most
 	if before := (most - 1) / slice * slice; before > 0 && w.kept != nil {
 		needs = append(needs, keptNeed(w.kept(before)))
 	}
@@ -119,16 +138,15 @@ func keptNeed(contenders int64) proc.Need {
 
 // fit is like Fit but serves any work.
 func (w *fitted) fit(m model.Model, o Options) (Options, error) {
-	if o.Engine != nil {
-		return o, nil // features are in the engine's memory
-	}
 	c := m.Config()
 	candidates := humanize.Comma(int64(o.most(m)))
 	work := fmt.Sprintf("%s with %s, d = %d, among %s candidates", w.work, c.Model, c.Dim, candidates)
 	if o.FeatureMemory == 0 {
-		o.FeatureMemory = DefaultFeatureMemory
+		if o.Engine == nil {
+			o.FeatureMemory = DefaultFeatureMemory
+		}
 		needs := w.needs(m, o)
-		if need := proc.Total(needs); need >= proc.Negligible {
+		if need := proc.Total(needs); need >= proc.Negligible && needs[0].Bytes > 0 {
 			if over := need + need/8 + sliceReserve - proc.AvailableMemory().Bytes; over > 0 {
 				if w.kept != nil {
 					over += keptNeed(w.kept(o.most(m))).Bytes
@@ -152,6 +170,7 @@ func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKn
 	w := fitted{
 		work: "predicting", advice: "ask for fewer answers or fewer queries, or make more memory available",
 		outcome: answersNeeds(m, x, distinct, k, block*threads, filterKnown), threads: threads,
+		queries: len(distinct),
 		kept: func(before int) (n int64) {
 			for _, q := range distinct {
 				least := before

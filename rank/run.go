@@ -45,7 +45,8 @@ type Options struct {
 	// FeatureMemory bounds the memory for candidate features, in bytes; 0 means
 	// DefaultFeatureMemory, or less if the machine has less memory (Fit). If the features of all
 	// candidates need more, the candidates are ranked slice by slice. The device memory of an
-	// Engine is a second bound.
+	// Engine is a second bound, and the only one if FeatureMemory is 0 and the Engine computes the
+	// features itself.
 	FeatureMemory int64
 	// Screen is the first stage for dot products, L1 distances, group norms and phases on the backend.
 	Screen Screen
@@ -135,9 +136,12 @@ func (o Options) givesWay(ctx context.Context, err error) bool {
 
 // job returns the job of a plan. The options are resolved.
 func (o Options) job(m model.Model, p engine.Plan) *engine.Job {
+	if o.Engine == nil {
+		o.FeatureMemory = cmp.Or(o.FeatureMemory, DefaultFeatureMemory)
+	}
 	return &engine.Job{
 		Model: m, Backend: o.Backend, Threads: o.Threads, Most: o.most(m),
-		FeatureMemory: cmp.Or(o.FeatureMemory, DefaultFeatureMemory), Tolerances: o.Tolerances, Plan: p,
+		FeatureMemory: o.FeatureMemory, Tolerances: o.Tolerances, Plan: p,
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -193,14 +194,30 @@ func (e *Engine) leave() {
 	e.closeUnused()
 }
 
-// Memory returns the device memory for the candidates, in bytes, and the number of slices.
-func (e *Engine) Memory(j *engine.Job) (bytes int64, slices int, err error) {
+// Memory returns the device memory for the candidates, the host memory for their features, the memory
+// for transfers and the memory for ψ.
+func (e *Engine) Memory(j *engine.Job) (engine.Memory, error) {
 	x, err := e.slicing(j)
 	if err != nil {
-		return 0, 0, err
+		return engine.Memory{}, err
 	}
-	bytes = int64(x.buffers) * int64(x.size) * candidateBytes(pad(engine.WidestTower(j.Model)))
-	return bytes, (j.Most + x.size - 1) / x.size, nil
+	width, devices, buffered := engine.WidestTower(j.Model), int64(len(e.devices)), int64(x.buffers*x.size)
+	row, rest := engine.FeatureBytes(width)
+	_, entries := e.room(width, x)
+	if x.constructs {
+		row = 0
+	}
+	in, out := e.workerPins(pad(width), x)
+	transfers := devices * (int64(x.buffers)*partPin(pad(width), e.partRoom(x)) + int64(x.blocks)*(in+out))
+	return engine.Memory{
+		Slice: x.size, Device: buffered * candidateBytes(pad(width)),
+		Host: []proc.Need{
+			{For: "features of the candidates", Bytes: buffered * row},
+			{For: "order of the candidates", Bytes: buffered * rest},
+			{For: "memory for transfers", Bytes: transfers},
+			{For: "query vectors of the threads", Bytes: int64(min(j.Threads, e.passBlocks(j))) * 4 * int64(entries)},
+		},
+	}, nil
 }
 
 // Start reserves device memory for a ranking.

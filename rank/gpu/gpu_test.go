@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kernel/cuda/standin"
@@ -642,8 +643,8 @@ func TestDeviceFaults(t *testing.T) {
 	// All candidates at once and one team, or three slices through two buffers and two teams.
 	memory, threads, test := int64(0), 1, g.Splits[kg.Test][:20]
 	run := func(devices []*cuda.Device) error {
-		_, err := rank.Run(context.Background(), m, index, test,
-			rank.Options{Backend: backends[0], Threads: threads, Engine: smallBlocks(devices...), FeatureMemory: memory})
+		_, err := rank.Run(context.Background(), m, index, test, rank.Options{
+			Backend: backends[0], Threads: threads, Engine: smallBlocks(devices...), FeatureMemory: memory})
 		return err
 	}
 	devices := openDevices(t, driver, 1)
@@ -824,6 +825,81 @@ func TestFewTeams(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, x.blocks, "memory for %d blocks", blocks)
 	}
+}
+
+// TestDefaultFeatureMemory checks that, without FeatureMemory, the default bounds the slices unless the
+// devices compute φ.
+func TestDefaultFeatureMemory(t *testing.T) {
+	driver := standin.Use(t)
+	e := trusted(openDevices(t, driver, 1)...)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 23)), 30, 2, 0, 0, 0)
+	const most = rank.DefaultFeatureMemory / 300 // candidates of more than 300 bytes each
+	for name, constructs := range map[string]bool{"mquine": true, "distmult": false} {
+		m := ranktest.Model(t, name, 4, g, 3, ranktest.VectorKinds[0])
+		for _, bound := range []int64{0, rank.DefaultFeatureMemory} {
+			use, err := e.Memory(&engine.Job{Model: m, Most: most, Threads: 1, FeatureMemory: bound})
+			require.NoError(t, err)
+			require.Equal(t, constructs && bound == 0, use.Slice == most, name)
+			require.Equal(t, constructs, use.Host[0].Bytes == 0, name)
+		}
+	}
+}
+
+// TestHostMemory checks that a ranking on a GPU makes slices smaller if the host has little memory for
+// features, that it refuses to begin if the memory does not suffice, and that it needs no memory for
+// features if the GPU computes them.
+func TestHostMemory(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	const entities, triples = 40_000, 1000
+	bare := func(name string, d int) model.Model {
+		c := model.Config{Model: name, Dim: d, Entities: entities, Relations: 1}
+		parameters, err := model.Parameters(c)
+		require.NoError(t, err)
+		var tensors [][]float32
+		for _, p := range parameters {
+			tensors = append(tensors, make([]float32, p.Len()))
+		}
+		m, err := model.New(c, tensors)
+		require.NoError(t, err)
+		return m
+	}
+	wide, constructed := bare("distmult", 1000), bare("mquine", 20)
+	o := rank.Options{Threads: 2, Engine: trusted(devices...)}
+	fit := func(m model.Model, available int64) (slices int, err error) {
+		proctest.Leave(t, available)
+		fitted, err := rank.Fit(t.Context(), m, triples, o)
+		if err == nil {
+			_, slices = rank.Memory(m, fitted)
+		}
+		return slices, err
+	}
+	features := int64(4 * 1024 * entities)
+	slices, err := fit(wide, 3*features)
+	require.NoError(t, err)
+	require.Equal(t, 1, slices)
+	slices, err = fit(wide, features+features/8)
+	require.NoError(t, err)
+	require.Greater(t, slices, 1)
+	_, err = fit(wide, 40<<20)
+	require.ErrorContains(t, err, "ranking with distmult, d = 1000, among 40,000 candidates needs about ")
+	require.ErrorContains(t, err, "(features of the candidates ")
+	require.ErrorContains(t, err, "but only 40 MiB is available")
+	slices, err = fit(constructed, 40<<20)
+	require.NoError(t, err)
+	require.Equal(t, 1, slices)
+	o.Engine = nil
+	_, err = fit(constructed, 40<<20)
+	require.Error(t, err, "the processor needs memory for features")
+
+	// The estimate of the memory for transfers and for ψ.
+	e := trusted(devices...)
+	j := &engine.Job{Model: wide, Most: entities, Threads: 3, Plan: engine.Plan{Unique: triples}}
+	use, err := e.Memory(j)
+	require.NoError(t, err)
+	perTeam := 4 * 1024 * int64(blockQueries)
+	require.InEpsilon(t, 2*perTeam+stagingBytes, use.Host[2].Bytes, 0.4)
+	require.Equal(t, 2*perTeam, use.Host[3].Bytes, "two blocks of queries")
 }
 
 // TestFallbackWhileRanking checks that the GPUs stay open for a ranking that is active while another

@@ -43,6 +43,10 @@ type part struct {
 // Reserving page-locked memory takes about 0.7 ms per MiB.
 const stagingBytes = 2 << 20
 
+// partPin returns the size of the staging memory of a part with room for the given number of
+// candidates, whose rows have length k.
+func partPin(k, room int) int64 { return max(stagingBytes, 24*int64(room), 3*4*int64(k)+48) }
+
 // reserve reserves the part's memory. Unless the part shares the kernels and the model's parameters
 // with a part of another buffer, reserve loads them too.
 func (p *part) reserve() (err error) {
@@ -55,7 +59,7 @@ func (p *part) reserve() (err error) {
 		}
 	}
 	room, k := int64(p.room), int64(pad(engine.WidestTower(p.ranking.job.Model)))
-	if p.staging, err = p.device.Pin(max(stagingBytes, 24*room, 3*4*k+48)); err != nil {
+	if p.staging, err = p.device.Pin(partPin(int(k), p.room)); err != nil {
 		return err
 	}
 	blocks := int64(unsafe.Sizeof(cuda.CandidateBlock{})) * (room / cuda.BlockCandidates)

@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
@@ -28,21 +29,26 @@ type slicing struct {
 }
 
 // blocks returns the largest number of blocks that the devices work on at a time if there is enough
-// memory. An empty plan stands for a large one.
+// memory.
 func (e *Engine) blocks(j *engine.Job) int {
-	n := min(j.Threads, e.mostBlocks*len(e.devices))
+	return min(j.Threads, e.mostBlocks*len(e.devices), e.passBlocks(j))
+}
+
+// passBlocks returns the largest number of blocks of a pass. Plans may lack passes, as Memory's may.
+func (e *Engine) passBlocks(j *engine.Job) (most int) {
 	size := e.blockQueries
-	if j.Predicts() {
+	switch {
+	case len(j.Passes) == 0 && j.Unique == 0:
+		return math.MaxInt
+	case len(j.Passes) == 0:
+		return (j.Unique + size - 1) / size
+	case j.Predicts():
 		size = cuda.QueryTile // blocks are small if there are few queries
 	}
-	blocks := 0 // of a pass
 	for _, p := range j.Passes {
-		blocks = max(blocks, len(j.Blocks(engine.Span{First: p.First, Last: p.Last}, size)))
+		most = max(most, len(j.Blocks(engine.Span{First: p.First, Last: p.Last}, size)))
 	}
-	if blocks > 0 {
-		n = min(n, blocks)
-	}
-	return n
+	return most
 }
 
 // pad returns the length of a row of features on a device.
@@ -67,6 +73,13 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	if x.constructs {
 		remote, parameters = e.remoteTargets, tensorBytes(j.Model)
 	}
+	bound := j.FeatureMemory
+	if bound == 0 {
+		// If the devices compute φ, the host has no features that the default must bound.
+		if bound = rank.DefaultFeatureMemory; x.constructs {
+			bound = math.MaxInt64
+		}
+	}
 	room := int64(math.MaxInt64) // for blocks and candidates, on each device
 	for _, d := range e.devices {
 		free, err := d.Free()
@@ -79,7 +92,7 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	perBlock := e.workerBytes(k, remote)
 	// fit returns the number of candidates that fit into each of the given number of buffers.
 	fit := func(buffers int64) int {
-		most := j.FeatureMemory / int64(len(e.devices)) / candidateBytes(k) / buffers
+		most := bound / int64(len(e.devices)) / candidateBytes(k) / buffers
 		// The space of two tiles stays free for padding. If less than a tile fits, Alloc fails.
 		fits := (room-int64(x.blocks)*perBlock)/candidateBytes(k)/buffers - 2*cuda.CandidateTile
 		most = min(most, max(cuda.CandidateTile, fits))
@@ -196,8 +209,7 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 		return nil, err
 	}
 	r.free = make(chan *team, r.slices.blocks)
-	room := (r.slices.size + len(e.devices) - 1) / len(e.devices)
-	room = (room+cuda.CandidateTile-1)/cuda.CandidateTile*cuda.CandidateTile + cuda.CandidateTile
+	room := e.partRoom(r.slices)
 	for i := range r.slices.buffers {
 		f := engine.NewFeatures(engine.WidestTower(j.Model), r.slices.size, !r.slices.constructs)
 		b := &buffer{ranking: r, f: f}
@@ -236,10 +248,21 @@ func (r *ranking) Close() error {
 func (r *ranking) Slices() (size, buffers int) { return r.slices.size, r.slices.buffers }
 
 func (r *ranking) Room() (queries, entries int) {
-	if r.slices.constructs {
-		return r.blockQueries, 0
+	return r.room(engine.WidestTower(r.job.Model), r.slices)
+}
+
+// room is Room for vectors of the given width.
+func (e *Engine) room(width int, x slicing) (queries, entries int) {
+	if x.constructs {
+		return e.blockQueries, 0
 	}
-	return r.blockQueries, r.blockQueries * engine.PairPad(engine.WidestTower(r.job.Model))
+	return e.blockQueries, e.blockQueries * engine.PairPad(width)
+}
+
+// partRoom returns the number of candidates for which a part has room, in whole tiles.
+func (e *Engine) partRoom(x slicing) int {
+	room := (x.size + len(e.devices) - 1) / len(e.devices)
+	return (room+cuda.CandidateTile-1)/cuda.CandidateTile*cuda.CandidateTile + cuda.CandidateTile
 }
 
 // Load computes the features of a slice and uploads them. If the devices construct φ, it uploads

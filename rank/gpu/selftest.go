@@ -51,8 +51,9 @@ func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backen
 			return err
 		}
 		if !slices.Equal(ranks, wantRanks) || !slices.EqualFunc(best, wantBest, slices.Equal) {
-			return &cuda.DeviceError{Err: fmt.Errorf("%s failed the self-test: its results for model %s on a small "+
-				"graph differ from the processor's: rank on the processor, with --backend %s", one, c.Model, backend.Tier)}
+			return &cuda.DeviceError{Err: fmt.Errorf("%s failed the self-test: its results for model %s "+
+				"on a small graph differ from the processor's: rank on the processor, with --backend %s",
+				one, c.Model, backend.Tier)}
 		}
 	}
 	e.passed[kind] = true

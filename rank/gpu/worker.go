@@ -58,6 +58,20 @@ const (
 	countsBytes  = 4 * int64(countsN)
 )
 
+// workerPins returns the sizes of a worker's staging memory for uploads and for downloads, for vectors
+// of length k.
+func (e *Engine) workerPins(k int, x slicing) (in, out int64) {
+	rows, targets := int64(e.blockQueries), int64(engine.BlockTargets)
+	pair := int64(unsafe.Sizeof(cuda.Pair{}))
+	in = rows*4 + targets*12 + 1024 + knownChunk*int64(unsafe.Sizeof(cuda.Known{}))
+	if x.constructs {
+		in += rows*int64(unsafe.Sizeof(cuda.Query{})) + targets*(pair+4) + targets/int64(e.remoteTargets)*32
+	} else {
+		in += rows*(4*int64(k)+int64(unsafe.Sizeof(cuda.PairRow{}))) + targets*16
+	}
+	return in, max(2*countsBytes, pairChunk*(pair+16))
+}
+
 // newWorker reserves a worker's memory for parts of the same shape as p. The caller must close the
 // worker, even after an error.
 func newWorker(r *ranking, p *part) (w *worker, err error) {
@@ -66,23 +80,18 @@ func newWorker(r *ranking, p *part) (w *worker, err error) {
 		return w, err
 	}
 	k := pad(engine.WidestTower(r.job.Model))
-	rows, targets := int64(r.blockQueries), int64(engine.BlockTargets)
-	pair := int64(unsafe.Sizeof(cuda.Pair{}))
-	in := rows*4 + targets*12 + 1024
-	remote := int64(0)
-	if p.towers != nil {
-		remote = int64(r.remoteTargets)
-		in += rows*int64(unsafe.Sizeof(cuda.Query{})) + targets*(pair+4) + targets/remote*32
-	} else {
-		in += rows*(4*int64(k)+int64(unsafe.Sizeof(cuda.PairRow{}))) + targets*16
-	}
-	if w.in, err = p.device.Pin(in + knownChunk*int64(unsafe.Sizeof(cuda.Known{}))); err != nil {
+	in, out := r.workerPins(k, r.slices)
+	if w.in, err = p.device.Pin(in); err != nil {
 		return w, err
 	}
-	if w.out, err = p.device.Pin(max(2*countsBytes, pairChunk*(pair+16))); err != nil {
+	if w.out, err = p.device.Pin(out); err != nil {
 		return w, err
 	}
-	for _, m := range w.pieces(k, int(remote)) {
+	remote := 0
+	if r.slices.constructs {
+		remote = r.remoteTargets
+	}
+	for _, m := range w.pieces(k, remote) {
 		if *m.to, err = p.device.Alloc(m.bytes); err != nil {
 			return w, err
 		}

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -35,13 +36,22 @@ type Provider interface {
 	// so, the ranking does not use the provider again. Fallback returns false for other errors, such
 	// as scores that overflow, because they would occur on the processor too.
 	Fallback(err error) bool
-	// Memory returns the memory that a ranking uses for candidates, in bytes, and the number of
-	// slices.
-	Memory(j *Job) (bytes int64, slices int, err error)
+	// Memory returns the memory that a ranking uses. The job's plan may lack passes: it then stands
+	// for any plan with at most Unique queries or, if Unique is 0, for a large one.
+	Memory(j *Job) (Memory, error)
 	// Start creates the engine of a ranking.
 	Start(j *Job) (Engine, error)
 	// String names the hardware, for reports.
 	String() string
+}
+
+// Memory is the memory that a ranking uses with an engine.
+type Memory struct {
+	Slice  int   // the number of candidates in a slice
+	Device int64 // memory of the devices for candidates, in bytes
+	// Host lists memory of the host. The first need is φ of the candidates, which is 0 bytes if the
+	// engine computes φ itself.
+	Host []proc.Need
 }
 
 // Engine counts the candidates of one ranking.
@@ -148,7 +158,7 @@ type Job struct {
 	Threads int
 	// Most is the largest number of candidates of a pass.
 	Most int
-	// FeatureMemory bounds the memory for features in bytes.
+	// FeatureMemory bounds the memory for features in bytes. 0 lets the engine choose.
 	FeatureMemory int64
 	// Tolerances lists the tolerances that targets refer to.
 	Tolerances []Tolerance

@@ -60,6 +60,9 @@ func NewFeatures(width, n int, rows bool) *Features {
 	return f
 }
 
+// FeatureBytes returns the memory that NewFeatures reserves for a candidate, in bytes: φ, and the rest.
+func FeatureBytes(width int) (row, rest int64) { return 4 * int64(PairPad(width)), 8 + 8 + 4 + 4 }
+
 // Stride returns the length of a row: the width of φ, padded with zeros to a multiple of
 // kernel.PairWidth coordinates.
 func (f *Features) Stride() int { return PhiStride(f.Tower) }
