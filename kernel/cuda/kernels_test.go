@@ -366,10 +366,11 @@ func conformScreens(r *rig) {
 // beyond the range of fp16 and of float32.
 func TestScreensOfHardOperands(t *testing.T) {
 	_, d := openStandin(t)
-	conformHard(newRig(t, d))
+	conformHard(newRig(t, d), 288)
 }
 
-func conformHard(r *rig) {
+// conformHard checks the screens with hard operands of the given width.
+func conformHard(r *rig, width int) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	one := func(int) int { return 1 }
 	for _, kind := range []struct {
@@ -381,13 +382,13 @@ func conformHard(r *rig) {
 		// apart, so the errors of the sum matter.
 		{"exact in fp16", func(row, t int) float32 {
 			v := 1 + float32(t*389%1024)/1024
-			if t == row%288 {
+			if t == row%width {
 				v += 1.0 / 1024
 			}
 			return v
 		}},
 		{"large, then small", func(_, t int) float32 { return float32(math.Ldexp(1+rng.Float64(), -t/8)) }},
-		{"small, then large", func(_, t int) float32 { return float32(math.Ldexp(1+rng.Float64(), (t-320)/16)) }},
+		{"small, then large", func(_, t int) float32 { return float32(math.Ldexp(1+rng.Float64(), (t-width-32)/16)) }},
 		{"cancelling", func(_, t int) float32 { return float32((1 + 1e-3*rng.NormFloat64()) * float64(1-t%2*2)) }},
 		{"subnormal in fp16", func(_, t int) float32 { return float32(math.Ldexp(rng.NormFloat64(), -t%32)) }},
 		{"zeros", func(int, int) float32 { return 0 }},
@@ -396,12 +397,12 @@ func conformHard(r *rig) {
 			return float32(math.Ldexp(rng.NormFloat64(), []int{0, 60, 100, 126, -60, -126, -140}[row%7]))
 		}},
 	} {
-		p := newProblem(rng, 20, 130, 288, kind.entry, one)
+		p := newProblem(rng, 20, 130, width, kind.entry, one)
 		pairs := len(p.ends) / 2 * p.candidates
 		for variant := range halfVariants {
 			run := r.half(p, variant, false, pairs)
 			require.NoError(r.t, r.screens.Half(r.s, variant, run.screen, p.queries))
-			r.verify(p, kernel.Dot, run, 1, fmt.Sprintf("half variant %d, %s", variant, kind.name))
+			r.verify(p, kernel.Dot, run, 1, fmt.Sprintf("half variant %d, %s, width %d", variant, kind.name, width))
 		}
 		for _, c := range supported() {
 			for q := range p.queries {
@@ -410,7 +411,7 @@ func conformHard(r *rig) {
 			}
 			run := r.single(p, c, pairs)
 			require.NoError(r.t, r.screens.Single(r.s, c, run.screen, p.queries))
-			r.verify(p, c, run, 1, fmt.Sprintf("float32 %s, %s", c, kind.name))
+			r.verify(p, c, run, 1, fmt.Sprintf("float32 %s, %s, width %d", c, kind.name, width))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -38,6 +39,32 @@ func openDevices(t *testing.T, driver *standin.Driver, n int) []*cuda.Device {
 	return devices
 }
 
+// gpuEnv is the environment variable that makes tests run on GPUs, not only on the stand-in, as in
+// package cuda.
+const gpuEnv = "MQUINE_GPU"
+
+// openGPUs opens one or two GPUs.
+func openGPUs(t *testing.T) (devices []*cuda.Device) {
+	if os.Getenv(gpuEnv) == "" {
+		t.Skip(gpuEnv + "=1 runs this on a GPU")
+	}
+	infos, err := cuda.List()
+	require.NoError(t, err)
+	for i := range infos[:min(2, len(infos))] {
+		d, err := cuda.Open(i)
+		require.NoError(t, err)
+		t.Cleanup(d.Close)
+		devices = append(devices, d)
+	}
+	return devices
+}
+
+func TestGPUsExact(t *testing.T) { conformExact(t, openGPUs(t)) }
+
+func TestGPUsShards(t *testing.T) { conformShards(t, openGPUs(t)) }
+
+func TestGPUsPredict(t *testing.T) { conformPredict(t, openGPUs(t)) }
+
 // trusted returns an engine that skips the self-test.
 func trusted(devices ...*cuda.Device) *Engine {
 	e := New(devices...)
@@ -60,12 +87,18 @@ func teamsOf(driver *standin.Driver, buffers int, run func()) int {
 	return driver.Streams() - before - buffers
 }
 
-// TestDevicesExact checks that the GPUs' ranks of every kind of checkpoint, exact and with a
-// tolerance, equal the processor's. It uses one device and two, with all candidates in one slice
-// and in several.
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
-	devices := openDevices(t, driver, 2)
+	conformExact(t, openDevices(t, driver, 2))
+	bytes, _, streams := driver.Held()
+	assert.Zero(t, bytes, "device memory is left")
+	assert.Zero(t, streams, "streams are left")
+}
+
+// conformExact checks that the GPUs' ranks of every kind of checkpoint, exact and with a tolerance,
+// equal the processor's. It uses the first device and all devices, with all candidates in one slice
+// and in several.
+func conformExact(t *testing.T, devices []*cuda.Device) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -119,9 +152,6 @@ func TestDevicesExact(t *testing.T) {
 			check(m, kind.Name, c.Model, 9)
 		}
 	}
-	bytes, _, streams := driver.Held()
-	assert.Zero(t, bytes, "device memory is left")
-	assert.Zero(t, streams, "streams are left")
 }
 
 // TestSelfTest checks that tensor cores that round as badly as assumed pass the self-test for every
@@ -434,12 +464,11 @@ func TestDevicesStream(t *testing.T) {
 	}
 }
 
-// TestDevicesShards checks that the ranks of three ranges of the candidates add up. Two devices
-// count the first range in slices, one device counts the second, and the processor counts the
-// third.
-func TestDevicesShards(t *testing.T) {
-	driver := standin.Use(t)
-	devices := openDevices(t, driver, 2)
+func TestDevicesShards(t *testing.T) { conformShards(t, openDevices(t, standin.Use(t), 2)) }
+
+// conformShards checks that the ranks of three ranges of the candidates add up. All devices count the
+// first range in slices, one device counts the second, and the processor counts the third.
+func conformShards(t *testing.T, devices []*cuda.Device) {
 	rng := rand.New(rand.NewPCG(7, 17))
 	g := ranktest.Graph(rng, 150, 3, 600, 60, 40)
 	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
