@@ -124,7 +124,7 @@ type Plan struct {
 	Listed [][]int32
 }
 
-// Predicts reports whether the plan is for a prediction, whose targets are no entities.
+// Predicts reports whether the plan is for a prediction, whose targets have no entity.
 func (p *Plan) Predicts() bool { return len(p.Targets) > 0 && p.Targets[0].Answer < 0 }
 
 // Span is the range First ≤ i < Last of a plan's queries.
