@@ -311,7 +311,7 @@ func TestDiscoverFailingEmit(t *testing.T) {
 func TestDiscoverFallbackFits(t *testing.T) {
 	const entities = 2000
 	m, o := numbered(t, "distmult", 400, entities), memoryOptions(t)
-	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	x := kgtest.Index(t, &kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
 	o.Engine = &failing{}
 	proctest.Leave(t, 33<<20)
 	d := Discovery{Relations: []int32{0}, K: 700_000, Scope: PerGraph}

@@ -588,7 +588,7 @@ func TestTeamsHaveWork(t *testing.T) {
 	devices := openDevices(t, driver, 1)
 	const entities, queries = 300, 2*cuda.QueryTile + 1
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 22)), entities, 4, 100, 10, 0)
-	index := kg.NewIndex(g)
+	index := kgtest.Index(t, g)
 	m := ranktest.Model(t, "distmult", 4, g, 5, ranktest.VectorKinds[0])
 	var asked []kg.Query
 	var several []kg.Triple // the same number for each relation
