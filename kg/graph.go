@@ -92,6 +92,15 @@ func (g *Graph) describeDefects() []string {
 			note("%s in no training triple", text.Count(n, "relation occurs", "relations occur"))
 		}
 	}
+	for _, kind := range []struct {
+		labels    *Vocabulary
+		one, more string
+	}{{g.Entities, "entity differs", "entities differ"}, {g.Relations, "relation differs", "relations differ"}} {
+		if n, first := kind.labels.padded(); n > 0 {
+			note("%s from another one only in spaces at the ends, such as %.100q: if they are the same, remove the spaces",
+				text.Count(n, kind.one, kind.more), first)
+		}
+	}
 	return notes
 }
 
@@ -100,7 +109,9 @@ var headerNames = []string{"relation", "predicate", "rel", "p", "property", "edg
 
 // NamesColumn reports whether the relation of a triple is a usual name for the column of relations,
 // so the triple may be the header of a file.
-func NamesColumn(relation string) bool { return slices.Contains(headerNames, strings.ToLower(relation)) }
+func NamesColumn(relation string) bool {
+	return slices.Contains(headerNames, strings.ToLower(relation))
+}
 
 // header returns a sentence about the first triple of a split if it may be a header: its relation is a
 // name for a column, and no other triple of the split has this relation. Otherwise it returns "".

@@ -120,6 +120,26 @@ func TestOpenNotesDefects(t *testing.T) {
 	}, g.Notes)
 }
 
+// Labels that differ only in spaces at the ends are different, and a note says so. Suggestions show the
+// spaces.
+func TestLabelsWithSpaces(t *testing.T) {
+	g, err := Open(t.Context(), writeFolder(t, map[string]string{
+		"train.txt": "flu\tr\tb\nflu \tr\ta\n cold\tr\ta\na\tr\t\u00a0b\na\tr \tb\n",
+		"valid.txt": "a\tr\tb\n", "test.txt": "b\tr\ta\n",
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		`2 entities differ from another one only in spaces at the ends, such as "flu ": if they are the same, ` +
+			"remove the spaces",
+		`1 relation differs from another one only in spaces at the ends, such as "r ": if they are the same, ` +
+			"remove the spaces",
+	}, g.Notes)
+	_, err = g.Entities.Find("the graph", "entity", "flux")
+	assert.EqualError(t, err, `the graph has no entity "flux"; did you mean flu, "flu "`)
+	_, err = g.Entities.Find("the graph", "entity", "cold")
+	assert.EqualError(t, err, `the graph has no entity "cold"; did you mean " cold"`)
+}
+
 func TestOpenRejectsMalformedLines(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"two fields": {"a\tr\tb\na\tr\n", "train.txt:2: 2 fields instead of 3: " +

@@ -2,7 +2,6 @@ package kg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -103,9 +102,5 @@ func (t *Types) unknown(name string) error {
 		all = append(all, readable)
 	}
 	slices.Sort(all)
-	message := fmt.Sprintf("%s has no type %q", t.path, name)
-	if similar := text.Similar(name, all, 3); len(similar) > 0 {
-		message += "; did you mean " + strings.Join(similar, ", ")
-	}
-	return errors.New(message)
+	return fmt.Errorf("%s has no type %q%s", t.path, name, text.Suggestion(name, all))
 }

@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,15 +53,24 @@ func (v *Vocabulary) lookup(label []byte) (int32, bool) {
 // Find returns the identifier of a label. If v lacks the label, the error says that owner does not
 // contain it, and suggests similar labels. kind is "entity" or "relation".
 func (v *Vocabulary) Find(owner, kind, label string) (int32, error) {
-	const suggestions = 3
 	if id, ok := v.ID(label); ok {
 		return id, nil
 	}
-	err := fmt.Errorf("%s has no %s %.200q", owner, kind, label)
-	if similar := text.Similar(label, v.Labels(), suggestions); len(similar) > 0 {
-		err = fmt.Errorf("%w; did you mean %s", err, strings.Join(similar, ", "))
+	return 0, fmt.Errorf("%s has no %s %.200q%s", owner, kind, label, text.Suggestion(label, v.Labels()))
+}
+
+// padded counts the labels with spaces at their ends that are labels without them, too. It also
+// returns the first.
+func (v *Vocabulary) padded() (n int, first string) {
+	for _, label := range v.labels {
+		if trimmed := strings.TrimSpace(label); len(trimmed) < len(label) {
+			if _, ok := v.ID(trimmed); ok {
+				first = cmp.Or(first, label)
+				n++
+			}
+		}
 	}
-	return 0, err
+	return n, first
 }
 
 // Label returns the label of an identifier.

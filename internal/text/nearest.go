@@ -3,6 +3,7 @@ package text
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -74,6 +75,21 @@ func Fold(word string, words []string) string {
 		}
 	}
 	return word
+}
+
+// Suggestion returns the end of an error about a word that is not in words, such as
+// "; did you mean a, b", or "" if no word is similar. It quotes words that begin or end with a space.
+func Suggestion(word string, words []string) string {
+	similar := Similar(word, words, 3)
+	if len(similar) == 0 {
+		return ""
+	}
+	for i, w := range similar {
+		if w != strings.TrimSpace(w) {
+			similar[i] = strconv.Quote(w)
+		}
+	}
+	return "; did you mean " + strings.Join(similar, ", ")
 }
 
 // Choose returns text for an error about a word that is not in words. There must be at least two
