@@ -97,8 +97,8 @@ func (g *Graph) describeDefects() []string {
 		one, more string
 	}{{g.Entities, "entity differs", "entities differ"}, {g.Relations, "relation differs", "relations differ"}} {
 		if n, first := kind.labels.padded(); n > 0 {
-			note("%s from another one only in spaces at the ends, such as %.100q: if they are the same, remove the spaces",
-				text.Count(n, kind.one, kind.more), first)
+			note("%s from another one only in spaces at the ends, such as %.100q: if they are the same, "+
+				"remove the spaces", text.Count(n, kind.one, kind.more), first)
 		}
 	}
 	return notes

@@ -13,7 +13,7 @@ var readmeRuns = []struct {
 	dataset string
 	runs    []string
 }{
-	{"codex-s", []string{"best", "best-complex", "ensemble"}},
+	{"codex-s", []string{"best-bf16", "best-complex", "ensemble-bf16"}},
 	{"codex-m", []string{"best-bf16", "best-complex", "ensemble"}},
 	{"fb15k-237", []string{"best-bf16", "best-complex", "ensemble"}},
 	{"wn18rr", []string{"best-bf16", "best-rescal", "ensemble"}},
