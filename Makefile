@@ -28,7 +28,7 @@ RACE_ANSWERS = Predict$$|PredictMany|Relations$$|Discover$$|Draw$$|Negatives$$|S
 RACE_TRAIN = SameB|Average|KvsAll|Search$$|Cancel|Drop
 RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress
 race: ## run the tests of concurrent code under the race detector
-	$(RACE) ./internal/fault ./internal/input ./internal/text ./kg ./kg/zpattern ./model/checkpoint/internal/mapped
+	$(RACE) ./internal/fault ./internal/input ./internal/text ./kg ./kg/zpattern
 	$(RACE) -run '$(RACE_FILES)' ./kg/catalogue ./model/checkpoint
 	$(RACE) -run '$(RACE_KERNEL)' ./kernel ./kernel/linalg
 	$(RACE) -run '$(RACE_RANKS)|$(RACE_ANSWERS)' ./rank/... ./metrics
