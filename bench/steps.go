@@ -166,10 +166,7 @@ func meanNegatives(triples []kg.Triple, batch, n, entities int) float64 {
 // work returns the work in a step on a graph that grows with the number of pairs of a query and a
 // candidate or of a target and a relation, and reports whether this work consists of matrix products.
 func (x stepShape) work(backend *kernel.Backend, g *kg.Graph) (list []work, ofProducts bool, err error) {
-	c := model.Config{
-		Model: x.config.Model, Dim: x.config.Dim, Entities: 1, Relations: 1, Reciprocal: x.config.Reciprocal,
-	}
-	m, err := model.Random(context.Background(), c, 1)
+	m, err := model.Random(context.Background(), x.config.ModelConfig(1, 1), 1)
 	if err != nil {
 		return nil, false, err
 	}
