@@ -214,8 +214,9 @@ func predictions(s *suite) []Benchmark {
 			}
 			before, rounds := allocated(), 0
 			for b.Loop() {
+				top := rank.Top{K: best, FilterKnown: true}
 				options := rank.Options{Backend: s.backends[0], Threads: threads()}
-				lists, err := rank.Predict(ctx, sub.checkpoint.Model, sub.index, asked, best, true, options)
+				lists, err := rank.Predict(ctx, sub.checkpoint.Model, sub.index, asked, top, options)
 				if err != nil {
 					return err
 				}

@@ -95,7 +95,7 @@ func TestCandidates(t *testing.T) {
 				require.Equal(t, want, sum.Ranks, "%s, %s, shards", m.Config().Model, name)
 
 				k, filter := 1+turn%9, turn%3 == 0
-				lists, err := Predict(t.Context(), m, index, queries, k, filter, o)
+				lists, err := Predict(t.Context(), m, index, queries, Top{K: k, FilterKnown: filter}, o)
 				require.NoError(t, err)
 				for i, q := range queries {
 					best := slices.DeleteFunc(slices.Clone(predicted[i]), func(p Prediction) bool {
@@ -140,6 +140,6 @@ func TestCandidatesErrors(t *testing.T) {
 	c.Restrict(kg.Tail, 1, []int32{3, 20})
 	_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{Among: c})
 	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the model's 20 entities")
-	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, 1, false, Options{Among: NewCandidates(3)})
+	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, Top{K: 1}, Options{Among: NewCandidates(3)})
 	assert.ErrorContains(t, err, "the candidates are for 3 relations, but the model has 2")
 }

@@ -256,7 +256,7 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 			return r.Ranks, nil
 		},
 		"predictions": func(m model.Model, o Options) (any, error) {
-			return Predict(t.Context(), m, index, queries, 5, false, o)
+			return Predict(t.Context(), m, index, queries, Top{K: 5}, o)
 		},
 	} {
 		for i, o := range options {

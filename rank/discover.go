@@ -378,7 +378,7 @@ func (s *search) listBatch(ctx context.Context, batch []kg.Query) ([][]Discovere
 	order := queryOrder(s.model, s.sets)
 	slices.SortFunc(distinct, order)
 	var lists [][]Discovered
-	p := &predictor{model: s.model, index: s.index, k: s.k, filterKnown: true, sets: s.sets}
+	p := &predictor{model: s.model, index: s.index, top: Top{K: s.k, FilterKnown: true}, sets: s.sets}
 	if s.Scope == PerQuery {
 		lists = make([][]Discovered, len(distinct))
 		p.take = func(w model.Worker, number int, q kg.Query, best []engine.Contender) {

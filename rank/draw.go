@@ -24,28 +24,40 @@ type Sample struct {
 	Among *Candidates
 }
 
-// Draw draws n candidates without replacement for each query of the triples on the given sides. It
-// draws them from the candidates that the filter leaves for the query, without the target, and takes
-// all of these if there are at most n. Every query has a separate random stream, so the result does
-// not depend on the number of threads. x is the index of the data set, and among the candidates, or
-// nil if they are all entities. order lists all entities. If it does not depend on their identifiers
-// (kg.Graph.EntityOrder), neither does the result.
-func Draw(
-	ctx context.Context, x *kg.Index, triples []kg.Triple, sides []kg.Side, among *Candidates, f Filter,
-	order []int32, n int, seed uint64, threads int,
-) (*Sample, error) {
+// Sampling says how Draw draws candidates.
+type Sampling struct {
+	// Negatives is the number of candidates for each query, at least 1.
+	Negatives int
+	// Filter leaves the candidates from which Draw draws.
+	Filter Filter
+	// Order lists all entities. If it does not depend on their identifiers (kg.Graph.EntityOrder),
+	// neither do the drawn candidates.
+	Order []int32
+	Seed  uint64
+}
+
+// Draw draws candidates without replacement for each query of the triples, from the candidates that
+// the filter leaves for the query, without the target. It takes all of these if there are at most
+// d.Negatives. x is the index of the data set. Of the options it uses Sides, Among and Threads. Every
+// query has a separate random stream, so the result does not depend on the number of threads.
+func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o Options) (*Sample, error) {
+	n, f, order, among := d.Negatives, d.Filter, d.Order, o.Among
 	if n < 1 {
 		return nil, fmt.Errorf("rank: cannot draw %d candidates: draw at least 1", n)
 	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
 	s, p := &Sample{Filter: f, Among: among}, newPlaces(order)
-	for _, side := range sides {
+	for _, side := range o.Sides {
 		s.Negatives[side] = make([][]int32, len(triples))
 		s.Population[side] = make([]int32, len(triples))
-		err := engine.InChunks(ctx, threads, len(triples), 64, func(_, first, last int) {
+		err := engine.InChunks(ctx, o.Threads, len(triples), 64, func(_, first, last int) {
 			for i := first; i < last; i++ {
 				q, answer := triples[i].Query(side)
 				// A stream has the number 2i for tails and 2i + 1 for heads.
-				stream := rand.NewPCG(seed, uint64(2*i)+uint64(side))
+				stream := rand.NewPCG(d.Seed, uint64(2*i)+uint64(side))
 				excluded := p.of(exclude(x.Answers(q), answer, f))
 				list, all := among.Of(q)
 				if all {

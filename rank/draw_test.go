@@ -61,7 +61,8 @@ func TestSample(t *testing.T) {
 		full, err := Run(t.Context(), m, index, test, Options{Sides: sides, Among: among})
 		require.NoError(t, err)
 		for f := range NumFilters {
-			all, err := Draw(t.Context(), index, test, sides, among, f, order, entities, 1, 1)
+			d := Sampling{Negatives: entities, Filter: f, Order: order, Seed: 1}
+			all, err := Draw(t.Context(), index, test, d, Options{Sides: sides, Among: among, Threads: 1})
 			require.NoError(t, err)
 			r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &all.Negatives})
 			require.NoError(t, err)
@@ -74,9 +75,12 @@ func TestSample(t *testing.T) {
 			wantMR, wantMRR := means(full.Ranks, f)
 			var sum, squares, reciprocal float64
 			for seed := range uint64(seeds) {
-				s, err := Draw(t.Context(), index, test, sides, among, f, order, 7, seed, 1+int(seed)%3)
+				d.Negatives, d.Seed = 7, seed
+				o := Options{Sides: sides, Among: among, Threads: 1 + int(seed)%3}
+				s, err := Draw(t.Context(), index, test, d, o)
 				require.NoError(t, err)
-				again, err := Draw(t.Context(), index, test, sides, among, f, order, 7, seed, 2)
+				o.Threads = 2
+				again, err := Draw(t.Context(), index, test, d, o)
 				require.NoError(t, err)
 				require.Equal(t, s, again)
 				r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &s.Negatives})
@@ -94,7 +98,8 @@ func TestSample(t *testing.T) {
 	}
 
 	// A sample contains neither known answers nor the target.
-	s, err := Draw(t.Context(), index, test, sides, nil, All, order, 20, 3, 2)
+	d, o := Sampling{Negatives: 20, Filter: All, Order: order, Seed: 3}, Options{Sides: sides, Threads: 2}
+	s, err := Draw(t.Context(), index, test, d, o)
 	require.NoError(t, err)
 	for i, triple := range test {
 		q, answer := triple.Query(kg.Head)
@@ -105,7 +110,8 @@ func TestSample(t *testing.T) {
 		}
 		assert.True(t, slices.IsSorted(list))
 	}
-	_, err = Draw(t.Context(), index, test, sides, nil, All, order, 0, 3, 2)
+	d.Negatives = 0
+	_, err = Draw(t.Context(), index, test, d, o)
 	assert.ErrorContains(t, err, "cannot draw 0 candidates")
 }
 
@@ -133,7 +139,9 @@ func TestDrawOfPermutedEntities(t *testing.T) {
 			among.Observe(g, kg.Head)
 			among.Restrict(kg.Tail, 1, []int32{0, 3, 5, 54, 56, 59}) // the same set in reverse
 		}
-		s, err := Draw(t.Context(), kgtest.Index(t, g), g.Splits[kg.Test], sides, among, All, g.EntityOrder(), 4, 1, 2)
+		d := Sampling{Negatives: 4, Filter: All, Order: g.EntityOrder(), Seed: 1}
+		o := Options{Sides: sides, Among: among, Threads: 2}
+		s, err := Draw(t.Context(), kgtest.Index(t, g), g.Splits[kg.Test], d, o)
 		require.NoError(t, err)
 		return s
 	}

@@ -67,7 +67,7 @@ func ExamplePredict() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	answers, err := rank.Predict(context.Background(), m, index, queries, 3, false, rank.Options{})
+	answers, err := rank.Predict(context.Background(), m, index, queries, rank.Top{K: 3}, rank.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func TestPredictLarge(t *testing.T) {
 				if i == 1 {
 					o.FeatureMemory = 700 * featureBytes(engine.WidestTower(m))
 				}
-				got, err := Predict(context.Background(), m, index, queries, 5, false, o)
+				got, err := Predict(context.Background(), m, index, queries, Top{K: 5}, o)
 				require.NoError(t, err)
 				assert.Equal(t, want, got, "%s, %s, %s", kind.Name, name, b.Tier)
 			}

@@ -162,22 +162,22 @@ func (w *fitted) fit(m model.Model, o Options) (Options, error) {
 	return o, proc.CheckMemory(work, w.advice, w.needs(m, o)...)
 }
 
-// fitPredict is like Fit but serves Predict, which lists k answers to each distinct query.
-func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKnown bool, o Options) (Options, error) {
+// fitPredict is like Fit but serves Predict, which lists the top answers to each distinct query.
+func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, top Top, o Options) (Options, error) {
 	panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
-	block := predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Psi), panels.MR, k, len(distinct), o.Threads)
+	block := predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Psi), panels.MR, top.K, len(distinct), o.Threads)
 	threads := min(o.Threads, (len(distinct)+block-1)/block)
 	w := fitted{
 		work: "predicting", advice: "ask for fewer answers or fewer queries, or make more memory available",
-		outcome: answersNeeds(m, x, distinct, k, block*threads, filterKnown), threads: threads,
+		outcome: answersNeeds(m, x, distinct, top, block*threads), threads: threads,
 		queries: len(distinct),
 		kept: func(before int) (n int64) {
 			for _, q := range distinct {
 				least := before
-				if filterKnown {
+				if top.FilterKnown {
 					least = max(0, before-len(x.Answers(q).Entities))
 				}
-				n += int64(min(2*k, least))
+				n += int64(min(2*top.K, least))
 			}
 			return n
 		},
@@ -187,18 +187,18 @@ func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKn
 
 // answersNeeds lists the memory for Predict's results and for the shortlists of the queries that the
 // threads work on at once. listed is the number of these queries.
-func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, k, listed int, filterKnown bool) []proc.Need {
+func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, top Top, listed int) []proc.Need {
 	var answers int64
 	for _, q := range distinct {
 		n := m.Config().Entities
-		if filterKnown {
+		if top.FilterKnown {
 			n -= len(x.Answers(q).Entities)
 		}
-		answers += int64(min(k, n))
+		answers += int64(min(top.K, n))
 	}
-	// A list of k answers shrinks when it holds about 2k contenders. Its heap holds k lower ends.
+	// A list of K answers shrinks when it holds about 2K contenders. Its heap holds K lower ends.
 	const perContender = int64(unsafe.Sizeof(engine.Contender{}))
-	list := int64(min(2*k, m.Config().Entities))*perContender + int64(k)*8
+	list := int64(min(2*top.K, m.Config().Entities))*perContender + int64(top.K)*8
 	return []proc.Need{
 		{For: "answers", Bytes: answers * int64(unsafe.Sizeof(Prediction{}))},
 		{For: "shortlists of the threads", Bytes: int64(min(listed, len(distinct))) * list},

@@ -77,12 +77,12 @@ func TestMemory(t *testing.T) {
 			panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
 			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Psi), panels.MR, k, queries,
 				o.Threads)
-			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, asked, k, listed, false)...)
+			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, asked, Top{K: k}, listed)...)
 			if features > 0 {
 				before := (entities - 1) / cpuSlice(o.job(m, engine.Plan{})) * cpuSlice(o.job(m, engine.Plan{}))
 				needs = append(needs, keptNeed(int64(queries)*int64(min(2*k, before))))
 			}
-			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }
+			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, Top{K: k}, o); return err }
 		}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
@@ -144,7 +144,7 @@ func TestTooLittleMemory(t *testing.T) {
 		queries[i].Anchor = int32(i)
 	}
 	proctest.Leave(t, 8<<30)
-	_, err = Predict(t.Context(), m, x, queries, 1<<30, false, memoryOptions(t))
+	_, err = Predict(t.Context(), m, x, queries, Top{K: 1 << 30}, memoryOptions(t))
 	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates "+
 		"needs about 18 GiB of memory "+
 		"(answers 18 GiB), but only 8.0 GiB is available (a limit of the test): ask for fewer answers or fewer queries")
@@ -183,7 +183,7 @@ func TestDefaultOptions(t *testing.T) {
 	got, err := Run(t.Context(), m, x, someTriples(5, 30), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, want.Ranks, got.Ranks)
-	_, err = Predict(t.Context(), m, x, []kg.Query{{}}, 3, false, Options{})
+	_, err = Predict(t.Context(), m, x, []kg.Query{{}}, Top{K: 3}, Options{})
 	require.NoError(t, err)
 	_, err = Run(t.Context(), m, x, nil, Options{Threads: -1})
 	assert.ErrorContains(t, err, "rank: -1 threads")

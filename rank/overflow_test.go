@@ -47,9 +47,9 @@ func CheckOverflow(t *testing.T, o Options) {
 			assert.Regexp(t, message, err)
 			_, err = Scores(t.Context(), m, triples, BothSides, o)
 			assert.Regexp(t, message, err)
-			_, err = Predict(t.Context(), m, x, []kg.Query{q}, 3, false, o)
+			_, err = Predict(t.Context(), m, x, []kg.Query{q}, Top{K: 3}, o)
 			assert.Regexp(t, message, err)
-			_, err = PredictRelations(t.Context(), m, x, triples, 2, false, o)
+			_, err = PredictRelations(t.Context(), m, x, triples, Top{K: 2}, o)
 			assert.Regexp(t, message, err)
 			err = Discover(t.Context(), m, x, Discovery{Relations: []int32{0}, K: 3}, o,
 				func(Discovered) error { return nil })

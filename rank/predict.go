@@ -22,29 +22,38 @@ type Prediction struct {
 	Known bool
 }
 
-// Predict returns, for each query, the k candidates with the highest reference scores, or all
-// candidates if there are fewer than k. The best comes first; candidates with equal scores are in
-// the order of their identifiers. If filterKnown is true, Predict leaves out the known answers in
-// x. The lists are exact, as Run's ranks are. Verify a mapped checkpoint as Run's comment
-// describes.
-func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
-	o Options) ([][]Prediction, error) {
-	lists, err := predict(ctx, m, x, queries, k, filterKnown, o)
+// Top says which answers to a query Predict and PredictRelations list.
+type Top struct {
+	// K is the length of the lists, at least 1. A list is shorter only if the query has fewer
+	// candidates.
+	K int
+	// FilterKnown leaves out the answers that a split contains.
+	FilterKnown bool
+}
+
+// Predict returns, for each query, the candidates with the highest reference scores. The best comes
+// first; candidates with equal scores are in the order of their identifiers. The lists are exact, as
+// Run's ranks are. Verify a mapped checkpoint as Run's comment describes.
+func Predict(
+	ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, top Top, o Options,
+) ([][]Prediction, error) {
+	lists, err := predict(ctx, m, x, queries, top, o)
 	if o.givesWay(ctx, err) {
 		o.Engine = nil
-		return predict(ctx, m, x, queries, k, filterKnown, o)
+		return predict(ctx, m, x, queries, top, o)
 	}
 	return lists, err
 }
 
-func predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
-	o Options) (_ [][]Prediction, err error) {
+func predict(
+	ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, top Top, o Options,
+) (_ [][]Prediction, err error) {
 	defer fault.Guard().Catch(&err)
 	if err := checkTowers(m); err != nil {
 		return nil, err
 	}
-	if k < 1 {
-		return nil, fmt.Errorf("rank: cannot predict %d candidates: ask for at least 1", k)
+	if top.K < 1 {
+		return nil, fmt.Errorf("rank: cannot predict %d candidates: ask for at least 1", top.K)
 	}
 	c := m.Config()
 	for _, q := range queries {
@@ -61,7 +70,8 @@ func predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 		return nil, err
 	}
 	distinct := slices.Clone(queries)
-	p := &predictor{model: m, index: x, k: min(k, o.most(m)), filterKnown: filterKnown, sets: o.sets(m)}
+	top.K = min(top.K, o.most(m))
+	p := &predictor{model: m, index: x, top: top, sets: o.sets(m)}
 	order := queryOrder(m, p.sets)
 	slices.SortFunc(distinct, order)
 	distinct = slices.Compact(distinct)
@@ -69,7 +79,7 @@ func predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	p.take = func(_ model.Worker, number int, q kg.Query, list []engine.Contender) {
 		best[number] = predictions(x, q, list)
 	}
-	if o, err = fitPredict(m, x, distinct, p.k, filterKnown, o); err != nil {
+	if o, err = fitPredict(m, x, distinct, top, o); err != nil {
 		return nil, err
 	}
 	if _, err := p.run(ctx, distinct, o); err != nil {
@@ -83,13 +93,12 @@ func predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	return out, nil
 }
 
-// predictor finds the best k candidates of every distinct query.
+// predictor finds the best candidates of every distinct query.
 type predictor struct {
-	model       model.Model
-	index       *kg.Index
-	k           int
-	filterKnown bool
-	sets        *sets
+	model model.Model
+	index *kg.Index
+	top   Top // K is at most the number of candidates
+	sets  *sets
 	// floor, if not nil, returns a reference score below which a candidate of a query does not matter.
 	floor func(model.Worker, kg.Query) float64
 	// take receives the list of a query, given the query's number. The list may lack candidates below
@@ -109,7 +118,7 @@ func (p *predictor) run(ctx context.Context, distinct []kg.Query, o Options) (pa
 	}
 	p.kept, p.lists = make([]engine.Kept, len(distinct)), make([]engine.Lists, o.Threads)
 	for w := range p.lists {
-		p.lists[w] = engine.Lists{K: p.k, Index: p.index, FilterKnown: p.filterKnown, Floor: p.floor}
+		p.lists[w] = engine.Lists{K: p.top.K, Index: p.index, FilterKnown: p.top.FilterKnown, Floor: p.floor}
 	}
 	s, err := o.begin(ctx, j)
 	if err != nil {
@@ -117,7 +126,7 @@ func (p *predictor) run(ctx context.Context, distinct []kg.Query, o Options) (pa
 	}
 	defer func() { err = cmp.Or(err, s.engine.Close()) }()
 	_, _, err = s.eachSlice(ctx, func(ctx context.Context, ps engine.Pass, c engine.Candidates) error {
-		size := predictBlock(c.QueryBlock(), c.Strip(), p.k, ps.Last-ps.First, j.Threads)
+		size := predictBlock(c.QueryBlock(), c.Strip(), p.top.K, ps.Last-ps.First, j.Threads)
 		return s.eachBlock(ctx, j.Blocks(engine.Span{First: ps.First, Last: ps.Last}, size), 1,
 			func(ctx context.Context, w int, queries engine.Span, b *engine.Block) error {
 				return p.listBlock(ctx, w, queries.First, ps, b, c)

@@ -34,7 +34,7 @@ func BenchmarkPredict(b *testing.B) {
 			m := ranktest.Model(b, shape.model, shape.dim, g, 1, ranktest.VectorKinds[0])
 			o := Options{Backend: backends[0], Threads: runtime.GOMAXPROCS(0)}
 			for b.Loop() {
-				_, err := Predict(context.Background(), m, index, queries, 10, false, o)
+				_, err := Predict(context.Background(), m, index, queries, Top{K: 10}, o)
 				require.NoError(b, err)
 			}
 			b.ReportMetric(float64(b.N*len(queries))/b.Elapsed().Seconds(), "queries/s")

@@ -14,17 +14,16 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// PredictRelations returns, for the head and the tail of each triple, the k relations that have the
-// highest reference scores as answers to (h, ?, t), or all relations if there are fewer than k. The
-// relations of the triples do not matter. As in Relations, a model with reciprocal relations uses
-// the direct relation. The order, filterKnown and the options are as in Predict, except that
-// only the backend, the threads and the progress are used.
+// PredictRelations returns, for the head and the tail of each triple, the relations that have the
+// highest reference scores as answers to (h, ?, t). The relations of the triples do not matter. As
+// in Relations, a model with reciprocal relations uses the direct relation. The order and the
+// options are as in Predict, except that only the backend, the threads and the progress are used.
 func PredictRelations(
-	ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, k int, filterKnown bool, o Options,
+	ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, top Top, o Options,
 ) (_ [][]Prediction, err error) {
 	defer fault.Guard().Catch(&err)
-	if k < 1 {
-		return nil, fmt.Errorf("rank: cannot predict %d relations: ask for at least 1", k)
+	if top.K < 1 {
+		return nil, fmt.Errorf("rank: cannot predict %d relations: ask for at least 1", top.K)
 	}
 	asked := slices.Clone(triples)
 	for i := range asked {
@@ -63,21 +62,21 @@ func PredictRelations(
 			return nil, err
 		}
 		for n, i := range chunk {
-			lists[i] = bestRelations(x, triples[i], scores[n], k, filterKnown)
+			lists[i] = bestRelations(x, triples[i], scores[n], top)
 		}
 	}
 	return lists, nil
 }
 
-// bestRelations returns the k relations with the highest scores between the head and the tail of t.
-func bestRelations(x *kg.Index, t kg.Triple, scores []float64, k int, filterKnown bool) []Prediction {
+// bestRelations returns the relations with the highest scores between the head and the tail of t.
+func bestRelations(x *kg.Index, t kg.Triple, scores []float64, top Top) []Prediction {
 	all := make([]Prediction, 0, len(scores))
 	for relation, score := range scores {
 		t.Relation = int32(relation)
-		if known := x.Splits(t) != 0; !known || !filterKnown {
+		if known := x.Splits(t) != 0; !known || !top.FilterKnown {
 			all = append(all, Prediction{t.Relation, score, known})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Prediction) int { return cmp.Compare(b.Score, a.Score) })
-	return slices.Clone(all[:min(k, len(all))])
+	return slices.Clone(all[:min(top.K, len(all))])
 }

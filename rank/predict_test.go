@@ -125,7 +125,7 @@ func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Que
 	if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 		o.Screen = AutoScreen
 	}
-	got, err := Predict(context.Background(), m, x, queries, k, filter, o)
+	got, err := Predict(context.Background(), m, x, queries, Top{K: k, FilterKnown: filter}, o)
 	require.NoError(t, err)
 	for i, want := range all {
 		if filter {
@@ -147,7 +147,7 @@ func TestPredictRefusesQueries(t *testing.T) {
 		{Anchor: 30}:        "is outside the model's 30 entities and 3 relations",
 		{Relation: 3}:       "is outside the model's 30 entities and 3 relations",
 	} {
-		_, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}, q}, 1, false, Options{})
+		_, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}, q}, Top{K: 1}, Options{})
 		require.ErrorContains(t, err, want)
 	}
 }

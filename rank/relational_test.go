@@ -116,7 +116,7 @@ func TestRelationalTower(t *testing.T) {
 				{Side: kg.Tail, Relation: 2, Anchor: 5}, {Side: kg.Head, Relation: 0, Anchor: 9},
 				{Side: kg.Head, Relation: 2, Anchor: 9},
 			}
-			lists, err := Predict(context.Background(), m, index, queries, 3, false, Options{Backend: b, Threads: 1})
+			lists, err := Predict(context.Background(), m, index, queries, Top{K: 3}, Options{Backend: b, Threads: 1})
 			require.NoError(t, err)
 			for i, q := range queries {
 				for e := range int32(m.n) {
@@ -145,6 +145,6 @@ func TestTowerWidths(t *testing.T) {
 	o := Options{Backend: someBackend(t), Threads: 1}
 	_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], o)
 	assert.ErrorContains(t, err, "ψ of 1 entries and φ of 2 on the tail side")
-	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, 1, false, o)
+	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, Top{K: 1}, o)
 	assert.ErrorContains(t, err, "ψ of 1 entries and φ of 2")
 }

@@ -144,7 +144,8 @@ func TestPredictRelations(t *testing.T) {
 		m := ranktest.ModelOf(t, c, 3, kind)
 		w := m.NewWorker(someBackend(t))
 		for k, filterKnown := range map[int]bool{1: true, 4: false, 100: true} {
-			got, err := PredictRelations(t.Context(), m, index, asked, k, filterKnown, Options{Threads: k})
+			top := Top{K: k, FilterKnown: filterKnown}
+			got, err := PredictRelations(t.Context(), m, index, asked, top, Options{Threads: k})
 			require.NoError(t, err)
 			require.Len(t, got, len(asked))
 			for i, a := range asked[:80] {
@@ -180,12 +181,12 @@ func TestPredictRelationsErrors(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 4)), 6, 2, 9, 1, 1)
 	m := ranktest.Model(t, "distmult", 4, g, 7, ranktest.VectorKinds[0])
 	index, asked := kgtest.Index(t, g), []kg.Triple{{Head: 1, Tail: 2}}
-	_, err := PredictRelations(t.Context(), m, index, asked, 0, false, Options{})
+	_, err := PredictRelations(t.Context(), m, index, asked, Top{K: 0}, Options{})
 	require.ErrorContains(t, err, "cannot predict 0 relations")
-	_, err = PredictRelations(t.Context(), m, index, []kg.Triple{{Head: 1, Tail: 6}}, 1, false, Options{})
+	_, err = PredictRelations(t.Context(), m, index, []kg.Triple{{Head: 1, Tail: 6}}, Top{K: 1}, Options{})
 	require.ErrorContains(t, err, "outside the model's 6 entities")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = PredictRelations(ctx, m, index, asked, 1, false, Options{})
+	_, err = PredictRelations(ctx, m, index, asked, Top{K: 1}, Options{})
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -82,9 +82,9 @@ func TestShardErrors(t *testing.T) {
 	}
 
 	// Predictions consider only the range.
-	all, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, 20, false, Options{})
+	all, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, Top{K: 20}, Options{})
 	require.NoError(t, err)
-	some, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, 20, false,
+	some, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, Top{K: 20},
 		Options{Candidates: Range{4, 11}})
 	require.NoError(t, err)
 	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Answer < 4 || p.Answer >= 11 })

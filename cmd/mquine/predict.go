@@ -234,15 +234,16 @@ func (p *prediction) answer(ctx context.Context, s *session, queries []question)
 		return nil, errors.New("lists and types of candidates are for entities: leave them out, or the queries that " +
 			"ask for relations")
 	}
+	top := rank.Top{K: p.k, FilterKnown: p.filterKnown}
 	var entities, relations [][]rank.Prediction
 	var err error
 	if len(ofEntities) > 0 {
-		if entities, err = rank.Predict(ctx, s.model, s.index, ofEntities, p.k, p.filterKnown, s.options); err != nil {
+		if entities, err = rank.Predict(ctx, s.model, s.index, ofEntities, top, s.options); err != nil {
 			return nil, err
 		}
 	}
 	if len(ofRelations) > 0 {
-		relations, err = rank.PredictRelations(ctx, s.model, s.index, ofRelations, p.k, p.filterKnown, s.options)
+		relations, err = rank.PredictRelations(ctx, s.model, s.index, ofRelations, top, s.options)
 		if err != nil {
 			return nil, err
 		}

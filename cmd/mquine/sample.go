@@ -63,10 +63,9 @@ func (s *sample) draw(ctx context.Context, e *evaluation, t *task) (err error) {
 	if s.n == 0 {
 		return nil
 	}
-	filter := e.filters[0]
-	sides := e.sides.List()
-	order := t.graph.EntityOrder()
-	t.drawn, err = rank.Draw(ctx, t.index, t.triples, sides, t.among, filter, order, s.n, s.seed, e.threads)
+	d := rank.Sampling{Negatives: s.n, Filter: e.filters[0], Order: t.graph.EntityOrder(), Seed: s.seed}
+	o := rank.Options{Sides: e.sides.List(), Among: t.among, Threads: e.threads}
+	t.drawn, err = rank.Draw(ctx, t.index, t.triples, d, o)
 	if err != nil {
 		return err
 	}
@@ -75,7 +74,7 @@ func (s *sample) draw(ctx context.Context, e *evaluation, t *task) (err error) {
 		t.restrictions = new(metrics.Restrictions)
 	}
 	sample := &metrics.Sample{Seed: s.seed, Exact: true}
-	for _, side := range sides {
+	for _, side := range o.Sides {
 		for i, list := range t.negatives[side] {
 			sample.Candidates = max(sample.Candidates, len(list))
 			sample.Exact = sample.Exact && len(list) == int(t.drawn.Population[side][i])

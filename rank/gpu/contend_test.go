@@ -71,10 +71,10 @@ func conformPredict(t *testing.T, devices []*cuda.Device) {
 		if i%3 == 2 {
 			o.Among = everyThird(g)
 		}
-		want, err := rank.Predict(t.Context(), m, index, queries, c.k, i%2 == 0, o)
+		want, err := rank.Predict(t.Context(), m, index, queries, rank.Top{K: c.k, FilterKnown: i%2 == 0}, o)
 		require.NoError(t, err)
 		o.Engine, o.FeatureMemory = e, int64(c.memory)*candidateBytes(pad(engine.WidestTower(m)))
-		got, err := rank.Predict(t.Context(), m, index, queries, c.k, i%2 == 0, o)
+		got, err := rank.Predict(t.Context(), m, index, queries, rank.Top{K: c.k, FilterKnown: i%2 == 0}, o)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "%s, %s, k = %d", c.model, c.kind.Name, c.k)
 		if o.Among == nil {
@@ -115,7 +115,7 @@ func TestDevicesPredictFaults(t *testing.T) {
 	failures := 0
 	for n := int64(1); ; n++ {
 		driver.Set("fail_launch", n)
-		_, err := rank.Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, 3, false,
+		_, err := rank.Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, rank.Top{K: 3},
 			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...)})
 		driver.Reset("fail_launch")
 		bytes, _, streams := driver.Held()

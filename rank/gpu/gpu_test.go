@@ -259,7 +259,7 @@ func TestOtherErrors(t *testing.T) {
 			driver.Reset("fail_launch")
 			require.Len(t, notes, 1)
 		}
-		_, noAnswers := rank.Predict(t.Context(), m, index, []kg.Query{{}}, 0, false,
+		_, noAnswers := rank.Predict(t.Context(), m, index, []kg.Query{{}}, rank.Top{K: 0},
 			rank.Options{Threads: 1, Engine: e})
 		for want, err := range map[string]error{
 			"-1 threads": run(kg.Triple{}, -1), "outside the model's 30 entities": run(outside, 1),
@@ -284,7 +284,7 @@ func TestFallback(t *testing.T) {
 	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 2})
 	require.NoError(t, err)
 	queries := []kg.Query{{Anchor: 3}}
-	lists, err := rank.Predict(t.Context(), m, index, queries, 5, false, rank.Options{Threads: 2})
+	lists, err := rank.Predict(t.Context(), m, index, queries, rank.Top{K: 5}, rank.Options{Threads: 2})
 	require.NoError(t, err)
 	for _, fault := range []struct {
 		name     string
@@ -316,7 +316,7 @@ func TestFallback(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want.Ranks, got.Ranks)
 		assert.Empty(t, got.Stats.Engine)
-		predicted, err := rank.Predict(t.Context(), m, index, queries, 5, false, o)
+		predicted, err := rank.Predict(t.Context(), m, index, queries, rank.Top{K: 5}, o)
 		require.NoError(t, err)
 		assert.Equal(t, lists, predicted)
 		require.Len(t, notes, 1)
@@ -426,7 +426,7 @@ func TestDevicesStream(t *testing.T) {
 		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		queries := []kg.Query{{Side: kg.Tail, Relation: 0, Anchor: 3}, {Side: kg.Head, Relation: 1, Anchor: 4}}
-		lists, err := rank.Predict(context.Background(), m, index, queries, 20, true, o)
+		lists, err := rank.Predict(context.Background(), m, index, queries, rank.Top{K: 20, FilterKnown: true}, o)
 		require.NoError(t, err)
 
 		e := trusted(devices[:c.devices]...)
@@ -449,7 +449,7 @@ func TestDevicesStream(t *testing.T) {
 		got, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		require.Equal(t, want.Ranks, got.Ranks, c.model)
-		predicted, err := rank.Predict(context.Background(), m, index, queries, 20, true, o)
+		predicted, err := rank.Predict(context.Background(), m, index, queries, rank.Top{K: 20, FilterKnown: true}, o)
 		require.NoError(t, err)
 		require.Equal(t, lists, predicted, c.model)
 
@@ -521,13 +521,13 @@ func TestDevicesWithoutCandidates(t *testing.T) {
 	}
 	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
 	require.NoError(t, err)
-	lists, err := rank.Predict(t.Context(), m, index, queries, 3, true, o)
+	lists, err := rank.Predict(t.Context(), m, index, queries, rank.Top{K: 3, FilterKnown: true}, o)
 	require.NoError(t, err)
 	o.Engine = trusted(devices...)
 	got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
 	require.NoError(t, err)
 	require.Equal(t, want.Ranks, got.Ranks)
-	predicted, err := rank.Predict(t.Context(), m, index, queries, 3, true, o)
+	predicted, err := rank.Predict(t.Context(), m, index, queries, rank.Top{K: 3, FilterKnown: true}, o)
 	require.NoError(t, err)
 	require.Equal(t, lists, predicted)
 }
@@ -615,7 +615,7 @@ func TestTeamsHaveWork(t *testing.T) {
 	small.Among = among
 	require.Equal(t, 1, teamsOf(driver, 2, run(several, small)), "with four passes")
 	require.Equal(t, 3, teamsOf(driver, 1, func() {
-		_, err := rank.Predict(t.Context(), m, index, asked, 3, false, o)
+		_, err := rank.Predict(t.Context(), m, index, asked, rank.Top{K: 3}, o)
 		require.NoError(t, err)
 	}))
 }
@@ -737,7 +737,7 @@ func TestSpan(t *testing.T) {
 	e, o := trusted(devices...), rank.Options{Threads: 1}
 	want, err := rank.Run(t.Context(), m, index, test, o)
 	require.NoError(t, err)
-	lists, err := rank.Predict(t.Context(), m, index, []kg.Query{{Anchor: 3}}, 5, false, o)
+	lists, err := rank.Predict(t.Context(), m, index, []kg.Query{{Anchor: 3}}, rank.Top{K: 5}, o)
 	require.NoError(t, err)
 	o.Engine = e
 	launches := func() (count, contend int) {
@@ -745,7 +745,7 @@ func TestSpan(t *testing.T) {
 		got, err := rank.Run(t.Context(), m, index, test, o)
 		require.NoError(t, err)
 		require.Equal(t, want.Ranks, got.Ranks)
-		predicted, err := rank.Predict(t.Context(), m, index, []kg.Query{{Anchor: 3}}, 5, false, o)
+		predicted, err := rank.Predict(t.Context(), m, index, []kg.Query{{Anchor: 3}}, rank.Top{K: 5}, o)
 		require.NoError(t, err)
 		require.Equal(t, lists, predicted)
 		return count + driver.Launches("decide_pairs"), contend + driver.Launches("score_pairs")

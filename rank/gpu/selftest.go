@@ -83,7 +83,7 @@ func (p *probe) results(ctx context.Context, o rank.Options) ([]rank.Rank, [][]r
 		queries = append(queries, q)
 	}
 	const k = 10
-	best, err := rank.Predict(ctx, p.model, index, queries, k, false, o)
+	best, err := rank.Predict(ctx, p.model, index, queries, rank.Top{K: k}, o)
 	return ranking.Ranks, best, err
 }
 
