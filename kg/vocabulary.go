@@ -50,14 +50,26 @@ func (v *Vocabulary) lookup(label []byte) (int32, bool) {
 	return id, ok
 }
 
-// Find returns the identifier of a label. If v lacks the label, the error says that owner does not
-// contain it, and suggests similar labels. kind is "entity" or "relation".
+// Find returns the identifier of a label. If v lacks the label, the error is an UnknownLabelError. It
+// says that owner does not contain the label, and suggests similar labels. kind is "entity" or
+// "relation".
 func (v *Vocabulary) Find(owner, kind, label string) (int32, error) {
 	if id, ok := v.ID(label); ok {
 		return id, nil
 	}
-	return 0, fmt.Errorf("%s has no %s %.200q%s", owner, kind, label, text.Suggestion(label, v.Labels()))
+	return 0, &UnknownLabelError{
+		Label:   label,
+		message: fmt.Sprintf("%s has no %s %.200q%s", owner, kind, label, text.Suggestion(label, v.Labels())),
+	}
 }
+
+// UnknownLabelError is the error about a label that a vocabulary lacks.
+type UnknownLabelError struct {
+	Label   string
+	message string
+}
+
+func (e *UnknownLabelError) Error() string { return e.message }
 
 // padded counts the labels with spaces at their ends that are labels without them, too. It also
 // returns the first.

@@ -155,7 +155,7 @@ func (c *classification) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer s.close()
-	defer func() { err = s.labelOverflow(err) }()
+	defer func() { err = s.explain(ctx, err) }()
 	s.writeNotes(log)
 	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
 	if err != nil {

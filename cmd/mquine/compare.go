@@ -318,7 +318,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	})
 	meter.clear()
 	if err != nil {
-		return nil, s.labelOverflow(err)
+		return nil, s.explain(ctx, err)
 	}
 	printLine(log, "ranked %s with %s in %.2f s", text.Plural(len(ranking.Ranks), "query"), name,
 		time.Since(start).Seconds())

@@ -162,7 +162,7 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer s.close()
-	defer func() { err = s.labelOverflow(err) }()
+	defer func() { err = s.explain(ctx, err) }()
 	s.writeNotes(s.log)
 	f := &found{session: s, Schema: "mquine.discover/1", Triples: []foundTriple{}}
 	f.Discovery = rank.Discovery{Side: d.side, K: d.k, Scope: d.scope, Standardise: d.order == orderZ}

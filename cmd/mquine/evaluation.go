@@ -63,7 +63,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) (err error)
 		return err
 	}
 	defer s.close()
-	defer func() { err = s.labelOverflow(err) }()
+	defer func() { err = s.explain(ctx, err) }()
 	t, err := e.load(ctx, s)
 	if err != nil {
 		return err

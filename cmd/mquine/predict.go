@@ -151,7 +151,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list
 		return nil, err
 	}
 	defer s.close()
-	defer func() { err = s.labelOverflow(err) }()
+	defer func() { err = s.explain(ctx, err) }()
 	s.writeNotes(log)
 	list = &answers{
 		Schema: "mquine.predict/1", K: p.k, FilterKnown: p.filterKnown, Answers: []answer{}, single: p.in == "",

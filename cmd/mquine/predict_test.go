@@ -193,6 +193,10 @@ func TestPredictBadInput(t *testing.T) {
 		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean lives_in`)
 	mquine(t, append(predict, "--head", "zzz", "--relation", "lives_in")...).
 		requireSentence(t, exitFailed, `the checkpoint has no entity "zzz"`)
+	labels := known + "\tAnna\nx1\tanna\nx2\tAnna\nx3\tAnna\n"
+	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte(labels), 0o644))
+	mquine(t, append(predict, "--head", "Anna", "--relation", "lives_in")...).requireSentence(t, exitFailed,
+		`the checkpoint has no entity "Anna"; this is the label of `+known+`, x1, x2 and 1 more: give an identifier`)
 	mquine(t, append(predict, "--head", "?", "--relation", "lives_in")...).
 		requireSentence(t, exitFailed, `no entity "?"; leave out the flag of the side that you ask for`)
 	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed,
@@ -213,6 +217,7 @@ func TestPredictBadInput(t *testing.T) {
 		good + "?\t?\t?\n":                         "standard input:2: put ? in exactly one of the three columns",
 		good + good + good[:len(good)-2] + known:   "standard input:3: put ? in exactly one of the three columns",
 		good + "stranger\tlives_in\t?":             `standard input:2: the checkpoint has no entity "stranger"`,
+		good + "Anna\tlives_in\t?":                 `input:2: the checkpoint has no entity "Anna"; this is the label of `,
 		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: the line is longer than",
 	} {
 		o := mquineReading(t, input, append(predict, "--in", "-")...)

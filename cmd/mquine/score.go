@@ -147,7 +147,7 @@ func (s *scoring) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer opened.close()
-	defer func() { err = opened.labelOverflow(err) }()
+	defer func() { err = opened.explain(ctx, err) }()
 	opened.writeNotes(log)
 	for _, note := range model.ScoreNotes(opened.model.Config()) {
 		printNote(log, "%s", note)

@@ -91,9 +91,9 @@ func (s *similarity) find(ctx context.Context, log io.Writer, path string, given
 		return nil, err
 	}
 	var labels map[string]string
+	var dir string
 	if s.data != "" {
-		dir, err := kg.Folder(s.data)
-		if err != nil {
+		if dir, err = kg.Folder(s.data); err != nil {
 			return nil, explainData(s.data, err)
 		}
 		if labels, err = kg.ReadLabels(ctx, dir); err != nil {
@@ -115,9 +115,9 @@ func (s *similarity) find(ctx context.Context, log io.Writer, path string, given
 	for i, label := range given {
 		if ids[i], err = vocabulary.Find(checkpointOwner, kind, label); err != nil {
 			if _, other := others.ID(label); other {
-				err = fmt.Errorf("%s has no %s %.200q; %s", checkpointOwner, kind, label, advice)
+				return nil, fmt.Errorf("%s has no %s %.200q; %s", checkpointOwner, kind, label, advice)
 			}
-			return nil, err
+			return nil, explainLabel(ctx, err, dir)
 		}
 	}
 	lists, err := list(ctx, c.Model, ids, s.by, s.k, rank.Options{Backend: backend, Threads: s.threads})

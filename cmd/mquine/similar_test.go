@@ -78,7 +78,7 @@ func TestSimilar(t *testing.T) {
 
 func TestSimilarLabelsAndErrors(t *testing.T) {
 	w := newWorkplace(t)
-	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte("person_00\tAnna\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte("person_00\tAnna\nperson_01\tBo\n"), 0o644))
 	o := succeed(t, "similar", w.model, "person_00", "--data", w.data, "-k", "1000")
 	assert.Contains(t, o.stdout, "similar to person_00 (Anna)\n")
 	assert.Equal(t, 3+59, strings.Count(o.stdout, "\n"))
@@ -92,7 +92,8 @@ func TestSimilarLabelsAndErrors(t *testing.T) {
 		`the checkpoint has no entity "lives_in"; it is a relation: add --relations`: {
 			"lives_in",
 		},
-		"model mquine has no distance between two entities: use the cosine": {"person_00", "--by", "comparison"},
+		`no entity "Bo"; this is the label of person_01: give an identifier`: {"Bo", "--data", w.data},
+		"model mquine has no distance between two entities: use the cosine":  {"person_00", "--by", "comparison"},
 		"the comparison of a model does not apply to relations": {"lives_in", "--relations", "--by",
 			"comparison"},
 		"data set folder " + w.path("none") + ": no such file or directory": {"person_00", "--data", w.path("none")},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -193,13 +194,44 @@ func (s *subject) describe(ctx context.Context, from *metrics.Provenance, checks
 	return err
 }
 
-// labelOverflow makes an error about the score of a triple name its labels. It returns other errors
-// unchanged.
-func (s *subject) labelOverflow(err error) error {
+// explain makes an error about the score of a triple name its labels, and an error about an unknown
+// label name the identifiers of a readable label. It returns other errors unchanged.
+func (s *subject) explain(ctx context.Context, err error) error {
 	if overflow := (*rank.OverflowError)(nil); errors.As(err, &overflow) {
 		return overflow.Labelled(s.checkpoint.Entities, s.checkpoint.Relations)
 	}
-	return err
+	if s.graph == nil {
+		return err
+	}
+	return explainLabel(ctx, err, s.graph.Dir)
+}
+
+// explainLabel adds to an error about an unknown label the identifiers that have it as their readable
+// label in a folder of a data set. It returns other errors unchanged.
+func explainLabel(ctx context.Context, err error, dir string) error {
+	unknown := (*kg.UnknownLabelError)(nil)
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	labels, failed := kg.ReadLabels(ctx, dir)
+	if failed != nil {
+		return err
+	}
+	var identifiers []string
+	for identifier, label := range labels {
+		if strings.EqualFold(label, unknown.Label) {
+			identifiers = append(identifiers, identifier)
+		}
+	}
+	if len(identifiers) == 0 {
+		return err
+	}
+	slices.Sort(identifiers)
+	const shown = 3
+	if more := len(identifiers) - shown; more > 0 {
+		identifiers = append(identifiers[:shown], fmt.Sprintf("%d more", more))
+	}
+	return fmt.Errorf("%w; this is the label of %s: give an identifier", err, text.Join(identifiers, "and"))
 }
 
 func (s *subject) writeNotes(w io.Writer) {

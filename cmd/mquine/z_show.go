@@ -77,7 +77,7 @@ func (z *zShow) describe(ctx context.Context, log io.Writer) (*shownTriple, erro
 		{&triple.Tail, g.Entities, "entity", z.tail},
 	} {
 		if *part.id, err = part.v.Find("data set "+g.Name, part.kind, part.label); err != nil {
-			return nil, err
+			return nil, explainLabel(ctx, err, g.Dir)
 		}
 	}
 	report, err := zpattern.NewTripleReport(ctx, g, triple, z.convention, z.limit)
