@@ -138,7 +138,7 @@ the table to standard error.
 				return err
 			}
 			return cmp.Or(e.checkGroups(cmd), e.restriction.check(), e.checkRestriction(), e.gpus.check(e.compute),
-				e.checkRelations(), e.checkSample(cmd.Flags().Changed("seed")), e.checkNegatives(), e.checkTables())
+				e.checkRelations(), e.checkSample(cmd.Flags().Changed("seed")), e.checkNegatives(), e.checkTables(cmd))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -177,7 +177,7 @@ the table to standard error.
 }
 
 // checkTables refuses flags that would not change the tables.
-func (e *evaluation) checkTables() error {
+func (e *evaluation) checkTables(cmd *cobra.Command) error {
 	if e.peak && (e.format == text.FormatCSV || e.format == text.FormatLaTeX) && e.jsonFile == "" {
 		return fmt.Errorf("--format %v does not show what --peak measures: add --json FILE, or leave out --peak",
 			e.format)
@@ -186,5 +186,5 @@ func (e *evaluation) checkTables() error {
 		return fmt.Errorf("--all-ties does not apply to --format %v: add --json FILE, or leave out one of them",
 			e.format)
 	}
-	return e.tableFlags.check(e.format, len(e.by) > 0)
+	return e.tableFlags.check(cmd, e.format, len(e.by) > 0)
 }

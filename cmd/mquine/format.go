@@ -161,13 +161,20 @@ func (t *tableFlags) add(cmd *cobra.Command, sorted string) {
 	flags.BoolVar(&t.Explain, "explain", false, "explain the numbers in a text below the tables")
 }
 
-// check refuses flags that do not affect the tables in a format. groups says whether there are groups.
-func (t *tableFlags) check(f text.Format, groups bool) error {
+// check refuses flags that do not affect the result in a format. groups says whether there are groups.
+func (t *tableFlags) check(cmd *cobra.Command, f text.Format, groups bool) error {
+	if f == text.FormatCSV || f == text.FormatJSON {
+		for _, name := range []string{"sort", "min", "top", "wide", "percent", "no-ci", "explain"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s changes tables, not %s: leave it out", name, strings.ToUpper(f.String()))
+			}
+		}
+	}
 	if t.Wide && f == text.FormatLaTeX && !groups {
 		return errors.New("--wide widens only the groups of --format latex: add --by, or leave it out")
 	}
-	if t.Explain && f != text.FormatTable && f != text.FormatMarkdown {
-		return fmt.Errorf("--explain does not apply to --format %v: leave out one of them", f)
+	if t.Explain && f == text.FormatLaTeX {
+		return errors.New("--explain does not apply to --format latex: leave out one of them")
 	}
 	return nil
 }
