@@ -1,8 +1,11 @@
 package train
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"math"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 
@@ -38,21 +41,29 @@ func Memory(c *recipe.Recipe, config model.Config, g *kg.Graph, m Machine) ([]pr
 	return memoryOfModel(c, config, newCensus(g), m)
 }
 
-// CheckMemory returns an error if one of the recipes needs more memory than is available.
-func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
-	var largest *recipe.Recipe
+// CheckMemory returns an error if a run with the recipe needs more memory than is available.
+func CheckMemory(g *kg.Graph, m Machine, c recipe.Recipe) error {
+	return CheckLargest(context.Background(), g, m, slices.Values([]recipe.Recipe{c}))
+}
+
+// CheckLargest is like CheckMemory for the recipe that needs the most memory.
+func CheckLargest(ctx context.Context, g *kg.Graph, m Machine, recipes iter.Seq[recipe.Recipe]) error {
+	var largest recipe.Recipe
 	var needs []proc.Need
 	census := newCensus(g)
-	for i := range recipes {
-		n, err := memoryOf(&recipes[i], census, m)
+	for c := range recipes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := memoryOf(&c, census, m)
 		if err != nil {
 			return err
 		}
-		if largest == nil || proc.Total(n) > proc.Total(needs) {
-			largest, needs = &recipes[i], n
+		if needs == nil || proc.Total(n) > proc.Total(needs) {
+			largest, needs = c, n
 		}
 	}
-	if largest == nil {
+	if needs == nil {
 		return nil
 	}
 	advice := "lower dim or batch"

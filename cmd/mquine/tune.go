@@ -193,7 +193,7 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 	if err != nil {
 		return "", err
 	}
-	if err := space.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}); err != nil {
+	if err := space.CheckMemory(ctx, g, train.Machine{Backend: backend, Threads: t.threads}); err != nil {
 		return "", err
 	}
 	for _, key := range space.Unused() {

@@ -2,8 +2,10 @@ package search
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -176,7 +178,7 @@ var usageKeys = []string{"negatives", "distribution", "loss", "z_samples", "regu
 // Unused returns the keys of the open options that have no effect on any trial.
 func (s *Space) Unused() []string {
 	keys := s.Open()
-	for _, c := range s.corners(usageKeys) {
+	for c := range s.corners(usageKeys) {
 		unused := c.Unused()
 		keys = slices.DeleteFunc(keys, func(key string) bool { return unused[key] == "" })
 	}
@@ -186,13 +188,19 @@ func (s *Space) Unused() []string {
 // CheckMemory is like train.CheckMemory but checks the recipe in the space that needs the most
 // memory, as far as memoryKeys determine it. If the extreme values of the options rule each other out, it
 // checks only those combinations of them that are valid.
-func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
-	// A search never draws invalid recipes.
-	recipes := slices.DeleteFunc(s.corners(memoryKeys), func(c recipe.Recipe) bool { return c.Check() != nil })
-	if err := train.CheckMemory(g, m, recipes...); err != nil {
+func (s *Space) CheckMemory(ctx context.Context, g *kg.Graph, m train.Machine) error {
+	valid := func(yield func(recipe.Recipe) bool) { // a search never draws invalid recipes
+		for c := range s.corners(memoryKeys) {
+			if (ctx.Err() != nil || c.Check() == nil) && !yield(c) {
+				return
+			}
+		}
+	}
+	err := train.CheckLargest(ctx, g, m, valid)
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("the space contains recipes that do not fit into memory: %w", err)
 	}
-	return nil
+	return err
 }
 
 // memoryKeys are the options whose open values CheckMemory compares. The memory of a run grows with
@@ -204,25 +212,27 @@ var memoryKeys = []string{
 	"clip", "ema",
 }
 
-// corners returns recipes in the space, one for each combination of the extreme values of the options
+// corners yields recipes in the space, one for each combination of the extreme values of the options
 // with the given keys. With memoryKeys, and as far as they determine the memory, the recipe that needs the
-// most is among them.
-func (s *Space) corners(keys []string) []recipe.Recipe {
-	corners := []recipe.Recipe{s.fixed}
-	for _, d := range s.open {
-		if !slices.Contains(keys, d.key) {
-			continue
-		}
-		var next []recipe.Recipe
-		for _, c := range corners {
-			for _, text := range d.extremes() {
-				d.set(&c, text)
-				next = append(next, c)
-			}
-		}
-		corners = next
+// most is among them. The combinations may be hundreds of thousands.
+func (s *Space) corners(keys []string) iter.Seq[recipe.Recipe] {
+	open := slices.DeleteFunc(slices.Clone(s.open), func(d dimension) bool { return !slices.Contains(keys, d.key) })
+	return func(yield func(recipe.Recipe) bool) { combine(s.fixed, open, yield) }
+}
+
+// combine yields c with each combination of the extreme values of the open options. It returns false if
+// yield did.
+func combine(c recipe.Recipe, open []dimension, yield func(recipe.Recipe) bool) bool {
+	if len(open) == 0 {
+		return yield(c)
 	}
-	return corners
+	for _, text := range open[0].extremes() {
+		open[0].set(&c, text)
+		if !combine(c, open[1:], yield) {
+			return false
+		}
+	}
+	return true
 }
 
 // extremes returns the largest value, and 0 if it is a value, if the values are numbers. Otherwise it

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -215,7 +217,7 @@ func TestSpaceRefused(t *testing.T) {
 		}
 	}
 	m := machineOf(t, 2)
-	check := func(text string) error { return space(t, text).CheckMemory(g, m) }
+	check := func(text string) error { return space(t, text).CheckMemory(t.Context(), g, m) }
 	proctest.Leave(t, 1<<30)
 	assert.NoError(t, check("dim: {min: 8, max: 64}\ndropout: {min: 0, max: 0.5}"))
 	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "negative_count is not used")
@@ -230,4 +232,13 @@ func TestSpaceRefused(t *testing.T) {
 	assert.ErrorContains(t,
 		check("negatives: {choice: [1vsall, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
 		"negatives of a step 40 GiB")
+
+	// All kinds of models and four more options have tens of thousands of combinations.
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	large := space(t, "model: {choice: ["+strings.Join(model.Names(), ", ")+"]}\nreciprocal: {choice: [true, false]}\n"+
+		"negatives: {choice: [1vsall, kvsall, shared, independent]}\noptimiser: {choice: [sgd, adam, adagrad]}\n"+
+		"regulariser: {choice: [none, frobenius, n3, dura, dura3]}\nclip: {min: 0, max: 1}\nema: {min: 0, max: 0.9}\n"+
+		"batch: {min: 8, max: 64}\nblock_losses: {choice: [true, false]}\nrelation_weight: {min: 0, max: 1}")
+	assert.ErrorIs(t, large.CheckMemory(cancelled, g, m), context.Canceled)
 }
