@@ -327,7 +327,7 @@ func (l *tuningLog) end(trial search.Trial) {
 	if first := l.folder.Ranked()[0]; first.Trial != trial.Trial {
 		best = fmt.Sprintf("best %.4f (trial %d)", first.Value, first.Trial)
 	}
-	fmt.Fprintf(l.log, "trial %d  epoch %d/%d  %s %.4f  %s%s\n", trial.Trial, trial.Epochs,
+	fmt.Fprintf(l.log, "trial %d  epoch %d/%d  %s %.4f  %s%s\n", trial.Trial, trial.Trained(),
 		l.folder.Rungs[len(l.folder.Rungs)-1], trial.Metric, trial.Value, best, l.left("  "))
 }
 

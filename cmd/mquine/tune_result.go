@@ -73,7 +73,7 @@ func (o *searchResult) tables() []*text.Table {
 		if trial.Failed != "" {
 			value = "failed"
 		}
-		row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.2f", 60*trial.ProcessorMinutes)}
+		row := []any{trial.Trial, trial.Trained(), value, fmt.Sprintf("%.2f", 60*trial.ProcessorMinutes)}
 		for _, option := range o.folder.Space.Values(o.folder.Recipe(trial.Trial)) {
 			row = append(row, option)
 		}
@@ -87,7 +87,7 @@ func (o *searchResult) records() (header []string, rows iter.Seq[[]string]) {
 	header = []string{"place", "trial", "epochs", "metric", "value", "best_epoch", "processor_minutes", "failed"}
 	var lines [][]string
 	for i, trial := range o.Trials {
-		line := text.Fields(i+1, trial.Trial, trial.Epochs, trial.Metric, trial.Value, trial.BestEpoch,
+		line := text.Fields(i+1, trial.Trial, trial.Trained(), trial.Metric, trial.Value, trial.BestEpoch,
 			trial.ProcessorMinutes, trial.Failed)
 		lines = append(lines, append(line, o.folder.Space.Values(o.folder.Recipe(trial.Trial))...))
 	}
@@ -114,7 +114,7 @@ func (o *searchResult) remarks() []string {
 			line("Best trial: %d. Its checkpoint %s was removed.", best.Trial, filepath.Join(dir, "best"))
 		} else {
 			line("Best trial: %d. Its checkpoint is %s.", best.Trial, o.BestCheckpoint)
-			if !diverged && best.Epochs < s.Rungs[len(s.Rungs)-1] {
+			if !diverged && best.Trained() == best.Epochs && best.Epochs < s.Rungs[len(s.Rungs)-1] {
 				line("To finish its run:")
 				line("  %s", shellCommand("mquine", "train", "--resume", dir))
 			}

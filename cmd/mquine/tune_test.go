@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +21,23 @@ func spaceFile(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "space.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
+}
+
+// A trial that stops early is reported with the epochs that it has trained.
+func TestTuneStopsEarly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "search")
+	o := succeed(t, "tune", "--data", smallFamilies(t), "--out", dir, "--trials", "2", "--rungs", "1", "--space",
+		spaceFile(t, "dim: {choice: [4, 5]}\nepochs: 9\nvalid_every: 1\npatience: 1\nlearning_rate: 1e-9\n"))
+	log := string(must1(os.ReadFile(filepath.Join(dir, "trial-001", "log.jsonl"))))
+	trained := strings.Count(log, "\n")
+	require.Less(t, trained, 9)
+	assert.Contains(t, o.stderr, fmt.Sprintf("\ntrial 1  epoch %d/9  ", trained))
+	assert.Regexp(t, fmt.Sprintf(`\n +1 +%d +0\.\d{4} `, trained), o.stdout)
+	assert.Regexp(t, `(?m)^\{"trial":1,"epochs":9,.*"stopped_after":`+strconv.Itoa(trained)+`\}$`,
+		string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl")))))
+	assert.Regexp(t, `validation split, with [2-8] of 9 epochs\n`,
+		string(must1(os.ReadFile(filepath.Join(dir, "best.yaml")))))
+	assert.NotContains(t, o.stdout, "To finish its run")
 }
 
 func TestTune(t *testing.T) {

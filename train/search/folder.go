@@ -64,15 +64,21 @@ type Folder struct {
 // Trial is the result of a trial at a rung: a line of trials.jsonl.
 type Trial struct {
 	Trial   int                        `json:"trial"`
-	Epochs  int                        `json:"epochs"`
+	Epochs  int                        `json:"epochs"`  // of the rung
 	Options map[string]json.RawMessage `json:"options"` // the open options
 	// Value is the best value of Metric on the validation split, up to epoch Epochs.
 	Metric           string  `json:"metric"`
 	Value            float64 `json:"value"`
 	BestEpoch        int     `json:"best_epoch"`
 	ProcessorMinutes float64 `json:"processor_minutes"` // total of all epochs so far
-	Failed           string  `json:"failed,omitempty"`  // why the trial failed, or ""
+	// StoppedAfter is the epoch after which the trial stopped early (patience), or 0. It is less than
+	// Epochs.
+	StoppedAfter int    `json:"stopped_after,omitempty"`
+	Failed       string `json:"failed,omitempty"` // why the trial failed, or ""
 }
+
+// Trained returns the number of epochs that the trial has trained for its result.
+func (t Trial) Trained() int { return cmp.Or(t.StoppedAfter, t.Epochs) }
 
 // Create creates the folder of a new search, which must not exist. It returns an error if the search
 // would never try one of the choices of an open option, because all recipes with it are invalid.
@@ -369,6 +375,9 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 	if trial.BestEpoch, trial.Value, err = r.BestUpTo(job.Epochs); err != nil {
 		return trial, err
 	}
+	if trial.Failed == "" && r.Epoch() < job.Epochs {
+		trial.StoppedAfter = r.Epoch()
+	}
 	for _, e := range r.Log() {
 		if e.Epoch <= job.Epochs {
 			trial.ProcessorMinutes += e.ProcessorSeconds / 60
@@ -421,7 +430,7 @@ func (f *Folder) writeBest() error {
 		later = ", before it diverged"
 	}
 	file := fmt.Appendf(nil, "# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs%s\n",
-		best.Trial, text.Escape(f.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs, later)
+		best.Trial, text.Escape(f.Graph.Name), best.Metric, best.Value, best.Trained(), c.Epochs, later)
 	return atomicfile.WriteBytes(f.path(bestConfigName), append(file, c.YAML()...))
 }
 

@@ -16,8 +16,8 @@ func (f *Folder) plot(interrupted *Trial) error {
 	points := map[int][]plot.Point{}
 	add := func(t Trial, state string) {
 		metric := fmt.Sprintf("trial %d%s: %s %.4f after %s", t.Trial, state, t.Metric, t.Value,
-			text.Plural(t.Epochs, "epoch"))
-		points[t.Trial] = append(points[t.Trial], plot.Point{X: float64(t.Epochs), Y: t.Value, Hover: metric})
+			text.Plural(t.Trained(), "epoch"))
+		points[t.Trial] = append(points[t.Trial], plot.Point{X: float64(t.Trained()), Y: t.Value, Hover: metric})
 	}
 	for _, t := range f.trials {
 		if t.Failed == "" {
