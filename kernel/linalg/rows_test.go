@@ -243,7 +243,7 @@ func TestRowsDoNotAllocate(t *testing.T) {
 			b.AdamCatchUp(w, x, y, 1, 1, 0)
 			b.Adagrad(w, y, z, AdagradStep{1, 1})
 			b.Softmax(x, 1, 1)
-			b.Logistic(x, nil, 0, 1)
+			b.Logistic(x, y, 0, 1)
 		}))
 	})
 }

@@ -62,14 +62,12 @@ func (b *Backend) Exp(x []float32, a, shift float32) float64 {
 	return sum
 }
 
-// Softmax replaces the scores x_j with the weights weight·exp(a·x_j)/Σ_k exp(a·x_k), a ≥ 0. It
-// returns log Σ_k exp(a·x_k). A score of −Inf gets the weight 0, but at least one score must be
-// greater than −Inf. If a score is NaN or +Inf, the logarithm is NaN.
-func (b *Backend) Softmax(x []float32, a, weight float32) (logSum float64) {
-	shift := a * b.Max(x)
-	sum := b.Exp(x, a, shift)
+// Softmax replaces the scores x_j with the weights weight·exp(a·x_j)/Σ_k exp(a·x_k), a ≥ 0. A score
+// of −Inf gets the weight 0, but at least one score must be greater than −Inf. If a score is NaN or
+// +Inf, all weights are NaN.
+func (b *Backend) Softmax(x []float32, a, weight float32) {
+	sum := b.Exp(x, a, a*b.Max(x))
 	b.Scale(x, float32(float64(weight)/sum))
-	return float64(shift) + math.Log(sum)
 }
 
 // Logistic computes the logistic loss of the scores x and its derivatives. With z_j = x_j + shift
@@ -77,11 +75,11 @@ func (b *Backend) Softmax(x []float32, a, weight float32) (logSum float64) {
 //
 //	Σ_j w_j·(softplus(z_j) − target·z_j),   softplus(z) = log(1 + eᶻ) = −log σ(−z),
 //
-// adding in the order of Dot, and replaces x_j with the derivative w_j·(σ(z_j) − target). If w is
-// nil, all weights are 1. The target is 1 for positives and 0 for negatives. A negative with score
-// −Inf adds nothing and has the derivative 0.
+// adding in the order of Dot, and replaces x_j with the derivative w_j·(σ(z_j) − target). The target
+// is 1 for positives and 0 for negatives. A negative with score −Inf adds nothing and has the
+// derivative 0.
 func (b *Backend) Logistic(x, w []float32, shift, target float32) float64 {
-	if w != nil && len(w) != len(x) {
+	if len(w) != len(x) {
 		panic(fmt.Sprintf("linalg: Logistic: %d scores, %d weights", len(x), len(w)))
 	}
 	t := scratches.Get().(*scratch)
@@ -89,20 +87,8 @@ func (b *Backend) Logistic(x, w []float32, shift, target float32) float64 {
 	var sum float64
 	for i, n := 0, 0; i < len(x); i += n {
 		n = chunk(len(x)-i, sumLanes)
-		weights := &ones[0]
-		if w != nil {
-			weights = &w[i]
-		}
-		b.softmaxFor(n).logistic(&x[i], weights, n, shift, target, &t.lanes)
+		b.softmaxFor(n).logistic(&x[i], &w[i], n, shift, target, &t.lanes)
 		sum = addLanes(sum, &t.lanes)
 	}
 	return sum
 }
-
-// ones holds the weights that Logistic uses if w is nil.
-var ones = func() (x [rowChunk]float32) {
-	for i := range x {
-		x[i] = 1
-	}
-	return x
-}()

@@ -90,9 +90,9 @@ func TestWeightsAgree(t *testing.T) {
 			}
 			equal("max", func(b *Backend, x []float32) float64 { return float64(b.Max(x)) })
 			equal("exp", func(b *Backend, x []float32) float64 { return b.Exp(x, 1.5, 0.25) })
-			equal("softmax", func(b *Backend, x []float32) float64 { return b.Softmax(x, 0.5, 2) })
-			equal("logistic", func(b *Backend, x []float32) float64 { return b.Logistic(x, nil, 0.5, 0.1) })
-			equal("weighted logistic", func(b *Backend, x []float32) float64 { return b.Logistic(x, w, 0.5, 1) })
+			equal("softmax", func(b *Backend, x []float32) float64 { b.Softmax(x, 0.5, 2); return 0 })
+			equal("logistic", func(b *Backend, x []float32) float64 { return b.Logistic(x, w, 0.5, 0.1) })
+			equal("logistic of answers", func(b *Backend, x []float32) float64 { return b.Logistic(x, w, 0.5, 1) })
 		})
 	})
 }
@@ -115,8 +115,7 @@ func TestSoftmax(t *testing.T) {
 					want[i] = math.Exp(0.5*float64(v) - most)
 					sum += want[i]
 				}
-				logSum := b.Softmax(x, 0.5, 3)
-				require.InEpsilon(t, 1+math.Abs(most+math.Log(sum)), 1+math.Abs(logSum), 2e-7, "n = %d", n)
+				b.Softmax(x, 0.5, 3)
 				var total float64
 				for i, v := range x {
 					total += float64(v)
@@ -127,7 +126,11 @@ func TestSoftmax(t *testing.T) {
 			}
 		}
 		for _, blown := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
-			require.True(t, math.IsNaN(b.Softmax([]float32{1, blown, 2}, 1, 1)))
+			x := []float32{1, blown, 2}
+			b.Softmax(x, 1, 1)
+			for _, v := range x {
+				require.True(t, v != v, "%v", x)
+			}
 		}
 	})
 }
@@ -136,14 +139,14 @@ func TestSoftmax(t *testing.T) {
 // score is NaN.
 func TestLogisticExcluded(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		x := kerneltest.Guarded[float32](t, 33)
+		x, w := kerneltest.Guarded[float32](t, 33), kerneltest.Guarded[float32](t, 33)
 		for i := range x {
-			x[i] = float32(math.Inf(-1))
+			x[i], w[i] = float32(math.Inf(-1)), 1
 		}
-		require.Zero(t, b.Logistic(x, nil, 5, 0))
+		require.Zero(t, b.Logistic(x, w, 5, 0))
 		require.Equal(t, make([]float32, 33), append([]float32{}, x...))
 		x[7] = float32(math.NaN())
-		require.True(t, math.IsNaN(b.Logistic(x, nil, 5, 0)))
+		require.True(t, math.IsNaN(b.Logistic(x, w, 5, 0)))
 	})
 }
 
