@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 
@@ -174,8 +175,9 @@ func newModel(ctx context.Context, kind string, cfg model.Config, g *kg.Graph, m
 
 // cachedCheckpoint returns the folder of a checkpoint in the user's cache, and creates the
 // checkpoint if it is missing. Fitting takes seconds, and two compared revisions should use the
-// same checkpoint. The folder's name contains the tier and clustered.Version, because the bytes
-// depend on them.
+// same checkpoint. The folder's name contains the tier and the version or, for trained checkpoints,
+// a checksum of the recipe, because the bytes depend on them. After a change to the trainer that
+// affects the parameters, remove the folders.
 func cachedCheckpoint(ctx context.Context, g *kg.Graph, key, kind string, cfg model.Config) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -185,7 +187,12 @@ func cachedCheckpoint(ctx context.Context, g *kg.Graph, key, kind string, cfg mo
 	if err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("%s-%v-v%d", key, backends[0].Tier, clustered.Version)
+	version := fmt.Sprintf("v%d", clustered.Version)
+	if kind == earlyKind || kind == trainedKind {
+		c := newStepShape(cfg.Model, cfg.Dim).config
+		version = fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(c.Line())))
+	}
+	name := fmt.Sprintf("%s-%v-%s", key, backends[0].Tier, version)
 	dir := filepath.Join(cache, "mquine", "bench", name)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg/catalogue"
 )
 
 // Result is one line of a file in the Go benchmark format.
@@ -86,16 +87,24 @@ func newResult(record *benchfmt.Result) Result {
 	base, parts := record.Name.Parts()
 	r.Name = string(base)
 	for _, p := range parts {
-		suffix, found := strings.CutPrefix(string(p), "-")
-		// On one thread, a name such as Load/data=fb15k-237 has no further suffix.
-		if n, err := strconv.Atoi(suffix); found && err == nil && (n == 1 || r.Config["threads"] != "1") {
-			r.Threads = n
-			continue
-		}
 		r.Name += string(p)
+		suffix, found := strings.CutPrefix(string(p), "-")
+		n, err := strconv.Atoi(suffix)
+		if found && err == nil && (n == 1 || r.Config["threads"] != "1") && !endsWithData(r.Name) {
+			r.Name = strings.TrimSuffix(r.Name, string(p))
+			r.Threads = n
+		}
 	}
 	for _, v := range record.Values {
 		r.Values[v.Unit] = v.Value
 	}
 	return r
+}
+
+// endsWithData reports whether a name ends with the name of a data set, such as Load/data=fb15k-237. On
+// one thread, it has no further suffix.
+func endsWithData(name string) bool {
+	_, data, found := strings.Cut(name, "/data=")
+	_, known := catalogue.Find(data)
+	return found && known
 }

@@ -201,7 +201,10 @@ func TestReadResults(t *testing.T) {
 		"threads: 1\nBenchmarkLoad/data=fb15k-237 1 5 x\n":   {Name: "Load/data=fb15k-237", Threads: 1},
 		"threads: 1\nBenchmarkLoad/data=fb15k-237-1 1 5 x\n": {Name: "Load/data=fb15k-237", Threads: 1},
 		"threads: 2\nBenchmarkLoad/data=fb15k-237-2 1 5 x\n": {Name: "Load/data=fb15k-237", Threads: 2},
-		"BenchmarkLoad 1 5 x\n":                              {Name: "Load", Threads: 1},
+		// go test -cpu 1,2 writes one header for both.
+		"threads: 2\nBenchmarkLoad/data=fb15k-237 1 5 x\n": {Name: "Load/data=fb15k-237", Threads: 1},
+		"threads: 2\nBenchmarkLoad/data=fb15k-2 1 5 x\n":   {Name: "Load/data=fb15k", Threads: 2},
+		"BenchmarkLoad 1 5 x\n":                            {Name: "Load", Threads: 1},
 	} {
 		results, err := read(text)
 		require.NoError(t, err)
