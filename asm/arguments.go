@@ -5,7 +5,7 @@ package asm
 // it counts the candidates that are certainly better than the target. docs/kernels.md describes the
 // contract with an example.
 //
-// A word is a float32 value or four one-byte codes. The comparison determines how many words of ψ
+// A word is a float32 value, four one-byte codes or two two-byte codes. The comparison determines how many words of ψ
 // and of φ a coordinate has: one of each unless the comment of a kernel says otherwise. The
 // generated code contains the offsets of the fields: run `go generate ./asm` after a change.
 type PanelArgs struct {
@@ -23,8 +23,8 @@ type PanelArgs struct {
 	Add    int
 	// Sums, [Strips][2][MR][NR], 64-byte aligned, holds the sums of a kernel whose score combines
 	// two sums. The kernel stores its sums here, added to the earlier ones if Add is not 0. It
-	// stores the scores as well if ExitBelow or TargetStart is not nil. GroupNormPanel with AVX2
-	// uses the first [MR][NR] as scratch memory. Other kernels ignore Sums.
+	// stores the scores as well if ExitBelow or TargetStart is not nil. GroupNormPanel with AVX2 and
+	// Int16GroupNormPanel use the first [MR][NR] as scratch memory. Other kernels ignore Sums.
 	Sums *float32
 	// ExitBelow, [Strips*MR] or nil, holds a score per query; final scores below it do not matter.
 	// The kernel skips a strip whose entry of Active, [Strips], is 0. It sets the entry to 0 if all

@@ -54,7 +54,7 @@ func Words(x []float32) []uint32 {
 }
 
 // AlignedWords returns n zeros that begin at a multiple of 64 bytes. It allocates memory for panels
-// and strips, whose words are float32 values or four codes.
+// and strips, whose words are float32 values or codes.
 func AlignedWords(n int) []uint32 { return aligned[uint32](n) }
 
 // AlignedFloat32 returns n zeros that begin at a multiple of 64 bytes.

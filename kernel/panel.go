@@ -9,8 +9,8 @@ import (
 
 // Panels scores strips of queries against panels of candidates in one format, and counts the
 // candidates that are certainly better. The format is a comparison of float32 vectors
-// (Backend.Panels) or a dot product of codes (Backend.Int8Panels, Backend.Int16Panels). A word is a
-// float32 value or four codes.
+// (Backend.Panels) or of codes (Backend.Int8Panels, Backend.Int16Panels and others). A word is a float32
+// value, four one-byte codes or two two-byte codes.
 type Panels struct {
 	// MR is the number of queries in a strip, and NR is the number of candidates in a panel.
 	MR, NR int
