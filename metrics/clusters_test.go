@@ -119,7 +119,7 @@ func TestTail(t *testing.T) {
 	for _, c := range []struct {
 		effective Number
 		tail      int
-	}{{undefined, 0}, {1, 0}, {9.9, 0}, {10, 9}, {20, 16}, {50, 22}, {197, 25}, {20_466, 25}} {
+	}{{undefined, 0}, {1, 0}, {9.9, 0}, {10, 9}, {20, 16}, {50, 22}, {194, 24}, {195, 25}, {20_466, 25}} {
 		assert.Equal(t, c.tail, ClusterCount{Effective: c.effective}.tail(), "%v", c.effective)
 	}
 }
