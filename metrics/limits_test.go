@@ -82,7 +82,6 @@ func smallGraph(rng *rand.Rand, entities int, repeats bool) (*kg.Graph, map[kg.T
 	return g, splits
 }
 
-// limitOf returns the limits of one side and filter, by kind.
 // limitsFor returns the limits of a graph.
 func limitsFor(
 	t require.TestingT, g *kg.Graph, triples []kg.Triple, among *rank.Candidates, sides rank.Sides,
@@ -93,6 +92,7 @@ func limitsFor(
 	return limits
 }
 
+// limitOf returns the limits of one side and filter, by kind.
 func limitOf(all []Limit, s rank.Sides, f rank.Filter) (limits [NumLimitKinds]Limit) {
 	for _, l := range all {
 		if l.Side == s && l.Filter == f {
