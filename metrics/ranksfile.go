@@ -224,8 +224,8 @@ func (c ranksColumns) parse(fields []string, entities, relations *kg.Vocabulary)
 		want += len(toleranceColumns)
 	}
 	if len(fields) != want {
-		return rank.Rank{}, fmt.Errorf("the line has %d fields separated by tabs, but the header has %d",
-			len(fields), want)
+		return rank.Rank{}, fmt.Errorf("the line has %s separated by tabs, but the header has %d",
+			text.Plural(len(fields), "field"), want)
 	}
 	if c.tolerance {
 		fields = fields[:want-len(toleranceColumns)]

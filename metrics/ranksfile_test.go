@@ -150,7 +150,7 @@ func TestReadRanksErrors(t *testing.T) {
 			`r.tsv:1: column 5: unknown filter "some": choose none, train or all`},
 		{strings.TrimSuffix(header, "\n") + "\tall_better\tall_equal\n", "r.tsv:1: column 7: filter all occurs twice"},
 		{header + "tail\ta\tr\tb\t1\n", "r.tsv:2: the line has 5 fields separated by tabs, but the header has 6"},
-		{header + "tail\ta\tr\tb\t1\t0\n\n", "r.tsv:3: the line has 1 fields separated by tabs, but the header has 6"},
+		{header + "tail\ta\tr\tb\t1\t0\n\n", "r.tsv:3: the line has 1 field separated by tabs, but the header has 6"},
 		{header + "both\ta\tr\tb\t1\t0\n", `r.tsv:2: unknown side "both": a query's side is tail, head or relation`},
 		{header + "head\ta\tr\tb\t1\t-1\n", `r.tsv:2: all_equal: "-1" is not a count of candidates (0 to 2147483647)`},
 		{header + "head\ta\tr\tb\t2147483648\t0\n",
