@@ -156,7 +156,7 @@ func (c *NamedComparison) wholeTable(title string, o TableOptions) *text.Table {
 	t := newTable(title, 2, []any{"side", "metric", "base", "other", o.intervalHeading("difference"), "p"})
 	for _, of := range c.Whole {
 		for _, m := range of.Metrics {
-			t.AppendRow([]any{of.Side.String(), metricName(m.Metric), o.metric(m.Metric, m.Base),
+			t.AppendRow([]any{of.Side.String(), MetricName(m.Metric), o.metric(m.Metric, m.Base),
 				o.metric(m.Metric, m.Other), o.interval(m.Metric, m.Difference, m.CI, of.ClusterCount), formatP(m.P)})
 		}
 	}
@@ -190,7 +190,7 @@ func (r *ComparisonReport) groupTable(against string, contrasts []Contrast, o Ta
 	for _, m := range shown {
 		name := ""
 		if len(shown) > 1 {
-			name = " " + metricName(metrics[m].Metric)
+			name = " " + MetricName(metrics[m].Metric)
 		}
 		header = append(header, "base"+name, "other"+name, o.intervalHeading("difference"), "p")
 	}

@@ -159,8 +159,8 @@ func hiddenRow(hidden, columns int) []any {
 	return row
 }
 
-// metricName returns the name of a metric in tables.
-func metricName(key string) string {
+// MetricName returns the name of the metric with the given key in tables: MRR for mrr, Hits@10 for hits@10.
+func MetricName(key string) string {
 	if k, ok := strings.CutPrefix(key, hitsKey); ok {
 		return "Hits@" + k
 	}

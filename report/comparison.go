@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/mquine/mquine/internal/plot"
 	"github.com/mquine/mquine/internal/text"
@@ -136,22 +135,14 @@ func pairPart(pair metrics.NamedComparison) part {
 	return p
 }
 
-func isMeanRank(d metrics.MetricDifference) bool { return strings.EqualFold(d.Metric, "MR") }
-
-// metricTitle returns the name of a metric in a table.
-func metricTitle(name string) string {
-	if k, ok := strings.CutPrefix(strings.ToLower(name), "hits@"); ok {
-		return "Hits@" + k
-	}
-	return strings.ToUpper(name)
-}
+func isMeanRank(d metrics.MetricDifference) bool { return d.Metric == "mr" }
 
 func differenceRow(c metrics.Contrast, d metrics.MetricDifference, scale scale) []cell {
 	decimals, strip := 4, scale.difference(d.Difference, d.CI)
 	if isMeanRank(d) {
 		decimals, strip = 2, nil
 	}
-	row := append(texts(metricTitle(d.Metric), c.Side.String()), cell{Strip: strip})
+	row := append(texts(metrics.MetricName(d.Metric), c.Side.String()), cell{Strip: strip})
 	return append(row, texts(number(d.Base, decimals), number(d.Other, decimals), signed(d.Difference, decimals),
 		interval(d.CI, signed, decimals), pValue(d.P))...)
 }
@@ -160,7 +151,7 @@ func differenceRow(c metrics.Contrast, d metrics.MetricDifference, scale scale) 
 func verdict(pair metrics.NamedComparison) string {
 	c := pair.Whole[len(pair.Whole)-1]
 	for _, d := range c.Metrics {
-		if !strings.EqualFold(d.Metric, "MRR") || !defined(d.Difference) {
+		if d.Metric != "mrr" || !defined(d.Difference) {
 			continue
 		}
 		size := max(d.Difference, -d.Difference)
@@ -210,7 +201,7 @@ func (p *part) addGroups(pair metrics.NamedComparison, by string) {
 			continue
 		}
 		for _, d := range c.Metrics {
-			if strings.EqualFold(d.Metric, "MRR") {
+			if d.Metric == "mrr" {
 				groups, lines = append(groups, c), append(lines, d)
 				values = append(values, float64(d.Difference), float64(d.CI[0]), float64(d.CI[1]))
 				break

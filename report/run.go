@@ -173,7 +173,7 @@ func (p *Page) runBoard(id string, of []int) section {
 	chart := plot.Chart{
 		Title: metric.String() + " on the validation split", Width: chartWidth,
 		X: plot.Axis{Label: "epoch", Integer: true, Include: []float64{1}},
-		Y: plot.Axis{Label: metricTitle(metric.Name)},
+		Y: plot.Axis{Label: metrics.MetricName(metric.Name)},
 	}
 	t := table{
 		Caption: "Best epochs of the runs",
