@@ -46,7 +46,7 @@ func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 	}
 	var notes []string
 	if o.Explain {
-		notes = r.explanation()
+		notes = r.explanation(o)
 	}
 	return writeTables(w, f, tables, notes)
 }
@@ -234,7 +234,15 @@ func (c *NamedComparison) changedTable(title string) *text.Table {
 }
 
 // explanation returns lines that explain the numbers in the tables.
-func (r *ComparisonReport) explanation() []string {
+func (r *ComparisonReport) explanation(o TableOptions) []string {
+	lines := []string{
+		"Differences: other − base. Wins: queries that the other checkpoint ranks better.",
+		fmt.Sprintf("p: two-sided permutation test, %s permutations by %v, without a correction\nfor multiple testing.",
+			text.Comma(r.Provenance.Bootstrap.Permutations), r.Provenance.Bootstrap.By),
+	}
+	if o.NoCI {
+		return lines
+	}
 	few := false
 	clusters := 0
 	for _, c := range r.Comparisons {
@@ -242,11 +250,6 @@ func (r *ComparisonReport) explanation() []string {
 			few = few || of.tail() == 0
 		}
 		clusters = c.Whole[len(c.Whole)-1].Clusters
-	}
-	lines := []string{
-		"Differences: other − base. Wins: queries that the other checkpoint ranks better.",
-		fmt.Sprintf("p: two-sided permutation test, %s permutations by %v, without a correction\nfor multiple testing.",
-			text.Comma(r.Provenance.Bootstrap.Permutations), r.Provenance.Bootstrap.By),
 	}
 	return append(lines, resampling(r.Provenance.Bootstrap, r.Split.String(), clusters, few)...)
 }
