@@ -44,8 +44,9 @@ type Estimate struct {
 	Within Result `json:"within"`
 }
 
-// SetEstimate sets the Estimate of a report that summarises scaled ranks (rank.Sample.Scale). The tie
-// rule must not be rank.Rounded, whose ranks have no unbiased estimate.
+// SetEstimate sets the Estimate of a report that summarises scaled ranks (rank.Sample.Scale). Every
+// target must be a candidate of its query, because a Rank does not say whether its Candidates include
+// the target. The tie rule must not be rank.Rounded, whose ranks have no unbiased estimate.
 func (r *Report) SetEstimate(ranks []rank.Rank) {
 	last := r.headline()
 	within := slices.Clone(ranks)
