@@ -13,7 +13,7 @@ type centering struct {
 }
 
 // newCentering returns coordinates whose center is the mean of the sampled candidates.
-func newCentering(s *sample) centering {
+func newCentering(s *screenSample) centering {
 	c := centering{s.f.TermOrder, make([]float64, s.f.Tower.Phi)}
 	for _, i := range s.rows {
 		row := s.f.Row(i)

@@ -27,7 +27,7 @@ func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, er
 	if len(formats) == 0 || e.asked == AutoScreen && !e.worthSampling(formats, p.Last-p.First) {
 		return list, nil
 	}
-	s, err := newSample(ctx, e, p)
+	s, err := newScreenSample(ctx, e, p)
 	if err != nil || !s.fitsCodes() {
 		return list, err
 	}
@@ -55,7 +55,7 @@ func (e *cpuEngine) worthSampling(formats []*codeFormat, queries int) bool {
 	total := func(s Screen) float64 {
 		return c.packing(s, n, tower) + c.counting(s, queries, 0, n, tower, leftovers{})
 	}
-	targets, candidates := sampleSize(queries, n) // each query has at least one target
+	targets, candidates := screenSampleSize(queries, n) // each query has at least one target
 	sampling, inFloat32 := c.sampling(targets, candidates, tower, e.job.Threads), total(Float32Screen)
 	return sampling < c.most*inFloat32 && slices.ContainsFunc(formats, func(f *codeFormat) bool {
 		return sampling+total(f.screen) < inFloat32

@@ -34,7 +34,7 @@ type codeFormat struct {
 	// new returns a screen of codes for dot products, and distance a screen that fits a sample for
 	// distances. One of them is nil.
 	new      func(codes) screen
-	distance func(*sample) screen
+	distance func(*screenSample) screen
 }
 
 // codeFormats lists the formats of coarse and fine codes for dot products, most precise first.

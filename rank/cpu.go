@@ -19,7 +19,7 @@ type cpuEngine struct {
 	used     []Screen // so far
 	features *features
 	costs    costs
-	estimate func(*sample, screen) leftovers
+	estimate func(*screenSample, screen) leftovers
 	options  []option        // for the slice
 	loaded   finished        // when the slice was loaded
 	workers  *engine.Workers // of Load
@@ -29,7 +29,7 @@ type cpuEngine struct {
 func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 	return &cpuEngine{
 		job: j, asked: screen, features: newFeatures(j, cpuSlice(j)),
-		costs: costsOf(j.Backend), estimate: (*sample).leftovers,
+		costs: costsOf(j.Backend), estimate: (*screenSample).leftovers,
 		workers: engine.NewWorkers(j), sweepers: make([]*sweeper, j.Threads),
 	}
 }

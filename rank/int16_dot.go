@@ -161,7 +161,7 @@ func (x *int16DotScreen) band(q *codedQuery, g *codeGroup) float64 {
 }
 
 // sampledBands implements sampledScreen.
-func (x *int16DotScreen) sampledBands(s *sample) func(row, i int) (panel, fine float64) {
+func (x *int16DotScreen) sampledBands(s *screenSample) func(row, i int) (panel, fine float64) {
 	words, buffer := make([]uint32, x.layout.terms), make([]float64, int8Width(x.f.Tower.Phi))
 	queries := make([]codedQuery, len(s.Queries))
 	for row := range queries {

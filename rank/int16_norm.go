@@ -27,7 +27,7 @@ var int16NormFormat = codeFormat{
 	strips: func(l codeLayout, queries, mr int) int {
 		return (queries + mr) * l.terms // by rows for one strip
 	},
-	distance: func(s *sample) screen { return newInt16NormScreen(s) },
+	distance: func(s *screenSample) screen { return newInt16NormScreen(s) },
 }
 
 // isGroupNorm reports whether a comparison is the sum of the norms of groups of several coordinates.
@@ -111,7 +111,7 @@ func (x *int16NormScreen) panels() kernel.Panels { return x.kernels }
 func (x *int16NormScreen) terms() int            { return x.layout.terms }
 
 // newInt16NormScreen returns a screen whose center and grid fit a sample.
-func newInt16NormScreen(s *sample) *int16NormScreen {
+func newInt16NormScreen(s *screenSample) *int16NormScreen {
 	f, b := s.f, s.Job.Backend
 	group := f.Tower.Compare.Group()
 	x := &int16NormScreen{
@@ -239,7 +239,7 @@ func (x *int16NormScreen) margins(q *packedQueries, _ *engine.Vectors, row, grou
 }
 
 // sampledBands implements sampledScreen.
-func (x *int16NormScreen) sampledBands(s *sample) func(row, i int) (panel, fine float64) {
+func (x *int16NormScreen) sampledBands(s *screenSample) func(row, i int) (panel, fine float64) {
 	scratch := x.scratch(1, 1)[0]
 	queries, candidates := make([]float64, len(s.Queries)), make([]float64, len(s.rows))
 	for row := range queries {

@@ -28,7 +28,7 @@ var int8L1Format = codeFormat{
 	strips: func(l codeLayout, queries, mr int) int {
 		return queries*(l.terms+l.stride) + mr*l.terms // the coarse codes of one strip by rows
 	},
-	distance: func(s *sample) screen { return newInt8L1Screen(s) },
+	distance: func(s *screenSample) screen { return newInt8L1Screen(s) },
 }
 
 func int8L1Layout(t model.Tower) codeLayout {
@@ -130,7 +130,7 @@ func (x *int8L1Screen) panels() kernel.Panels { return x.kernels }
 func (x *int8L1Screen) terms() int            { return x.layout.terms / kernel.UnitWords }
 
 // newInt8L1Screen returns a screen whose center and grids fit a sample.
-func newInt8L1Screen(s *sample) *int8L1Screen {
+func newInt8L1Screen(s *screenSample) *int8L1Screen {
 	f, b := s.f, s.Job.Backend
 	x := &int8L1Screen{
 		centering: newCentering(s), f: f, backend: b, kernels: b.Int8L1Panels(), layout: int8L1Layout(f.Tower),
@@ -151,7 +151,7 @@ func newInt8L1Screen(s *sample) *int8L1Screen {
 // bestGrid returns the grid of coarse codes with the narrowest bands for some queries and candidates
 // of a sample, in which the largest entry of a candidate is peak. A smaller step rounds less, but
 // leaves more entries of the candidates beyond the grid.
-func (x *int8L1Screen) bestGrid(s *sample, peak float64) (best grid) {
+func (x *int8L1Screen) bestGrid(s *screenSample, peak float64) (best grid) {
 	const (
 		most = 64 // queries, and candidates
 		// The steps fall from peak/127, four of them by half.
@@ -349,7 +349,7 @@ func (x *int8L1Screen) refine(q *packedQueries, row, panel int, _ []float32, ban
 }
 
 // sampledBands implements sampledScreen.
-func (x *int8L1Screen) sampledBands(s *sample) func(row, i int) (panel, fine float64) {
+func (x *int8L1Screen) sampledBands(s *screenSample) func(row, i int) (panel, fine float64) {
 	n, v := len(s.rows), x.buffer()
 	coarse, fine := make([]uint32, x.layout.terms), make([]uint32, x.layout.stride)
 	queries, candidates, key := make([]codedL1, len(s.Queries)), make([]l1Residuals, n), make([]float64, n)

@@ -24,7 +24,7 @@ var int8PhaseFormat = codeFormat{
 	strips: func(l codeLayout, queries, mr int) int {
 		return (queries + mr) * l.terms // by rows for one strip
 	},
-	distance: func(s *sample) screen { return newInt8PhaseScreen(s) },
+	distance: func(s *screenSample) screen { return newInt8PhaseScreen(s) },
 }
 
 // int8PhaseWords returns the number of words for the phases of a width.
@@ -49,7 +49,7 @@ func (*int8PhaseScreen) name() Screen            { return Int8Screen }
 func (x *int8PhaseScreen) panels() kernel.Panels { return x.kernels }
 func (x *int8PhaseScreen) terms() int            { return x.layout.terms }
 
-func newInt8PhaseScreen(s *sample) *int8PhaseScreen {
+func newInt8PhaseScreen(s *screenSample) *int8PhaseScreen {
 	return &int8PhaseScreen{
 		f: s.f, kernels: s.Job.Backend.Int8PhasePanels(), layout: int8PhaseLayout(s.f.Tower), pairs: s.f.Tower.Phi / 2,
 	}
@@ -214,7 +214,7 @@ func (x *int8PhaseScreen) margins(q *packedQueries, _ *engine.Vectors, row, grou
 }
 
 // sampledBands implements sampledScreen.
-func (x *int8PhaseScreen) sampledBands(s *sample) func(row, i int) (panel, fine float64) {
+func (x *int8PhaseScreen) sampledBands(s *screenSample) func(row, i int) (panel, fine float64) {
 	words := x.tables(1, 1)[0]
 	queries, candidates := make([]phaseCode, len(s.Queries)), make([]float64, len(s.rows))
 	for row := range queries {

@@ -10,28 +10,29 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// sample holds some targets of a pass, each in a row with ψ of its query and its interval, and some
-// candidates of a slice. The screens of codes derive their coordinates from it, and it shows how
-// many pairs a screen would leave undecided.
-type sample struct {
+// screenSample holds some targets of a pass, each in a row with ψ of its query and its interval, and
+// some candidates of a slice. The screens of codes derive their coordinates from it, and it shows how
+// many pairs a screen would leave undecided. It serves the choice of a screen, whereas the candidates of
+// a Sample are ranked.
+type screenSample struct {
 	*engine.Block
 	f      *features
 	rows   []int32     // rows of the candidates
 	scores [][]float64 // scores of each row with the compared candidates; nil before compare
 }
 
-// sampleSize returns the numbers of targets and candidates in a sample for a ranking with the given
-// numbers of both. The cost of a sample is a small part of the ranking's cost.
-func sampleSize(targets, candidates int) (sampledTargets, sampledCandidates int) {
+// screenSampleSize returns the numbers of targets and candidates in a sample for a ranking with the
+// given numbers of both. The cost of a sample is a small part of the ranking's cost.
+func screenSampleSize(targets, candidates int) (sampledTargets, sampledCandidates int) {
 	return min(targets, max(16, min(targets/64, 512))), min(candidates, max(64, min(candidates/16, 512)))
 }
 
-// newSample draws targets of a pass with their queries, and candidates of the loaded slice, both at
-// regular distances.
-func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error) {
+// newScreenSample draws targets of a pass with their queries, and candidates of the loaded slice,
+// both at regular distances.
+func newScreenSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*screenSample, error) {
 	j, f := e.job, e.features
 	begin, end := int(j.Queries[p.First].First), int(j.Queries[p.Last-1].Last)
-	targets, candidates := sampleSize(end-begin, f.N)
+	targets, candidates := screenSampleSize(end-begin, f.N)
 	room, _ := e.Room()
 	targets = min(targets, room)
 	var plan engine.Plan
@@ -45,7 +46,7 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 		q.First, q.Last = int32(i), int32(i)+1
 		plan.Queries, plan.Targets = append(plan.Queries, q), append(plan.Targets, j.Targets[t])
 	}
-	s := &sample{f: f, Block: engine.NewBlock(&engine.Job{
+	s := &screenSample{f: f, Block: engine.NewBlock(&engine.Job{
 		Model: j.Model, Backend: j.Backend, Tolerances: j.Tolerances, Plan: plan,
 	}, e)}
 	s.Begin(engine.Span{Last: len(plan.Queries)})
@@ -63,7 +64,7 @@ func newSample(ctx context.Context, e *cpuEngine, p engine.Pass) (*sample, error
 
 // boundBest uses the score of the best compared candidate as the score of a prediction's target,
 // because the threshold of the query's list is not known yet.
-func (s *sample) boundBest(ctx context.Context, threads int) error {
+func (s *screenSample) boundBest(ctx context.Context, threads int) error {
 	if err := s.compare(ctx, threads); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (s *sample) boundBest(ctx context.Context, threads int) error {
 }
 
 // compare computes the scores of the compared candidates, unless they are known.
-func (s *sample) compare(ctx context.Context, threads int) error {
+func (s *screenSample) compare(ctx context.Context, threads int) error {
 	if s.scores != nil {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (s *sample) compare(ctx context.Context, threads int) error {
 }
 
 // fitsCodes reports whether all norms are small enough that scores of codes cannot overflow.
-func (s *sample) fitsCodes() bool {
+func (s *screenSample) fitsCodes() bool {
 	for _, norms := range [][]float64{s.f.Norms[:s.f.N], s.Norms[:len(s.Queries)]} {
 		for _, n := range norms {
 			if !(n < 0x1p60) {
@@ -103,7 +104,7 @@ func (s *sample) fitsCodes() bool {
 }
 
 // coordinates returns coordinates that balance the sampled ψ and φ.
-func (s *sample) coordinates() *coordinates {
+func (s *screenSample) coordinates() *coordinates {
 	var psi, phi [][]float32
 	for row := range s.Queries {
 		psi = append(psi, s.Row(row))
@@ -116,7 +117,7 @@ func (s *sample) coordinates() *coordinates {
 
 // screens returns screens in the given formats, which derive their coordinates or grids from the
 // sample.
-func (s *sample) screens(formats []*codeFormat) (list []screen) {
+func (s *screenSample) screens(formats []*codeFormat) (list []screen) {
 	var c *coordinates
 	for _, format := range formats {
 		if format.distance != nil {
@@ -142,7 +143,7 @@ const everyCompared = 4
 // leftovers estimates the shares of the pairs that a screen leaves undecided. The bands are the
 // same as in a ranking, except that the sample has fewer candidates in a panel group. It requires
 // compare.
-func (s *sample) leftovers(x screen) leftovers {
+func (s *screenSample) leftovers(x screen) leftovers {
 	f, bands := s.f, s.bands(x)
 	compared := (len(s.rows) + everyCompared - 1) / everyCompared
 	fine, rescored := 0, 0
@@ -173,7 +174,7 @@ func (s *sample) leftovers(x screen) leftovers {
 
 // bands returns a function that bounds the errors of the panel scores and of the fine scores of a
 // sampled query and candidate. The two bounds are equal if the screen has no fine scores.
-func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
+func (s *screenSample) bands(x screen) func(row, i int) (panel, fine float64) {
 	f, width := s.f, s.f.Tower.Phi
 	if x, ok := x.(sampledScreen); ok {
 		return x.sampledBands(s)
@@ -206,7 +207,7 @@ func (s *sample) bands(x screen) func(row, i int) (panel, fine float64) {
 // groupsBy returns the number of panel groups for the candidates of a sample with the given sort keys,
 // and the group of each candidate. A group has the same share of the candidates as in a ranking, but at
 // least 32 candidates.
-func (s *sample) groupsBy(key []float64) (count int, groupOf []int) {
+func (s *screenSample) groupsBy(key []float64) (count int, groupOf []int) {
 	const least = 32
 	n := len(key)
 	count = max(1, min(n/least, s.f.N/(groupPanels*s.f.nr)))
@@ -223,7 +224,7 @@ func (s *sample) groupsBy(key []float64) (count int, groupOf []int) {
 }
 
 // groups returns the panel groups for the candidates of a sample, and the group of each candidate.
-func (s *sample) groups(c *codes) (groups []codeGroup, groupOf []int) {
+func (s *screenSample) groups(c *codes) (groups []codeGroup, groupOf []int) {
 	f, n := s.f, len(s.rows)
 	x := make([]float64, int8Width(f.Tower.Phi))
 	sizes, peaks := make([]float64, n), make([]float64, n)

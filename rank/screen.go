@@ -86,7 +86,7 @@ type sampledScreen interface {
 	screen
 	// sampledBands returns a function that bounds the errors of the panel scores and of the fine scores
 	// of a sampled query and candidate. The bounds are equal if the screen has no fine scores.
-	sampledBands(s *sample) func(row, i int) (panel, fine float64)
+	sampledBands(s *screenSample) func(row, i int) (panel, fine float64)
 }
 
 // refiner is a screen with scores that are finer than the panels'.

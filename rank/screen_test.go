@@ -56,7 +56,7 @@ func TestScreenChanges(t *testing.T) {
 				o.Backend = b
 				o.adjust = func(e *cpuEngine) {
 					e.costs = eager()
-					e.estimate = func(*sample, screen) leftovers { return leftovers{} }
+					e.estimate = func(*screenSample, screen) leftovers { return leftovers{} }
 				}
 				got, err := Run(t.Context(), m, index, test, o)
 				require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestLeftoversOfSample(t *testing.T) {
 			ranks, err := newRanks(m, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, 1)
 			require.NoError(t, err)
 			e := loadAll(t, m, b, asked, ranks, m.Config().Entities)
-			sample, err := newSample(t.Context(), e, e.job.Passes[0])
+			sample, err := newScreenSample(t.Context(), e, e.job.Passes[0])
 			require.NoError(t, err)
 			require.NoError(t, sample.compare(t.Context(), 2))
 			estimate := sample.leftovers(e.features.screen)
