@@ -242,7 +242,7 @@ func changedTable(pair metrics.NamedComparison) table {
 		Columns: append(numberColumns("Base rank", "Other rank"), textColumns("Head", "Relation", "Tail")...),
 	}
 	for _, q := range pair.Changed {
-		row := texts(number(metrics.Number(q.BaseRank), -1), number(metrics.Number(q.OtherRank), -1))
+		row := texts(rankNumber(metrics.Number(q.BaseRank)), rankNumber(metrics.Number(q.OtherRank)))
 		t.Rows = append(t.Rows, append(row, targetCells(q.Side, cell{Text: q.Head, Note: q.HeadLabel},
 			cell{Text: q.Relation, Note: q.RelationLabel}, cell{Text: q.Tail, Note: q.TailLabel})...))
 	}

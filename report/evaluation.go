@@ -132,7 +132,7 @@ func (e Evaluation) lead(h metrics.Result) string {
 		lead += " The true answer is " + strings.Join(shares, ", and ") + "."
 	}
 	if defined(h.Median) {
-		lead += " The median rank is " + number(h.Median, -1) + "."
+		lead += " The median rank is " + rankNumber(h.Median) + "."
 	}
 	return lead
 }
@@ -195,7 +195,7 @@ func (e Evaluation) matrix(ties rank.Ties) table {
 		for _, k := range ks {
 			row = append(row, texts(number(hitsOf(r.Hits, k), 4))...)
 		}
-		row = append(row, texts(number(r.MR, 2), number(r.Median, -1), number(r.GMR, 2), number(r.AMR, 4),
+		row = append(row, texts(number(r.MR, 2), rankNumber(r.Median), number(r.GMR, 2), number(r.AMR, 4),
 			number(r.AMRI, 4), text.Comma(r.N))...)
 		t.Rows = append(t.Rows, row)
 	}
@@ -227,7 +227,7 @@ func (e Evaluation) extremes(h metrics.Result) part {
 			Columns: append(numberColumns("Rank"), textColumns("Head", "Relation", "Tail")...),
 		}
 		for _, q := range list.queries {
-			t.Rows = append(t.Rows, append(texts(number(metrics.Number(q.Rank), -1)), targetCells(q.Side,
+			t.Rows = append(t.Rows, append(texts(rankNumber(metrics.Number(q.Rank))), targetCells(q.Side,
 				cell{Text: q.Head, Note: q.HeadLabel}, cell{Text: q.Relation, Note: q.RelationLabel},
 				cell{Text: q.Tail, Note: q.TailLabel})...))
 		}

@@ -606,6 +606,17 @@ func TestUndefined(t *testing.T) {
 	assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{{"e", few}}}), "too few clusters: ")
 }
 
+// Estimates of ranks and their medians have at most two decimals.
+func TestScaledRanks(t *testing.T) {
+	g := graph(t, "")
+	ranks := ranksOf(g, 15, 3)
+	for i := range ranks {
+		ranks[i].Scale = 2.3 / 3
+	}
+	html := written(t, &Page{Evaluations: []Evaluation{{"e", evaluate(t, g, ranks)}}})
+	assert.Empty(t, regexp.MustCompile(`\d\.\d{5,}`).FindAllString(html, -1))
+}
+
 // TestLabels checks that readable labels follow identifiers.
 func TestLabels(t *testing.T) {
 	g := graph(t, "")
@@ -669,9 +680,12 @@ func TestNumbers(t *testing.T) {
 		"0.0123": pValue(0.0123), "12.3%": percent(0.1234),
 		"[0.10, 0.20]": interval([2]metrics.Number{0.1, 0.2}, number, 2),
 		"12.3 s":       seconds(12.34), "5 min": seconds(300), "2.5 h": seconds(9000),
+		"3": rankNumber(3), "1,234.5": rankNumber(1234.5), "1.75": rankNumber(1.75),
+		"112.60": rankNumber(112.60000000000001), "3.80": rankNumber(3.8048780487804876),
 	} {
 		assert.Equal(t, want, got)
 	}
+	assert.Equal(t, "–", rankNumber(undefined))
 	assert.Equal(t, scale{0, 0.5}, shareScale(math.NaN(), 0.31))
 	assert.Equal(t, scale{0, 1}, shareScale(0.31, 0.7))
 	assert.Equal(t, scale{-0.05, 0.05}, signedScale(-0.04, 0.01, math.NaN()))

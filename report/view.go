@@ -226,6 +226,15 @@ func number(n metrics.Number, decimals int) string {
 	return minus(whole)
 }
 
+// rankNumber formats a rank or a median. Only estimates of ranks (rank.Sample.Scale) and medians between
+// two ranks need more than halves.
+func rankNumber(n metrics.Number) string {
+	if twice := 2 * n; defined(n) && twice != metrics.Number(math.Trunc(float64(twice))) {
+		return number(n, 2)
+	}
+	return number(n, -1)
+}
+
 // signed is like number, but also gives positive numbers a sign.
 func signed(n metrics.Number, decimals int) string {
 	s := number(n, decimals)
