@@ -144,7 +144,7 @@ func differenceRow(c metrics.Contrast, d metrics.MetricDifference, scale scale) 
 	}
 	row := append(texts(metrics.MetricName(d.Metric), c.Side.String()), cell{Strip: strip})
 	return append(row, texts(number(d.Base, decimals), number(d.Other, decimals), signed(d.Difference, decimals),
-		interval(d.CI, signed, decimals), pValue(d.P))...)
+		differenceInterval(d, c.ClusterCount, decimals), pValue(d.P))...)
 }
 
 // verdict says in a sentence whether the MRR differs.
@@ -221,7 +221,7 @@ func (p *part) addGroups(pair metrics.NamedComparison, by string) {
 		d := lines[i]
 		row := []cell{{Text: c.Group, Note: c.Label}, {Strip: scale.difference(d.Difference, d.CI)}}
 		t.Rows = append(t.Rows, append(row, texts(text.Comma(c.N), number(d.Base, 4), number(d.Other, 4),
-			signed(d.Difference, 4), interval(d.CI, signed, 4), pValue(d.P), text.Comma(c.Wins),
+			signed(d.Difference, 4), differenceInterval(d, c.ClusterCount, 4), pValue(d.P), text.Comma(c.Wins),
 			text.Comma(c.Losses))...))
 	}
 	if len(t.Rows) > fewGroups {

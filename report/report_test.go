@@ -606,6 +606,37 @@ func TestUndefined(t *testing.T) {
 	assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{{"e", few}}}), "too few clusters: ")
 }
 
+// Differences without an interval have the reason, for all queries and by group, unless the file lacks it,
+// as files of earlier versions do.
+func TestDifferencesWithoutInterval(t *testing.T) {
+	g := graph(t, "")
+	c := compareRanks(t, g, ranksOf(g, 5, 1)[:4], ranksOf(g, 15, 2)[:4])
+	page := func() string { return written(t, &Page{Comparisons: []Comparison{{"c", c}}}) }
+	whole := c.Comparisons[0].Whole[2]
+	require.Equal(t, rank.BothSides, whole.Side)
+	rows := slices.Concat(tableRows(t, page(), "Differences by metric and side")[2:],
+		tableRows(t, page(), "Difference of the MRR by relation, side both")[2:])
+	checked := 0
+	for _, row := range rows {
+		if cells := strings.Split(row, "|"); cells[1] == "both" {
+			assert.Equal(t, fmt.Sprintf("too few clusters: %.1f", whole.Effective), cells[6], row)
+			checked++
+		} else if cells[1] == "" { // a group
+			assert.Regexp(t, `^too few clusters: [1-4]\.\d$`, cells[6], row)
+			checked++
+		}
+	}
+	assert.Greater(t, checked, 4)
+	for _, list := range [][]metrics.Contrast{c.Comparisons[0].Whole, c.Comparisons[0].Groups} {
+		for i := range list {
+			list[i].ClusterCount = metrics.ClusterCount{}
+		}
+	}
+	html := page()
+	_, html, _ = strings.Cut(html, "Differences by metric and side")
+	assert.NotContains(t, html, "too few clusters:")
+}
+
 // Estimates of ranks and their medians have at most two decimals.
 func TestScaledRanks(t *testing.T) {
 	g := graph(t, "")

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -259,10 +260,20 @@ func interval(ci [2]metrics.Number, format func(metrics.Number, int) string, dec
 
 // meanInterval formats the interval of a mean, or says why it has none.
 func meanInterval(mean metrics.Number, ci [2]metrics.Number, c metrics.ClusterCount) string {
-	if defined(mean) && !defined(ci[0]) && defined(c.Effective) {
+	return cmp.Or(whyNoInterval(mean, ci, c), interval(ci, number, 4))
+}
+
+// differenceInterval formats the interval of a difference, or says why it has none.
+func differenceInterval(d metrics.MetricDifference, c metrics.ClusterCount, decimals int) string {
+	return cmp.Or(whyNoInterval(d.Difference, d.CI, c), interval(d.CI, signed, decimals))
+}
+
+// whyNoInterval says why a value has no interval. It returns "" if the value or the reason is unknown.
+func whyNoInterval(value metrics.Number, ci [2]metrics.Number, c metrics.ClusterCount) string {
+	if defined(value) && !defined(ci[0]) && c.Effective > 0 {
 		return "too few clusters: " + number(c.Effective, 1)
 	}
-	return interval(ci, number, 4)
+	return ""
 }
 
 // pValue formats a p-value.
