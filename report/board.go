@@ -65,8 +65,16 @@ func (b *board) section(id string) section {
 	}
 	s.add(part{Title: "Metrics", Tables: []table{b.metrics()}})
 	s.add(b.distributions())
-	for _, set := range b.items[0].groupSets(h) {
-		s.add(b.groups(set.by))
+	var keys []groupKey
+	for i, e := range b.items {
+		for _, set := range e.groupSets(b.lines[i]) {
+			if !slices.Contains(keys, set.groupKey) {
+				keys = append(keys, set.groupKey)
+			}
+		}
+	}
+	for _, key := range keys {
+		s.add(b.groups(key))
 	}
 	return s
 }
@@ -126,45 +134,43 @@ func (b *board) distributions() part {
 	}
 }
 
-// groups returns the MRR of each group of a key in all evaluations that have the key.
-func (b *board) groups(by string) part {
-	byName := make([]map[string]metrics.Result, len(b.items))
-	have := 0
-	var first []group
+// groups returns the MRR of each group of a key in the evaluations that have the key.
+func (b *board) groups(key groupKey) part {
+	t := table{Columns: append(textColumns(capital(key.by)), numberColumns("Queries")...)}
+	var (
+		byName []map[string]metrics.Result // for each evaluation that has the key
+		first  []group
+	)
 	for i, e := range b.items {
-		byName[i] = map[string]metrics.Result{}
 		for _, set := range e.groupSets(b.lines[i]) {
-			if set.by != by {
+			if set.groupKey != key {
 				continue
 			}
-			have++
 			if first == nil {
 				first = set.groups
 			}
+			results := map[string]metrics.Result{}
 			for _, g := range set.groups {
-				byName[i][g.name] = g.main
+				results[g.name] = g.main
 			}
+			byName, t.Columns = append(byName, results), append(t.Columns, column{Name: e.Name})
 		}
 	}
-	if have < 2 {
+	if len(byName) < 2 {
 		return part{}
 	}
-	caption := fmt.Sprintf("MRR by %s", by)
+	t.Caption = fmt.Sprintf("MRR by %s", key.by)
 	if len(first) > fewGroups {
 		first = slices.Clone(first)
 		slices.SortStableFunc(first, func(a, b group) int { return cmp.Compare(b.main.N, a.main.N) })
 		first = first[:fewGroups]
-		caption += fmt.Sprintf(", the %d groups with the most queries", fewGroups)
-	}
-	t := table{Caption: caption, Columns: append(textColumns(capital(by)), numberColumns("Queries")...)}
-	for _, e := range b.items {
-		t.Columns = append(t.Columns, column{Name: e.Name})
+		t.Caption += fmt.Sprintf(", the %d groups with the most queries", fewGroups)
 	}
 	for _, g := range first {
 		row := []cell{{Text: g.name, Note: g.main.Label}, {Text: text.Comma(g.main.N)}}
-		for i := range b.items {
+		for _, results := range byName {
 			c := cell{Text: "–"}
-			if r, ok := byName[i][g.name]; ok {
+			if r, ok := results[g.name]; ok {
 				c.Text = number(r.MRR, 4)
 				if defined(r.MRRCI[0]) {
 					c.Note = interval(r.MRRCI, number, 3)
@@ -175,7 +181,7 @@ func (b *board) groups(by string) part {
 		t.Rows = append(t.Rows, row)
 	}
 	for i, row := range t.Rows {
-		column := make([][]cell, len(b.items))
+		column := make([][]cell, len(byName))
 		for j := range column {
 			column[j] = row[2+j:]
 		}
@@ -186,5 +192,5 @@ func (b *board) groups(by string) part {
 			return undefined
 		})
 	}
-	return part{Title: groupTitle(by), Text: b.items[0].groupText(by), Tables: []table{t}}
+	return part{Title: key.title(), Text: key.text(), Tables: []table{t}}
 }

@@ -47,7 +47,7 @@ func (e Evaluation) section(id string) section {
 	s.add(e.protocols())
 	s.add(e.distribution(h))
 	for _, set := range e.groupSets(h) {
-		s.add(set.part(e))
+		s.add(set.part())
 	}
 	s.add(e.extremes(h))
 	s.add(e.origin())

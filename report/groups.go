@@ -9,9 +9,13 @@ import (
 	"github.com/mquine/mquine/metrics"
 )
 
+// groupKey is a key of groups. For Z-cases, it has the convention of Z-patterns, because groups with the
+// same name contain different queries under different conventions.
+type groupKey struct{ by, convention string }
+
 // groupSet holds the groups of a key under the headline protocol.
 type groupSet struct {
-	by     string
+	groupKey
 	groups []group
 }
 
@@ -30,7 +34,11 @@ func (e Evaluation) groupSets(h metrics.Result) []groupSet {
 			continue
 		}
 		if len(sets) == 0 || sets[len(sets)-1].by != r.By {
-			sets = append(sets, groupSet{by: r.By})
+			key := groupKey{by: r.By}
+			if r.By == "z-case" {
+				key.convention = e.ZConvention
+			}
+			sets = append(sets, groupSet{groupKey: key})
 		}
 		set := &sets[len(sets)-1]
 		if n := len(set.groups); n == 0 || set.groups[n-1].name != r.Group {
@@ -61,13 +69,13 @@ var (
 	}
 )
 
-func groupTitle(by string) string { return "By " + cmp.Or(groupTitles[by], by) }
+func (k groupKey) title() string { return "By " + cmp.Or(groupTitles[k.by], k.by) }
 
-func (e Evaluation) groupText(by string) string {
-	if by == "z-case" && e.ZConvention != "" {
-		return fmt.Sprintf("Z-cases follow the convention %q of Z-patterns.", e.ZConvention)
+func (k groupKey) text() string {
+	if k.convention != "" {
+		return fmt.Sprintf("Z-cases follow the convention %q of Z-patterns.", k.convention)
 	}
-	return groupTexts[by]
+	return groupTexts[k.by]
 }
 
 const (
@@ -83,8 +91,8 @@ const (
 )
 
 // part returns the part of the page with the groups.
-func (s groupSet) part(e Evaluation) part {
-	p := part{Title: groupTitle(s.by), Text: e.groupText(s.by)}
+func (s groupSet) part() part {
+	p := part{Title: s.title(), Text: s.text()}
 	if len(s.groups) <= fewGroups {
 		p.Tables = []table{s.table(p.Title, s.groups)}
 		return p

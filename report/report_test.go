@@ -323,6 +323,52 @@ func TestBoards(t *testing.T) {
 	}
 }
 
+// Side by side, groups by Z-case are of the same convention, because the conventions divide the queries
+// differently.
+func TestBoardsOfConventions(t *testing.T) {
+	g := graph(t, "")
+	var all []Evaluation
+	for i, convention := range []string{"paper", "definition", "paper"} {
+		r := evaluate(t, g, ranksOf(g, 15, uint64(3+i)))
+		r.ZConvention = convention
+		all = append(all, Evaluation{fmt.Sprintf("%s-%d", convention, i), r})
+	}
+	cases := func(of ...Evaluation) (rows []string) {
+		html, _, _ := strings.Cut(written(t, &Page{Evaluations: of}), `<section id="evaluation-1">`)
+		require.Contains(t, html, "MRR by category")
+		if rows = tableRows(t, html, "MRR by z-case"); rows != nil {
+			assert.Contains(t, html, "Z-cases follow the convention &#34;paper&#34; of Z-patterns.")
+		}
+		assert.NotContains(t, html, "&#34;definition&#34;")
+		return rows
+	}
+	assert.Empty(t, cases(all[:2]...))
+	assert.Equal(t, "Z-case|Queries|paper-0|paper-2|", cases(all...)[1])
+	assert.Equal(t, cases(all[0], all[2])[1:], cases(all[1], all[0], all[2])[1:])
+}
+
+// Side by side, an evaluation that lacks a key of groups does not hide the groups of the others.
+func TestBoardsOfKeys(t *testing.T) {
+	g := graph(t, "")
+	all := []Evaluation{}
+	for i, lacks := range []string{"relation", "degree", "degree"} {
+		r := evaluate(t, g, ranksOf(g, 15, uint64(3+i)))
+		r.Groups = slices.DeleteFunc(r.Groups, func(of metrics.Result) bool { return of.By == lacks })
+		all = append(all, Evaluation{"without-" + lacks + fmt.Sprint(i), r})
+	}
+	html := written(t, &Page{Evaluations: all})
+	require.Len(t, tableRows(t, html, "MRR by relation"), 2+3)
+	assert.Equal(t, "Relation|Queries|without-degree1|without-degree2|", tableRows(t, html, "MRR by relation")[1])
+	assert.Equal(t, "Category|Queries|without-relation0|without-degree1|without-degree2|",
+		tableRows(t, html, "MRR by category")[1])
+	assert.Empty(t, tableRows(t, html, "MRR by degree"), "one evaluation has the key")
+	r0 := all[1].Groups
+	i := slices.IndexFunc(r0, func(of metrics.Result) bool {
+		return of.By == "relation" && of.Group == "r0" && of.Side == rank.BothSides && of.Filter == rank.All
+	})
+	assert.Contains(t, html, fmt.Sprintf(">%.4f", r0[i].MRR))
+}
+
 // The sentence about the MRR agrees with the number that it prints.
 func TestVerdict(t *testing.T) {
 	for difference, want := range map[metrics.Number]string{
