@@ -55,13 +55,17 @@ func (p *Page) boards() []section {
 }
 
 func (b *board) section(id string) section {
-	h := b.lines[0]
+	h, first := b.lines[0], b.items[0]
+	intervals := fmt.Sprintf("Intervals are by %v, and describe each evaluation alone.", first.Provenance.Bootstrap.By)
+	if b.mixed() {
+		intervals = "Intervals describe each evaluation alone. They resample different clusters, which the last " +
+			"column names, so do not compare their widths."
+	}
 	s := section{
-		ID: id, Title: fmt.Sprintf("Side by side: %s, %s split", b.items[0].Provenance.Data.Name,
-			b.items[0].Split),
-		Lead: fmt.Sprintf("%s, %s. Intervals describe each evaluation alone. A difference between two checkpoints can "+
-			"be reliable even if their intervals overlap, because they rank the same queries: compare them with "+
-			"mquine compare.", b.items[0].queries(h), protocolName(h.Side, h.Filter, h.Ties)),
+		ID: id, Title: fmt.Sprintf("Side by side: %s, %s split", first.Provenance.Data.Name, first.Split),
+		Lead: fmt.Sprintf("%s, %s. %s A difference between two checkpoints can be reliable even if their intervals "+
+			"overlap, because they rank the same queries: compare them with mquine compare.", first.queries(h),
+			protocolName(h.Side, h.Filter, h.Ties), intervals),
 	}
 	s.add(part{Title: "Metrics", Tables: []table{b.metrics()}})
 	s.add(b.distributions())
@@ -77,6 +81,12 @@ func (b *board) section(id string) section {
 		s.add(b.groups(key))
 	}
 	return s
+}
+
+// mixed reports whether the intervals of some evaluations resample other clusters than the others.
+func (b *board) mixed() bool {
+	by := b.items[0].Provenance.Bootstrap.By
+	return slices.ContainsFunc(b.items, func(e Evaluation) bool { return e.Provenance.Bootstrap.By != by })
 }
 
 // metrics returns the table of the headline metrics.
@@ -96,6 +106,10 @@ func (b *board) metrics() table {
 			numberColumns("MRR", "95% interval"), numberColumns(hitsNames(ks)...), numberColumns("MR", "AMRI"),
 			textColumns("Model")),
 	}
+	mixed := b.mixed()
+	if mixed {
+		t.Columns = append(t.Columns, textColumns("Intervals by")...)
+	}
 	for i, r := range b.lines {
 		e := b.items[i]
 		row := []cell{{Text: e.Name, Link: b.links[i]}, {Strip: scale.bar(r.MRR, r.MRRCI)}}
@@ -104,6 +118,9 @@ func (b *board) metrics() table {
 			row = append(row, texts(number(hitsOf(r.Hits, k), 4))...)
 		}
 		row = append(row, texts(number(r.MR, 2), number(r.AMRI, 4), modelOf(e.Provenance.Checkpoint))...)
+		if mixed {
+			row = append(row, cell{Text: e.Provenance.Bootstrap.By.String()})
+		}
 		t.Rows = append(t.Rows, row)
 	}
 	markBest(t.Rows, 2, true, func(i int) metrics.Number { return b.lines[i].MRR })

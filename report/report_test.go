@@ -369,6 +369,24 @@ func TestBoardsOfKeys(t *testing.T) {
 	assert.Contains(t, html, fmt.Sprintf(">%.4f", r0[i].MRR))
 }
 
+// Side by side, the page says which clusters the intervals resample.
+func TestBoardsOfClusters(t *testing.T) {
+	g := graph(t, "")
+	ranks := ranksOf(g, 15, 3)
+	a, b := Evaluation{"a", evaluate(t, g, ranks)}, Evaluation{"b", evaluate(t, g, ranks)}
+	a.Provenance.Bootstrap.By, b.Provenance.Bootstrap.By = metrics.ByQuery, metrics.ByQuery
+	page := func() string { return written(t, &Page{Evaluations: []Evaluation{a, b}}) }
+	assert.Contains(t, page(), "Intervals are by query, and describe each evaluation alone.")
+	assert.NotContains(t, tableRows(t, page(), "Metrics of the evaluations")[1], "Intervals by")
+	b.Provenance.Bootstrap.By = metrics.ByTriple
+	rows := tableRows(t, page(), "Metrics of the evaluations")
+	assert.Contains(t, rows[1], "|Model|Intervals by|")
+	assert.Regexp(t, `^a\|.*\|query\|$`, rows[2])
+	assert.Regexp(t, `^b\|.*\|triple\|$`, rows[3])
+	assert.Contains(t, page(), "They resample different clusters, which the last column names")
+	assert.NotContains(t, page(), "Intervals are by")
+}
+
 // The sentence about the MRR agrees with the number that it prints.
 func TestVerdict(t *testing.T) {
 	for difference, want := range map[metrics.Number]string{
