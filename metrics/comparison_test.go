@@ -216,8 +216,9 @@ func TestAlign(t *testing.T) {
 			func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] },
 		)
 		for _, sides := range []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides} {
-			got, err := Align(shuffled, triples, sides.List())
+			got, missing, err := Align(shuffled, triples, sides.List())
 			require.NoError(t, err)
+			require.Empty(t, missing)
 			require.Len(t, got, n*len(sides.List()))
 			var of []rank.Rank
 			for i, r := range got {
@@ -233,7 +234,7 @@ func TestAlign(t *testing.T) {
 				}
 			}
 		}
-		got, err := Align(ranks, triples, rank.BothSides.List())
+		got, _, err := Align(ranks, triples, rank.BothSides.List())
 		require.NoError(t, err)
 		require.Equal(t, ranks, append([]rank.Rank(nil), got...), "ranks in order stay unchanged")
 	})
@@ -242,17 +243,43 @@ func TestAlign(t *testing.T) {
 func TestAlignErrors(t *testing.T) {
 	g := familyGraph()
 	ranks, triples := familyRanks(g), g.Splits[kg.Test]
-	_, err := Align(ranks[1:], triples, rank.BothSides.List())
+	_, _, err := Align(ranks[1:], triples, rank.BothSides.List())
 	assert.EqualError(t, err, "there are 3 ranks on side tail for 4 triples: rank the same split, without leaving out "+
 		"triples")
-	_, err = Align(slices.Repeat(ranks, 2), triples, rank.BothSides.List())
+	_, _, err = Align(slices.Repeat(ranks, 2), triples, rank.BothSides.List())
 	assert.EqualError(t, err, "there are 8 ranks on side tail for 4 triples: rank the same split")
-	_, err = Align(ranks, triples, rank.RelationSide.List())
+	_, _, err = Align(ranks, triples, rank.RelationSide.List())
 	assert.EqualError(t, err, "it has ranks on side tail but not on side relation: choose the same side")
-	_, err = Align(ranks[1:], triples, rank.HeadSide.List())
+	_, _, err = Align(ranks[1:], triples, rank.HeadSide.List())
 	assert.NoError(t, err, "the other side does not matter")
-	_, err = Align(ranks, g.Splits[kg.Train][:4], rank.TailSide.List())
+	_, _, err = Align(ranks, g.Splits[kg.Train][:4], rank.TailSide.List())
 	assert.EqualError(t, err, "triple 1 has no rank on side tail: rank the same split")
+}
+
+// Ranks that identify their candidates may lack queries, but may not be of other triples.
+func TestAlignRestricted(t *testing.T) {
+	g := familyGraph()
+	ranks, triples := familyRanks(g), g.Splits[kg.Test]
+	for i := range ranks {
+		ranks[i].CandidatesDigest = 5
+	}
+	left := slices.Delete(slices.Delete(slices.Clone(ranks), 6, 7), 1, 2)
+	turned := slices.Clone(left)
+	slices.Reverse(turned)
+	got, missing, err := Align(turned, triples, rank.BothSides.List())
+	require.NoError(t, err)
+	assert.Equal(t, left, got)
+	assert.Equal(t, []int{1, 6}, missing)
+	got, missing, err = Align(turned, triples, rank.HeadSide.List())
+	require.NoError(t, err)
+	assert.Equal(t, left[3:], got)
+	assert.Equal(t, []int{2}, missing)
+
+	_, _, err = Align(left, slices.Concat(triples[:2], g.Splits[kg.Train][:2]), rank.TailSide.List())
+	assert.EqualError(t, err, "other triples have 2 ranks on side tail: rank the same split")
+	left[0].Triple = triples[2] // twice, although the split has it once
+	_, _, err = Align(left, triples, rank.TailSide.List())
+	assert.EqualError(t, err, "other triples have 1 rank on side tail: rank the same split")
 }
 
 func TestProtocol(t *testing.T) {

@@ -59,7 +59,8 @@ changed most.
 In place of a checkpoint, you can give the file that "mquine eval --ranks" wrote
 for it: compare reads the ranks instead of computing them again. The file must
 hold ranks of exactly the triples of the split, under the filter that --filter
-names.
+names. Files of "mquine eval --skip-excluded" may lack queries, if all files
+lack the same ones.
 
 "mquine eval --help" explains queries, filters, ties, --by and --ci-by.
 In tables, the best value of a column stands out. --format latex prints a row
@@ -154,6 +155,11 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			}
 			first.index = nil // frees its memory
 		}
+		if !slices.Equal(first.missing, next.missing) {
+			return nil, fmt.Errorf("%s (%s) and %s (%s) have ranks of different queries, so they are not comparable: "+
+				"rank both with mquine eval and the same candidates", first.Name,
+				text.Plural(len(first.Ranks), "query"), name, text.Plural(len(next.Ranks), "query"))
+		}
 		if first.Tolerance != next.Tolerance {
 			return nil, fmt.Errorf("%s and %s have ranks with different tolerances, so they are not comparable: "+
 				"rank both with mquine eval under the same --protocol", first.Name, name)
@@ -209,6 +215,8 @@ type competitor struct {
 	// candidates is the number of entities in the checkpoint, or of relations if relations are ranked. It is
 	// 0 for a ranks file, which does not record the number.
 	candidates int
+	// missing contains the positions of the queries that a ranks file lacks (metrics.Align).
+	missing []int
 	// unidentified says that the candidates are restricted, but only their numbers are known.
 	unidentified bool
 	// labels holds the readable labels of the data set. Only the first competitor has them. They are
@@ -261,7 +269,8 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		return nil, fmt.Errorf("%s has no ranks under filter %v: choose --filter %s",
 			path, c.filter, strings.Join(names(filters), " or "))
 	}
-	if ranks, err = metrics.Align(ranks, triples, c.sides.List()); err != nil {
+	ranks, missing, err := metrics.Align(ranks, triples, c.sides.List())
+	if err != nil {
 		return nil, fmt.Errorf("%s does not match the %v split of %s: %w", path, c.split, g.Name, err)
 	}
 	if n := fewestCandidates(ranks, c.filter); n > known {
@@ -269,6 +278,10 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 			"check the file, unless its checkpoint has more", path, text.Comma(n), g.Name, text.Plural(known, noun))
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
+	if len(missing) > 0 && number == 0 { // the other files lack the same queries
+		printNote(log, "%s lacks %s of the %v split, as after mquine eval --skip-excluded: the comparison is without "+
+			"them", path, text.Plural(len(missing), "query"), c.split)
+	}
 	// Only a file with restricted candidates contains their numbers.
 	restricted := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 })
 	identified := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.CandidatesDigest != 0 })
@@ -277,7 +290,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks, Restricted: restricted,
 			Tolerance: tolerance,
 		},
-		graph: g, unidentified: restricted && !identified, labels: labels,
+		graph: g, missing: missing, unidentified: restricted && !identified, labels: labels,
 	}, nil
 }
 

@@ -77,6 +77,12 @@ func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
 	t.Helper()
 	path := w.path("ranks.tsv")
 	succeed(t, "eval", model, "--data", w.data, "--filter", "all", "--ranks", path)
+	return ranksIn(t, path)
+}
+
+// ranksIn returns the ranks in a ranks file of one filter, by query.
+func ranksIn(t *testing.T, path string) map[string]float64 {
+	t.Helper()
 	ranks := map[string]float64{}
 	for _, line := range sortedLines(t, path) {
 		f := strings.Split(line, "\t")
@@ -478,6 +484,60 @@ func TestCompareDifferentCandidates(t *testing.T) {
 	assert.Equal(t, map[string]bool{hex.EncodeToString(sum[:]): true}, digests)
 	unrestricted := strings.SplitN(string(must1(os.ReadFile(ranks(w.model)))), "\n", 2)
 	assert.Equal(t, "side\thead\trelation\ttail\tnone_better\tnone_equal", unrestricted[0])
+}
+
+// Files of eval --skip-excluded can be compared if they lack the same queries. The metrics of each file
+// equal the metrics of eval, and the wins and losses equal counts from the lines of the files.
+func TestCompareExcluded(t *testing.T) {
+	w, g := newNumberedWorkplace(t)
+	lists, labels := [2]string{w.path("a.txt"), w.path("b.txt")}, g.Entities.Labels()
+	for i, list := range [][]string{labels[:len(labels)*2/3], labels[len(labels)/3:]} {
+		require.NoError(t, os.WriteFile(lists[i], []byte(strings.Join(list, "\n")+"\n"), 0o644))
+	}
+	eval := func(checkpoint, list, ranks string) evalReport {
+		return readReport(t, []byte(succeed(t, "eval", checkpoint, "--data", w.data, "--filter", "all", "--candidates",
+			list, "--skip-excluded", "--ranks", w.path(ranks), "--json", "-").stdout))
+	}
+	other := w.another(t)
+	reports := []evalReport{eval(w.model, lists[0], "base.tsv"), eval(other, lists[0], "other.tsv")}
+	eval(other, lists[1], "of-another-list.tsv")
+
+	o := succeed(t, "compare", w.path("base.tsv"), w.path("other.tsv"), "--data", w.data, "--by", "z-case,category",
+		"--json", "-")
+	var r compareJSON
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+	base, changed := ranksIn(t, w.path("base.tsv")), ranksIn(t, w.path("other.tsv"))
+	require.Less(t, len(base), 80)
+	assert.Equal(t, 1, strings.Count(o.stderr, fmt.Sprintf("base.tsv lacks %d queries of the test split, as after "+
+		"mquine eval --skip-excluded: the comparison is without them", 80-len(base))), o.stderr)
+	for i, checkpoint := range r.Checkpoints {
+		require.Len(t, checkpoint.Results, 3)
+		for k, result := range checkpoint.Results {
+			want := reports[i].Results[k]
+			assert.Equal(t, []any{want.Side, want.N, *want.MRR, *want.MR, want.Clusters},
+				[]any{result.Side, result.N, *result.MRR, *result.MR, result.Clusters})
+			assert.Equal(t, want.MRRCILow, result.MRRCILow)
+		}
+	}
+	wins, losses := 0, 0
+	for query, rank := range changed {
+		require.Contains(t, base, query)
+		if rank < base[query] {
+			wins++
+		} else if rank > base[query] {
+			losses++
+		}
+	}
+	whole := r.Comparisons[0].Whole[2]
+	assert.Equal(t, []int{len(base), wins, losses}, []int{whole.N, whole.Wins, whole.Losses})
+
+	for _, pair := range [][]string{
+		{w.path("base.tsv"), w.path("of-another-list.tsv")}, {w.path("base.tsv"), other}, {w.model, w.path("other.tsv")},
+	} {
+		mquine(t, "compare", pair[0], pair[1], "--data", w.data).requireSentence(t, exitFailed,
+			" have ranks of different queries, so they are not comparable: rank both with mquine eval and the same "+
+				"candidates")
+	}
 }
 
 func TestCompareBadInput(t *testing.T) {
