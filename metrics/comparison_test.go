@@ -124,7 +124,8 @@ Differences: other − base. `)
 		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 81, line)
 	}
 	explained := strings.TrimSuffix(write(t, r, PlainText, TableOptions{Explain: true, NoCI: true}), "\n")
-	assert.Equal(t, "for multiple testing.", explained[strings.LastIndex(explained, "\n")+1:], "no intervals to explain")
+	assert.Equal(t, "for multiple testing.", explained[strings.LastIndex(explained, "\n")+1:],
+		"there are no intervals to explain")
 	wide := write(t, r, PlainText, TableOptions{Wide: true, NoCI: true, Sort: ByMRR})
 	assert.Contains(t, wide, "checkpoint  side     MRR    MR  median   GMR     AMR    AMRI  Hits@1\n")
 	assert.Contains(t, wide, "category  queries  base MRR  other MRR  difference       p  base Hits@1 ")

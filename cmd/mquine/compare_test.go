@@ -532,7 +532,8 @@ func TestCompareExcluded(t *testing.T) {
 	assert.Equal(t, []int{len(base), wins, losses}, []int{whole.N, whole.Wins, whole.Losses})
 
 	for _, pair := range [][]string{
-		{w.path("base.tsv"), w.path("of-another-list.tsv")}, {w.path("base.tsv"), other}, {w.model, w.path("other.tsv")},
+		{w.path("base.tsv"), w.path("of-another-list.tsv")}, {w.path("base.tsv"), other},
+		{w.model, w.path("other.tsv")},
 	} {
 		mquine(t, "compare", pair[0], pair[1], "--data", w.data).requireSentence(t, exitFailed,
 			" have ranks of different queries, so they are not comparable: rank both with mquine eval and the same "+
