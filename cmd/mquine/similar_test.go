@@ -78,7 +78,8 @@ func TestSimilar(t *testing.T) {
 
 func TestSimilarLabelsAndErrors(t *testing.T) {
 	w := newWorkplace(t)
-	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte("person_00\tAnna\nperson_01\tBo\n"), 0o644))
+	labels := []byte("person_00\tAnna\nperson_01\tBo\n")
+	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), labels, 0o644))
 	o := succeed(t, "similar", w.model, "person_00", "--data", w.data, "-k", "1000")
 	assert.Contains(t, o.stdout, "similar to person_00 (Anna)\n")
 	assert.Equal(t, 3+59, strings.Count(o.stdout, "\n"))
