@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -370,8 +371,7 @@ func findFiles(dataset string, foreign bool) (datasetFiles, error) {
 	d.name = filepath.Base(abs)
 	d.installed = isInstalled(d.dir, d.name)
 
-	entities, relations := vocabularyFiles("entities", "entity_ids"), vocabularyFiles("relations", "relation_ids")
-	splits := splitFiles
+	entities, relations, splits := entityFiles, relationFiles, splitFiles
 	if l := d.layout; l != nil {
 		entities, relations, splits = []string{l.entities}, []string{l.relations}, l.split
 	}
@@ -412,7 +412,25 @@ func isInstalled(dir, name string) bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// vocabularyFiles lists the possible names of a vocabulary's file, without compression.
-func vocabularyFiles(name, libkgeName string) []string {
-	return []string{name + ".dict", libkgeName + ".del", name + ".tsv", name + ".txt"}
+// The possible names of the vocabularies' files, without compression.
+var (
+	entityFiles   = []string{"entities.dict", "entity_ids.del", "entities.tsv", "entities.txt"}
+	relationFiles = []string{"relations.dict", "relation_ids.del", "relations.tsv", "relations.txt"}
+)
+
+// IsDataFile reports whether a file with this name, in the folder of a data set, belongs to the data
+// set: a split, false triples, a vocabulary or readable labels. The data set may be one that only
+// ForeignFiles reads. The name may end with the extension of a compressed file.
+func IsDataFile(name string) bool {
+	names := slices.Concat(entityFiles, relationFiles, []string{labelsName})
+	for _, l := range foreignLayouts {
+		names = append(names, l.entities, l.relations)
+	}
+	for s := range NumSplits {
+		names = append(names, slices.Concat(splitFiles(s), negativesFiles(s))...)
+		for _, l := range foreignLayouts {
+			names = append(names, l.split(s)...)
+		}
+	}
+	return slices.Contains(names, compressed.Trim(name))
 }

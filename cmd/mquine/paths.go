@@ -225,10 +225,11 @@ func (o output) check(read []string, force bool) error {
 	return nil
 }
 
-// projectFiles matches the names of files in checkpoints, runs, searches and data sets.
-var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|` +
-	`config\.(yaml|json)|(search|space|best)\.yaml|(log|trials)\.jsonl|` +
-	`((entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt)|labels\.tsv)(\.gz|\.zst)?)$`)
+// projectFiles matches the names of files in checkpoints, runs, searches and data sets that
+// kg.IsDataFile does not know. TestProjectFiles fails if a format, a run or a search has others.
+var projectFiles = regexp.MustCompile(`^(.*\.(safetensors|npy|pth?|pkl|ckpt|chkpnt|model|dict)|checkpoint|` +
+	`(ent|rel)_id|(entity|relation)_to_id\.tsv\.gz|(config|split)\.json|(config|search|space|best)\.yaml|` +
+	`(log|trials)\.jsonl|(loss|validation|trials)\.svg)$`)
 
 // guardError says why replacing a file needs --force.
 type guardError struct{ error }
@@ -239,7 +240,7 @@ func (o output) guard(target string, info fs.FileInfo) error {
 	if readOnly(target, info) {
 		return guardError{fmt.Errorf("--%s %s is read-only: choose another file", o.flag, o.path)}
 	}
-	if projectFiles.MatchString(filepath.Base(target)) {
+	if name := filepath.Base(target); projectFiles.MatchString(name) || kg.IsDataFile(name) {
 		return guardError{fmt.Errorf("--%s %s looks like part of a checkpoint, run or data set: choose another file",
 			o.flag, o.path)}
 	}

@@ -6,10 +6,12 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,6 +22,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
 // commandsWithFiles returns commands that write files and a table.
@@ -212,6 +216,52 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 	assert.Equal(t, before[parameters], string(must1(os.ReadFile(parameters))))
 	succeed(t, append(eval, "--json", config, "--force")...)
 	assert.True(t, json.Valid(must1(os.ReadFile(config))))
+}
+
+// Replacing a file that a format of checkpoints, a data set, a run or a search has needs --force.
+func TestProjectFiles(t *testing.T) {
+	names := []string{ // one of each kind
+		"train.txt.gz", "valid.nt", "test.txt.zst", "train2id.txt", "train.del", "entities.dict", "relations.txt",
+		"entity2id.txt", "relation_ids.del", "valid_negatives.txt", "test_negatives.txt.gz", "labels.tsv", "split.json",
+		"entity_to_id.tsv.gz",
+	}
+	braces := regexp.MustCompile(`\{(\w+),(\w+)\}`)
+	for _, f := range formats.All {
+		for _, part := range regexp.MustCompile(`, | or `).Split(f.Files, -1) {
+			name, _, _ := strings.Cut(strings.ReplaceAll(part, "*", "x"), " ")
+			if !strings.HasSuffix(name, "/") && name != "ModE" { // neither a folder nor a model
+				names = append(names, braces.ReplaceAllString(name, "$1"), braces.ReplaceAllString(name, "$2"))
+			}
+		}
+	}
+	data, dir := smallFamilies(t), t.TempDir()
+	search := filepath.Join(dir, "search")
+	succeed(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "1", "--rungs", "1",
+		"--out", search)
+	npy := filepath.Join(dir, "npy")
+	succeed(t, "export", filepath.Join(search, "trial-001", "best"), "--to", "npy", npy)
+	for _, folder := range []string{data, search, npy} {
+		require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if !d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
+				names = append(names, d.Name())
+			}
+			return err
+		}))
+	}
+	assert.Subset(t, names, []string{"best_valid.model", "checkpoint", "rel_id", "x_relation.npy", "state_dict.pt",
+		"trained_model.pkl", "model_best.pt", "checkpoint_best.pt", "xtuckerx.pt", "x_conve_x.model", "x.chkpnt", "x.ckpt",
+		"loss.svg", "validation.svg", "trials.svg", "state.safetensors", "config.yaml"})
+	check := func(name string) error {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+		return output{"json", path}.check(nil, false)
+	}
+	for _, name := range names {
+		assert.ErrorAs(t, check(name), new(guardError), name)
+	}
+	for _, name := range []string{"out.json", "ranks.tsv", "plot.svg", "answers.txt", "entities.json", "train.tsv"} {
+		assert.NoError(t, check(name))
+	}
 }
 
 func TestOutputsToOneFile(t *testing.T) {
