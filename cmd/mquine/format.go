@@ -88,12 +88,7 @@ type remarks interface{ remarks() []string }
 // print writes a result to the file of --json and, in the format of --format, to standard output.
 // If the JSON goes to standard output, print writes nothing else there.
 func (p *printed) print(cmd *cobra.Command, r result) error {
-	if p.jsonFile != "" {
-		if err := writeJSON(cmd, p.jsonFile, r); err != nil || p.jsonFile == "-" {
-			return err
-		}
-	}
-	return p.printTo(cmd.OutOrStdout(), r)
+	return writeAndPrint(cmd, p.jsonFile, r, func() error { return p.printTo(cmd.OutOrStdout(), r) })
 }
 
 // printTo writes a result in the format of --format.

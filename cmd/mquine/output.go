@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -103,14 +104,24 @@ func writeOutput(cmd *cobra.Command, data []byte) error {
 // writeResult writes the result of a command as JSON if jsonFile is set, and as tables unless the
 // JSON goes to standard output.
 func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(io.Writer) }) error {
+	return writeAndPrint(cmd, jsonFile, result, func() error {
+		tables := outputBuffer{out: cmd.OutOrStdout()}
+		result.print(&tables)
+		return writeOutput(cmd, tables.Bytes())
+	})
+}
+
+// writeAndPrint writes a result as JSON if jsonFile is set, and calls print unless the JSON goes to
+// standard output. It calls print even if the file cannot be written, because the result may have
+// taken a long time.
+func writeAndPrint(cmd *cobra.Command, jsonFile string, result any, print func() error) (err error) {
 	if jsonFile != "" {
-		if err := writeJSON(cmd, jsonFile, result); err != nil || jsonFile == "-" {
-			return err
-		}
+		err = writeJSON(cmd, jsonFile, result)
 	}
-	tables := outputBuffer{out: cmd.OutOrStdout()}
-	result.print(&tables)
-	return writeOutput(cmd, tables.Bytes())
+	if jsonFile != "-" {
+		err = errors.Join(err, print())
+	}
+	return err
 }
 
 // outputBuffer is a buffer for text that goes to out. Tables in it fit the terminal of out.

@@ -45,6 +45,37 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// A command prints its result even if it cannot write the file of --json.
+func TestTableOutlivesTheFile(t *testing.T) {
+	const device = "/dev/full"
+	if _, err := os.Stat(device); err != nil {
+		t.Skip(device + " does not exist on this system")
+	}
+	w := newWorkplace(t)
+	search := w.path("search")
+	succeed(t, "tune", "--data", w.data, "--space", spaceFile(t, smallSpace), "--trials", "1", "--rungs", "1",
+		"--out", search)
+	triple := strings.Fields(sortedLines(t, filepath.Join(w.data, "test.txt"))[0])
+	for _, args := range [][]string{
+		{"abilities"},
+		{"data", "list"},
+		{"data", "info", w.data},
+		{"info", w.model},
+		{"predict", w.model, "--data", w.data, "--head", "person_00", "--relation", "lives_in"},
+		{"discover", w.model, "--data", w.data, "-k", "3"},
+		{"classify", w.model, "--data", w.data},
+		{"similar", w.model, "person_00", "-k", "3"},
+		{"tune", "--resume", search},
+		{"z", "show", "--data", w.data, "--head", triple[0], "--relation", triple[1], "--tail", triple[2]},
+	} {
+		want := mquine(t, args...)
+		o := mquine(t, append(args, "--json", device)...)
+		o.requireSentence(t, exitFailed, "cannot write "+device+": no space left on device")
+		assert.NotEmpty(t, want.stdout, args)
+		assert.Equal(t, want.stdout, o.stdout, args)
+	}
+}
+
 // TestOutputFollowsLinks writes a result through a symbolic link, which must not be replaced.
 func TestOutputFollowsLinks(t *testing.T) {
 	dir := t.TempDir()
