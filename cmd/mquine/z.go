@@ -38,7 +38,7 @@ func casesMeaning(c zpattern.Convention) string {
 	if c == zpattern.Definition {
 		easy, pairs = "is below 10", "do not count"
 	}
-	return "Easy: rank_Z, which includes the triple itself, " + easy + ".\n" +
-		"Hard: at least 10 candidates have a larger n_Z. Neutral: all others.\n" +
+	return "Easy: rank_Z, which counts the triple itself unless it is in train, " + easy + ".\n" +
+		"Hard: at least 10 unobserved candidates have a larger n_Z. Neutral: all others.\n" +
 		"Patterns with e2 = e3 " + pairs + "."
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,22 @@ func TestZStatsFiles(t *testing.T) {
 	o = succeed(t, "z", "stats", "--data", w.data, "--format", "latex")
 	assert.NotContains(t, o.stdout, "█", "LaTeX lacks the character")
 	assert.Contains(t, o.stdout, "\\begin{tabular}{rrr}\n\\toprule\nrank\\_Z & tail & head \\\\\n")
+}
+
+// The text below the tables also holds for training triples, which rank_Z does not count.
+func TestZStatsOfTrain(t *testing.T) {
+	w := newWorkplace(t)
+	tsv := w.path("z.tsv")
+	const meaning = "\nEasy: rank_Z, which counts the triple itself unless it is in train, is at most 8.\n"
+	for split, smallest := range map[string]int{"train": 0, "test": 1} {
+		o := succeed(t, "z", "stats", "--data", w.data, "--split", split, "--tsv", tsv)
+		assert.Contains(t, o.stdout, meaning)
+		var ranks []int
+		for _, line := range strings.Split(strings.TrimSpace(string(must1(os.ReadFile(tsv)))), "\n")[1:] {
+			ranks = append(ranks, must1(strconv.Atoi(strings.Split(line, "\t")[5])))
+		}
+		assert.Equal(t, smallest, slices.Min(ranks), split)
+	}
 }
 
 // TestZShow uses the pattern in the paper's figure: e1 → e2 ← e3 → e4 suggests e1 → e4.
