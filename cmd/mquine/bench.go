@@ -53,20 +53,6 @@ func (p *pattern) Set(s string) (err error) {
 	return nil
 }
 
-// span is a flag whose value is a duration above 0.
-type span struct{ d *time.Duration }
-
-func (s span) String() string { return s.d.String() }
-func (s span) Type() string   { return "DURATION" }
-
-func (s span) Set(text string) error {
-	d, err := parseTime(text, "must be a time above 0, such as 200ms or 2s")
-	if err == nil {
-		*s.d = d
-	}
-	return err
-}
-
 // percent is a flag whose value is a percentage. It stores the share, between 0 and 1.
 type percent struct{ share *float64 }
 

@@ -66,7 +66,7 @@ changing order.
 	flags.BoolVar(&o.Short, "quick", false, "run only the quick subset")
 	flags.Var(positive{&o.Rounds, 0}, "rounds", fmt.Sprintf("number of rounds, at least %d", minRounds))
 	flags.Var(positive{&o.Passes, 100}, "passes", "number of passes per round")
-	flags.Var(span{&o.Time}, "benchtime", "time per benchmark, round and series")
+	flags.Var(span{&o.Time, "200ms or 2s"}, "benchtime", "time per benchmark, round and series")
 	flags.StringVar(&pkg, "pkg", pkg, "run the benchmarks of the package in `DIR`")
 	c.add(cmd)
 	flags.StringVar(&out, "out", "", "write base.txt, head.txt and control.txt to `DIR`")

@@ -47,7 +47,7 @@ takes up to a minute. It keeps the checkpoints in your cache.`,
 	flags.Var(&match, "bench", "run only benchmarks whose names match the pattern")
 	flags.BoolVar(&o.Quick, "quick", false, "run only the quick subset, which takes about a minute")
 	flags.Var(positive{&o.Count, 1000}, "count", "number of results per benchmark")
-	flags.Var(span{&o.Time}, "benchtime", "minimum time for each result")
+	flags.Var(span{&o.Time, "200ms or 2s"}, "benchtime", "minimum time for each result")
 	flags.StringVar(&results, "results", "", "also write the results below `DIR`")
 	return cmd
 }

@@ -185,17 +185,31 @@ const longestTime = 2562047 * time.Hour
 // they overflow.
 var timeSyntax = regexp.MustCompile(`^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
-// parseTime parses a duration above 0 and up to longestTime. For a longer duration, the error names
-// the limit; wanted is the error for any other text.
-func parseTime(s, wanted string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	switch {
-	case d > longestTime || err != nil && timeSyntax.MatchString(s):
-		return 0, fmt.Errorf("must be at most %.0fh", longestTime.Hours())
-	case err != nil || d <= 0:
-		return 0, errors.New(wanted)
+// span is a flag whose value is a duration above 0 and up to longestTime. The field such gives
+// examples for the error.
+type span struct {
+	d    *time.Duration
+	such string
+}
+
+func (s span) String() string {
+	if *s.d == 0 {
+		return "" // no default
 	}
-	return d, nil
+	return s.d.String()
+}
+func (s span) Type() string { return "DURATION" }
+
+func (s span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case d > longestTime || err != nil && timeSyntax.MatchString(text):
+		return fmt.Errorf("must be at most %.0fh", longestTime.Hours())
+	case err != nil || d <= 0:
+		return fmt.Errorf("must be a time above 0, such as %s", s.such)
+	}
+	*s.d = d
+	return nil
 }
 
 // cutoffs is a flag whose value is a comma-separated list of distinct values of k for Hits@k.

@@ -199,11 +199,11 @@ func TestLabelsFile(t *testing.T) {
 		requireSentence(t, exitFailed, "labels.tsv:1: 1 field")
 }
 
-func TestQuoted(t *testing.T) {
+func TestShellCommand(t *testing.T) {
 	args := []string{"mquine", "eval", "./a b", "it's", "--hits=1,3", "", "$HOME", "a*"}
-	assert.Equal(t, `mquine eval './a b' 'it'\''s' --hits=1,3 '' '$HOME' 'a*'`, quoted(args))
+	assert.Equal(t, `mquine eval './a b' 'it'\''s' --hits=1,3 '' '$HOME' 'a*'`, shellCommand(args...))
 	if shell, err := exec.LookPath("sh"); err == nil {
-		out, err := exec.Command(shell, "-c", `printf '%s\n' `+quoted(args)).Output()
+		out, err := exec.Command(shell, "-c", `printf '%s\n' `+shellCommand(args...)).Output()
 		require.NoError(t, err)
 		assert.Equal(t, strings.Join(args, "\n")+"\n", string(out))
 	}

@@ -35,10 +35,10 @@ func writeNotes(w io.Writer, notes []string) {
 	}
 }
 
-// plain matches words that need no quotes in a shell.
+// plain matches words that a POSIX shell does not change.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// shellCommand returns a command line that users can paste into a shell.
+// shellCommand returns a command line that a POSIX shell reads as words.
 func shellCommand(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"regexp"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/mquine/mquine/kg"
@@ -33,7 +31,7 @@ func provenance(ctx context.Context) metrics.Provenance {
 	p.Version, p.Revision = build()
 	if call, ok := ctx.Value(invocationKey{}).(invocation); ok {
 		p.Date = call.start.UTC().Truncate(time.Second)
-		p.Command = quoted(append([]string{"mquine"}, call.args...))
+		p.Command = shellCommand(append([]string{"mquine"}, call.args...)...)
 	}
 	return p
 }
@@ -78,21 +76,6 @@ func build() (version, revision string) {
 		revision += changes
 	}
 	return info.Main.Version, revision
-}
-
-// plainArgument matches arguments that a POSIX shell does not change.
-var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// quoted returns a command line that a POSIX shell would read as args.
-func quoted(args []string) string {
-	shown := make([]string, len(args))
-	for i, arg := range args {
-		if !plainArgument.MatchString(arg) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		shown[i] = arg
-	}
-	return strings.Join(shown, " ")
 }
 
 // describedData identifies a data set. digest is its checksum, or empty.

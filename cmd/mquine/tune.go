@@ -75,7 +75,7 @@ give a trial more epochs, copy its folder and extend the copy.`,
 	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
 	flags.StringVar(&t.space, "space", "", "YAML `FILE` of the search space")
 	markInput(cmd, "space")
-	flags.Var((*timeSpan)(&t.plan.Budget), "budget", "stop the search after this time, such as 90m or 2h")
+	flags.Var(span{&t.plan.Budget, "90m, 2h or 1h30m"}, "budget", "stop the search after this time, such as 90m or 2h")
 	flags.Var(positive{&t.plan.Trials, 0}, "trials", "maximum number of trials (default: no limit)")
 	flags.Lookup("trials").DefValue = ""
 	flags.Var(positive{&t.plan.Rungs, 20}, "rungs", "number of rungs, from 1 (random search alone) to 20")
@@ -105,26 +105,6 @@ func tuneFlagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	return flagError(cmd, err)
-}
-
-// timeSpan is a flag whose value is a duration above 0.
-type timeSpan time.Duration
-
-func (s *timeSpan) Type() string { return "DURATION" }
-
-func (s *timeSpan) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return time.Duration(*s).String()
-}
-
-func (s *timeSpan) Set(text string) error {
-	v, err := parseTime(text, "must be a time above 0, such as 90m, 2h or 1h30m")
-	if err == nil {
-		*s = timeSpan(v)
-	}
-	return err
 }
 
 // tuning starts or continues a search. It holds the flags of tune.
