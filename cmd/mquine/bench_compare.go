@@ -84,7 +84,6 @@ machine between the two runs.`,
 			return c.print(cmd, sets[0], sets[1], sets[2])
 		},
 	}
-	cmd.Flags().SortFlags = false
 	c.add(cmd)
 	cmd.Flags().StringVar(&control, "control", "", "`FILE` with a second measurement of OLD")
 	markInput(cmd, "control")

@@ -59,7 +59,6 @@ changing order.
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&base, "base", "", "git `REVISION` to compare with")
 	flags.StringVar(&head, "head", "", "git `REVISION` to compare (default: the working tree)")
 	flags.StringVar(&o.Bench, "bench", ".", "run benchmarks that match `REGEXP`, as in go test -bench")

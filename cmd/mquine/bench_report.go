@@ -33,7 +33,6 @@ because results of different machines are not comparable.`,
 			return writeFile(cmd, out, page.Bytes())
 		},
 	}
-	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&results, "results", results,
 		"read results from `DIR`, with a subfolder for each class of machine")
 	markInput(cmd, "results")

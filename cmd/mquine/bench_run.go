@@ -43,7 +43,6 @@ takes up to a minute. It keeps the checkpoints in your cache.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.Var(&match, "bench", "run only benchmarks whose names match the pattern")
 	flags.BoolVar(&o.Quick, "quick", false, "run only the quick subset, which takes about a minute")
 	flags.Var(positive{&o.Count, 1000}, "count", "number of results per benchmark")

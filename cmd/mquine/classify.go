@@ -89,7 +89,6 @@ relation.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	c.inputs.add(cmd)
 	c.inputs.addEnsemble(cmd)
 	addChoice(cmd, &c.split, "split", "classify the triples of this split: test or valid", kg.Test, kg.Valid)

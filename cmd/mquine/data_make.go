@@ -96,7 +96,6 @@ A label names the group: g012_e000345 is entity 345 in group 12.`,
 // heldOut are the default sizes, as the help texts state them.
 func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, relations, train, heldOut string) {
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(out, "out", "", "new folder `DIR` for the data set")
 	markRequired(cmd, "out")
 	must(cmd.MarkFlagDirname("out"))

@@ -60,7 +60,6 @@ entities, and all triples between two entities stay in one split.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return d.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&d.out, "out", "", "new folder `DIR` for the data set")
 	markRequired(cmd, "out")
 	must(cmd.MarkFlagDirname("out"))

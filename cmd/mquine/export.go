@@ -69,7 +69,6 @@ and relation_ids.del.`,
 			return nil
 		},
 	}
-	cmd.Flags().SortFlags = false
 	addVocabulary(cmd, &vocabulary)
 	addChoice(cmd, &to, "to", "form of the files", checkpoint.ExportFormats...)
 	markRequired(cmd, "to")

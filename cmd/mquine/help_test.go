@@ -36,3 +36,25 @@ func TestEverythingHasHelp(t *testing.T) {
 	assert.Greater(t, commands, 15)
 	assert.Greater(t, flags, 100)
 }
+
+// A help text lists flags in the order of their definition, so --force follows an output file, and
+// it lists a flag of several commands in the same group.
+func TestFlagOrder(t *testing.T) {
+	forces, conventions := 0, 0
+	everyCommand(newRootCommand(time.Now()), func(cmd *cobra.Command) {
+		previous := &pflag.Flag{}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			switch f.Name {
+			case forceFlag:
+				forces++
+				assert.Contains(t, previous.Annotations, outputFlag, cmd.CommandPath())
+			case "convention":
+				conventions++
+				assert.Equal(t, protocolFlags, groupOf(f), cmd.CommandPath())
+			}
+			previous = f
+		})
+	})
+	assert.Greater(t, forces, 10)
+	assert.Equal(t, 4, conventions)
+}

@@ -77,7 +77,6 @@ tensors, dictionaries and plain values.`,
 			return i.run(cmd.Context(), cmd.ErrOrStderr(), args)
 		},
 	}
-	cmd.Flags().SortFlags = false
 	addChoice(cmd, &i.from, "from", "tool that wrote the folder, or tensors (default: recognised from the files)",
 		append(formats.Names(), formats.Tensors)...)
 	inGroup(cmd, inputFlags, "from")

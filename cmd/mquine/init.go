@@ -54,7 +54,6 @@ undecided.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addChoice(cmd, &i.model, "model", "name of the model: "+strings.Join(model.Names(), ", "), model.Names()...)
 	markRequired(cmd, "model")
 	flags.Var(positive{n: &i.dim}, "dim",

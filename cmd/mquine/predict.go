@@ -91,7 +91,6 @@ invisible characters as escapes, such as \x1b.
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	p.inputs.add(cmd)
 	p.inputs.addEnsemble(cmd)
 	flags.StringVar(&p.head, "head", "", "head `ENTITY` of the query")

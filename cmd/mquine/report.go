@@ -59,7 +59,6 @@ and dark mode, small screens and print.`,
 			return nil
 		},
 	}
-	cmd.Flags().SortFlags = false
 	addOutput(cmd, &out, "out", "write the page to `FILE` (- is standard output)")
 	return cmd
 }

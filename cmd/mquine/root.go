@@ -84,7 +84,18 @@ Exit status:
 	cobra.EnableCommandSorting = false
 	addVerbosity(root)
 	addProfiling(root)
+	keepFlagOrder(root)
 	return root
+}
+
+// keepFlagOrder makes the help of cmd and its subcommands list flags in the order of their
+// definition.
+func keepFlagOrder(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	cmd.PersistentFlags().SortFlags = false
+	for _, c := range cmd.Commands() {
+		keepFlagOrder(c)
+	}
 }
 
 // checkHelpTopic makes help refuse the name of an unknown command, as the command line itself does.

@@ -62,7 +62,6 @@ If --data names a data set with labels.tsv, tables show its labels.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addVocabulary(cmd, &s.vocabulary)
 	addOptionalData(cmd, &s.data)
 	flags.BoolVar(&s.relations, "relations", false, "compare relations instead of entities")

@@ -70,7 +70,6 @@ give a trial more epochs, copy its folder and extend the copy.`,
 	}
 	cmd.SetFlagErrorFunc(tuneFlagError)
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addData(cmd, &t.plan.Data)
 	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
 	flags.StringVar(&t.space, "space", "", "YAML `FILE` of the search space")

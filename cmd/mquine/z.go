@@ -30,6 +30,7 @@ candidates have a larger Z-value, and neutral otherwise.`,
 func addConvention(cmd *cobra.Command, c *zpattern.Convention) {
 	addChoice(cmd, c, "convention", "counting convention of Z-patterns: paper or definition (see mquine z stats)",
 		zpattern.Paper, zpattern.Definition)
+	inGroup(cmd, protocolFlags, "convention")
 }
 
 // casesMeaning explains the cases of a convention.

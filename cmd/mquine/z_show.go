@@ -45,7 +45,6 @@ need not be in the data set.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addData(cmd, &z.data)
 	flags.StringVar(&z.head, "head", "", "head `ENTITY` of the triple")
 	flags.StringVar(&z.relation, "relation", "", "`RELATION` of the triple")

@@ -56,7 +56,6 @@ standard output, and the tables go to standard error.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addData(cmd, &z.data)
 	addChoice(cmd, &z.split, "split", "count the triples of this split: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
@@ -64,7 +63,6 @@ standard output, and the tables go to standard error.`,
 	addConvention(cmd, &z.convention)
 	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
 	inGroup(cmd, inputFlags, "split")
-	inGroup(cmd, protocolFlags, "convention")
 	z.printed.add(cmd)
 	addOutput(cmd, &z.tsvFile, "tsv",
 		"write the values of all triples, tab-separated, to `FILE` (- is standard output)")
