@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,6 +65,9 @@ func demo(ctx context.Context, out, log io.Writer, keep string, start time.Time)
 	}
 	e := newEvaluation(start)
 	e.data, e.checkpoint = filepath.Join(dir, demoData), filepath.Join(dir, "checkpoint")
+	if err := errors.Join(checkNew(e.data), checkNew(e.checkpoint)); err != nil {
+		return err
+	}
 	if err := makeDemo(ctx, log, e); err != nil {
 		return err
 	}
@@ -76,16 +80,14 @@ func demo(ctx context.Context, out, log io.Writer, keep string, start time.Time)
 	return nil
 }
 
-// makeDemo generates the data set and trains the checkpoint that e ranks.
+// makeDemo generates the data set and trains the checkpoint that e ranks. It writes neither until
+// the training is done, so that the user can repeat an interrupted demo.
 func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 	g, _, err := synth.Families(ctx, synth.Config{Seed: demoSeed})
 	if err != nil {
 		return err
 	}
 	g.Name = demoData
-	if err := kg.Write(ctx, e.data, g); err != nil {
-		return err
-	}
 	fmt.Fprintf(log, "made %s: %s, %s training triples\n",
 		demoData, sizes(g.Entities.Len(), g.Relations.Len()), text.Comma(len(g.Splits[kg.Train])))
 
@@ -100,7 +102,14 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 		return err
 	}
 	fmt.Fprintf(log, "trained %s, d = %d, in %.1f s\n", c.Model, c.Dim, time.Since(start).Seconds())
-	return checkpoint.Save(ctx, e.checkpoint, m, g.Entities, g.Relations, map[string]string{"dataset": demoData})
+	if err := kg.Write(ctx, e.data, g); err != nil {
+		return err
+	}
+	err = checkpoint.Save(ctx, e.checkpoint, m, g.Entities, g.Relations, map[string]string{"dataset": demoData})
+	if err != nil {
+		_ = os.RemoveAll(e.data) // the error of Save matters more
+	}
+	return err
 }
 
 // demoConfig returns a recipe for a few thousand triples.

@@ -38,8 +38,15 @@ func TestDemo(t *testing.T) {
 		}
 	}
 
-	// The demo never overwrites files.
-	mquine(t, "demo", "--keep", kept).requireSentence(t, exitFailed, "already exists")
+	// The demo never overwrites files. It names all folders that are in the way before it begins.
+	o = mquine(t, "demo", "--keep", kept)
+	o.requireSentence(t, exitFailed, filepath.Join(kept, "families")+" already exists: remove it or choose another "+
+		"folder; "+filepath.Join(kept, "checkpoint")+" already exists: remove it or choose another folder")
+	require.NoError(t, os.RemoveAll(filepath.Join(kept, "families")))
+	o = mquine(t, "demo", "--keep", kept)
+	o.requireSentence(t, exitFailed, filepath.Join(kept, "checkpoint")+" already exists: remove it")
+	assert.NotContains(t, o.stderr, "made families")
+	requireFiles(t, kept, "checkpoint")
 }
 
 // chanceMRR returns the expected MRR of the test split (both sides, filter all) for a random order

@@ -123,5 +123,11 @@ func TestInterrupt(t *testing.T) {
 		o := interrupt(t, cmd, "made families", os.Interrupt)
 		assert.Equal(t, outcome{exitInterrupted, "", "mquine demo: interrupted\n"}, o)
 		requireFiles(t, temporary)
+
+		// An interrupted demo leaves nothing that the next demo would not replace.
+		kept := filepath.Join(temporary, "kept")
+		o = interrupt(t, command(t, "demo", "--keep", kept), "made families", os.Interrupt)
+		assert.Equal(t, outcome{exitInterrupted, "", "mquine demo: interrupted\n"}, o)
+		assert.NoDirExists(t, kept)
 	})
 }

@@ -168,7 +168,6 @@ func TestInterruptBeforeWork(t *testing.T) {
 		assert.Equal(t, "mquine "+args[0]+": interrupted\n", stderr.String())
 		assert.Empty(t, stdout.String())
 	}
-	_ = os.Remove(w.path("demo")) // the demo made this folder before it was interrupted
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
