@@ -102,5 +102,9 @@ func TestImportTensorsWrong(t *testing.T) {
 	mquine(t, all(table, table+":embeddings.1.weight")...).requireSentence(t, exitFailed, `has no tensor ""`)
 	mquine(t, all(table+":embeddings.1.weight", table+":embeddings.1.weight", "--reciprocal", "offset")...).
 		requireSentence(t, exitFailed, `has 92 rows, but the vocabulary`)
+	// Two bad tables are two errors, and each says which flag names the table.
+	mquine(t, all(dir, filepath.Join(dir, "none.npy"))...).requireSentence(t, exitFailed,
+		"import: --entity: reading "+dir+": it is not a regular file: name a file, or copy the data to one; "+
+			"--relation: reading "+filepath.Join(dir, "none.npy")+": no such file or directory")
 	assert.NoDirExists(t, out)
 }

@@ -162,8 +162,14 @@ func cutTensor(where string) (path, inside string) {
 	return where[:i], where[i+1:]
 }
 
-// openTable opens the table that where describes, under the given name.
-func (f *Folder) openTable(name, where string) error {
+// openTable opens the table that where describes, under the given name. An error begins with the flag
+// that names the table.
+func (f *Folder) openTable(name, where string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("--%s: %w", name, err)
+		}
+	}()
 	path, inside := cutTensor(where)
 	switch filepath.Ext(path) {
 	case ".npy":

@@ -39,7 +39,7 @@ func open(path string) (*File, error) {
 	// Opening a named pipe would block until it has a writer, so check first.
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
+		err = errors.New("it is not a regular file: name a file, or copy the data to one")
 	}
 	if err != nil {
 		return nil, err
