@@ -27,13 +27,14 @@ type searchResult struct {
 	Trials         []search.Trial `json:"trials"`
 	BestCheckpoint string         `json:"best_checkpoint,omitempty"`
 
-	folder *search.Folder
+	folder      *search.Folder
+	interrupted bool // the message about the interruption says how to continue
 }
 
 func newSearchResult(ctx context.Context, s *search.Folder, stopped bool) *searchResult {
 	o := &searchResult{
 		Schema: "mquine.tune/1", Provenance: provenance(ctx), Dir: s.Dir, Stopped: stopped, Trials: s.Ranked(),
-		folder: s,
+		folder: s, interrupted: ctx.Err() != nil,
 	}
 	if o.Trials == nil {
 		o.Trials = []search.Trial{}
@@ -127,7 +128,7 @@ func (o *searchResult) remarks() []string {
 				shellCommand("mquine", "train", "--data", s.Plan.Data, "--config", filepath.Join(o.Dir, "best.yaml")))
 		}
 	}
-	if o.Stopped {
+	if o.Stopped && !o.interrupted {
 		line("To continue the search:")
 		line("  %s", shellCommand("mquine", "tune", "--resume", o.Dir))
 	}
