@@ -9,7 +9,8 @@ import (
 
 // plotClassification draws the reliability, the ROC curve and the precision–recall curve as SVG.
 func plotClassification(r *classified, examples []classify.Example) []byte {
-	title := fmt.Sprintf("%s %s, %s: ", r.Provenance.Data.Name, r.Split, r.Provenance.Checkpoint.ModelText())
+	title := fmt.Sprintf("%s %s, %s, side %s: ", r.Provenance.Data.Name, r.Split, r.Provenance.Checkpoint.ModelText(),
+		r.Side)
 	unit := []float64{0, 1}
 
 	reliability := plot.Series{Name: r.Calibration.Method.String()}

@@ -48,7 +48,11 @@ func TestClassify(t *testing.T) {
 		n := float64(len(rows))
 		assert.InDelta(t, right/n, float64(r.Result.Accuracy), 1e-12)
 		assert.InDelta(t, brier/n, float64(r.Reliability.Brier), 1e-12)
-		assert.Equal(t, 3, strings.Count(string(must1(os.ReadFile(plot))), `class="title"`))
+		drawn := string(must1(os.ReadFile(plot)))
+		assert.Equal(t, 3, strings.Count(drawn, `class="title"`))
+		_, titles, _ := strings.Cut(drawn, "<title>")
+		titles, _, _ = strings.Cut(titles, "</title>")
+		assert.Equal(t, 3, strings.Count(titles, ", side tail: "), titles)
 		o = succeed(t, "classify", w.model, "--data", w.data, "--calibrate", method, "--predictions", "-", "--json",
 			w.path("beside.json"), "--format", "latex", "--relations", "--top", "1")
 		assert.Equal(t, string(must1(os.ReadFile(predictions))), o.stdout)
