@@ -67,6 +67,34 @@ func TestInterruptAtANamedPipe(t *testing.T) {
 	}
 }
 
+// An error in a checkpoint ends the reading of the data set, and the reverse. A named pipe without a
+// writer replaces a file of the other; otherwise this test would not end.
+func TestFirstErrorEndsReading(t *testing.T) {
+	w := newWorkplace(t)
+	pipe := w.path("pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o644))
+	waiting := func(dir, name string) string {
+		dir = copyFolder(t, dir, without(name))
+		require.NoError(t, os.Symlink(pipe, filepath.Join(dir, name)))
+		return dir
+	}
+	none, data := w.path("none"), waiting(w.data, "valid.txt")
+	for _, args := range [][]string{
+		{"eval", none},
+		{"eval", w.model, none, "--ensemble", "fit"},
+		{"score", none, "--in", "-"},
+		{"compare", none, w.model},
+	} {
+		mquine(t, append(args, "--data", data)...).requireSentence(t, exitFailed,
+			"there is no checkpoint "+none+": no such folder")
+	}
+	run := w.path("run")
+	require.NoError(t, os.Mkdir(run, 0o755))
+	require.NoError(t, os.Symlink(pipe, filepath.Join(run, "config.yaml")))
+	broken := copyFolder(t, w.data, replacing("test.txt", func([]byte) []byte { return []byte("a\n") }))
+	mquine(t, "eval", run, "--data", broken).requireSentence(t, exitFailed, "test.txt:1: ")
+}
+
 // A list of candidates that restricts both sides may be a pipe, which can be read only once.
 func TestCandidatesFromAPipe(t *testing.T) {
 	w := newWorkplace(t)

@@ -8,7 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
@@ -16,6 +17,7 @@ import (
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -41,7 +43,16 @@ type member struct {
 // open reads the checkpoints and the data set, and shows the progress on log. With --ensemble fit, all
 // weights are 1 before fit. The caller must close the subject.
 func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
-	s, err := in.openFirst(ctx, log)
+	for _, path := range in.ensemble.paths {
+		if err := recognise(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	var read func(context.Context) (*kg.Graph, error)
+	if in.data != "" {
+		read = func(ctx context.Context) (*kg.Graph, error) { return openData(ctx, in.data, log) }
+	}
+	s, err := in.openFirst(ctx, log, read)
 	if err != nil || in.ensemble.paths == nil {
 		return s, err
 	}
@@ -52,46 +63,63 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	return s, nil
 }
 
-// openFirst reads the first checkpoint and the data set concurrently.
-func (in inputs) openFirst(ctx context.Context, log io.Writer) (*subject, error) {
+// recognise returns the error of openCheckpoint for a path that does not lead to the files of a
+// checkpoint, without reading them.
+func recognise(ctx context.Context, path string) error {
+	dir, err := findCheckpoint(ctx, io.Discard, path)
+	if err != nil || exists(dir, "model.safetensors") || len(formats.Find(dir)) == 1 {
+		return err
+	}
+	c, err := checkpoint.Open(ctx, dir)
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
+// openFirst reads the first checkpoint and, unless read is nil, the data set concurrently. The first
+// error ends both.
+func (in inputs) openFirst(
+	ctx context.Context, log io.Writer, read func(context.Context) (*kg.Graph, error),
+) (*subject, error) {
 	var (
-		c       *checkpoint.Checkpoint
-		g       *kg.Graph
-		dataErr error
-		reading sync.WaitGroup
-		notes   bytes.Buffer // must not interrupt the progress of reading the data set
+		c     *checkpoint.Checkpoint
+		g     *kg.Graph
+		notes bytes.Buffer // must not interrupt the progress of reading the data set
 	)
-	if in.data != "" {
-		reading.Go(func() {
-			dataErr = phase(ctx, "data", func(ctx context.Context) (err error) {
-				g, err = openData(ctx, in.data, log)
+	group, ctx := errgroup.WithContext(ctx)
+	if read != nil {
+		group.Go(func() error {
+			return phase(ctx, "data", func(ctx context.Context) (err error) {
+				g, err = read(ctx)
 				return err
 			})
 		})
 	}
-	err := phase(ctx, "checkpoint", func(ctx context.Context) (err error) {
-		vocabulary := checkpoint.VocabularyFolder(in.vocabulary)
-		if in.several {
-			vocabulary = checkpoint.MissingVocabularies(in.vocabulary)
-		}
-		if c, err = openCheckpoint(ctx, &notes, in.checkpoint, vocabulary); err == nil {
-			err = in.inverseWeight.apply(c, in.several)
-		}
-		return err
+	group.Go(func() error {
+		return phase(ctx, "checkpoint", func(ctx context.Context) (err error) {
+			vocabulary := checkpoint.VocabularyFolder(in.vocabulary)
+			if in.several {
+				vocabulary = checkpoint.MissingVocabularies(in.vocabulary)
+			}
+			if c, err = openCheckpoint(ctx, &notes, in.checkpoint, vocabulary); err == nil {
+				err = in.inverseWeight.apply(c, in.several)
+			}
+			return err
+		})
 	})
-	reading.Wait()
+	err := group.Wait()
 	_, _ = notes.WriteTo(log) // a failure to print notes must not end the work
-	if err != nil {
-		return nil, err
-	}
 	more := 0
-	if dataErr == nil && g != nil {
+	if err == nil && g != nil {
 		more = c.Relations.Len() - g.Relations.Len()
-		g, dataErr = g.Relabel(c.Entities, c.Relations)
+		g, err = g.Relabel(c.Entities, c.Relations)
 	}
-	if dataErr != nil {
-		c.Close()
-		return nil, dataErr
+	if err != nil {
+		if c != nil {
+			c.Close()
+		}
+		return nil, err
 	}
 	return &subject{
 		model: c.Model, checkpoint: c, members: []member{{checkpoint: c}}, graph: g, moreRelations: more,
