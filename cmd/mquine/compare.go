@@ -34,6 +34,10 @@ type comparison struct {
 	vocab   string
 	filter  rank.Filter
 	changed int
+
+	graph   *kg.Graph // the data set as it was read; nil before readData
+	indexed *kg.Graph // the data set with the identifiers of the last checkpoint
+	index   *kg.Index // index of indexed
 }
 
 func newCompareCommand() *cobra.Command {
@@ -135,25 +139,45 @@ func (c *comparison) checkChanged(cmd *cobra.Command) error {
 	return nil
 }
 
-// run ranks the checkpoints one after another and compares them.
+// run ranks the checkpoints one after another and compares them. Ranking takes a long time, so all
+// paths are checked, and all ranks files are read, before the first checkpoint is ranked.
 func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.ComparisonReport, error) {
-	var (
-		all   []metrics.ComparedCheckpoint
-		first *competitor
-		keys  []metrics.Key
-	)
-	for i, name := range shortNames(c.models) {
-		next, err := c.open(ctx, log, i, name)
-		if err != nil {
+	for _, path := range c.models {
+		if isRanksFile(path) {
+			continue
+		}
+		if err := recognise(ctx, path); err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			first = next
-			triples := first.graph.Splits[c.split]
-			if keys, err = c.keys(ctx, first.graph, first.index, triples, c.threads); err != nil {
+	}
+	short := shortNames(c.models)
+	competitors := make([]*competitor, len(short))
+	for i, path := range c.models {
+		if !isRanksFile(path) {
+			continue
+		}
+		var err error
+		if competitors[i], err = c.read(ctx, log, i, short[i]); err != nil {
+			return nil, err
+		}
+	}
+	var (
+		all  []metrics.ComparedCheckpoint
+		keys []metrics.Key
+	)
+	for i, name := range short {
+		var err error
+		if competitors[i] == nil {
+			if competitors[i], err = c.rank(ctx, log, i, name); err != nil {
 				return nil, err
 			}
-			first.index = nil // frees its memory
+		}
+		first, next := competitors[0], competitors[i]
+		if i == 0 {
+			triples := first.graph.Splits[c.split]
+			if keys, err = c.keys(ctx, first.graph, c.index, triples, c.threads); err != nil {
+				return nil, err
+			}
 		}
 		if !slices.Equal(first.missing, next.missing) {
 			return nil, fmt.Errorf("%s (%s) and %s (%s) have ranks of different queries, so they are not comparable: "+
@@ -176,7 +200,12 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 				"make sure that all files have the same candidates", name)
 		}
 		all = append(all, next.ComparedCheckpoint)
+		if i > 0 {
+			next.graph = nil // frees its memory
+		}
 	}
+	c.graph, c.indexed, c.index = nil, nil, nil // frees their memory
+	first := competitors[0]
 	meter := newMeter(log)
 	defer meter.clear()
 	report, err := metrics.CompareAll(ctx, first.graph, c.split, all, metrics.CompareOptions{
@@ -209,9 +238,8 @@ func (c *comparison) describe(ctx context.Context, report *metrics.ComparisonRep
 // competitor is a checkpoint with its ranks.
 type competitor struct {
 	metrics.ComparedCheckpoint
-	// graph uses the same identifiers as the ranks.
+	// graph uses the same identifiers as the ranks. In the end, only the first competitor has it.
 	graph *kg.Graph
-	index *kg.Index // index of graph, for the keys; nil for a ranks file
 	// candidates is the number of entities in the checkpoint, or of relations if relations are ranked. It is
 	// 0 for a ranks file, which does not record the number.
 	candidates int
@@ -224,18 +252,38 @@ type competitor struct {
 	labels map[string]string
 }
 
-// open ranks the checkpoint with the given number, or reads the ranks file that was given instead.
-func (c *comparison) open(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
-	if info, err := os.Stat(c.models[number]); err == nil && !info.IsDir() && formats.Find(c.models[number]) == nil {
-		return c.read(ctx, log, number, name)
+// isRanksFile reports whether a path leads to a file with ranks, and not to a checkpoint.
+func isRanksFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && formats.Find(path) == nil
+}
+
+// readData reads the data set, once.
+func (c *comparison) readData(ctx context.Context, log io.Writer) (_ *kg.Graph, err error) {
+	if c.graph == nil {
+		c.graph, err = openData(ctx, c.data, log)
 	}
-	return c.rank(ctx, log, number, name)
+	return c.graph, err
+}
+
+// buildIndex indexes the known answers of a data set that uses the identifiers of a checkpoint. If the
+// checkpoint before has the same identifiers, it returns the index for that checkpoint.
+func (c *comparison) buildIndex(ctx context.Context, s *subject) (_ *kg.Index, err error) {
+	same := func(a, b *kg.Vocabulary) bool { return slices.Equal(a.Labels(), b.Labels()) }
+	last, next := c.indexed, s.graph
+	if last != nil && same(last.Entities, next.Entities) && same(last.Relations, next.Relations) {
+		return c.index, nil
+	}
+	c.index = nil // frees its memory
+	c.indexed = next
+	c.index, err = s.buildIndex(ctx)
+	return c.index, err
 }
 
 // read reads the ranks from a file that eval wrote.
 func (c *comparison) read(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
 	path := c.models[number]
-	g, err := openData(ctx, c.data, log)
+	g, err := c.readData(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -257,11 +305,13 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	defer file.Close()
 	// Align names the difference to a file of another split, so the limit allows for every split and side.
 	most := 3 * (len(g.Splits[kg.Train]) + len(g.Splits[kg.Valid]) + len(g.Splits[kg.Test]))
-	known, noun := g.Entities.Len(), "entity" // before ReadRanks adds labels
+	known, noun := g.Entities.Len(), "entity"
 	if c.sides == rank.RelationSide {
 		known, noun = g.Relations.Len(), "relation"
 	}
-	ranks, filters, tolerance, err := metrics.ReadRanks(path, file, most, g.Entities, g.Relations)
+	// ReadRanks adds the labels of ranks on other sides, which may be of other triples.
+	entities, relations := kg.NewVocabulary(g.Entities.Labels()...), kg.NewVocabulary(g.Relations.Labels()...)
+	ranks, filters, tolerance, err := metrics.ReadRanks(path, file, most, entities, relations)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +351,8 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
-	s, err := inputs{checkpoint: path, vocabulary: c.vocab, several: true, data: c.data}.open(ctx, log)
+	read := func(ctx context.Context) (*kg.Graph, error) { return c.readData(ctx, log) }
+	s, err := inputs{checkpoint: path, vocabulary: c.vocab, several: true}.openFirst(ctx, log, read)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +373,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}
 	start, meter := time.Now(), newMeter(log)
 	meter.task = fmt.Sprintf("checkpoint %d of %d", number+1, len(c.models))
-	index, err := s.buildIndex(ctx)
+	index, err := c.buildIndex(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +403,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
 			Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
 		},
-		graph: s.graph, index: index, candidates: candidates, labels: labels,
+		graph: s.graph, candidates: candidates, labels: labels,
 	}, nil
 }
 

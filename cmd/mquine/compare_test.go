@@ -541,6 +541,24 @@ func TestCompareExcluded(t *testing.T) {
 	}
 }
 
+// Nothing is ranked before all checkpoints and ranks files are known to be valid.
+func TestCompareChecksBeforeRanking(t *testing.T) {
+	w := newWorkplace(t)
+	file, empty := w.path("list.txt"), w.path("empty")
+	require.NoError(t, os.WriteFile(file, []byte("a\n"), 0o644))
+	require.NoError(t, os.Mkdir(empty, 0o755))
+	for path, sentence := range map[string]string{
+		w.path("none"):                         "there is no checkpoint " + w.path("none") + ": no such folder",
+		empty:                                  "empty is not a checkpoint: ",
+		filepath.Join(w.model, "entities.tsv"): "entities.tsv:1: the columns of a ranks file are",
+		file:                                   "list.txt:1: the columns of a ranks file are",
+	} {
+		o := mquine(t, "compare", w.model, path, "--data", w.data)
+		o.requireSentence(t, exitFailed, sentence)
+		assert.NotContains(t, o.stderr, "ranked")
+	}
+}
+
 func TestCompareBadInput(t *testing.T) {
 	w := newWorkplace(t)
 	mquine(t, "compare", w.model, w.path("none"), "--data", w.data).requireSentence(t, exitFailed,

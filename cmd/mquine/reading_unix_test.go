@@ -5,8 +5,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,7 @@ func TestFirstErrorEndsReading(t *testing.T) {
 		{"eval", w.model, none, "--ensemble", "fit"},
 		{"score", none, "--in", "-"},
 		{"compare", none, w.model},
+		{"compare", w.model, none},
 	} {
 		mquine(t, append(args, "--data", data)...).requireSentence(t, exitFailed,
 			"there is no checkpoint "+none+": no such folder")
@@ -93,6 +96,52 @@ func TestFirstErrorEndsReading(t *testing.T) {
 	require.NoError(t, os.Symlink(pipe, filepath.Join(run, "config.yaml")))
 	broken := copyFolder(t, w.data, replacing("test.txt", func([]byte) []byte { return []byte("a\n") }))
 	mquine(t, "eval", run, "--data", broken).requireSentence(t, exitFailed, "test.txt:1: ")
+}
+
+// compare reads the data set once, also for checkpoints that number its entities in other orders. A
+// named pipe, which can be read only once, replaces the train split.
+func TestCompareReadsDataOnce(t *testing.T) {
+	w := newWorkplace(t)
+	turned := copyFolder(t, w.data, replacing("train.txt", func(train []byte) []byte {
+		lines := slices.Collect(bytes.Lines(train))
+		slices.Reverse(lines)
+		return bytes.Join(lines, nil)
+	}))
+	require.NoError(t, os.Remove(filepath.Join(turned, "entities.tsv")))
+	other, third := w.path("other"), w.path("third")
+	for out, data := range map[string]string{other: turned, third: w.data} {
+		succeed(t, "init", "--model", "mquade", "--dim", "6", "--data", data, "--out", out)
+	}
+	entities := func(model string) string { return string(must1(os.ReadFile(filepath.Join(model, "entities.tsv")))) }
+	require.NotEqual(t, entities(w.model), entities(other))
+	require.Equal(t, entities(w.model), entities(third))
+	models := []string{w.model, third, other, third}
+	var want []float64
+	for _, model := range models {
+		sum := 0.
+		ranks := ranksOf(t, w, model)
+		for _, r := range ranks {
+			sum += 1 / r
+		}
+		want = append(want, sum/float64(len(ranks)))
+	}
+	require.NotEqual(t, want[1], want[2])
+
+	pipe, train := filepath.Join(turned, "pipe"), filepath.Join(turned, "train.txt")
+	triples := must1(os.ReadFile(train))
+	require.NoError(t, unix.Mkfifo(pipe, 0o644))
+	require.NoError(t, os.Remove(train))
+	require.NoError(t, os.Rename(pipe, train))
+	written := make(chan error)
+	go func() { written <- os.WriteFile(train, triples, 0) }()
+	o := succeed(t, append([]string{"compare", "--data", turned, "--by", "degree", "--json", "-"}, models...)...)
+	require.NoError(t, <-written)
+	var r compareJSON
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+	for i, checkpoint := range r.Checkpoints {
+		assert.InDelta(t, want[i], *checkpoint.Results[2].MRR, 1e-12)
+	}
+	assert.Len(t, r.Checkpoints, len(models))
 }
 
 // A list of candidates that restricts both sides may be a pipe, which can be read only once.
