@@ -60,8 +60,8 @@ func (m *meter) ranking(p rank.Progress) {
 
 // searching shows the progress of a discovery. It serves as rank.Options.Progress.
 func (m *meter) searching(p rank.Progress) {
-	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("searching, %s left, %s",
-		timeLeft(max(p.Done, 1), p.Total, p.Elapsed), pairRate(p.Done, p.Elapsed)))
+	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("searching%s, %s",
+		remaining(p.Done, p.Total, p.Elapsed), pairRate(p.Done, p.Elapsed)))
 }
 
 // fitting returns a train.Machine.Progress that shows the fitting of a clustered checkpoint.
@@ -71,7 +71,7 @@ func (m *meter) fitting() func(train.Progress) {
 		done, total := int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total)
 		t := time.Since(start)
 		m.show(done, total, t,
-			fmt.Sprintf("fitting, epoch %d/%d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
+			fmt.Sprintf("fitting, epoch %d/%d%s", p.Epoch, p.Epochs, remaining(done, total, t)))
 	}
 }
 
@@ -85,8 +85,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 			start, at = time.Now(), side
 		}
 		t := time.Since(start)
-		m.show(done, total, t, fmt.Sprintf("counting Z-patterns, side %d of %d, %s left",
-			side+1, sides, timeLeft(done, total, t)))
+		m.show(done, total, t,
+			fmt.Sprintf("counting Z-patterns, side %d of %d%s", side+1, sides, remaining(done, total, t)))
 	}
 }
 
@@ -96,8 +96,7 @@ func (m *meter) steps(work string) func(done, total int) {
 	start := time.Now()
 	return func(done, total int) {
 		t := time.Since(start)
-		m.show(int64(done), int64(total), t,
-			fmt.Sprintf("%s, %s left", work, timeLeft(int64(max(done, 1)), int64(total), t)))
+		m.show(int64(done), int64(total), t, work+remaining(int64(done), int64(total), t))
 	}
 }
 
@@ -113,11 +112,8 @@ func (m *meter) reading(data string) func(kg.OpenProgress) {
 		if t < m.slow {
 			return
 		}
-		line := "reading " + data
-		if p.Bytes > 0 && p.Total > 0 { // unknown if all files are pipes
-			line += fmt.Sprintf(", %s left", timeLeft(p.Bytes, p.Total, t))
-		}
-		m.show(p.Bytes, p.Total, t, line+fmt.Sprintf(", %s lines", quantity(float64(p.Lines))))
+		m.show(p.Bytes, p.Total, t, fmt.Sprintf("reading %s%s, %s lines", data, remaining(p.Bytes, p.Total, t),
+			quantity(float64(p.Lines))))
 	}
 }
 
@@ -133,11 +129,8 @@ func (m *meter) downloading() func(address string, done, total int64) {
 			start, from, m.nextLine = time.Now(), address, lineEvery
 		}
 		t := time.Since(start)
-		line := "downloading " + address[strings.LastIndex(address, "/")+1:]
-		if done > 0 && total > 0 {
-			line += fmt.Sprintf(", %s left", timeLeft(done, total, t))
-		}
-		m.show(done, total, t, line+", "+humanize.Bytes(uint64(max(done, 0))))
+		m.show(done, total, t, fmt.Sprintf("downloading %s%s, %s", address[strings.LastIndex(address, "/")+1:],
+			remaining(done, total, t), humanize.Bytes(uint64(max(done, 0)))))
 	}
 }
 
@@ -227,6 +220,15 @@ func threeDigits(x float64) string {
 		decimals++
 	}
 	return strconv.FormatFloat(x, 'f', decimals, 64)
+}
+
+// remaining returns the remaining time after a comma, as in ", 3s left", or nothing before a part is done,
+// or if the total is unknown, such as the bytes of pipes.
+func remaining(done, total int64, t time.Duration) string {
+	if done <= 0 || total <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s left", timeLeft(done, total, t))
 }
 
 // timeLeft estimates the remaining time, given that done of total items took the time t.
