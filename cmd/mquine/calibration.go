@@ -25,6 +25,8 @@ type calibrationFile struct {
 	Side      string `json:"side"`
 	Negatives string `json:"negatives"`
 	classify.Calibration
+
+	path string // of the file, for error messages
 }
 
 // calibrated holds the flag --calibration of the commands that turn scores into probabilities.
@@ -39,9 +41,9 @@ func (c *calibrated) add(cmd *cobra.Command) {
 	markInput(cmd, "calibration")
 }
 
-// read reads the calibration that the flag names, or returns nil without the flag. A calibration
-// for a different checkpoint or side is an error.
-func (c *calibrated) read(ctx context.Context, s *subject, side string) (*classify.Calibration, error) {
+// read reads the file that the flag names, or returns nil without the flag. A calibration for a
+// different side is an error. Call read before long work, and of when the model is complete.
+func (c *calibrated) read(ctx context.Context, side string) (*calibrationFile, error) {
 	if c.calibrationFile == "" {
 		return nil, nil
 	}
@@ -49,8 +51,8 @@ func (c *calibrated) read(ctx context.Context, s *subject, side string) (*classi
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the calibration %s: %w", c.calibrationFile, text.Cause(err))
 	}
-	var file calibrationFile
-	if err := json.Unmarshal(contents, &file); err != nil || file.Schema != calibrationSchema {
+	file := &calibrationFile{path: c.calibrationFile}
+	if err := json.Unmarshal(contents, file); err != nil || file.Schema != calibrationSchema {
 		return nil, fmt.Errorf("%s is not a calibration (%s): write one with mquine classify --calibration",
 			c.calibrationFile, calibrationSchema)
 	}
@@ -58,16 +60,25 @@ func (c *calibrated) read(ctx context.Context, s *subject, side string) (*classi
 		return nil, fmt.Errorf("the calibration %s is damaged (%w): write it again with mquine classify --calibration",
 			c.calibrationFile, err)
 	}
-	if err := s.digest(ctx); err != nil {
-		return nil, err
-	}
-	if given := s.described(); given.Parameters() != file.Provenance.Checkpoint.Parameters() {
-		return nil, fmt.Errorf("the calibration %s is for other scores, of %s: write one for %s with "+
-			"mquine classify --calibration", c.calibrationFile, file.Provenance.Checkpoint.PathText(), given.PathText())
-	}
 	if file.Side != side {
 		return nil, fmt.Errorf("the calibration %s is for --side %s, not for --side %s: write another with "+
 			"mquine classify --side %[3]s --calibration", c.calibrationFile, file.Side, side)
 	}
-	return &file.Calibration, nil
+	return file, nil
+}
+
+// of returns the calibration in the file, or nil for no file. A calibration for different checkpoints or
+// weights is an error.
+func (f *calibrationFile) of(ctx context.Context, s *subject) (*classify.Calibration, error) {
+	if f == nil {
+		return nil, nil
+	}
+	if err := s.digest(ctx); err != nil {
+		return nil, err
+	}
+	if given := s.described(); given.Parameters() != f.Provenance.Checkpoint.Parameters() {
+		return nil, fmt.Errorf("the calibration %s is for other scores, of %s: write one for %s with "+
+			"mquine classify --calibration", f.path, f.Provenance.Checkpoint.PathText(), given.PathText())
+	}
+	return &f.Calibration, nil
 }

@@ -157,6 +157,10 @@ type discovery struct {
 
 // run searches for the triples and writes them.
 func (d *discovery) run(ctx context.Context, cmd *cobra.Command) (err error) {
+	calibration, err := d.calibrated.read(ctx, d.side.String())
+	if err != nil {
+		return err
+	}
 	s, err := openSession(ctx, cmd.ErrOrStderr(), d.inputs, d.compute, d.gpus)
 	if err != nil {
 		return err
@@ -173,16 +177,16 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) (err error) {
 	if s.options.Among, f.Restrictions, err = d.restriction.load(ctx, s.subject, s.log); err != nil {
 		return err
 	}
+	if f.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
+		return err
+	}
 	if err := d.checkMemory(f); err != nil {
 		return err
 	}
 	if err := s.prepare(ctx, &d.ensemble); err != nil {
 		return err
 	}
-	if f.calibration, err = d.calibrated.read(ctx, s.subject, d.side.String()); err != nil {
-		return err
-	}
-	if f.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
+	if f.calibration, err = calibration.of(ctx, s.subject); err != nil {
 		return err
 	}
 	if err := d.describe(ctx, f); err != nil {

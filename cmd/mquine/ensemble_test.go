@@ -245,6 +245,26 @@ func TestEnsembleScores(t *testing.T) {
 	assert.Equal(t, weights, fit("score", "--head", f[0], "--relation", f[1], "--tail", f[2]))
 	assert.Equal(t, weights, fit("discover"))
 	assert.Equal(t, weights, fit("classify"))
+
+	// Wrong files are errors before the fit.
+	damaged := w.path("damaged.json")
+	require.NoError(t, os.WriteFile(damaged, []byte("{}"), 0o644))
+	for file, sentence := range map[string]string{
+		w.path("none"): "cannot read the calibration " + w.path("none") + ": no such file",
+		damaged:        damaged + " is not a calibration",
+	} {
+		for _, args := range [][]string{
+			{"discover"}, {"score", "--head", f[0], "--relation", f[1], "--tail", f[2]},
+		} {
+			o := mquine(t, append(args, w.model, other, "--ensemble", "fit", "--data", w.data, "--calibration", file)...)
+			o.requireSentence(t, exitFailed, sentence)
+			assert.NotContains(t, o.stderr, "fitted")
+		}
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(w.data, "labels.tsv"), []byte("a\n"), 0o644))
+	o = mquine(t, "discover", w.model, other, "--ensemble", "fit", "--data", w.data)
+	o.requireSentence(t, exitFailed, "labels.tsv:1: ")
+	assert.NotContains(t, o.stderr, "fitted")
 }
 
 func TestEnsembleErrors(t *testing.T) {

@@ -142,6 +142,10 @@ func (s *scoring) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	calibration, err := s.calibrated.read(ctx, s.side.String())
+	if err != nil {
+		return err
+	}
 	opened, err := s.inputs.open(ctx, log)
 	if err != nil {
 		return err
@@ -176,7 +180,7 @@ func (s *scoring) run(cmd *cobra.Command) (err error) {
 	if err := s.ensemble.fit(ctx, log, w.meter, opened, w.index, w.options); err != nil {
 		return err
 	}
-	if w.calibration, err = s.calibrated.read(ctx, opened, s.side.String()); err != nil {
+	if w.calibration, err = calibration.of(ctx, opened); err != nil {
 		return err
 	}
 	result, err := w.describe(ctx)
