@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
@@ -63,8 +64,9 @@ changed most.
 In place of a checkpoint, you can give the file that "mquine eval --ranks" wrote
 for it: compare reads the ranks instead of computing them again. The file must
 hold ranks of exactly the triples of the split, under the filter that --filter
-names. Files of "mquine eval --skip-excluded" may lack queries, if all files
-lack the same ones.
+names. This is how to compare ensembles, ranks among restricted candidates and
+the protocols of other tools, for which eval has flags. Files of "mquine eval
+--skip-excluded" may lack queries, if all files lack the same ones.
 
 "mquine eval --help" explains queries, filters, ties, --by and --ci-by.
 In tables, the best value of a column stands out. --format latex prints a row
@@ -75,7 +77,9 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
   mquine compare ./a ./b ./c --data wn18rr --format latex --percent --no-ci
   mquine compare ./a ./b --data ./my-graph --side tail --json compare.json
-  mquine compare ranks-a.tsv ranks-b.tsv --data fb15k-237`,
+  mquine compare ranks-a.tsv ranks-b.tsv --data fb15k-237
+  mquine eval ./a ./b --ensemble fit --data umls --filter all --ranks ab.tsv
+  mquine compare ./a ab.tsv --data umls`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return errors.New("give at least two checkpoints, or their ranks files")
@@ -113,6 +117,15 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			return err
 		},
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		unknown := (*pflag.NotExistError)(nil)
+		if errors.As(err, &unknown) && slices.Contains(rankedByEval, unknown.GetSpecifiedName()) {
+			return fmt.Errorf("unknown flag %s: for ensembles, restricted candidates and protocols, write the ranks "+
+				"with mquine eval --ranks FILE, and give compare the FILE in place of the checkpoint",
+				dashed(unknown.GetSpecifiedName()))
+		}
+		return flagError(cmd, err)
+	})
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addVocabulary(cmd, &c.vocab)

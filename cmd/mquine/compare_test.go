@@ -14,7 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -539,6 +541,40 @@ func TestCompareExcluded(t *testing.T) {
 			" have ranks of different queries, so they are not comparable: rank both with mquine eval and the same "+
 				"candidates")
 	}
+}
+
+// The error about a flag that only eval has says how to compare such ranks, and the way works.
+func TestCompareEnsemble(t *testing.T) {
+	eval, _, err := newRootCommand(time.Now()).Find([]string{"eval"})
+	require.NoError(t, err)
+	given := []string{"ensemble", "inverse-weight", "protocol", "weight", "weights"}
+	eval.Flags().VisitAll(func(f *pflag.Flag) {
+		// The estimates of --sample cannot be combined with --ranks.
+		if groupOf(f) == candidateFlags && f.Name != "sample" && f.Name != "seed" {
+			given = append(given, f.Name)
+		}
+	})
+	assert.ElementsMatch(t, given, rankedByEval)
+	for _, name := range given {
+		mquine(t, "compare", "a", "b", "--data", "umls", "--"+name, "x").requireSentence(t, exitUsage,
+			"unknown flag --"+name+": for ensembles, restricted candidates and protocols, write the ranks with mquine "+
+				"eval --ranks FILE, and give compare the FILE in place of the checkpoint")
+	}
+
+	w := newWorkplace(t)
+	other, file, report := w.path("other"), w.path("ens.tsv"), w.path("eval.json")
+	succeed(t, "init", "--model", "complex", "--dim", "5", "--data", w.data, "--out", other)
+	succeed(t, "eval", w.model, other, "--ensemble", "1,2", "--data", w.data, "--filter", "all", "--ranks", file,
+		"--json", report)
+	var ensemble struct{ Results []evalMetrics }
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(report)), &ensemble))
+	var r compareJSON
+	o := succeed(t, "compare", w.model, file, "--data", w.data, "--json", "-")
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+	for i, result := range r.Checkpoints[1].Results {
+		assert.Equal(t, ensemble.Results[i].MRR, result.MRR)
+	}
+	assert.NotEqual(t, r.Checkpoints[0].Results[2].MRR, r.Checkpoints[1].Results[2].MRR)
 }
 
 // Nothing is ranked before all checkpoints and ranks files are known to be valid.

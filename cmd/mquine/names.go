@@ -47,6 +47,13 @@ var chosenHere = map[string]string{
 	"test-batch-size": "mquine chooses the batches of a ranking itself",
 }
 
+// rankedByEval lists flags that users try with compare. It compares such ranks if eval has written them to
+// files.
+var rankedByEval = []string{
+	"ensemble", "weight", "weights", "inverse-weight", "protocol", "candidates", "tail-candidates", "head-candidates",
+	"types", "candidate-type", "tail-type", "head-type", "skip-excluded", "tail-negatives", "head-negatives",
+}
+
 // commandsHere maps the commands of mquine to words that users of other tools try in their place.
 // Cobra suggests the command.
 var commandsHere = map[string][]string{
