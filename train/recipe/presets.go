@@ -90,6 +90,10 @@ func presetOf(preset, dataset, modelName string) (Recipe, error) {
 			"name a data set as in paper:yago3-10", preset)
 	}
 	names := presetDataSets(kind)
+	if name == "" {
+		return r, fmt.Errorf("preset %s needs a data set: add --data NAME, or name it, as in %[1]s:%s; its data sets "+
+			"are %s", kind, names[0], strings.Join(names, ", "))
+	}
 	if !slices.Contains(names, name) {
 		example := names[0]
 		if base := filepath.Base(name); slices.Contains(names, base) {

@@ -271,6 +271,9 @@ func TestPresets(t *testing.T) {
 	require.ErrorContains(t, err, `add the name of a data set, as in best:codex-m`)
 	_, err = Preset("best", "./data/wn18")
 	require.ErrorContains(t, err, `as in best:wn18;`)
+	_, err = Preset("best", "")
+	require.ErrorContains(t, err, "preset best needs a data set: add --data NAME, or name it, as in best:codex-m; its "+
+		"data sets are codex-m, codex-s, fb15k-237, ")
 	_, err = Preset("papre", "umls")
 	require.ErrorContains(t, err, "the presets are paper and best")
 }
