@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
@@ -67,7 +68,7 @@ func (r *Recipe) checkBlockLosses() error {
 	return nil
 }
 
-// checkModel returns an error if the model does not support an option.
+// checkModel returns an error that names all options that the model does not support.
 func (r *Recipe) checkModel() error {
 	spec, err := model.Lookup(r.Model)
 	if err != nil {
@@ -84,69 +85,68 @@ func (r *Recipe) checkModel() error {
 	if err != nil {
 		return err
 	}
+	parameters, err := model.Parameters(config)
+	if err != nil {
+		return err
+	}
+	var unsupported []string
+	refuse := func(format string, args ...any) { unsupported = append(unsupported, fmt.Sprintf(format, args...)) }
 	t := m.Training()
+	_, network := m.(model.Network)
 	if !slices.Contains(t.Penalties, r.Regulariser) {
 		var others []string
 		for _, p := range t.Penalties {
 			others = append(others, string(p))
 		}
-		return fmt.Errorf("regulariser: model %s does not support %s: set it to %s",
-			r.Model, r.Regulariser, text.Join(others, "or"))
+		refuse("regulariser: model %s does not support %s: set it to %s", r.Model, r.Regulariser,
+			text.Join(others, "or"))
 	}
 	if r.DuraPair > 0 && t.Relations == nil {
-		return fmt.Errorf("dura_pair: the score of model %s is not linear in the relation's parameters: set it to 0",
-			r.Model)
+		refuse("dura_pair: the score of model %s is not linear in the relation's parameters: set it to 0", r.Model)
 	}
 	if r.RelationWeight > 0 && t.Relations == nil {
-		if _, network := m.(model.Network); network {
-			return fmt.Errorf("relation_weight: model %s is a network: set it to 0", r.Model)
-		}
-		if model.DependenceOf(m) != model.OnEntity {
-			return fmt.Errorf("relation_weight: the features of model %s depend on more than the entity: set it to 0",
-				r.Model)
+		if network {
+			refuse("relation_weight: model %s is a network: set it to 0", r.Model)
+		} else if model.DependenceOf(m) != model.OnEntity {
+			refuse("relation_weight: the features of model %s depend on more than the entity: set it to 0", r.Model)
 		}
 	}
 	if r.BlockLosses && t.Blocks == 0 {
-		return fmt.Errorf("block_losses: model %s does not have several blocks: set it to false or, in mquine and "+
-			"mquade, set hyper to blocks=2", r.Model)
+		refuse("block_losses: model %s does not have several blocks: set it to false or, in mquine and mquade, set "+
+			"hyper to blocks=2", r.Model)
 	}
-	switch start := spec.Start; {
-	case r.InitCross != ZeroCross && start.Cross == "":
-		return fmt.Errorf("init_cross: model %s has no cross matrix: set it to %s", r.Model, ZeroCross)
-	case r.InitStd != model.EntityDeviation && !start.Deviates():
-		return fmt.Errorf("init_std: model %s has a fixed initial distribution: leave init_std at %v",
-			r.Model, model.EntityDeviation)
-	case r.InitStd == 0 && start.Scaled == "":
-		return fmt.Errorf("init_std: with zero parameters, model %s has zero gradients: set a positive value",
-			r.Model)
-	case spec.TrainReciprocal && !r.Reciprocal:
-		return fmt.Errorf("reciprocal: model %s can be trained only with reciprocal relations: set it to true", r.Model)
-	case r.Products != Float32 && (t.Distance != nil || t.Region != nil):
-		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
+	if r.InitCross != ZeroCross && spec.Start.Cross == "" {
+		refuse("init_cross: model %s has no cross matrix: set it to %s", r.Model, ZeroCross)
 	}
-	if r.Orthogonality > 0 {
-		parameters, err := model.Parameters(config)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Maps }) {
-			return fmt.Errorf("orthogonality: model %s does not support it: set it to 0", r.Model)
-		}
+	if r.InitStd != model.EntityDeviation && !spec.Start.Deviates() {
+		refuse("init_std: model %s has a fixed initial distribution: leave init_std at %v", r.Model,
+			model.EntityDeviation)
+	} else if r.InitStd == 0 && spec.Start.Scaled == "" {
+		refuse("init_std: with zero parameters, model %s has zero gradients: set a positive value", r.Model)
+	}
+	if spec.TrainReciprocal && !r.Reciprocal {
+		refuse("reciprocal: model %s can be trained only with reciprocal relations: set it to true", r.Model)
+	}
+	if r.Products != Float32 && (t.Distance != nil || t.Region != nil) {
+		refuse("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
+	}
+	if r.Orthogonality > 0 && !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Maps }) {
+		refuse("orthogonality: model %s does not support it: set it to 0", r.Model)
 	}
 	if r.RelationDropout > 0 {
-		if _, network := m.(model.Network); network {
-			return fmt.Errorf("relation_dropout: model %s is a network: set it to 0, and use the dropout of its layers",
-				r.Model)
-		}
-		if model.DependenceOf(m)&model.OnRelation != 0 {
-			return fmt.Errorf("relation_dropout: the relation of model %s also transforms the candidates: set it to 0",
-				r.Model)
+		if network {
+			refuse("relation_dropout: model %s is a network: set it to 0, and use the dropout of its layers", r.Model)
+		} else if model.DependenceOf(m)&model.OnRelation != 0 {
+			refuse("relation_dropout: the relation of model %s also transforms the candidates: set it to 0", r.Model)
 		}
 	}
 	for layer, probability := range r.LayerDropout() {
 		if probability > 0 && !slices.Contains(t.Layers, model.Layer(layer)) {
-			return fmt.Errorf("%s: model %s has no such layer: set it to 0", layerKeys[layer], r.Model)
+			refuse("%s: model %s has no such layer: set it to 0", layerKeys[layer], r.Model)
 		}
+	}
+	if unsupported != nil {
+		return errors.New(strings.Join(unsupported, "; "))
 	}
 	return nil
 }

@@ -292,8 +292,14 @@ func TestPresetsOfOtherModels(t *testing.T) {
 			require.NoError(t, r.Check(), "%s, %s", name, m)
 		}
 	}
+	// One error names all options that the model lacks.
+	r, err := Base("best", "wn18rr", "hake")
+	require.NoError(t, err)
+	r.Model = "hake"
+	require.EqualError(t, r.Check(), "regulariser: model hake does not support dura3: set it to none; "+
+		"orthogonality: model hake does not support it: set it to 0")
 	// Nothing but what the model lacks differs.
-	r, err := Base("paper", "codex-m", "complex")
+	r, err = Base("paper", "codex-m", "complex")
 	require.NoError(t, err)
 	general, err := Preset("paper", "codex-m")
 	require.NoError(t, err)
