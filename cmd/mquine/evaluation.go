@@ -118,6 +118,31 @@ func (e *evaluation) checkProcessor() error {
 	return nil
 }
 
+// optionalFlag is a flag, or several with one purpose, and whether it is given.
+type optionalFlag struct {
+	given bool
+	name  string
+}
+
+// firstGiven returns the name of the first flag that is given, or "".
+func firstGiven(flags ...optionalFlag) string {
+	for _, f := range flags {
+		if f.given {
+			return f.name
+		}
+	}
+	return ""
+}
+
+// screenFlags returns the flags of rankings with screens. Rankings that compute only exact scores refuse
+// them.
+func (e *evaluation) screenFlags() []optionalFlag {
+	return []optionalFlag{
+		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
+		{e.screen != rank.AutoScreen, "--screen"},
+	}
+}
+
 // task holds the inputs of an evaluation.
 type task struct {
 	*session

@@ -57,16 +57,9 @@ func (e *evaluation) checkNegatives() error {
 	if !given && e.fixed.Name != metrics.OGB {
 		return nil
 	}
-	for _, flag := range []struct {
-		given bool
-		name  string
-	}{
-		{e.restriction.given(), "another restriction of the candidates"}, {e.backend == cudaBackend, "--backend cuda"},
-		{len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"}, {e.screen != rank.AutoScreen, "--screen"},
-	} {
-		if flag.given {
-			return fmt.Errorf("%s does not apply to a ranking among given negatives: leave it out", flag.name)
-		}
+	restriction := optionalFlag{e.restriction.given(), "another restriction of the candidates"}
+	if name := firstGiven(append([]optionalFlag{restriction}, e.screenFlags()...)...); name != "" {
+		return fmt.Errorf("%s does not apply to a ranking among given negatives: leave it out", name)
 	}
 	if !given {
 		return errors.New("--protocol ogb ranks among given candidates: " +

@@ -30,22 +30,14 @@ func (e *evaluation) checkRelations() error {
 	if e.sides != rank.RelationSide {
 		return nil
 	}
-	const (
-		exact     = "which computes exact scores on the processor"
-		relations = "whose candidates are relations"
-	)
-	for _, flag := range []struct {
-		given     bool
-		name, why string
-	}{
-		{e.backend == cudaBackend, "--backend cuda", exact}, {len(e.gpus.indices) > 0, "--devices", exact},
-		{e.peak, "--peak", exact}, {e.screen != rank.AutoScreen, "--screen", exact},
-		{e.restriction.given(), "a restriction of the candidates", relations},
-		{e.negatives.given(), "a list of negatives", relations}, {e.sample.n > 0, "--sample", relations},
-	} {
-		if flag.given {
-			return fmt.Errorf("%s does not apply to --side relation, %s: leave it out", flag.name, flag.why)
-		}
+	if name := firstGiven(e.screenFlags()...); name != "" {
+		return fmt.Errorf("%s does not apply to --side relation, which computes exact scores on the processor: "+
+			"leave it out", name)
+	}
+	name := firstGiven(optionalFlag{e.restriction.given(), "a restriction of the candidates"},
+		optionalFlag{e.negatives.given(), "a list of negatives"}, optionalFlag{e.sample.n > 0, "--sample"})
+	if name != "" {
+		return fmt.Errorf("%s does not apply to --side relation, whose candidates are relations: leave it out", name)
 	}
 	return nil
 }

@@ -41,19 +41,13 @@ func (e *evaluation) checkSample(seeded bool) error {
 	if len(e.filters) > 1 {
 		return errors.New("--sample draws candidates under one filter: give one with --filter")
 	}
-	for _, flag := range []struct {
-		given bool
-		name  string
-	}{
+	others := []optionalFlag{
 		{e.negatives.given(), "a list of negatives"},
 		{e.named(), "--protocol " + e.protocol}, {e.ranksFile != "", "--ranks"},
 		{e.ties == rank.Rounded, "--ties rounded"}, {e.allTies, "--all-ties"},
-		{e.backend == cudaBackend, "--backend cuda"}, {len(e.gpus.indices) > 0, "--devices"}, {e.peak, "--peak"},
-		{e.screen != rank.AutoScreen, "--screen"},
-	} {
-		if flag.given {
-			return fmt.Errorf("%s does not apply to the estimates of --sample: leave out one of them", flag.name)
-		}
+	}
+	if name := firstGiven(append(others, e.screenFlags()...)...); name != "" {
+		return fmt.Errorf("%s does not apply to the estimates of --sample: leave out one of them", name)
 	}
 	return nil
 }
