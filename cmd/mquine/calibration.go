@@ -26,7 +26,7 @@ type calibrationFile struct {
 	Negatives string `json:"negatives"`
 	classify.Calibration
 
-	path string // of the file, for error messages
+	path string // where the file is, for error messages
 }
 
 // calibrated holds the flag --calibration of the commands that turn scores into probabilities.

@@ -256,7 +256,8 @@ func TestEnsembleScores(t *testing.T) {
 		for _, args := range [][]string{
 			{"discover"}, {"score", "--head", f[0], "--relation", f[1], "--tail", f[2]},
 		} {
-			o := mquine(t, append(args, w.model, other, "--ensemble", "fit", "--data", w.data, "--calibration", file)...)
+			args = append(args, w.model, other, "--ensemble", "fit", "--data", w.data, "--calibration", file)
+			o := mquine(t, args...)
 			o.requireSentence(t, exitFailed, sentence)
 			assert.NotContains(t, o.stderr, "fitted")
 		}
