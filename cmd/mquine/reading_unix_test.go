@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,8 +96,13 @@ func TestFirstErrorEndsReading(t *testing.T) {
 	run := w.path("run")
 	require.NoError(t, os.Mkdir(run, 0o755))
 	require.NoError(t, os.Symlink(pipe, filepath.Join(run, "config.yaml")))
-	broken := copyFolder(t, w.data, replacing("test.txt", func([]byte) []byte { return []byte("a\n") }))
-	mquine(t, "eval", run, "--data", broken).requireSentence(t, exitFailed, "test.txt:1: ")
+	broken := errors.New("broken")
+	_, err := inputs{checkpoint: run}.openFirst(t.Context(), io.Discard, func(context.Context) (*kg.Graph, error) {
+		return nil, broken
+	})
+	require.Equal(t, broken, err)
+	// Without waiting, the error of the checkpoint comes first.
+	mquine(t, "eval", none, "--data", none).requireSentence(t, exitFailed, "there is no checkpoint "+none)
 }
 
 // compare reads the data set once, also for checkpoints that number its entities in other orders. A

@@ -43,7 +43,7 @@ type member struct {
 // open reads the checkpoints and the data set, and shows the progress on log. With --ensemble fit, all
 // weights are 1 before fit. The caller must close the subject.
 func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
-	for _, path := range in.ensemble.paths {
+	for _, path := range append([]string{in.checkpoint}, in.ensemble.paths...) {
 		if err := recognise(ctx, path); err != nil {
 			return nil, err
 		}
