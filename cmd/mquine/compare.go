@@ -279,16 +279,16 @@ func (c *comparison) readData(ctx context.Context, log io.Writer) (_ *kg.Graph, 
 	return c.graph, err
 }
 
-// buildIndex indexes the known answers of a data set that uses the identifiers of a checkpoint. If the
-// checkpoint before has the same identifiers, it returns the index for that checkpoint.
+// buildIndex indexes the known answers of the data set that uses the identifiers of a checkpoint. If the
+// checkpoint before has the same identifiers, both share the data set and the index.
 func (c *comparison) buildIndex(ctx context.Context, s *subject) (_ *kg.Index, err error) {
 	same := func(a, b *kg.Vocabulary) bool { return slices.Equal(a.Labels(), b.Labels()) }
-	last, next := c.indexed, s.graph
-	if last != nil && same(last.Entities, next.Entities) && same(last.Relations, next.Relations) {
+	if g := c.indexed; g != nil && same(g.Entities, s.graph.Entities) && same(g.Relations, s.graph.Relations) {
+		s.graph = g
 		return c.index, nil
 	}
 	c.index = nil // frees its memory
-	c.indexed = next
+	c.indexed = s.graph
 	c.index, err = s.buildIndex(ctx)
 	return c.index, err
 }
