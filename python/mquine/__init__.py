@@ -9,8 +9,10 @@ as dictionaries::
 
 Keyword arguments are the flags of the corresponding command, with underscores in place of hyphens:
 ``ci_by="relation"`` stands for ``--ci-by relation``, ``hits=[1, 10]`` for ``--hits 1,10``, and
-``percent=True`` for ``--percent``. For example, ``mquine eval --help`` lists the flags of ``evaluate``.
+``all_ties=True`` for ``--all-ties``. For example, ``mquine eval --help`` lists the flags of ``evaluate``.
 Where the command accepts several checkpoints for ``ensemble``, the function accepts a list of them.
+
+Notes of a command, such as a reason why its figures differ from another tool's, become warnings.
 """
 
 import importlib.metadata
@@ -19,6 +21,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
 __all__ = [
@@ -39,7 +42,7 @@ class Error(Exception):
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
-        #: The exit status: 1 for bad input or failed work, 2 for wrong usage.
+        #: The exit status: 1 for bad input or failed work, 2 for wrong usage, -n after signal n.
         self.status = status
 
 
@@ -103,7 +106,10 @@ def similar(checkpoint: Path, *entities: str, **options: Any) -> Dict[str, Any]:
 
 
 def run(command: str, *arguments: Path, **options: Any) -> str:
-    """Run any command, such as ``run("data get", "umls")``, and return its standard output."""
+    """Run any command, such as ``run("data get", "umls")``, and return its standard output.
+
+    Notes on standard error become warnings. Other lines there, such as the progress, are not shown.
+    """
     line = [executable(), *command.split(), *_flags(command, options), "--"]
     line += [_text(command, "the argument", argument) for argument in arguments]
     try:
@@ -119,9 +125,19 @@ def run(command: str, *arguments: Path, **options: Any) -> str:
         process.terminate()
         process.communicate()
         raise
+    lines = messages.strip().splitlines()
+    if process.returncode < 0:
+        raise Error(
+            "mquine %s was killed by signal %d: if it needs more memory than the machine has, make the work smaller"
+            % (command, -process.returncode), process.returncode
+        )
     if process.returncode != 0:
-        lines = messages.strip().splitlines()
-        raise Error(lines[-1] if lines else "%s ended with status %d" % (command, process.returncode), process.returncode)
+        raise Error(
+            lines[-1] if lines else "mquine %s ended with status %d" % (command, process.returncode), process.returncode
+        )
+    for line in lines:
+        if line.startswith("note: "):
+            warnings.warn("mquine %s: %s" % (command, line[len("note: "):]), stacklevel=2)
     return output
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import List
 
 from . import _environment, _not_started, executable
 
@@ -11,12 +12,20 @@ def main() -> None:
     line = [executable(), *sys.argv[1:]]
     try:
         if os.name == "nt":  # exec would return to the shell before the command ends
-            sys.exit(subprocess.call(line, env=_environment()))
+            sys.exit(_call(line))
         os.execvpe(line[0], line, _environment())
     except OSError as error:
         sys.exit("mquine: %s" % _not_started(line[0], error))
-    except KeyboardInterrupt:  # the command has received Ctrl-C, too
-        sys.exit(130)
+
+
+def _call(line: List[str]) -> int:
+    """Run a command, and return its exit status."""
+    process = subprocess.Popen(line, env=_environment())
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the command has received Ctrl-C, too: let it finish
+            pass
 
 
 if __name__ == "__main__":

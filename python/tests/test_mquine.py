@@ -147,6 +147,34 @@ class TestPackage(unittest.TestCase):
         self.assertEqual(1, caught.exception.status)
         self.assertRegex(str(caught.exception), r"^\S*absent cannot be started \(.+\): install the package again, or set")
 
+    @unittest.skipIf(os.name == "nt", "needs a shell")
+    def test_messages(self) -> None:
+        command = self.dir / "command"
+        with unittest.mock.patch.dict(os.environ, MQUINE=str(command)):
+            command.write_text("#!/bin/sh\necho epoch 1 >&2\necho 'note: tails differ' >&2\necho {}\n")
+            command.chmod(0o755)
+            with self.assertWarnsRegex(UserWarning, "^mquine eval: tails differ$"):
+                self.assertEqual({}, mquine.evaluate("c", "d"))
+            command.write_text("#!/bin/sh\necho epoch 1 >&2\nkill -KILL $$\n")
+            with self.assertRaisesRegex(mquine.Error, "^mquine train was killed by signal 9: ") as caught:
+                mquine.run("train")
+            self.assertEqual(-9, caught.exception.status)
+
+    def test_interrupted_script(self) -> None:
+        from mquine.__main__ import _call
+
+        class Process:
+            waits = 0
+
+            def wait(self) -> int:
+                self.waits += 1
+                if self.waits < 3:
+                    raise KeyboardInterrupt
+                return 130
+
+        with unittest.mock.patch("subprocess.Popen", return_value=Process()):
+            self.assertEqual(130, _call(["mquine"]))
+
 
 if __name__ == "__main__":
     unittest.main()
