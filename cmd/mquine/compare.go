@@ -127,7 +127,6 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 		return flagError(cmd, err)
 	})
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addVocabulary(cmd, &c.vocab)
 	addData(cmd, &c.data)
 	addChoice(cmd, &c.filter, "filter", "rank under this filter: none, train or all", rank.None, rank.Train, rank.All)

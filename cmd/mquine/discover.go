@@ -113,7 +113,6 @@ removed at the end.
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	d.inputs.add(cmd)
 	d.inputs.addEnsemble(cmd)
 	d.calibrated.add(cmd)

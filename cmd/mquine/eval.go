@@ -145,7 +145,6 @@ the table to standard error.
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	e.inputs.add(cmd)
 	e.inputs.addEnsemble(cmd)
 	addChoice(cmd, &e.protocol, "protocol", "evaluation protocol: full, or the protocol of a tool", protocolNames()...)

@@ -76,7 +76,6 @@ correct, but the output is incomplete.
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	s.inputs.addOptional(cmd)
 	s.inputs.addEnsemble(cmd)
 	flags.StringVar(&s.in, "in", "", "read triples from `FILE` (- is standard input)")

@@ -20,6 +20,7 @@ import (
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
@@ -81,7 +82,6 @@ Presets:
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addData(cmd, &t.data)
 	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
 	flags.StringVar(&t.out, "out", "",
@@ -358,21 +358,13 @@ func (l *trainingLog) begin(r *run.Run, dir string) {
 	printLine(details(l.log), "%s, %s", sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()),
 		text.Plural(r.Triples(), "training triple"))
 	if c.ValidEvery > 0 {
-		fmt.Fprintf(l.log, "validation: %s, side %v, filter %v, realistic ties, %s\n", metricTitle(c.ValidMetric.Name),
+		fmt.Fprintf(l.log, "validation: %s, side %v, filter %v, realistic ties, %s\n", metrics.MetricName(c.ValidMetric.Name),
 			c.ValidMetric.Side, c.ValidMetric.Filter, text.Plural(len(r.Graph.Splits[kg.Valid]), "triple"))
 	}
 	writeNotes(l.log, slices.Concat(r.Graph.Notes, r.Notes))
 	if l.before > 0 {
 		fmt.Fprintf(l.log, "resuming at epoch %d of %d\n", l.before+1, c.Epochs)
 	}
-}
-
-// metricTitle returns the name of a validation metric as tables show it: MRR or Hits@10.
-func metricTitle(name string) string {
-	if name == "mrr" {
-		return "MRR"
-	}
-	return strings.Replace(name, "hits", "Hits", 1)
 }
 
 // step shows the progress within an epoch. It serves as train.Machine.Progress.
@@ -398,7 +390,7 @@ func epochLine(e train.Epoch, c recipe.Recipe, log io.Writer) string {
 	fields := []string{fmt.Sprintf("epoch %d/%d", e.Epoch, c.Epochs), fmt.Sprintf("loss %s", threeDigits(e.Loss.Total))}
 	if len(e.Valid) > 0 {
 		m := c.ValidMetric
-		valid := fmt.Sprintf("valid %s %.3f", metricTitle(m.Name), e.Valid.Of(m))
+		valid := fmt.Sprintf("valid %s %.3f", metrics.MetricName(m.Name), e.Valid.Of(m))
 		if m.Side == rank.BothSides {
 			of := func(side rank.Sides) string {
 				return strings.TrimPrefix(fmt.Sprintf("%.3f", e.Valid.Of(recipe.Metric{Name: m.Name, Side: side,

@@ -35,8 +35,8 @@ func (m *Metric) Range() string {
 // Set parses text in the format of String.
 func (m *Metric) Set(text string) error {
 	parts := strings.Split(text, "/")
-	bad := fmt.Errorf("metric %q: give a name (%s), a side (tail, head or both) and a filter (none, train or all), "+
-		"such as mrr/both/all", text, strings.Join(metricNames, ", "))
+	bad := fmt.Errorf("must be a name (%s), a side (tail, head or both) and a filter (none, train or all), "+
+		"such as mrr/both/all", strings.Join(metricNames, ", "))
 	if len(parts) != 3 || !slices.Contains(metricNames, parts[0]) {
 		return bad
 	}

@@ -63,6 +63,12 @@ func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) err
 	seen := map[string]int{}
 	for i := 0; i < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
+		if key.Kind != yaml.ScalarNode {
+			return fmt.Errorf("%s:%d: a key must be a single word", name, key.Line)
+		}
+		if value.Kind == yaml.AliasNode {
+			return fmt.Errorf("%s:%d: *%.80s is an alias: write the value itself", name, value.Line, value.Value)
+		}
 		if line, ok := seen[key.Value]; ok {
 			return fmt.Errorf("%s:%d: duplicate key %.80s, first on line %d", name, key.Line, key.Value, line)
 		}
