@@ -1,9 +1,11 @@
 package setting
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -122,4 +124,11 @@ func TestSettingErrors(t *testing.T) {
 			assert.Equal(t, before, got)
 		}
 	}
+}
+
+// A caller can recognise the error of an interrupted reader.
+func TestInterruptedReader(t *testing.T) {
+	_, err := ReadMapping(iotest.ErrReader(context.Canceled), "x.yaml")
+	require.ErrorIs(t, err, context.Canceled)
+	assert.EqualError(t, err, "cannot read x.yaml: context canceled")
 }

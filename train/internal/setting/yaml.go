@@ -17,8 +17,12 @@ import (
 // former keys of settings in list with the current keys. In errors here and below, name is the name
 // of the file.
 func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) {
+	file, err := io.ReadAll(r) // the decoder would hide an error of r, such as an interruption
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", name, text.Cause(err))
+	}
 	var document, second yaml.Node
-	decoder := yaml.NewDecoder(r)
+	decoder := yaml.NewDecoder(bytes.NewReader(file))
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
