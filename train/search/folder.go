@@ -64,7 +64,7 @@ type Folder struct {
 // Trial is the result of a trial at a rung: a line of trials.jsonl.
 type Trial struct {
 	Trial   int                        `json:"trial"`
-	Epochs  int                        `json:"epochs"`  // of the rung
+	Epochs  int                        `json:"epochs"`  // the rung
 	Options map[string]json.RawMessage `json:"options"` // the open options
 	// Value is the best value of Metric on the validation split, up to epoch Epochs.
 	Metric           string  `json:"metric"`

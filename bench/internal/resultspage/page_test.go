@@ -54,7 +54,7 @@ func TestReadme(t *testing.T) {
 func TestBadRecords(t *testing.T) {
 	const (
 		sets = `{"name": "x", "title": "X", "best": "first"}`
-		good = `{"dataset": "x", "run": "first", "mrr": {"both/all": 0.5}, "ci": {"by": "query", "low": 0.4, "high": 0.6}}`
+		good = `{"dataset": "x", "run": "first", "mrr": {"both/all": 0.5}, "ci": {"by": "triple", "low": 0.4, "high": 0.6}}`
 	)
 	for _, test := range []struct{ runs, want string }{
 		{good, ""},
@@ -84,6 +84,7 @@ func TestBadRecords(t *testing.T) {
 			"weights": [1, 2], "mrr": {"both/all": 0.6}, "ci": {"by": "triple", "low": 0.5, "high": 0.7},
 			"paired": [{"less": "first", "protocol": "both/all", "difference": 0.1}]}`,
 			`member "second" is not an earlier run`},
+		{strings.Replace(good, "triple", "query", 1), `the interval of group "" must resample triples`},
 		{good + "\n" + `{"typo": 1}`, `x.jsonl:2: json: unknown field "typo"`},
 		{"", `has no run "first"`},
 	} {

@@ -188,13 +188,16 @@ func (d *dataset) check(path string) error {
 				return bad("mrr %s is %v", protocol, mrr)
 			}
 		}
+		if (r.Group == "" || r.Group == paperGroup || r.Group == ensembleGroup) && r.CI != nil && r.CI.By != "triple" {
+			return bad("the interval of group %q must resample triples", r.Group)
+		}
 		if r.Group == ensembleGroup {
 			members := strings.Fields(r.Options)
 			switch {
 			case len(members) != len(r.Weights):
 				return bad("%d runs have %d weights", len(members), len(r.Weights))
-			case r.CI == nil || r.CI.By != "triple":
-				return bad("the interval of an ensemble must resample triples")
+			case r.CI == nil:
+				return bad("an ensemble must have an interval")
 			case len(r.Paired) != 1 || !slices.Contains(members, r.Paired[0].Less):
 				return bad("an ensemble must be compared with one of its members")
 			}
