@@ -293,6 +293,19 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 	return nil
 }
 
+// checkLabels returns an error if a vocabulary is empty. The message begins with the text in what.
+func checkLabels(what string, entities, relations *kg.Vocabulary) error {
+	for _, v := range []struct {
+		*kg.Vocabulary
+		of string
+	}{{entities, "entities"}, {relations, "relations"}} {
+		if v.Len() == 0 {
+			return fmt.Errorf("%s has no %s, but a model needs at least one", what, v.of)
+		}
+	}
+	return nil
+}
+
 // SHA256 returns the SHA-256 of the concatenated parameter files, in hex. The files may be
 // model.safetensors alone, or a table of entities followed by a table of relations. Call it before
 // Close, and before Verify, which then covers its result.

@@ -106,7 +106,14 @@ func TestOpenRefuses(t *testing.T) {
 			`tensor "entity" has shape [3 3], but mquine with d = 2, 2 entities (entities.tsv)`},
 		"relation too many": {func(f *folder) { f.relations += "2\thates\n" }, parametersName,
 			"3 relations (relations.tsv) needs [3 2 2]"},
-		"no entities": {func(f *folder) { f.entities = "" }, parametersName, "0 entities (entities.tsv)"},
+		"no entities": {func(f *folder) { f.entities = "" }, parametersName,
+			"ckpt has no entities, but a model needs at least one"},
+		"no relations": {func(f *folder) {
+			f.relations = ""
+			for _, name := range []string{"relation.head", "relation.tail", "relation.cross"} {
+				f.shapes[name], f.values[name] = []int{0, 2, 2}, nil
+			}
+		}, parametersName, "ckpt has no relations, but a model needs at least one"},
 		"label twice": {func(f *folder) { f.entities = "0\ta\n1\tb\n2\ta\n" }, entitiesName + ":3",
 			`duplicate label "a"`},
 		"identifier twice": {func(f *folder) { f.relations = "0\ta\n0\tb\n" }, relationsName + ":2",

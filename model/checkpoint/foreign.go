@@ -70,6 +70,10 @@ func (c *Checkpoint) readForeign(ctx context.Context, folder *formats.Folder, o 
 
 // convert completes c from an open folder with vocabularies.
 func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error {
+	err := checkLabels("the vocabulary in "+folder.VocabularyDir, folder.Entities, folder.Relations)
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder.Path, err)
+	}
 	converted, err := folder.Convert() // may change the vocabularies
 	c.Entities, c.Relations, c.VocabularyDir = folder.Entities, folder.Relations, folder.VocabularyDir
 	if err != nil {

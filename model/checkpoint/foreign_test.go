@@ -351,6 +351,34 @@ func TestForeignVocabularies(t *testing.T) {
 		` has 1 entities: use the vocabulary that the model was trained with`)
 }
 
+// A folder whose vocabulary of the relations is empty is refused, even if its table of relations is
+// empty, too.
+func TestForeignEmptyVocabulary(t *testing.T) {
+	dir := t.TempDir()
+	numbers := strings.Repeat("\x00\x00\x80\x3f", 8)
+	for name, contents := range map[string]string{
+		"best_valid.model": string(zipOf(t, zip.Store, [2]string{"a/data.pkl", state(
+			tensorPickle{"embeddings.0.weight", "0", 8, 0, []int64{2, 4}, []int64{4, 1}},
+			tensorPickle{"embeddings.1.weight", "1", 0, 0, []int64{0, 4}, []int64{4, 1}},
+		)}, [2]string{"a/data/0", numbers}, [2]string{"a/data/1", ""})),
+		"ent_id": "a\t0\nb\t1\n", "rel_id": "", "entities.tsv": "0\ta\n1\tb\n", "relations.tsv": "",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(contents), 0o644))
+	}
+	want := dir + ": the vocabulary in " + dir + " has no relations, but a model needs at least one"
+	_, err := checkpoint.Open(t.Context(), dir)
+	assert.EqualError(t, err, want)
+	path := filepath.Join(dir, "best_valid.model")
+	for _, inverses := range []string{"", "offset", "interleaved"} {
+		_, err = checkpoint.OpenTensors(t.Context(), formats.TensorFiles{
+			Model: "complex", Inverses: inverses,
+			Entity: path + ":embeddings.0.weight", Relation: path + ":embeddings.1.weight",
+			Entities: filepath.Join(dir, "entities.tsv"), Relations: filepath.Join(dir, "relations.tsv"),
+		})
+		assert.EqualError(t, err, want)
+	}
+}
+
 // Open recognises a folder of any tool without its vocabularies, and reads them from the given
 // folder. The packaged models of LibKGE contain labels.
 func TestForeignWithoutVocabularies(t *testing.T) {

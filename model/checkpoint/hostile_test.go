@@ -365,47 +365,46 @@ func checkHostile(t *testing.T, dir, what string) (refused bool) {
 }
 
 // FuzzForeign checks that Open, given any file in place of the parameters or the options of another
-// tool, returns an error or a checkpoint.
+// tool, and a vocabulary of 0 to 2 relations, returns an error or a checkpoint.
 func FuzzForeign(f *testing.F) {
 	labels := "a\t0\nb\t1\n"
 	ones := strings.Repeat("\x00\x00\x80\x3f", 8)
-	table := func(name, key string) tensorPickle {
-		return tensorPickle{name, key, 8, 0, []int64{2, 4}, []int64{4, 1}}
+	table := func(name, key string, rows int64) tensorPickle {
+		return tensorPickle{name, key, 4 * rows, 0, []int64{rows, 4}, []int64{4, 1}}
 	}
-	archive := func(entity, relation string) []byte {
-		return zipOf(f, zip.Store, [2]string{"a/data.pkl", state(table(entity, "0"), table(relation, "1"))},
-			[2]string{"a/data/0", ones}, [2]string{"a/data/1", ones})
+	archive := func(entity, relation string, rows int64) []byte {
+		return zipOf(f, zip.Store, [2]string{"a/data.pkl", state(table(entity, "0", 2), table(relation, "1", rows))},
+			[2]string{"a/data/0", ones}, [2]string{"a/data/1", ones[:16*rows]})
 	}
 	files := []string{"best_valid.model", "model_best.pt", "trained_model.pkl", "transe.ckpt", "entity_embedding.npy",
 		"config.json"}
-	f.Add(0, archive("embeddings.0.weight", "embeddings.1.weight"))
-	f.Add(0, archive("entity.weight", "relation.weight"))
-	f.Add(3, archive("ent_embeddings.weight", "rel_embeddings.weight"))
-	f.Add(4, []byte("\x93NUMPY\x01\x00\x38\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2,4)}"+ones))
-	f.Add(5, []byte(`{"model":"ComplEx","rank":2,"format":"mquine-npy/1","dim":2,"reciprocal":false}`))
+	f.Add(0, archive("embeddings.0.weight", "embeddings.1.weight", 2), 2)
+	f.Add(0, archive("embeddings.0.weight", "embeddings.1.weight", 0), 0)
+	f.Add(0, archive("entity.weight", "relation.weight", 2), 2)
+	f.Add(3, archive("ent_embeddings.weight", "rel_embeddings.weight", 2), 2)
+	f.Add(4, []byte("\x93NUMPY\x01\x00\x38\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2,4)}"+ones), 2)
+	f.Add(5, []byte(`{"model":"ComplEx","rank":2,"format":"mquine-npy/1","dim":2,"reciprocal":false}`), 2)
 	if root := os.Getenv("MQUINE_FIXTURES"); root != "" {
 		for i, name := range []string{"kbc-cp-umls", "libkge-transe-umls", "pykeen-transe-umls", "openke-transe-umls"} {
 			contents, err := os.ReadFile(filepath.Join(root, name, files[i]))
 			require.NoError(f, err)
-			f.Add(i, contents)
+			f.Add(i, contents, 2)
 		}
 	}
-	f.Fuzz(func(t *testing.T, which int, contents []byte) {
-		if which < 0 || which >= len(files) {
+	f.Fuzz(func(t *testing.T, which int, contents []byte, relations int) {
+		if which < 0 || which >= len(files) || relations < 0 || relations > 2 {
 			return
 		}
 		dir := t.TempDir()
 		write := func(name, text string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
-		for _, name := range []string{"ent_id", "rel_id"} {
-			write(name, labels)
-		}
-		for _, name := range []string{"entity2id.txt", "relation2id.txt"} {
-			write(name, "2\n"+labels)
-		}
-		for _, name := range []string{"entity_ids.del", "relation_ids.del", "entities.tsv", "relations.tsv"} {
-			write(name, "0\ta\n1\tb\n")
+		for kind, n := range map[string]int{"entity": 2, "relation": relations} {
+			lines, reversed := labels[:4*n], "0\ta\n1\tb\n"[:4*n]
+			write(kind[:3]+"_id", lines)
+			write(kind+"2id.txt", fmt.Sprintf("%d\n%s", n, lines))
+			write(kind+"_ids.del", reversed)
+			write(map[string]string{"entity": "entities.tsv", "relation": "relations.tsv"}[kind], reversed)
 		}
 		if which >= 4 {
 			table := "\x93NUMPY\x01\x00\x38\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2,4)}" + ones

@@ -80,6 +80,9 @@ func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	if c.Relations, err = c.readVocabulary(ctx, relationsName, relationsSHA256Key); err != nil {
 		return err
 	}
+	if err := checkLabels("the vocabulary in "+c.Path, c.Entities, c.Relations); err != nil {
+		return fmt.Errorf("%s: %w", c.source.path, err)
+	}
 	if o.vocabulary != "" && !o.ifMissing {
 		if err := formats.SameVocabularies(ctx, c.Path, c.Entities, c.Relations, o.vocabulary); err != nil {
 			return err

@@ -22,7 +22,8 @@ import (
 //
 // metadata must contain "dataset". Save itself sets "format", "model", "dim", "reciprocal", the
 // model's hyper-parameters, the hashes of the vocabularies and the checksum of the parameters. A
-// parameter that is NaN or infinite is an error, because Open would refuse it.
+// parameter that is NaN or infinite, or an empty vocabulary, is an error, because Open would refuse
+// it.
 func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
 	metadata map[string]string) error {
 	unverified := func(context.Context) error { return nil }
@@ -112,6 +113,9 @@ func parameters(ctx context.Context, m model.Model, entities, relations *kg.Voca
 	if entities.Len() != config.Entities || relations.Len() != config.Relations {
 		return nil, fmt.Errorf("the model has %d entities and %d relations, but its vocabularies have %d and %d labels",
 			config.Entities, config.Relations, entities.Len(), relations.Len())
+	}
+	if err := checkLabels("its vocabulary", entities, relations); err != nil {
+		return nil, err
 	}
 	list, err := model.Parameters(config)
 	if err != nil {

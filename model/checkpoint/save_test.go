@@ -98,7 +98,10 @@ func TestSaveRefuses(t *testing.T) {
 			`tensor "relation.tail" has NaN in row 1, column 1`},
 		"too few labels": {func(m *trained) { m.entities = kg.NewVocabulary("a") },
 			"the model has 3 entities and 2 relations, but its vocabularies have 1 and 2 labels"},
-		"too many labels":    {func(m *trained) { m.relations.Add("another") }, "have 3 and 3 labels"},
+		"too many labels": {func(m *trained) { m.relations.Add("another") }, "have 3 and 3 labels"},
+		"no relations": {func(m *trained) {
+			*m = newTrained(t, model.Config{Model: "mquine", Dim: 2, Entities: 3}, counting())
+		}, "its vocabulary has no relations, but a model needs at least one"},
 		"tab in a label":     {func(m *trained) { m.entities = kg.NewVocabulary("a", "b\tc", "d") }, "entities.tsv"},
 		"metadata not UTF-8": {func(m *trained) { m.metadata["x"] = "\xff" }, `metadata entry "x" is not valid UTF-8`},
 	} {
