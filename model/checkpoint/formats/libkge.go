@@ -63,9 +63,6 @@ func (f *Folder) libkgeOption(path ...string) string {
 	checkpoint, _ := f.value.(*pickle.Dict)
 	config, _ := checkpoint.Get("config")
 	object, _ := config.(*pickle.Object)
-	if object == nil {
-		return ""
-	}
 	value, _ := object.Attribute("options")
 	for _, key := range path {
 		options, _ := value.(*pickle.Dict)

@@ -142,9 +142,6 @@ func module(m *pickle.Object, path ...string) *pickle.Object {
 
 // attribute returns an entry of a dictionary that is an attribute of an object, or nil.
 func attribute(o *pickle.Object, dictionary, key string) any {
-	if o == nil {
-		return nil
-	}
 	value, _ := o.Attribute(dictionary)
 	d, _ := value.(*pickle.Dict)
 	entry, _ := d.Get(key)
@@ -274,11 +271,7 @@ func (f *Folder) pykeenInverses() numbering {
 
 // pykeenOption returns an option of the interaction as text, or "" if it is missing.
 func (f *Folder) pykeenOption(name string) string {
-	interaction := module(f.value.(*pickle.Object), "interaction")
-	if interaction == nil {
-		return ""
-	}
-	value, _ := interaction.Attribute(name)
+	value, _ := module(f.value.(*pickle.Object), "interaction").Attribute(name)
 	text, _ := pickle.Text(value)
 	return text
 }
@@ -332,11 +325,9 @@ func (f *Folder) pykeenProjection(name string, entity, relation Tensor) (*Conver
 // pykeenSimplE converts PyKEEN's SimplE, whose score ½ Σ (a_h r a_t + b_h r' b_t) uses the same
 // tables for heads and tails. It is DistMult with the rows [a, b] and ½[r, r'].
 func (f *Folder) pykeenSimplE() (*Converted, error) {
-	if interaction := module(f.value.(*pickle.Object), "interaction"); interaction != nil {
-		if clamp, _ := interaction.Attribute("clamp_score"); clamp != nil {
-			return nil, f.unsupported("SimplE", "it has the option clamp_score, which makes large scores equal, and "+
-				"mquine reads it as DistMult, which does not")
-		}
+	if clamp, _ := module(f.value.(*pickle.Object), "interaction").Attribute("clamp_score"); clamp != nil {
+		return nil, f.unsupported("SimplE", "it has the option clamp_score, which makes large scores equal, and "+
+			"mquine reads it as DistMult, which does not")
 	}
 	entity, err := f.joined("entity_representations.0", "entity_representations.1")
 	if err != nil {
@@ -417,14 +408,15 @@ func (f *Folder) pykeenConvE(entity, relation Tensor) (*Converted, error) {
 		return nil, err
 	}
 	interaction := module(f.value.(*pickle.Object), "interaction")
+	if interaction == nil {
+		return nil, f.unsupported("ConvE", "its interaction is missing")
+	}
 	value, _ := interaction.Attribute("shape_info")
 	shape, _ := value.(*pickle.Object)
-	number := func(key string) (n int) {
-		if shape != nil {
-			value, _ := shape.Attribute(key)
-			text, _ := pickle.Text(value)
-			n, _ = strconv.Atoi(text)
-		}
+	number := func(key string) int {
+		value, _ := shape.Attribute(key)
+		text, _ := pickle.Text(value)
+		n, _ := strconv.Atoi(text)
 		return n
 	}
 	if number("kernel_height") != 3 || number("kernel_width") != 3 || number("input_channels") != 1 {

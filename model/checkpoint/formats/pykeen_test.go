@@ -71,8 +71,10 @@ func readPickle(t *testing.T, code string) any {
 
 // pykeenModelOf describes a model of PyKEEN.
 type pykeenModelOf struct {
-	name               string
-	model, interaction attributes
+	name  string
+	model attributes
+	// interaction is nil if the model has no such module.
+	interaction attributes
 	// embeddings holds the attributes of single tables, such as relation_representations.0.
 	embeddings map[string]attributes
 	shapes     map[string][2]int
@@ -82,7 +84,10 @@ type pykeenModelOf struct {
 func (m pykeenModelOf) folder(t *testing.T) *Folder {
 	f := toolFolder(m.shapes)
 	f.Format, f.Metadata = pykeen, map[string]string{"model": m.name}
-	modules := attributes{"interaction": pickled{"pykeen.nn.modules.Interaction", m.interaction}}
+	modules := attributes{}
+	if m.interaction != nil {
+		modules["interaction"] = pickled{"pykeen.nn.modules.Interaction", m.interaction}
+	}
 	for name := range m.shapes {
 		list, number, _ := strings.Cut(name, ".")
 		if modules[list] == nil {
@@ -324,6 +329,22 @@ func TestPyKEENModules(t *testing.T) {
 		shared = parent(children...) // 10¹⁵ paths lead to the innermost module
 	}
 	require.NoError(t, add(shared))
+}
+
+// BoxE and ConvE need the options of their interaction, so a model without one is refused. So is a
+// ConvE model without the shapes of its layers.
+func TestPyKEENWithoutInteraction(t *testing.T) {
+	shapes := map[string][2]int{
+		"entity_representations.0": {toolEntities, 4}, "entity_representations.1": {toolEntities, 1},
+		"relation_representations.0": {toolRelations, 4},
+	}
+	for _, name := range []string{"BoxE", "ConvE"} {
+		_, err := convertPyKEEN(pykeenModelOf{name: name, shapes: shapes}.folder(t))
+		assert.ErrorContains(t, err, `model "`+name+`" of PyKEEN (pykeen/pykeen), which mquine cannot rank yet: `+
+			"its interaction is missing")
+	}
+	_, err := convertPyKEEN(pykeenModelOf{name: "ConvE", interaction: attributes{}, shapes: shapes}.folder(t))
+	assert.ErrorContains(t, err, "its filters are 0 × 0 for 0 input channels")
 }
 
 // PyKEEN's SimplE scores ½ Σ (a_h r a_t + b_h r' b_t), without a clamp.

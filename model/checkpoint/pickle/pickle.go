@@ -94,8 +94,12 @@ type Object struct {
 	Entries Dict
 }
 
-// Attribute returns the attribute of the given name from the object's state.
+// Attribute returns the attribute of the given name from the object's state. A nil object has no
+// attributes.
 func (o *Object) Attribute(name string) (value any, ok bool) {
+	if o == nil {
+		return nil, false
+	}
 	attributes, _ := o.State.(*Dict)
 	return attributes.Get(name)
 }
