@@ -46,11 +46,8 @@ func convertConvE(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	height := conveHeight(entity.width(), dense.width(), filters.rows())
-	if height == 0 {
-		return nil, fmt.Errorf("%s: no image of %d pixels gives the %d inputs of layer fc with %d filters of 3 × 3",
-			dense.Path, entity.width(), dense.width(), filters.rows())
-	}
+	// Check the rows before conveHeight, whose time is proportional to the width: a table without rows can
+	// have any width.
 	for _, t := range []struct {
 		*Tensor
 		labels int
@@ -62,6 +59,11 @@ func convertConvE(f *Folder) (*Converted, error) {
 		}
 		t.Shape = []int{t.rows(), t.width()}
 		*t.Tensor = t.pick(numbers(conveTokens, t.rows()))
+	}
+	height := conveHeight(entity.width(), dense.width(), filters.rows())
+	if height == 0 {
+		return nil, fmt.Errorf("%s: no image of %d pixels gives the %d inputs of layer fc with %d filters of 3 × 3",
+			dense.Path, entity.width(), dense.width(), filters.rows())
 	}
 	rows, err := f.pairReversed()
 	if err != nil {

@@ -187,6 +187,17 @@ func TestLibKGETransH(t *testing.T) {
 	assert.ErrorContains(t, err, `"short" has rows of 5 numbers, but TransH with d = 5 needs 10`)
 }
 
+// The rows of ConvE's tables are checked first: a table without rows, which takes no space in a file,
+// can have any width.
+func TestConvERows(t *testing.T) {
+	f := toolFolder(map[string][2]int{
+		"emb_e.weight": {0, 8}, "emb_rel.weight": {toolRelations + conveTokens, 8},
+		"b": {toolEntities + conveTokens, 1}, "fc.weight": {8, 7}, "conv1.weight": {1, 9},
+	})
+	_, err := convertConvE(f)
+	assert.ErrorContains(t, err, `tensor "emb_e.weight" has 0 rows, but the vocabulary in `)
+}
+
 // The unit complex numbers with the phases of a table equal the numbers of the table.
 func TestPhases(t *testing.T) {
 	values := []float32{1, 0, 0, 1, -1, 0, 0.6, -0.8}
