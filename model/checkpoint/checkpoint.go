@@ -91,20 +91,33 @@ func MissingVocabularies(dir string) Option {
 // row. An error names the file and says what is wrong with it. If a folder of LibKGE or OpenKE
 // holds several checkpoints, dir may name one of the files.
 //
+// If ctx is cancelled, Open returns its error at once and abandons the work, which may read the files
+// a little longer.
+//
 // Results computed with the checkpoint are valid only if Verify, called afterwards, returns nil.
 func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) {
 	var o options
 	for _, option := range with {
 		option(&o)
 	}
+	return input.Await(ctx, func() (*Checkpoint, error) { return open(ctx, dir, o) })
+}
+
+func open(ctx context.Context, dir string, o options) (*Checkpoint, error) {
 	format, src, err := openSource(ctx, dir, o.format, safetensors.Open)
 	if err != nil {
 		return nil, err
 	}
 	c := &Checkpoint{Path: dir, Format: format.name, Metadata: src.metadata, source: src}
-	if err := format.read(c, ctx, o); err != nil {
-		err = cmp.Or(src.verify(ctx), err) // a file may look damaged while another program writes it
-		_ = src.Close()
+	return c.complete(ctx, func() error { return format.read(c, ctx, o) })
+}
+
+// complete completes c with the function read. It returns c or, after an error, closes it. It closes
+// c, too, if ctx is cancelled, because Open has then returned without it.
+func (c *Checkpoint) complete(ctx context.Context, read func() error) (*Checkpoint, error) {
+	if err := cmp.Or(read(), ctx.Err()); err != nil {
+		err = cmp.Or(c.source.verify(ctx), err) // a file may look damaged while another program writes it
+		_ = c.Close()
 		return nil, err
 	}
 	return c, nil
@@ -153,18 +166,6 @@ type tensor struct {
 // openSource recognises the format of the folder dir, unless wanted names it, and opens its
 // parameters.
 func openSource(ctx context.Context, dir, wanted string, open opener) (format, *source, error) {
-	type opened struct {
-		format
-		*source
-	}
-	o, err := input.Await(ctx, func() (opened, error) {
-		f, src, err := openFolder(ctx, dir, wanted, open)
-		return opened{f, src}, err
-	})
-	return o.format, o.source, err
-}
-
-func openFolder(ctx context.Context, dir, wanted string, open opener) (format, *source, error) {
 	info, err := os.Stat(dir)
 	if f := formats.Lookup(wanted); err == nil && f != nil && f.Reads(dir) {
 		return openForeign(ctx, f, dir)

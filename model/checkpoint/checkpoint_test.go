@@ -9,12 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
 func TestOpen(t *testing.T) {
@@ -214,6 +217,67 @@ func TestCancelled(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 	_, err = Inspect(ctx, dir)
 	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// stuck is a context that is cancelled during the n-th call of Err. That call returns only once the
+// channel returned is closed or, so that the test ends, after a minute.
+type stuck struct {
+	context.Context
+	cancel   func()
+	n        int64
+	looks    *atomic.Int64
+	returned chan struct{}
+	waited   *atomic.Bool
+}
+
+func (s stuck) Err() error {
+	if s.looks.Add(1) == s.n {
+		s.cancel()
+		select {
+		case <-s.returned:
+		case <-time.After(time.Minute):
+			s.waited.Store(true)
+		}
+	}
+	return s.Context.Err()
+}
+
+// Wherever the work is when its context is cancelled, Open, OpenTensors and Inspect return without
+// waiting for it.
+func TestCancelledAtWork(t *testing.T) {
+	mquine, rotate := small().write(t), rotateSmall().write(t)
+	tables := formats.TensorFiles{
+		Model: "rotate", Hyper: map[string]float64{"embedding_range": 4},
+		Entity: filepath.Join(rotate, rotateEntities), Relation: filepath.Join(rotate, rotateRelations),
+		Entities: filepath.Join(rotate, "entities.dict"), Relations: filepath.Join(rotate, "relations.dict"),
+	}
+	opened := func(c *Checkpoint, err error) error {
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	}
+	for name, work := range map[string]func(context.Context) error{
+		"Open":           func(ctx context.Context) error { return opened(Open(ctx, mquine)) },
+		"Open of RotatE": func(ctx context.Context) error { return opened(Open(ctx, rotate)) },
+		"OpenTensors":    func(ctx context.Context) error { return opened(OpenTensors(ctx, tables)) },
+		"Inspect":        func(ctx context.Context) error { _, err := Inspect(ctx, rotate); return err },
+	} {
+		// The first check is the caller's.
+		for n := int64(2); ; n++ {
+			ctx := stuck{n: n, looks: new(atomic.Int64), returned: make(chan struct{}), waited: new(atomic.Bool)}
+			ctx.Context, ctx.cancel = context.WithCancel(t.Context())
+			err := work(ctx)
+			close(ctx.returned)
+			if err == nil {
+				ctx.cancel()
+				assert.Greater(t, n, int64(5), name)
+				break
+			}
+			require.ErrorIs(t, err, context.Canceled, name)
+			require.False(t, ctx.waited.Load(), "%s, check %d", name, n)
+		}
+	}
 }
 
 // TestFixture opens a checkpoint in the format mquine/1 that another program wrote, and compares

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/formats"
@@ -31,8 +32,12 @@ func newForeignSource(folder *formats.Folder) *source {
 }
 
 // OpenTensors opens a model whose tables and vocabularies are in the given files, which any program
-// may have written.
-func OpenTensors(ctx context.Context, files formats.TensorFiles) (_ *Checkpoint, err error) {
+// may have written. It treats ctx as Open does.
+func OpenTensors(ctx context.Context, files formats.TensorFiles) (*Checkpoint, error) {
+	return input.Await(ctx, func() (*Checkpoint, error) { return openTensors(ctx, files) })
+}
+
+func openTensors(ctx context.Context, files formats.TensorFiles) (*Checkpoint, error) {
 	folder, err := formats.OpenTensors(ctx, files)
 	if err != nil {
 		return nil, err
@@ -40,12 +45,7 @@ func OpenTensors(ctx context.Context, files formats.TensorFiles) (_ *Checkpoint,
 	c := &Checkpoint{
 		Path: folder.Path, Format: formats.Tensors, Metadata: folder.Metadata, source: newForeignSource(folder),
 	}
-	if err := c.convert(ctx, folder); err != nil {
-		err = cmp.Or(c.source.verify(ctx), err) // a file may look damaged while another program writes it
-		_ = c.Close()
-		return nil, err
-	}
-	return c, nil
+	return c.complete(ctx, func() error { return c.convert(ctx, folder) })
 }
 
 // foreignTensors returns the tensors. Their values are computed when they are needed.

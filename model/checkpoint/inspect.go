@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
@@ -62,8 +63,12 @@ type NormQuantiles struct {
 
 // Inspect describes the readable parameters of the checkpoint that Open would open. The vocabularies
 // and metadata may be missing or wrong, and values need not be finite. A file of format mquine/1 may also
-// end too early, after its header.
+// end too early, after its header. Inspect treats ctx as Open does.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
+	return input.Await(ctx, func() (*Inspection, error) { return inspect(ctx, dir) })
+}
+
+func inspect(ctx context.Context, dir string) (*Inspection, error) {
 	format, src, err := openSource(ctx, dir, "", safetensors.OpenTruncated)
 	if err != nil {
 		return nil, err

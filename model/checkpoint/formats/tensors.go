@@ -133,7 +133,7 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 // readAnyOrder reads lines of the form id<TAB>label or label<TAB>id.
 func readAnyOrder(ctx context.Context, path string) (*kg.Vocabulary, error) {
 	v, err := readVocabulary(ctx, path, kg.VocabularyLayout{})
-	if ctx.Err() != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	reversed, other := readVocabulary(ctx, path, kg.VocabularyLayout{LabelFirst: true})
