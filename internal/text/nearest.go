@@ -27,12 +27,19 @@ func Nearest(word string, words []string, n int) []string {
 	return nearest
 }
 
+// longest is the length in bytes of the longest words that Similar compares. The time for an edit
+// distance is proportional to the product of the lengths, and labels can be long literals.
+const longest = 200
+
 // Similar is like Nearest but leaves out words whose edit distance exceeds two fifths of the longer
-// word's length.
+// word's length. No word of more than 200 bytes is similar to another.
 func Similar(word string, words []string, n int) []string {
 	var similar []string
 	for _, w := range words {
 		longer := max(len(word), len(w))
+		if longer > longest {
+			continue
+		}
 		most := 2 * longer / 5
 		// Comparing lengths first skips most of a large vocabulary.
 		if max(len(word)-len(w), len(w)-len(word)) <= most && editDistance(word, w) <= most {

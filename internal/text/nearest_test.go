@@ -1,6 +1,7 @@
 package text
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -45,4 +46,8 @@ func TestSimilar(t *testing.T) {
 	assert.Equal(t, []string{"Animal"}, Similar("animal", words, 1))
 	assert.Empty(t, Similar("xyz", words, 3))
 	assert.Empty(t, Similar("xyz", nil, 3))
+
+	long := strings.Repeat("x", 200)
+	assert.Equal(t, []string{long}, Similar(long[1:], []string{long, "y" + long}, 3))
+	assert.Empty(t, Similar("y"+long, []string{long}, 3))
 }
