@@ -473,6 +473,27 @@ func TestForeignOpenKE(t *testing.T) {
 	}
 }
 
+// Without the file checkpoint, which also holds the state of the optimiser, a folder of HousE has its
+// best validated parameters in best_model/checkpoint. A folder of HousE or HAKE without either is
+// refused, because the other files lack parameters.
+func TestForeignWithoutLastCheckpoint(t *testing.T) {
+	root := filepath.Dir(fixtureFolders(t)[0])
+	whole, err := checkpoint.Open(t.Context(), filepath.Join(root, "house-umls"))
+	require.NoError(t, err)
+	defer whole.Close()
+	for _, name := range []string{"house-umls", "hake-umls"} {
+		dir := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, name))))
+		require.NoError(t, os.Remove(filepath.Join(dir, "checkpoint")))
+		if name == "house-umls" {
+			requireSame(t, whole, dir)
+			require.NoError(t, os.Remove(filepath.Join(dir, "best_model", "checkpoint")))
+		}
+		_, err := checkpoint.Open(t.Context(), dir)
+		assert.EqualError(t, err, filepath.Join(dir, "checkpoint")+" is missing: only that file holds all parameters")
+	}
+}
+
 // A stray file of another tool does not change the format of a folder.
 func TestForeignStrayFile(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])

@@ -2,10 +2,8 @@ package formats
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/mquine/mquine/model"
-	"github.com/mquine/mquine/model/checkpoint/pickle"
 )
 
 // hake is the format of MIRALab-USTC/KGE-HAKE, a fork of the RotatE repository:
@@ -26,22 +24,10 @@ var hake = &Format{
 		if _, err := f.readOptions(rotateConfig); err != nil {
 			return err
 		}
-		if !exists(f.Path, hakeCheckpoint) {
-			return fmt.Errorf("%s is missing: only that file holds all parameters",
-				filepath.Join(f.Path, hakeCheckpoint))
-		}
-		if err := f.openTorch(hakeCheckpoint, nil); err != nil {
-			return err
-		}
-		checkpoint, _ := f.value.(*pickle.Dict)
-		saved, _ := checkpoint.Get("model_state_dict")
-		state, _ := saved.(*pickle.Dict)
-		return f.addState(hakeCheckpoint, state)
+		return f.openForkState(forkCheckpoint)
 	},
 	convert: convertHAKE,
 }
-
-const hakeCheckpoint = "checkpoint"
 
 func convertHAKE(f *Folder) (*Converted, error) {
 	entity, relation, err := f.tables("entity_embedding", "relation_embedding")

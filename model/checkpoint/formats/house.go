@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/mquine/mquine/model"
-	"github.com/mquine/mquine/model/checkpoint/pickle"
 )
 
 // house is the format of rui9812/HousE, a fork of the RotatE repository. All parameters are in the
@@ -25,19 +24,12 @@ var house = &Format{
 	Name: "house", Tool: "HousE (rui9812/HousE)", Protocol: "rotate",
 	Files: "config.json, checkpoint, entity_embedding.npy, best_model/, *.dict",
 	Is: func(dir string) bool {
-		return isRotateFork(dir, "HousE_r", "HousE_r_plus", "HousE", "HousE_plus") && exists(dir, houseCheckpoint)
+		return isRotateFork(dir, "HousE_r", "HousE_r_plus", "HousE", "HousE_plus")
 	},
 	vocabularies: []vocabularyFiles{dictFiles, tsvFiles},
 	elsewhere:    rotateDataPath,
 	open: func(f *Folder) error {
-		file := filepath.Join(bestOf(f, "best_model", houseCheckpoint), houseCheckpoint)
-		if err := f.openTorch(file, nil); err != nil {
-			return err
-		}
-		checkpoint, _ := f.value.(*pickle.Dict)
-		value, _ := checkpoint.Get("model_state_dict")
-		state, _ := value.(*pickle.Dict)
-		if err := f.addState(file, state); err != nil {
+		if err := f.openForkState(filepath.Join(bestOf(f, "best_model", forkCheckpoint), forkCheckpoint)); err != nil {
 			return err
 		}
 		_, err := f.readOptions(rotateConfig)
@@ -45,8 +37,6 @@ var house = &Format{
 	},
 	convert: convertHousE,
 }
-
-const houseCheckpoint = "checkpoint"
 
 func convertHousE(f *Folder) (*Converted, error) {
 	o, err := f.neededOptions(rotateConfig)

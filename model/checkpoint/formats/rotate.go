@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/pickle"
 )
 
 // rotate is the format of the RotatE repository, DeepGraphLearning/KnowledgeGraphEmbedding:
@@ -65,6 +66,23 @@ func isRotateFork(dir string, models ...string) bool {
 	f := Folder{Path: dir, Metadata: map[string]string{}}
 	_, err := f.readOptions(rotateConfig)
 	return err == nil && slices.Contains(models, f.Metadata["model"])
+}
+
+// forkCheckpoint is the torch file in which forks of the repository keep all parameters.
+const forkCheckpoint = "checkpoint"
+
+// openForkState opens a torch file that holds a state dictionary under the key "model_state_dict".
+func (f *Folder) openForkState(file string) error {
+	if !exists(f.Path, file) {
+		return fmt.Errorf("%s is missing: only that file holds all parameters", filepath.Join(f.Path, file))
+	}
+	if err := f.openTorch(file, nil); err != nil {
+		return err
+	}
+	checkpoint, _ := f.value.(*pickle.Dict)
+	saved, _ := checkpoint.Get("model_state_dict")
+	state, _ := saved.(*pickle.Dict)
+	return f.addState(file, state)
 }
 
 // openRotate opens the tables "entity" and "relation" and, if possible, reads config.json. An
