@@ -131,7 +131,9 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		f.log("the partial download stays in %s: run the same command to resume it", s.dir)
+		if files, _ := os.ReadDir(s.dir); len(files) > 0 {
+			f.log("the partial download stays in %s: run the same command to resume it", s.dir)
+		}
 		return result, fmt.Errorf("fetching %s was interrupted: %w", d.Name, context.Cause(ctx))
 	case atomicfile.DiskFull(err):
 		s.discard()

@@ -212,6 +212,8 @@ func TestGetResumesAfterInterruption(t *testing.T) {
 		return true
 	}
 	f := fetcher(t)
+	var log []string
+	f.Log = func(line string) { log = append(log, line) }
 	f.Progress = func(_ string, done, _ int64) {
 		if done == cut {
 			cancel()
@@ -223,12 +225,30 @@ func TestGetResumesAfterInterruption(t *testing.T) {
 	require.ErrorContains(t, err, "fetching toy was interrupted: context canceled")
 	require.Less(t, time.Since(start), 5*time.Second)
 	require.Equal(t, []string{".toy.part"}, entries(t, f.Dir))
+	require.Equal(t, []string{"the partial download stays in " + filepath.Join(f.Dir, ".toy.part") +
+		": run the same command to resume it"}, log)
 
 	f.Progress = nil
 	_, err = f.Get(t.Context(), toy(s.URL+"/"), "")
 	require.NoError(t, err)
 	requireToy(t, f)
 	require.Equal(t, []string{"train.txt", "train.txt bytes=100000-", "valid.txt", "test.txt"}, s.asked())
+}
+
+// An interruption before the first byte leaves nothing to resume.
+func TestGetInterruptedBeforeTheFirstByte(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := serve(t, nil)
+	s.fault = func(_ *server, _ int, _ string, _ http.ResponseWriter, r *http.Request) bool {
+		cancel()
+		<-r.Context().Done()
+		return true
+	}
+	f := fetcher(t)
+	f.Log = func(line string) { require.Fail(t, line) }
+	_, err := f.Get(ctx, toy(s.URL), "")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, entries(t, f.Dir))
 }
 
 // Get does not download a file again if its download was complete when the process ended.
