@@ -15,7 +15,8 @@ type HyperParameter struct {
 	// Help describes the hyper-parameter in one line.
 	Help string
 	// Default is the value if neither a configuration nor a checkpoint contains one. Checkpoints
-	// omit a value that equals Default, so Default must never change.
+	// omit a value that equals Default, so Default must never change. A Default out of bounds means
+	// that the value must be given.
 	Default float64
 	// Initial returns the value for a new model whose configuration has none. The configuration
 	// already has the hyper-parameters declared before this one. Nil means Default.
@@ -42,9 +43,15 @@ func (h *HyperParameter) Of(c Config) float64 {
 // Flag returns the name of the command-line flag, without leading dashes.
 func (h *HyperParameter) Flag() string { return strings.ReplaceAll(h.Key, "_", "-") }
 
+// allows reports whether the bounds allow a value.
+func (h *HyperParameter) allows(v float64) bool { return v >= h.Least && v <= h.Most }
+
 func (h *HyperParameter) check(c Config) error {
 	v := h.Of(c)
-	if !(v >= h.Least && v <= h.Most) {
+	if _, given := c.Hyper[h.Key]; !given && !h.allows(v) {
+		return fmt.Errorf("model %s: %s is missing: it must be from %v to %v", c.Model, h.Key, h.Least, h.Most)
+	}
+	if !h.allows(v) {
 		return fmt.Errorf("model %s: %s is %v: it must be from %v to %v", c.Model, h.Key, v, h.Least, h.Most)
 	}
 	if h.Whole && v != math.Trunc(v) {

@@ -140,7 +140,9 @@ func TestNewRefuses(t *testing.T) {
 		{Config{Model: "mquine", Dim: 0}, "out of range"},
 		{Config{Model: "mquine", Dim: 513}, "dimension 513 is out of range: it must be from 1 to 512"},
 		{Config{Model: "complex", Dim: 1 << 16}, "dimension 65536 is out of range: it must be from 1 to 32768"},
-		{Config{Model: "rotate", Dim: 2}, "model rotate: embedding_range is 0: it must be from 1e-30 to 1e+30"},
+		{Config{Model: "rotate", Dim: 2}, "model rotate: embedding_range is missing: it must be from 1e-30 to 1e+30"},
+		{Config{Model: "rotate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 0}},
+			"model rotate: embedding_range is 0: it must be from 1e-30 to 1e+30"},
 		{Config{Model: "mquine", Dim: 2, Hyper: map[string]float64{Gamma: 1}},
 			"model mquine has no hyper-parameter gamma: it has blocks"},
 	} {

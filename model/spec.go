@@ -111,6 +111,21 @@ func (s *Spec) Initial(c Config) Config {
 	return c
 }
 
+// WithoutDefaults returns c without the hyper-parameters that checkpoints omit because they have
+// their default values. A default out of bounds stays, so that Check can report it.
+func (s *Spec) WithoutDefaults(c Config) Config {
+	c.Hyper = maps.Clone(c.Hyper)
+	for _, h := range s.Hyper {
+		if v, given := c.Hyper[h.Key]; given && v == h.Default && h.allows(v) {
+			delete(c.Hyper, h.Key)
+		}
+	}
+	if len(c.Hyper) == 0 {
+		c.Hyper = nil
+	}
+	return c
+}
+
 // Parameters describes the tensors of a model, in the order that New expects.
 func (s *Spec) Parameters(c Config) ([]Parameter, error) {
 	if err := s.Check(c); err != nil {

@@ -79,6 +79,8 @@ func TestOpenRefuses(t *testing.T) {
 			`the metadata lacks "dim"`},
 		"γ not a number": {set("model", "transe-l1", "gamma", "twelve"), parametersName,
 			`metadata "gamma" is "twelve", not a number`},
+		"no embedding range": {set("model", "rotate"), parametersName,
+			"model rotate: embedding_range is missing: it must be from 1e-30 to 1e+30"},
 		"modulus negative": {set("model", "protate", "embedding_range", "1", "modulus", "-0.5"), parametersName,
 			"modulus is -0.5: it must be from 0"},
 		"γ infinite": {set("model", "transe-l1", "gamma", "Inf"), parametersName,

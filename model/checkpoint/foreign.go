@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
@@ -82,20 +81,10 @@ func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error 
 	c.Notes, c.Dataset = converted.Notes, cmp.Or(converted.Dataset, "unknown")
 	c.toolScore = converted.ToolScore
 	c.source.tensors = foreignTensors(converted.Parameters)
-	withoutDefaults(converted.Config)
-	return c.build(ctx, converted.Config, fmt.Sprintf("d = %d, %s and %s (in %s)", converted.Config.Dim,
+	config := converted.Config
+	if spec, err := model.Lookup(config.Model); err == nil { // build returns the error
+		config = spec.WithoutDefaults(config)
+	}
+	return c.build(ctx, config, fmt.Sprintf("d = %d, %s and %s (in %s)", config.Dim,
 		text.Plural(c.Entities.Len(), "entity"), text.Plural(c.Relations.Len(), "relation"), c.VocabularyDir))
-}
-
-// withoutDefaults removes the hyper-parameters that a checkpoint omits because they have their
-// default values. A checkpoint of another tool then has the same configuration as its copy in the
-// format mquine/1.
-func withoutDefaults(c model.Config) {
-	spec, err := model.Lookup(c.Model)
-	if err != nil {
-		return // build returns the error
-	}
-	for _, h := range spec.Hyper {
-		maps.DeleteFunc(c.Hyper, func(key string, v float64) bool { return key == h.Key && v == h.Default })
-	}
 }

@@ -41,14 +41,7 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range spec.Hyper { // checkpoints omit defaults
-		if v, given := config.Hyper[h.Key]; given && v == h.Default {
-			delete(config.Hyper, h.Key)
-		}
-	}
-	if len(config.Hyper) == 0 {
-		config.Hyper = nil
-	}
+	config = spec.WithoutDefaults(config)
 	c, full := &Converted{Config: config}, config
 	c.Config.Reciprocal = inverses != noInverses // not in full: its parameters have the shapes without inverses
 	full.Entities, full.Relations = f.Entities.Len(), f.Relations.Len()
