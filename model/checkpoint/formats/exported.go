@@ -23,7 +23,10 @@ var exported = &Format{
 		}
 		f := Folder{Path: dir, Metadata: map[string]string{}}
 		values, err := f.readOptions(ExportConfig)
-		return err == nil && values["format"] == ExportFormat
+		if err != nil { // open returns the error
+			return exists(dir, "entity.npy")
+		}
+		return values["format"] == ExportFormat
 	},
 	vocabularies: []vocabularyFiles{tsvFiles, delFiles},
 	open: func(f *Folder) error {
