@@ -157,12 +157,16 @@ func TestExportedRefuses(t *testing.T) {
 	}{
 		"no model":  {"config.json", replace(`"rotate"`, `"nosuch"`), `nosuch`},
 		"dimension": {"config.json", replace(`"dim": 4`, `"dim": 5`), "needs [3 10]"},
-		"type":      {"config.json", replace(`"dim": 4`, `"dim": "4"`), `option "dim" is "4", not a positive integer`},
-		"range":     {"config.json", replace(`_range": 2`, `_range": "x"`), "is \"x\", not a number"},
-		"not JSON":  {"config.json", func(text []byte) []byte { return text[:20] }, "config.json is not a single JSON object"},
-		"table":     {"entity.npy", func([]byte) []byte { return nil }, "not a .npy file"},
-		"shape":     {"entity.npy", replace("(3, 8)", "(8, 3)"), "has shape [8 3], but rotate with d = 4"},
-		"labels":    {"entities.tsv", func(text []byte) []byte { return append(text, "3\tdora\n"...) }, "4 entities"},
+		"type": {"config.json", replace(`"dim": 4`, `"dim": "4"`),
+			`option "dim" is the text "4", not a positive integer`},
+		"range": {"config.json", replace(`_range": 2`, `_range": "x"`), `is the text "x", not a number`},
+		"not JSON": {"config.json", func(text []byte) []byte { return text[:20] },
+			"config.json is not a single JSON object"},
+		"brackets": {"config.json", func(text []byte) []byte { return append(text, '}') },
+			"config.json is not a single JSON object"},
+		"table":  {"entity.npy", func([]byte) []byte { return nil }, "not a .npy file"},
+		"shape":  {"entity.npy", replace("(3, 8)", "(8, 3)"), "has shape [8 3], but rotate with d = 4"},
+		"labels": {"entities.tsv", func(text []byte) []byte { return append(text, "3\tdora\n"...) }, "4 entities"},
 	} {
 		out := filepath.Join(t.TempDir(), "out")
 		require.NoError(t, c.Export(t.Context(), out, exportTo(t, "npy")))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -35,7 +36,11 @@ func (f *Folder) readOptions(file string) (values map[string]any, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(open.Contents()))
 	d.UseNumber()
-	if err := d.Decode(&values); err != nil || values == nil || d.More() {
+	err = d.Decode(&values)
+	if err == nil {
+		_, err = d.Token() // More would accept a bracket that closes nothing
+	}
+	if err != io.EOF || values == nil {
 		return nil, fmt.Errorf("%s is not a single JSON object", path)
 	}
 	f.describe(values)
@@ -82,8 +87,18 @@ func (o *options) fail(format string, args ...any) {
 
 // wrong records that an option is missing or has the wrong type.
 func (o *options) wrong(key, want string) {
-	if v, given := o.values[key]; given {
-		o.fail("option %q is %.40q, not %s", key, fmt.Sprint(v), want)
+	v, given := o.values[key]
+	is := "a list or an object"
+	switch v := v.(type) {
+	case nil:
+		is = "null"
+	case string:
+		is = fmt.Sprintf("the text %.40q", v)
+	case json.Number, bool:
+		is = fmt.Sprintf("%.40s", fmt.Sprint(v))
+	}
+	if given {
+		o.fail("option %q is %s, not %s", key, is, want)
 	} else {
 		o.fail("option %q is missing", key)
 	}
