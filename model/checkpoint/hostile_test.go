@@ -364,6 +364,30 @@ func checkHostile(t *testing.T, dir, what string) (refused bool) {
 	return refused
 }
 
+// Inspect reads tensors that share their elements, as tied weights do, but refuses a file that names the
+// same elements so often that its time would not be proportional to the size of the file.
+func TestInspectShared(t *testing.T) {
+	dir := t.TempDir()
+	const count = 1 << 16
+	for _, copies := range []int{24, 64} {
+		var tensors []tensorPickle
+		for i := range copies {
+			tensors = append(tensors, tensorPickle{fmt.Sprint(i), "0", count, 0, []int64{count}, []int64{1}})
+		}
+		path := filepath.Join(dir, "best_valid.model")
+		require.NoError(t, os.WriteFile(path, zipOf(t, zip.Store, [2]string{"a/data.pkl", state(tensors...)},
+			[2]string{"a/data/0", strings.Repeat("\x00\x00\x80\x3f", count)}), 0o644))
+		i, err := checkpoint.Inspect(t.Context(), dir)
+		if copies == 24 {
+			require.NoError(t, err)
+			assert.Equal(t, 1.0, i.Tensors[copies-1].Values.Min)
+			continue
+		}
+		assert.EqualError(t, err, path+": its tensors share their elements so often that they have more than 8 for "+
+			"each byte of the file: clone the tensors and save them again")
+	}
+}
+
 // FuzzForeign checks that Open, given any file in place of the parameters or the options of another
 // tool, and a vocabulary of 0 to 2 relations, returns an error or a checkpoint.
 func FuzzForeign(f *testing.F) {

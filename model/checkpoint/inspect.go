@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -82,6 +83,9 @@ func inspect(ctx context.Context, dir string) (*Inspection, error) {
 	for _, f := range src.files {
 		result.Bytes += int64(len(f.Bytes()))
 	}
+	if err := src.checkShared(result.Bytes); err != nil {
+		return nil, err
+	}
 	for _, t := range src.tensors {
 		s := TensorStatistics{Name: t.name, DType: t.dtype, Shape: t.shape}
 		if t.values != nil {
@@ -95,6 +99,31 @@ func inspect(ctx context.Context, dir string) (*Inspection, error) {
 		return nil, err
 	}
 	return result, nil
+}
+
+// maxShared is the largest number of elements for each byte of the files that Inspect reads. Torch
+// files whose models tie weights have several tensors with the same elements: 32 float32 tensors that
+// share all elements reach the limit.
+const maxShared = 8
+
+// checkShared returns an error if the tensors have many more elements than fit into the files, whose
+// size in bytes is given. A small file can name the same elements thousands of times.
+func (s *source) checkShared(size int64) error {
+	left := maxShared * size
+	for _, t := range s.tensors {
+		if t.values == nil {
+			continue
+		}
+		n := int64(1)
+		for _, extent := range t.shape {
+			n *= int64(extent)
+		}
+		if left -= n; left < 0 {
+			return fmt.Errorf("%s: its tensors share their elements so often that they have more than %d for each "+
+				"byte of the file: clone the tensors and save them again", t.path, maxShared)
+		}
+	}
+	return nil
 }
 
 func inspectTensor(ctx context.Context, t tensor) (_ *ValueStatistics, err error) {
