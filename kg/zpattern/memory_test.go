@@ -11,24 +11,29 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// pairs returns a graph in which every entity is the head of the given number of triples.
-func pairs(entities, each int) *kg.Graph {
-	g := &kg.Graph{Name: "pairs", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
+// pairs returns a graph in which every entity is the head of the given number of triples. Their
+// relations alternate.
+func pairs(entities, each, relations int) *kg.Graph {
+	g := &kg.Graph{Name: "pairs", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	for r := range relations {
+		g.Relations.Add(strconv.Itoa(r))
+	}
 	g.Splits[kg.Train] = make([]kg.Triple, 0, entities*each)
 	for e := range entities {
 		g.Entities.Add(strconv.Itoa(e))
 		for i := range each {
 			tail := int32((e + i*i + 1) % entities)
-			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: int32(e), Tail: tail})
+			t := kg.Triple{Head: int32(e), Relation: int32((e*each + i) % relations), Tail: tail}
+			g.Splits[kg.Train] = append(g.Splits[kg.Train], t)
 		}
 	}
 	return g
 }
 
 func TestMemory(t *testing.T) {
-	job := func(entities, each, asked int) func(*testing.T) ([]proc.Need, func() error) {
+	job := func(entities, each, relations, asked int) func(*testing.T) ([]proc.Need, func() error) {
 		return func(t *testing.T) ([]proc.Need, func() error) {
-			g := pairs(entities, each)
+			g := pairs(entities, each, relations)
 			return memory(g, asked, 2), func() error {
 				x, err := NewIndex(t.Context(), g)
 				if err != nil {
@@ -48,17 +53,29 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
-		{Name: "a large training split", Prepare: job(50_000, 100, 1000)},
-		{Name: "many values", Prepare: job(100_000, 10, 1_000_000)},
+		{Name: "a large training split", Prepare: job(50_000, 100, 1, 1000)},
+		{Name: "many relations", Prepare: job(200_000, 10, 2_000, 1000)},
+		{Name: "many values", Prepare: job(100_000, 10, 1, 1_000_000)},
 	})
 }
 
+func TestCountRows(t *testing.T) {
+	g := pairs(50, 7, 5)
+	g.Splits[kg.Train] = append(g.Splits[kg.Train], g.Splits[kg.Train][:100]...) // repeats add no row
+	rows := map[[3]int32]bool{}
+	for _, t := range g.Splits[kg.Train] {
+		rows[[3]int32{t.Relation, 0, t.Head}], rows[[3]int32{t.Relation, 1, t.Tail}] = true, true
+	}
+	assert.EqualValues(t, len(rows), countRows(g.Splits[kg.Train], 50, 5))
+	assert.Zero(t, countRows(nil, 0, 0))
+}
+
 func TestTooLittleMemory(t *testing.T) {
-	g := pairs(100_000, 10)
+	g := pairs(100_000, 10, 1)
 	proctest.Leave(t, 40<<20)
 	assert.EqualError(t, CheckMemory(g, 1_000_000, 2),
-		"counting the Z-patterns of pairs needs about 80 MiB of memory "+
-			"(index of the training triples 15 MiB, values 65 MiB), "+
+		"counting the Z-patterns of pairs needs about 82 MiB of memory "+
+			"(index of the training triples 17 MiB, values 65 MiB), "+
 			"but only 40 MiB is available (a limit of the test): make more memory available")
 	assert.NoError(t, CheckMemory(g, 1000, 2))
 
