@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -120,14 +121,15 @@ func familiesSizes(cfg Config) (Config, error) {
 	setDefault(&cfg.Entities, familiesEntities)
 	setDefault(&cfg.Relations, int(numRelations))
 	if cfg.Entities < familiesMinEntities {
-		return cfg, fmt.Errorf("%d entities are too few for families, films, genres and countries: ask for at least %d",
-			cfg.Entities, familiesMinEntities)
+		return cfg, fmt.Errorf("%s too few for families, films, genres and countries: ask for at least %d",
+			text.Count(cfg.Entities, "entity is", "entities are"), familiesMinEntities)
 	}
 	if cfg.Entities > familiesMaxEntities {
 		return cfg, fmt.Errorf("%d entities are too many: ask for at most %d", cfg.Entities, familiesMaxEntities)
 	}
 	if cfg.Relations < int(core) || cfg.Relations > int(numRelations) {
-		return cfg, fmt.Errorf("cannot make %d relations: ask for %d to %d", cfg.Relations, core, numRelations)
+		return cfg, fmt.Errorf("cannot make %s: ask for %d to %d",
+			text.Plural(cfg.Relations, "relation"), core, numRelations)
 	}
 	return cfg, nil
 }
@@ -336,8 +338,8 @@ func (w *world) split(cfg Config) (splits [kg.NumSplits][]kg.Triple, err error) 
 		kept = append(kept, t)
 	}
 	if cfg.Train < len(kept) {
-		return splits, fmt.Errorf("%d training triples are too few for all entities and relations: "+
-			"ask for at least %d", cfg.Train, len(kept))
+		return splits, fmt.Errorf("%s too few for all entities and relations: ask for at least %d",
+			text.Count(cfg.Train, "training triple is", "training triples are"), len(kept))
 	}
 	splits[kg.Valid], free = slices.Clip(free[:cfg.Valid]), free[cfg.Valid:]
 	splits[kg.Test], free = slices.Clip(free[:cfg.Test]), free[cfg.Test:]

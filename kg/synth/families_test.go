@@ -39,7 +39,7 @@ func TestFamiliesHonoursSizes(t *testing.T) {
 			requireSentence(t, "families", err)
 		case err != nil:
 			requireSentence(t, "families", err)
-			require.Contains(t, err.Error(), "training triples are too few")
+			require.Contains(t, err.Error(), "too few for all entities and relations")
 			require.Less(t, cfg.Train, cfg.Entities+cfg.Relations)
 		default:
 			requireContract(t, cfg, g)

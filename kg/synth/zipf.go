@@ -2,7 +2,6 @@ package synth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -94,8 +94,10 @@ func zipfSizes(cfg Config) (Config, error) {
 		return cfg, err
 	}
 	setDefault(&cfg.Entities, yagoEntities)
-	if cfg.Entities < 2 {
-		return cfg, errors.New("1 entity is too few, because a triple has two: ask for at least 2")
+	// With 2 entities, a relation has one triple, so none is left for the held-out splits.
+	if cfg.Entities < 3 {
+		return cfg, fmt.Errorf("%s too few for three splits: ask for at least 3",
+			text.Count(cfg.Entities, "entity is", "entities are"))
 	}
 	perEntity := func(n int64) int { return max(1, int(n*int64(cfg.Entities)/yagoEntities)) }
 	setDefault(&cfg.Train, perEntity(yagoTrain))
@@ -104,17 +106,18 @@ func zipfSizes(cfg Config) (Config, error) {
 	setDefault(&cfg.Relations, min(yagoRelations, cfg.Train))
 
 	if least := max((cfg.Entities+1)/2, cfg.Relations); cfg.Train < least {
-		return cfg, fmt.Errorf("%d training triples are too few for %d entities and %d relations: ask for at least %d",
-			cfg.Train, cfg.Entities, cfg.Relations, least)
+		return cfg, fmt.Errorf("%s too few for %s and %s: ask for at least %d",
+			text.Count(cfg.Train, "training triple is", "training triples are"),
+			text.Plural(cfg.Entities, "entity"), text.Plural(cfg.Relations, "relation"), least)
 	}
 	total := cfg.Train + cfg.Valid + cfg.Test
 	if total > Largest {
 		return cfg, fmt.Errorf("cannot make %d triples: ask for at most %d in all", total, Largest)
 	}
 	if most := perRelation(cfg.Entities); (total-1)/cfg.Relations >= most {
-		return cfg, fmt.Errorf("%d triples are too many for %d entities and %d relations: "+
+		return cfg, fmt.Errorf("%s triples are too many for %s and %s: "+
 			"ask for at most %d for each relation, which is half of all pairs",
-			total, cfg.Entities, cfg.Relations, most)
+			text.Comma(total), text.Plural(cfg.Entities, "entity"), text.Plural(cfg.Relations, "relation"), most)
 	}
 	return cfg, nil
 }

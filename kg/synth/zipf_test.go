@@ -71,6 +71,28 @@ func TestZipfAtItsLimits(t *testing.T) {
 	}
 }
 
+// The messages are grammatical for one entity, relation or triple, and do not blame sizes that the user
+// did not ask for.
+func TestZipfMessages(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"1 entity is too few for three splits: ask for at least 3":    {Entities: 1},
+		"2 entities are too few for three splits: ask for at least 3": {Entities: 2},
+		"1 training triple is too few for 3 entities and 1 relation: ask for at least 2": {
+			Entities: 3, Relations: 1, Train: 1},
+		"4 triples are too many for 3 entities and 1 relation: ask for at most 3 for each relation, " +
+			"which is half of all pairs": {Entities: 3, Relations: 1, Train: 2, Valid: 1, Test: 1},
+	} {
+		_, _, err := Zipf(t.Context(), cfg)
+		assert.EqualError(t, err, want)
+	}
+	_, _, err := Zipf(t.Context(), Config{Entities: 3})
+	assert.NoError(t, err)
+	_, _, err = Families(t.Context(), Config{Relations: 1})
+	assert.EqualError(t, err, "cannot make 1 relation: ask for 10 to 17")
+	_, _, err = Families(t.Context(), Config{Train: 1})
+	assert.ErrorContains(t, err, "1 training triple is too few for all entities and relations: ask for at least ")
+}
+
 // requireGroups checks that there are about √N groups, all with members, and that labels contain
 // the groups.
 func requireGroups(t require.TestingT, g *kg.Graph, groups []int32) {
