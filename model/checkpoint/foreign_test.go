@@ -348,7 +348,7 @@ func TestForeignVocabularies(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(short, "rel_id"), []byte("r\t0\n"), 0o644))
 	_, err = checkpoint.Open(t.Context(), copied, checkpoint.VocabularyFolder(short))
 	assert.ErrorContains(t, err, `tensor "embeddings.0.weight" has 135 rows, but the vocabulary in `+short+
-		` has 1 entities: use the vocabulary that the model was trained with`)
+		` has 1 entity: use the vocabulary that the model was trained with`)
 }
 
 // A folder whose vocabulary of the relations is empty is refused, even if its table of relations is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
@@ -124,8 +125,9 @@ func (c *Checkpoint) readScores(ctx context.Context, path string) (scores []give
 		} {
 			label, known := fields[at[i]], false
 			if *p.id, known = p.from.ID(label); !known {
-				return nil, wrong("%s %.80q is not in the vocabulary of %s, which has %d entities and %d relations: "+
-					"give scores of the same graph", p.kind, label, c.Path, c.Entities.Len(), c.Relations.Len())
+				return nil, wrong("%s %.80q is not in the vocabulary of %s, which has %s and %s: give scores of the "+
+					"same graph", p.kind, label, c.Path, text.Plural(c.Entities.Len(), "entity"),
+					text.Plural(c.Relations.Len(), "relation"))
 			}
 		}
 		g.score, err = strconv.ParseFloat(fields[at[3]], 64)

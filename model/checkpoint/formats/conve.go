@@ -52,10 +52,10 @@ func convertConvE(f *Folder) (*Converted, error) {
 		*Tensor
 		labels int
 		of     string
-	}{{&entity, f.Entities.Len(), "entities"}, {&bias, f.Entities.Len(), "entities"},
-		{&relation, f.Relations.Len(), "relations"}} {
+	}{{&entity, f.Entities.Len(), "entity"}, {&bias, f.Entities.Len(), "entity"},
+		{&relation, f.Relations.Len(), "relation"}} {
 		if t.rows() != t.labels+conveTokens {
-			return nil, f.wrongRows(*t.Tensor, t.labels, t.of+" besides its first two tokens")
+			return nil, f.wrongRows(*t.Tensor, t.labels, t.of, " besides its first two tokens")
 		}
 		t.Shape = []int{t.rows(), t.width()}
 		*t.Tensor = t.pick(numbers(conveTokens, t.rows()))

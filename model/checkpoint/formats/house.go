@@ -62,10 +62,10 @@ func convertHousE(f *Folder) (*Converted, error) {
 	}
 	n, r, d := f.Entities.Len(), f.Relations.Len(), entity.width()
 	if entity.rows() != n {
-		return nil, f.wrongRows(entity, n, "entities")
+		return nil, f.wrongRows(entity, n, "entity", "")
 	}
 	if relation.rows() != r {
-		return nil, f.wrongRows(relation, r, "relations")
+		return nil, f.wrongRows(relation, r, "relation", "")
 	}
 	if d == 0 || d%size != 0 || relation.width()%d != 0 || relation.width()/d <= 2*m {
 		return nil, fmt.Errorf("%s: tensors of shape %v and %v do not fit house_dim %d and housd_num %d of %s",

@@ -64,10 +64,10 @@ func convertOTE(f *Folder) (*Converted, error) {
 		entity, relation = entity.withoutLast(), relation.withoutLast()
 	}
 	if n := f.Entities.Len(); entity.rows() != n {
-		return nil, f.wrongRows(entity, n, "entities")
+		return nil, f.wrongRows(entity, n, "entity", "")
 	}
 	if n := f.Relations.Len(); relation.rows() != n {
-		return nil, f.wrongRows(relation, n, "relations")
+		return nil, f.wrongRows(relation, n, "relation", "")
 	}
 	d, columns := entity.width(), size
 	if scale != model.NoScale {

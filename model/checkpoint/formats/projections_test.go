@@ -187,8 +187,8 @@ func TestLibKGETransH(t *testing.T) {
 	assert.ErrorContains(t, err, `"short" has rows of 5 numbers, but TransH with d = 5 needs 10`)
 }
 
-// The rows of ConvE's tables are checked first: a table without rows, which takes no space in a file,
-// can have any width.
+// The rows of ConvE's tables are checked first, because a table without rows can have any width in a
+// small file.
 func TestConvERows(t *testing.T) {
 	f := toolFolder(map[string][2]int{
 		"emb_e.weight": {0, 8}, "emb_rel.weight": {toolRelations + conveTokens, 8},

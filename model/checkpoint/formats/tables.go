@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
 )
 
@@ -63,16 +64,17 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 			c.Parameters = append(c.Parameters, t)
 			continue
 		}
-		rows, of := p.Rows, "entities"
+		rows, of, note := p.Rows, "entity", ""
+		if p.Axis == model.PerRelation {
+			of = "relation"
+		}
 		inverse := p.Axis == model.PerRelation && inverses != noInverses
 		if inverse {
-			rows, of = 2*p.Rows, "relations, each with an inverse"
-		} else if p.Axis == model.PerRelation {
-			of = "relations"
+			rows, note = 2*p.Rows, ", each with an inverse"
 		}
 		switch {
 		case t.rows() != rows:
-			return nil, f.wrongRows(t, p.Rows, of)
+			return nil, f.wrongRows(t, p.Rows, of, note)
 		case t.width() != p.Width():
 			return nil, fmt.Errorf("%s: %.60q has rows of %d numbers, but %s with d = %d needs %d",
 				t.Path, t.Name, t.width(), config.Model, config.Dim, p.Width())
@@ -112,9 +114,12 @@ func (f *Folder) cpModel(headName, tailName, relationName string, inverses numbe
 	return f.vectorModel("cp", 2, 1, entity, relation, inverses, nil)
 }
 
-func (f *Folder) wrongRows(t Tensor, labels int, of string) error {
-	return fmt.Errorf("%s: tensor %.80q has %d rows, but the vocabulary in %s has %d %s: "+
-		"use the vocabulary that the model was trained with", t.Path, t.Name, t.rows(), f.VocabularyDir, labels, of)
+// wrongRows returns the error about a table whose rows do not match a vocabulary. of is "entity" or
+// "relation", and note continues the number of labels.
+func (f *Folder) wrongRows(t Tensor, labels int, of, note string) error {
+	return fmt.Errorf("%s: tensor %.80q has %s, but the vocabulary in %s has %s%s: "+
+		"use the vocabulary that the model was trained with",
+		t.Path, t.Name, text.Plural(t.rows(), "row"), f.VocabularyDir, text.Plural(labels, of), note)
 }
 
 // alternate returns the rows of a table with 2n rows in the order 0, n, 1, n + 1, …, n − 1, 2n − 1.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/pickle"
@@ -95,11 +96,11 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 	format.convert = func(f *Folder) (*Converted, error) {
 		tables := slices.Clone(f.Tensors)
 		if n := f.Relations.Len(); files.Inverses == "" && tables[1].rows() == 2*n {
-			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations: if half of them are inverse "+
-				"relations, use --reciprocal to say where they are", tables[1].Path, tables[1].Name, 2*n, n)
+			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %s: if half of them are inverse relations, use "+
+				"--reciprocal to say where they are", tables[1].Path, tables[1].Name, 2*n, text.Plural(n, "relation"))
 		} else if files.Inverses != "" && tables[1].rows() != 2*n {
-			return nil, fmt.Errorf("%s: tensor %.80q has %d rows for %d relations, but --reciprocal needs two rows "+
-				"for each", tables[1].Path, tables[1].Name, tables[1].rows(), n)
+			return nil, fmt.Errorf("%s: tensor %.80q has %s for %s, but --reciprocal needs two rows for each",
+				tables[1].Path, tables[1].Name, text.Plural(tables[1].rows(), "row"), text.Plural(n, "relation"))
 		}
 		for i, p := range units {
 			if p.Pairs && files.Pairs {

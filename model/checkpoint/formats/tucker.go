@@ -30,7 +30,7 @@ var tucker = &Format{
 			return nil, err
 		}
 		if relation.rows() != f.Relations.Len() {
-			return nil, f.wrongRows(relation, f.Relations.Len(), "relations")
+			return nil, f.wrongRows(relation, f.Relations.Len(), "relation", "")
 		}
 		rows, err := f.pairReversed()
 		if err != nil {
