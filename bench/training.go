@@ -318,7 +318,10 @@ func rowOperations(s *suite) []Benchmark {
 					}
 					work := map[string]func(i int){
 						"softmax":  func(i int) { copy(m.Row(i), x.Row(i)); kernels.Softmax(m.Row(i), 1, 1) },
-						"logistic": func(i int) { copy(m.Row(i), x.Row(i)); kernels.Logistic(m.Row(i), y.Row(i), 0, 0) },
+						"logistic": func(i int) {
+							copy(m.Row(i), x.Row(i))
+							kernels.Logistic(m.Row(i), y.Row(i), 0, 0)
+						},
 						"axpy":     func(i int) { kernels.Axpy(m.Row(i), 1e-9, y.Row(i)) },
 						"dots":     func(i int) { kernels.Dots(numbers, x.Row(i), y, all) },
 						"addrows":  func(i int) { kernels.AddRows(m.Row(i), numbers, y, all) },

@@ -358,8 +358,9 @@ func (l *trainingLog) begin(r *run.Run, dir string) {
 	printLine(details(l.log), "%s, %s", sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()),
 		text.Plural(r.Triples(), "training triple"))
 	if c.ValidEvery > 0 {
-		fmt.Fprintf(l.log, "validation: %s, side %v, filter %v, realistic ties, %s\n", metrics.MetricName(c.ValidMetric.Name),
-			c.ValidMetric.Side, c.ValidMetric.Filter, text.Plural(len(r.Graph.Splits[kg.Valid]), "triple"))
+		m := c.ValidMetric
+		fmt.Fprintf(l.log, "validation: %s, side %v, filter %v, realistic ties, %s\n", metrics.MetricName(m.Name), m.Side,
+			m.Filter, text.Plural(len(r.Graph.Splits[kg.Valid]), "triple"))
 	}
 	writeNotes(l.log, slices.Concat(r.Graph.Notes, r.Notes))
 	if l.before > 0 {
