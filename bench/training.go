@@ -317,17 +317,17 @@ func rowOperations(s *suite) []Benchmark {
 						all[k] = int32(k)
 					}
 					work := map[string]func(i int){
-						"softmax":  func(i int) { copy(m.Row(i), x.Row(i)); kernels.Softmax(m.Row(i), 1, 1) },
+						"softmax": func(i int) { copy(m.Row(i), x.Row(i)); kernels.Softmax(m.Row(i), 1, 1) },
 						"logistic": func(i int) {
 							copy(m.Row(i), x.Row(i))
 							kernels.Logistic(m.Row(i), y.Row(i), 0, 0)
 						},
-						"axpy":     func(i int) { kernels.Axpy(m.Row(i), 1e-9, y.Row(i)) },
-						"dots":     func(i int) { kernels.Dots(numbers, x.Row(i), y, all) },
-						"addrows":  func(i int) { kernels.AddRows(m.Row(i), numbers, y, all) },
-						"adam":     func(i int) { kernels.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
-						"coast":    func(i int) { kernels.AdamCatchUp(x.Row(i), m.Row(i), v.Row(i), 1e-9, 1e-8, 0) },
-						"adagrad":  func(i int) { kernels.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
+						"axpy":    func(i int) { kernels.Axpy(m.Row(i), 1e-9, y.Row(i)) },
+						"dots":    func(i int) { kernels.Dots(numbers, x.Row(i), y, all) },
+						"addrows": func(i int) { kernels.AddRows(m.Row(i), numbers, y, all) },
+						"adam":    func(i int) { kernels.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
+						"coast":   func(i int) { kernels.AdamCatchUp(x.Row(i), m.Row(i), v.Row(i), 1e-9, 1e-8, 0) },
+						"adagrad": func(i int) { kernels.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
 					}[part]
 					i, entries := 0, float64(cols)
 					if part == "dots" || part == "addrows" {
