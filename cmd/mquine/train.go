@@ -359,8 +359,8 @@ func (l *trainingLog) begin(r *run.Run, dir string) {
 		text.Plural(r.Triples(), "training triple"))
 	if c.ValidEvery > 0 {
 		m := c.ValidMetric
-		fmt.Fprintf(l.log, "validation: %s, side %v, filter %v, realistic ties, %s\n", metrics.MetricName(m.Name), m.Side,
-			m.Filter, text.Plural(len(r.Graph.Splits[kg.Valid]), "triple"))
+		fmt.Fprintf(l.log, "validation: %s, side %v, filter %v, realistic ties, %s\n", metrics.MetricName(m.Name),
+			m.Side, m.Filter, text.Plural(len(r.Graph.Splits[kg.Valid]), "triple"))
 	}
 	writeNotes(l.log, slices.Concat(r.Graph.Notes, r.Notes))
 	if l.before > 0 {

@@ -12,7 +12,7 @@ Keyword arguments are the flags of the corresponding command, with underscores i
 ``all_ties=True`` for ``--all-ties``. For example, ``mquine eval --help`` lists the flags of ``evaluate``.
 Where the command accepts several checkpoints for ``ensemble``, the function accepts a list of them.
 
-Notes of a command, such as a reason why its figures differ from another tool's, become warnings.
+Notes of a command, such as the reason why figures differ from published ones, become warnings.
 """
 
 import importlib.metadata
