@@ -85,6 +85,37 @@ func TestSplitProductAgainstFloat64(t *testing.T) {
 	})
 }
 
+// TestSplitProductOfSmallValues checks, on the twin, what the comment of NewSplitProduct says about
+// values x whose low parts become 0. The values y are so large that no product or sum is subnormal.
+func TestSplitProductOfSmallValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	const lost = 1 + 0x1p-10 - 0x1p-17 // at 2⁻¹¹⁶, the low part is the largest subnormal bfloat16
+	for _, exponent := range []int{-117, -116, -115, -113, -111, -110, -109} {
+		for round := range 200 {
+			k := 1 + round%50
+			x, y := NewMatrix(1, k), NewMatrix(1, k)
+			for i := range k {
+				x.Data[i] = float32(math.Ldexp(1+rng.Float64(), exponent) * float64(1-2*rng.IntN(2)))
+				y.Data[i] = float32(math.Ldexp(rng.NormFloat64(), 40))
+			}
+			if round == 0 {
+				x.Data[0], y.Data[0] = float32(math.Ldexp(lost, exponent)), 1<<40
+			}
+			c := NewMatrix(1, 1)
+			c.Data[0] = twinSplitProduct(k, func(t int) float32 { return x.Data[t] },
+				func(t int) float32 { return y.Data[t] }, 0)
+			worst, bound := relativeError(x, y, c), 0x1p-14+float64(k)*0x1p-27
+			if exponent < -110 {
+				bound += math.Ldexp(1, -126-exponent)
+			}
+			require.LessOrEqual(t, worst, bound, "2^%d", exponent)
+			if round == 0 && exponent == -116 {
+				require.Greater(t, worst, 0.99*0x1p-10, "a value of 2^-116 can lose 2^-10")
+			}
+		}
+	}
+}
+
 func TestSplitProductPanics(t *testing.T) {
 	require.Panics(t, func() { generic(t).NewSplitProduct(1) })
 }
