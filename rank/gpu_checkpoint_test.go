@@ -25,7 +25,7 @@ func TestDevicesBadCheckpoint(t *testing.T) {
 	o := rank.Options{Threads: 2, Engine: e}
 	t.Run("overflow", func(t *testing.T) { rank.CheckOverflow(t, o) })
 	t.Run("changing", func(t *testing.T) { rank.CheckChanging(t, o) })
-	bytes, _, streams := driver.Held()
-	assert.Zero(t, bytes, "device memory is left")
-	assert.Zero(t, streams, "streams are left")
+	bytes, _, open := driver.Held()
+	assert.Zero(t, bytes, "memory is left")
+	assert.Zero(t, open, "streams or events are left")
 }

@@ -194,9 +194,9 @@ func TestMemory(t *testing.T) {
 	assert.NoError(t, p.Free())
 	assert.NoError(t, e.Close())
 	assert.NoError(t, s.Close())
-	bytes, _, streams := f.Held()
+	bytes, _, open := f.Held()
 	assert.Zero(t, bytes)
-	assert.Zero(t, streams)
+	assert.Zero(t, open)
 }
 
 func TestCancelledWait(t *testing.T) {

@@ -22,9 +22,9 @@ import (
 func TestDevicesPredict(t *testing.T) {
 	driver := standin.Use(t)
 	conformPredict(t, openDevices(t, driver, 2))
-	bytes, _, streams := driver.Held()
-	assert.Zero(t, bytes, "device memory is left")
-	assert.Zero(t, streams, "streams are left")
+	bytes, _, open := driver.Held()
+	assert.Zero(t, bytes, "memory is left")
+	assert.Zero(t, open, "streams or events are left")
 }
 
 // conformPredict checks that every list equals the processor's list, which TestPredict compares with
@@ -118,9 +118,9 @@ func TestDevicesPredictFaults(t *testing.T) {
 		_, err := rank.Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, rank.Top{K: 3},
 			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...)})
 		driver.Reset("fail_launch")
-		bytes, _, streams := driver.Held()
+		bytes, _, open := driver.Held()
 		require.Zero(t, bytes, n)
-		require.Zero(t, streams, n)
+		require.Zero(t, open, n)
 		if err == nil {
 			break
 		}

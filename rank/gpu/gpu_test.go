@@ -90,9 +90,9 @@ func teamsOf(driver *standin.Driver, buffers int, run func()) int {
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
 	conformExact(t, openDevices(t, driver, 2))
-	bytes, _, streams := driver.Held()
-	assert.Zero(t, bytes, "device memory is left")
-	assert.Zero(t, streams, "streams are left")
+	bytes, _, open := driver.Held()
+	assert.Zero(t, bytes, "memory is left")
+	assert.Zero(t, open, "streams or events are left")
 }
 
 // conformExact checks that the GPUs' ranks of every kind of checkpoint, exact and with a tolerance,
@@ -458,9 +458,9 @@ func TestDevicesStream(t *testing.T) {
 		_, err = rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.ErrorAs(t, err, &full, c.model)
 		driver.Reset("memory")
-		bytes, _, streams := driver.Held()
-		require.Zero(t, bytes, "device memory is left")
-		require.Zero(t, streams, "streams are left")
+		bytes, _, open := driver.Held()
+		require.Zero(t, bytes, "memory is left")
+		require.Zero(t, open, "streams are left")
 	}
 }
 
@@ -560,9 +560,9 @@ func TestTeams(t *testing.T) {
 		driver.Set("fail_launch", n)
 		_, err := rank.Run(t.Context(), m, index, test, o)
 		driver.Reset("fail_launch")
-		bytes, _, streams := driver.Held()
+		bytes, _, open := driver.Held()
 		require.Zero(t, bytes, n)
-		require.Zero(t, streams, n)
+		require.Zero(t, open, n)
 		if err == nil {
 			require.Greater(t, n, int64(4))
 			break
@@ -575,9 +575,9 @@ func TestTeams(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 		cancel()
-		bytes, _, streams := driver.Held()
+		bytes, _, open := driver.Held()
 		require.Zero(t, bytes, delay)
-		require.Zero(t, streams, delay)
+		require.Zero(t, open, delay)
 	}
 }
 
@@ -695,9 +695,9 @@ func TestDeviceFaults(t *testing.T) {
 			driver.Set(fault.name, n)
 			err := run(devices)
 			driver.Reset(fault.name)
-			bytes, _, streams := driver.Held()
+			bytes, _, open := driver.Held()
 			require.Zero(t, bytes, "%s %d", fault.name, n)
-			require.Zero(t, streams, "%s %d", fault.name, n)
+			require.Zero(t, open, "%s %d", fault.name, n)
 			if err == nil {
 				passed++
 				continue
@@ -827,9 +827,9 @@ func TestFewTeams(t *testing.T) {
 				driver.Set(fault, n)
 				got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
 				driver.Reset(fault)
-				bytes, _, streams := driver.Held()
+				bytes, _, open := driver.Held()
 				require.Zero(t, bytes, n)
-				require.Zero(t, streams, n)
+				require.Zero(t, open, n)
 				if err == nil {
 					require.Equal(t, want.Ranks, got.Ranks)
 					break

@@ -12,7 +12,7 @@ import (
 type Driver struct {
 	t    testing.TB
 	set  func(name string, value int64) int32
-	held func(bytes *int64, contexts, streams *int32) int32
+	held func(bytes *int64, contexts, open *int32) int32
 	size func(kernel string) int32
 	runs func(kernel string) int32
 	made func() int32
@@ -67,12 +67,12 @@ func (d *Driver) Set(name string, value int64) {
 // Reset sets a setting to its default.
 func (d *Driver) Reset(name string) { d.Set(name, defaults[name]) }
 
-// Held returns how many bytes of device memory, how many contexts and how many streams have not
-// been released.
-func (d *Driver) Held() (bytes int64, contexts, streams int) {
-	var c, s int32
-	d.held(&bytes, &c, &s)
-	return bytes, int(c), int(s)
+// Held returns how many bytes of device memory and page-locked memory, how many contexts, and how many
+// streams and events have not been released.
+func (d *Driver) Held() (bytes int64, contexts, open int) {
+	var c, o int32
+	d.held(&bytes, &c, &o)
+	return bytes, int(c), int(o)
 }
 
 // ArgumentSize returns the size of a kernel's argument in bytes, or −1 if there is no such kernel.

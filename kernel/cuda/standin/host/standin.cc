@@ -230,6 +230,7 @@ int lost_bits;
 
 struct Stream;
 struct Event {
+	int device;
 	Stream* stream = nullptr; // the stream that has not passed it yet
 	long long asked = 0;
 };
@@ -245,6 +246,11 @@ struct Allocation {
 	int device;
 	size_t mapped, size;
 	void* base;
+};
+// Page-locked memory.
+struct Pinned {
+	int device;
+	size_t size;
 };
 // The static and the dynamic shared memory of a thread block need at most 48 KiB together, unless the
 // caller sets the attribute for more dynamic memory.
@@ -276,7 +282,9 @@ static int static_shared(const std::string& text, size_t entry) {
 static Device devices[16];
 static thread_local int current_device = -1;
 static std::map<uint64_t, Allocation> allocations;
+static std::map<void*, Pinned> pinned;
 static std::set<Stream*> streams;
+static std::set<Event*> events;
 static int streams_created;
 static bool initialised;
 
@@ -355,11 +363,13 @@ API standin_set(const char* name, long long value) {
 	lost_bits = (int)settings()["careless"];
 	return Success;
 }
-// Reports what is still allocated, to detect leaks: bytes of the devices, contexts, streams.
+// Reports what is still allocated, to detect leaks: bytes of the devices and of page-locked memory,
+// contexts, streams and events.
 API standin_held(long long* bytes, int* contexts, int* open) {
 	std::lock_guard<std::mutex> guard(mutex);
-	*bytes = 0, *contexts = 0, *open = (int)streams.size();
+	*bytes = 0, *contexts = 0, *open = (int)(streams.size() + events.size());
 	for (auto& d : devices) *bytes += d.used, *contexts += d.retained;
+	for (auto& p : pinned) *bytes += p.second.size;
 	return Success;
 }
 API standin_streams() {
@@ -421,6 +431,12 @@ API cuDevicePrimaryCtxRelease_v2(int d) {
 		munmap(it->second.base, it->second.mapped);
 		it = allocations.erase(it);
 	}
+	for (auto it = events.begin(); it != events.end();) it = (*it)->device == d ? events.erase(it) : std::next(it);
+	for (auto it = pinned.begin(); it != pinned.end();) {
+		if (it->second.device != d) { ++it; continue; }
+		free(it->first);
+		it = pinned.erase(it);
+	}
 	devices[d] = Device();
 	return Success;
 }
@@ -462,9 +478,16 @@ API cuMemHostAlloc(void** p, uint64_t n, unsigned) {
 	LOCKED;
 	if (fault("fail_pin")) return OutOfMemory;
 	*p = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
-	return *p ? Success : OutOfMemory;
+	if (!*p) return OutOfMemory;
+	pinned[*p] = {current_device, (size_t)n};
+	return Success;
 }
-API cuMemFreeHost(void* p) { LOCKED; free(p); return Success; }
+API cuMemFreeHost(void* p) {
+	LOCKED;
+	if (!pinned.erase(p)) return InvalidValue;
+	free(p);
+	return Success;
+}
 API cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, uint64_t n, Stream* s) {
 	LOCKED;
 	if (int r = inside(to, n)) return r;
@@ -492,8 +515,20 @@ API cuStreamCreate(Stream** s, unsigned) {
 	return Success;
 }
 API cuStreamDestroy_v2(Stream* s) { LOCKED; drain(s, nullptr); streams.erase(s); delete s; return Success; }
-API cuEventCreate(Event** e, unsigned) { LOCKED; if (fault("fail_event")) return OutOfMemory; *e = new Event; return Success; }
-API cuEventDestroy_v2(Event* e) { LOCKED; if (e->stream) drain(e->stream, e); delete e; return Success; }
+API cuEventCreate(Event** e, unsigned) {
+	LOCKED;
+	if (fault("fail_event")) return OutOfMemory;
+	*e = new Event{current_device};
+	events.insert(*e);
+	return Success;
+}
+API cuEventDestroy_v2(Event* e) {
+	LOCKED;
+	if (e->stream) drain(e->stream, e);
+	events.erase(e);
+	delete e;
+	return Success;
+}
 API cuEventRecord(Event* e, Stream* s) {
 	LOCKED;
 	if (e->stream) drain(e->stream, e);
