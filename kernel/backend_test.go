@@ -235,10 +235,13 @@ func (p *panelCase) pack() {
 	}
 }
 
-// run calls Score after it has poisoned the memory for scores. Counts start at 7.
+// run calls Score with guarded memory, after it has poisoned the memory for scores. Counts start at 7.
 func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []int32) {
 	targets := int(p.call.TargetStart[len(p.q)])
-	scratch = p.b.NewPanelScratch(len(p.q), targets)
+	scratch = NewPanelScratchOf(p.panels, p.strips, targets,
+		func(n int) []float32 { return kerneltest.Guarded[float32](p.t, n) },
+		func(n int) []uint64 { return kerneltest.Guarded[uint64](p.t, n) },
+		func(n int) []uint8 { return kerneltest.Guarded[uint8](p.t, n) })
 	kerneltest.Poison(scratch.Scores)
 	call := p.call
 	call.ExitBelow, call.Ahead, call.Counts = exitBelow, call.Panel, kerneltest.Guarded[int32](p.t, targets)

@@ -16,8 +16,8 @@ func TestExpressiveDecisions(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(46, 2))
 		scores, left := 0, 0
+		p := newComparisonCase(t, rng, b, Expressive, 1, 1, b.NR, func(int) float32 { return 0 })
 		for range 3000 {
-			p := newComparisonCase(t, rng, b, Expressive, 1, 1, b.NR, func(int) float32 { return 0 })
 			a, s := float32(3*rng.NormFloat64()), float32(3*rng.NormFloat64())
 			q := numbers(p.q[0])
 			q[0], q[1], q[2] = a, s, 1
