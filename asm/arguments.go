@@ -41,7 +41,7 @@ type PanelArgs struct {
 	Counts     *int32
 	// Undecided receives a pair (t, mask) for every target that has undecided candidates. They are
 	// the valid candidates with neither score > hi nor score < lo, including those whose score is NaN.
-	// Undecided has room for one pair more than there are targets.
+	// Undecided has room for as many pairs as there are targets.
 	Undecided *uint64
 	// Bit j of ValidLanes is set if candidate j is valid.
 	ValidLanes uint64

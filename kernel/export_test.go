@@ -17,7 +17,7 @@ func NewPanelScratchOf(
 	p Panels, strips, targets int, floats func(n int) []float32, words func(n int) []uint64, bytes func(n int) []uint8,
 ) *PanelScratch {
 	s := &PanelScratch{
-		Scores: floats((strips*p.MR + p.spare) * p.NR), Undecided: words(2 * (targets + 1)), active: bytes(strips),
+		Scores: floats((strips*p.MR + p.spare) * p.NR), Undecided: words(2 * targets), active: bytes(strips),
 	}
 	if p.sums {
 		s.sums = floats(2 * strips * p.MR * p.NR)

@@ -69,7 +69,7 @@ type PanelScratch struct {
 func (b *Backend) NewPanelScratch(queries, targets int) *PanelScratch {
 	return &PanelScratch{
 		Scores:    AlignedFloat32((queries + int16MR) * b.NR),
-		Undecided: make([]uint64, 2*(targets+1)), active: make([]uint8, queries),
+		Undecided: make([]uint64, 2*targets), active: make([]uint8, queries),
 	}
 }
 
@@ -132,7 +132,7 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 	p.check(s, c, n)
 	s.args = asm.PanelArgs{
 		Strips: n, Group: p.Multiple, Scores: &s.Scores[0], Active: &s.active[0],
-		Thresholds: ptr(c.Thresholds), Counts: ptr(c.Counts), Undecided: &s.Undecided[0], ValidLanes: c.ValidLanes,
+		Thresholds: ptr(c.Thresholds), Counts: ptr(c.Counts), Undecided: ptr(s.Undecided), ValidLanes: c.ValidLanes,
 	}
 	a := &s.args
 	if p.falling && c.ExitBelow != nil {
@@ -188,7 +188,7 @@ func (p Panels) check(s *PanelScratch, c *PanelCall, n int) {
 		(c.ExitBelow == nil || len(c.ExitBelow) >= n*p.MR)
 	if fits {
 		targets := int(c.TargetStart[n*p.MR])
-		fits = len(c.Thresholds) >= 2*targets && len(c.Counts) >= targets && len(s.Undecided) >= 2*(targets+1)
+		fits = len(c.Thresholds) >= 2*targets && len(c.Counts) >= targets && len(s.Undecided) >= 2*targets
 	}
 	if !fits {
 		panic(fmt.Sprintf("kernel: panel of %s: K = %d, strips of %d words, a panel of %d, starts of %d queries, "+
