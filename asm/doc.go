@@ -2,10 +2,18 @@
 //
 // It does not check arguments, allocate memory or choose kernels. The caller must pass valid pointers
 // and correct sizes, and call only kernels whose instruction set the processor has. The end of a
-// kernel's name says which instruction set the kernel needs: AVX2 kernels need AVX2 and FMA, AVXVNNI
-// kernels also AVX-VNNI, AVX512 kernels AVX-512 F, BW, DQ and VL, AVX512VNNI kernels also VNNI,
-// AVX512BF16 kernels also AVX512_BF16, AMX kernels AVX-512 and AMX with TILE and INT8, and AMXBF16
-// kernels AMX with TILE and BF16. The operating system must have granted the use of AMX.
+// kernel's name says which instruction set the kernel needs:
+//
+//	AVX2        AVX2, FMA and POPCNT
+//	AVXVNNI     those of AVX2, and AVX-VNNI
+//	AVX512      those of AVX2, and AVX-512 F, BW, DQ and VL
+//	AVX512VNNI  those of AVX512, and VNNI
+//	AVX512VBMI  those of AVX512, and VNNI and VBMI
+//	AVX512BF16  those of AVX512, and AVX512_BF16
+//	AMX         those of AVX512, and AMX with TILE and INT8
+//	AMXBF16     AMX with TILE and BF16
+//
+// The operating system must have granted the use of AMX.
 //
 // Names and signatures may change at any time. Use packages kernel, kernel/linalg and
 // kernel/ceiling instead, which check arguments, choose kernels and have portable twins.
