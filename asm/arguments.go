@@ -23,8 +23,9 @@ type PanelArgs struct {
 	Add    int
 	// Sums, [Strips][2][MR][NR], 64-byte aligned, holds the sums of a kernel whose score combines
 	// two sums. The kernel stores its sums here, added to the earlier ones if Add is not 0. It
-	// stores the scores as well if ExitBelow or TargetStart is not nil. GroupNormPanel with AVX2 and
-	// Int16GroupNormPanel use the first [MR][NR] as scratch memory. Other kernels ignore Sums.
+	// stores the scores as well if ExitBelow or TargetStart is not nil. GroupNormPanel with AVX2, and
+	// Int16GroupNormPanel with AVX2 or AVX-VNNI, use the first [MR][NR] as scratch memory. Other
+	// kernels ignore Sums.
 	Sums *float32
 	// ExitBelow, [Strips*MR] or nil, holds a score per query; final scores below it do not matter.
 	// The kernel skips a strip whose entry of Active, [Strips], is 0. It sets the entry to 0 if all

@@ -22,7 +22,7 @@ type Panels struct {
 	chunk    int // coordinates per call of the kernel; 0 means all
 	spare    int // rows of scores after the last query that the kernel uses as scratch memory
 	falling  bool
-	sums     bool // the kernel needs memory for sums (asm.PanelArgs.Sums)
+	sums     bool // the kernel of at least one tier uses memory for sums (asm.PanelArgs.Sums)
 	kernel   panelFunc
 	pack     packFunc // packs a chunk of a strip
 }
