@@ -13,7 +13,7 @@ import (
 // This file generates the panel kernels of float32 and of codes: DotPanel, L1Panel, NormPanel,
 // PhasePanel, HakePanel, GroupNormPanel (groups.go), Int8L1Panel (codes_l1.go), Int16DotPanel,
 // Int16Norm2Panel, Int16Norm4Panel and Int16GroupNormPanel (codes_norm.go) and, described in
-// regions.go, BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16).
+// panel_regions.go, BoxEPanel and ExpressivePanel, for AVX512 (microtiles of MR×48) and AVX2 (MR×16).
 // Int16DotPanel, Int16Norm4Panel and Int16GroupNormPanel also exist for AVX512VNNI and AVXVNNI,
 // Int8Panel only for these, and Int8PhasePanel (codes_phase.go) only for AVX512VBMI. tiles.go has the
 // panel of coarse and fine codes for dot products.
