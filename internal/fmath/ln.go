@@ -1,6 +1,6 @@
-// Package fmath provides elementary functions and norm bounds that give the same bits on every
-// processor. The results of functions in package math differ between architectures in the last
-// bits.
+// Package fmath provides elementary functions, a fused multiply-add in float32 and norm bounds that
+// give the same bits on every processor. The results of functions in package math differ between
+// architectures in the last bits.
 package fmath
 
 import "math"

@@ -3,33 +3,9 @@ package kerneltest
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 )
-
-// FMA32 returns x·y + z rounded once. The product is exact in float64. The float64 sum is rounded
-// to odd so that the conversion to float32 rounds correctly.
-func FMA32(x, y, z float32) float32 {
-	p, c := float64(x)*float64(y), float64(z)
-	s := p + c
-	if math.IsInf(s, 0) || math.IsNaN(s) {
-		return float32(s)
-	}
-	// Knuth's TwoSum computes the error of the sum.
-	pp := s - c
-	err := (p - pp) + (c - (s - pp))
-	if err != 0 {
-		b := math.Float64bits(s)
-		if b&1 == 0 {
-			if (err > 0) == (s > 0) {
-				b++
-			} else {
-				b--
-			}
-		}
-		s = math.Float64frombits(b)
-	}
-	return float32(s)
-}
 
 // Sqrt32 returns √x rounded once. Rounding twice gives the same result because float64 has more
 // than twice the bits of float32.
@@ -45,14 +21,14 @@ func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	case kernel.L1:
 		return score - Abs32(q[0]-e[0])
 	case kernel.Phase:
-		return score - Abs32(FMA32(q[1], e[1], float32(q[0]*e[0])))
+		return score - Abs32(fmath.FMA32(q[1], e[1], float32(q[0]*e[0])))
 	case kernel.Dot:
-		return FMA32(q[0], e[0], score)
+		return fmath.FMA32(q[0], e[0], score)
 	}
 	var squares float32
 	for u := range c.Group() {
 		d := q[u] - e[u]
-		squares = FMA32(d, d, squares)
+		squares = fmath.FMA32(d, d, squares)
 	}
 	return score - Sqrt32(squares)
 }
@@ -96,9 +72,9 @@ func twinHake(q, e []float32) float32 {
 		var phases, moduli float32
 		for t := from; t < min(from+chunk, len(q)/4); t++ {
 			x, y := q[4*t:], e[3*t:]
-			phases -= Abs32(FMA32(x[1], y[1], float32(x[0]*y[0])))
-			v := FMA32(-x[3], y[2], x[2])
-			moduli = FMA32(v, v, moduli)
+			phases -= Abs32(fmath.FMA32(x[1], y[1], float32(x[0]*y[0])))
+			v := fmath.FMA32(-x[3], y[2], x[2])
+			moduli = fmath.FMA32(v, v, moduli)
 		}
 		if from > 0 {
 			phases, moduli = distance+phases, squares+moduli
@@ -115,12 +91,12 @@ func twinExpressive(q, e []float32) float32 {
 		var chain float32
 		for t := from; t < min(from+kernel.Chunk, len(e)); t++ {
 			for p := q[12*t:][:12]; len(p) > 0; p = p[6:] {
-				x := Abs32(FMA32(-p[1], e[t], p[0]))
+				x := Abs32(fmath.FMA32(-p[1], e[t], p[0]))
 				if x > largest {
 					largest = x
 				}
-				z := FMA32(p[2], x, -p[3])
-				chain = FMA32(-z, z, chain)
+				z := fmath.FMA32(p[2], x, -p[3])
+				chain = fmath.FMA32(-z, z, chain)
 			}
 		}
 		if from > 0 {
@@ -143,9 +119,9 @@ func twinBoxE(q, e []float32) float32 {
 		var chains [2]float32
 		for t := from; t < min(from+2*chunk, len(e)); t++ {
 			p := q[5*t:][:5]
-			x := Abs32(p[1] - 1/FMA32(p[0], e[t], 0.5))
-			d := max(float32(p[2]*x), FMA32(p[3], x, -p[4]))
-			chains[t%2] = FMA32(d, d, chains[t%2])
+			x := Abs32(p[1] - 1/fmath.FMA32(p[0], e[t], 0.5))
+			d := max(float32(p[2]*x), fmath.FMA32(p[3], x, -p[4]))
+			chains[t%2] = fmath.FMA32(d, d, chains[t%2])
 		}
 		for box := range sums {
 			sums[box] += chains[box] // exact for the first chain

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/stretchr/testify/require"
@@ -24,17 +25,17 @@ func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 		case DistanceL1:
 			*lane -= kerneltest.Abs32(q[u] - e[u])
 		case DistanceL2:
-			*lane = kerneltest.FMA32(q[u]-e[u], q[u]-e[u], *lane)
+			*lane = fmath.FMA32(q[u]-e[u], q[u]-e[u], *lane)
 		case DistanceGroupNorm:
 			d0, d1 := q[u]-e[u], q[u+1]-e[u+1]
-			square := kerneltest.FMA32(d1, d1, float32(d0*d0))
+			square := fmath.FMA32(d1, d1, float32(d0*d0))
 			y, p := twinInverse(square)
-			*lane = kerneltest.FMA32(-float32(square*y), p, *lane)
+			*lane = fmath.FMA32(-float32(square*y), p, *lane)
 		case DistancePhase:
-			*lane -= kerneltest.Abs32(kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
+			*lane -= kerneltest.Abs32(fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
 		case DistanceProductNorm:
-			v := kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
-			*lane = kerneltest.FMA32(v, v, *lane)
+			v := fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
+			*lane = fmath.FMA32(v, v, *lane)
 		}
 	}
 	var eights [8]float32

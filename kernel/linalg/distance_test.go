@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/stretchr/testify/assert"
@@ -25,10 +26,10 @@ func eachDistance(t *testing.T, f func(t *testing.T, b *Backend, kind DistanceKi
 // twinInverse returns y and p such that every tier computes 1/√x as y·p and √x as x·y·p.
 func twinInverse(x float32) (y, p float32) {
 	y = math.Float32frombits(0x5f3759df - math.Float32bits(x)/2)
-	r := kerneltest.FMA32(-float32(x*y), y, 1)
+	r := fmath.FMA32(-float32(x*y), y, 1)
 	p = 0.274069258730864
 	for _, c := range []float32{0.31393923552813763, 0.375000587363715, 0.4999983204717482, 1} {
-		p = kerneltest.FMA32(p, r, c)
+		p = fmath.FMA32(p, r, c)
 	}
 	return y, p
 }
@@ -69,17 +70,17 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 		case DistanceL1:
 			return sum - kerneltest.Abs32(q[u]-e[u])
 		case DistanceL2:
-			return kerneltest.FMA32(q[u]-e[u], q[u]-e[u], sum)
+			return fmath.FMA32(q[u]-e[u], q[u]-e[u], sum)
 		case DistancePhase:
-			return sum - kerneltest.Abs32(kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
+			return sum - kerneltest.Abs32(fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
 		case DistanceProductNorm:
-			v := kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
-			return kerneltest.FMA32(v, v, sum)
+			v := fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
+			return fmath.FMA32(v, v, sum)
 		}
 		d0, d1 := q[u]-e[u], q[u+1]-e[u+1]
-		square := kerneltest.FMA32(d1, d1, float32(d0*d0))
+		square := fmath.FMA32(d1, d1, float32(d0*d0))
 		y, p := twinInverse(square)
-		return kerneltest.FMA32(-float32(square*y), p, sum)
+		return fmath.FMA32(-float32(square*y), p, sum)
 	})
 	if kind.Root() {
 		return -kerneltest.Sqrt32(sum)
@@ -114,19 +115,19 @@ func twinGradient(
 		}
 		switch kind {
 		case DistanceL1:
-			return kerneltest.FMA32(g(t), twinSign(y[u]-x[u]), sum)
+			return fmath.FMA32(g(t), twinSign(y[u]-x[u]), sum)
 		case DistanceL2:
-			return kerneltest.FMA32(quotient(), x[u]-y[u], sum)
+			return fmath.FMA32(quotient(), x[u]-y[u], sum)
 		case DistanceProductNorm:
-			v := kerneltest.FMA32(x[second], y[second], float32(x[first]*y[first]))
-			return kerneltest.FMA32(float32(quotient()*v), y[u], sum)
+			v := fmath.FMA32(x[second], y[second], float32(x[first]*y[first]))
+			return fmath.FMA32(float32(quotient()*v), y[u], sum)
 		case DistancePhase:
-			sign := twinSign(kerneltest.FMA32(x[second], y[second], float32(x[first]*y[first])))
-			return kerneltest.FMA32(-float32(g(t)*sign), y[u], sum)
+			sign := twinSign(fmath.FMA32(x[second], y[second], float32(x[first]*y[first])))
+			return fmath.FMA32(-float32(g(t)*sign), y[u], sum)
 		}
 		d0, d1 := y[first]-x[first], y[second]-x[second]
-		r, p := twinInverse(kerneltest.FMA32(d1, d1, float32(d0*d0)))
-		return kerneltest.FMA32(float32(g(t)*float32(r*p)), y[u]-x[u], sum)
+		r, p := twinInverse(fmath.FMA32(d1, d1, float32(d0*d0)))
+		return fmath.FMA32(float32(g(t)*float32(r*p)), y[u]-x[u], sum)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 )
 
@@ -37,43 +38,6 @@ var distancesGeneric = distanceKernels{
 	quotients:     quotientsGeneric,
 }
 
-// fma32 returns x·y + z rounded once. The product is exact in float64. Rounding twice matters only
-// if the sum is halfway between two float32 values or becomes subnormal; fma32Odd handles these
-// cases.
-func fma32(x, y, z float32) float32 {
-	s := float64(x)*float64(y) + float64(z)
-	const rest, half = 1<<29 - 1, 1 << 28 // the bits that float32 lacks
-	if math.Float64bits(s)&rest != half && (math.Abs(s) >= 0x1p-126 || s == 0) {
-		return float32(s)
-	}
-	return fma32Odd(x, y, z)
-}
-
-// fma32Odd is fma32 with the sum rounded to odd in float64, so the conversion to float32 rounds
-// correctly.
-func fma32Odd(x, y, z float32) float32 {
-	p, c := float64(x)*float64(y), float64(z)
-	s := p + c
-	if math.IsInf(s, 0) || math.IsNaN(s) {
-		return float32(s)
-	}
-	// Knuth's TwoSum computes the error of the sum.
-	pp := s - c
-	err := (p - pp) + (c - (s - pp))
-	if err != 0 {
-		b := math.Float64bits(s)
-		if b&1 == 0 {
-			if (err > 0) == (s > 0) {
-				b++
-			} else {
-				b--
-			}
-		}
-		s = math.Float64frombits(b)
-	}
-	return float32(s)
-}
-
 // rootMagic minus half the bits of x gives the bits of an approximation y of 1/√x: |r| < 0.07 for r
 // = 1 − x·y².
 const rootMagic = 0x5f3759df
@@ -89,10 +53,10 @@ var rootTerms = [...]float32{0.274069258730864, 0.31393923552813763, 0.375000587
 func inverseRoot(x float32) (t, y, p float32) {
 	y = math.Float32frombits(rootMagic - math.Float32bits(x)>>1)
 	t = float32(x * y)
-	r := fma32(-t, y, 1)
+	r := fmath.FMA32(-t, y, 1)
 	p = rootTerms[0]
 	for _, c := range rootTerms[1:] {
-		p = fma32(p, r, c)
+		p = fmath.FMA32(p, r, c)
 	}
 	return t, y, p
 }
@@ -123,7 +87,7 @@ func l1Chain(q, e []float32, stride, _ int) (sum float32) {
 func l2Chain(q, e []float32, stride, _ int) (sum float32) {
 	for t := 0; t < len(q); t += stride {
 		d := q[t] - e[t]
-		sum = fma32(d, d, sum)
+		sum = fmath.FMA32(d, d, sum)
 	}
 	return sum
 }
@@ -131,23 +95,23 @@ func l2Chain(q, e []float32, stride, _ int) (sum float32) {
 func normChain(q, e []float32, stride, next int) (sum float32) {
 	for t := 0; t < len(q); t += stride {
 		x, y := q[t]-e[t], q[t+next]-e[t+next]
-		root, _, p := inverseRoot(fma32(y, y, float32(x*x)))
-		sum = fma32(-root, p, sum)
+		root, _, p := inverseRoot(fmath.FMA32(y, y, float32(x*x)))
+		sum = fmath.FMA32(-root, p, sum)
 	}
 	return sum
 }
 
 func phaseChain(q, e []float32, stride, next int) (sum float32) {
 	for t := 0; t < len(q); t += stride {
-		sum -= abs32(fma32(q[t+next], e[t+next], float32(q[t]*e[t])))
+		sum -= abs32(fmath.FMA32(q[t+next], e[t+next], float32(q[t]*e[t])))
 	}
 	return sum
 }
 
 func productNormChain(q, e []float32, stride, next int) (sum float32) {
 	for t := 0; t < len(q); t += stride {
-		v := fma32(q[t+next], e[t+next], float32(q[t]*e[t]))
-		sum = fma32(v, v, sum)
+		v := fmath.FMA32(q[t+next], e[t+next], float32(q[t]*e[t]))
+		sum = fmath.FMA32(v, v, sum)
 	}
 	return sum
 }
@@ -195,7 +159,7 @@ func l1Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
 func l2Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	for t := 0; t < len(g); t += genericSide {
 		for u := range sum {
-			sum[u] = fma32(g[t], x[u]-y[t+u], sum[u])
+			sum[u] = fmath.FMA32(g[t], x[u]-y[t+u], sum[u])
 		}
 	}
 	return sum
@@ -204,25 +168,25 @@ func l2Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
 func normGradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	for t := 0; t < len(g); t += genericSide {
 		d0, d1 := y[t]-x[0], y[t+1]-x[1]
-		_, r, p := inverseRoot(fma32(d1, d1, float32(d0*d0)))
+		_, r, p := inverseRoot(fmath.FMA32(d1, d1, float32(d0*d0)))
 		w := float32(g[t] * float32(r*p))
-		sum[0], sum[1] = fma32(w, d0, sum[0]), fma32(w, d1, sum[1])
+		sum[0], sum[1] = fmath.FMA32(w, d0, sum[0]), fmath.FMA32(w, d1, sum[1])
 	}
 	return sum
 }
 
 func phaseGradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	for t := 0; t < len(g); t += genericSide {
-		w := float32(g[t] * sign(fma32(x[1], y[t+1], float32(x[0]*y[t]))))
-		sum[0], sum[1] = fma32(-w, y[t], sum[0]), fma32(-w, y[t+1], sum[1])
+		w := float32(g[t] * sign(fmath.FMA32(x[1], y[t+1], float32(x[0]*y[t]))))
+		sum[0], sum[1] = fmath.FMA32(-w, y[t], sum[0]), fmath.FMA32(-w, y[t+1], sum[1])
 	}
 	return sum
 }
 
 func productNormGradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	for t := 0; t < len(g); t += genericSide {
-		w := float32(g[t] * fma32(x[1], y[t+1], float32(x[0]*y[t])))
-		sum[0], sum[1] = fma32(w, y[t], sum[0]), fma32(w, y[t+1], sum[1])
+		w := float32(g[t] * fmath.FMA32(x[1], y[t+1], float32(x[0]*y[t])))
+		sum[0], sum[1] = fmath.FMA32(w, y[t], sum[0]), fmath.FMA32(w, y[t+1], sum[1])
 	}
 	return sum
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
-	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // bfloat16Twin returns x rounded to the nearest bfloat16, with ties to even, or 0 if x is subnormal.
@@ -27,9 +27,9 @@ func bfloat16Twin(x float32) float32 {
 func twinBFloat16Product(k int, x, y func(t int) float32) (sum float32, add func(c float32) float32) {
 	term := func(t int, chain float32) float32 {
 		if t >= k {
-			return flushed(kerneltest.FMA32(0, 0, chain))
+			return flushed(fmath.FMA32(0, 0, chain))
 		}
-		return flushed(kerneltest.FMA32(bfloat16Twin(x(t)), bfloat16Twin(y(t)), chain))
+		return flushed(fmath.FMA32(bfloat16Twin(x(t)), bfloat16Twin(y(t)), chain))
 	}
 	var chunks []float32
 	for from := 0; from < k; from += ProductChunk {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
-	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // splitTwin returns the two bfloat16 parts of x as float32.
@@ -43,7 +43,7 @@ func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 			var chains [2]float32
 			for t := range block {
 				a, b := flushed(parts[0][which[0]][t]), flushed(parts[1][which[1]][t])
-				chains[t%2] = flushed(kerneltest.FMA32(a, b, chains[t%2]))
+				chains[t%2] = flushed(fmath.FMA32(a, b, chains[t%2]))
 			}
 			c = flushed(c + flushed(chains[0]+chains[1]))
 		}

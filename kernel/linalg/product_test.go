@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
@@ -58,7 +59,7 @@ func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32
 			if tier == kernel.Generic {
 				chain += float32(x(t) * y(t))
 			} else {
-				chain = kerneltest.FMA32(x(t), y(t), chain)
+				chain = fmath.FMA32(x(t), y(t), chain)
 			}
 		}
 		chunks = append(chunks, chain)

@@ -1,4 +1,4 @@
-package kerneltest
+package fmath
 
 import (
 	"math"
@@ -29,6 +29,8 @@ func TestFMA32(t *testing.T) {
 		check(x, y, x*y*0x1p24)
 		check(x*0x1p-80, y*0x1p-60, bits()*0x1p-110) // subnormal results
 	}
-	// A double rounding would round this tie up.
+	// Near a tie, rounding twice would round these sums down, up and up.
 	check(1+0x1p-12, 1+0x1p-12, 0x1p-60)
+	check(1+0x1p-12, 1+3*0x1p-12, -0x1p-60)
+	check(0x1p-75*(1+0x1p-23), 0x1p-75*(1-0x1p-23), 0x1p-127+0x1p-149) // subnormal
 }
