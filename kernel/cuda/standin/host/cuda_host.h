@@ -13,7 +13,6 @@
 
 #define __global__
 #define __device__
-#define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
@@ -26,7 +25,7 @@ struct float4 {
 struct Index {
 	unsigned x, y, z;
 };
-extern Index threadIdx, blockIdx, blockDim, gridDim;
+extern Index threadIdx, blockIdx, gridDim;
 
 namespace standin {
 
@@ -93,25 +92,13 @@ inline void __syncthreads() { standin::block_barrier(); }
 inline int __syncthreads_or(int p) { return standin::block_or(p); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { standin::warp_barrier(mask); }
 template <class T> T __shfl_xor_sync(unsigned mask, T v, unsigned d) { return standin::shuffle(mask, v, standin::lane() ^ d); }
-template <class T> T __shfl_sync(unsigned mask, T v, unsigned from) { return standin::shuffle(mask, v, from); }
-inline unsigned __ballot_sync(unsigned mask, int p) {
-	standin::warp().value[standin::lane()] = p != 0;
-	standin::warp_barrier(mask);
-	unsigned bits = 0;
-	for (unsigned i = 0; i < 32; i++)
-		if (mask >> i & 1) bits |= (unsigned)standin::warp().value[i] << i;
-	standin::warp_barrier(mask);
-	return bits;
-}
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(unsigned x) { return __builtin_ffs(x); }
 template <class T> T atomicAdd(T* p, T v) { T old = *p; *p += v; return old; }
-template <class T> T atomicMax(T* p, T v) { T old = *p; if (v > old) *p = v; return old; }
 template <class T> T min(T a, T b) { return b < a ? b : a; }
 template <class T> T max(T a, T b) { return a < b ? b : a; }
 
 inline float __int_as_float(int i) { float f; memcpy(&f, &i, 4); return f; }
-inline int __float_as_int(float f) { int i; memcpy(&i, &f, 4); return i; }
 inline double __longlong_as_double(long long i) { double f; memcpy(&f, &i, 8); return f; }
 inline long long __double_as_longlong(double f) { long long i; memcpy(&i, &f, 8); return i; }
 
@@ -131,9 +118,6 @@ inline float __double2float_ru(double x) {
 	return (double)f < x ? nextafterf(f, INFINITY) : f;
 }
 inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-inline double __dmul_rn(double a, double b) { return a * b; }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
 
 // The twins of the PTX functions in device.cuh.

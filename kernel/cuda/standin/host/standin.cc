@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <vector>
 
-Index threadIdx, blockIdx, blockDim, gridDim;
+Index threadIdx, blockIdx, gridDim;
 
 namespace standin {
 
@@ -320,7 +320,7 @@ static int inside(uint64_t p, uint64_t n) {
 
 static int run(Registered* k, std::vector<unsigned char> args, Index grid, Index block, unsigned shared) {
 	if (!stacks) stacks = (unsigned char*)mmap(nullptr, stack_bytes * max_threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	gridDim = grid, blockDim = block, threads = block.x;
+	gridDim = grid, threads = block.x;
 	running = k, arguments = args.data();
 	dynamic_memory.resize(shared + 128);
 	dynamic = (unsigned char*)(((uintptr_t)dynamic_memory.data() + 127) & ~(uintptr_t)127);
@@ -555,7 +555,6 @@ API cuModuleLoadDataEx(Module** m, const char* image, unsigned n, int* keys, voi
 	*m = new Module{image};
 	return Success;
 }
-API cuModuleUnload(Module* m) { LOCKED; delete m; return Success; }
 API cuModuleGetFunction(Function** f, Module* m, const char* name) {
 	LOCKED;
 	auto it = kernels().find(name);
