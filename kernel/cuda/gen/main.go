@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -214,7 +213,6 @@ func (n *nvrtc) compile(f source.File, options []string, machine bool) ([]byte, 
 	if r := n.get[kind](program, &code[0]); r != 0 {
 		return nil, fmt.Errorf("%s: cannot read the code (%d)", f.Name, r)
 	}
-	runtime.KeepAlive(options)
 	if !machine {
 		code = bytes.TrimRight(code, "\x00")
 	}
