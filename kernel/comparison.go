@@ -199,8 +199,8 @@ func (c Comparison) PhiNorm(phi []float32) float64 {
 // the distance.
 func (c Comparison) Products() bool { return c.products }
 
-// Flops returns the number of floating-point operations per coordinate: additions, multiplications
-// and roots, but no sign changes.
+// Flops returns the number of floating-point operations per coordinate: additions, subtractions,
+// multiplications, divisions and roots, but no sign changes or maxima.
 func (c Comparison) Flops() float64 { return c.flops }
 
 // PortOperations returns the number of operations per coordinate that compete with fused
