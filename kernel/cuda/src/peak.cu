@@ -2,7 +2,7 @@
 #include "device.cuh"
 
 struct Peak {
-	void* memory;   // 16 bytes for each thread of the grid; for peak_copy 32 n bytes
+	void* memory;   // 4 bytes; for peak_copy 32 n bytes
 	long long n;    // number of 16-byte pieces to copy
 	int rounds, unused;
 };
