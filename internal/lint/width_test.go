@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	goColumns    = 120
+	codeColumns  = 120
 	proseColumns = 100
 	tabColumns   = 4
 )
@@ -21,16 +21,16 @@ func columns(line string) int {
 // rawString matches a long raw string on one line, such as a JSON document, which cannot be wrapped.
 var rawString = regexp.MustCompile("`[^`]{60,}`")
 
-// Handwritten Go lines have at most 120 columns.
-func TestGoLinesAreShort(t *testing.T) {
+// Handwritten lines of Go, C++ and CUDA C++ have at most 120 columns.
+func TestCodeLinesAreShort(t *testing.T) {
 	var found failures
-	for _, f := range sources(t, ".go") {
+	for _, f := range sources(t, ".go", ".cu", ".cuh", ".cc", ".h") {
 		if f.generated() {
 			continue
 		}
 		for i, line := range f.lines() {
-			if n := columns(line); n > goColumns && !rawString.MatchString(line) {
-				found.add(f.name, i+1, "%d columns, but the limit is %d", n, goColumns)
+			if n := columns(line); n > codeColumns && !rawString.MatchString(line) {
+				found.add(f.name, i+1, "%d columns, but the limit is %d", n, codeColumns)
 			}
 		}
 	}

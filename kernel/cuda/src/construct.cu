@@ -152,6 +152,7 @@ extern "C" __global__ void __launch_bounds__(threads) construct_queries(const Co
 	sum = sum_of_block(sum);
 	if (threadIdx.x == 0) {
 		double a0 = anchor_norm * head_norm, a1 = tail_norm + anchor_norm * cross_norm;
-		c.rows[blockIdx.x] = PairRow{__dsqrt_rn(sum) * outward, {c.kappa * a0 * a0, 2 * c.kappa * a0 * a1, c.kappa * a1 * a1}};
+		c.rows[blockIdx.x] = PairRow{
+			__dsqrt_rn(sum) * outward, {c.kappa * a0 * a0, 2 * c.kappa * a0 * a1, c.kappa * a1 * a1}};
 	}
 }

@@ -62,7 +62,8 @@ struct HalfTile {
 			advance();
 			if (k == 0) {
 				for (u32 i = thread; i < BM * (BN / block_candidates); i += 256)
-					m.bands[i / BM][i % BM] = band(s.rows[query + i % BM], s.blocks[now * (BN / block_candidates) + i / BM], s.limit, false);
+					m.bands[i / BM][i % BM] = band(
+						s.rows[query + i % BM], s.blocks[now * (BN / block_candidates) + i / BM], s.limit, false);
 #pragma unroll
 				for (int i = 0; i < MI; i++)
 #pragma unroll
@@ -80,13 +81,17 @@ struct HalfTile {
 			for (int kk = 0; kk < BK / 16; kk++) {
 				u32 fa[MI][4], fb[NI / 2][4];
 #pragma unroll
-				for (int i = 0; i < MI; i++) load_matrices(fa[i], a + i * 16 * 64 + piece(wm + lane % 16, kk * 2 + lane / 16));
+				for (int i = 0; i < MI; i++)
+					load_matrices(fa[i], a + i * 16 * 64 + piece(wm + lane % 16, kk * 2 + lane / 16));
 #pragma unroll
-				for (int j = 0; j < NI / 2; j++) load_matrices(fb[j], b + j * 16 * 64 + piece(wn + lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2));
+				for (int j = 0; j < NI / 2; j++)
+					load_matrices(fb[j],
+						b + j * 16 * 64 + piece(wn + lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2));
 #pragma unroll
 				for (int i = 0; i < MI; i++)
 #pragma unroll
-					for (int j = 0; j < NI; j++) multiply_add(c[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1]);
+					for (int j = 0; j < NI; j++)
+						multiply_add(c[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1]);
 			}
 			k += BK;
 			if (CHAIN > 0 && (k % (CHAIN > 0 ? CHAIN : 1) == 0 || k == s.k)) {
@@ -121,7 +126,8 @@ struct HalfTile {
 						int e = i % 2 * 2 + j % 2;
 						v[j] = (CHAIN > 0 ? sum[i / 2][j / 2][e] : c[i / 2][j / 2][e]) * by * scale[j];
 					}
-					tally<2 * NI, 4>(s, m.target_start[row], m.target_start[row + 1], m.bands[wn / block_candidates][row], v, at, valid, m.counts, m.target_start[0]);
+					tally<2 * NI, 4>(s, m.target_start[row], m.target_start[row + 1],
+						m.bands[wn / block_candidates][row], v, at, valid, m.counts, m.target_start[0]);
 				}
 				k = 0;
 				now++;
@@ -133,7 +139,15 @@ struct HalfTile {
 	}
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2) count_half_128(const Screen s) { HalfTile<128, 3, 0>::count(s); }
-extern "C" __global__ void __launch_bounds__(256, 1) count_half_128_chains(const Screen s) { HalfTile<128, 4, 256>::count(s); }
-extern "C" __global__ void __launch_bounds__(256, 1) count_half_256(const Screen s) { HalfTile<256, 3, 0>::count(s); }
-extern "C" __global__ void __launch_bounds__(256, 2) count_half_128_small(const Screen s) { HalfTile<128, 2, 0>::count(s); }
+extern "C" __global__ void __launch_bounds__(256, 2) count_half_128(const Screen s) {
+	HalfTile<128, 3, 0>::count(s);
+}
+extern "C" __global__ void __launch_bounds__(256, 1) count_half_128_chains(const Screen s) {
+	HalfTile<128, 4, 256>::count(s);
+}
+extern "C" __global__ void __launch_bounds__(256, 1) count_half_256(const Screen s) {
+	HalfTile<256, 3, 0>::count(s);
+}
+extern "C" __global__ void __launch_bounds__(256, 2) count_half_128_small(const Screen s) {
+	HalfTile<128, 2, 0>::count(s);
+}

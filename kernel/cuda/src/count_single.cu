@@ -55,8 +55,10 @@ struct SingleTile {
 #pragma unroll
 				for (int i = 0; i < 2; i++) {
 					u32 r = row + i * 64;
-					m.x[to][term][r] = fx[i].x, m.x[to][term + 1][r] = fx[i].y, m.x[to][term + 2][r] = fx[i].z, m.x[to][term + 3][r] = fx[i].w;
-					m.y[to][term][r] = fy[i].x, m.y[to][term + 1][r] = fy[i].y, m.y[to][term + 2][r] = fy[i].z, m.y[to][term + 3][r] = fy[i].w;
+					m.x[to][term][r] = fx[i].x, m.x[to][term + 1][r] = fx[i].y;
+					m.x[to][term + 2][r] = fx[i].z, m.x[to][term + 3][r] = fx[i].w;
+					m.y[to][term][r] = fy[i].x, m.y[to][term + 1][r] = fy[i].y;
+					m.y[to][term + 2][r] = fy[i].z, m.y[to][term + 3][r] = fy[i].w;
 				}
 			};
 			float sum[8][8], c[8][8];
@@ -84,14 +86,16 @@ struct SingleTile {
 					for (int u = 0; u < 2; u++)
 #pragma unroll
 						for (int h = 0; h < 2; h++) {
-							float4 v = *(const float4*)&m.x[buffer][t + u][h * 64 + ty * 4], w = *(const float4*)&m.y[buffer][t + u][h * 64 + tx * 4];
+							float4 v = *(const float4*)&m.x[buffer][t + u][h * 64 + ty * 4];
+							float4 w = *(const float4*)&m.y[buffer][t + u][h * 64 + tx * 4];
 							a[u][h * 4] = v.x, a[u][h * 4 + 1] = v.y, a[u][h * 4 + 2] = v.z, a[u][h * 4 + 3] = v.w;
 							b[u][h * 4] = w.x, b[u][h * 4 + 1] = w.y, b[u][h * 4 + 2] = w.z, b[u][h * 4 + 3] = w.w;
 						}
 #pragma unroll
 					for (int i = 0; i < 8; i++)
 #pragma unroll
-						for (int j = 0; j < 8; j++) c[i][j] = add_terms<COMPARE>(c[i][j], a[0][i], a[1][i], b[0][j], b[1][j]);
+						for (int j = 0; j < 8; j++)
+							c[i][j] = add_terms<COMPARE>(c[i][j], a[0][i], a[1][i], b[0][j], b[1][j]);
 				}
 				if ((k + K) % chain == 0 || k + K >= s.k) {
 					bool open = false;
@@ -125,7 +129,8 @@ struct SingleTile {
 			for (int i = 0; i < 8; i++) {
 				__syncwarp();
 				u32 r = i / 4 * 64 + ty * 4 + i % 4;
-				tally<8, 16>(s, m.target_start[r], m.target_start[r + 1], m.bands[r], sum[i], at, valid, m.counts, m.target_start[0]);
+				tally<8, 16>(s, m.target_start[r], m.target_start[r + 1], m.bands[r], sum[i], at, valid, m.counts,
+					m.target_start[0]);
 			}
 		}
 		__syncthreads();

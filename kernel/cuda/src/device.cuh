@@ -29,7 +29,9 @@ __device__ __forceinline__ void copy_async(void* to, const void* from) {
 }
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most N groups of copies of this thread are unfinished.
-template <int N> __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+template <int N> __device__ __forceinline__ void copy_wait() {
+	asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
 
 // Loads four 8 × 8 matrices of fp16. Lane l passes the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void load_matrices(u32 (&r)[4], const void* row) {
@@ -39,8 +41,10 @@ __device__ __forceinline__ void load_matrices(u32 (&r)[4], const void* row) {
 
 // d += a b, where a is 16 × 16 and b is 16 × 8 in fp16.
 __device__ __forceinline__ void multiply_add(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+		"{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // Returns √x with a relative error of at most 2⁻²³ (PTX ISA, sqrt.approx.f32).
@@ -121,7 +125,8 @@ constexpr int counters = 512; // counts per tile of queries in shared memory, on
 // row and call together. w is the band of the row. counts are the counters of the tile, from target
 // `base` on.
 template <int N, int LANES, typename At>
-__device__ __forceinline__ void tally(const Screen& s, int from, int to, float w, const float (&v)[N], At at, u32 valid, int* counts, int base) {
+__device__ __forceinline__ void tally(
+	const Screen& s, int from, int to, float w, const float (&v)[N], At at, u32 valid, int* counts, int base) {
 	int lane = threadIdx.x % 32;
 	u32 group = (LANES == 32 ? 0xffffffffu : (1u << (LANES % 32)) - 1) << (lane / LANES * LANES);
 #pragma unroll 1

@@ -146,7 +146,8 @@ extern "C" __global__ void __launch_bounds__(256) decide_known(const Decide d) {
 // writes the interval of the target.
 extern "C" __global__ void __launch_bounds__(256) score_targets(const Decide d) {
 	u32 warps = gridDim.x * 8;
-	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) write_interval(d, d.list[i], d.list[i].target);
+	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps)
+		write_interval(d, d.list[i], d.list[i].target);
 }
 
 // Writes the intervals of the pairs that a screen listed, in the order of the list.

@@ -59,7 +59,8 @@ extern "C" __global__ void __launch_bounds__(256) prepare_rows(const Prepare p) 
 		absolute += p.subnormal * (q.norm + 1);
 	}
 	if (!half && !distance) a3 += p.relative * q.norm * outward;
-	for (int i = 0; i < 3; i++) r.s[i] = up((q.slack[i] + (i == 0 && !distance ? absolute : 0)) * (distance ? 1 + p.relative : 1) * outward);
+	for (int i = 0; i < 3; i++)
+		r.s[i] = up((q.slack[i] + (i == 0 && !distance ? absolute : 0)) * (distance ? 1 + p.relative : 1) * outward);
 	r.norm = up(q.norm);
 	if (half) {
 		const double* s = p.sizes + 3 * row; // ‖y‖, ‖y − ỹ‖, ‖ỹ‖

@@ -60,7 +60,8 @@ std::map<std::string, Registered>& kernels();
 
 struct Register {
 	template <class A> Register(const char* name, void (*kernel)(A)) {
-		kernels()[name] = {[](void (*k)(), const void* p) { ((void (*)(A))k)(*(const A*)p); }, (void (*)())kernel, sizeof(A), 0};
+		auto run = [](void (*k)(), const void* p) { ((void (*)(A))k)(*(const A*)p); };
+		kernels()[name] = {run, (void (*)())kernel, sizeof(A), 0};
 	}
 };
 
@@ -91,7 +92,9 @@ inline unsigned char* dynamic_shared() { return standin::dynamic; }
 inline void __syncthreads() { standin::block_barrier(); }
 inline int __syncthreads_or(int p) { return standin::block_or(p); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { standin::warp_barrier(mask); }
-template <class T> T __shfl_xor_sync(unsigned mask, T v, unsigned d) { return standin::shuffle(mask, v, standin::lane() ^ d); }
+template <class T> T __shfl_xor_sync(unsigned mask, T v, unsigned d) {
+	return standin::shuffle(mask, v, standin::lane() ^ d);
+}
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(unsigned x) { return __builtin_ffs(x); }
 template <class T> T atomicAdd(T* p, T v) { T old = *p; *p += v; return old; }

@@ -211,14 +211,16 @@ static bool run_block() {
 // ---- The driver
 
 enum {
-	Success = 0, InvalidValue = 1, OutOfMemory = 2, NotInitialized = 3, NoDevice = 100, InvalidDevice = 101, InvalidImage = 200,
-	InvalidContext = 201, InvalidPTX = 218, InvalidHandle = 400, NotFound = 500, NotReady = 600, IllegalAddress = 700, OutOfResources = 701, LaunchFailed = 719
+	Success = 0, InvalidValue = 1, OutOfMemory = 2, NotInitialized = 3, NoDevice = 100, InvalidDevice = 101,
+	InvalidContext = 201, InvalidPTX = 218, NotFound = 500, NotReady = 600, IllegalAddress = 700,
+	OutOfResources = 701, LaunchFailed = 719
 };
 
 static std::map<std::string, long long>& settings() {
 	static std::map<std::string, long long> all = {
 		{"devices", 1}, {"driver", 12040}, {"capability", 90}, {"memory", 4LL << 30}, {"init", 0},
-		{"fail_alloc", 0}, {"fail_pin", 0}, {"fail_stream", 0}, {"fail_event", 0}, {"fail_launch", 0}, {"lose", 0}, // at the n-th call from now on; 0 means never
+		// These faults happen at the n-th call from now on; 0 means never.
+		{"fail_alloc", 0}, {"fail_pin", 0}, {"fail_stream", 0}, {"fail_event", 0}, {"fail_launch", 0}, {"lose", 0},
 		{"careless", 0}, // bits that a tensor core loses beyond the assumption
 	};
 	return all;
@@ -318,8 +320,15 @@ static int inside(uint64_t p, uint64_t n) {
 	return it->second.device == current_device && p + n <= it->first + it->second.size ? Success : InvalidValue;
 }
 
+// Returns zeros, which need memory only once they are touched, or nullptr.
+static unsigned char* map_memory(size_t bytes) {
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+	return p == MAP_FAILED ? nullptr : (unsigned char*)p;
+}
+
 static int run(Registered* k, std::vector<unsigned char> args, Index grid, Index block, unsigned shared) {
-	if (!stacks) stacks = (unsigned char*)mmap(nullptr, stack_bytes * max_threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!stacks) stacks = map_memory(stack_bytes * max_threads);
 	gridDim = grid, threads = block.x;
 	running = k, arguments = args.data();
 	dynamic_memory.resize(shared + 128);
@@ -405,7 +414,10 @@ API cuInit(unsigned) {
 }
 API cuDriverGetVersion(int* v) { *v = (int)settings()["driver"]; return Success; }
 API cuGetErrorName(int r, const char** p) { *p = names(r); return *p ? Success : InvalidValue; }
-API cuGetErrorString(int r, const char** p) { *p = names(r) ? "as the test set it" : nullptr; return *p ? Success : InvalidValue; }
+API cuGetErrorString(int r, const char** p) {
+	*p = names(r) ? "as the test set it" : nullptr;
+	return *p ? Success : InvalidValue;
+}
 API cuDeviceGetCount(int* n) { *n = (int)settings()["devices"]; return initialised ? Success : NotInitialized; }
 API cuDeviceGet(int* d, int i) { *d = i; return i >= 0 && i < settings()["devices"] ? Success : InvalidDevice; }
 API cuDeviceGetName(char* name, int size, int) { snprintf(name, size, "Stand-in"); return Success; }
@@ -420,7 +432,12 @@ API cuDeviceGetAttribute(int* v, int attribute, int) {
 	return Success;
 }
 API cuDeviceTotalMem_v2(uint64_t* n, int) { *n = settings()["memory"]; return Success; }
-API cuDevicePrimaryCtxRetain(uintptr_t* c, int d) { std::lock_guard<std::mutex> guard(mutex); devices[d].retained++; *c = d + 1; return Success; }
+API cuDevicePrimaryCtxRetain(uintptr_t* c, int d) {
+	std::lock_guard<std::mutex> guard(mutex);
+	devices[d].retained++;
+	*c = d + 1;
+	return Success;
+}
 // The last release frees everything that belongs to the context.
 API cuDevicePrimaryCtxRelease_v2(int d) {
 	std::lock_guard<std::mutex> guard(mutex);
@@ -453,8 +470,8 @@ API cuMemAlloc_v2(uint64_t* p, uint64_t n) {
 	if (fault("fail_alloc") || devices[current_device].used + (long long)n > settings()["memory"]) return OutOfMemory;
 	const size_t page = 4096;
 	size_t padded = (n + 255) / 256 * 256, mapped = (padded + page - 1) / page * page + page;
-	unsigned char* base = (unsigned char*)mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (base == MAP_FAILED) return OutOfMemory;
+	unsigned char* base = map_memory(mapped);
+	if (!base) return OutOfMemory;
 	mprotect(base + mapped - page, page, PROT_NONE);
 	unsigned char* at = base + mapped - page - padded;
 	memset(at, 0xff, padded); // NaN in every floating-point type
@@ -576,10 +593,13 @@ API cuFuncSetAttribute(Function* f, int attribute, int v) {
 	f->dynamic_shared = v;
 	return Success;
 }
-API cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, Stream* s, void** params, void**) {
+API cuLaunchKernel(
+	Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+	Stream* s, void** params, void**) {
 	LOCKED;
 	if (fault("fail_launch")) return OutOfResources;
-	if (gz != 1 || by != 1 || bz != 1 || bx > max_threads || bx % 32 || gx == 0 || gy == 0 || gy > 65535 || (int)shared > f->dynamic_shared) return InvalidValue;
+	if (gz != 1 || gx == 0 || gy == 0 || gy > 65535) return InvalidValue;
+	if (by != 1 || bz != 1 || bx > max_threads || bx % 32 || (int)shared > f->dynamic_shared) return InvalidValue;
 	bool lose = fault("lose");
 	std::vector<unsigned char> args((unsigned char*)params[0], (unsigned char*)params[0] + f->kernel->size);
 	Registered* k = f->kernel;
