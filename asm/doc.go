@@ -5,12 +5,12 @@
 // kernel's name says which instruction set the kernel needs:
 //
 //	AVX2        AVX2, FMA and POPCNT
-//	AVXVNNI     those of AVX2, and AVX-VNNI
-//	AVX512      those of AVX2, and AVX-512 F, BW, DQ and VL
-//	AVX512VNNI  those of AVX512, and VNNI
-//	AVX512VBMI  those of AVX512, and VNNI and VBMI
-//	AVX512BF16  those of AVX512, and AVX512_BF16
-//	AMX         those of AVX512, and AMX with TILE and INT8
+//	AVXVNNI     as AVX2, and AVX-VNNI
+//	AVX512      as AVX2, and AVX-512 F, BW, DQ and VL
+//	AVX512VNNI  as AVX512, and VNNI
+//	AVX512VBMI  as AVX512, and VNNI and VBMI
+//	AVX512BF16  as AVX512, and AVX512_BF16
+//	AMX         as AVX512, and AMX with TILE and INT8
 //	AMXBF16     AMX with TILE and BF16
 //
 // The operating system must have granted the use of AMX.
