@@ -39,7 +39,7 @@ func casesMeaning(c zpattern.Convention) string {
 	if c == zpattern.Definition {
 		easy, pairs = "is below 10", "do not count"
 	}
-	return "Easy: rank_Z, which counts the triple itself unless it is in train, " + easy + ".\n" +
+	return "Easy: rank_Z, which counts the triple unless it is in train, " + easy + ".\n" +
 		"Hard: at least 10 unobserved candidates have a larger n_Z. Neutral: all others.\n" +
 		"Patterns with e2 = e3 " + pairs + "."
 }
