@@ -2,6 +2,7 @@ package kg
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mquine/mquine/internal/text"
@@ -39,6 +40,73 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 			fmt.Sprintf("%s %s", text.Count(extra, "entity", "entities"), rest))
 	}
 	return out, nil
+}
+
+// Restrict returns the graph without the entities and relations whose labels two vocabularies lack, usually
+// a checkpoint's, and without their triples. Notes counts what was left out. If the vocabularies have all
+// labels, Restrict returns g.
+//
+// Data sets of PyKEEN lack the entities and relations that are in no training triple, and so do its models.
+func (g *Graph) Restrict(entities, relations *Vocabulary) *Graph {
+	entityOf, keptEntities := common(g.Entities, entities)
+	relationOf, keptRelations := common(g.Relations, relations)
+	lackingEntities := g.Entities.Len() - keptEntities.Len()
+	lackingRelations := g.Relations.Len() - keptRelations.Len()
+	if lackingEntities == 0 && lackingRelations == 0 {
+		return g
+	}
+	out := &Graph{Name: g.Name, Dir: g.Dir, Entities: keptEntities, Relations: keptRelations}
+	var left []string
+	all := 0
+	for s, triples := range g.Splits {
+		if triples == nil {
+			continue
+		}
+		kept := make([]Triple, 0, len(triples))
+		for _, t := range triples {
+			n := Triple{entityOf[t.Head], relationOf[t.Relation], entityOf[t.Tail]}
+			if n.Head >= 0 && n.Relation >= 0 && n.Tail >= 0 {
+				kept = append(kept, n)
+			}
+		}
+		out.Splits[s] = kept
+		if n := len(triples) - len(kept); n > 0 {
+			left = append(left, text.Comma(n)+" "+Split(s).String())
+			all += n
+		}
+	}
+	var lacking []string
+	if lackingEntities > 0 {
+		lacking = append(lacking, text.Count(lackingEntities, "entity", "entities"))
+	}
+	if lackingRelations > 0 {
+		lacking = append(lacking, text.Count(lackingRelations, "relation", "relations"))
+	}
+	without := "no triple"
+	if all == 1 {
+		without = left[0] + " triple"
+	} else if all > 1 {
+		without = text.Join(left, "and") + " triples"
+	}
+	out.Notes = append(slices.Clone(g.Notes), fmt.Sprintf("the checkpoint lacks %s of the data: left out %s",
+		text.Join(lacking, "and"), without))
+	return out
+}
+
+// common returns the labels of from that the vocabulary to has, and for every identifier of from its
+// identifier among them, or -1.
+func common(from, to *Vocabulary) (ids []int32, kept *Vocabulary) {
+	ids = make([]int32, from.Len())
+	var labels []string
+	for i, label := range from.Labels() {
+		if _, ok := to.ID(label); !ok {
+			ids[i] = -1
+			continue
+		}
+		ids[i] = int32(len(labels))
+		labels = append(labels, label)
+	}
+	return ids, NewVocabulary(labels...)
 }
 
 // translate returns, for every identifier of one vocabulary, the identifier of its label in

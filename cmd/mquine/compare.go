@@ -20,6 +20,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/rank"
 )
@@ -33,6 +34,7 @@ type comparison struct {
 	models  []string
 	data    string
 	vocab   string
+	skip    bool
 	filter  rank.Filter
 	changed int
 
@@ -66,7 +68,8 @@ for it: compare reads the ranks instead of computing them again. The file must
 hold ranks of exactly the triples of the split, under the filter that --filter
 names. This is how to compare ensembles, ranks among restricted candidates and
 the protocols of other tools, for which eval has flags. Files of "mquine eval
---skip-excluded" may lack queries, if all files lack the same ones.
+--skip-excluded" or "--skip-unknown" may lack queries, if all files lack the
+same ones.
 
 "mquine eval --help" explains queries, filters, ties, --by and --ci-by.
 In tables, the best value of a column stands out. --format latex prints a row
@@ -129,6 +132,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	flags := cmd.Flags()
 	addVocabulary(cmd, &c.vocab)
 	addData(cmd, &c.data)
+	addSkipUnknown(cmd, &c.skip)
 	addChoice(cmd, &c.filter, "filter", "rank under this filter: none, train or all", rank.None, rank.Train, rank.All)
 	// Permutation tests for each entity would take too long.
 	keys := slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" })
@@ -159,6 +163,11 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			continue
 		}
 		if err := recognise(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	if c.skip {
+		if err := c.skipUnknown(ctx, log); err != nil {
 			return nil, err
 		}
 	}
@@ -278,6 +287,29 @@ func (c *comparison) readData(ctx context.Context, log io.Writer) (_ *kg.Graph, 
 	return c.graph, err
 }
 
+// skipUnknown reads the data set without the triples whose labels a checkpoint lacks, so that all checkpoints
+// rank the same queries.
+func (c *comparison) skipUnknown(ctx context.Context, log io.Writer) error {
+	g, err := c.readData(ctx, log)
+	if err != nil {
+		return err
+	}
+	for _, path := range c.models {
+		if isRanksFile(path) {
+			continue
+		}
+		// rank opens the checkpoint again and prints the notes.
+		opened, err := openCheckpoint(ctx, io.Discard, path, checkpoint.MissingVocabularies(c.vocab))
+		if err != nil {
+			return err
+		}
+		g = g.Restrict(opened.Entities, opened.Relations)
+		opened.Close()
+	}
+	c.graph = g
+	return nil
+}
+
 // buildIndex indexes the known answers of the data set that uses the identifiers of a checkpoint. If the
 // checkpoint before has the same identifiers, both share the data set and the index.
 func (c *comparison) buildIndex(ctx context.Context, s *subject) (_ *kg.Index, err error) {
@@ -341,8 +373,8 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
 	if len(missing) > 0 && number == 0 { // the other files lack the same queries
-		printNote(log, "%s lacks %s of the %v split, as after mquine eval --skip-excluded: the comparison is without "+
-			"them", path, text.Plural(len(missing), "query"), c.split)
+		printNote(log, "%s lacks %s of the %v split, as after mquine eval --skip-excluded or --%s: the comparison "+
+			"is without them", path, text.Plural(len(missing), "query"), c.split, skipUnknownFlag)
 	}
 	// Only a file with restricted candidates contains their numbers.
 	restricted := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 })

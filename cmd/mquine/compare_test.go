@@ -511,7 +511,7 @@ func TestCompareExcluded(t *testing.T) {
 	base, changed := ranksIn(t, w.path("base.tsv")), ranksIn(t, w.path("other.tsv"))
 	require.Less(t, len(base), 80)
 	assert.Equal(t, 1, strings.Count(o.stderr, fmt.Sprintf("base.tsv lacks %d queries of the test split, as after "+
-		"mquine eval --skip-excluded: the comparison is without them", 80-len(base))), o.stderr)
+		"mquine eval --skip-excluded or --skip-unknown: the comparison is without them", 80-len(base))), o.stderr)
 	for i, checkpoint := range r.Checkpoints {
 		require.Len(t, checkpoint.Results, 3)
 		for k, result := range checkpoint.Results {

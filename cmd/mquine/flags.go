@@ -240,6 +240,7 @@ type inputs struct {
 	// several reports whether the command reads several checkpoints. It is not an error if one of
 	// them does not need the folder vocabulary.
 	several       bool
+	skipUnknown   bool
 	inverseWeight inverseWeight
 	ensemble      ensemble // the zero value without --ensemble
 }
@@ -255,9 +256,20 @@ func (in *inputs) addOptional(cmd *cobra.Command) {
 	addVocabulary(cmd, &in.vocabulary)
 	in.inverseWeight.add(cmd)
 	addOptionalData(cmd, &in.data)
+	addSkipUnknown(cmd, &in.skipUnknown)
 }
 
-const dataFlag = "data"
+const (
+	dataFlag        = "data"
+	skipUnknownFlag = "skip-unknown"
+)
+
+// addSkipUnknown adds the flag --skip-unknown.
+func addSkipUnknown(cmd *cobra.Command, skip *bool) {
+	cmd.Flags().BoolVar(skip, skipUnknownFlag, false,
+		"leave out triples of the data with labels that the checkpoint lacks")
+	inGroup(cmd, inputFlags, skipUnknownFlag)
+}
 
 // addData adds the flag --data.
 func addData(cmd *cobra.Command, data *string) {

@@ -43,6 +43,10 @@ type member struct {
 // open reads the checkpoints and the data set, and shows the progress on log. With --ensemble fit, all
 // weights are 1 before fit. The caller must close the subject.
 func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
+	if in.skipUnknown && in.data == "" {
+		return nil, fmt.Errorf("--%s is about the triples of a data set: add --%s, or leave it out",
+			skipUnknownFlag, dataFlag)
+	}
 	for _, path := range append([]string{in.checkpoint}, in.ensemble.paths...) {
 		if err := recognise(ctx, path); err != nil {
 			return nil, err
@@ -112,8 +116,13 @@ func (in inputs) openFirst(
 	_, _ = notes.WriteTo(log) // a failure to print notes must not end the work
 	more := 0
 	if err == nil && g != nil {
+		if in.skipUnknown {
+			g = g.Restrict(c.Entities, c.Relations)
+		}
 		more = c.Relations.Len() - g.Relations.Len()
-		g, err = g.Relabel(c.Entities, c.Relations)
+		if g, err = g.Relabel(c.Entities, c.Relations); err != nil {
+			err = fmt.Errorf("%w, or leave out their triples with --%s", err, skipUnknownFlag)
+		}
 	}
 	if err != nil {
 		if c != nil {

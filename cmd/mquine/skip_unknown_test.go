@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// A checkpoint that lacks entities and a relation of the data ranks, with --skip-unknown, as it does with data
+// from which this test removed their triples.
+func TestSkipUnknown(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	unknown := map[string]bool{g.Relations.Label(0): true, g.Entities.Label(1): true, g.Entities.Label(4): true}
+	rest := w.path("rest")
+	require.NoError(t, os.Mkdir(rest, 0o755))
+	left := map[kg.Split]int{}
+	for s, triples := range g.Splits {
+		var lines strings.Builder
+		for _, tr := range triples {
+			head, relation, tail := g.Entities.Label(tr.Head), g.Relations.Label(tr.Relation), g.Entities.Label(tr.Tail)
+			if unknown[head] || unknown[relation] || unknown[tail] {
+				left[kg.Split(s)]++
+				continue
+			}
+			fmt.Fprintf(&lines, "%s\t%s\t%s\n", head, relation, tail)
+		}
+		path := filepath.Join(rest, kg.Split(s).String()+".txt")
+		require.NoError(t, os.WriteFile(path, []byte(lines.String()), 0o644))
+	}
+	require.Positive(t, left[kg.Test])
+	require.Less(t, left[kg.Test], len(g.Splits[kg.Test]))
+	small := w.path("small")
+	succeed(t, "init", "--model", "complex", "--dim", "4", "--data", rest, "--out", small)
+
+	o := mquine(t, "eval", small, "--data", w.data)
+	o.requireSentence(t, 1, "the checkpoint lacks 2 entities of the data (")
+	assert.Contains(t, o.stderr, "or leave out their triples with --skip-unknown")
+
+	eval := func(data, ranks string, more ...string) outcome {
+		return succeed(t, append([]string{"eval", small, "--data", data, "--ranks", w.path(ranks)}, more...)...)
+	}
+	eval(rest, "expected.tsv")
+	o = eval(w.data, "skipped.tsv", "--skip-unknown")
+	assert.Contains(t, strings.Join(strings.Fields(o.stderr), " "), fmt.Sprintf(
+		"the checkpoint lacks 2 entities and 1 relation of the data: left out %d train, %d valid and %d test triples",
+		left[kg.Train], left[kg.Valid], left[kg.Test]))
+	read := func(name string) string { return string(must1(os.ReadFile(w.path(name)))) }
+	assert.Equal(t, read("expected.tsv"), read("skipped.tsv"))
+
+	// All checkpoints of a comparison rank the same queries, in both orders.
+	for _, models := range [][2]string{{small, w.model}, {w.model, small}} {
+		o := succeed(t, "compare", models[0], models[1], "--data", w.data, "--skip-unknown")
+		n := 2 * (len(g.Splits[kg.Test]) - left[kg.Test])
+		assert.Equal(t, 2, strings.Count(o.stderr, fmt.Sprintf("ranked %d queries with ", n)), o.stderr)
+	}
+	mquine(t, "score", small, "--skip-unknown", "--in", filepath.Join(rest, "test.txt")).
+		requireSentence(t, 1, "--skip-unknown is about the triples of a data set: add --data, or leave it out")
+}
