@@ -16,6 +16,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 )
 
 // smallCheckpoint saves and opens a small model with distinct parameters.
@@ -73,6 +74,53 @@ func TestExport(t *testing.T) {
 					back.Format)
 			}
 		}
+	}
+}
+
+// For every model with two tables, the exported tables import with the same parameters, bit for bit.
+func TestExportedTablesImport(t *testing.T) {
+	for _, name := range formats.TensorModels() {
+		spec, err := model.Lookup(name)
+		require.NoError(t, err)
+		c := smallCheckpoint(t, spec.Initial(model.Config{Model: name, Dim: 8}))
+		imported, err := checkpoint.OpenTensors(t.Context(), exportedTables(t, c))
+		require.NoError(t, err, name)
+		out := filepath.Join(t.TempDir(), "out")
+		require.NoError(t, imported.Save(t.Context(), out, map[string]string{"dataset": c.Dataset}), name)
+		requireSame(t, c, out)
+		require.NoError(t, imported.Close())
+	}
+}
+
+// exportedTables exports c, which has two tables, and describes them.
+func exportedTables(t *testing.T, c *checkpoint.Checkpoint) formats.TensorFiles {
+	dir := filepath.Join(t.TempDir(), "npy")
+	require.NoError(t, c.Export(t.Context(), dir, exportTo(t, "npy")))
+	return formats.TensorFiles{
+		Model: c.Model.Config().Model, Hyper: c.Model.Config().Hyper,
+		Entity: filepath.Join(dir, "entity.npy"), Relation: filepath.Join(dir, "relation.npy"),
+		Entities: filepath.Join(dir, "entities.tsv"), Relations: filepath.Join(dir, "relations.tsv"),
+	}
+}
+
+// Tables whose widths do not fit the model are refused.
+func TestTablesOfWrongWidth(t *testing.T) {
+	given := exportedTables(t, smallCheckpoint(t, model.Config{Model: "distmult", Dim: 5}))
+	for _, c := range []struct {
+		model string
+		hyper map[string]float64
+		want  string
+	}{
+		{"complex", nil, given.Entity + `: tensor "entity" has rows of 5 numbers, ` +
+			"but an entity of model complex has a multiple of 2"},
+		{"expressive", nil, given.Relation + `: "relation" has rows of 5 numbers, but expressive with d = 5 needs 30`},
+		{"ote", map[string]float64{model.Group: 4}, "model ote: group is 4: it must be a divisor of the dimension 5"},
+		{"house", map[string]float64{model.Group: 4, model.Translation: 1},
+			"model house does not have exactly two tables, one of entities and one of relations"},
+	} {
+		given.Model, given.Hyper = c.model, c.hyper
+		_, err := checkpoint.OpenTensors(t.Context(), given)
+		assert.EqualError(t, err, c.want)
 	}
 }
 

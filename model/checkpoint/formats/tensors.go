@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,7 +80,11 @@ func twoTables(name string, hyper map[string]float64, d int) ([]model.Parameter,
 
 // OpenTensors opens the tables and returns a folder that is ready to be converted.
 func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) {
-	units, err := twoTables(files.Model, files.Hyper, 1)
+	// The width of an entity's row, as a multiple of d, does not depend on the size of the groups, which
+	// would have to divide d = 1.
+	ungrouped := maps.Clone(files.Hyper)
+	delete(ungrouped, model.Group)
+	units, err := twoTables(files.Model, ungrouped, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +112,12 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 				tables[i] = tables[i].mapRows(separate)
 			}
 		}
-		d := max(1, tables[0].width()/perEntity)
-		parameters, err := twoTables(files.Model, files.Hyper, d)
-		if err != nil {
-			return nil, err
+		if width := tables[0].width(); width < perEntity || width%perEntity != 0 {
+			return nil, fmt.Errorf("%s: tensor %.80q has rows of %s, but an entity of model %s has a multiple of %d",
+				tables[0].Path, tables[0].Name, text.Plural(width, "number"), files.Model, perEntity)
 		}
-		perRelation := parameters[1].Width() / d
-		return f.vectorModel(files.Model, perEntity, perRelation, tables[0], tables[1], inverses, files.Hyper)
+		config := model.Config{Model: files.Model, Dim: tables[0].width() / perEntity, Hyper: files.Hyper}
+		return f.tableModel(config, inverses, tables...)
 	}
 	path, _ := cutTensor(files.Entity)
 	f, err := format.Open(ctx, filepath.Dir(path))
