@@ -3,6 +3,8 @@ package checkpoint_test
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -470,6 +472,72 @@ func TestForeignOpenKE(t *testing.T) {
 		}
 		assert.Equal(t, want, c.Model.Config().Model)
 		require.NoError(t, c.Close())
+	}
+}
+
+// OpenKE's RESCAL and SimplE have the scores of OpenKE's methods predict: hᵀRt, row by row, and −Σ h r t.
+func TestForeignOpenKEProducts(t *testing.T) {
+	const d, entities, relations = 2, 3, 2
+	number := func(i int) float64 { return float64(i%7) - 2.5 }
+	table := func(name, key string, rows, width int) (tensorPickle, [2]string) {
+		var values []byte
+		for i := range rows * width {
+			values = binary.LittleEndian.AppendUint32(values, math.Float32bits(float32(number(i))))
+		}
+		n, w := int64(rows), int64(width)
+		return tensorPickle{name, key, n * w, 0, []int64{n, w}, []int64{w, 1}}, [2]string{"a/data/" + key, string(values)}
+	}
+	entity, entityData := table("ent_embeddings.weight", "0", entities, d)
+	matrix, matrixData := table("rel_matrices.weight", "1", relations, d*d)
+	vector, vectorData := table("rel_embeddings.weight", "1", relations, d)
+	inverse, inverseData := table("rel_inv_embeddings.weight", "2", relations, d)
+	for _, c := range []struct {
+		model   string
+		tensors []tensorPickle
+		data    [][2]string
+		predict func(h, r, tail int) float64
+	}{
+		{"rescal", []tensorPickle{entity, matrix}, [][2]string{entityData, matrixData},
+			func(h, r, tail int) (sum float64) {
+				for i := range d {
+					for j := range d {
+						sum += number(h*d+i) * number(r*d*d+i*d+j) * number(tail*d+j)
+					}
+				}
+				return sum
+			}},
+		{"distmult", []tensorPickle{entity, vector, inverse}, [][2]string{entityData, vectorData, inverseData},
+			func(h, r, tail int) (sum float64) {
+				for i := range d {
+					sum -= number(h*d+i) * number(r*d+i) * number(tail*d+i)
+				}
+				return sum
+			}},
+	} {
+		dir := t.TempDir()
+		var scores strings.Builder
+		for h := range entities {
+			for r := range relations {
+				for tail := range entities {
+					fmt.Fprintf(&scores, "e%d\tr%d\te%d\t%v\n", h, r, tail, c.predict(h, r, tail))
+				}
+			}
+		}
+		for name, contents := range map[string]string{
+			"model.ckpt": string(zipOf(t, zip.Store,
+				append([][2]string{{"a/data.pkl", state(c.tensors...)}}, c.data...)...)),
+			"entity2id.txt": "3\ne0\t0\ne1\t1\ne2\t2\n", "relation2id.txt": "2\nr0\t0\nr1\t1\n",
+			"scores.tsv": scores.String(),
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(contents), 0o644))
+		}
+		opened, err := checkpoint.Open(t.Context(), dir)
+		require.NoError(t, err)
+		assert.Equal(t, c.model, opened.Model.Config().Model)
+		_, largest, err := opened.CompareScores(t.Context(), filepath.Join(dir, "scores.tsv"))
+		assert.NoError(t, err)
+		assert.Zero(t, largest, "the sums are exact")
+		require.NoError(t, opened.Close())
 	}
 }
 

@@ -40,7 +40,7 @@ var openke = &Format{
 	},
 	convert: func(f *Folder) (*Converted, error) {
 		c, err := convertOpenKE(f)
-		if err == nil {
+		if err == nil && c.Config.Model != "rescal" { // RESCAL's method predict returns hᵀRt
 			c.ToolScore = negated
 		}
 		return c, err
