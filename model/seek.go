@@ -279,10 +279,6 @@ func (w *seekTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalt
 			to[i] = w.even[i] * g
 		}
 	}
-	other := kg.Tail
-	if w.side == kg.Tail {
-		other = kg.Head
-	}
 	for x := 1; x < w.model.segments; x += 2 {
 		sum := w.model.segment(w.sum, x)
 		for y := range w.model.segments {
@@ -292,7 +288,7 @@ func (w *seekTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalt
 				sum[i] += float32(s * g[i] * v)
 			}
 		}
-		w.addOdd(dAnchor, w.g, other, x)
+		w.addOdd(dAnchor, w.g, w.side.Opposite(), x)
 	}
 }
 

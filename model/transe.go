@@ -48,18 +48,13 @@ type translation struct {
 	distance linalg.DistanceKind // the distance in training
 }
 
-// translate calls out(i, q_i) for every coordinate i of a query's vector q. It returns an upper
-// bound on norm(anchor) + norm(relation).
-func (t *translation) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
-	anchor, r := t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation)
-	for i, a := range anchor {
-		if q.Side == kg.Tail {
-			out(i, float64(a)+float64(r[i]))
-		} else {
-			out(i, float64(a)-float64(r[i]))
-		}
+// terms returns the rows of a query's anchor and relation, and the sign s in q = anchor + s·relation.
+func (t *translation) terms(q kg.Query) (anchor, relation []float32, s float64) {
+	s = 1
+	if q.Side == kg.Head {
+		s = -1
 	}
-	return norm(anchor) + norm(r)
+	return t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation), s
 }
 
 // transEL1 needs no scratch memory, so it is its own worker.
@@ -82,11 +77,7 @@ func (m *transEL1) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) 
 }
 
 func (m *transEL1) Query(q kg.Query, psi []float32) Slack {
-	anchor, r := m.Row(entityTable, q.Anchor), m.Row(relationTable, q.Relation)
-	sign := 1.0
-	if q.Side == kg.Head {
-		sign = -1
-	}
+	anchor, r, sign := m.terms(q)
 	var changes float64
 	for i, a := range anchor {
 		var change float64
@@ -167,8 +158,12 @@ func featureL2(phi, row []float32, b float64) (size float64) {
 
 func (m *transEL2) Query(q kg.Query, psi []float32) Slack {
 	d := m.config.Dim
-	known := m.translate(q, func(i int, q float64) { psi[i] = float32(2 * q) }, fmath.Norm)
+	anchor, r, sign := m.terms(q)
+	for i, a := range anchor {
+		psi[i] = float32(2 * (float64(a) + float64(sign*float64(r[i]))))
+	}
 	psi[d] = float32(-1 / m.b)
+	known := fmath.Norm(anchor) + fmath.Norm(r)
 	// See docs/models/transe.md, "Slack".
 	kappa := gamma(2*d + 12)
 	return Slack{kappa * known * known, 2 * kappa * known, kappa}
