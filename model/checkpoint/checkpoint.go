@@ -138,18 +138,11 @@ type source struct {
 	tensors  []tensor
 	// files lists the files in the order in which sha256 hashes them. The hashes of their contents
 	// are recorded (Mark) before the first use. Close sets files to nil.
-	files []mappedFile
-}
-
-type mappedFile interface {
-	Bytes() []byte
-	Mark(ctx context.Context) error
-	Verify(ctx context.Context) error
-	Close() error
+	files []formats.File
 }
 
 // add adds an open file and records hashes of its contents (Mark).
-func (s *source) add(ctx context.Context, f mappedFile) error {
+func (s *source) add(ctx context.Context, f formats.File) error {
 	s.files = append(s.files, f)
 	return f.Mark(ctx)
 }

@@ -23,11 +23,9 @@ func openForeign(ctx context.Context, f *formats.Format, path string) (format, *
 }
 
 func newForeignSource(folder *formats.Folder) *source {
-	src := &source{path: folder.Path, metadata: folder.Metadata, tensors: foreignTensors(folder.Tensors)}
-	for _, file := range folder.Files {
-		src.files = append(src.files, file)
+	return &source{
+		path: folder.Path, metadata: folder.Metadata, tensors: foreignTensors(folder.Tensors), files: folder.Files,
 	}
-	return src
 }
 
 // OpenTensors opens a model whose tables and vocabularies are in the given files, which any program

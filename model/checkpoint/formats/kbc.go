@@ -27,7 +27,6 @@ var kbc = &Format{
 }
 
 func convertKBC(f *Folder) (*Converted, error) {
-	name := ""
 	switch {
 	case f.has("embeddings.0.weight", "embeddings.1.weight"):
 		return f.kbcComplEx("embeddings.0.weight", "embeddings.1.weight", f.kbcInverses("embeddings.1.weight"))
@@ -48,7 +47,7 @@ func convertKBC(f *Folder) (*Converted, error) {
 		}
 		return f.rescalModel("entity.weight", "relation.weight", f.kbcInverses("relation.weight"))
 	}
-	return nil, f.unsupported(name, "")
+	return nil, f.unsupported("", "")
 }
 
 // convertKBCTuckER converts TuckER without batch normalisation. Its core has the axes head, relation

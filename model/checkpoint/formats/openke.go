@@ -54,15 +54,9 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	if f.has("ent_re_embeddings.weight", "ent_im_embeddings.weight") {
 		var tables [2]Tensor
 		for i, prefix := range []string{"ent", "rel"} {
-			re, err := f.tensor(prefix + "_re_embeddings.weight")
+			var err error
+			tables[i], err = f.joined(prefix+"_re_embeddings.weight", prefix+"_im_embeddings.weight")
 			if err != nil {
-				return nil, err
-			}
-			im, err := f.tensor(prefix + "_im_embeddings.weight")
-			if err != nil {
-				return nil, err
-			}
-			if tables[i], err = join(re, im); err != nil {
 				return nil, err
 			}
 		}
@@ -79,15 +73,11 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 		}
 		return c, err
 	}
-	name := ""
 	switch {
 	case f.has("norm_vector.weight"), f.has("transfer_matrix.weight"), f.has("ent_transfer.weight"):
 		return convertOpenKEProjection(f)
 	case f.has("rel_embedding_range"):
-		name = "RotatE"
-	}
-	if name != "" {
-		return nil, f.unsupported(name, "")
+		return nil, f.unsupported("RotatE", "")
 	}
 	entity, relation, err := f.tables("ent_embeddings.weight", "rel_embeddings.weight")
 	if err != nil {
