@@ -541,6 +541,29 @@ func TestForeignOpenKEProducts(t *testing.T) {
 	}
 }
 
+// The first releases of DGL-KE wrote the names model and emb_size into config.json.
+func TestForeignEarlyDGLKE(t *testing.T) {
+	whole := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "dglke-rotate-umls")
+	dir := filepath.Join(t.TempDir(), "dglke")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(whole)))
+	path := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	early := strings.NewReplacer(`"model_name"`, `"model"`, `"hidden_dim"`, `"emb_size"`).Replace(string(text))
+	require.Contains(t, early, `"model"`)
+	require.Contains(t, early, `"emb_size"`)
+	require.NoError(t, os.WriteFile(path, []byte(early), 0o644))
+	c, err := checkpoint.Open(t.Context(), whole)
+	require.NoError(t, err)
+	defer c.Close()
+	requireSame(t, c, dir)
+
+	nameless := strings.Replace(early, `"model"`, `"name"`, 1)
+	require.NoError(t, os.WriteFile(path, []byte(nameless), 0o644))
+	_, err = checkpoint.Open(t.Context(), dir)
+	assert.EqualError(t, err, path+` lacks model_name: add it, as in "model_name": "RotatE"`)
+}
+
 // Without the file checkpoint, which also holds the state of the optimiser, a folder of HousE has its
 // best validated parameters in best_model/checkpoint. A folder of HousE or HAKE without either is
 // refused, because the other files lack parameters.

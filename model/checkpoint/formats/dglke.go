@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -63,9 +64,17 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := f.Metadata["model_name"]
+	// The releases 0.1.0 and 0.1.1 call these options model and emb_size.
+	name := cmp.Or(f.Metadata["model_name"], f.Metadata["model"])
+	if name == "" {
+		return nil, fmt.Errorf(`%s lacks model_name: add it, as in "model_name": "RotatE"`,
+			filepath.Join(f.Path, "config.json"))
+	}
 	gamma, hasGamma := number(options, "gamma")
 	hidden, hasHidden := number(options, "hidden_dim")
+	if !hasHidden {
+		hidden, hasHidden = number(options, "emb_size")
+	}
 	hyper := map[string]float64{}
 	if hasGamma && name != "SimplE" {
 		hyper[model.Gamma] = gamma
