@@ -48,6 +48,26 @@ func (o opening) readFile(ctx context.Context, path string, read func(*lines) er
 	return read(l)
 }
 
+// ReadRecords passes the number and the text of each line of a file to the function read. The file may
+// be compressed (.gz, .zst). A blank line is an error unless it is the last line. ReadRecords stops at
+// the first error, which names the file and the line.
+func ReadRecords(ctx context.Context, path string, read func(n int, line string) error) error {
+	return newOpening().readFile(ctx, path, func(l *lines) error {
+		for {
+			line, err := l.record()
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := read(l.n, string(line)); err != nil {
+				return l.errorf("%w", err)
+			}
+		}
+	})
+}
+
 // counter counts the bytes that pass through it.
 type counter struct {
 	io.Reader

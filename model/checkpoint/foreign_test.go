@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -170,7 +171,8 @@ func TestCompareScoresWrong(t *testing.T) {
 		triple: ":1: \"\" is not a score",
 		strings.Replace(triple, "imm", "x", 1) + "1": `:1: entity "xunologic_factor" is not in the vocabulary of ` +
 			dir + ", which has 135 entities and 46 relations",
-		"a\tb\tc\n": ":1: 3 columns instead of 4", triple + "NaN": `"NaN" is not a score`,
+		"a\tb\tc\n": ":1: 3 columns instead of 4", "a\n": ":1: 1 column instead of 4",
+		triple + "1\n\n" + triple + "1\n": ":2: blank line: remove it", triple + "NaN": `"NaN" is not a score`,
 		"head\ttail\tscore\n": ":1: the columns have names, but none is called relation",
 		"head\trelation\ttail\tbetter\tequal\n": ":1: the columns have names, " +
 			"but none is called score",
@@ -187,12 +189,22 @@ func TestCompareScoresWrong(t *testing.T) {
 	_, _, err = c.CompareScores(t.Context(), filepath.Join(dir, "absent.tsv"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 
-	path := filepath.Join(t.TempDir(), "scores.tsv")
-	require.NoError(t, os.WriteFile(path, []byte(triple+"0.592922688\r\n"), 0o644))
-	n, largest, err := c.CompareScores(t.Context(), path)
+	var archive bytes.Buffer
+	z := gzip.NewWriter(&archive)
+	_, err = z.Write([]byte(triple + "0.592922688\n"))
 	require.NoError(t, err)
-	assert.Equal(t, 1, n)
-	assert.Less(t, largest, 1e-6)
+	require.NoError(t, z.Close())
+	for name, text := range map[string]string{
+		"crlf.tsv": triple + "0.592922688\r\n", "blank.tsv": triple + "0.592922688\n\n",
+		"mark.tsv": "\ufeffhead\trelation\ttail\tscore\n" + triple + "0.592922688", "scores.tsv.gz": archive.String(),
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		n, largest, err := c.CompareScores(t.Context(), path)
+		require.NoError(t, err)
+		assert.Equal(t, 1, n)
+		assert.Less(t, largest, 1e-6)
+	}
 }
 
 // If a folder holds several checkpoints, the user must name one of them.
