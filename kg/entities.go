@@ -50,19 +50,16 @@ func ReadCandidates(ctx context.Context, path, owner string, v *Vocabulary, answ
 	lists := make([][]int32, 0, len(answers))
 	err := newOpening().readFile(ctx, path, func(l *lines) error {
 		for {
-			line, err := l.next()
+			line, err := l.notBlank("no candidates: list at least one")
 			if err == io.EOF {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			switch {
-			case len(lists) == len(answers):
+			if len(lists) == len(answers) {
 				return l.errorf("there are only %s to rank: write one line for each, in the order of the split",
 					text.Plural(len(answers), "triple"))
-			case len(line) == 0:
-				return l.errorf("no candidates: list at least one")
 			}
 			list := make([]int32, 0, 1+bytes.Count(line, []byte{'\t'}))
 			for label := range bytes.SplitSeq(line, []byte{'\t'}) {

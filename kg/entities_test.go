@@ -39,15 +39,21 @@ func TestReadCandidates(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 		return ReadCandidates(t.Context(), path, "the checkpoint", v, []int32{1, 0})
 	}
-	lists, err := read("fever\taspirin\tfever\r\nibuprofen")
-	require.NoError(t, err)
-	assert.Equal(t, [][]int32{{0, 2, 2}, {1}}, lists)
+	for _, end := range []string{"", "\n", "\n\n", "\r\n\r\n"} {
+		lists, err := read("fever\taspirin\tfever\r\nibuprofen" + end)
+		require.NoError(t, err)
+		assert.Equal(t, [][]int32{{0, 2, 2}, {1}}, lists)
+	}
 	for text, want := range map[string]string{
 		"": path + " has 0 lines, but there are 2 triples to rank: write one line for each, in the order of the split",
 		"fever\nfever\nfever\n": path + ":3: there are only 2 triples to rank: write one line for each, " +
 			"in the order of the split",
-		"fever\nasprin\n":           path + `:2: the checkpoint has no entity "asprin"; did you mean aspirin`,
-		"\nfever\n":                 path + ":1: no candidates: list at least one",
+		"fever\nasprin\n":  path + `:2: the checkpoint has no entity "asprin"; did you mean aspirin`,
+		"\nfever\n":        path + ":1: no candidates: list at least one",
+		"fever\n\nfever\n": path + ":2: no candidates: list at least one",
+		"fever\n\n": path + " has 1 line, but there are 2 triples to rank: write one line for each, " +
+			"in the order of the split",
+		"fever\nfever\n\nfever\n":   path + ":3: no candidates: list at least one",
 		"fever\taspirin\nfever\t\n": path + `:2: the checkpoint has no entity ""`,
 		"fever\nfever\taspirin\n":   path + `:2: "aspirin" is the true answer to this query: list only its competitors`,
 	} {

@@ -133,7 +133,10 @@ func (l *lines) next() ([]byte, error) {
 
 // record is like next, but serves formats in which every line is a record. A blank line is an error
 // unless it is the last line.
-func (l *lines) record() ([]byte, error) {
+func (l *lines) record() ([]byte, error) { return l.notBlank("blank line: remove it") }
+
+// notBlank is like record, with the given message about a blank line.
+func (l *lines) notBlank(message string) ([]byte, error) {
 	line, err := l.next()
 	if err != nil || len(line) > 0 {
 		return line, err
@@ -143,7 +146,7 @@ func (l *lines) record() ([]byte, error) {
 		return nil, err
 	}
 	l.n = blank
-	return nil, l.errorf("blank line: remove it")
+	return nil, l.errorf("%s", message)
 }
 
 // errorf returns an error that begins with the path and the number of the current line.
