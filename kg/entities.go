@@ -15,25 +15,17 @@ import (
 // line. If v lacks a label, the error says that owner, such as "the checkpoint", has no such label.
 func ReadList(ctx context.Context, path, owner, kind string, v *Vocabulary) (ids []int32, err error) {
 	seen := map[int32]int{} // the line of each label
-	err = newOpening().readFile(ctx, path, func(l *lines) error {
-		for {
-			line, err := l.record()
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			id, err := v.Find(owner, kind, string(line))
-			if err != nil {
-				return l.errorf("%w", err)
-			}
-			if first := seen[id]; first > 0 {
-				return l.errorf("%s %.200q is also on line %d: list it once", kind, line, first)
-			}
-			seen[id] = l.n
-			ids = append(ids, id)
+	err = ReadRecords(ctx, path, func(n int, line string) error {
+		id, err := v.Find(owner, kind, line)
+		if err != nil {
+			return err
 		}
+		if first := seen[id]; first > 0 {
+			return fmt.Errorf("%s %.200q is also on line %d: list it once", kind, line, first)
+		}
+		seen[id] = n
+		ids = append(ids, id)
+		return nil
 	})
 	if err == nil && len(ids) == 0 {
 		err = fmt.Errorf("%s is empty: write one %s in each line", path, kind)

@@ -2,8 +2,8 @@ package kg
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -25,35 +25,26 @@ type Types struct {
 func ReadTypes(ctx context.Context, path string, v *Vocabulary) (*Types, error) {
 	types := &Types{path: path, members: map[string][]int32{}, named: map[string]string{}}
 	skipped := map[string]bool{}
-	err := newOpening().readFile(ctx, path, func(l *lines) error {
-		for {
-			line, err := l.record()
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			fields := strings.Split(string(line), "\t")
-			if len(fields) < 2 || len(fields) > 3 {
-				return l.errorf("%s: write an entity and its type, separated by a tab",
-					text.Plural(len(fields), "field"))
-			}
-			if fields[0] == "" || fields[1] == "" {
-				return l.errorf("empty field: write an entity and its type, separated by a tab")
-			}
-			kind := fields[1]
-			if len(fields) == 3 && fields[2] != "" {
-				types.name(kind, fields[2])
-			}
-			members := types.members[kind]
-			if e, ok := v.ID(fields[0]); ok {
-				members = append(members, e)
-			} else {
-				skipped[fields[0]] = true
-			}
-			types.members[kind] = members
+	err := ReadRecords(ctx, path, func(_ int, line string) error {
+		fields := strings.Split(line, "\t")
+		if len(fields) < 2 || len(fields) > 3 {
+			return fmt.Errorf("%s: write an entity and its type, separated by a tab", text.Plural(len(fields), "field"))
 		}
+		if fields[0] == "" || fields[1] == "" {
+			return errors.New("empty field: write an entity and its type, separated by a tab")
+		}
+		kind := fields[1]
+		if len(fields) == 3 && fields[2] != "" {
+			types.name(kind, fields[2])
+		}
+		members := types.members[kind]
+		if e, ok := v.ID(fields[0]); ok {
+			members = append(members, e)
+		} else {
+			skipped[fields[0]] = true
+		}
+		types.members[kind] = members
+		return nil
 	})
 	if err == nil && len(types.members) == 0 {
 		err = fmt.Errorf("%s is empty: write an entity and its type in each line, separated by a tab", path)
