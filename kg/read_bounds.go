@@ -52,6 +52,6 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 type expansionError struct{ most, ratio int64 }
 
 func (e expansionError) Error() string {
-	return fmt.Sprintf("expands to more than %s and %d times its size, which is too much for triples: "+
+	return fmt.Sprintf("expands to more than %s and %d times its size, which is too much: "+
 		"decompress it yourself if you trust it", humanize.IBytes(uint64(e.most)), e.ratio)
 }

@@ -48,7 +48,7 @@ func TestOpenBoundsTheExpansionOfArchives(t *testing.T) {
 		require.NoError(t, err)
 		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text))-1, ratio }))
 		assert.EqualError(t, err, dir+"/"+name+" expands to more than 586 KiB and "+strconv.FormatInt(ratio, 10)+
-			" times its size, which is too much for triples: decompress it yourself if you trust it")
+			" times its size, which is too much: decompress it yourself if you trust it")
 	}
 
 	dir := writeFolder(t, map[string]string{"train.txt": text})
