@@ -46,8 +46,8 @@ type Spec struct {
 	// Tensors lists the parameters of a model, given a valid configuration. It leaves
 	// Parameter.Rows unset.
 	Tensors func(Config) []Parameter
-	// Build returns the model with the given tensors, which have been checked. It does not read their
-	// values, because Unfilled calls it with empty tensors.
+	// Build returns the model with the given tensors, which have been checked. It must also accept
+	// empty tensors, because Unfilled calls it with them.
 	Build func(Tables) Model
 	// Sided reports whether the score of a triple depends on the side of the query even without
 	// reciprocal relations. If Sided is nil or returns false, Reference must return the same bits
