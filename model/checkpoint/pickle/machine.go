@@ -421,29 +421,26 @@ func (m *machine) fill(op byte) (err error) {
 	if err != nil {
 		return err
 	}
-	var (
-		items   *[]any
-		entries *Dict
-	)
+	pairs, even := op == opSetItem || op == opSetItems, len(values)%2 == 0
 	switch c := container.(type) {
 	case *List:
-		items = &c.Items
-	case *Dict:
-		entries = c
-	case *Object:
-		items, entries = &c.Items, &c.Entries
-	}
-	switch pairs := op == opSetItem || op == opSetItems; {
-	case pairs && entries != nil && len(values)%2 == 0:
-		for i := 0; i < len(values); i += 2 {
-			entries.set(values[i], values[i+1])
+		if !pairs {
+			c.Items = append(c.Items, values...)
+			return nil
 		}
-	case !pairs && items != nil:
-		*items = append(*items, values...)
-	default:
-		return errors.New("it is damaged: it adds values to something that cannot hold them")
+	case *Dict:
+		if pairs && even {
+			for i := 0; i < len(values); i += 2 {
+				c.set(values[i], values[i+1])
+			}
+			return nil
+		}
+	case *Object:
+		if !pairs || even {
+			return nil // an Object does not keep them
+		}
 	}
-	return nil
+	return errors.New("it is damaged: it adds values to something that cannot hold them")
 }
 
 func (m *machine) pushGlobal(op byte) error {
@@ -488,14 +485,10 @@ func (m *machine) call(op byte) error {
 	if !ok {
 		return errors.New("it is damaged: the arguments of a call are not a tuple")
 	}
-	var keywords any
-	if op == opNewObjEx {
-		keywords = values[2]
-	}
 	g, ok := values[0].(Global)
 	if !ok { // a result of another call, such as a bound method
 		if o, isObject := values[0].(*Object); isObject {
-			return m.push(&Object{Class: o.Class, Args: args, Keywords: keywords})
+			return m.push(&Object{Class: o.Class})
 		}
 		return errors.New("it is damaged: it calls a value that is not a function")
 	}
@@ -509,7 +502,7 @@ func (m *machine) call(op byte) error {
 		}
 		return m.push(v)
 	}
-	return m.push(&Object{Class: g, Args: args, Keywords: keywords})
+	return m.push(&Object{Class: g})
 }
 
 // build sets the state of the object on the stack.

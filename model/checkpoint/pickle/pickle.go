@@ -80,18 +80,12 @@ func (d *Dict) set(key, value any) {
 }
 
 // Object is an object of a class that Options.Opaque allows, or the result of a function that
-// Options.Opaque allows.
+// Options.Opaque allows. It keeps neither the arguments of the call nor what the pickle appends to an
+// object that acts as a list or a dictionary.
 type Object struct {
 	Class Global
-	// Args holds the arguments of the constructor or function, and Keywords its keyword arguments.
-	Args     Tuple
-	Keywords any
 	// State is the state that the pickle sets after construction, usually a *Dict of attributes.
 	State any
-	// Items and Entries hold what the pickle appends to an object that acts as a list or a
-	// dictionary.
-	Items   []any
-	Entries Dict
 }
 
 // Attribute returns the attribute of the given name from the object's state. A nil object has no

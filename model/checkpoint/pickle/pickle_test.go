@@ -222,17 +222,21 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// An object keeps positional and keyword arguments apart.
-func TestReadKeywords(t *testing.T) {
+// A call with keyword arguments makes an object, to which a pickle may append values and pairs.
+func TestReadObjectWithItems(t *testing.T) {
 	class := pickle.Global{Module: "m", Name: "C"}
-	got, _, err := pickle.Read([]byte("\x80\x04\x8c\x01m\x8c\x01C\x93K\x01\x85}(\x8c\x01kK\x02u\x92."), pickle.Options{
-		Opaque: func(g pickle.Global) bool { return g == class },
-	})
+	o := pickle.Options{Opaque: func(g pickle.Global) bool { return g == class }}
+	const object = "\x80\x04\x8c\x01m\x8c\x01C\x93K\x01\x85}(\x8c\x01kK\x02u\x92"
+	got, _, err := pickle.Read([]byte(object+"K\x01a(K\x01K\x02e(K\x01K\x02u."), o)
 	require.NoError(t, err)
-	o := got.(*pickle.Object)
-	require.Equal(t, pickle.Tuple{int64(1)}, o.Args)
-	k, _ := o.Keywords.(*pickle.Dict).Get("k")
-	require.Equal(t, int64(2), k)
+	require.Equal(t, &pickle.Object{Class: class}, got)
+
+	for _, wrong := range []string{
+		object + "(K\x01u.", "\x80\x02](K\x01K\x02u.", "\x80\x02}K\x01a.", "\x80\x02}(K\x01u.",
+	} {
+		_, _, err = pickle.Read([]byte(wrong), o)
+		require.ErrorContains(t, err, "it is damaged: it adds values to something that cannot hold them")
+	}
 }
 
 // Text returns a short text for a value of any size.
